@@ -1,0 +1,74 @@
+# Thin: CMake does the work, tools/setup.sh installs what it needs.
+#
+#   make            the command, in build/release/paradl
+#   make demo       the command on a real question
+#   make test       all short tests, three builds; before every commit
+#   make test-long  the long tests
+#   make bench      every benchmark
+#   make asan       the short tests under the sanitizers only
+#   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
+#   make install    into PREFIX (and DESTDIR)
+#   make format     clang-format on our sources
+#   make lint       clang-tidy on our sources
+#   make clean
+
+JOBS         ?= $(shell nproc)
+PREFIX       ?= /usr/local
+FUZZ_SECONDS ?= 600
+FUZZERS      ?=
+
+SOURCES = $(shell find src include tests examples -name '*.[ch]' 2>/dev/null)
+
+.PHONY: all setup demo test test-long bench asan fuzz install format lint clean
+.NOTPARALLEL:
+
+all: setup
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DBUILD_TESTING=OFF
+	@cmake --build --preset release -j $(JOBS)
+
+setup:
+	@tools/setup.sh
+
+demo: all
+	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
+
+# The summary of the gcc tests comes last.
+test: setup
+	@cmake --preset debug
+	@cmake --build --preset debug -j $(JOBS)
+	@cmake --preset clang
+	@cmake --build --preset clang -j $(JOBS)
+	@$(MAKE) --no-print-directory asan
+	@ctest --preset debug -L short -j $(JOBS)
+
+asan: setup
+	@cmake --preset asan
+	@cmake --build --preset asan -j $(JOBS)
+	@ctest --preset asan -L short -j $(JOBS)
+
+test-long: setup
+	@cmake --preset debug
+	@cmake --build --preset debug -j $(JOBS)
+	@ctest --preset debug -L long
+
+bench: all
+	@tools/bench.sh
+
+fuzz: setup
+	@cmake --preset fuzz
+	@cmake --build --preset fuzz -j $(JOBS)
+	@tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
+
+install: all
+	@cmake --install build/release
+
+format: setup
+	@clang-format -i $(SOURCES)
+
+lint: setup
+	@cmake --preset clang
+	@cmake --build --preset clang -j $(JOBS)
+	@printf '%s\n' $(filter src/%.c,$(SOURCES)) | xargs -n 1 -P $(JOBS) clang-tidy --quiet -p build/clang 2>/dev/null
+
+clean:
+	rm -rf build

@@ -1,0 +1,131 @@
+/*
+ * Writes files by way of a temporary one that is renamed at the end.
+ */
+#include <paradl/output.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct pdl_output {
+    FILE *stream;
+    char *path;      /* the target, links followed, so that a link stays one */
+    char *temporary; /* NULL when the target is written directly */
+};
+
+static pdl_status_t refuse(const char *path, int reason)
+{
+    return pdl_error(PDL_ERR_IO, "cannot write %s: %s", path, strerror(reason));
+}
+
+static void free_output(pdl_output_t *output)
+{
+    free(output->path);
+    free(output->temporary);
+    free(output);
+}
+
+/* mkstemp() makes files that only the owner reads; the usual mode is what others expect, and that of the
+   file that is replaced is what its owner chose. */
+static mode_t wanted_mode(const struct stat *replaced)
+{
+    mode_t mask;
+
+    if (replaced != NULL) return replaced->st_mode & 07777;
+    mask = umask(0);
+    umask(mask);
+    return 0666 & ~mask;
+}
+
+static pdl_status_t open_temporary(pdl_output_t *output, const struct stat *replaced)
+{
+    static const char ending[] = ".XXXXXX";
+    size_t            length = strlen(output->path);
+    int               file;
+
+    output->temporary = malloc(length + sizeof(ending));
+    if (output->temporary == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    memcpy(output->temporary, output->path, length);
+    memcpy(output->temporary + length, ending, sizeof(ending));
+    file = mkstemp(output->temporary);
+    if (file < 0) return refuse(output->path, errno);
+    output->stream = fchmod(file, wanted_mode(replaced)) == 0 ? fdopen(file, "w") : NULL;
+    if (output->stream != NULL) return PDL_OK;
+    refuse(output->path, errno);
+    close(file);
+    unlink(output->temporary);
+    return PDL_ERR_IO;
+}
+
+static pdl_status_t open_target(const char *path, pdl_output_t *output)
+{
+    struct stat info;
+    bool        exists = stat(path, &info) == 0;
+
+    if (exists && S_ISDIR(info.st_mode)) return refuse(path, EISDIR);
+    output->path = exists ? realpath(path, NULL) : strdup(path);
+    if (output->path == NULL) return refuse(path, errno);
+    if (!exists || S_ISREG(info.st_mode)) return open_temporary(output, exists ? &info : NULL);
+    output->stream = fopen(path, "w");
+    return output->stream != NULL ? PDL_OK : refuse(path, errno);
+}
+
+pdl_status_t pdl_output_open(const char *path, pdl_output_t **output)
+{
+    pdl_output_t *made = calloc(1, sizeof(*made));
+    pdl_status_t  status;
+
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    status = open_target(path, made);
+    if (status) {
+        free_output(made);
+        return status;
+    }
+    *output = made;
+    return PDL_OK;
+}
+
+FILE *pdl_output_stream(const pdl_output_t *output)
+{
+    return output->stream;
+}
+
+pdl_status_t pdl_output_flush(FILE *stream, const char *name)
+{
+    errno = 0;
+    if (fflush(stream) == 0 && !ferror(stream)) return PDL_OK;
+    return refuse(name, errno != 0 ? errno : EIO);
+}
+
+/* The order makes the file whole: data to the disk first, then the name. Devices cannot be synchronised. */
+static pdl_status_t complete(pdl_output_t *output)
+{
+    pdl_status_t status = pdl_output_flush(output->stream, output->path);
+
+    if (!status && output->temporary != NULL && fsync(fileno(output->stream)) != 0)
+        status = refuse(output->path, errno);
+    if (fclose(output->stream) != 0 && !status) status = refuse(output->path, errno);
+    if (!status && output->temporary != NULL && rename(output->temporary, output->path) != 0)
+        status = refuse(output->path, errno);
+    if (status && output->temporary != NULL) unlink(output->temporary);
+    return status;
+}
+
+pdl_status_t pdl_output_close(pdl_output_t *output)
+{
+    pdl_status_t status = complete(output);
+
+    free_output(output);
+    return status;
+}
+
+void pdl_output_discard(pdl_output_t *output)
+{
+    if (output == NULL) return;
+    fclose(output->stream);
+    if (output->temporary != NULL) unlink(output->temporary);
+    free_output(output);
+}
