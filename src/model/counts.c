@@ -1,0 +1,220 @@
+/*
+ * Weights, operations and elements of a layer for one sample, from its shapes.
+ *
+ * Multiply and add count apart. Convolution and linear layers take 2 C F K Y forward and as much for each of
+ * the two gradients; attention 4 s^2 h for scores and context, twice that backward; batch normalisation 4 per
+ * element and twice that backward; pooling one per window element; other element-wise layers one per element,
+ * both ways. What a layer whose input needs no gradient saves is left out.
+ */
+#include "internal.h"
+
+/* The checked product of up to four factors; *ok becomes false, and stays false, when one overflows. */
+static int64_t product(bool *ok, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+    *ok = *ok && !__builtin_mul_overflow(a, b, &a) && !__builtin_mul_overflow(a, c, &a) &&
+          !__builtin_mul_overflow(a, d, &a);
+    return *ok ? a : 0;
+}
+
+static int64_t sum(bool *ok, int64_t a, int64_t b)
+{
+    *ok = *ok && !__builtin_add_overflow(a, b, &a);
+    return *ok ? a : 0;
+}
+
+static int64_t elements(bool *ok, const pdl_shape_t *shape)
+{
+    int64_t positions = product(ok, shape->extent[0], shape->extent[1], shape->extent[2], 1);
+
+    return product(ok, positions, shape->channels, 1, 1);
+}
+
+static int64_t window(bool *ok, const pdl_layer_t *layer)
+{
+    return product(ok, layer->kernel[0], layer->kernel[1], layer->kernel[2], 1);
+}
+
+/* Elements of the kernel or matrix, without bias. */
+static int64_t kernel_elements(bool *ok, const pdl_layer_t *layer)
+{
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_CONV_TRANSPOSE:
+    case PDL_LAYER_LINEAR:
+        return product(ok, layer->in.channels / layer->groups, layer->out.channels, window(ok, layer), 1);
+    case PDL_LAYER_EMBEDDING: return product(ok, layer->vocabulary, layer->out.channels, 1, 1);
+    case PDL_LAYER_POSITION:
+        return product(ok, layer->out.extent[0] + (layer->class_token ? 1 : 0), layer->out.channels, 1, 1);
+    case PDL_LAYER_BATCH_NORM:
+    case PDL_LAYER_LAYER_NORM:
+    case PDL_LAYER_RMS_NORM:
+    case PDL_LAYER_GROUP_NORM: return layer->out.channels;
+    case PDL_LAYER_MOE: {
+        int64_t expert =
+            product(ok, sum(ok, product(ok, layer->in.channels, layer->gated ? 2 : 1, 1, 1), layer->out.channels),
+                    layer->expert_hidden, layer->experts, 1);
+        return sum(ok, expert, product(ok, layer->in.channels, layer->experts, 1, 1));
+    }
+    default: return 0;
+    }
+}
+
+static bool has_bias(const pdl_layer_t *layer)
+{
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_CONV_TRANSPOSE:
+    case PDL_LAYER_LINEAR:
+    case PDL_LAYER_BATCH_NORM:
+    case PDL_LAYER_LAYER_NORM:
+    case PDL_LAYER_GROUP_NORM: return layer->bias;
+    default: return false;
+    }
+}
+
+/* The layer tables of the original study list kernels only: no norm parameters. */
+static void count_weights(bool *ok, pdl_layer_t *layer, bool table)
+{
+    if (table && layer->type != PDL_LAYER_CONV && layer->type != PDL_LAYER_LINEAR) return;
+    layer->bias_weights = has_bias(layer) ? layer->out.channels : 0;
+    layer->weights = layer->tied_to >= 0 ? 0 : kernel_elements(ok, layer);
+    layer->weights = sum(ok, layer->weights, layer->bias_weights);
+}
+
+/* Operations of a token's way through the router and its top_k experts. */
+static int64_t moe_macs(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t router = product(ok, layer->in.channels, layer->experts, 1, 1);
+    int64_t inner = sum(ok, product(ok, layer->in.channels, layer->gated ? 2 : 1, 1, 1), layer->out.channels);
+    int64_t experts = product(ok, inner, layer->expert_hidden, layer->top_k, 1);
+
+    return product(ok, sum(ok, router, experts), pdl_shape_positions(&layer->out), 1, 1);
+}
+
+/* Multiply-accumulates of the layers that are matrix products at heart. */
+static int64_t matrix_macs(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t tokens = layer->out.extent[0];
+
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_LINEAR: return product(ok, kernel_elements(ok, layer), pdl_shape_positions(&layer->out), 1, 1);
+    case PDL_LAYER_CONV_TRANSPOSE:
+        return product(ok, kernel_elements(ok, layer), pdl_shape_positions(&layer->in), 1, 1);
+    case PDL_LAYER_ATTENTION: return product(ok, 2, tokens, tokens, layer->out.channels);
+    case PDL_LAYER_MOE: return moe_macs(ok, layer);
+    default: return 0;
+    }
+}
+
+int64_t pdl_layer_macs(const pdl_layer_t *layer)
+{
+    bool ok = true;
+
+    return matrix_macs(&ok, layer);
+}
+
+typedef struct flops {
+    int64_t forward, data, weight;
+} flops_t;
+
+static flops_t element_flops(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t x = elements(ok, &layer->in), y = elements(ok, &layer->out);
+
+    switch (layer->type) {
+    case PDL_LAYER_BATCH_NORM:
+    case PDL_LAYER_LAYER_NORM:
+    case PDL_LAYER_RMS_NORM:
+    case PDL_LAYER_GROUP_NORM: x = product(ok, 4, x, 1, 1); return (flops_t){x, x, x};
+    case PDL_LAYER_LOCAL_RESPONSE_NORM:
+    case PDL_LAYER_SOFTMAX:
+    case PDL_LAYER_CROSS_ENTROPY: x = product(ok, 4, x, 1, 1); return (flops_t){x, x, 0};
+    case PDL_LAYER_MSE: x = product(ok, 3, x, 1, 1); return (flops_t){x, x, 0};
+    case PDL_LAYER_MAX_POOL:
+    case PDL_LAYER_AVG_POOL:
+    case PDL_LAYER_GLOBAL_AVG_POOL: y = product(ok, y, window(ok, layer), 1, 1); return (flops_t){y, y, 0};
+    case PDL_LAYER_ADD:
+    case PDL_LAYER_MUL: {
+        int64_t terms = layer->input_count > 1 ? layer->input_count - 1 : 1;
+        y = product(ok, y, terms, 1, 1);
+        return (flops_t){y, product(ok, y, layer->type == PDL_LAYER_MUL ? 2 : 1, 1, 1), 0};
+    }
+    case PDL_LAYER_UPSAMPLE: /* every output of an interpolation weighs 2^rank inputs */
+        if (!layer->bilinear) return (flops_t){0, y, 0};
+        y = product(ok, y, 2, INT64_C(1) << layer->in.rank, 1);
+        return (flops_t){y, y, 0};
+    case PDL_LAYER_EMBEDDING: return (flops_t){0, 0, y};
+    case PDL_LAYER_POSITION: return (flops_t){y, 0, y};
+    case PDL_LAYER_INPUT:
+    case PDL_LAYER_CONCAT:
+    case PDL_LAYER_FLATTEN:
+    case PDL_LAYER_TO_SEQUENCE:
+    case PDL_LAYER_SELECT: return (flops_t){0, 0, 0};
+    default: return (flops_t){y, y, 0};
+    }
+}
+
+static flops_t layer_flops(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t forward = product(ok, 2, matrix_macs(ok, layer), 1, 1);
+
+    if (layer->type == PDL_LAYER_ATTENTION) return (flops_t){forward, product(ok, 2, forward, 1, 1), 0};
+    if (forward > 0) return (flops_t){forward, forward, forward};
+    return element_flops(ok, layer);
+}
+
+/* Totals grow as layers arrive, so that an overflow is reported where it happens. */
+static void add_to_totals(bool *ok, pdl_model_totals_t *totals, const pdl_layer_t *layer)
+{
+    int64_t backward = sum(ok, layer->flop_backward_data, layer->flop_backward_weight);
+
+    totals->weights = sum(ok, totals->weights, layer->weights);
+    totals->macs = sum(ok, totals->macs, matrix_macs(ok, layer));
+    totals->flop_forward = sum(ok, totals->flop_forward, layer->flop_forward);
+    totals->flop_backward = sum(ok, totals->flop_backward, backward);
+    totals->y_elements = sum(ok, totals->y_elements, layer->y_elements);
+    *ok = *ok &&
+          !__builtin_add_overflow(totals->weight_tensors, pdl_layer_weight_tensors(layer), &totals->weight_tensors);
+}
+
+static pdl_status_t too_large(const pdl_layer_t *layer, const char *where)
+{
+    return pdl__layer_error(where, layer, "with it, weights, elements or operations exceed 64-bit counts");
+}
+
+pdl_status_t pdl__count_layer(pdl_model_t *model, pdl_layer_t *layer, const char *where)
+{
+    bool               ok = true;
+    flops_t            flops;
+    pdl_model_totals_t totals = model->totals;
+
+    layer->y_elements = elements(&ok, &layer->out);
+    layer->x_elements = layer->type == PDL_LAYER_INPUT ? 0 : elements(&ok, &layer->in);
+    for (int i = 1; i < layer->input_count; i++)
+        layer->x_elements = sum(&ok, layer->x_elements, model->layers[layer->inputs[i]].y_elements);
+    if (!ok) return too_large(layer, where);
+
+    count_weights(&ok, layer, model->table);
+    flops = layer_flops(&ok, layer);
+    layer->flop_forward = flops.forward;
+    layer->flop_backward_data = layer->needs_input_gradient ? flops.data : 0;
+    layer->flop_backward_weight = flops.weight;
+    add_to_totals(&ok, &totals, layer);
+    if (!ok) return too_large(layer, where);
+    model->totals = totals;
+    return PDL_OK;
+}
+
+int pdl_layer_weight_tensors(const pdl_layer_t *layer)
+{
+    bool ok = true;
+    int  count = 0;
+
+    if (layer->weights == 0) return 0;
+    if (layer->tied_to < 0 && kernel_elements(&ok, layer) > 0) count++;
+    if (layer->bias_weights > 0) count++;
+    if (layer->type == PDL_LAYER_POSITION && layer->class_token) count++;
+    if (layer->type == PDL_LAYER_MOE) count += (layer->gated ? 3 : 2) * (int)layer->experts;
+    return count;
+}

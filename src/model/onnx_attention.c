@@ -1,0 +1,159 @@
+/*
+ * Attention as exporters write it out: q and k from a linear layer, cut into heads by reshapes and
+ * transposes, their product scaled and masked, a softmax, the product with v.
+ */
+#include "onnx_graph.h"
+
+#include <string.h>
+
+typedef struct head_view {
+    int64_t heads, dim, tokens;
+} head_view_t;
+
+/* Reads [..., tokens, head] (or [..., head, tokens] of k): the leading dimensions hold the batch and the heads. */
+static bool read_heads(const pdl__onnx_t *o, const pdl__onnx_value_t *x, bool transposed, head_view_t *view)
+{
+    const pdl__onnx_view_t *v = &x->view;
+    const pdl_shape_t      *shape = pdl__onnx_shape(o, x);
+    int                     token_dim = v->rank - (transposed ? 1 : 2), head_dim = v->rank - (transposed ? 2 : 1);
+
+    if (v->rank < 3 || !shape->sequence) return false;
+    view->tokens = v->dims[token_dim];
+    view->dim = v->dims[head_dim];
+    view->heads = 1;
+    if (!pdl__onnx_dim_is_axis(v, token_dim, PDL__AXIS_SPACE, shape->extent[0]) ||
+        !pdl__onnx_dim_is_axis(v, head_dim, PDL__AXIS_CHANNEL, view->dim))
+        return false;
+    for (int i = 0; i < v->start[v->rank - 2]; i++) {
+        if (v->atoms[i].axis == PDL__AXIS_BATCH) continue;
+        if (v->atoms[i].axis != PDL__AXIS_CHANNEL || view->heads != 1 || v->atoms[i].stride < view->dim)
+            return false;
+        view->heads = v->atoms[i].size;
+    }
+    return true;
+}
+
+/* q and k may carry a scale, nothing else. */
+static bool at_most_scaled(const pdl__onnx_value_t *x)
+{
+    pdl_layer_t      layer;
+    pdl__onnx_form_t form = x->expression ? pdl__onnx_recognise(x, &layer) : PDL__FORM_IDENTITY;
+
+    return (form == PDL__FORM_IDENTITY || form == PDL__FORM_SCALE) && !x->reduced && !x->padded;
+}
+
+static pdl_status_t not_attention(pdl__onnx_t *o)
+{
+    return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
+                          "a product of two activations that is not the attention of a "
+                          "sequence over its heads");
+}
+
+pdl_status_t pdl__onnx_scores_product(pdl__onnx_t *o, pdl__onnx_value_t *q, pdl__onnx_value_t *k)
+{
+    pdl__onnx_value_t *y = pdl__onnx_new(o, PDL__ONNX_SCORES);
+    head_view_t        of_q, of_k;
+    pdl_status_t       st = pdl__onnx_settle(o, q);
+
+    if (y == NULL) return PDL_ERR_NOMEM;
+    if (!st) st = pdl__onnx_settle(o, k);
+    if (st) return st;
+    if (!at_most_scaled(q) || !at_most_scaled(k) || !read_heads(o, q, false, &of_q) ||
+        !read_heads(o, k, true, &of_k) || of_q.heads != of_k.heads || of_q.dim != of_k.dim)
+        return not_attention(o);
+    y->view.rank = q->view.rank;
+    memcpy(y->view.dims, q->view.dims, sizeof y->view.dims);
+    y->view.dims[y->view.rank - 1] = of_k.tokens;
+    y->operand[0] = pdl__onnx_copy(o, q);
+    y->operand[1] = pdl__onnx_copy(o, k);
+    if (y->operand[0] == NULL || y->operand[1] == NULL) return PDL_ERR_NOMEM;
+    return pdl__onnx_output(o, 0, y);
+}
+
+/* q, k and v are either the three parts of one layer, or three layers. */
+static pdl_status_t join_qkv(pdl__onnx_t *o, const pdl__onnx_value_t *const part[3], int64_t channels, int *input)
+{
+    pdl_layer_t layer = pdl__layer_default(PDL_LAYER_CONCAT);
+    int         inputs[3] = {part[0]->layer, part[1]->layer, part[2]->layer};
+
+    if (inputs[0] == inputs[1] && inputs[1] == inputs[2]) {
+        bool apart = part[0]->view.channel_begin != part[1]->view.channel_begin &&
+                     part[1]->view.channel_begin != part[2]->view.channel_begin;
+
+        *input = inputs[0];
+        if (apart && pdl__onnx_shape(o, part[0])->channels == 3 * channels) return PDL_OK;
+    }
+    for (int i = 0; i < 3; i++)
+        if (pdl__onnx_shape(o, part[i])->channels != channels || part[i]->view.channel_begin != 0)
+            return not_attention(o);
+    return pdl__onnx_add(o, &layer, o->node, NULL, inputs, 3, input);
+}
+
+pdl_status_t pdl__onnx_attention_product(pdl__onnx_t *o, pdl__onnx_value_t *p, pdl__onnx_value_t *v)
+{
+    const pdl__onnx_value_t *parts[3] = {p->operand[0], p->operand[1], v};
+    pdl_layer_t              layer = pdl__layer_default(PDL_LAYER_ATTENTION);
+    pdl__onnx_view_t         view;
+    head_view_t              of_q, of_v;
+    int                      input, added;
+    pdl_status_t             st = pdl__onnx_settle(o, v);
+
+    if (st) return st;
+    if (v->expression) st = pdl__onnx_materialise(o, v);
+    if (st) return st;
+    if (!read_heads(o, parts[0], false, &of_q) || !read_heads(o, v, false, &of_v) || of_q.heads != of_v.heads ||
+        of_q.dim != of_v.dim)
+        return not_attention(o);
+    st = join_qkv(o, parts, of_q.heads * of_q.dim, &input);
+    if (st) return st;
+    layer.heads = of_q.heads;
+    layer.kv_heads = of_q.heads;
+    layer.head_dim = of_q.dim;
+    layer.causal = p->causal;
+    layer.rate = p->parameter[0];
+    st = pdl__onnx_add(o, &layer, o->node, NULL, &input, 1, &added);
+    if (st) return st;
+    view = v->view;
+    view.channel_begin = 0;
+    for (int i = 0; i < view.start[view.rank - 2]; i++)
+        if (view.atoms[i].axis == PDL__AXIS_CHANNEL) view.atoms[i].stride = of_q.dim;
+    return pdl__onnx_output_view(o, added, &view);
+}
+
+/* Whether a mask of [..., rows, columns] hides exactly what lies behind each token. A mask with two such dimensions
+   whose numbers are not in the file is taken to be causal: masks of padding have one row. */
+static bool is_causal(pdl__onnx_t *o, pdl__onnx_value_t *mask, bool where)
+{
+    const double *numbers = pdl__onnx_numbers(o, mask);
+    int64_t       rows = mask->view.rank > 1 ? mask->view.dims[mask->view.rank - 2] : 1;
+    int64_t       columns = mask->view.rank > 1 ? mask->view.dims[mask->view.rank - 1] : 1;
+    bool          inverse;
+
+    if (rows < 2 || rows != columns || pdl__onnx_elements(&mask->view) < rows * columns) return false;
+    if (numbers == NULL) return true;
+    /* Where: nonzero keeps the score, or hides it when the score is the other operand. */
+    inverse = where && numbers[0] == 0;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int64_t j = 0; j < columns; j++) {
+            double x = numbers[i * columns + j];
+            bool   seen = where ? (x != 0) != inverse : x > -1e3;
+
+            if (seen != (j <= i)) return false;
+        }
+    }
+    return true;
+}
+
+pdl_status_t pdl__onnx_mask(pdl__onnx_t *o, pdl__onnx_value_t *scores, pdl__onnx_value_t *mask)
+{
+    const char        *op = o->node->op_type;
+    pdl__onnx_value_t *y;
+
+    if (strcmp(op, "Add") != 0 && strcmp(op, "Sub") != 0 && strcmp(op, "Mul") != 0 && strcmp(op, "Where") != 0)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
+                              "attention scores and a tensor can only be added, or chosen from");
+    y = pdl__onnx_copy(o, scores);
+    if (y == NULL) return PDL_ERR_NOMEM;
+    y->causal = y->causal || is_causal(o, mask, strcmp(op, "Add") != 0 && strcmp(op, "Sub") != 0);
+    return pdl__onnx_output(o, 0, y);
+}
