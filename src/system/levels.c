@@ -1,0 +1,50 @@
+/*
+ * Questions about the tree of levels, and names of precisions.
+ */
+#include <paradl/system.h>
+
+const char *const pdl_precision_names[PDL_PRECISION_COUNT] = {
+    [PDL_FP64] = "fp64", [PDL_FP32] = "fp32", [PDL_TF32] = "tf32",
+    [PDL_FP16] = "fp16", [PDL_BF16] = "bf16", [PDL_FP8] = "fp8",
+};
+
+int pdl_precision_bytes(pdl_precision_t precision)
+{
+    switch (precision) {
+    case PDL_FP64: return 8;
+    case PDL_FP16:
+    case PDL_BF16: return 2;
+    case PDL_FP8: return 1;
+    default: return 4;
+    }
+}
+
+int64_t pdl_system_group_size(const pdl_system_t *system, int level)
+{
+    int64_t size = 1;
+
+    for (int l = 0; l <= level && l < system->level_count; l++) size *= system->level[l].fanout;
+    return size;
+}
+
+int pdl_system_level_of_span(const pdl_system_t *system, int64_t span)
+{
+    int64_t size = 1;
+
+    for (int l = 0; l < system->level_count; l++) {
+        size *= system->level[l].fanout;
+        if (span <= size) return l;
+    }
+    return system->level_count - 1;
+}
+
+int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b)
+{
+    int64_t size = 1;
+
+    for (int l = 0; l < system->level_count; l++) {
+        size *= system->level[l].fanout;
+        if (a / size == b / size) return l;
+    }
+    return system->level_count - 1;
+}

@@ -1,0 +1,370 @@
+/*
+ * Reads "paradl: system/1" files.
+ *
+ *     paradl: system/1
+ *     name: abci-v
+ *     description: ...
+ *     source: where each number comes from
+ *     device:
+ *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
+ *        memory_efficiency, power, idle_power, host_bandwidth, reserved}
+ *     levels:            # innermost first
+ *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
+ *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
+ *       - {name, transport, bandwidth, latency, ports, oversubscription, shared, congestion}
+ *     storage: {node_bandwidth, total_bandwidth, decode_samples_per_s}
+ *     cost_per_pe_hour: 1.2
+ *     parameters: abci-v
+ *
+ * Ports default to 1 up to the level that joins nodes and, above it, to as many links as lead into the group from
+ * below. A host path may leave out outer levels: those are as without it.
+ */
+#include <paradl/arena.h>
+#include <paradl/share.h>
+#include <paradl/system.h>
+#include <paradl/yaml.h>
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+
+/* A child with more links than this is a mistake, and would need tables of that size. */
+#define MOST_LINKS 1e6
+/* Bounds on the speed of a link keep every time computed from it finite and not zero. */
+#define MOST_BANDWIDTH 1e18
+
+static const char *const root_keys[] = {"paradl", "name", "description", "source", "device", "levels", "host_path",
+                                        "storage", "cost_per_pe_hour", "parameters", NULL};
+static const char *const device_keys[] = {"name", "memory", "memory_bandwidth", "peak", "compute_units", "launch",
+                                          "matrix_efficiency", "memory_efficiency", "power", "idle_power",
+                                          "host_bandwidth", "reserved", NULL};
+static const char *const level_keys[] = {"name", "transport", "fanout", "bandwidth", "latency", "ports",
+                                         "oversubscription", "shared", "congestion", NULL};
+static const char *const host_level_keys[] = {"name", "transport", "bandwidth", "latency", "ports",
+                                              "oversubscription", "shared", "congestion", NULL};
+static const char *const storage_keys[] = {"node_bandwidth", "total_bandwidth", "decode_samples_per_s", NULL};
+
+/* The strings of the document go away with it; the system keeps copies. */
+static pdl_status_t keep_string(pdl_system_t *system, const pdl_yaml_t *mapping, const char *key, pdl_need_t need,
+                                const char **value)
+{
+    const char  *text = NULL;
+    pdl_status_t st   = pdl_yaml_get_string(mapping, key, need, &text);
+
+    if (st || text == NULL) return st;
+    *value = pdl_arena_strdup(system->arena, text);
+    return *value == NULL ? PDL_ERR_NOMEM : PDL_OK;
+}
+
+/* A number that must lie in [least, most]. */
+static pdl_status_t get_within(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
+                               double least, double most, double *value)
+{
+    pdl_status_t st = pdl_yaml_get_number(mapping, key, unit, need, value);
+
+    if (st) return st;
+    const pdl_yaml_t *node = pdl_yaml_find(mapping, key);
+    if (node == NULL || (*value >= least && *value <= most)) return PDL_OK;
+    if (*value < least) return pdl_yaml_error(node, "%s must be at least %g", key, least);
+    return pdl_yaml_error(node, "%s must be at most %g", key, most);
+}
+
+static pdl_status_t get_positive(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
+                                 double *value)
+{
+    pdl_status_t st = pdl_yaml_get_number(mapping, key, unit, need, value);
+
+    if (st) return st;
+    const pdl_yaml_t *node = pdl_yaml_find(mapping, key);
+    if (node != NULL && !(*value > 0)) return pdl_yaml_error(node, "%s must be greater than 0", key);
+    return PDL_OK;
+}
+
+static pdl_status_t get_share(const pdl_yaml_t *mapping, const char *key, double *value)
+{
+    pdl_status_t st = get_positive(mapping, key, PDL_UNIT_NONE, PDL_OPTIONAL, value);
+
+    if (st) return st;
+    if (*value > 1) return pdl_yaml_error(pdl_yaml_find(mapping, key), "%s is a share, at most 1", key);
+    return PDL_OK;
+}
+
+static pdl_status_t read_peaks(const pdl_yaml_t *node, pdl_device_t *device)
+{
+    const char  *keys[PDL_PRECISION_COUNT + 1] = {NULL};
+    pdl_status_t st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a mapping from precisions to FLOP/s");
+
+    if (st) return st;
+    for (int i = 0; i < PDL_PRECISION_COUNT; i++) {
+        keys[i] = pdl_precision_names[i];
+        st = get_positive(node, keys[i], PDL_UNIT_FLOP_RATE, PDL_OPTIONAL, &device->peak_flop_per_s[i]);
+        if (st) return st;
+    }
+    st = pdl_yaml_check_keys(node, keys);
+    if (st) return st;
+    if (!(device->peak_flop_per_s[PDL_FP32] > 0)) return pdl_yaml_error(node, "the peak for fp32 is missing");
+    return PDL_OK;
+}
+
+static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *device)
+{
+    int64_t      units = 1;
+    pdl_status_t st;
+
+    device->matrix_efficiency = device->memory_efficiency = 1;
+    st = get_positive(node, "memory", PDL_UNIT_BYTES, PDL_REQUIRED, &device->memory_bytes);
+    if (st) return st;
+    st = get_positive(node, "memory_bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED,
+                      &device->memory_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_int(node, "compute_units", 1, INT_MAX, PDL_OPTIONAL, &units);
+    if (st) return st;
+    device->compute_units = (int)units;
+    st = pdl_yaml_get_number(node, "launch", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->launch_s);
+    if (st) return st;
+    st = get_share(node, "matrix_efficiency", &device->matrix_efficiency);
+    if (st) return st;
+    st = get_share(node, "memory_efficiency", &device->memory_efficiency);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->power_w);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "idle_power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->idle_power_w);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "host_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                             &device->host_bandwidth_bytes_per_s);
+    if (st) return st;
+    return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
+}
+
+static pdl_status_t read_device(const pdl_yaml_t *root, pdl_system_t *system)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "device"), *peak;
+    pdl_device_t     *device = &system->device;
+    pdl_status_t      st;
+
+    if (node == NULL) return pdl_yaml_error(root, "device is missing");
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the device");
+    if (st) return st;
+    st = keep_string(system, node, "name", PDL_REQUIRED, &device->name);
+    if (st) return st;
+    st = read_device_numbers(node, device);
+    if (st) return st;
+    peak = pdl_yaml_find(node, "peak");
+    if (peak == NULL) return pdl_yaml_error(node, "peak is missing");
+    st = read_peaks(peak, device);
+    if (st) return st;
+    st = pdl_yaml_check_keys(node, device_keys);
+    if (st) return st;
+    if (device->reserved_bytes >= device->memory_bytes)
+        return pdl_yaml_error(pdl_yaml_find(node, "reserved"), "reserved leaves no memory to work with");
+    return PDL_OK;
+}
+
+/* What levels[] and host_path[] have in common; `level` holds the defaults. */
+static pdl_status_t read_link(const pdl_yaml_t *node, pdl_system_t *system, pdl_level_t *level)
+{
+    pdl_status_t st = keep_string(system, node, "transport", PDL_OPTIONAL, &level->transport);
+
+    if (st) return st;
+    st = get_within(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED, 1, MOST_BANDWIDTH,
+                    &level->bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "latency", PDL_UNIT_SECONDS, PDL_REQUIRED, &level->latency_s);
+    if (st) return st;
+    st = get_within(node, "ports", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->ports);
+    if (st) return st;
+    st = get_within(node, "oversubscription", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->oversubscription);
+    if (st) return st;
+    st = pdl_yaml_get_bool(node, "shared", PDL_OPTIONAL, &level->shared_medium);
+    if (st) return st;
+    return get_within(node, "congestion", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->congestion);
+}
+
+/* Links into the group from below, that is, of all children together. */
+static double links_from_below(const pdl_level_t *level)
+{
+    return (level->shared_medium ? 1 : (double)level->fanout) * level->ports / level->oversubscription;
+}
+
+static pdl_status_t read_level(const pdl_yaml_t *node, pdl_system_t *system)
+{
+    pdl_level_t *level = &system->level[system->level_count];
+    pdl_status_t st    = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
+
+    if (st) return st;
+    *level = (pdl_level_t){.ports = 1, .oversubscription = 1, .congestion = 1};
+    if (system->level_count >= 2) level->ports = ceil(links_from_below(level - 1) - 1e-9);
+    st = keep_string(system, node, "name", PDL_REQUIRED, &level->name);
+    if (st) return st;
+    st = pdl_yaml_get_int(node, "fanout", 1, INT_MAX, PDL_REQUIRED, &level->fanout);
+    if (st) return st;
+    st = read_link(node, system, level);
+    if (st) return st;
+    st = pdl_yaml_check_keys(node, level_keys);
+    if (st) return st;
+    if (level->ports > MOST_LINKS)
+        return pdl_yaml_error(node, "level %s would have %g ports by default; give ports", level->name,
+                              level->ports);
+    if (system->pe_count > INT64_MAX / 2 / level->fanout)
+        return pdl_yaml_error(node, "the fanouts up to level %s multiply to more PEs than can be counted",
+                              level->name);
+    system->pe_count *= level->fanout;
+    system->level_count++;
+    return PDL_OK;
+}
+
+static pdl_status_t read_levels(const pdl_yaml_t *root, pdl_system_t *system)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "levels");
+    pdl_status_t      st;
+
+    if (node == NULL) return pdl_yaml_error(root, "levels are missing");
+    st = pdl_yaml_expect(node, PDL_YAML_SEQUENCE, "a list of levels, innermost first");
+    if (st) return st;
+    if (pdl_yaml_size(node) == 0) return pdl_yaml_error(node, "at least one level is needed");
+    if (pdl_yaml_size(node) > PDL_MAX_LEVELS)
+        return pdl_yaml_error(node, "at most %d levels are possible", PDL_MAX_LEVELS);
+    system->pe_count = 1;
+    for (size_t i = 0; i < pdl_yaml_size(node); i++) {
+        st = read_level(pdl_yaml_item(node, i), system);
+        if (st) return st;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t read_host_level(const pdl_yaml_t *node, pdl_system_t *system, int index)
+{
+    pdl_level_t *level = &system->host_level[index];
+    const char  *name  = NULL;
+    pdl_status_t st    = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
+
+    if (st) return st;
+    st = pdl_yaml_get_string(node, "name", PDL_REQUIRED, &name);
+    if (st) return st;
+    const char *const names[] = {level->name};
+    int               found;
+    st = pdl_yaml_enum(pdl_yaml_find(node, "name"), names, 1, &found);
+    if (st) return st;
+    /* PEs that have several links between them may still share one way to the host. */
+    if (index == 0) level->ports = 1;
+    st = read_link(node, system, level);
+    if (st) return st;
+    return pdl_yaml_check_keys(node, host_level_keys);
+}
+
+static pdl_status_t read_host_path(const pdl_yaml_t *root, pdl_system_t *system)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "host_path");
+    pdl_status_t      st;
+
+    for (int l = 0; l < system->level_count; l++) system->host_level[l] = system->level[l];
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_SEQUENCE, "a list of levels, innermost first");
+    if (st) return st;
+    if (pdl_yaml_size(node) > (size_t)system->level_count)
+        return pdl_yaml_error(node, "host_path has more entries than there are levels (%d)", system->level_count);
+    for (size_t i = 0; i < pdl_yaml_size(node); i++) {
+        st = read_host_level(pdl_yaml_item(node, i), system, (int)i);
+        if (st) return st;
+    }
+    system->has_host_path = pdl_yaml_size(node) > 0;
+    return PDL_OK;
+}
+
+static pdl_status_t read_storage(const pdl_yaml_t *root, pdl_storage_t *storage)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "storage");
+    pdl_status_t      st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the storage");
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "node_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                             &storage->node_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "total_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                             &storage->total_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "decode_samples_per_s", PDL_UNIT_NONE, PDL_OPTIONAL,
+                             &storage->decode_samples_per_s);
+    if (st) return st;
+    return pdl_yaml_check_keys(node, storage_keys);
+}
+
+static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
+{
+    pdl_status_t st = pdl_yaml_check_format(root, "system");
+
+    if (st) return st;
+    st = pdl_yaml_check_keys(root, root_keys);
+    if (st) return st;
+    st = keep_string(system, root, "name", PDL_REQUIRED, &system->name);
+    if (st) return st;
+    st = keep_string(system, root, "description", PDL_OPTIONAL, &system->description);
+    if (st) return st;
+    st = keep_string(system, root, "source", PDL_OPTIONAL, &system->source);
+    if (st) return st;
+    st = keep_string(system, root, "parameters", PDL_OPTIONAL, &system->parameters);
+    if (st) return st;
+    st = read_device(root, system);
+    if (st) return st;
+    st = read_levels(root, system);
+    if (st) return st;
+    st = read_host_path(root, system);
+    if (st) return st;
+    st = read_storage(root, &system->storage);
+    if (st) return st;
+    return pdl_yaml_get_number(root, "cost_per_pe_hour", PDL_UNIT_NONE, PDL_OPTIONAL, &system->cost_per_pe_hour);
+}
+
+static pdl_status_t from_document(const pdl_yaml_doc_t *doc, const pdl_system_t **out)
+{
+    pdl_arena_t  *arena  = pdl_arena_create();
+    pdl_system_t *system = arena ? pdl_arena_alloc(arena, 1, sizeof(*system)) : NULL;
+    pdl_status_t  st;
+
+    if (system == NULL) {
+        pdl_arena_destroy(arena);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for a system description");
+    }
+    system->arena       = arena;
+    system->description = system->source = "";
+    st = read_root(pdl_yaml_root(doc), system);
+    if (st) {
+        pdl_arena_destroy(arena);
+        return st;
+    }
+    *out = system;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system)
+{
+    pdl_yaml_doc_t *doc;
+    pdl_status_t    st = pdl_yaml_read_memory(text, length, name, &doc);
+
+    if (st) return st;
+    st = from_document(doc, system);
+    pdl_yaml_destroy(doc);
+    return st;
+}
+
+pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **system)
+{
+    static const char *const extensions[] = {".yaml", NULL};
+    char                     path[4096];
+    pdl_yaml_doc_t          *doc;
+    pdl_status_t             st = pdl_share_find("systems", name_or_path, extensions, path, sizeof path);
+
+    if (st) return st;
+    st = pdl_yaml_read_file(path, &doc);
+    if (st) return st;
+    st = from_document(doc, system);
+    pdl_yaml_destroy(doc);
+    return st;
+}
+
+void pdl_system_destroy(const pdl_system_t *system)
+{
+    if (system != NULL) pdl_arena_destroy(system->arena);
+}

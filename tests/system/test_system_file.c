@@ -1,0 +1,175 @@
+/*
+ * System files: what is read, which defaults apply, and that mistakes are named with file and line.
+ */
+#include "test.h"
+
+#include <paradl/system.h>
+
+#define HEAD "paradl: system/1\nname: toy\n"
+#define DEVICE                                                                                \
+    "device:\n  name: chip\n  memory: 16GB\n  memory_bandwidth: 900GB/s\n  peak: {fp32: 15.7TFLOP/s}\n"
+#define LEVELS "levels:\n  - {name: node, fanout: 4, bandwidth: 50GB/s, latency: 9us}\n"
+#define HOST   "host_path:\n  - {name: node, bandwidth: 16GB/s, latency: 3ms, ports: 2, shared: true}\n"
+
+static const pdl_system_t *read_text(const char *text)
+{
+    const pdl_system_t *system = NULL;
+
+    CHECK_OK(pdl_system_read_memory(text, strlen(text), "toy.yaml", &system));
+    return system;
+}
+
+static void check_error(int line, const char *text, const char *part)
+{
+    const pdl_system_t *system = NULL;
+    pdl_status_t        st     = pdl_system_read_memory(text, strlen(text), "toy.yaml", &system);
+
+    test_error(__FILE__, line, "reading", st, part);
+    CHECK(system == NULL);
+    CHECK(strchr(pdl_error_message(), '\n') == NULL);
+    if (st == PDL_OK) pdl_system_destroy(system);
+}
+#define CHECK_REFUSED(text, part) check_error(__LINE__, text, part)
+
+static void a_short_file_is_enough(void)
+{
+    const pdl_system_t *system = read_text(HEAD DEVICE LEVELS);
+
+    if (system == NULL) return;
+    CHECK_STR(system->name, "toy");
+    CHECK_STR(system->description, "");
+    CHECK(system->parameters == NULL);
+    CHECK_INT(system->pe_count, 4);
+    CHECK_NEAR(system->level[0].bandwidth_bytes_per_s, 50e9, 0);
+    CHECK_NEAR(system->level[0].latency_s, 9e-6, 1e-15);
+    CHECK_NEAR(system->level[0].ports, 1, 0);
+    CHECK_NEAR(system->level[0].oversubscription, 1, 0);
+    CHECK_NEAR(system->level[0].congestion, 1, 0);
+    CHECK(!system->level[0].shared_medium && !system->has_host_path);
+    CHECK_NEAR(system->host_level[0].bandwidth_bytes_per_s, 50e9, 0);
+    CHECK_INT(system->device.compute_units, 1);
+    CHECK_NEAR(system->device.matrix_efficiency, 1, 0);
+    CHECK_NEAR(system->device.peak_flop_per_s[PDL_FP32], 15.7e12, 1e-15);
+    CHECK_NEAR(system->device.peak_flop_per_s[PDL_FP16], 0, 0);
+    pdl_system_destroy(system);
+}
+
+static void everything_that_can_be_said_is_read(void)
+{
+    const pdl_system_t *system = read_text(
+        HEAD "description: a toy\nsource: nowhere\nparameters: toy-fit\ncost_per_pe_hour: 1.25\n" DEVICE
+        "  compute_units: 80\n  launch: 5us\n  matrix_efficiency: 0.8\n  memory_efficiency: 0.7\n  power: 0.3kW\n"
+        "  idle_power: 40W\n  host_bandwidth: 16GB/s\n  reserved: 512MiB\n" LEVELS
+        "  - {name: rack, transport: ib, fanout: 8, bandwidth: 100Gb/s, latency: 5us, ports: 2, congestion: 1.5}\n"
+        "  - {name: hall, fanout: 3, bandwidth: 100Gb/s, latency: 6us, oversubscription: 2.5}\n" HOST
+        "storage: {node_bandwidth: 3GB/s, total_bandwidth: 1TB/s, decode_samples_per_s: 2k}\n");
+
+    if (system == NULL) return;
+    CHECK_STR(system->source, "nowhere");
+    CHECK_STR(system->parameters, "toy-fit");
+    CHECK_NEAR(system->cost_per_pe_hour, 1.25, 0);
+    CHECK_INT(system->pe_count, 96);
+    CHECK_INT(system->device.compute_units, 80);
+    CHECK_NEAR(system->device.power_w, 300, 1e-15);
+    CHECK_NEAR(system->device.reserved_bytes, 536870912, 0);
+    CHECK_STR(system->level[1].transport, "ib");
+    CHECK_NEAR(system->level[1].bandwidth_bytes_per_s, 12.5e9, 1e-15);
+    CHECK_NEAR(system->level[1].congestion, 1.5, 0);
+    CHECK_NEAR(system->level[2].ports, 16, 0); /* as many as lead into a rack: 8 nodes with 2 */
+    CHECK_NEAR(system->level[2].oversubscription, 2.5, 0);
+    CHECK(system->has_host_path && system->host_level[0].shared_medium);
+    CHECK_NEAR(system->host_level[0].ports, 2, 0);
+    CHECK_INT(system->host_level[0].fanout, 4);
+    CHECK_NEAR(system->host_level[1].ports, 2, 0); /* left out: as without the host */
+    CHECK_NEAR(system->host_level[2].oversubscription, 2.5, 0);
+    CHECK_NEAR(system->storage.node_bandwidth_bytes_per_s, 3e9, 0);
+    CHECK_NEAR(system->storage.total_bandwidth_bytes_per_s, 1e12, 0);
+    CHECK_NEAR(system->storage.decode_samples_per_s, 2000, 0);
+    pdl_system_destroy(system);
+}
+
+static void mistakes_in_levels_are_named(void)
+{
+    CHECK_REFUSED(HEAD DEVICE, "levels are missing");
+    CHECK_REFUSED(HEAD DEVICE "levels: []\n", "toy.yaml:8: at least one level");
+    CHECK_REFUSED(HEAD DEVICE "levels: 4\n", "toy.yaml:8:");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {fanout: 4, bandwidth: 1GB/s, latency: 1us}\n", "name");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 0, bandwidth: 1GB/s, latency: 1us}\n", "toy.yaml:9:");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 0GB/s, latency: 1us}\n",
+                  "toy.yaml:9: bandwidth must be at least 1");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1e30, latency: 1us}\n",
+                  "at most 1e+18");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, latency: 1us}\n", "bandwidth");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s}\n", "latency");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - name: n\n    fanout: 4\n    bandwidth: 1GB/s\n    latency: 1us\n"
+                              "    oversubscription: 0.5\n", "toy.yaml:13: oversubscription must be at least 1");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s, latency: 1us, ports: 0}\n",
+                  "ports must be at least 1");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s, latency: 1us, lanes: 4}\n",
+                  "lanes");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n"
+                              "  - {name: a, fanout: 2000000000, bandwidth: 1GB/s, latency: 1us}\n"
+                              "  - {name: b, fanout: 2000000000, bandwidth: 1GB/s, latency: 1us}\n"
+                              "  - {name: c, fanout: 2000000000, bandwidth: 1GB/s, latency: 1us, ports: 1}\n",
+                  "toy.yaml:11: the fanouts up to level c");
+    CHECK_REFUSED(HEAD DEVICE "levels:\n"
+                              "  - {name: a, fanout: 2, bandwidth: 1GB/s, latency: 1us}\n"
+                              "  - {name: b, fanout: 2000000000, bandwidth: 1GB/s, latency: 1us}\n"
+                              "  - {name: c, fanout: 2, bandwidth: 1GB/s, latency: 1us}\n", "give ports");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "host_path:\n  - {name: rack, bandwidth: 1GB/s, latency: 1us}\n",
+                  "toy.yaml:11:");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "host_path:\n  - {name: node, bandwidth: 1GB/s, latency: 1us}\n"
+                                     "  - {name: node, bandwidth: 1GB/s, latency: 1us}\n", "more entries");
+}
+
+static void too_many_levels_are_refused(void)
+{
+    char text[4096] = HEAD DEVICE "levels:\n";
+
+    for (int i = 0; i <= PDL_MAX_LEVELS; i++)
+        strcat(text, "  - {name: n, fanout: 1, bandwidth: 1GB/s, latency: 1us, ports: 1}\n");
+    CHECK_REFUSED(text, "at most 8 levels");
+}
+
+static void mistakes_in_the_rest_are_named(void)
+{
+    CHECK_REFUSED("paradl: model/1\nname: toy\n", "system");
+    CHECK_REFUSED("- 1\n", "toy.yaml:1:");
+    CHECK_REFUSED(HEAD LEVELS, "device is missing");
+    CHECK_REFUSED("paradl: system/1\n" DEVICE LEVELS, "name");
+    CHECK_REFUSED(HEAD "color: red\n" DEVICE LEVELS, "toy.yaml:3:");
+    CHECK_REFUSED(HEAD DEVICE "  cores: 4\n" LEVELS, "toy.yaml:8:");
+    CHECK_REFUSED(HEAD DEVICE "  matrix_efficiency: 1.5\n" LEVELS, "toy.yaml:8: matrix_efficiency is a share");
+    CHECK_REFUSED(HEAD DEVICE "  compute_units: 0\n" LEVELS, "toy.yaml:8:");
+    CHECK_REFUSED(HEAD DEVICE "  reserved: 16GB\n" LEVELS, "toy.yaml:8: reserved leaves no memory");
+    CHECK_REFUSED(HEAD DEVICE "  launch: 5GB\n" LEVELS, "toy.yaml:8:");
+    CHECK_REFUSED(HEAD "device: {name: c, memory: 1GB, memory_bandwidth: 1GB/s}\n" LEVELS, "peak is missing");
+    CHECK_REFUSED(HEAD "device: {name: c, memory: 0, memory_bandwidth: 1GB/s, peak: {fp32: 1TFLOP/s}}\n" LEVELS,
+                  "memory must be greater than 0");
+    CHECK_REFUSED(HEAD "device: {name: c, memory: 1GB, memory_bandwidth: 1GB/s, peak: {fp16: 1TFLOP/s}}\n" LEVELS,
+                  "fp32 is missing");
+    CHECK_REFUSED(HEAD "device: {name: c, memory: 1GB, memory_bandwidth: 1GB/s, peak: {fp33: 1TFLOP/s}}\n" LEVELS,
+                  "fp33");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {speed: 1GB/s}\n", "speed");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: fast\n", "toy.yaml:10:");
+}
+
+static void unknown_names_are_refused(void)
+{
+    const pdl_system_t *system = NULL;
+
+    CHECK_ERROR(pdl_system_load("no-such-machine", &system), "no-such-machine");
+    CHECK_ERROR(pdl_system_load("./no-such-file.yaml", &system), "no-such-file.yaml");
+    pdl_system_destroy(NULL);
+}
+
+int main(void)
+{
+    RUN(a_short_file_is_enough);
+    RUN(everything_that_can_be_said_is_read);
+    RUN(mistakes_in_levels_are_named);
+    RUN(too_many_levels_are_refused);
+    RUN(mistakes_in_the_rest_are_named);
+    RUN(unknown_names_are_refused);
+    return test_done();
+}
