@@ -1,0 +1,128 @@
+/*
+ * A plan says how a model is cut over a machine: mesh, a mode for every layer and axis, pipeline, memory
+ * policy, collectives. It is what `paradl plan` writes and every other verb reads.
+ *
+ *     pdl_plan_t *plan;
+ *     pdl_mesh_t  mesh = {{{PDL_AXIS_DATA, 128, 0}, {PDL_AXIS_TENSOR, 4, 0}}, 2};
+ *     pdl_plan_create(model, &mesh, 8192, &plan);
+ *     pdl_plan_apply_preset(plan, "data+filter", NULL);
+ *     if (pdl_plan_check(plan)) puts(pdl_error_message());
+ *     pdl_plan_destroy(plan);
+ */
+#ifndef PARADL_PLAN_H
+#define PARADL_PLAN_H
+
+#include <paradl/mesh.h>
+#include <paradl/model.h>
+#include <paradl/status.h>
+#include <paradl/system.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How an operation runs on one axis. */
+typedef enum pdl_mode {
+    PDL_MODE_PASS,       /* keep the placement of the input where the operation allows it, else replicate */
+    PDL_MODE_REPLICATE,
+    PDL_MODE_SAMPLE,
+    PDL_MODE_SPACE,      /* the axis' extent; a sequence: tokens */
+    PDL_MODE_FILTER,     /* output channels (column) */
+    PDL_MODE_CHANNEL,    /* input channels (row) */
+    PDL_MODE_HEADS,      /* attention by whole key-value groups */
+    PDL_MODE_VOCABULARY, /* embedding and cross-entropy */
+    PDL_MODE_EXPERT,     /* mixture of experts by whole experts */
+    PDL_MODE_COUNT
+} pdl_mode_t;
+extern const char *const pdl_mode_names[PDL_MODE_COUNT];
+
+typedef enum pdl_schedule { PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_1F1B, PDL_SCHEDULE_INTERLEAVED, PDL_SCHEDULE_COUNT } pdl_schedule_t;
+typedef enum pdl_recompute { PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL, PDL_RECOMPUTE_COUNT } pdl_recompute_t;
+typedef enum pdl_sharding { PDL_SHARDING_NONE, PDL_SHARDING_ZERO1, PDL_SHARDING_ZERO2, PDL_SHARDING_ZERO3, PDL_SHARDING_COUNT } pdl_sharding_t;
+typedef enum pdl_optimizer { PDL_OPTIMIZER_SGD, PDL_OPTIMIZER_MOMENTUM, PDL_OPTIMIZER_ADAM, PDL_OPTIMIZER_COUNT } pdl_optimizer_t;
+/* AUTO: the cheapest by projection. */
+typedef enum pdl_algorithm { PDL_ALGORITHM_AUTO, PDL_ALGORITHM_RING, PDL_ALGORITHM_TREE, PDL_ALGORITHM_HIERARCHICAL, PDL_ALGORITHM_COUNT } pdl_algorithm_t;
+typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
+
+extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
+extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
+extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
+extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
+extern const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT];
+
+/* Modes of one layer, an entry per axis of the mesh. */
+typedef struct pdl_modes { uint8_t on[PDL_MAX_AXES]; } pdl_modes_t;
+
+typedef struct pdl_plan {
+    const pdl_model_t *model; /* borrowed */
+    char               strategy[32];
+    pdl_mesh_t         mesh;
+    int64_t            batch;         /* samples per weight update, over all ranks */
+    int64_t            micro_batches; /* per update and data-parallel replica */
+    pdl_modes_t       *modes;         /* one per layer */
+    int               *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
+    bool               stages_given;  /* written by hand; otherwise the oracle balances them */
+    pdl_schedule_t     schedule;
+    int                virtual_stages; /* chunks per rank; 1 unless interleaved */
+    pdl_recompute_t    recompute;
+    pdl_sharding_t     sharding;
+    bool               sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool               sync_batch_norm;
+    pdl_algorithm_t    algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
+    pdl_optimizer_t    optimizer;
+    pdl_precision_t    precision;
+    pdl_run_mode_t     run_mode;
+} pdl_plan_t;
+
+/* All layers in mode PASS, one stage per pipeline rank cut at equal layer counts, SGD with momentum, fp32. */
+pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, int64_t batch, pdl_plan_t **plan);
+pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **copy);
+void         pdl_plan_destroy(pdl_plan_t *plan);
+
+typedef struct pdl_preset_options {
+    bool        published;     /* the forms of the published study: gather after every layer, linear layers whole */
+    const char *spatial_until; /* last layer split in space, or NULL: as long as pieces hold the halo */
+} pdl_preset_options_t;
+
+/* Sets modes and strategy name: serial, data, spatial, filter, channel, tensor, pipeline, data+filter,
+   data+channel, data+spatial, data+tensor, data+pipeline, 3d. The mesh must have the axes the name asks for (others of
+   size 1). options may be NULL. */
+pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options);
+
+/* Whether a layer can run in a mode on an axis of this size; if not, the reason ("has 64 filters") is put
+   into `why` (may be NULL). */
+bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why, size_t why_size);
+
+/* The largest size of an axis of this kind for which every layer the preset splits is allowed; *limiting is
+   that layer. */
+int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                         int *limiting_layer);
+
+/* Everything that can be wrong with a plan, before anything starts: batch against axes, modes against layers,
+   stages. The message names the layer and what would be allowed. */
+pdl_status_t pdl_plan_check(const pdl_plan_t *plan);
+
+/* Results of the oracle that a plan file carries for later comparison. */
+typedef struct pdl_plan_projection { double iteration_s, low_s, high_s, compute_s, comm_s, io_s, bubble_s, memory_bytes; } pdl_plan_projection_t;
+
+/* The plan file (docs/plan_format.md). `model_name` is what pdl_model_load() was given, NULL for the model's own
+   name; system_name, data_name and projection may be NULL. */
+pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, const char *system_name,
+                            const char *data_name, const pdl_plan_projection_t *projection, FILE *stream);
+typedef struct pdl_plan_file {
+    pdl_model_t          *model; /* owned */
+    pdl_plan_t           *plan;
+    char                  model_name[256], system_name[256], data_name[256]; /* "" when absent */
+    bool                  has_projection;
+    pdl_plan_projection_t projection;
+} pdl_plan_file_t;
+pdl_status_t pdl_plan_read(const char *path, pdl_plan_file_t *file);
+pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *name, pdl_plan_file_t *file);
+void         pdl_plan_file_free(pdl_plan_file_t *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

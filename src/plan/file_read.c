@@ -1,0 +1,502 @@
+/*
+ * Reads a plan file: everything it says is checked here against the format and the model; then
+ * pdl_plan_check() sees whether the plan makes sense as a whole.
+ */
+#include "plan/file.h"
+
+#include <paradl/yaml.h>
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Puts the place in front of a message that another module left without one. */
+static pdl_status_t add_place(const pdl_yaml_t *node, pdl_status_t st)
+{
+    return st == PDL_OK || st == PDL_ERR_NOMEM ? st : pdl_yaml_error(node, "%s", pdl_error_message());
+}
+
+static pdl_status_t read_name(const pdl_yaml_t *mapping, const char *key, pdl_need_t need, char *name, size_t size)
+{
+    const char  *text = "";
+    pdl_status_t st = pdl_yaml_get_string(mapping, key, need, &text);
+
+    if (st != PDL_OK) return st;
+    if (strlen(text) >= size) {
+        return pdl_yaml_error(pdl_yaml_find(mapping, key), "%s: expected at most %zu characters, found %zu", key,
+                              size - 1, strlen(text));
+    }
+    memcpy(name, text, strlen(text) + 1);
+    return PDL_OK;
+}
+
+/* An enumeration is as wide as the compiler likes, so it is read as int and assigned by the caller. */
+static pdl_status_t read_choice(const pdl_yaml_t *mapping, const char *key, const char *const *names, int count,
+                                int *choice)
+{
+    return pdl_yaml_get_enum(mapping, key, names, count, PDL_OPTIONAL, choice);
+}
+
+static pdl_status_t check_hash(const pdl_yaml_t *root, const pdl_plan_file_t *file)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "model_hash");
+    const char       *text = NULL;
+    char              hash[17];
+    pdl_status_t      st = pdl_yaml_get_string(root, "model_hash", PDL_OPTIONAL, &text);
+
+    if (st != PDL_OK || text == NULL) return st;
+    if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) {
+        return pdl_yaml_error(node, "model_hash: expected 16 hexadecimal digits, found \"%.60s\"", text);
+    }
+    snprintf(hash, sizeof(hash), "%016" PRIx64, pdl_model_hash(file->model));
+    if (strcmp(hash, text) == 0) return PDL_OK;
+    return pdl_yaml_error(node,
+                          "model %s changed since the plan was made (its hash was %s and is %s): plan again, or "
+                          "remove model_hash if the plan still fits",
+                          file->model_name, text, hash);
+}
+
+static pdl_status_t read_model(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    pdl_status_t st = read_name(root, "model", PDL_REQUIRED, file->model_name, sizeof(file->model_name));
+
+    if (st != PDL_OK) return st;
+    st = add_place(pdl_yaml_find(root, "model"), pdl_model_load(file->model_name, &file->model));
+    return st == PDL_OK ? check_hash(root, file) : st;
+}
+
+/* Kind and extent from the name of an axis. Numbers of axes that share a name are checked when all are known. */
+static pdl_status_t parse_axis(const char *name, const pdl_yaml_t *node, pdl_axis_t *axis)
+{
+    for (int k = 0; k < PDL_AXIS_KIND_COUNT; k++) {
+        size_t length = strlen(pdl_axis_names[k]);
+
+        if (strncmp(name, pdl_axis_names[k], length) != 0) continue;
+        if (name[length] != '\0' && name[length] != '_') continue;
+        axis->kind = (pdl_axis_kind_t)k;
+        axis->dim = 0;
+        if (k != PDL_AXIS_SPATIAL || name[length] == '\0') return PDL_OK;
+        if (name[length + 1] < '0' || name[length + 1] >= '0' + PDL_MAX_SPACE) break;
+        axis->dim = name[length + 1] - '0';
+        return PDL_OK;
+    }
+    return pdl_yaml_error(node,
+                          "unknown axis \"%.60s\": expected pipeline, data, spatial_0, spatial_1, spatial_2 or "
+                          "tensor",
+                          name);
+}
+
+static pdl_status_t read_axis(const pdl_yaml_t *item, pdl_axis_t *axis)
+{
+    pdl_status_t st = pdl_yaml_expect(item, PDL_YAML_MAPPING, "an axis such as {data: 4}");
+
+    if (st != PDL_OK) return st;
+    if (pdl_yaml_size(item) != 1) {
+        return pdl_yaml_error(item,
+                              "expected one axis such as {data: 4}, found %zu: the axes are a list, as their "
+                              "order matters",
+                              pdl_yaml_size(item));
+    }
+    st = parse_axis(pdl_yaml_key(item, 0), item, axis);
+    if (st != PDL_OK) return st;
+    return pdl_yaml_int(pdl_yaml_value(item, 0), 1, PDL__PLAN_MAX_RANKS, &axis->size);
+}
+
+/* Every axis must have the name by which modes and collectives will call it. */
+static pdl_status_t check_axis_names(const pdl_yaml_t *list, const pdl_mesh_t *mesh)
+{
+    char name[PDL__AXIS_NAME_SIZE];
+
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const pdl_yaml_t *item = pdl_yaml_item(list, (size_t)a);
+
+        if (pdl__axis_find(mesh, pdl_yaml_key(item, 0)) == a) continue;
+        pdl__axis_name(mesh, a, name);
+        return pdl_yaml_error(item, "axis \"%.60s\" must be called %s here", pdl_yaml_key(item, 0), name);
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t read_mesh(const pdl_yaml_t *root, pdl_mesh_t *mesh)
+{
+    const pdl_yaml_t *list = pdl_yaml_find(root, "mesh");
+    int64_t           size = 1;
+    pdl_status_t      st;
+
+    if (list == NULL) return pdl_yaml_error(root, "key \"mesh\" is missing");
+    st = pdl_yaml_expect(list, PDL_YAML_SEQUENCE, "a list of axes such as [{data: 4}, {tensor: 2}]");
+    if (st != PDL_OK) return st;
+    if (pdl_yaml_size(list) > PDL_MAX_AXES) {
+        return pdl_yaml_error(list, "expected at most %d axes, found %zu", PDL_MAX_AXES, pdl_yaml_size(list));
+    }
+    for (size_t i = 0; i < pdl_yaml_size(list); i++) {
+        pdl_axis_t *axis = &mesh->axis[i];
+
+        st = read_axis(pdl_yaml_item(list, i), axis);
+        if (st != PDL_OK) return st;
+        if (axis->size > PDL__PLAN_MAX_RANKS / size) {
+            return pdl_yaml_error(pdl_yaml_item(list, i), "the mesh has more than %d ranks", PDL__PLAN_MAX_RANKS);
+        }
+        size *= axis->size;
+        mesh->axis_count++;
+    }
+    return check_axis_names(list, mesh);
+}
+
+static pdl_status_t read_data(const pdl_yaml_t *root, pdl_plan_file_t *file, int64_t *batch)
+{
+    static const char *const keys[] = {"set", "batch", NULL};
+    const pdl_yaml_t        *data = pdl_yaml_find(root, "data");
+    pdl_status_t             st;
+
+    if (data == NULL)
+        return pdl_yaml_error(root, "key \"data\" is missing: expected one such as data: {batch: 256}");
+    st = pdl_yaml_check_keys(data, keys);
+    if (st == PDL_OK) st = read_name(data, "set", PDL_OPTIONAL, file->data_name, sizeof(file->data_name));
+    if (st == PDL_OK) st = pdl_yaml_get_int(data, "batch", 1, PDL__PLAN_MAX_BATCH, PDL_REQUIRED, batch);
+    return st;
+}
+
+/* The axis that entry i of a mapping is about. */
+static pdl_status_t find_axis(const pdl_yaml_t *mapping, size_t i, const pdl_mesh_t *mesh, int *axis)
+{
+    const char *key = pdl_yaml_key(mapping, i);
+    char        list[PDL_MAX_AXES * (PDL__AXIS_NAME_SIZE + 2)] = "";
+
+    *axis = pdl__axis_find(mesh, key);
+    if (*axis >= 0) return PDL_OK;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        char name[PDL__AXIS_NAME_SIZE];
+
+        pdl__axis_name(mesh, a, name);
+        if (a > 0) strcat(list, ", ");
+        strcat(list, name);
+    }
+    return pdl_yaml_error(pdl_yaml_value(mapping, i), "unknown axis \"%.60s\": the mesh has %s", key,
+                          mesh->axis_count > 0 ? list : "no axes");
+}
+
+/* Reads AXIS: MODE pairs, a key `match` left out, and sets them in *modes; given[] says which ones. */
+static pdl_status_t read_mode_pairs(const pdl_yaml_t *mapping, const pdl_mesh_t *mesh, pdl_modes_t *modes,
+                                    bool given[PDL_MAX_AXES])
+{
+    for (size_t i = 0; i < pdl_yaml_size(mapping); i++) {
+        const pdl_yaml_t *value = pdl_yaml_value(mapping, i);
+        const char       *key = pdl_yaml_key(mapping, i);
+        pdl_status_t      st;
+        int               axis, mode;
+
+        if (strcmp(key, "match") == 0) continue;
+        st = find_axis(mapping, i, mesh, &axis);
+        if (st != PDL_OK) return st;
+        if (!pdl__axis_has_modes(&mesh->axis[axis])) {
+            return pdl_yaml_error(value, "the %s axis takes no mode: pipeline.stages says which layers a rank runs",
+                                  key);
+        }
+        if (given[axis]) return pdl_yaml_error(value, "axis \"%.60s\" is given twice", key);
+        st = pdl_yaml_enum(value, pdl_mode_names, PDL_MODE_COUNT, &mode);
+        if (st != PDL_OK) return st;
+        modes->on[axis] = (uint8_t)mode;
+        given[axis] = true;
+    }
+    return PDL_OK;
+}
+
+/* One exception: the layers it matches, and what differs for them. */
+static pdl_status_t read_mode_rule(const pdl_yaml_t *entry, pdl_plan_t *plan)
+{
+    pdl_modes_t  modes = {{0}};
+    bool         given[PDL_MAX_AXES] = {false}, matched = false;
+    const char  *match;
+    pdl_status_t st = pdl_yaml_get_string(entry, "match", PDL_REQUIRED, &match);
+
+    if (st == PDL_OK) st = read_mode_pairs(entry, &plan->mesh, &modes, given);
+    if (st != PDL_OK) return st;
+    if (pdl_yaml_size(entry) == 1) {
+        return pdl_yaml_error(entry, "no mode for the layers that match \"%.100s\": add one such as tensor: filter",
+                              match);
+    }
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
+        if (!pdl__glob_match(match, pdl_model_layer(plan->model, i)->name)) continue;
+        matched = true;
+        for (int a = 0; a < plan->mesh.axis_count; a++) {
+            if (given[a]) plan->modes[i].on[a] = modes.on[a];
+        }
+    }
+    if (matched) return PDL_OK;
+    return pdl_yaml_error(pdl_yaml_find(entry, "match"), "no layer of model %.100s matches \"%.100s\"",
+                          pdl_model_name(plan->model), match);
+}
+
+/* Without modes, the strategy's preset fills them in: enough for a plan written by hand. */
+static pdl_status_t apply_strategy(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "strategy");
+    char              strategy[sizeof(plan->strategy)];
+
+    if (node == NULL) {
+        return pdl_yaml_error(root,
+                              "modes are missing: expected modes, or a strategy such as data that implies them");
+    }
+    memcpy(strategy, plan->strategy, sizeof(strategy));
+    return add_place(node, pdl_plan_apply_preset(plan, strategy, NULL));
+}
+
+static pdl_status_t read_modes(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    static const char *const keys[] = {"default", "layers", NULL};
+    const pdl_yaml_t        *modes = pdl_yaml_find(root, "modes"), *everywhere, *layers;
+    bool                     given[PDL_MAX_AXES] = {false};
+    pdl_modes_t              all = {{0}};
+    pdl_status_t             st;
+
+    if (modes == NULL) return apply_strategy(root, plan);
+    st = pdl_yaml_check_keys(modes, keys);
+    if (st != PDL_OK) return st;
+    everywhere = pdl_yaml_find(modes, "default");
+    layers = pdl_yaml_find(modes, "layers");
+    if (everywhere != NULL) {
+        st = pdl_yaml_expect(everywhere, PDL_YAML_MAPPING, "modes such as {data: sample, tensor: filter}");
+        if (st == PDL_OK && pdl_yaml_find(everywhere, "match") != NULL) {
+            st = pdl_yaml_error(everywhere, "the default matches every layer: put a match under layers");
+        }
+        if (st == PDL_OK) st = read_mode_pairs(everywhere, &plan->mesh, &all, given);
+        if (st != PDL_OK) return st;
+    }
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i] = all;
+    if (layers == NULL) return PDL_OK;
+    st = pdl_yaml_expect(layers, PDL_YAML_SEQUENCE, "a list of entries such as {match: \"fc*\", tensor: channel}");
+    for (size_t i = 0; st == PDL_OK && i < pdl_yaml_size(layers); i++) {
+        st = read_mode_rule(pdl_yaml_item(layers, i), plan);
+    }
+    return st;
+}
+
+/* One stage begins at the layer named by a list item, after where the stage before it begins. */
+static pdl_status_t read_stage(const pdl_yaml_t *item, pdl_plan_t *plan, size_t stage)
+{
+    const char  *name;
+    pdl_status_t st = pdl_yaml_string(item, &name);
+    int          layer;
+
+    if (st != PDL_OK) return st;
+    layer = pdl_model_find_layer(plan->model, name);
+    if (layer < 0) {
+        return pdl_yaml_error(item, "model %.100s has no layer \"%.100s\" for a stage to begin with",
+                              pdl_model_name(plan->model), name);
+    }
+    if (stage == 0 && layer != 0) {
+        return pdl_yaml_error(item, "the first stage must begin with the first layer, \"%.100s\", not \"%.100s\"",
+                              pdl_model_layer(plan->model, 0)->name, name);
+    }
+    if (stage > 0 && layer <= plan->stage_first[stage - 1]) {
+        return pdl_yaml_error(item,
+                              "stage %zu begins with \"%.100s\", which does not come after the beginning of the "
+                              "stage before it",
+                              stage, name);
+    }
+    plan->stage_first[stage] = layer;
+    return PDL_OK;
+}
+
+static pdl_status_t read_stages(const pdl_yaml_t *node, pdl_plan_t *plan)
+{
+    size_t stages = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    if (pdl_yaml_kind(node) == PDL_YAML_SCALAR && strcmp(pdl_yaml_text(node), "auto") == 0) return PDL_OK;
+    if (pdl_yaml_kind(node) != PDL_YAML_SEQUENCE) {
+        return pdl_yaml_error(node,
+                              "stages: expected auto or a list with the name of the first layer of each stage");
+    }
+    if (pdl_yaml_size(node) != stages) {
+        return pdl_yaml_error(node, "stages: expected %zu names, one for each rank of the pipeline axis, found %zu",
+                              stages, pdl_yaml_size(node));
+    }
+    for (size_t s = 0; s < stages; s++) {
+        pdl_status_t st = read_stage(pdl_yaml_item(node, s), plan, s);
+
+        if (st != PDL_OK) return st;
+    }
+    plan->stages_given = true;
+    return PDL_OK;
+}
+
+static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    static const char *const keys[] = {"schedule", "micro_batches", "virtual_stages", "stages", NULL};
+    const pdl_yaml_t        *node = pdl_yaml_find(root, "pipeline"), *stages;
+    int64_t                  chunks = plan->virtual_stages;
+    int64_t      most = (pdl_model_layer_count(plan->model) - 1) / pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    int          schedule = (int)plan->schedule;
+    pdl_status_t st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_check_keys(node, keys);
+    if (st == PDL_OK) st = read_choice(node, "schedule", pdl_schedule_names, PDL_SCHEDULE_COUNT, &schedule);
+    if (st == PDL_OK) {
+        st = pdl_yaml_get_int(node, "micro_batches", 1, PDL__PLAN_MAX_BATCH, PDL_OPTIONAL, &plan->micro_batches);
+    }
+    /* Every chunk of every rank needs a layer. */
+    if (st == PDL_OK) st = pdl_yaml_get_int(node, "virtual_stages", 1, most, PDL_OPTIONAL, &chunks);
+    if (st != PDL_OK) return st;
+    plan->schedule = (pdl_schedule_t)schedule;
+    plan->virtual_stages = (int)chunks;
+    stages = pdl_yaml_find(node, "stages");
+    return stages != NULL ? read_stages(stages, plan) : PDL_OK;
+}
+
+static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    static const char *const keys[] = {"recompute", "sharding", "sequence_parallel", NULL};
+    const pdl_yaml_t        *node = pdl_yaml_find(root, "memory");
+    int                      recompute = (int)plan->recompute, sharding = (int)plan->sharding;
+    pdl_status_t             st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_check_keys(node, keys);
+    if (st == PDL_OK) st = read_choice(node, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, &recompute);
+    if (st == PDL_OK) st = read_choice(node, "sharding", pdl_sharding_names, PDL_SHARDING_COUNT, &sharding);
+    if (st == PDL_OK) st = pdl_yaml_get_bool(node, "sequence_parallel", PDL_OPTIONAL, &plan->sequence_parallel);
+    if (st != PDL_OK) return st;
+    plan->recompute = (pdl_recompute_t)recompute;
+    plan->sharding = (pdl_sharding_t)sharding;
+    return PDL_OK;
+}
+
+static pdl_status_t read_collectives(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    static const char *const keys[] = {"algorithm", NULL};
+    const pdl_yaml_t        *node = pdl_yaml_find(root, "collectives");
+    bool                     given[PDL_MAX_AXES] = {false};
+    pdl_status_t             st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a mapping such as {data: {algorithm: ring}}");
+    for (size_t i = 0; st == PDL_OK && i < pdl_yaml_size(node); i++) {
+        const pdl_yaml_t *value = pdl_yaml_value(node, i);
+        int               axis, algorithm = PDL_ALGORITHM_AUTO;
+
+        st = find_axis(node, i, &plan->mesh, &axis);
+        if (st == PDL_OK && given[axis]) {
+            st = pdl_yaml_error(value, "axis \"%.60s\" is given twice", pdl_yaml_key(node, i));
+        }
+        if (st == PDL_OK) st = pdl_yaml_check_keys(value, keys);
+        if (st == PDL_OK)
+            st = read_choice(value, "algorithm", pdl_algorithm_names, PDL_ALGORITHM_COUNT, &algorithm);
+        if (st != PDL_OK) return st;
+        plan->algorithm[axis] = (pdl_algorithm_t)algorithm;
+        given[axis] = true;
+    }
+    return st;
+}
+
+static pdl_status_t read_settings(const pdl_yaml_t *root, pdl_plan_t *plan)
+{
+    int          precision = (int)plan->precision, optimizer = (int)plan->optimizer, mode = (int)plan->run_mode;
+    pdl_status_t st = read_choice(root, "precision", pdl_precision_names, PDL_PRECISION_COUNT, &precision);
+
+    if (st == PDL_OK) st = read_choice(root, "optimizer", pdl_optimizer_names, PDL_OPTIMIZER_COUNT, &optimizer);
+    if (st == PDL_OK) st = read_choice(root, "mode", pdl__run_mode_names, 2, &mode);
+    if (st == PDL_OK) st = pdl_yaml_get_bool(root, "sync_batch_norm", PDL_OPTIONAL, &plan->sync_batch_norm);
+    if (st != PDL_OK) return st;
+    plan->precision = (pdl_precision_t)precision;
+    plan->optimizer = (pdl_optimizer_t)optimizer;
+    plan->run_mode = (pdl_run_mode_t)mode;
+    return PDL_OK;
+}
+
+static pdl_status_t read_projection(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(root, "projected");
+    const char       *keys[16] = {NULL};
+    pdl_status_t      st;
+
+    if (node == NULL) return PDL_OK;
+    for (int k = 0; pdl__projection_keys[k].key != NULL; k++) keys[k] = pdl__projection_keys[k].key;
+    st = pdl_yaml_check_keys(node, keys);
+    for (const pdl__projection_key_t *k = pdl__projection_keys; st == PDL_OK && k->key != NULL; k++) {
+        double *value = (double *)((char *)&file->projection + k->offset);
+
+        st = pdl_yaml_get_number(node, k->key, k->unit, PDL_OPTIONAL, value);
+    }
+    file->has_projection = st == PDL_OK;
+    return st;
+}
+
+/* What the plan is made for: enough to create it. */
+static pdl_status_t read_subject(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    pdl_mesh_t   mesh = {.axis_count = 0};
+    int64_t      batch = 0;
+    pdl_status_t st = read_model(root, file);
+
+    if (st == PDL_OK) st = read_name(root, "system", PDL_OPTIONAL, file->system_name, sizeof(file->system_name));
+    if (st == PDL_OK) st = read_data(root, file, &batch);
+    if (st == PDL_OK) st = read_mesh(root, &mesh);
+    if (st != PDL_OK) return st;
+    st = add_place(pdl_yaml_find(root, "mesh"), pdl_plan_create(file->model, &mesh, batch, &file->plan));
+    if (st != PDL_OK) return st;
+    return read_name(root, "strategy", PDL_OPTIONAL, file->plan->strategy, sizeof(file->plan->strategy));
+}
+
+/* Memory comes before the modes because a preset looks at sequence_parallel. */
+static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    static const char *const keys[] = {"paradl",      "model",     "model_hash", "system",          "data",
+                                       "strategy",    "mesh",      "modes",      "pipeline",        "memory",
+                                       "collectives", "precision", "optimizer",  "sync_batch_norm", "mode",
+                                       "projected",   NULL};
+    pdl_status_t             st = pdl_yaml_check_format(root, "plan");
+
+    if (st == PDL_OK) st = pdl_yaml_check_keys(root, keys);
+    if (st == PDL_OK) st = read_subject(root, file);
+    if (st == PDL_OK) st = read_memory(root, file->plan);
+    if (st == PDL_OK) st = read_modes(root, file->plan);
+    if (st == PDL_OK) st = read_pipeline(root, file->plan);
+    if (st == PDL_OK) st = read_collectives(root, file->plan);
+    if (st == PDL_OK) st = read_settings(root, file->plan);
+    if (st == PDL_OK) st = read_projection(root, file);
+    return st;
+}
+
+/* Takes the document, whether it succeeds or not. */
+static pdl_status_t read_document(pdl_yaml_doc_t *doc, const char *name, pdl_plan_file_t *file)
+{
+    pdl_plan_file_t made = {.model = NULL};
+    pdl_status_t    st = read_plan(pdl_yaml_root(doc), &made);
+
+    pdl_yaml_destroy(doc);
+    if (st == PDL_OK) {
+        st = pdl_plan_check(made.plan);
+        if (st != PDL_OK) pdl_error(st, "%s: %s", name, pdl_error_message());
+    }
+    if (st != PDL_OK) {
+        pdl_plan_file_free(&made);
+        return st;
+    }
+    *file = made;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_plan_read(const char *path, pdl_plan_file_t *file)
+{
+    pdl_yaml_doc_t *doc;
+    pdl_status_t    st = pdl_yaml_read_file(path, &doc);
+
+    return st == PDL_OK ? read_document(doc, path, file) : st;
+}
+
+pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *name, pdl_plan_file_t *file)
+{
+    pdl_yaml_doc_t *doc;
+    pdl_status_t    st = pdl_yaml_read_memory(text, length, name, &doc);
+
+    return st == PDL_OK ? read_document(doc, name, file) : st;
+}
+
+void pdl_plan_file_free(pdl_plan_file_t *file)
+{
+    pdl_plan_destroy(file->plan);
+    pdl_model_destroy(file->model);
+    memset(file, 0, sizeof(*file));
+}

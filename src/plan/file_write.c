@@ -1,0 +1,242 @@
+/*
+ * Writes a plan file, such that reading it gives an equal plan.
+ */
+#include "plan/file.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void write_quoted(const char *text, FILE *stream)
+{
+    fputc('"', stream);
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\') {
+            fprintf(stream, "\\%c", *c);
+        } else if ((unsigned char)*c < ' ' || *c == 127) {
+            fprintf(stream, "\\x%02x", (unsigned)(unsigned char)*c);
+        } else {
+            fputc(*c, stream);
+        }
+    }
+    fputc('"', stream);
+}
+
+static bool is_letter(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+/* A name without quotes where no reader of YAML would take it for anything but a text. */
+static void write_name(const char *name, FILE *stream)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/";
+
+    if (is_letter(name[0]) && name[strspn(name, safe)] == '\0') {
+        fputs(name, stream);
+    } else {
+        write_quoted(name, stream);
+    }
+}
+
+/* As few digits as give the same number again; a decimal point whatever the locale. */
+static void write_number(double value, FILE *stream)
+{
+    char  text[40];
+    char *comma;
+
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value) break;
+    }
+    comma = strchr(text, ',');
+    if (comma != NULL) *comma = '.';
+    fputs(text, stream);
+}
+
+static void write_head(const pdl_plan_t *plan, const char *model_name, const char *system_name,
+                       const char *data_name, FILE *stream)
+{
+    fputs("paradl: plan/1\nmodel: ", stream);
+    write_name(model_name, stream);
+    fprintf(stream, "\nmodel_hash: \"%016" PRIx64 "\"\n", pdl_model_hash(plan->model));
+    if (system_name != NULL) {
+        fputs("system: ", stream);
+        write_name(system_name, stream);
+        fputc('\n', stream);
+    }
+    fputs("data: {", stream);
+    if (data_name != NULL) {
+        fputs("set: ", stream);
+        write_name(data_name, stream);
+        fputs(", ", stream);
+    }
+    fprintf(stream, "batch: %" PRId64 "}\n", plan->batch);
+    if (plan->strategy[0] != '\0') {
+        fputs("strategy: ", stream);
+        write_name(plan->strategy, stream);
+        fputc('\n', stream);
+    }
+}
+
+static void write_mesh(const pdl_mesh_t *mesh, FILE *stream)
+{
+    char name[PDL__AXIS_NAME_SIZE];
+
+    fputs("mesh: [", stream);
+    for (int a = 0; a < mesh->axis_count; a++) {
+        pdl__axis_name(mesh, a, name);
+        fprintf(stream, "%s{%s: %" PRId64 "}", a > 0 ? ", " : "", name, mesh->axis[a].size);
+    }
+    fputs("]\n", stream);
+}
+
+static void write_mode(const pdl_mesh_t *mesh, int axis, const pdl_modes_t *modes, FILE *stream)
+{
+    char name[PDL__AXIS_NAME_SIZE];
+
+    pdl__axis_name(mesh, axis, name);
+    fprintf(stream, "%s: %s", name, pdl_mode_names[modes->on[axis]]);
+}
+
+static pdl_status_t write_modes(const pdl_plan_t *plan, FILE *stream)
+{
+    const pdl_mesh_t *mesh = &plan->mesh;
+    pdl__mode_rules_t rules;
+    pdl_status_t      st = pdl__mode_rules_create(plan, &rules);
+    bool              first = true;
+
+    if (st != PDL_OK) return st;
+    fputs("modes:\n  default: {", stream);
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (!pdl__axis_has_modes(&mesh->axis[a])) continue;
+        if (!first) fputs(", ", stream);
+        first = false;
+        write_mode(mesh, a, &rules.everywhere, stream);
+    }
+    fputs(rules.count > 0 ? "}\n  layers:\n" : "}\n", stream);
+    for (int i = 0; i < rules.count; i++) {
+        const pdl__mode_rule_t *rule = &rules.rules[i];
+
+        fputs("    - {match: ", stream);
+        write_quoted(rule->match, stream);
+        for (int a = 0; a < mesh->axis_count; a++) {
+            if (!rule->given[a]) continue;
+            fputs(", ", stream);
+            write_mode(mesh, a, &rule->modes, stream);
+        }
+        fputs("}\n", stream);
+    }
+    pdl__mode_rules_free(&rules);
+    return PDL_OK;
+}
+
+static void write_pipeline(const pdl_plan_t *plan, FILE *stream)
+{
+    int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    fprintf(stream, "pipeline: {schedule: %s, micro_batches: %" PRId64 ", virtual_stages: %d, stages: ",
+            pdl_schedule_names[plan->schedule], plan->micro_batches, plan->virtual_stages);
+    if (!plan->stages_given) {
+        fputs("auto}\n", stream);
+        return;
+    }
+    for (int64_t s = 0; s < stages; s++) {
+        fputs(s > 0 ? ", " : "[", stream);
+        write_quoted(pdl_model_layer(plan->model, plan->stage_first[s])->name, stream);
+    }
+    fputs("]}\n", stream);
+}
+
+static const char *yes_or_no(bool value)
+{
+    return value ? "true" : "false";
+}
+
+static void write_policies(const pdl_plan_t *plan, FILE *stream)
+{
+    char name[PDL__AXIS_NAME_SIZE];
+
+    fprintf(stream, "memory: {recompute: %s, sharding: %s, sequence_parallel: %s}\n",
+            pdl_recompute_names[plan->recompute], pdl_sharding_names[plan->sharding],
+            yes_or_no(plan->sequence_parallel));
+    fputs("collectives: {", stream);
+    for (int a = 0; a < plan->mesh.axis_count; a++) {
+        pdl__axis_name(&plan->mesh, a, name);
+        fprintf(stream, "%s%s: {algorithm: %s}", a > 0 ? ", " : "", name, pdl_algorithm_names[plan->algorithm[a]]);
+    }
+    fprintf(stream, "}\nprecision: %s\noptimizer: %s\nsync_batch_norm: %s\nmode: %s\n",
+            pdl_precision_names[plan->precision], pdl_optimizer_names[plan->optimizer],
+            yes_or_no(plan->sync_batch_norm), pdl__run_mode_names[plan->run_mode]);
+}
+
+static double projected(const pdl_plan_projection_t *projection, const pdl__projection_key_t *key)
+{
+    return *(const double *)((const char *)projection + key->offset);
+}
+
+static void write_projection(const pdl_plan_projection_t *projection, FILE *stream)
+{
+    fputs("projected: {", stream);
+    for (const pdl__projection_key_t *k = pdl__projection_keys; k->key != NULL; k++) {
+        fprintf(stream, "%s%s: ", k != pdl__projection_keys ? ", " : "", k->key);
+        write_number(fabs(projected(projection, k)), stream); /* of a zero, the sign would not be read */
+    }
+    fputs("}\n", stream);
+}
+
+static pdl_status_t check_name(const char *name, const char *what)
+{
+    if (name == NULL) return PDL_OK;
+    if (name[0] == '\0')
+        return pdl_error(PDL_ERR_INPUT, "the plan cannot be written: the name of its %s is empty", what);
+    if (strlen(name) >= sizeof(((pdl_plan_file_t *)0)->model_name)) {
+        return pdl_error(PDL_ERR_INPUT, "the plan cannot be written: the name of its %s is too long: %.60s...",
+                         what, name);
+    }
+    return PDL_OK;
+}
+
+/* Nothing is written that could not be read again. */
+static pdl_status_t check_arguments(const pdl_plan_t *plan, const char *model_name, const char *system_name,
+                                    const char *data_name, const pdl_plan_projection_t *projection)
+{
+    pdl_status_t st = check_name(model_name, "model");
+
+    if (st == PDL_OK) st = check_name(system_name, "system");
+    if (st == PDL_OK) st = check_name(data_name, "data set");
+    if (st != PDL_OK) return st;
+    if (plan->batch < 1 || plan->batch > PDL__PLAN_MAX_BATCH) {
+        return pdl_error(PDL_ERR_INPUT, "the plan cannot be written: its batch is %" PRId64 ", expected 1 to %d",
+                         plan->batch, PDL__PLAN_MAX_BATCH);
+    }
+    for (const pdl__projection_key_t *k = pdl__projection_keys; projection != NULL && k->key != NULL; k++) {
+        double value = projected(projection, k);
+
+        if (isfinite(value) && value >= 0) continue;
+        return pdl_error(PDL_ERR_INPUT, "the plan cannot be written: %s is projected to be %g", k->key, value);
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, const char *system_name,
+                            const char *data_name, const pdl_plan_projection_t *projection, FILE *stream)
+{
+    pdl_status_t st;
+
+    if (model_name == NULL) model_name = pdl_model_name(plan->model);
+    st = check_arguments(plan, model_name, system_name, data_name, projection);
+    if (st != PDL_OK) return st;
+    write_head(plan, model_name, system_name, data_name, stream);
+    write_mesh(&plan->mesh, stream);
+    st = write_modes(plan, stream);
+    if (st != PDL_OK) return st;
+    write_pipeline(plan, stream);
+    write_policies(plan, stream);
+    if (projection != NULL) write_projection(projection, stream);
+    if (fflush(stream) != 0 || ferror(stream)) {
+        return pdl_error(PDL_ERR_IO, "the plan for %.100s could not be written", model_name);
+    }
+    return PDL_OK;
+}

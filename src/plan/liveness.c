@@ -1,0 +1,260 @@
+/*
+ * Who keeps what, and for how long: activation memory by liveness along one forward and backward pass, and
+ * the tensors that cross a stage border.
+ */
+#include "plan/compile.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Operations whose output is another view of their input: no storage of their own. */
+static bool is_view(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_FLATTEN || layer->type == PDL_LAYER_TO_SEQUENCE;
+}
+
+/* The layer that a view, or a view of a view, looks at. */
+static int viewed_layer(const pdl_model_t *model, int i)
+{
+    while (is_view(pdl_model_layer(model, i))) i = pdl_model_layer(model, i)->inputs[0];
+    return i;
+}
+
+/* Backward reads the inputs again. */
+static bool keeps_input(const pdl_layer_t *layer)
+{
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_CONV_TRANSPOSE:
+    case PDL_LAYER_LINEAR:
+    case PDL_LAYER_BATCH_NORM:
+    case PDL_LAYER_LAYER_NORM:
+    case PDL_LAYER_RMS_NORM:
+    case PDL_LAYER_GROUP_NORM:
+    case PDL_LAYER_LOCAL_RESPONSE_NORM:
+    case PDL_LAYER_GELU:
+    case PDL_LAYER_SILU:
+    case PDL_LAYER_MAX_POOL:
+    case PDL_LAYER_MUL:
+    case PDL_LAYER_ATTENTION:
+    case PDL_LAYER_MOE:
+    case PDL_LAYER_CROSS_ENTROPY:
+    case PDL_LAYER_MSE: return true;
+    default: return false;
+    }
+}
+
+/* Backward reads the output again. */
+static bool keeps_output(const pdl_layer_t *layer)
+{
+    switch (layer->type) {
+    case PDL_LAYER_RELU:
+    case PDL_LAYER_LEAKY_RELU:
+    case PDL_LAYER_TANH:
+    case PDL_LAYER_SIGMOID:
+    case PDL_LAYER_SOFTMAX:
+    case PDL_LAYER_ATTENTION: return true;
+    default: return false;
+    }
+}
+
+/* Elements an operation keeps besides its input and output: dropout masks of a byte, the hidden layer of experts. */
+static double keeps_inside(const pdl_program_t *program, int index)
+{
+    const pdl_layer_t *layer = pdl_model_layer(program->plan->model, index);
+    const pdl_local_t *local = &program->local[index];
+    double             y     = local->y_elements * local->samples;
+
+    if (layer->type == PDL_LAYER_DROPOUT && layer->rate > 0) return y / pdl_precision_bytes(program->plan->precision);
+    if (layer->type == PDL_LAYER_MOE)
+        return y * (double)layer->top_k *
+               (1.0 + (layer->gated ? 3.0 : 2.0) * (double)layer->expert_hidden / (double)layer->in.channels);
+    return 0;
+}
+
+/* Whether gathered inputs stay for backward. Sequence parallelism keeps its own piece and gathers again. */
+static bool keeps_copies(const pdl_program_t *program, int index)
+{
+    return keeps_input(pdl_model_layer(program->plan->model, index)) && !program->plan->sequence_parallel;
+}
+
+typedef struct walk {
+    const pdl_program_t *program;
+    int                  first, last;
+    int                 *root;         /* the layer that owns the storage of a layer's output */
+    int                 *last_use;     /* last reader in forward order, per owner */
+    int                 *keep_until;   /* per saved owner: the layer whose backward reads it last */
+    bool                *saved;        /* per owner: read again in backward */
+    bool                *has_gradient; /* per owner: backward makes its gradient */
+    bool                *gradient;     /* per owner: its gradient is allocated */
+} walk_t;
+
+static double storage(const walk_t *w, int layer)
+{
+    const pdl_local_t *local = &w->program->local[layer];
+
+    return w->root[layer] == layer ? local->y_elements * local->samples : 0;
+}
+
+static double copies(const walk_t *w, int layer)
+{
+    if (is_view(pdl_model_layer(w->program->plan->model, layer))) return 0;
+    return w->program->local[layer].gathered_elements * w->program->local[layer].samples;
+}
+
+static void save(walk_t *w, int owner, int reader)
+{
+    if (!w->saved[owner]) w->keep_until[owner] = reader; /* readers come in order: the first is the last in backward */
+    w->saved[owner] = true;
+}
+
+static void walk_layer(walk_t *w, int i)
+{
+    const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
+    bool               copy  = keeps_copies(w->program, i);
+
+    if (keeps_output(layer)) save(w, w->root[i], i);
+    for (int j = 0; j < layer->input_count; j++) {
+        int owner          = w->root[layer->inputs[j]];
+        w->last_use[owner] = i;
+        if (keeps_input(layer) && !(copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1)) save(w, owner, i);
+    }
+}
+
+static pdl_status_t walk_begin(walk_t *w, const pdl_program_t *program, int first, int last)
+{
+    size_t count = (size_t)program->layer_count;
+    char  *block = calloc(count, 3 * sizeof(int) + 3 * sizeof(bool));
+
+    if (!block) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *w = (walk_t){.program = program, .first = first, .last = last, .root = (int *)(void *)block};
+    w->last_use     = w->root + count;
+    w->keep_until   = w->last_use + count;
+    w->saved        = (bool *)(w->keep_until + count);
+    w->has_gradient = w->saved + count;
+    w->gradient     = w->has_gradient + count;
+    for (int i = 0; i < program->layer_count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(program->plan->model, i);
+        /* What was gathered for a view is the view's own. */
+        bool view      = is_view(layer) && !program->local[i].gathered_inputs;
+        w->root[i]     = view ? w->root[layer->inputs[0]] : i;
+        w->last_use[i] = i;
+        for (int j = 0; j < layer->input_count && i >= first; j++)
+            if (layer->needs_input_gradient) w->has_gradient[w->root[layer->inputs[j]]] = true;
+        if (layer->consumer_count == 0 && layer->type != PDL_LAYER_INPUT) w->has_gradient[w->root[i]] = true;
+        if (i >= first && i < last) walk_layer(w, i);
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved)
+{
+    const pdl_model_t *model = program->plan->model;
+
+    memset(saved, 0, (size_t)program->layer_count * sizeof(bool));
+    for (int i = 0; i < program->layer_count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(model, i);
+        if (keeps_output(layer)) saved[viewed_layer(model, i)] = true;
+        for (int j = 0; j < layer->input_count && keeps_input(layer); j++)
+            saved[viewed_layer(model, layer->inputs[j])] = true;
+    }
+    return PDL_OK;
+}
+
+/* Nothing waits for a backward pass in inference: a tensor goes when its last reader has run. */
+static double forward_peak(const walk_t *w, double *saved_total)
+{
+    bool   training = w->program->plan->run_mode == PDL_TRAINING;
+    double saved = 0, live = 0, peak = 0;
+
+    for (int i = 0; i < w->last; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
+        /* What earlier stages sent is there from the start. */
+        if (i >= w->first || w->last_use[i] >= w->first) *(training && w->saved[i] ? &saved : &live) += storage(w, i);
+        if (i < w->first) continue;
+        double inside = keeps_inside(w->program, i), copied = copies(w, i);
+        if (saved + live + inside + copied > peak) peak = saved + live + inside + copied;
+        if (training) saved += inside + (keeps_copies(w->program, i) ? copied : 0);
+        for (int j = 0; j < layer->input_count; j++) {
+            int  owner    = w->root[layer->inputs[j]];
+            bool repeated = false;
+            for (int k = 0; k < j; k++) repeated |= w->root[layer->inputs[k]] == owner;
+            if (!repeated && !(training && w->saved[owner]) && w->last_use[owner] == i) live -= storage(w, owner);
+        }
+    }
+    *saved_total = saved;
+    return peak;
+}
+
+/* Storage of the gradient of an owner, when it is not there yet. */
+static double allocate_gradient(walk_t *w, int owner)
+{
+    if (!w->has_gradient[owner] || w->gradient[owner]) return 0;
+    w->gradient[owner] = true;
+    return storage(w, owner);
+}
+
+static double release_saved(walk_t *w, int owner, int reader)
+{
+    if (!w->saved[owner] || w->keep_until[owner] != reader) return 0;
+    w->saved[owner] = false;
+    return storage(w, owner);
+}
+
+static double backward_peak(walk_t *w, double saved)
+{
+    double gradients = 0, peak = saved;
+
+    for (int i = w->last - 1; i >= w->first; i--) {
+        const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
+        bool               kept  = keeps_copies(w->program, i);
+        gradients += allocate_gradient(w, w->root[i]);
+        for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
+            gradients += allocate_gradient(w, w->root[layer->inputs[j]]);
+        /* The gradient of a gathered input is whole before it is reduced; so is what is gathered again. */
+        double whole = copies(w, i) * (layer->needs_input_gradient + (keeps_input(layer) && !kept));
+        if (saved + gradients + whole > peak) peak = saved + gradients + whole;
+        if (w->gradient[i]) gradients -= storage(w, i);
+        saved -= release_saved(w, w->root[i], i) + keeps_inside(w->program, i) + (kept ? copies(w, i) : 0);
+        for (int j = 0; j < layer->input_count; j++) saved -= release_saved(w, w->root[layer->inputs[j]], i);
+    }
+    return peak;
+}
+
+pdl_status_t pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory)
+{
+    walk_t       w;
+    pdl_status_t status = walk_begin(&w, program, first, last);
+
+    if (status) return status;
+    double saved, peak = forward_peak(&w, &saved);
+    if (program->plan->run_mode == PDL_TRAINING) {
+        double backward = backward_peak(&w, saved);
+        if (backward > peak) peak = backward;
+    }
+    memory->saved     = saved;
+    memory->transient = peak - saved;
+    memory->input     = 0;
+    for (int i = 0; i < first; i++)
+        if (w.last_use[i] >= first) memory->input += storage(&w, i);
+    free(w.root);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_program_borders(const pdl_program_t *program, double *borders)
+{
+    walk_t       w;
+    int          count  = program->layer_count;
+    pdl_status_t status = walk_begin(&w, program, 0, count);
+
+    if (status) return status;
+    /* A tensor of layer i crosses the borders i+1 .. last_use: add where it begins, take away where it ends. */
+    for (int i = 0; i <= count; i++) borders[i] = 0;
+    for (int i = 0; i < count; i++) {
+        if (w.last_use[i] == i) continue;
+        borders[i + 1] += storage(&w, i);
+        if (w.last_use[i] + 1 <= count) borders[w.last_use[i] + 1] -= storage(&w, i);
+    }
+    for (int i = 1; i <= count; i++) borders[i] += borders[i - 1];
+    free(w.root);
+    return PDL_OK;
+}

@@ -1,0 +1,150 @@
+/*
+ * Making, copying and checking plans.
+ */
+#include <paradl/plan.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT]   = {"gpipe", "1f1b", "interleaved"};
+const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+const char *const pdl_sharding_names[PDL_SHARDING_COUNT]   = {"none", "zero1", "zero2", "zero3"};
+const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT] = {"sgd", "momentum", "adam"};
+const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT] = {"auto", "ring", "tree", "hierarchical"};
+
+static pdl_status_t allocate(pdl_plan_t *plan)
+{
+    size_t layers = (size_t)pdl_model_layer_count(plan->model);
+    size_t stages = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    plan->modes       = calloc(layers, sizeof(*plan->modes));
+    plan->stage_first = calloc(stages + 1, sizeof(*plan->stage_first));
+    if (!plan->modes || !plan->stage_first) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    return PDL_OK;
+}
+
+static pdl_status_t check_mesh(const pdl_mesh_t *mesh)
+{
+    int64_t size = 1;
+
+    if (mesh->axis_count < 0 || mesh->axis_count > PDL_MAX_AXES)
+        return pdl_error(PDL_ERR_INPUT, "a mesh has at most %d axes", PDL_MAX_AXES);
+    for (int i = 0; i < mesh->axis_count; i++) {
+        const pdl_axis_t *axis = &mesh->axis[i];
+        if (axis->size < 1 || axis->size > INT32_MAX || size > INT32_MAX / axis->size)
+            return pdl_error(PDL_ERR_INPUT, "%s axis of %lld: sizes start at 1 and their product ends at %d",
+                             pdl_axis_names[axis->kind], (long long)axis->size, INT32_MAX);
+        if (axis->kind == PDL_AXIS_SPATIAL && (axis->dim < 0 || axis->dim >= PDL_MAX_SPACE))
+            return pdl_error(PDL_ERR_INPUT, "spatial axis cuts extent %d: extents are 0 to %d", axis->dim,
+                             PDL_MAX_SPACE - 1);
+        size *= axis->size;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, int64_t batch, pdl_plan_t **out)
+{
+    pdl_status_t status = check_mesh(mesh);
+    if (status) return status;
+    int64_t stages = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
+    int     layers = pdl_model_layer_count(model);
+    if (stages > layers - 1)
+        return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but model %s has only %d layers",
+                         (long long)stages, pdl_model_name(model), layers - 1);
+    pdl_plan_t *plan = calloc(1, sizeof(*plan));
+    if (!plan) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *plan = (pdl_plan_t){.model = model, .mesh = *mesh, .batch = batch, .micro_batches = 1, .virtual_stages = 1,
+                         .schedule = PDL_SCHEDULE_1F1B, .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+    status = allocate(plan);
+    if (status) {
+        pdl_plan_destroy(plan);
+        return status;
+    }
+    for (int64_t s = 0; s <= stages; s++) {
+        int64_t low, high;
+        pdl_block_range(layers - 1, stages, s, &low, &high);
+        plan->stage_first[s] = s ? (int)low + 1 : 0; /* the input comes with the first layer */
+    }
+    *out = plan;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **out)
+{
+    pdl_plan_t *copy = malloc(sizeof(*copy));
+    if (!copy) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *copy = *plan;
+    copy->modes       = NULL;
+    copy->stage_first = NULL;
+    pdl_status_t status = allocate(copy);
+    if (status) {
+        pdl_plan_destroy(copy);
+        return status;
+    }
+    memcpy(copy->modes, plan->modes, (size_t)pdl_model_layer_count(plan->model) * sizeof(*copy->modes));
+    memcpy(copy->stage_first, plan->stage_first,
+           ((size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) + 1) * sizeof(*copy->stage_first));
+    *out = copy;
+    return PDL_OK;
+}
+
+void pdl_plan_destroy(pdl_plan_t *plan)
+{
+    if (!plan) return;
+    free(plan->modes);
+    free(plan->stage_first);
+    free(plan);
+}
+
+static pdl_status_t check_modes(const pdl_plan_t *plan)
+{
+    char why[128];
+
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        for (int a = 0; a < plan->mesh.axis_count; a++) {
+            const pdl_axis_t *axis = &plan->mesh.axis[a];
+            pdl_mode_t        mode = (pdl_mode_t)plan->modes[i].on[a];
+            if (axis->size == 1 || axis->kind == PDL_AXIS_PIPELINE || axis->kind == PDL_AXIS_DATA) continue;
+            if (mode >= PDL_MODE_COUNT)
+                return pdl_error(PDL_ERR_INPUT, "layer %s has mode %d on the %s axis; there are only %d", layer->name,
+                                 (int)mode, pdl_axis_names[axis->kind], PDL_MODE_COUNT);
+            if (!pdl_mode_allowed(layer, mode, axis, why, sizeof(why)))
+                return pdl_error(PDL_ERR_LIMIT, "%s axis of %lld: layer %s %s, so mode %s is not possible",
+                                 pdl_axis_names[axis->kind], (long long)axis->size, layer->name, why,
+                                 pdl_mode_names[mode]);
+        }
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t check_stages(const pdl_plan_t *plan)
+{
+    int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    if (plan->stage_first[0] != 0) return pdl_error(PDL_ERR_INPUT, "the first stage must begin with the first layer");
+    if (plan->stage_first[stages] != pdl_model_layer_count(plan->model))
+        return pdl_error(PDL_ERR_INPUT, "the last stage must end with the last layer");
+    for (int64_t s = 0; s < stages; s++)
+        if (plan->stage_first[s] >= plan->stage_first[s + 1])
+            return pdl_error(PDL_ERR_INPUT, "pipeline stage %lld is empty", (long long)s);
+    if (plan->virtual_stages < 1 || (plan->virtual_stages > 1 && plan->schedule != PDL_SCHEDULE_INTERLEAVED))
+        return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", plan->virtual_stages);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
+{
+    int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+
+    if (plan->batch < 1) return pdl_error(PDL_ERR_INPUT, "batch of %lld: at least 1", (long long)plan->batch);
+    if (plan->micro_batches < 1)
+        return pdl_error(PDL_ERR_INPUT, "%lld micro-batches: at least 1", (long long)plan->micro_batches);
+    if (replicas > plan->batch)
+        return pdl_error(PDL_ERR_LIMIT, "data axis of %lld is larger than the batch of %lld", (long long)replicas,
+                         (long long)plan->batch);
+    if (plan->micro_batches > (plan->batch + replicas - 1) / replicas)
+        return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
+                         (long long)plan->micro_batches, (long long)((plan->batch + replicas - 1) / replicas));
+    pdl_status_t status = check_stages(plan);
+    return status ? status : check_modes(plan);
+}

@@ -1,0 +1,244 @@
+/*
+ * The named strategies as presets of modes. A preset only fills in the modes; rules and compilation do the
+ * rest, so a plan that gives every layer its own mode is as ordinary as any of these.
+ */
+#include "plan/rules.h"
+#include <paradl/plan.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum style { STYLE_NONE, STYLE_FILTER, STYLE_CHANNEL, STYLE_TENSOR } style_t;
+
+static const struct preset {
+    const char *name;
+    unsigned    axes; /* bit per axis kind that may be larger than 1 */
+    style_t     style;
+} presets[] = {
+#define BIT(kind) (1u << PDL_AXIS_##kind)
+    {"serial", 0, STYLE_NONE},
+    {"data", BIT(DATA), STYLE_NONE},
+    {"spatial", BIT(SPATIAL), STYLE_NONE},
+    {"filter", BIT(TENSOR), STYLE_FILTER},
+    {"channel", BIT(TENSOR), STYLE_CHANNEL},
+    {"tensor", BIT(TENSOR), STYLE_TENSOR},
+    {"pipeline", BIT(PIPELINE), STYLE_NONE},
+    {"data+filter", BIT(DATA) | BIT(TENSOR), STYLE_FILTER},
+    {"data+channel", BIT(DATA) | BIT(TENSOR), STYLE_CHANNEL},
+    {"data+tensor", BIT(DATA) | BIT(TENSOR), STYLE_TENSOR},
+    {"data+spatial", BIT(DATA) | BIT(SPATIAL), STYLE_NONE},
+    {"data+pipeline", BIT(DATA) | BIT(PIPELINE), STYLE_NONE},
+    {"3d", BIT(DATA) | BIT(PIPELINE) | BIT(TENSOR), STYLE_TENSOR},
+#undef BIT
+};
+
+static const struct preset *find_preset(const char *name)
+{
+    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
+        if (strcmp(presets[i].name, name) == 0) return &presets[i];
+    pdl_error(PDL_ERR_INPUT,
+              "unknown strategy \"%s\": use serial, data, spatial, filter, channel, tensor, pipeline, data+filter, "
+              "data+channel, data+tensor, data+spatial, data+pipeline, 3d or mixed",
+              name);
+    return NULL;
+}
+
+/* The first layer with channels: the studies leave it whole in channel parallelism, having 3 or 4 of them. */
+static int first_matrix_layer(const pdl_model_t *model)
+{
+    for (int i = 0; i < pdl_model_layer_count(model); i++)
+        if (pdl__is_matrix(pdl_model_layer(model, i))) return i;
+    return -1;
+}
+
+/* What filter or channel parallelism does with a layer. Unsplit layers keep what they get (PASS), or in the
+   published form always get the whole tensor. */
+static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style, bool published)
+{
+    const pdl_layer_t *layer = pdl_model_layer(model, index);
+
+    if (published && layer->type == PDL_LAYER_LINEAR && !layer->in.sequence) return PDL_MODE_REPLICATE;
+    if (pdl__is_matrix(layer)) {
+        if (style == STYLE_FILTER || layer->groups > 1) return PDL_MODE_FILTER;
+        return index == first_matrix_layer(model) ? PDL_MODE_REPLICATE : PDL_MODE_CHANNEL;
+    }
+    return published ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
+}
+
+/* Layers between two tensor-split pairs of a transformer, which sequence parallelism splits along the tokens. */
+static bool between_pairs(const pdl_layer_t *layer)
+{
+    return layer->out.sequence && (layer->type == PDL_LAYER_LAYER_NORM || layer->type == PDL_LAYER_RMS_NORM ||
+                                   layer->type == PDL_LAYER_ADD || layer->type == PDL_LAYER_DROPOUT ||
+                                   layer->type == PDL_LAYER_POSITION);
+}
+
+/* Pairs: a matrix that finds its input whole splits its filters, the next one finds it split and splits its channels. */
+static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t *axis, pdl_placement_t arriving)
+{
+    const pdl_layer_t *layer = pdl_model_layer(plan->model, index);
+
+    if (layer->type == PDL_LAYER_EMBEDDING) return PDL_MODE_VOCABULARY;
+    if (layer->type == PDL_LAYER_ATTENTION) return PDL_MODE_HEADS;
+    if (layer->type == PDL_LAYER_MOE) return PDL_MODE_EXPERT;
+    if (pdl__is_matrix(layer)) {
+        bool channel = arriving == PDL_SPLIT_C && pdl_mode_allowed(layer, PDL_MODE_CHANNEL, axis, NULL, 0);
+        if (channel) return PDL_MODE_CHANNEL;
+        return pdl_mode_allowed(layer, PDL_MODE_FILTER, axis, NULL, 0) ? PDL_MODE_FILTER : PDL_MODE_REPLICATE;
+    }
+    if (plan->sequence_parallel && between_pairs(layer) && pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, NULL, 0))
+        return PDL_MODE_SPACE;
+    return PDL_MODE_PASS;
+}
+
+static pdl_status_t apply_pairs(pdl_plan_t *plan, int a)
+{
+    const pdl_axis_t *axis  = &plan->mesh.axis[a];
+    int               count = pdl_model_layer_count(plan->model);
+    pdl_placement_t  *out   = calloc((size_t)count, sizeof(*out));
+    pdl_placement_t  *given = calloc((size_t)count, sizeof(*given)); /* no layer has more inputs than there are layers */
+
+    if (!out || !given) {
+        free(out);
+        free(given);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    for (int i = 0; i < count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        for (int j = 0; j < layer->input_count; j++) given[j] = out[layer->inputs[j]];
+        pdl_mode_t mode      = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED);
+        plan->modes[i].on[a] = (uint8_t)mode;
+        out[i]               = pdl__rule(layer, mode, axis, given).writes;
+    }
+    free(out);
+    free(given);
+    return PDL_OK;
+}
+
+static bool begins_space(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+}
+
+/* Splits windows as long as their pieces hold the halo; from the first that cannot be, everything is whole. */
+static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_options_t *options)
+{
+    const pdl_axis_t *axis  = &plan->mesh.axis[a];
+    int               count = pdl_model_layer_count(plan->model), until = count - 1;
+    bool              open  = true, split = false;
+    char              why[128] = "has nothing to split in space";
+
+    if (options->spatial_until) {
+        until = pdl_model_find_layer(plan->model, options->spatial_until);
+        if (until < 0)
+            return pdl_error(PDL_ERR_INPUT, "model %s has no layer \"%s\" to end the spatial split at",
+                             pdl_model_name(plan->model), options->spatial_until);
+    }
+    for (int i = 0; i < count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        pdl_mode_t         mode  = PDL_MODE_PASS;
+        if (open && begins_space(layer) && !pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, why, sizeof(why))) open = false;
+        if (i > until || (options->published && layer->type == PDL_LAYER_GLOBAL_AVG_POOL)) open = false;
+        if (begins_space(layer) || !open) mode = open ? PDL_MODE_SPACE : PDL_MODE_REPLICATE;
+        plan->modes[i].on[a] = (uint8_t)mode;
+        split |= mode == PDL_MODE_SPACE;
+        if (!split && begins_space(layer) && !open)
+            return pdl_error(PDL_ERR_LIMIT, "spatial axis of %lld: layer %s %s", (long long)axis->size, layer->name,
+                             i > until ? "comes after the end of the split" : why);
+    }
+    if (split || axis->size == 1) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT, "spatial axis of %lld: model %s has no convolution or pooling to split",
+                     (long long)axis->size, pdl_model_name(plan->model));
+}
+
+static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
+{
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i].on[a] = (uint8_t)mode;
+}
+
+static pdl_status_t apply_axis(pdl_plan_t *plan, int a, style_t style, const pdl_preset_options_t *options)
+{
+    switch (plan->mesh.axis[a].kind) {
+    case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
+    case PDL_AXIS_SPATIAL: return apply_space(plan, a, options);
+    case PDL_AXIS_TENSOR:
+        if (style == STYLE_TENSOR) return apply_pairs(plan, a);
+        for (int i = 0; i < pdl_model_layer_count(plan->model); i++)
+            plan->modes[i].on[a] = (uint8_t)width_mode(plan->model, i, style, options->published);
+        return PDL_OK;
+    default: fill(plan, a, PDL_MODE_PASS); return PDL_OK;
+    }
+}
+
+pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
+{
+    const pdl_preset_options_t defaults = {false, NULL};
+    const struct preset       *preset   = find_preset(strategy);
+
+    if (!preset) return PDL_ERR_INPUT;
+    for (int a = 0; a < plan->mesh.axis_count; a++) {
+        const pdl_axis_t *axis = &plan->mesh.axis[a];
+        if (axis->size > 1 && !(preset->axes & (1u << axis->kind)))
+            return pdl_error(PDL_ERR_INPUT, "strategy %s has no %s axis, but the mesh has one of %lld", strategy,
+                             pdl_axis_names[axis->kind], (long long)axis->size);
+        pdl_status_t status = apply_axis(plan, a, preset->style, options ? options : &defaults);
+        if (status) return status;
+    }
+    strncpy(plan->strategy, strategy, sizeof(plan->strategy) - 1);
+    return PDL_OK;
+}
+
+/* Largest size at which one layer may still run in its mode. */
+static int64_t layer_limit(const pdl_layer_t *layer, pdl_mode_t mode)
+{
+    switch (mode) {
+    case PDL_MODE_FILTER: return layer->groups > 1 ? layer->groups : layer->out.channels;
+    case PDL_MODE_CHANNEL: return layer->in.channels;
+    case PDL_MODE_HEADS: return layer->kv_heads;
+    case PDL_MODE_EXPERT: return layer->experts;
+    default: return INT64_MAX;
+    }
+}
+
+/* Pieces along the first extent that a window can be cut into. */
+static int64_t space_limit(const pdl_layer_t *layer)
+{
+    pdl_axis_t axis = {PDL_AXIS_SPATIAL, layer->in.extent[0], 0};
+
+    while (axis.size > 1 && !pdl_mode_allowed(layer, PDL_MODE_SPACE, &axis, NULL, 0)) axis.size--;
+    return axis.size;
+}
+
+/* The split must reach the named layer; without one it must at least begin. */
+static bool must_be_split(const pdl_model_t *model, int index, const char *until, bool begun)
+{
+    return begins_space(pdl_model_layer(model, index)) &&
+           (until ? index <= pdl_model_find_layer(model, until) : !begun);
+}
+
+int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                         int *limiting_layer)
+{
+    const struct preset *preset    = find_preset(strategy);
+    bool                 published = options && options->published;
+    int64_t              limit     = INT64_MAX;
+
+    *limiting_layer = -1;
+    if (!preset) return 0;
+    for (int i = 0; i < pdl_model_layer_count(model); i++) {
+        const pdl_layer_t *layer = pdl_model_layer(model, i);
+        int64_t            here  = INT64_MAX;
+        if (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL)
+            here = layer_limit(layer, width_mode(model, i, preset->style, published));
+        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_ATTENTION)
+            here = layer_limit(layer, PDL_MODE_HEADS);
+        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_MOE) here = layer_limit(layer, PDL_MODE_EXPERT);
+        if ((preset->axes & (1u << PDL_AXIS_SPATIAL)) &&
+            must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
+            here = space_limit(layer);
+        if (here < limit) {
+            limit           = here;
+            *limiting_layer = i;
+        }
+    }
+    return limit;
+}

@@ -1,0 +1,302 @@
+/*
+ * Compilation of a plan: walks the layers in order, lets the rules decide what each reads and writes on
+ * every axis, and puts a redistribution wherever what arrives differs from what is read. Backward is the
+ * transpose: the gradient an operation produces is brought to the placement its producer expects.
+ */
+#include "plan/compile.h"
+#include "plan/rules.h"
+#include <math.h>
+#include <paradl/program.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool splits_tensors(const pdl_axis_t *axis)
+{
+    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
+}
+
+static void emit(pdl_compiler_t *c, pdl_transfer_t transfer)
+{
+    pdl_program_t *p = c->program;
+
+    if (c->status || transfer.primitive == PDL_LOCAL) return;
+    if (p->transfer_count == c->capacity) {
+        int             capacity = c->capacity ? 2 * c->capacity : 256;
+        pdl_transfer_t *grown    = realloc(p->transfers, (size_t)capacity * sizeof(*grown));
+        if (!grown) {
+            c->status = pdl_error(PDL_ERR_NOMEM, "out of memory while compiling a plan of %d layers", p->layer_count);
+            return;
+        }
+        p->transfers = grown;
+        c->capacity  = capacity;
+    }
+    p->transfers[p->transfer_count++] = transfer;
+}
+
+/* What the busiest rank holds of a dimension after one more cut; several cuts of one dimension nest. */
+static void cut_dimension(pdl_shape_t *shape, double *samples, pdl_placement_t placement, int64_t size)
+{
+    if (placement == PDL_SPLIT_N) *samples = ceil(*samples / (double)size);
+    if (placement == PDL_SPLIT_C) shape->channels = pdl_block_max(shape->channels, size);
+    if (placement >= PDL_SPLIT_S0) {
+        int64_t *extent = &shape->extent[placement - PDL_SPLIT_S0];
+        *extent         = pdl_block_max(*extent, size);
+    }
+}
+
+/* Elements of a tensor on one rank, `skip` being an axis on which it is taken as whole (-1: none). */
+static double local_elements(const pdl_compiler_t *c, const pdl_shape_t *whole, const pdl_placement_t *on, int skip)
+{
+    const pdl_mesh_t *mesh    = &c->plan->mesh;
+    pdl_shape_t       shape   = *whole;
+    double            samples = c->program->micro_batch;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (a != skip && splits_tensors(&mesh->axis[a])) cut_dimension(&shape, &samples, on[a], mesh->axis[a].size);
+    return (double)pdl_shape_elements(&shape) * samples;
+}
+
+/* Movements that shrink what a rank holds come before those that grow it: the cheapest order of axes. */
+static int growth(pdl_primitive_t primitive)
+{
+    if (primitive == PDL_LOCAL || primitive == PDL_REDUCE_SCATTER) return 0;
+    return primitive == PDL_ALLGATHER ? 2 : 1;
+}
+
+/* Brings a tensor from one layout to another, axis by axis. */
+static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transfer_t transfer, const pdl_placement_t *from,
+                         const pdl_placement_t *to)
+{
+    const pdl_mesh_t *mesh = &c->plan->mesh;
+    pdl_placement_t   now[PDL_MAX_AXES];
+
+    memcpy(now, from, sizeof(now));
+    for (int turn = 0; turn < 3; turn++)
+        for (int a = 0; a < mesh->axis_count; a++) {
+            transfer.primitive = pdl_redistribution(from[a], to[a]);
+            if (!splits_tensors(&mesh->axis[a]) || growth(transfer.primitive) != turn) continue;
+            transfer.axis           = a;
+            transfer.elements       = local_elements(c, shape, now, a);
+            transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD &&
+                                      (transfer.primitive == PDL_ALLREDUCE || transfer.primitive == PDL_REDUCE_SCATTER);
+            emit(c, transfer);
+            now[a] = to[a];
+        }
+}
+
+/* What one layer reads, and the gradient it makes of it, on all axes. */
+typedef struct layouts {
+    pdl_placement_t reads[PDL_MAX_AXES], dx[PDL_MAX_AXES];
+} layouts_t;
+
+/* A tensor that a layer reads twice arrives once, and its two gradients add up before they travel. */
+static bool read_before(const pdl_layer_t *reader, int input)
+{
+    for (int i = 0; i < input; i++)
+        if (reader->inputs[i] == reader->inputs[input]) return true;
+    return false;
+}
+
+/* Redistribution of one input, forward and backward. */
+static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *layouts)
+{
+    const pdl_layer_t *reader   = pdl_model_layer(c->plan->model, layer);
+    int                producer = reader->inputs[input];
+    const pdl_shape_t *shape    = &pdl_model_layer(c->plan->model, producer)->out;
+    pdl_local_t       *written = &c->program->local[producer], *local = &c->program->local[layer];
+    pdl_placement_t    expected[PDL_MAX_AXES];
+
+    local->x_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
+    if (read_before(reader, input)) return;
+    int before = c->program->transfer_count;
+    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_FORWARD}, written->out,
+                 layouts->reads);
+    bool gathered = false;
+    for (int i = before; i < c->program->transfer_count; i++)
+        gathered |= c->program->transfers[i].primitive == PDL_ALLGATHER;
+    if (gathered && input < 32) {
+        local->gathered_inputs |= 1u << input;
+        local->gathered_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
+    }
+    if (c->plan->run_mode == PDL_INFERENCE || !reader->needs_input_gradient) return;
+    for (int a = 0; a < PDL_MAX_AXES; a++) expected[a] = pdl__gradient_placement(written->out[a]);
+    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_BACKWARD}, layouts->dx,
+                 expected);
+}
+
+/* Axes exchange one after the other: rows already received widen the slabs of later ones (`widened`, per extent). */
+static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placement_t *reads,
+                      double widened[PDL_MAX_SPACE])
+{
+    const pdl_layer_t *layer  = pdl_model_layer(c->plan->model, index);
+    int                dim    = (int)(reads[axis] - PDL_SPLIT_S0), neighbours;
+    pdl_window_t       window = pdl__layer_window(layer, dim);
+    int64_t            pieces = c->plan->mesh.axis[axis].size, rows = pdl_halo_rows(&window, pieces, &neighbours);
+
+    if (rows == 0) return;
+    /* The rows of the busiest piece come from both sides: per side it is their share of one whole slab. */
+    double elements = local_elements(c, &layer->in, reads, axis) / (double)layer->in.extent[dim] * (double)rows;
+    for (int d = 0; d < PDL_MAX_SPACE; d++)
+        if (d != dim) elements *= widened[d];
+    widened[dim] *= 1.0 + (double)rows / (double)pdl_block_max(layer->in.extent[dim], pieces);
+    pdl_transfer_t transfer = {.layer = index, .input = -1, .axis = axis, .primitive = PDL_HALO, .neighbours = neighbours,
+                               .elements = elements / neighbours};
+    emit(c, transfer);
+    if (c->plan->run_mode == PDL_INFERENCE || !layer->needs_input_gradient) return;
+    transfer.phase = PDL_PHASE_BACKWARD;
+    emit(c, transfer);
+}
+
+/* Exchanges that belong to the operation itself: expert dispatch, split softmax, normalisation statistics. */
+static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mode)
+{
+    const pdl_layer_t *layer    = pdl_model_layer(c->plan->model, index);
+    bool               training = c->plan->run_mode == PDL_TRAINING;
+    double             samples  = c->program->micro_batch;
+    pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
+    double             positions = (double)pdl_shape_positions(&layer->in);
+
+    if (layer->type == PDL_LAYER_MOE && mode == PDL_MODE_EXPERT) {
+        transfer.primitive = PDL_ALLTOALL;
+        transfer.elements  = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
+        for (int i = 0; i < (training ? 4 : 2); i++) {
+            transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
+            emit(c, transfer);
+        }
+    }
+    if (layer->type == PDL_LAYER_CROSS_ENTROPY && mode == PDL_MODE_VOCABULARY) {
+        transfer.primitive = PDL_ALLREDUCE;
+        transfer.elements  = 2.0 * samples * positions; /* maximum and sum of every position */
+        emit(c, transfer);
+    }
+    if (layer->type == PDL_LAYER_BATCH_NORM && c->plan->sync_batch_norm && training &&
+        (mode == PDL_MODE_SAMPLE || mode == PDL_MODE_SPACE)) {
+        transfer.primitive = PDL_ALLREDUCE;
+        transfer.elements  = 2.0 * (double)layer->in.channels;
+        emit(c, transfer);
+        transfer.phase = PDL_PHASE_BACKWARD;
+        emit(c, transfer);
+    }
+}
+
+/* `bias` elements of the layer's weights are its bias, which follows the output: whole when inputs are split. */
+static void apply_rule(pdl_local_t *local, const pdl_rule_t *rule, pdl_mode_t mode, int axis, int64_t size, double *bias)
+{
+    local->out[axis] = rule->writes;
+    if (rule->reads == PDL_SPLIT_N)
+        local->samples = ceil(local->samples / (double)size);
+    else {
+        local->share_forward *= rule->share;
+        local->share_backward_data *= rule->share;
+        local->share_backward_weight *= rule->share;
+    }
+    if (rule->weight == PDL_SPLIT_C) {
+        double follows = mode == PDL_MODE_CHANNEL ? 1.0 : rule->share;
+        local->weights = (local->weights - *bias) * rule->share + *bias * follows;
+        *bias *= follows;
+    }
+    if (rule->dw == PDL_PARTIAL) local->gradient_axes |= 1u << axis;
+    if (rule->redundant) local->replication *= (double)size;
+    if (mode == PDL_MODE_SPACE) local->split_space = true;
+    if (mode == PDL_MODE_FILTER || mode == PDL_MODE_CHANNEL || mode == PDL_MODE_HEADS ||
+        mode == PDL_MODE_VOCABULARY || mode == PDL_MODE_EXPERT)
+        local->split = true;
+    if (mode == PDL_MODE_FILTER) local->out_channels *= rule->share;
+    if (mode == PDL_MODE_CHANNEL) local->in_channels *= rule->share;
+}
+
+/* What a layer does on one axis; PASS is replaced by what it stands for. */
+static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mode_t *mode, pdl_rule_t *rule)
+{
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
+    const pdl_axis_t  *axis  = &c->plan->mesh.axis[a];
+    pdl_placement_t    few[8], *given = few;
+
+    if (layer->input_count > 8) given = malloc((size_t)layer->input_count * sizeof(*given));
+    if (!given) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < layer->input_count; i++) given[i] = c->program->local[layer->inputs[i]].out[a];
+    *mode = (pdl_mode_t)c->plan->modes[index].on[a];
+    *rule = pdl__rule(layer, *mode, axis, given);
+    if (*mode == PDL_MODE_PASS) *mode = pdl__mode_of_pass(layer, axis, given);
+    if (given != few) free(given);
+    return PDL_OK;
+}
+
+void pdl__compile_layer(pdl_compiler_t *c, int index)
+{
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
+    const pdl_mesh_t  *mesh  = &c->plan->mesh;
+    pdl_local_t       *local = &c->program->local[index];
+    pdl_mode_t         mode[PDL_MAX_AXES];
+    layouts_t          layouts = {0};
+    double             bias = (double)layer->bias_weights, widened[PDL_MAX_SPACE] = {1, 1, 1};
+
+    *local = (pdl_local_t){.samples = c->program->micro_batch, .share_forward = 1, .share_backward_data = 1,
+                           .share_backward_weight = 1, .weights = (double)layer->weights,
+                           .out_channels = (double)layer->out.channels, .in_channels = (double)layer->in.channels,
+                           .replication = 1, .first_transfer = c->program->transfer_count};
+    for (int a = 0; a < mesh->axis_count && !c->status; a++) {
+        pdl_rule_t rule = {.share = 1};
+        /* Samples of one replica are what the micro-batch counts, so nothing is divided on a data axis. */
+        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) local->gradient_axes |= 1u << a;
+        mode[a] = mesh->axis[a].kind == PDL_AXIS_DATA ? PDL_MODE_SAMPLE : PDL_MODE_REPLICATE;
+        if (!splits_tensors(&mesh->axis[a])) continue;
+        c->status = axis_rule(c, index, a, &mode[a], &rule);
+        if (c->status) return;
+        layouts.reads[a] = rule.reads;
+        layouts.dx[a]    = rule.dx;
+        apply_rule(local, &rule, mode[a], a, mesh->axis[a].size, &bias);
+    }
+    for (int i = 0; i < layer->input_count; i++) emit_edge(c, index, i, &layouts);
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axis[a].size == 1) continue;
+        if (mode[a] == PDL_MODE_SPACE && layer->input_count) emit_halo(c, index, a, layouts.reads, widened);
+        emit_intrinsic(c, index, a, mode[a]);
+    }
+    local->y_elements     = local_elements(c, &layer->out, local->out, -1) / local->samples;
+    local->transfer_count = c->program->transfer_count - local->first_transfer;
+}
+
+static void emit_gradients(pdl_compiler_t *c)
+{
+    c->program->first_gradient = c->program->transfer_count;
+    if (c->plan->run_mode == PDL_INFERENCE) return;
+    for (int i = c->program->layer_count - 1; i >= 0; i--) {
+        const pdl_layer_t *layer = pdl_model_layer(c->plan->model, i);
+        const pdl_local_t *local = &c->program->local[i];
+        if (layer->weights == 0 || local->gradient_axes == 0) continue;
+        emit(c, (pdl_transfer_t){.layer = i, .input = -1, .phase = PDL_PHASE_GRADIENT, .primitive = PDL_ALLREDUCE, .axis = -1,
+                                 .axis_mask = local->gradient_axes, .elements = local->weights,
+                                 .tensors = pdl_layer_weight_tensors(layer)});
+    }
+}
+
+pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl_program_t **out)
+{
+    int            count = pdl_model_layer_count(plan->model);
+    pdl_compiler_t c     = {.plan = plan};
+
+    c.program = calloc(1, sizeof(*c.program));
+    if (!c.program) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    c.program->plan        = plan;
+    c.program->layer_count = count;
+    c.program->micro_batch = micro_batch;
+    c.program->local       = calloc((size_t)count, sizeof(*c.program->local));
+    if (!c.program->local) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < count && !c.status; i++) pdl__compile_layer(&c, i);
+    if (!c.status) emit_gradients(&c);
+    if (c.status) {
+        pdl_program_destroy(c.program);
+        return c.status;
+    }
+    *out = c.program;
+    return PDL_OK;
+}
+
+void pdl_program_destroy(pdl_program_t *program)
+{
+    if (!program) return;
+    free(program->local);
+    free(program->transfers);
+    free(program);
+}
