@@ -91,6 +91,11 @@ typedef struct pdl_preset_options {
    size 1). options may be NULL. */
 pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options);
 
+/* PDL_ERR_INPUT unless the preset exists and allows every axis of the mesh that is larger than 1. */
+pdl_status_t pdl_preset_check(const char *strategy, const pdl_mesh_t *mesh);
+/* The widest preset that sets the same modes ("3d" for tensor, data+tensor and 3d); NULL for an unknown name. */
+const char *pdl_preset_family(const char *strategy);
+
 /* Whether a layer can run in a mode on an axis of this size; if not, the reason ("has 64 filters") is put
    into `why` (may be NULL). */
 bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why, size_t why_size);

@@ -50,9 +50,11 @@ typedef struct pdl_program {
     const pdl_plan_t *plan;
     int               layer_count;
     pdl_local_t      *local;     /* one per layer */
+    int              *twin;      /* the layer whose entry this one's equals, itself where it is the first */
     pdl_transfer_t   *transfers; /* forward and backward, in layer order; then gradients, in backward order */
     int               transfer_count, first_gradient;
     double            micro_batch; /* samples per data-parallel replica and micro-batch */
+    struct pdl_walk  *walk;        /* scratch of the two questions below: ask them from one thread at a time */
 } pdl_program_t;
 
 /* Compiles the layers of all stages (stage borders are priced apart); `micro_batch` samples in each
@@ -62,7 +64,7 @@ void         pdl_program_destroy(pdl_program_t *program);
 
 /* borders[i]: elements that cross the border in front of layer i, one rank and micro-batch: every tensor
    made before it and used at or after it. `borders` has layer_count + 1 entries. */
-pdl_status_t pdl_program_borders(const pdl_program_t *program, double *borders);
+void pdl_program_borders(const pdl_program_t *program, double *borders);
 
 /* Activation memory of the layers [first, last) for one micro-batch, in elements of the activation type. */
 typedef struct pdl_activation_memory {
@@ -70,7 +72,7 @@ typedef struct pdl_activation_memory {
     double transient; /* highest additional amount while a forward or backward pass runs */
     double input;     /* the stage's input: all that is kept under full recompute */
 } pdl_activation_memory_t;
-pdl_status_t pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory);
+void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory);
 
 #ifdef __cplusplus
 }

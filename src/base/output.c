@@ -65,6 +65,7 @@ static pdl_status_t open_target(const char *path, pdl_output_t *output)
     struct stat info;
     bool        exists = stat(path, &info) == 0;
 
+    if (path[0] == '\0') return refuse("a file without a name", ENOENT);
     if (exists && S_ISDIR(info.st_mode)) return refuse(path, EISDIR);
     output->path = exists ? realpath(path, NULL) : strdup(path);
     if (output->path == NULL) return refuse(path, errno);

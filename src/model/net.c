@@ -272,7 +272,7 @@ static pdl_status_t read_layers(lines_t *lines, const pdl_layer_t *input, pdl_mo
 pdl_status_t pdl_model_read_net_memory(const char *text, size_t length, const char *name, pdl_model_t **model)
 {
     lines_t              lines = {.cursor = text, .end = text + length, .file = name};
-    const char          *value;
+    const char          *value = "";
     char                 description[128];
     pdl_layer_t          input;
     int64_t              samples = 0;

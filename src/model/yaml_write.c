@@ -4,6 +4,8 @@
 #include "builder.h"
 #include "internal.h"
 
+#include <paradl/output.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,7 +151,5 @@ pdl_status_t pdl_model_write_yaml(const pdl_model_t *model, FILE *stream)
             write_layer(model, i, stream);
         }
     }
-    if (fflush(stream) != 0 || ferror(stream))
-        return pdl_error(PDL_ERR_IO, "model %.100s could not be written", model->name);
-    return PDL_OK;
+    return pdl_output_flush(stream, "the model");
 }

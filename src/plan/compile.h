@@ -20,4 +20,7 @@ void pdl__compile_layer(pdl_compiler_t *compiler, int index);
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
 pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved);
 
+/* Finds out once what liveness needs to know of all layers; program->local must be filled. */
+pdl_status_t pdl__walk_create(pdl_program_t *program);
+
 #endif

@@ -3,6 +3,8 @@
  */
 #include "plan/file.h"
 
+#include <paradl/output.h>
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -235,8 +237,5 @@ pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, cons
     write_pipeline(plan, stream);
     write_policies(plan, stream);
     if (projection != NULL) write_projection(projection, stream);
-    if (fflush(stream) != 0 || ferror(stream)) {
-        return pdl_error(PDL_ERR_IO, "the plan for %.100s could not be written", model_name);
-    }
-    return PDL_OK;
+    return pdl_output_flush(stream, "the plan");
 }

@@ -57,14 +57,15 @@ static bool keeps_output(const pdl_layer_t *layer)
     }
 }
 
-/* Elements an operation keeps besides its input and output: dropout masks of a byte, the hidden layer of experts. */
+/* Elements an operation keeps besides input and output: dropout masks of a byte, the hidden layer of experts. */
 static double keeps_inside(const pdl_program_t *program, int index)
 {
     const pdl_layer_t *layer = pdl_model_layer(program->plan->model, index);
     const pdl_local_t *local = &program->local[index];
     double             y     = local->y_elements * local->samples;
 
-    if (layer->type == PDL_LAYER_DROPOUT && layer->rate > 0) return y / pdl_precision_bytes(program->plan->precision);
+    if (layer->type == PDL_LAYER_DROPOUT)
+        return layer->rate > 0 ? y / pdl_precision_bytes(program->plan->precision) : 0;
     if (layer->type == PDL_LAYER_MOE)
         return y * (double)layer->top_k *
                (1.0 + (layer->gated ? 3.0 : 2.0) * (double)layer->expert_hidden / (double)layer->in.channels);
@@ -77,16 +78,22 @@ static bool keeps_copies(const pdl_program_t *program, int index)
     return keeps_input(pdl_model_layer(program->plan->model, index)) && !program->plan->sequence_parallel;
 }
 
-typedef struct walk {
+/* What is known of all layers is found once per program; what belongs to a run of layers is reset for it, so that
+   walking a stage costs no more than its own layers. */
+struct pdl_walk {
     const pdl_program_t *program;
     int                  first, last;
     int                 *root;         /* the layer that owns the storage of a layer's output */
     int                 *last_use;     /* last reader in forward order, per owner */
     int                 *keep_until;   /* per saved owner: the layer whose backward reads it last */
+    int                 *external;     /* owners before `first` that the run reads */
+    int                  external_count;
+    bool                *known;        /* per owner before `first`: in that list */
     bool                *saved;        /* per owner: read again in backward */
     bool                *has_gradient; /* per owner: backward makes its gradient */
     bool                *gradient;     /* per owner: its gradient is allocated */
-} walk_t;
+};
+typedef struct pdl_walk walk_t;
 
 static double storage(const walk_t *w, int layer)
 {
@@ -103,8 +110,15 @@ static double copies(const walk_t *w, int layer)
 
 static void save(walk_t *w, int owner, int reader)
 {
-    if (!w->saved[owner]) w->keep_until[owner] = reader; /* readers come in order: the first is the last in backward */
+    /* Readers come in order: the first is the last in backward. */
+    if (!w->saved[owner]) w->keep_until[owner] = reader;
     w->saved[owner] = true;
+}
+
+static void reset(walk_t *w, int owner)
+{
+    w->last_use[owner] = owner;
+    w->saved[owner] = w->gradient[owner] = false;
 }
 
 static void walk_layer(walk_t *w, int i)
@@ -114,35 +128,53 @@ static void walk_layer(walk_t *w, int i)
 
     if (keeps_output(layer)) save(w, w->root[i], i);
     for (int j = 0; j < layer->input_count; j++) {
-        int owner          = w->root[layer->inputs[j]];
+        int owner = w->root[layer->inputs[j]];
+        if (owner < w->first && !w->known[owner]) {
+            w->known[owner]                    = true;
+            w->external[w->external_count++] = owner;
+            reset(w, owner);
+        }
         w->last_use[owner] = i;
-        if (keeps_input(layer) && !(copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1)) save(w, owner, i);
+        bool copied        = copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1;
+        if (keeps_input(layer) && !copied) save(w, owner, i);
     }
 }
 
-static pdl_status_t walk_begin(walk_t *w, const pdl_program_t *program, int first, int last)
+static void walk_begin(walk_t *w, int first, int last)
 {
-    size_t count = (size_t)program->layer_count;
-    char  *block = calloc(count, 3 * sizeof(int) + 3 * sizeof(bool));
+    w->first          = first;
+    w->last           = last;
+    w->external_count = 0;
+    for (int i = first; i < last; i++) reset(w, i);
+    for (int i = first; i < last; i++) walk_layer(w, i);
+    for (int i = 0; i < w->external_count; i++) w->known[w->external[i]] = false;
+}
 
-    if (!block) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    *w = (walk_t){.program = program, .first = first, .last = last, .root = (int *)(void *)block};
+pdl_status_t pdl__walk_create(pdl_program_t *program)
+{
+    size_t  count = (size_t)program->layer_count;
+    walk_t *w     = calloc(1, sizeof(*w) + count * (4 * sizeof(int) + 4 * sizeof(bool)));
+
+    if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    w->program      = program;
+    w->root         = (int *)(void *)(w + 1);
     w->last_use     = w->root + count;
     w->keep_until   = w->last_use + count;
-    w->saved        = (bool *)(w->keep_until + count);
+    w->external     = w->keep_until + count;
+    w->known        = (bool *)(w->external + count);
+    w->saved        = w->known + count;
     w->has_gradient = w->saved + count;
     w->gradient     = w->has_gradient + count;
     for (int i = 0; i < program->layer_count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(program->plan->model, i);
         /* What was gathered for a view is the view's own. */
-        bool view      = is_view(layer) && !program->local[i].gathered_inputs;
-        w->root[i]     = view ? w->root[layer->inputs[0]] : i;
-        w->last_use[i] = i;
-        for (int j = 0; j < layer->input_count && i >= first; j++)
-            if (layer->needs_input_gradient) w->has_gradient[w->root[layer->inputs[j]]] = true;
+        bool view  = is_view(layer) && !program->local[i].gathered_inputs;
+        w->root[i] = view ? w->root[layer->inputs[0]] : i;
+        for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
+            w->has_gradient[w->root[layer->inputs[j]]] = true;
         if (layer->consumer_count == 0 && layer->type != PDL_LAYER_INPUT) w->has_gradient[w->root[i]] = true;
-        if (i >= first && i < last) walk_layer(w, i);
     }
+    program->walk = w;
     return PDL_OK;
 }
 
@@ -166,11 +198,12 @@ static double forward_peak(const walk_t *w, double *saved_total)
     bool   training = w->program->plan->run_mode == PDL_TRAINING;
     double saved = 0, live = 0, peak = 0;
 
-    for (int i = 0; i < w->last; i++) {
+    /* What earlier stages sent is there from the start. */
+    for (int k = 0; k < w->external_count; k++)
+        *(training && w->saved[w->external[k]] ? &saved : &live) += storage(w, w->external[k]);
+    for (int i = w->first; i < w->last; i++) {
         const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
-        /* What earlier stages sent is there from the start. */
-        if (i >= w->first || w->last_use[i] >= w->first) *(training && w->saved[i] ? &saved : &live) += storage(w, i);
-        if (i < w->first) continue;
+        *(training && w->saved[i] ? &saved : &live) += storage(w, i);
         double inside = keeps_inside(w->program, i), copied = copies(w, i);
         if (saved + live + inside + copied > peak) peak = saved + live + inside + copied;
         if (training) saved += inside + (keeps_copies(w->program, i) ? copied : 0);
@@ -220,41 +253,34 @@ static double backward_peak(walk_t *w, double saved)
     return peak;
 }
 
-pdl_status_t pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory)
+void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory)
 {
-    walk_t       w;
-    pdl_status_t status = walk_begin(&w, program, first, last);
+    walk_t *w = program->walk;
 
-    if (status) return status;
-    double saved, peak = forward_peak(&w, &saved);
+    walk_begin(w, first, last);
+    double saved, peak = forward_peak(w, &saved);
     if (program->plan->run_mode == PDL_TRAINING) {
-        double backward = backward_peak(&w, saved);
+        double backward = backward_peak(w, saved);
         if (backward > peak) peak = backward;
     }
     memory->saved     = saved;
     memory->transient = peak - saved;
     memory->input     = 0;
-    for (int i = 0; i < first; i++)
-        if (w.last_use[i] >= first) memory->input += storage(&w, i);
-    free(w.root);
-    return PDL_OK;
+    for (int i = 0; i < w->external_count; i++) memory->input += storage(w, w->external[i]);
 }
 
-pdl_status_t pdl_program_borders(const pdl_program_t *program, double *borders)
+void pdl_program_borders(const pdl_program_t *program, double *borders)
 {
-    walk_t       w;
-    int          count  = program->layer_count;
-    pdl_status_t status = walk_begin(&w, program, 0, count);
+    walk_t *w     = program->walk;
+    int     count = program->layer_count;
 
-    if (status) return status;
+    walk_begin(w, 0, count);
     /* A tensor of layer i crosses the borders i+1 .. last_use: add where it begins, take away where it ends. */
     for (int i = 0; i <= count; i++) borders[i] = 0;
     for (int i = 0; i < count; i++) {
-        if (w.last_use[i] == i) continue;
-        borders[i + 1] += storage(&w, i);
-        if (w.last_use[i] + 1 <= count) borders[w.last_use[i] + 1] -= storage(&w, i);
+        if (w->last_use[i] == i) continue;
+        borders[i + 1] += storage(w, i);
+        if (w->last_use[i] + 1 <= count) borders[w->last_use[i] + 1] -= storage(w, i);
     }
     for (int i = 1; i <= count; i++) borders[i] += borders[i - 1];
-    free(w.root);
-    return PDL_OK;
 }

@@ -106,13 +106,34 @@ static pdl_status_t check_modes(const pdl_plan_t *plan)
             pdl_mode_t        mode = (pdl_mode_t)plan->modes[i].on[a];
             if (axis->size == 1 || axis->kind == PDL_AXIS_PIPELINE || axis->kind == PDL_AXIS_DATA) continue;
             if (mode >= PDL_MODE_COUNT)
-                return pdl_error(PDL_ERR_INPUT, "layer %s has mode %d on the %s axis; there are only %d", layer->name,
-                                 (int)mode, pdl_axis_names[axis->kind], PDL_MODE_COUNT);
+                return pdl_error(PDL_ERR_INPUT, "layer %s has mode %d on the %s axis; there are only %d",
+                                 layer->name, (int)mode, pdl_axis_names[axis->kind], PDL_MODE_COUNT);
             if (!pdl_mode_allowed(layer, mode, axis, why, sizeof(why)))
                 return pdl_error(PDL_ERR_LIMIT, "%s axis of %lld: layer %s %s, so mode %s is not possible",
                                  pdl_axis_names[axis->kind], (long long)axis->size, layer->name, why,
                                  pdl_mode_names[mode]);
         }
+    }
+    return PDL_OK;
+}
+
+/* A layer that splits samples beyond the data axis needs one for every rank. */
+static pdl_status_t check_samples(const pdl_plan_t *plan)
+{
+    int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    int64_t samples  = ((plan->batch + replicas - 1) / replicas + plan->micro_batches - 1) / plan->micro_batches;
+
+    for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
+        int64_t pieces = 1;
+        for (int a = 0; a < plan->mesh.axis_count; a++) {
+            pdl_axis_kind_t kind = plan->mesh.axis[a].kind;
+            if (kind != PDL_AXIS_DATA && kind != PDL_AXIS_PIPELINE && plan->modes[i].on[a] == PDL_MODE_SAMPLE)
+                pieces *= plan->mesh.axis[a].size;
+        }
+        if (pieces > samples)
+            return pdl_error(PDL_ERR_LIMIT,
+                             "layer %s splits samples over %lld ranks, but a micro-batch has only %lld",
+                             pdl_model_layer(plan->model, i)->name, (long long)pieces, (long long)samples);
     }
     return PDL_OK;
 }
@@ -146,5 +167,6 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
                          (long long)plan->micro_batches, (long long)((plan->batch + replicas - 1) / replicas));
     pdl_status_t status = check_stages(plan);
-    return status ? status : check_modes(plan);
+    if (!status) status = check_modes(plan);
+    return status ? status : check_samples(plan);
 }

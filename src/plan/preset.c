@@ -13,21 +13,22 @@ static const struct preset {
     const char *name;
     unsigned    axes; /* bit per axis kind that may be larger than 1 */
     style_t     style;
+    const char *family; /* the widest preset that sets the same modes */
 } presets[] = {
 #define BIT(kind) (1u << PDL_AXIS_##kind)
-    {"serial", 0, STYLE_NONE},
-    {"data", BIT(DATA), STYLE_NONE},
-    {"spatial", BIT(SPATIAL), STYLE_NONE},
-    {"filter", BIT(TENSOR), STYLE_FILTER},
-    {"channel", BIT(TENSOR), STYLE_CHANNEL},
-    {"tensor", BIT(TENSOR), STYLE_TENSOR},
-    {"pipeline", BIT(PIPELINE), STYLE_NONE},
-    {"data+filter", BIT(DATA) | BIT(TENSOR), STYLE_FILTER},
-    {"data+channel", BIT(DATA) | BIT(TENSOR), STYLE_CHANNEL},
-    {"data+tensor", BIT(DATA) | BIT(TENSOR), STYLE_TENSOR},
-    {"data+spatial", BIT(DATA) | BIT(SPATIAL), STYLE_NONE},
-    {"data+pipeline", BIT(DATA) | BIT(PIPELINE), STYLE_NONE},
-    {"3d", BIT(DATA) | BIT(PIPELINE) | BIT(TENSOR), STYLE_TENSOR},
+    {"serial", 0, STYLE_NONE, "data+pipeline"},
+    {"data", BIT(DATA), STYLE_NONE, "data+pipeline"},
+    {"spatial", BIT(SPATIAL), STYLE_NONE, "data+spatial"},
+    {"filter", BIT(TENSOR), STYLE_FILTER, "data+filter"},
+    {"channel", BIT(TENSOR), STYLE_CHANNEL, "data+channel"},
+    {"tensor", BIT(TENSOR), STYLE_TENSOR, "3d"},
+    {"pipeline", BIT(PIPELINE), STYLE_NONE, "data+pipeline"},
+    {"data+filter", BIT(DATA) | BIT(TENSOR), STYLE_FILTER, "data+filter"},
+    {"data+channel", BIT(DATA) | BIT(TENSOR), STYLE_CHANNEL, "data+channel"},
+    {"data+tensor", BIT(DATA) | BIT(TENSOR), STYLE_TENSOR, "3d"},
+    {"data+spatial", BIT(DATA) | BIT(SPATIAL), STYLE_NONE, "data+spatial"},
+    {"data+pipeline", BIT(DATA) | BIT(PIPELINE), STYLE_NONE, "data+pipeline"},
+    {"3d", BIT(DATA) | BIT(PIPELINE) | BIT(TENSOR), STYLE_TENSOR, "3d"},
 #undef BIT
 };
 
@@ -136,12 +137,12 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         pdl_mode_t         mode  = PDL_MODE_PASS;
-        if (open && begins_space(layer) && !pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, why, sizeof(why))) open = false;
+        if (open && begins_space(layer)) open = pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, why, sizeof(why));
         if (i > until || (options->published && layer->type == PDL_LAYER_GLOBAL_AVG_POOL)) open = false;
         if (begins_space(layer) || !open) mode = open ? PDL_MODE_SPACE : PDL_MODE_REPLICATE;
         plan->modes[i].on[a] = (uint8_t)mode;
         split |= mode == PDL_MODE_SPACE;
-        if (!split && begins_space(layer) && !open)
+        if (axis->size > 1 && !split && begins_space(layer) && !open)
             return pdl_error(PDL_ERR_LIMIT, "spatial axis of %lld: layer %s %s", (long long)axis->size, layer->name,
                              i > until ? "comes after the end of the split" : why);
     }
@@ -169,17 +170,35 @@ static pdl_status_t apply_axis(pdl_plan_t *plan, int a, style_t style, const pdl
     }
 }
 
-pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
+pdl_status_t pdl_preset_check(const char *strategy, const pdl_mesh_t *mesh)
 {
-    const pdl_preset_options_t defaults = {false, NULL};
-    const struct preset       *preset   = find_preset(strategy);
+    const struct preset *preset = find_preset(strategy);
 
     if (!preset) return PDL_ERR_INPUT;
-    for (int a = 0; a < plan->mesh.axis_count; a++) {
-        const pdl_axis_t *axis = &plan->mesh.axis[a];
+    for (int a = 0; a < mesh->axis_count; a++) {
+        const pdl_axis_t *axis = &mesh->axis[a];
         if (axis->size > 1 && !(preset->axes & (1u << axis->kind)))
             return pdl_error(PDL_ERR_INPUT, "strategy %s has no %s axis, but the mesh has one of %lld", strategy,
                              pdl_axis_names[axis->kind], (long long)axis->size);
+    }
+    return PDL_OK;
+}
+
+const char *pdl_preset_family(const char *strategy)
+{
+    const struct preset *preset = find_preset(strategy);
+
+    return preset ? preset->family : NULL;
+}
+
+pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
+{
+    const pdl_preset_options_t defaults = {false, NULL};
+    pdl_status_t               checked  = pdl_preset_check(strategy, &plan->mesh);
+
+    if (checked) return checked;
+    const struct preset *preset = find_preset(strategy);
+    for (int a = 0; a < plan->mesh.axis_count; a++) {
         pdl_status_t status = apply_axis(plan, a, preset->style, options ? options : &defaults);
         if (status) return status;
     }
@@ -231,7 +250,8 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
             here = layer_limit(layer, width_mode(model, i, preset->style, published));
         if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_ATTENTION)
             here = layer_limit(layer, PDL_MODE_HEADS);
-        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_MOE) here = layer_limit(layer, PDL_MODE_EXPERT);
+        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_MOE)
+            here = layer_limit(layer, PDL_MODE_EXPERT);
         if ((preset->axes & (1u << PDL_AXIS_SPATIAL)) &&
             must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
             here = space_limit(layer);

@@ -56,29 +56,32 @@ static double local_elements(const pdl_compiler_t *c, const pdl_shape_t *whole, 
     return (double)pdl_shape_elements(&shape) * samples;
 }
 
-/* Movements that shrink what a rank holds come before those that grow it: the cheapest order of axes. */
-static int growth(pdl_primitive_t primitive)
+/* The cheapest order of axes: slices first, then what shrinks a tensor, what keeps its size, what grows it. */
+static int turn_of(pdl_primitive_t primitive)
 {
-    if (primitive == PDL_LOCAL || primitive == PDL_REDUCE_SCATTER) return 0;
-    return primitive == PDL_ALLGATHER ? 2 : 1;
+    switch (primitive) {
+    case PDL_LOCAL: return 0;
+    case PDL_REDUCE_SCATTER: return 1;
+    case PDL_ALLGATHER: return 3;
+    default: return 2;
+    }
 }
 
 /* Brings a tensor from one layout to another, axis by axis. */
-static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transfer_t transfer, const pdl_placement_t *from,
-                         const pdl_placement_t *to)
+static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transfer_t transfer,
+                         const pdl_placement_t *from, const pdl_placement_t *to)
 {
     const pdl_mesh_t *mesh = &c->plan->mesh;
     pdl_placement_t   now[PDL_MAX_AXES];
 
     memcpy(now, from, sizeof(now));
-    for (int turn = 0; turn < 3; turn++)
+    for (int turn = 0; turn < 4; turn++)
         for (int a = 0; a < mesh->axis_count; a++) {
             transfer.primitive = pdl_redistribution(from[a], to[a]);
-            if (!splits_tensors(&mesh->axis[a]) || growth(transfer.primitive) != turn) continue;
+            if (!splits_tensors(&mesh->axis[a]) || turn_of(transfer.primitive) != turn) continue;
             transfer.axis           = a;
             transfer.elements       = local_elements(c, shape, now, a);
-            transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD &&
-                                      (transfer.primitive == PDL_ALLREDUCE || transfer.primitive == PDL_REDUCE_SCATTER);
+            transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD && from[a] == PDL_PARTIAL;
             emit(c, transfer);
             now[a] = to[a];
         }
@@ -124,7 +127,7 @@ static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *
                  expected);
 }
 
-/* Axes exchange one after the other: rows already received widen the slabs of later ones (`widened`, per extent). */
+/* Axes exchange one after the other: rows already received widen the slabs of later ones. */
 static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placement_t *reads,
                       double widened[PDL_MAX_SPACE])
 {
@@ -180,7 +183,8 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
 }
 
 /* `bias` elements of the layer's weights are its bias, which follows the output: whole when inputs are split. */
-static void apply_rule(pdl_local_t *local, const pdl_rule_t *rule, pdl_mode_t mode, int axis, int64_t size, double *bias)
+static void apply_rule(pdl_local_t *local, const pdl_rule_t *rule, pdl_mode_t mode, int axis, int64_t size,
+                       double *bias)
 {
     local->out[axis] = rule->writes;
     if (rule->reads == PDL_SPLIT_N)
@@ -271,6 +275,66 @@ static void emit_gradients(pdl_compiler_t *c)
     }
 }
 
+static bool same_shape(const pdl_shape_t *a, const pdl_shape_t *b)
+{
+    return a->channels == b->channels && a->extent[0] == b->extent[0] && a->extent[1] == b->extent[1] &&
+           a->extent[2] == b->extent[2];
+}
+
+/* Two layers of one class in the same modes, whose inputs arrive alike, compile to the same thing. */
+static bool same_situation(const pdl_compiler_t *c, int a, int b)
+{
+    const pdl_layer_t *x = pdl_model_layer(c->plan->model, a), *y = pdl_model_layer(c->plan->model, b);
+
+    if (memcmp(&c->plan->modes[a], &c->plan->modes[b], sizeof(*c->plan->modes)) != 0 ||
+        x->input_count != y->input_count || x->needs_input_gradient != y->needs_input_gradient)
+        return false;
+    for (int i = 0; i < x->input_count; i++) {
+        const pdl_layer_t *p = pdl_model_layer(c->plan->model, x->inputs[i]);
+        const pdl_layer_t *q = pdl_model_layer(c->plan->model, y->inputs[i]);
+        if (memcmp(c->program->local[x->inputs[i]].out, c->program->local[y->inputs[i]].out,
+                   sizeof(c->program->local[0].out)) != 0 ||
+            !same_shape(&p->out, &q->out))
+            return false;
+    }
+    return true;
+}
+
+static void copy_layer(pdl_compiler_t *c, int index, int twin)
+{
+    pdl_local_t *local = &c->program->local[index];
+
+    *local                = c->program->local[twin];
+    local->first_transfer = c->program->transfer_count;
+    for (int i = 0; i < local->transfer_count; i++) {
+        pdl_transfer_t transfer = c->program->transfers[c->program->local[twin].first_transfer + i];
+        transfer.layer          = index;
+        emit(c, transfer);
+    }
+}
+
+/* Repeated blocks are compiled once and copied: program->twin[i] is the layer that i is a copy of. */
+static pdl_status_t compile_layers(pdl_compiler_t *c)
+{
+    int  classes = pdl_model_class_count(c->plan->model);
+    int *latest  = malloc((size_t)classes * sizeof(*latest)); /* the layer compiled last of each class */
+
+    if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < classes; i++) latest[i] = -1;
+    for (int i = 0; i < c->program->layer_count && !c->status; i++) {
+        int *slot = &latest[pdl_model_layer(c->plan->model, i)->class_id];
+        if (*slot >= 0 && same_situation(c, i, *slot)) {
+            c->program->twin[i] = *slot;
+            copy_layer(c, i, *slot);
+            continue;
+        }
+        c->program->twin[i] = *slot = i;
+        pdl__compile_layer(c, i);
+    }
+    free(latest);
+    return c->status;
+}
+
 pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl_program_t **out)
 {
     int            count = pdl_model_layer_count(plan->model);
@@ -281,10 +345,12 @@ pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl
     c.program->plan        = plan;
     c.program->layer_count = count;
     c.program->micro_batch = micro_batch;
-    c.program->local       = calloc((size_t)count, sizeof(*c.program->local));
-    if (!c.program->local) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
-    for (int i = 0; i < count && !c.status; i++) pdl__compile_layer(&c, i);
+    c.program->local       = malloc((size_t)count * sizeof(*c.program->local));
+    c.program->twin        = malloc((size_t)count * sizeof(*c.program->twin));
+    if (!c.program->local || !c.program->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (!c.status) c.status = compile_layers(&c);
     if (!c.status) emit_gradients(&c);
+    if (!c.status) c.status = pdl__walk_create(c.program);
     if (c.status) {
         pdl_program_destroy(c.program);
         return c.status;
@@ -297,6 +363,8 @@ void pdl_program_destroy(pdl_program_t *program)
 {
     if (!program) return;
     free(program->local);
+    free(program->twin);
     free(program->transfers);
+    free(program->walk);
     free(program);
 }

@@ -159,7 +159,8 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
             return channels_allowed(layer->groups, n, "convolution groups", why, size);
         /* Channels are outermost in a flat vector: blocks line up when every rank has as many. */
         if (layer->type == PDL_LAYER_FLATTEN && layer->in.channels % n && layer->in.channels != layer->out.channels)
-            return refuse(why, size, "has %lld channels, which the axis does not divide", (long long)layer->in.channels);
+            return refuse(why, size, "has %lld channels, which the axis does not divide",
+                          (long long)layer->in.channels);
         if (pdl__is_matrix(layer) || layer->type == PDL_LAYER_EMBEDDING || is_channelwise(layer))
             return channels_allowed(layer->out.channels, n, "filters", why, size);
         return refuse(why, size, "has no filters to split");
@@ -217,7 +218,8 @@ pdl_mode_t pdl__mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, c
     if (in == PDL_SPLIT_N) return PDL_MODE_SAMPLE;
     if (in >= PDL_SPLIT_S0 && pdl_mode_allowed(layer, PDL_MODE_SPACE, &space, NULL, 0)) return PDL_MODE_SPACE;
     if (in == PDL_SPLIT_C) {
-        if (is_channelwise(layer) && pdl_mode_allowed(layer, PDL_MODE_FILTER, axis, NULL, 0)) return PDL_MODE_FILTER;
+        if (is_channelwise(layer) && pdl_mode_allowed(layer, PDL_MODE_FILTER, axis, NULL, 0))
+            return PDL_MODE_FILTER;
         if (layer->type == PDL_LAYER_ATTENTION && pdl_mode_allowed(layer, PDL_MODE_HEADS, axis, NULL, 0))
             return PDL_MODE_HEADS;
         if (layer->type == PDL_LAYER_CROSS_ENTROPY) return PDL_MODE_VOCABULARY;

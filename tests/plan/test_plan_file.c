@@ -264,7 +264,7 @@ static void check_random(const pdl_model_t *model)
     for (size_t m = 0; m < (is_long(model) ? 1 : sizeof(meshes) / sizeof(meshes[0])); m++) {
         pdl_plan_t *plan = NULL;
 
-        CHECK_OK(pdl_plan_create(model, &meshes[m], 64, &plan));
+        CHECK_OK(pdl_plan_create(model, &meshes[m], 256, &plan));
         if (plan == NULL) continue;
         randomize_modes(plan);
         randomize_settings(plan);
@@ -342,7 +342,7 @@ static void writing_refuses_what_cannot_be_read(void)
     memset(name, 'x', sizeof(name));
     name[sizeof(name) - 1] = '\0';
     if (plan != NULL && full != NULL && null != NULL) {
-        CHECK_ERROR(pdl_plan_write(plan, NULL, NULL, NULL, NULL, full), "could not be written");
+        CHECK_ERROR(pdl_plan_write(plan, NULL, NULL, NULL, NULL, full), "cannot write the plan");
         CHECK_ERROR(pdl_plan_write(plan, NULL, NULL, NULL, &p, null), "comm_s is projected to be inf");
         CHECK_ERROR(pdl_plan_write(plan, name, NULL, NULL, NULL, null), "name of its model is too long");
         CHECK_ERROR(pdl_plan_write(plan, NULL, NULL, "", NULL, null), "name of its data set is empty");

@@ -1,0 +1,38 @@
+/*
+ * Files that are either complete or not there at all.
+ *
+ *     pdl_output_t *output;
+ *     if (pdl_output_open("plan.yaml", &output)) return ...;
+ *     fprintf(pdl_output_stream(output), "...");
+ *     if (pdl_output_close(output)) return ...;      // now plan.yaml exists; a full disk is an error here
+ *
+ * What is written goes to a temporary file beside the target, which replaces it when all of it has reached the
+ * disk. A target that is no ordinary file (a pipe, /dev/stdout) is written directly.
+ */
+#ifndef PARADL_OUTPUT_H
+#define PARADL_OUTPUT_H
+
+#include <paradl/status.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_output pdl_output_t;
+
+pdl_status_t pdl_output_open(const char *path, pdl_output_t **output);
+FILE        *pdl_output_stream(const pdl_output_t *output);
+
+/* Completes the file; on failure the target is as it was. Frees `output` in any case. */
+pdl_status_t pdl_output_close(pdl_output_t *output);
+/* Gives up: the target is as it was. NULL is allowed. */
+void pdl_output_discard(pdl_output_t *output);
+
+/* What a stream such as stdout has taken so far has arrived; `name` stands for it in the message. */
+pdl_status_t pdl_output_flush(FILE *stream, const char *name);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

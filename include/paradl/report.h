@@ -1,0 +1,64 @@
+/*
+ * What people and programs are shown: tables and JSON of models, systems, plans and validations, with the
+ * same numbers in both.
+ */
+#ifndef PARADL_REPORT_H
+#define PARADL_REPORT_H
+
+#include <paradl/dataset.h>
+#include <paradl/model.h>
+#include <paradl/search.h>
+#include <paradl/status.h>
+#include <paradl/system.h>
+#include <paradl/validate.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Layers with shapes, parameters, operations and activations for `batch` samples, and the totals. */
+pdl_status_t pdl_report_model(const pdl_model_t *model, int64_t batch, FILE *stream);
+pdl_status_t pdl_report_model_json(const pdl_model_t *model, int64_t batch, FILE *stream);
+/* One line a built-in model, system or data set: its name and what it is. */
+pdl_status_t pdl_report_model_list(FILE *stream);
+pdl_status_t pdl_report_system_list(FILE *stream);
+pdl_status_t pdl_report_dataset_list(FILE *stream);
+
+pdl_status_t pdl_report_system(const pdl_system_t *system, FILE *stream);
+pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream);
+
+pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream);
+pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream);
+
+/* What a plan report is about; everything is borrowed. */
+typedef struct pdl_plan_report {
+    const pdl_model_t   *model;
+    const char          *model_name; /* as the user wrote it */
+    const pdl_system_t  *system;
+    const pdl_dataset_t *dataset; /* or NULL */
+    const pdl_request_t *request;
+    const pdl_search_t  *search;
+    const char          *formulas;    /* "paradl" or "orig" */
+    const char          *parameters;  /* name of the parameter set; NULL for the original formulas */
+    const char          *explanation; /* or NULL */
+    const char          *plan_path;   /* of the file the best plan was written to, or NULL */
+    int64_t              top;         /* possible candidates to show; 0: all */
+} pdl_plan_report_t;
+
+pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream);
+pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream);
+
+/* Accuracy per source, strategy, model and quantity, the ranking, and the rows that cannot be expressed.
+   `cross` holds `cross_count` results of cross-validation by pdl_leave_out_t, or is NULL. */
+pdl_status_t pdl_report_validation(const pdl_validation_t *validation, const char *parameters,
+                                   const pdl_cross_validation_t *cross, int cross_count, FILE *stream);
+pdl_status_t pdl_report_validation_json(const pdl_validation_t *validation, const char *parameters,
+                                        const pdl_cross_validation_t *cross, int cross_count, FILE *stream);
+/* id,seconds,low,high of every row that can be expressed. */
+pdl_status_t pdl_report_predictions(const pdl_validation_t *validation, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

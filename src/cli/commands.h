@@ -1,0 +1,23 @@
+/*
+ * The commands, one table of them per verb, each ended by a NULL name.
+ */
+#ifndef PDL_CLI_COMMANDS_H
+#define PDL_CLI_COMMANDS_H
+
+#include "cli/options.h"
+
+#include <paradl/output.h>
+
+extern const pdl__command_t pdl__model_commands[];
+extern const pdl__command_t pdl__system_commands[];
+extern const pdl__command_t pdl__data_commands[];
+extern const pdl__command_t pdl__plan_commands[];
+extern const pdl__command_t pdl__validate_commands[];
+
+/* Versions of the program, of its build and of what it was built with. */
+pdl_status_t pdl__print_version(FILE *stream);
+
+/* Completes the file when `status` is PDL_OK, else gives it up; returns what went wrong first. */
+pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status);
+
+#endif

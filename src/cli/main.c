@@ -1,0 +1,171 @@
+/*
+ * paradl: finds the command that was asked for and turns its status into the exit status.
+ */
+#include "cli/commands.h"
+
+#include <malloc.h>
+#include <paradl/table.h>
+
+#include "base/closest.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NAMES 32
+
+static const struct verb {
+    const char           *name;
+    const pdl__command_t *commands;
+} verbs[] = {{"model", pdl__model_commands},
+             {"system", pdl__system_commands},
+             {"data", pdl__data_commands},
+             {"plan", pdl__plan_commands},
+             {"validate", pdl__validate_commands}};
+#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
+
+pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
+{
+    if (!status) return pdl_output_close(output);
+    pdl_output_discard(output);
+    return status;
+}
+
+static pdl_status_t print_usage(FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
+    pdl_table_t              *table = pdl_table_create(columns, 2);
+    pdl_status_t              status;
+
+    fputs("usage: paradl VERB ... [--help]\n\n"
+          "Decides how a deep network should be trained on a large machine.\n\n",
+          stream);
+    for (size_t v = 0; v < VERB_COUNT; v++) {
+        for (const pdl__command_t *c = verbs[v].commands; c->name != NULL; c++) {
+            pdl_table_row(table, PDL_ROW_PLAIN);
+            pdl_table_cell(table, "  paradl %s", c->name);
+            pdl_table_cell(table, "%s", c->summary);
+        }
+    }
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    fputs("\nparadl VERB --help is complete; paradl --version names the build.\n"
+          "A model, system or data set is the name of a built-in description or the path of a file.\n",
+          stream);
+    return status;
+}
+
+/* The last word of "model show". */
+static const char *action_of(const pdl__command_t *command)
+{
+    const char *space = strchr(command->name, ' ');
+
+    return space != NULL ? space + 1 : NULL;
+}
+
+static pdl_status_t refuse_name(const char *what, const char *name, const char *const *names, size_t count)
+{
+    char hint[256], all[256];
+
+    pdl__join_names(names, count, all, sizeof(all));
+    if (name == NULL) return pdl_error(PDL_ERR_INPUT, "a %s is missing: expected %s", what, all);
+    if (pdl__closest_names(name, names, count, hint, sizeof(hint)))
+        return pdl_error(PDL_ERR_INPUT, "unknown %s \"%.60s\": did you mean %s?", what, name, hint);
+    return pdl_error(PDL_ERR_INPUT, "unknown %s \"%.60s\": expected %s", what, name, all);
+}
+
+static pdl_status_t refuse_verb(const char *name)
+{
+    const char *names[VERB_COUNT];
+
+    for (size_t v = 0; v < VERB_COUNT; v++) names[v] = verbs[v].name;
+    return refuse_name("verb", name, names, VERB_COUNT);
+}
+
+static pdl_status_t refuse_action(const struct verb *verb, const char *name)
+{
+    const char *names[MAX_NAMES];
+    char        what[64];
+    size_t      count = 0;
+
+    for (const pdl__command_t *c = verb->commands; c->name != NULL && count < MAX_NAMES; c++)
+        names[count++] = action_of(c);
+    snprintf(what, sizeof(what), "%s command", verb->name);
+    return refuse_name(what, name, names, count);
+}
+
+static pdl_status_t run_command(const pdl__command_t *command, int count, char **arguments)
+{
+    void           *values = calloc(1, command->values > 0 ? command->values : 1);
+    pdl__operands_t operands;
+    bool            help = false;
+    pdl_status_t    status;
+
+    if (values == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    status = pdl__options_parse(command, count, arguments, values, &operands, &help);
+    if (!status && help)
+        status = pdl__options_help(command, stdout);
+    else if (!status)
+        status = command->run(values, &operands);
+    free(values);
+    return status;
+}
+
+static bool asks_help(const char *text)
+{
+    return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
+}
+
+static pdl_status_t help_verb(const struct verb *verb)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (const pdl__command_t *c = verb->commands; !status && c->name != NULL; c++) {
+        if (c != verb->commands) fputs("\n", stdout);
+        status = pdl__options_help(c, stdout);
+    }
+    return status;
+}
+
+static pdl_status_t run_verb(const struct verb *verb, int count, char **arguments)
+{
+    if (action_of(verb->commands) == NULL) return run_command(verb->commands, count, arguments);
+    if (count == 0) return refuse_action(verb, NULL);
+    if (asks_help(arguments[0])) return help_verb(verb);
+    for (const pdl__command_t *c = verb->commands; c->name != NULL; c++) {
+        if (strcmp(action_of(c), arguments[0]) == 0) return run_command(c, count - 1, arguments + 1);
+    }
+    return refuse_action(verb, arguments[0]);
+}
+
+static pdl_status_t run(int count, char **arguments)
+{
+    if (count == 0) return refuse_verb(NULL);
+    if (asks_help(arguments[0])) return print_usage(stdout);
+    if (strcmp(arguments[0], "--version") == 0) return pdl__print_version(stdout);
+    for (size_t v = 0; v < VERB_COUNT; v++) {
+        if (strcmp(verbs[v].name, arguments[0]) == 0) return run_verb(&verbs[v], count - 1, arguments + 1);
+    }
+    return refuse_verb(arguments[0]);
+}
+
+/* What can be mended by typing something else is 2, the rest is 1. */
+static int exit_status(pdl_status_t status)
+{
+    if (status == PDL_OK) return 0;
+    return status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
+}
+
+int main(int argc, char **argv)
+{
+#ifdef __GLIBC__
+    /* A search makes and drops cost profiles of some 100 kB; giving their pages back each time takes as long as
+       filling them. */
+    mallopt(M_MMAP_THRESHOLD, 1 << 29);
+    mallopt(M_TRIM_THRESHOLD, 1 << 29);
+#endif
+    pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
+
+    if (!status) status = pdl_output_flush(stdout, "standard output");
+    if (status) fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    return exit_status(status);
+}

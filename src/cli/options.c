@@ -1,0 +1,224 @@
+/*
+ * Parses command lines by table.
+ */
+#include "cli/options.h"
+
+#include <paradl/table.h>
+
+#include "base/closest.h"
+
+#include <string.h>
+
+#define MAX_OPTIONS 40
+#define MAX_NAME    40
+
+static void *destination(const pdl__option_t *option, void *values)
+{
+    return (char *)values + option->offset;
+}
+
+static pdl_status_t store_choice(const pdl__option_t *option, const char *text, int *index)
+{
+    char all[512];
+
+    for (int i = 0; i < option->choice_count; i++) {
+        if (strcmp(option->choices[i], text) != 0) continue;
+        *index = i;
+        return PDL_OK;
+    }
+    pdl__join_names(option->choices, (size_t)option->choice_count, all, sizeof(all));
+    return pdl_error(PDL_ERR_INPUT, "expected %s, found \"%.60s\"", all, text);
+}
+
+static pdl_status_t store(const pdl__option_t *option, const char *text, void *values)
+{
+    void        *where = destination(option, values);
+    pdl_status_t status = PDL_OK;
+
+    switch (option->kind) {
+    case PDL__OPTION_FLAG: *(bool *)where = true; break;
+    case PDL__OPTION_TEXT:
+        if (text[0] == '\0') status = pdl_error(PDL_ERR_INPUT, "the value is empty");
+        *(const char **)where = text;
+        break;
+    case PDL__OPTION_INT: status = pdl_parse_int(text, option->least, INT64_MAX, where); break;
+    case PDL__OPTION_QUANTITY: status = pdl_parse_quantity(text, option->unit, where); break;
+    case PDL__OPTION_CHOICE: status = store_choice(option, text, where); break;
+    }
+    if (status) return pdl_error(status, "--%s: %s", option->name, pdl_error_message());
+    return PDL_OK;
+}
+
+/* `text` is the name with its dashes, and perhaps '=' and a value. */
+static pdl_status_t refuse_option(const pdl__command_t *command, const char *text)
+{
+    char        spelled[MAX_OPTIONS][MAX_NAME], name[MAX_NAME], hint[256];
+    const char *names[MAX_OPTIONS] = {"--help"};
+    size_t      count = 1;
+
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(text, "="), text);
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL && count < MAX_OPTIONS; o++) {
+        snprintf(spelled[count], MAX_NAME, "--%s", o->name);
+        names[count] = spelled[count];
+        count++;
+    }
+    if (pdl__closest_names(name, names, count, hint, sizeof(hint)))
+        return pdl_error(PDL_ERR_INPUT, "unknown option %s: did you mean %s?", name, hint);
+    return pdl_error(PDL_ERR_INPUT, "unknown option %s (paradl %s --help shows all)", name, command->name);
+}
+
+static const pdl__option_t *find_option(const pdl__command_t *command, const char *name, size_t length)
+{
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+        if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) return o;
+    }
+    return NULL;
+}
+
+static const pdl__option_t *find_letter(const pdl__command_t *command, char letter)
+{
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+        if (o->letter == letter) return o;
+    }
+    return NULL;
+}
+
+typedef struct scan {
+    const pdl__command_t *command;
+    char                **arguments;
+    int                   count, next;
+    void                 *values;
+} scan_t;
+
+/* `value` is what stood after '=', or NULL. */
+static pdl_status_t take(scan_t *scan, const pdl__option_t *option, const char *value)
+{
+    if (option->kind == PDL__OPTION_FLAG) {
+        if (value != NULL) return pdl_error(PDL_ERR_INPUT, "--%s takes no value", option->name);
+        return store(option, NULL, scan->values);
+    }
+    if (value == NULL && scan->next < scan->count && strncmp(scan->arguments[scan->next], "--", 2) != 0)
+        value = scan->arguments[scan->next++];
+    if (value == NULL) return pdl_error(PDL_ERR_INPUT, "--%s needs a value %s", option->name, option->argument);
+    return store(option, value, scan->values);
+}
+
+static pdl_status_t take_long(scan_t *scan, const char *text)
+{
+    const char          *name = text + 2;
+    size_t               length = strcspn(name, "=");
+    const pdl__option_t *option = find_option(scan->command, name, length);
+
+    if (option == NULL) return refuse_option(scan->command, text);
+    return take(scan, option, name[length] == '=' ? name + length + 1 : NULL);
+}
+
+static pdl_status_t take_short(scan_t *scan, const char *text)
+{
+    const pdl__option_t *option = find_letter(scan->command, text[1]);
+
+    if (option == NULL) return refuse_option(scan->command, text);
+    return take(scan, option, text[2] != '\0' ? text + 2 : NULL);
+}
+
+static pdl_status_t check_operands(const pdl__command_t *command, const pdl__operands_t *operands)
+{
+    if (operands->count > command->operands)
+        return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl %s %s",
+                         operands->text[command->operands], command->name, command->usage);
+    if (operands->count < command->operands)
+        return pdl_error(PDL_ERR_INPUT, "an argument is missing; usage: paradl %s %s", command->name,
+                         command->usage);
+    return PDL_OK;
+}
+
+/* A required number counts as given when it is not zero, which its lower bound excludes. */
+static bool is_given(const pdl__option_t *option, void *values)
+{
+    const void *where = destination(option, values);
+
+    return option->kind == PDL__OPTION_TEXT ? *(const char *const *)where != NULL : *(const int64_t *)where != 0;
+}
+
+static pdl_status_t check_required(const pdl__command_t *command, void *values)
+{
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+        if (o->required && !is_given(o, values))
+            return pdl_error(PDL_ERR_INPUT, "--%s %s is missing; usage: paradl %s %s", o->name, o->argument,
+                             command->name, command->usage);
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t set_defaults(const pdl__command_t *command, void *values)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (const pdl__option_t *o = command->options; !status && o != NULL && o->name != NULL; o++) {
+        if (o->standard != NULL) status = store(o, o->standard, values);
+    }
+    return status;
+}
+
+pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char **arguments, void *values,
+                                pdl__operands_t *operands, bool *help)
+{
+    scan_t       scan = {command, arguments, count, 0, values};
+    bool         only_operands = false;
+    pdl_status_t status = set_defaults(command, values);
+
+    *operands = (pdl__operands_t){arguments, 0};
+    while (!status && scan.next < count) {
+        char *text = arguments[scan.next++];
+
+        if (only_operands || text[0] != '-' || text[1] == '\0') {
+            operands->text[operands->count++] = text;
+        } else if (strcmp(text, "--") == 0) {
+            only_operands = true;
+        } else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+            *help = true;
+            return PDL_OK;
+        } else {
+            status = text[1] == '-' ? take_long(&scan, text) : take_short(&scan, text);
+        }
+    }
+    if (!status) status = check_operands(command, operands);
+    return status ? status : check_required(command, values);
+}
+
+static void add_help_row(pdl_table_t *table, const pdl__option_t *option)
+{
+    char all[256] = "", standard[64] = "";
+
+    if (option->kind == PDL__OPTION_CHOICE)
+        pdl__join_names(option->choices, (size_t)option->choice_count, all, sizeof(all));
+    if (option->required)
+        snprintf(standard, sizeof(standard), " (required)");
+    else if (option->standard != NULL)
+        snprintf(standard, sizeof(standard), " (default %s)", option->standard);
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    if (option->letter != 0)
+        pdl_table_cell(table, "  -%c, --%s %s", option->letter, option->name, option->argument);
+    else
+        pdl_table_cell(table, "  --%s%s%s", option->name, option->argument != NULL ? " " : "",
+                       option->argument != NULL ? option->argument : "");
+    pdl_table_cell(table, "%s%s%s%s", option->help, all[0] != '\0' ? ": " : "", all, standard);
+}
+
+pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
+    pdl_table_t              *table = pdl_table_create(columns, 2);
+    pdl_status_t              status;
+
+    fprintf(stream, "usage: paradl %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    if (command->notes != NULL) fprintf(stream, "%s\n", command->notes);
+    fputs("\n", stream);
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) add_help_row(table, o);
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "  -h, --help");
+    pdl_table_cell(table, "shows this");
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}

@@ -1,0 +1,69 @@
+/*
+ * Options of a command as a table: it parses the command line and produces --help. Both `--name value` and
+ * `--name=value` are understood, options and operands may be mixed, and "--" ends the options.
+ */
+#ifndef PDL_CLI_OPTIONS_H
+#define PDL_CLI_OPTIONS_H
+
+#include <paradl/status.h>
+#include <paradl/units.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef enum pdl__option_kind {
+    PDL__OPTION_FLAG,     /* bool */
+    PDL__OPTION_TEXT,     /* const char * */
+    PDL__OPTION_INT,      /* int64_t from `least` up */
+    PDL__OPTION_QUANTITY, /* double in `unit` */
+    PDL__OPTION_CHOICE    /* int: index of one of `choices` */
+} pdl__option_kind_t;
+
+typedef struct pdl__option {
+    const char        *name;     /* after "--" */
+    const char        *argument; /* what --help calls its value; NULL for a flag */
+    const char        *standard; /* parsed like a value that was given; NULL: zero */
+    const char        *help;
+    pdl__option_kind_t kind;
+    size_t             offset; /* of the value in the struct of the command's values */
+    int64_t            least;
+    pdl_unit_t         unit;
+    const char *const *choices;
+    int                choice_count;
+    bool               required;
+    char               letter; /* after "-"; 0: none */
+} pdl__option_t;
+
+/* The end of an entry: what kind of value it has and which field of the struct `values` takes it. */
+#define PDL__FLAG(values, field)        .kind = PDL__OPTION_FLAG, .offset = offsetof(values, field)
+#define PDL__TEXT(values, field)        .kind = PDL__OPTION_TEXT, .offset = offsetof(values, field)
+#define PDL__INT(values, field, low)    .kind = PDL__OPTION_INT, .offset = offsetof(values, field), .least = (low)
+#define PDL__QUANTITY(values, field, u) .kind = PDL__OPTION_QUANTITY, .offset = offsetof(values, field), .unit = (u)
+#define PDL__CHOICE(values, field, names, count) \
+    .kind = PDL__OPTION_CHOICE, .offset = offsetof(values, field), .choices = (names), .choice_count = (count)
+
+typedef struct pdl__operands {
+    char **text;
+    int    count;
+} pdl__operands_t;
+
+/* One command, such as "model show": its words, how it is used, its options and what runs it. */
+typedef struct pdl__command {
+    const char          *name;
+    const char          *usage;    /* after the name */
+    const char          *summary;  /* one line */
+    const char          *notes;    /* further lines of --help, or NULL */
+    const pdl__option_t *options;  /* ended by a NULL name; NULL: none */
+    size_t               values;   /* bytes of its struct of values */
+    int                  operands; /* how many it takes */
+    pdl_status_t (*run)(const void *values, const pdl__operands_t *operands);
+} pdl__command_t;
+
+/* Fills `values` with defaults and then from the arguments; operands are moved to the front of `arguments`.
+   *help is set when --help was among them, and then nothing is required. */
+pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char **arguments, void *values,
+                                pdl__operands_t *operands, bool *help);
+pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream);
+
+#endif

@@ -1,0 +1,255 @@
+/*
+ * paradl plan: projects every strategy, ranks them and writes the best plan.
+ */
+#include "cli/commands.h"
+
+#include <paradl/orig.h>
+#include <paradl/report.h>
+
+#include <string.h>
+
+enum { FORMULAS_PARADL, FORMULAS_ORIG, FORMULAS_COUNT };
+static const char *const formula_names[FORMULAS_COUNT] = {"paradl", "orig"};
+static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFERENCE] = "inference"};
+
+typedef struct values {
+    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output;
+    int64_t     pe, batch, samples_per_pe, top, groups;
+    double      max_memory, divisor;
+    int         goal, formulas, mode, precision, optimizer;
+    bool        explain, json;
+} values_t;
+
+#define TEXT(field)                 PDL__TEXT(values_t, field)
+#define CHOICE(field, names, count) PDL__CHOICE(values_t, field, names, count)
+
+static const pdl__option_t options[] = {
+    {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file", TEXT(model), .required = true},
+    {"system", "S", NULL, "name of a system, or a .yaml file", TEXT(system), .required = true},
+    {"pe", "P", NULL, "number of processing elements", PDL__INT(values_t, pe, 1), .required = true},
+    {"data", "D", NULL, "name of a data set, or a .yaml file; without it there are no epochs", TEXT(data)},
+    {"batch", "B", NULL, "samples per weight update, over all PEs", PDL__INT(values_t, batch, 1)},
+    {"samples-per-pe", "N", NULL,
+     "samples per PE, or per group of PEs that share a sample; else as many as fit, at most 64",
+     PDL__INT(values_t, samples_per_pe, 1)},
+    {"strategy", "NAME", "all",
+     "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, data+filter, data+channel, "
+     "data+spatial, data+tensor, data+pipeline or 3d",
+     TEXT(strategy)},
+    {"goal", "GOAL", "time", "what is best", CHOICE(goal, pdl_goal_names, PDL_GOAL_COUNT)},
+    {"max-memory", "X", NULL, "memory of a PE that may be used, such as 12GiB",
+     PDL__QUANTITY(values_t, max_memory, PDL_UNIT_BYTES)},
+    {"top", "K", "0", "shows only the K best; 0: all", PDL__INT(values_t, top, 0)},
+    {"explain", NULL, NULL, "says why the best wins and what would have to change for the second to win",
+     PDL__FLAG(values_t, explain)},
+    {"formulas", "WHICH", "paradl", "whose cost model", CHOICE(formulas, formula_names, FORMULAS_COUNT)},
+    {"mode", "MODE", "training", "what is planned", CHOICE(mode, mode_names, 2)},
+    {"precision", "TYPE", "fp32", "of activations and weights",
+     CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
+    {"optimizer", "NAME", "momentum", "what updates the weights",
+     CHOICE(optimizer, pdl_optimizer_names, PDL_OPTIMIZER_COUNT)},
+    {"parameters", "NAME", NULL, "parameter set of the cost model; else that of the system", TEXT(parameters)},
+    {"spatial-until", "LAYER", NULL, "last layer that is split in space", TEXT(spatial_until)},
+    {"groups", "N", NULL, "--formulas orig: groups of the hybrids; else a group is a node",
+     PDL__INT(values_t, groups, 1)},
+    {"divisor", "X", NULL,
+     "--formulas orig: what contention divides the bandwidth by; else twice the PEs of a group",
+     PDL__QUANTITY(values_t, divisor, PDL_UNIT_NONE)},
+    {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o'},
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+/* What was loaded for one request. */
+typedef struct question {
+    pdl_model_t        *model;
+    const pdl_system_t *system;
+    pdl_dataset_t       dataset;
+    pdl_parameters_t    parameters;
+    pdl_request_t       request;
+} question_t;
+
+static pdl_status_t check_values(const values_t *v)
+{
+    if (v->batch > 0 && v->samples_per_pe > 0)
+        return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-pe exclude each other");
+    if (v->formulas != FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
+        return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
+    if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->explain || v->max_memory > 0))
+        return pdl_error(PDL_ERR_INPUT, "--formulas orig only projects: leave out -o, --explain and --max-memory");
+    return PDL_OK;
+}
+
+static pdl_status_t load(const values_t *v, question_t *q)
+{
+    pdl_status_t status = pdl_model_load(v->model, &q->model);
+
+    if (!status) status = pdl_system_load(v->system, &q->system);
+    if (!status && v->data != NULL) status = pdl_dataset_load(v->data, &q->dataset);
+    q->request = pdl_request_default();
+    q->request.dataset = v->data != NULL ? &q->dataset : NULL;
+    q->request.pe = v->pe;
+    q->request.batch = v->batch;
+    q->request.samples_per_pe = v->samples_per_pe;
+    q->request.strategy = v->strategy;
+    q->request.goal = (pdl_goal_t)v->goal;
+    q->request.optimizer = (pdl_optimizer_t)v->optimizer;
+    q->request.precision = (pdl_precision_t)v->precision;
+    q->request.run_mode = (pdl_run_mode_t)v->mode;
+    q->request.spatial_until = v->spatial_until;
+    return status;
+}
+
+static void unload(question_t *q)
+{
+    pdl_model_destroy(q->model);
+    pdl_system_destroy(q->system);
+}
+
+static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
+{
+    const pdl_projection_t *p = &best->projection;
+    pdl_plan_projection_t   projection = {.iteration_s = p->total_s,
+                                          .low_s = p->low_s,
+                                          .high_s = p->high_s,
+                                          .compute_s = p->compute_s,
+                                          .comm_s = p->comm_s,
+                                          .io_s = p->io_s,
+                                          .bubble_s = p->bubble_s,
+                                          .memory_bytes = p->memory_bytes};
+    pdl_output_t           *output;
+    pdl_status_t            status = pdl_output_open(v->output, &output);
+
+    if (status) return status;
+    status = pdl_plan_write(best->plan, v->model, v->system, v->data, &projection, pdl_output_stream(output));
+    return pdl__finish_output(output, status);
+}
+
+/* Nothing possible is a refusal. The reasons of several strategies need the table, that of one fits in a line. */
+static pdl_status_t show(const values_t *v, const pdl_plan_report_t *report)
+{
+    const pdl_search_t *search = report->search;
+    pdl_status_t        status = PDL_OK;
+
+    if (v->json)
+        status = pdl_report_plan_json(report, stdout);
+    else if (search->possible > 0 || search->count > 1)
+        status = pdl_report_plan(report, stdout);
+    if (status || search->possible > 0) return status;
+    if (search->count == 1)
+        return pdl_error(PDL_ERR_LIMIT, "%s on %lld PEs is not possible: %s", search->candidates[0].strategy,
+                         (long long)v->pe, search->candidates[0].reason);
+    return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld PEs: see the reasons above", (long long)v->pe);
+}
+
+static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_oracle_t *oracle)
+{
+    char              explanation[4096];
+    pdl_plan_report_t report = {.model = q->model,
+                                .model_name = v->model,
+                                .system = q->system,
+                                .dataset = q->request.dataset,
+                                .request = &q->request,
+                                .formulas = "paradl",
+                                .parameters = q->parameters.name,
+                                .plan_path = v->output,
+                                .top = v->top};
+    pdl_search_t     *search;
+    pdl_status_t      status;
+
+    pdl_oracle_set_memory_cap(oracle, v->max_memory);
+    status = pdl_search_run(oracle, &q->request, &search);
+    if (status) return status;
+    report.search = search;
+    if (v->explain && search->possible > 0) {
+        status = pdl_search_explain(oracle, &q->request, search, explanation, sizeof(explanation));
+        report.explanation = explanation;
+    }
+    if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
+    if (!status) status = show(v, &report);
+    pdl_search_destroy(search);
+    return status;
+}
+
+static pdl_status_t run_paradl(const values_t *v, question_t *q)
+{
+    pdl_oracle_t *oracle;
+    pdl_status_t  status = pdl_parameters_choose(v->parameters, q->system, &q->parameters);
+
+    if (!status) status = pdl_oracle_create(q->model, q->system, &q->parameters, &oracle);
+    if (status) return status;
+    status = search_with(v, q, oracle);
+    pdl_oracle_destroy(oracle);
+    return status;
+}
+
+/* The program counts the samples that its table names, so the table comes before --data. */
+static void use_table_samples(const values_t *v, question_t *q)
+{
+    int64_t samples = pdl_model_table_samples(q->model);
+
+    if (v->data != NULL && q->dataset.samples != samples)
+        fprintf(stderr,
+                "paradl: note: the layer table says %lld samples, which is used instead of the %lld of %s\n",
+                (long long)samples, (long long)q->dataset.samples, v->data);
+    if (v->data == NULL) snprintf(q->dataset.name, sizeof(q->dataset.name), "layer table");
+    q->dataset.samples = samples;
+    q->request.dataset = &q->dataset;
+}
+
+static pdl_status_t run_orig(const values_t *v, question_t *q)
+{
+    pdl_orig_case_t   question = {.model = q->model,
+                                  .system = q->system,
+                                  .pe = v->pe,
+                                  .batch = v->batch,
+                                  .groups = v->groups,
+                                  .divisor = v->divisor};
+    pdl_plan_report_t report = {.model = q->model,
+                                .model_name = v->model,
+                                .system = q->system,
+                                .dataset = &q->dataset,
+                                .request = &q->request,
+                                .formulas = "orig",
+                                .top = v->top};
+    pdl_search_t     *search;
+    pdl_status_t      status;
+
+    if (pdl_model_table_samples(q->model) == 0)
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--formulas orig needs a layer table, a .net file or one of the models that end in -orig such "
+            "as resnet50-orig; %.60s is none",
+            v->model);
+    use_table_samples(v, q);
+    question.dataset_samples = q->dataset.samples;
+    status = pdl_orig_search(&question, v->model, v->strategy, v->samples_per_pe, &search);
+    if (status) return status;
+    report.search = search;
+    status = show(v, &report);
+    pdl_search_destroy(search);
+    return status;
+}
+
+static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+{
+    const values_t *v = given;
+    question_t      q = {.model = NULL};
+    pdl_status_t    status = check_values(v);
+
+    (void)operands;
+    if (!status) status = load(v, &q);
+    if (!status) status = v->formulas == FORMULAS_ORIG ? run_orig(v, &q) : run_paradl(v, &q);
+    unload(&q);
+    return status;
+}
+
+const pdl__command_t pdl__plan_commands[] = {
+    {.name = "plan",
+     .usage = "--model M --system S --pe P [--data D] [--batch B | --samples-per-pe N] [options]",
+     .summary = "projects every parallel strategy, says what limits each, ranks them and writes the best plan",
+     .options = options,
+     .values = sizeof(values_t),
+     .run = run},
+    {.name = NULL},
+};

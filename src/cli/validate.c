@@ -1,0 +1,129 @@
+/*
+ * paradl validate: lays projections beside measured runs.
+ */
+#include "cli/commands.h"
+
+#include <paradl/csv.h>
+#include <paradl/report.h>
+#include <paradl/share.h>
+
+typedef struct values {
+    const char *output, *parameters, *experiment, *write_parameters;
+    bool        fit, cross_validate, json;
+} values_t;
+
+static const pdl__option_t options[] = {
+    {"output", "PREDICTIONS.csv", NULL, "writes id,seconds,low,high of every row that can be expressed",
+     PDL__TEXT(values_t, output), .letter = 'o'},
+    {"parameters", "NAME", NULL, "parameter set; else the one fitted for the experiment",
+     PDL__TEXT(values_t, parameters)},
+    {"experiment", "NAME", "abci", "how the runs were made: a built-in name or a .yaml file",
+     PDL__TEXT(values_t, experiment)},
+    {"fit", NULL, NULL, "fits the parameters to the rows first", PDL__FLAG(values_t, fit)},
+    {"cross-validate", NULL, NULL, "fits without some rows and projects these, in turn",
+     PDL__FLAG(values_t, cross_validate)},
+    {"write-parameters", "FILE.yaml", NULL, "writes the parameters that were used",
+     PDL__TEXT(values_t, write_parameters)},
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+/* The two layouts are told apart by the name of their first column. */
+static pdl_status_t check_layout(const char *path)
+{
+    pdl_csv_t   *table;
+    bool         measured, published;
+    pdl_status_t status = pdl_csv_read_file(path, &table);
+
+    if (status) return status;
+    measured = pdl_csv_column(table, "id") >= 0 && pdl_csv_column(table, "value_seconds") >= 0;
+    published = pdl_csv_column(table, "run_id") >= 0 && pdl_csv_column(table, "iter_time_s") >= 0;
+    pdl_csv_destroy(table);
+    if (measured) return PDL_OK;
+    if (published)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "%s: not supported yet: a table of published runs (run_id, iter_time_s, ...); tables of "
+                         "measured runs (id, value_seconds, ...) are",
+                         path);
+    return pdl_error(
+        PDL_ERR_INPUT,
+        "%s:1: neither a table of measured runs (columns id, value_seconds, ...) nor of published runs "
+        "(columns run_id, iter_time_s, ...)",
+        path);
+}
+
+static pdl_status_t choose_parameters(const values_t *v, const pdl_validation_t *validation, pdl_parameters_t *p)
+{
+    pdl_system_t fitted = {.parameters = pdl_validation_parameters(validation)};
+
+    return pdl_parameters_choose(v->parameters, &fitted, p);
+}
+
+static pdl_status_t cross_validate(pdl_validation_t *validation, const pdl_parameters_t *p,
+                                   pdl_cross_validation_t results[2])
+{
+    pdl_status_t status = pdl_validation_cross(validation, p, PDL_LEAVE_PE, &results[PDL_LEAVE_PE], stderr);
+
+    if (!status) status = pdl_validation_cross(validation, p, PDL_LEAVE_PAIR, &results[PDL_LEAVE_PAIR], stderr);
+    return status;
+}
+
+static pdl_status_t write_predictions(const pdl_validation_t *validation, const char *path)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(path, &output);
+
+    if (status) return status;
+    return pdl__finish_output(output, pdl_report_predictions(validation, pdl_output_stream(output)));
+}
+
+static pdl_status_t write_parameters(const pdl_parameters_t *p, bool fitted, const char *path)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(path, &output);
+
+    if (status) return status;
+    status = pdl_parameters_write(p, fitted ? "Fitted by paradl validate --fit" : NULL, pdl_output_stream(output));
+    return pdl__finish_output(output, status);
+}
+
+static pdl_status_t validate(const values_t *v, pdl_validation_t *validation)
+{
+    pdl_cross_validation_t  results[2];
+    pdl_cross_validation_t *cross = v->cross_validate ? results : NULL;
+    pdl_parameters_t        p;
+    pdl_status_t            status = choose_parameters(v, validation, &p);
+
+    if (!status && v->fit) status = pdl_validation_fit(validation, &p, stderr);
+    if (!status && v->cross_validate) status = cross_validate(validation, &p, results);
+    if (!status) status = pdl_validation_project(validation, &p);
+    if (!status && v->output != NULL) status = write_predictions(validation, v->output);
+    if (!status && v->write_parameters != NULL) status = write_parameters(&p, v->fit, v->write_parameters);
+    if (status) return status;
+    return v->json ? pdl_report_validation_json(validation, p.name, cross, 2, stdout)
+                   : pdl_report_validation(validation, p.name, cross, 2, stdout);
+}
+
+static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+{
+    const values_t   *v = given;
+    pdl_validation_t *validation;
+    pdl_status_t      status = check_layout(operands->text[0]);
+
+    if (!status) status = pdl_validation_read(operands->text[0], v->experiment, &validation);
+    if (status) return status;
+    status = validate(v, validation);
+    pdl_validation_destroy(validation);
+    return status;
+}
+
+const pdl__command_t pdl__validate_commands[] = {
+    {.name = "validate",
+     .usage = "FILE.csv [-o PREDICTIONS.csv] [options]",
+     .summary = "projects measured runs and says how far off the projections are",
+     .options = options,
+     .values = sizeof(values_t),
+     .operands = 1,
+     .run = run},
+    {.name = NULL},
+};

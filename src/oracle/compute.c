@@ -1,0 +1,160 @@
+/*
+ * Time of one layer on one rank: roofline over operations and bytes, per kernel, with the loss of narrow
+ * kernels (docs/oracle.md, "Computation").
+ */
+#include "oracle/cost.h"
+
+void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
+                       pdl_compute_cost_t *cost)
+{
+    const pdl_device_t *device = &system->device;
+    double              peak   = device->peak_flop_per_s[precision];
+    bool                wide   = precision == PDL_FP32 || precision == PDL_FP64;
+    double              share  = wide ? p->matrix_efficiency : p->tensor_efficiency;
+
+    if (share == 0) share = device->matrix_efficiency;
+    /* Precisions a device does not list run at its 32-bit speed. */
+    if (peak == 0) peak = device->peak_flop_per_s[PDL_FP32];
+    cost->flop_per_s          = share * peak;
+    cost->winograd_flop_per_s = cost->flop_per_s * (precision == PDL_FP32 ? p->winograd_gain : 1.0);
+    cost->bytes_per_s = (p->memory_efficiency > 0 ? p->memory_efficiency : device->memory_efficiency) *
+                        device->memory_bandwidth_bytes_per_s;
+    cost->kernel_s    = p->kernel_s > 0 ? p->kernel_s : device->launch_s;
+    cost->item_bytes  = pdl_precision_bytes(precision);
+    cost->narrow_tile = p->narrow_tile;
+    cost->causal_skip = p->causal_skip;
+}
+
+static double kernel(const pdl_compute_cost_t *cost, double flop_per_s, double flop, double elements)
+{
+    double arithmetic = flop / flop_per_s, memory = elements * cost->item_bytes / cost->bytes_per_s;
+
+    return cost->kernel_s + (arithmetic > memory ? arithmetic : memory);
+}
+
+/* Kernels with fewer channels than a tile compute the whole tile all the same. */
+static double narrow_loss(const pdl_compute_cost_t *cost, double channels, double whole)
+{
+    double tile = cost->narrow_tile < whole ? cost->narrow_tile : whole;
+
+    return channels < tile ? tile / channels : 1.0;
+}
+
+static bool winograd(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_CONV && layer->out.rank == 2 && layer->groups == 1 && layer->kernel[0] == 3 &&
+           layer->kernel[1] == 3 && layer->stride[0] == 1 && layer->stride[1] == 1 && layer->dilation[0] == 1;
+}
+
+/* Convolutions and linear layers: one kernel each for y, dx and dw. */
+static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                           double *forward_s, double *backward_s)
+{
+    double rate     = winograd(layer) ? cost->winograd_flop_per_s : cost->flop_per_s;
+    double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
+    double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
+    double in_loss  = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
+
+    /* y and dw are narrow in the local filters, dx and dw in the local channels. */
+    *forward_s = kernel(cost, rate, local->samples * (double)layer->flop_forward * local->share_forward * out_loss,
+                        elements);
+    *backward_s = kernel(cost, rate,
+                         local->samples * (double)layer->flop_backward_weight * local->share_backward_weight *
+                             (out_loss > in_loss ? out_loss : in_loss),
+                         elements);
+    if (layer->needs_input_gradient)
+        *backward_s += kernel(cost, rate,
+                              local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
+                              elements);
+}
+
+/* Passes over memory that a layer's forward and backward make, in units of its output (y) and input (x). */
+static void element_passes(pdl_layer_type_t type, double *forward_y, double *backward_y, double *forward_x,
+                           double *backward_x)
+{
+    *forward_y = *backward_y = *forward_x = *backward_x = 0;
+    switch (type) {
+    case PDL_LAYER_BATCH_NORM: /* statistics, then the values: two reads and a write; three reads of x, dy and a write */
+    case PDL_LAYER_GROUP_NORM:
+    case PDL_LAYER_LOCAL_RESPONSE_NORM: *forward_y = 3, *backward_y = 5; break;
+    case PDL_LAYER_LAYER_NORM: /* a row fits the registers: one read, one write */
+    case PDL_LAYER_RMS_NORM: *forward_y = 2, *backward_y = 4; break;
+    case PDL_LAYER_ADD:
+    case PDL_LAYER_MUL:
+    case PDL_LAYER_CONCAT: *forward_y = 3, *backward_y = 2; break;
+    case PDL_LAYER_MAX_POOL:
+    case PDL_LAYER_AVG_POOL:
+    case PDL_LAYER_GLOBAL_AVG_POOL:
+    case PDL_LAYER_UPSAMPLE: *forward_y = 1, *backward_y = 1, *forward_x = 1, *backward_x = 2; break;
+    case PDL_LAYER_EMBEDDING: *forward_y = 2, *backward_y = 2; break;
+    case PDL_LAYER_CROSS_ENTROPY:
+    case PDL_LAYER_SOFTMAX:
+    case PDL_LAYER_MSE: *forward_x = 2, *backward_x = 2; break;
+    case PDL_LAYER_INPUT:
+    case PDL_LAYER_FLATTEN:
+    case PDL_LAYER_TO_SEQUENCE:
+    case PDL_LAYER_SELECT: break;
+    default: *forward_y = 2, *backward_y = 3; break;
+    }
+}
+
+static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                            double *forward_s, double *backward_s)
+{
+    double fy, by, fx, bx, unit = local->samples * cost->item_bytes / cost->bytes_per_s;
+
+    element_passes(layer->type, &fy, &by, &fx, &bx);
+    *forward_s = *backward_s = 0;
+    if (fy + fx > 0) *forward_s = cost->kernel_s + unit * (fy * local->y_elements + fx * local->x_elements);
+    if (by + bx > 0) *backward_s = cost->kernel_s + unit * (by * local->y_elements + bx * local->x_elements);
+}
+
+/* Fused attention: memory linear in the sequence; backward recomputes the scores, hence 2.5 times the forward. */
+static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                              double *forward_s, double *backward_s)
+{
+    double flop     = local->samples * (double)layer->flop_forward * local->share_forward;
+    double elements = local->samples * (local->x_elements + local->y_elements);
+
+    if (layer->causal && cost->causal_skip) flop *= 0.5;
+    *forward_s  = kernel(cost, cost->flop_per_s, flop, elements);
+    *backward_s = kernel(cost, cost->flop_per_s, 2.5 * flop, 2.0 * elements);
+}
+
+/* The router and, per token, top_k experts; every expert's weights are read. */
+static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                        double *forward_s, double *backward_s)
+{
+    double flop     = local->samples * (double)layer->flop_forward * local->share_forward;
+    double elements = local->samples * (local->x_elements + local->y_elements) * (double)layer->top_k + local->weights;
+
+    *forward_s  = kernel(cost, cost->flop_per_s, flop, elements);
+    *backward_s = kernel(cost, cost->flop_per_s, 2.0 * flop, 2.0 * elements);
+}
+
+void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                        double *forward_s, double *backward_s)
+{
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_CONV_TRANSPOSE:
+    case PDL_LAYER_LINEAR: matrix_seconds(cost, layer, local, forward_s, backward_s); break;
+    case PDL_LAYER_ATTENTION: attention_seconds(cost, layer, local, forward_s, backward_s); break;
+    case PDL_LAYER_MOE: moe_seconds(cost, layer, local, forward_s, backward_s); break;
+    default: element_seconds(cost, layer, local, forward_s, backward_s); break;
+    }
+}
+
+double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost,
+                           pdl_optimizer_t optimizer, double weights, double tensors)
+{
+    /* 32-bit values read and written per weight: w and g; momentum; two moments. */
+    static const double passes[PDL_OPTIMIZER_COUNT] = {3, 5, 7};
+    double              seconds;
+
+    if (!p->fused_update && p->update_bytes_per_s > 0)
+        seconds = weights * cost->item_bytes / p->update_bytes_per_s;
+    else
+        seconds = weights * 4.0 * passes[optimizer] / cost->bytes_per_s;
+    return seconds + tensors * p->update_tensor_s;
+}

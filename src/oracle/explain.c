@@ -1,0 +1,157 @@
+/*
+ * Why the winner wins, and what would have to change for the next one to win.
+ */
+#include "oracle/internal.h"
+#include <math.h>
+#include <paradl/search.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct writer {
+    char  *text;
+    size_t size, used;
+} writer_t;
+
+PDL_PRINTF(2, 3) static void say(writer_t *w, const char *format, ...)
+{
+    va_list arguments;
+
+    if (w->used >= w->size) return;
+    va_start(arguments, format);
+    int written = vsnprintf(w->text + w->used, w->size - w->used, format, arguments);
+    va_end(arguments);
+    if (written > 0) w->used += (size_t)written;
+}
+
+/* Seconds per sample of each part, so that candidates with different batches compare. */
+typedef struct part { const char *name; double first, second; } part_t;
+
+static void say_difference(writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
+{
+    double  na = (double)a->config.batch, nb = (double)b->config.batch;
+    const pdl_projection_t *p = &a->projection, *q = &b->projection;
+    part_t  parts[] = {
+        {"forward and backward", (p->forward_s + p->backward_s) / na, (q->forward_s + q->backward_s) / nb},
+        {"weight update", p->update_s / na, q->update_s / nb},
+        {"collectives in layers", p->comm[PDL_COMM_LAYER] / na, q->comm[PDL_COMM_LAYER] / nb},
+        {"halo exchange", p->comm[PDL_COMM_HALO] / na, q->comm[PDL_COMM_HALO] / nb},
+        {"stage transfers and bubble", (p->comm[PDL_COMM_STAGE] + p->bubble_s) / na, (q->comm[PDL_COMM_STAGE] + q->bubble_s) / nb},
+        {"gradient exchange", p->comm[PDL_COMM_GRADIENT] / na, q->comm[PDL_COMM_GRADIENT] / nb},
+        {"input", p->io_s / na, q->io_s / nb},
+    };
+    const part_t *most = NULL;
+    char          x[PDL_FORMAT_SIZE], y[PDL_FORMAT_SIZE];
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        if (!most || parts[i].second - parts[i].first > most->second - most->first) most = &parts[i];
+    say(w, "%s beats %s by %.0f %% per sample", a->strategy, b->strategy, 100 * (b->sample_s / a->sample_s - 1));
+    if (most->second > most->first)
+        say(w, ", chiefly in %s: %s against %s per sample", most->name, pdl_format_seconds(most->first, x),
+            pdl_format_seconds(most->second, y));
+    say(w, ".\n");
+}
+
+/* Time per sample of a candidate under other parameters; negative when it cannot be had. */
+static double sample_seconds(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_candidate_t *c)
+{
+    pdl_projection_t projection;
+    pdl_status_t     status;
+
+    if (strcmp(c->strategy, "mixed") == 0)
+        status = pdl_oracle_project(oracle, c->plan, request->dataset, &projection);
+    else
+        status = pdl_oracle_evaluate(oracle, &c->config, request->dataset, &projection);
+    return status ? -1 : projection.total_s / (double)c->config.batch;
+}
+
+static bool second_wins(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s,
+                        const pdl_parameters_t *original, double factor)
+{
+    pdl_parameters_t p = *original;
+
+    p.network_efficiency *= factor;
+    pdl_oracle_set_parameters(oracle, &p);
+    double first  = sample_seconds(oracle, request, &s->candidates[0]);
+    double second = sample_seconds(oracle, request, &s->candidates[1]);
+    return first > 0 && second > 0 && second < first;
+}
+
+/* The change of network speed at which the order turns, by bisection on a logarithmic scale; 0: none within 64-fold. */
+static double turning_factor(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
+{
+    pdl_parameters_t original = oracle->p;
+    double           answer   = 0;
+
+    for (int direction = -1; direction <= 1 && answer == 0; direction += 2) {
+        double good = 0, bad = direction * log(64.0);
+        if (!second_wins(oracle, request, s, &original, exp(bad))) continue;
+        for (int i = 0; i < 30; i++) {
+            double middle = 0.5 * (good + bad);
+            if (second_wins(oracle, request, s, &original, exp(middle)))
+                bad = middle;
+            else
+                good = middle;
+        }
+        answer = exp(bad);
+    }
+    pdl_oracle_set_parameters(oracle, &original);
+    return answer;
+}
+
+static void say_network(writer_t *w, pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
+{
+    const pdl_system_t *system = oracle->system;
+    int                 level  = system->level_count > 1 ? 1 : 0;
+    char                then[PDL_FORMAT_SIZE], now[PDL_FORMAT_SIZE];
+
+    if (request->pe <= pdl_system_group_size(system, 0)) return;
+    double factor = turning_factor(oracle, request, s);
+    if (factor == 0) {
+        say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n", s->candidates[1].strategy);
+        return;
+    }
+    double bandwidth = system->level[level].bandwidth_bytes_per_s;
+    say(w, "%s would win if the bandwidth between nodes %s %s per port (it is %s).\n", s->candidates[1].strategy,
+        factor < 1 ? "fell below" : "rose above", pdl_format_byte_rate(factor * bandwidth, then),
+        pdl_format_byte_rate(bandwidth, now));
+}
+
+static void say_bounds(writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
+{
+    char need[PDL_FORMAT_SIZE], less[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
+
+    if (b->config.data < a->config.data)
+        say(w, "%s would also win if the batch had to stay below %s samples, one for each replica of %s.\n", b->strategy,
+            pdl_format_count(a->config.data, count), a->strategy);
+    if (b->projection.memory_bytes < 0.98 * a->projection.memory_bytes)
+        say(w, "%s would also win with less than %s of memory per PE; it needs %s.\n", b->strategy,
+            pdl_format_bytes(a->projection.memory_bytes, need), pdl_format_bytes(b->projection.memory_bytes, less));
+}
+
+pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s, char *text,
+                                size_t size)
+{
+    writer_t w = {text, size, 0};
+
+    if (size) text[0] = '\0';
+    if (s->possible == 0) {
+        say(&w, "No strategy fits: more PEs, more memory per PE or fewer samples are needed.\n");
+        return PDL_OK;
+    }
+    const pdl_candidate_t *best = &s->candidates[0];
+    for (int i = 0; i < best->projection.finding_count; i++) {
+        const pdl_finding_t *f = &best->projection.findings[i];
+        if (f->share <= 1)
+            say(&w, "%s: %s %.0f %%; %s.\n", f->limit ? "limit" : "bottleneck", f->name, 100 * f->share, f->hint);
+        else
+            say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
+    }
+    if (s->possible < 2) return PDL_OK;
+    if (request->goal == PDL_GOAL_TIME) {
+        say_difference(&w, best, &s->candidates[1]);
+        say_network(&w, oracle, request, s);
+        say_bounds(&w, best, &s->candidates[1]);
+    }
+    return PDL_OK;
+}

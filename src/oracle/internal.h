@@ -1,0 +1,114 @@
+/*
+ * The oracle object and the pieces of a projection.
+ */
+#ifndef PDL_ORACLE_INTERNAL_H
+#define PDL_ORACLE_INTERNAL_H
+
+#include "oracle/profile.h"
+
+enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
+
+typedef struct pdl_group_slot {
+    pdl_group_query_t query;
+    pdl_group_t       group;
+    bool              used;
+} pdl_group_slot_t;
+
+typedef struct pdl_profile_slot {
+    uint64_t       key;
+    pdl_profile_t *profile;
+} pdl_profile_slot_t;
+
+/* Modes do not depend on the micro-batch, so plans are kept apart from profiles; so are refusals. */
+typedef struct pdl_plan_slot {
+    bool         used;
+    uint64_t     key;
+    pdl_plan_t  *plan; /* NULL when it was refused */
+    pdl_status_t status;
+    char         reason[160];
+} pdl_plan_slot_t;
+
+struct pdl_oracle {
+    const pdl_model_t  *model;
+    const pdl_system_t *system;
+    pdl_parameters_t    p;
+    double              memory_cap;
+    pdl_group_slot_t   *groups; /* open addressing */
+    int                 group_count;
+    pdl_profile_slot_t  profiles[PDL_PROFILE_SLOTS];
+    int                 profile_count;
+    pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
+    int                 plan_count;
+};
+
+/* What the closed form needs to know of a plan or configuration. */
+typedef struct pdl_case {
+    int64_t         pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
+    int64_t         pipeline_stride, data_stride, inner_stride;
+    int64_t         batch, micro_batches;
+    double          micro_batch; /* samples per replica and micro-batch */
+    bool            hybrid;      /* data beside another axis that splits tensors */
+    bool            spatial;
+    pdl_algorithm_t data_algorithm;
+    pdl_schedule_t  schedule;
+    int             virtual_stages;
+    pdl_recompute_t recompute;
+    pdl_sharding_t  sharding;
+    pdl_optimizer_t optimizer;
+    pdl_precision_t precision;
+    pdl_run_mode_t  run_mode;
+    const pdl_dataset_t *dataset;
+} pdl_case_t;
+
+/* FNV-1a over 64-bit words, for the keys of what is kept. */
+static inline uint64_t pdl__mix(uint64_t hash, uint64_t value)
+{
+    hash = (hash ^ value) * UINT64_C(0x100000001b3);
+    return hash ^ hash >> 29;
+}
+
+static inline uint64_t pdl__mix_text(uint64_t hash, const char *text)
+{
+    for (; text && *text; text++) hash = pdl__mix(hash, (unsigned char)*text);
+    return pdl__mix(hash, 0);
+}
+
+/* Drops kept profiles and plans (their memory is soon used again), but not the prices of groups. */
+void         pdl__oracle_forget(pdl_oracle_t *oracle);
+pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *query, pdl_group_t *group);
+
+/* The plan of a preset on a mesh, not yet checked. */
+pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                                 pdl_plan_t **plan);
+void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
+
+/* Closed form over a profile cut into stages. */
+pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                               const pdl_stages_t *stages, pdl_projection_t *projection);
+
+/* Computation, update and the exchanges inside layers: what one iteration takes of a run of layers, gradient
+   exchange left out. Additive over layers. */
+double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_sums_t *sums);
+
+/* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
+   gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
+typedef struct pdl_exchange { double total_s, exposed_s, wide_s, startup_s, bytes, phi, kappa; } pdl_exchange_t;
+/* Before overlap; of the sums only the gradients are read. */
+pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums, double item_bytes,
+                                 pdl_exchange_t *exchange);
+pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                    const pdl_stages_t *stages, pdl_exchange_t *exchange);
+
+void pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                         const pdl_stages_t *stages, pdl_projection_t *projection);
+
+/* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */
+double pdl__state_bytes(const pdl_case_t *c);
+
+/* A time that no partition into stages can beat, for pruning; cheap once the profile is kept. */
+pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+
+void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *projection);
+
+#endif

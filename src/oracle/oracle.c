@@ -1,0 +1,129 @@
+/*
+ * The oracle object: keeps prices of groups and cost profiles of cuts between projections.
+ */
+#include "oracle/internal.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *system,
+                               const pdl_parameters_t *parameters, pdl_oracle_t **out)
+{
+    pdl_oracle_t *oracle = calloc(1, sizeof(*oracle));
+
+    if (!oracle) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    oracle->groups = calloc(PDL_GROUP_SLOTS, sizeof(*oracle->groups));
+    if (!oracle->groups) {
+        free(oracle);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    oracle->model  = model;
+    oracle->system = system;
+    oracle->p      = *parameters;
+    *out           = oracle;
+    return PDL_OK;
+}
+
+void pdl__oracle_forget(pdl_oracle_t *oracle)
+{
+    for (int i = 0; i < PDL_PROFILE_SLOTS; i++) pdl__profile_destroy(oracle->profiles[i].profile);
+    memset(oracle->profiles, 0, sizeof(oracle->profiles));
+    for (int i = 0; i < PDL_PLAN_SLOTS; i++) pdl_plan_destroy(oracle->plans[i].plan);
+    memset(oracle->plans, 0, sizeof(oracle->plans));
+    oracle->profile_count = oracle->plan_count = 0;
+}
+
+void pdl_oracle_destroy(pdl_oracle_t *oracle)
+{
+    if (!oracle) return;
+    pdl__oracle_forget(oracle);
+    free(oracle->groups);
+    free(oracle);
+}
+
+void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *parameters)
+{
+    pdl__oracle_forget(oracle);
+    memset(oracle->groups, 0, PDL_GROUP_SLOTS * sizeof(*oracle->groups));
+    oracle->group_count = 0;
+    oracle->p           = *parameters;
+}
+
+void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes)
+{
+    oracle->memory_cap = bytes;
+}
+
+pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q, pdl_group_t *group)
+{
+    uint64_t hash = pdl__mix(pdl__mix(pdl__mix(UINT64_C(0xcbf29ce484222325), (uint64_t)q->pe_count), (uint64_t)q->size),
+                        (uint64_t)q->stride * 8 + (uint64_t)q->pattern * 2 + q->host_path);
+
+    for (uint64_t i = hash;; i++) {
+        pdl_group_slot_t *slot = &oracle->groups[i % PDL_GROUP_SLOTS];
+        if (slot->used && slot->query.pe_count == q->pe_count && slot->query.size == q->size &&
+            slot->query.stride == q->stride && slot->query.pattern == q->pattern &&
+            slot->query.host_path == q->host_path) {
+            *group = slot->group;
+            return PDL_OK;
+        }
+        if (slot->used) continue;
+        pdl_status_t status = pdl__group(oracle->system, &oracle->p, q, group);
+        if (status || oracle->group_count >= PDL_GROUP_SLOTS / 2) return status;
+        *slot = (pdl_group_slot_t){*q, *group, true};
+        oracle->group_count++;
+        return PDL_OK;
+    }
+}
+
+/* Distance between neighbours on the innermost axis that splits tensors. */
+static int64_t inner_stride(const pdl_mesh_t *mesh)
+{
+    for (int a = mesh->axis_count - 1; a >= 0; a--)
+        if (mesh->axis[a].size > 1 && mesh->axis[a].kind != PDL_AXIS_DATA && mesh->axis[a].kind != PDL_AXIS_PIPELINE)
+            return pdl_mesh_stride(mesh, a);
+    return 1;
+}
+
+void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c)
+{
+    int data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    *c = (pdl_case_t){.pe = pdl_mesh_size(&plan->mesh), .batch = plan->batch, .micro_batches = plan->micro_batches,
+                      .schedule = plan->schedule, .virtual_stages = plan->virtual_stages,
+                      .recompute = plan->recompute, .sharding = plan->sharding, .optimizer = plan->optimizer,
+                      .precision = plan->precision, .run_mode = plan->run_mode, .dataset = dataset};
+    c->pipeline        = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    c->data            = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    c->inner           = c->pe / c->pipeline / c->data;
+    c->inner_stride    = inner_stride(&plan->mesh);
+    c->data_stride     = data >= 0 ? pdl_mesh_stride(&plan->mesh, data) : 1;
+    c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
+    c->data_algorithm  = data >= 0 ? plan->algorithm[data] : PDL_ALGORITHM_AUTO;
+    c->spatial         = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
+    c->hybrid          = c->data > 1 && c->inner > 1;
+    c->micro_batch     = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
+}
+
+pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                                pdl_projection_t *projection)
+{
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *stages;
+
+    pdl__case_of_plan(plan, dataset, &c);
+    if (c.pe > oracle->system->pe_count)
+        return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c.pe, oracle->system->name,
+                         (long long)oracle->system->pe_count);
+    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    if (status) return status;
+    status = pdl__profile_stages(profile, c.pipeline, plan->stages_given ? plan->stage_first : NULL, &stages);
+    if (!status) status = pdl__project_case(oracle, &c, profile, stages, projection);
+    if (!status) {
+        memcpy(plan->stage_first, stages->first, ((size_t)c.pipeline + 1) * sizeof(int));
+        pdl__find_limits(oracle, &c, projection);
+    }
+    pdl__profile_destroy(profile);
+    return status;
+}

@@ -1,0 +1,438 @@
+/*
+ * Search over strategies: enumerates the meshes of each preset at a number of PEs, with the policies that
+ * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
+ */
+#include "oracle/internal.h"
+#include <math.h>
+#include <paradl/search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
+
+static const char *const strategies[] = {"data",        "spatial",      "filter",      "channel",     "pipeline",
+                                         "tensor",      "data+filter",  "data+channel", "data+spatial", "data+tensor",
+                                         "data+pipeline", "3d",         "mixed"};
+enum { STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]), LOG_SAMPLES = 6, MOST_SAMPLES = 1 << LOG_SAMPLES };
+
+typedef struct searcher {
+    pdl_oracle_t        *oracle;
+    const pdl_request_t *request;
+    pdl_candidate_t     *best;      /* of the strategy at hand */
+    pdl_candidate_t      leanest;   /* the one nearest to fitting, when none fits */
+    bool                 any;       /* some configuration respected the limits */
+    int64_t              configurations;
+    pdl_status_t         status;    /* a failure other than "not possible" */
+} searcher_t;
+
+pdl_request_t pdl_request_default(void)
+{
+    return (pdl_request_t){.pe = 1, .strategy = "all", .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+}
+
+static void score_candidate(const searcher_t *s, pdl_candidate_t *c)
+{
+    const pdl_dataset_t *data  = s->request->dataset;
+    double               batch = (double)c->config.batch, pe = (double)s->request->pe;
+
+    c->sample_s = c->projection.total_s / batch;
+    c->epoch_s  = data && data->samples > 0 ? ceil((double)data->samples / batch) * c->projection.total_s : 0;
+    double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
+    switch (s->request->goal) {
+    case PDL_GOAL_MEMORY: c->score = c->projection.memory_bytes; break;
+    case PDL_GOAL_COST: c->score = c->epoch_s > 0 ? pe * ceil(seconds / 60) : pe * seconds; break;
+    case PDL_GOAL_ENERGY: c->score = c->projection.energy_j / batch; break;
+    default: c->score = seconds; break;
+    }
+}
+
+/* Policies cost people something too: a heavier one must be noticeably better to replace a plainer one. */
+static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *best)
+{
+    int heavier = (int)(trial->config.sharding + trial->config.recompute) -
+                  (int)(best->config.sharding + best->config.recompute);
+
+    return !best->possible || trial->score < best->score * (heavier > 0 ? 0.98 : 1.0);
+}
+
+/* True when a configuration cannot beat the best one that is known to fit. */
+static bool hopeless(const searcher_t *s, const pdl_config_t *config)
+{
+    const pdl_dataset_t *data = s->request->dataset;
+    double               seconds, batch = (double)config->batch;
+
+    if (s->request->goal != PDL_GOAL_TIME || !s->best->possible || config->pipeline == 1) return false;
+    if (pdl__lower_bound(s->oracle, config, &seconds)) return false;
+    return seconds * (data && data->samples > 0 ? ceil((double)data->samples / batch) : 1 / batch) > s->best->score;
+}
+
+/* Evaluates a configuration and keeps it if it is the best so far; true when it fits in memory. */
+static bool consider(searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial = {.config = *config};
+
+    s->configurations++;
+    if (hopeless(s, config)) return false;
+    pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
+        if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+        return false;
+    }
+    if (status) {
+        s->status = status;
+        return false;
+    }
+    s->any = true;
+    score_candidate(s, &trial);
+    pdl_candidate_t *target = trial.projection.fits ? s->best : &s->leanest;
+    bool better = trial.projection.fits ? better_than(&trial, s->best)
+                                        : s->leanest.config.batch == 0 ||
+                                              trial.projection.memory_bytes < s->leanest.projection.memory_bytes;
+    if (!better) return trial.projection.fits;
+    target->possible   = trial.projection.fits;
+    target->config     = trial.config;
+    target->projection = trial.projection;
+    target->epoch_s    = trial.epoch_s;
+    target->sample_s   = trial.sample_s;
+    target->score      = trial.score;
+    return trial.projection.fits;
+}
+
+/* The policies that trade time for memory, lightest first. What fits without a policy is not made faster by
+   it, except that sharding the optimizer state also shares out the update. True when some policy fits. */
+static bool consider_policies(searcher_t *s, pdl_config_t config)
+{
+    static const pdl_recompute_t recomputes[] = {PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
+
+    config.sharding  = PDL_SHARDING_NONE;
+    config.recompute = PDL_RECOMPUTE_NONE;
+    if (hopeless(s, &config)) {
+        s->configurations++;
+        return false;
+    }
+    bool fits = consider(s, &config);
+    if (s->request->run_mode == PDL_INFERENCE) return fits;
+    if (fits) {
+        config.sharding = PDL_SHARDING_ZERO1;
+        if (config.data > 1) consider(s, &config);
+        return true;
+    }
+    for (size_t r = 0; r < sizeof(recomputes) / sizeof(recomputes[0]); r++) {
+        if (recomputes[r] == PDL_RECOMPUTE_SELECTIVE && s->oracle->p.fused_attention) continue;
+        config.recompute = recomputes[r];
+        for (int z = PDL_SHARDING_NONE; z < (config.data > 1 ? PDL_SHARDING_COUNT : PDL_SHARDING_ZERO1); z++) {
+            config.sharding = (pdl_sharding_t)z;
+            bool enough     = consider(s, &config);
+            fits |= enough;
+            if (enough) break;
+        }
+    }
+    return fits;
+}
+
+/* Samples per replica: given, or as many (a power of two) as fit. */
+static void consider_batches(searcher_t *s, pdl_config_t config)
+{
+    const pdl_request_t *request = s->request;
+
+    if (request->batch > 0) {
+        config.batch = request->batch;
+        consider_policies(s, config);
+        return;
+    }
+    if (request->samples_per_pe > 0) {
+        config.batch = request->samples_per_pe * config.data;
+        consider_policies(s, config);
+        return;
+    }
+    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits,
+       by bisection of the exponent. */
+    int fits = 0, over = LOG_SAMPLES + 1;
+    config.batch = config.data;
+    if (!consider_policies(s, config)) return;
+    for (int exponent = LOG_SAMPLES; over - fits > 1; exponent = (fits + over) / 2) {
+        config.batch = (INT64_C(1) << exponent) * config.data;
+        *(consider_policies(s, config) ? &fits : &over) = exponent;
+    }
+}
+
+/* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
+static void consider_pipelines(searcher_t *s, pdl_config_t config)
+{
+    const pdl_request_t *request = s->request;
+    int64_t samples = request->batch > 0 ? (request->batch + config.data - 1) / config.data : request->samples_per_pe;
+
+    if (samples <= 0) samples = MOST_SAMPLES > 4 * config.pipeline ? MOST_SAMPLES : 4 * config.pipeline;
+    config.batch = request->batch > 0 ? request->batch : samples * config.data;
+    for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
+        config.micro_batches  = (samples + micro - 1) / micro;
+        config.schedule       = PDL_SCHEDULE_1F1B;
+        config.virtual_stages = 1;
+        consider_policies(s, config);
+        if (config.micro_batches % config.pipeline) continue;
+        config.schedule = PDL_SCHEDULE_INTERLEAVED;
+        for (config.virtual_stages = 2; config.virtual_stages <= 4; config.virtual_stages *= 2)
+            if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
+                consider_policies(s, config);
+    }
+}
+
+static void consider_mesh(searcher_t *s, const char *strategy, int64_t pipeline, int64_t data, int64_t inner)
+{
+    pdl_config_t config = pdl_config_default(strategy);
+    bool         spatial = strstr(strategy, "spatial") != NULL;
+
+    config.pipeline      = pipeline;
+    config.data          = data;
+    config.spatial       = spatial ? inner : 1;
+    config.tensor        = spatial ? 1 : inner;
+    config.optimizer     = s->request->optimizer;
+    config.precision     = s->request->precision;
+    config.run_mode      = s->request->run_mode;
+    config.spatial_until = s->request->spatial_until;
+    config.sequence_parallel = strstr(strategy, "tensor") != NULL || strcmp(strategy, "3d") == 0;
+    if (pipeline > 1) {
+        consider_pipelines(s, config);
+        config.order = PDL_ORDER_DATA_PIPELINE_INNER;
+        if (data > 1) consider_pipelines(s, config);
+        return;
+    }
+    consider_batches(s, config);
+}
+
+/* The reason that names the layer in the way, rather than the last configuration's message. */
+static bool over_limit(searcher_t *s, const char *strategy, int64_t smallest)
+{
+    pdl_preset_options_t options = {s->oracle->p.published_forms, s->request->spatial_until};
+    int                  layer;
+    int64_t              limit = pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
+    const pdl_layer_t   *l     = layer >= 0 ? pdl_model_layer(s->oracle->model, layer) : NULL;
+    const char          *what  = "filters";
+
+    if (smallest <= limit || !l) return false;
+    if (strstr(strategy, "channel")) what = "input channels";
+    if (strstr(strategy, "spatial")) what = "rows";
+    if (l->type == PDL_LAYER_ATTENTION) what = "heads";
+    snprintf(s->best->reason, sizeof(s->best->reason), "at most %lld PEs (layer %s has %lld %s)", (long long)limit,
+             l->name, (long long)limit, what);
+    return true;
+}
+
+/* The only mesh of a pure strategy is shown even when it is not possible. */
+static void show_mesh(searcher_t *s, const char *strategy)
+{
+    pdl_config_t *config = &s->best->config;
+
+    if (strchr(strategy, '+') || strcmp(strategy, "3d") == 0 || strcmp(strategy, "mixed") == 0) return;
+    *config       = pdl_config_default(strategy);
+    config->batch = 0;
+    if (strcmp(strategy, "data") == 0) config->data = s->request->pe;
+    else if (strcmp(strategy, "pipeline") == 0) config->pipeline = s->request->pe;
+    else if (strcmp(strategy, "spatial") == 0) config->spatial = s->request->pe;
+    else if (strcmp(strategy, "serial") != 0) config->tensor = s->request->pe;
+}
+
+static void enumerate(searcher_t *s, const char *strategy)
+{
+    int64_t p    = s->request->pe;
+    bool    data = strncmp(strategy, "data", 4) == 0 || strcmp(strategy, "3d") == 0;
+
+    if (strcmp(strategy, "serial") == 0) consider_mesh(s, strategy, 1, 1, 1);
+    else if (strcmp(strategy, "data") == 0) consider_mesh(s, strategy, 1, p, 1);
+    else if (strcmp(strategy, "pipeline") == 0) consider_mesh(s, strategy, p, 1, 1);
+    else if (!data) {
+        if (!over_limit(s, strategy, p)) consider_mesh(s, strategy, 1, 1, p);
+    } else if (strcmp(strategy, "data+pipeline") == 0) {
+        for (int64_t q = 2; q < p; q++)
+            if (p % q == 0 && q < pdl_model_layer_count(s->oracle->model)) consider_mesh(s, strategy, q, p / q, 1);
+    } else if (strcmp(strategy, "3d") == 0) {
+        for (int64_t t = 2; t < p && t <= 64; t++)
+            for (int64_t q = 2; p % t == 0 && q <= p / t && q < pdl_model_layer_count(s->oracle->model); q++)
+                if (p / t % q == 0) consider_mesh(s, strategy, q, p / t / q, t);
+    } else {
+        for (int64_t t = 2; t < p && t <= 1024; t++)
+            if (p % t == 0 && !over_limit(s, strategy, t)) consider_mesh(s, strategy, 1, p / t, t);
+    }
+}
+
+/* Weights, gradients and optimizer state of 1/t of the model, which no layout makes smaller. */
+static bool states_fit(const searcher_t *s, int64_t t)
+{
+    pdl_model_totals_t totals;
+    double cap  = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double item = pdl_precision_bytes(s->request->precision);
+
+    pdl_model_totals(s->oracle->model, &totals);
+    return (double)totals.weights * item * (s->request->run_mode == PDL_TRAINING ? 2 : 1) / (double)t <= cap;
+}
+
+/* One mesh and batch of per-layer layouts; true when it fits. */
+static bool consider_mixed(searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial  = {.config = *config};
+    pdl_status_t    status = pdl_search_mixed(s->oracle, config, s->request->dataset, &trial.plan, &trial.projection);
+
+    s->configurations++;
+    if (status == PDL_ERR_NOMEM) s->status = status;
+    if (status) {
+        if (!s->best->possible) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+        return false;
+    }
+    score_candidate(s, &trial);
+    trial.possible = trial.projection.fits;
+    if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
+        pdl_plan_destroy(s->best->plan);
+        *s->best = trial;
+    } else {
+        if (!trial.possible && !s->best->possible)
+            snprintf(s->best->reason, sizeof(s->best->reason), "no layout of single layers fits in memory");
+        pdl_plan_destroy(trial.plan);
+    }
+    return trial.possible;
+}
+
+/* Per-layer layouts on every data x inner mesh with the inner axis inside a node or just outside it. */
+static void enumerate_mixed(searcher_t *s)
+{
+    int64_t p = s->request->pe, most = 2 * pdl_system_group_size(s->oracle->system, 0);
+
+    snprintf(s->best->reason, sizeof(s->best->reason), "no mesh of %lld PEs with up to %lld in a group holds the weights",
+             (long long)p, (long long)most);
+    for (int64_t t = 2; t <= p && t <= most && !s->status; t++) {
+        pdl_config_t config = pdl_config_default("mixed");
+        bool         given  = s->request->batch > 0 || s->request->samples_per_pe > 0;
+        int64_t      samples = s->request->samples_per_pe > 0 ? s->request->samples_per_pe : MOST_SAMPLES;
+        if (p % t || !states_fit(s, t)) continue;
+        config.data      = p / t;
+        config.tensor    = t;
+        config.optimizer = s->request->optimizer;
+        config.precision = s->request->precision;
+        config.run_mode  = s->request->run_mode;
+        for (; samples >= 1; samples /= 4) {
+            config.batch = s->request->batch > 0 ? s->request->batch : samples * config.data;
+            if (consider_mixed(s, &config) || given) break;
+        }
+    }
+}
+
+static void describe_memory(searcher_t *s)
+{
+    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE];
+    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+
+    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
+             pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
+    s->best->config     = s->leanest.config;
+    s->best->projection = s->leanest.projection;
+    s->best->epoch_s    = s->leanest.epoch_s;
+    s->best->sample_s   = s->leanest.sample_s;
+}
+
+static pdl_status_t finish_candidate(searcher_t *s)
+{
+    pdl_candidate_t *best = s->best;
+
+    best->config.strategy = best->strategy;
+    if (!best->possible && s->any) describe_memory(s);
+    if (!best->possible && best->reason[0] == '\0')
+        snprintf(best->reason, sizeof(best->reason), "%lld PEs cannot be factored into such a mesh",
+                 (long long)s->request->pe);
+    if (!best->possible || best->plan) return PDL_OK;
+    pdl_status_t status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
+    if (!status) status = pdl_oracle_project(s->oracle, best->plan, s->request->dataset, &best->projection);
+    if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
+    return status;
+}
+
+static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_candidate_t *candidate)
+{
+    memset(candidate, 0, sizeof(*candidate));
+    memset(&s->leanest, 0, sizeof(s->leanest));
+    s->best   = candidate;
+    s->any    = false;
+    s->status = PDL_OK;
+    show_mesh(s, strategy);
+    if (strcmp(strategy, "mixed") == 0)
+        enumerate_mixed(s);
+    else
+        enumerate(s, strategy);
+    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
+    return s->status ? s->status : finish_candidate(s);
+}
+
+static int compare(const void *a, const void *b)
+{
+    const pdl_candidate_t *x = a, *y = b;
+
+    if (x->possible != y->possible) return y->possible - x->possible;
+    if (!x->possible) return strcmp(x->strategy, y->strategy);
+    return (x->score > y->score) - (x->score < y->score);
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
+{
+    pdl_plan_t  *probe;
+    pdl_mesh_t   serial = {.axis_count = 0};
+    pdl_status_t status;
+
+    if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld PEs: at least 1", (long long)r->pe);
+    if (r->pe > oracle->system->pe_count)
+        return pdl_error(PDL_ERR_INPUT, "%lld PEs, but system %s has only %lld", (long long)r->pe,
+                         oracle->system->name, (long long)oracle->system->pe_count);
+    if (strcmp(r->strategy, "all") == 0 || strcmp(r->strategy, "mixed") == 0) return PDL_OK;
+    /* An unknown name is refused by the preset table itself. */
+    status = pdl_plan_create(oracle->model, &serial, 1, &probe);
+    if (status) return status;
+    status = pdl_plan_apply_preset(probe, r->strategy, NULL);
+    pdl_plan_destroy(probe);
+    return status;
+}
+
+pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
+{
+    searcher_t   s      = {.oracle = oracle, .request = request};
+    bool         all    = strcmp(request->strategy, "all") == 0;
+    double       begin  = now_s();
+    pdl_status_t status = check_request(oracle, request);
+    if (status) return status;
+    pdl_search_t *search = calloc(1, sizeof(*search));
+    if (!search) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    search->candidates = calloc(STRATEGY_COUNT, sizeof(*search->candidates));
+    if (!search->candidates) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (!status && !all) status = search_strategy(&s, request->strategy, &search->candidates[search->count++]);
+    if (!status && all && request->pe == 1) status = search_strategy(&s, "serial", &search->candidates[search->count++]);
+    for (int i = 0; i < STRATEGY_COUNT && !status && all && request->pe > 1; i++)
+        status = search_strategy(&s, strategies[i], &search->candidates[search->count++]);
+    if (status) {
+        pdl_search_destroy(search);
+        return status;
+    }
+    qsort(search->candidates, (size_t)search->count, sizeof(*search->candidates), compare);
+    for (int i = 0; i < search->count; i++) {
+        search->candidates[i].config.strategy = search->candidates[i].strategy;
+        search->possible += search->candidates[i].possible;
+    }
+    search->configurations = s.configurations;
+    search->seconds        = now_s() - begin;
+    search->certified      = true;
+    *out                   = search;
+    return PDL_OK;
+}
+
+void pdl_search_destroy(pdl_search_t *search)
+{
+    if (!search) return;
+    for (int i = 0; i < search->count; i++) pdl_plan_destroy(search->candidates[i].plan);
+    free(search->candidates);
+    free(search);
+}

@@ -1,0 +1,170 @@
+/*
+ * The ranked candidates for programs.
+ */
+#include <paradl/json.h>
+#include <paradl/report.h>
+
+#include <math.h>
+
+static void write_mesh(pdl_json_t *json, const pdl_config_t *config)
+{
+    pdl_json_open(json, "mesh", '{');
+    pdl_json_int(json, "pipeline", config->pipeline);
+    pdl_json_int(json, "data", config->data);
+    pdl_json_int(json, "spatial", config->spatial);
+    pdl_json_int(json, "tensor", config->tensor);
+    pdl_json_close(json);
+}
+
+static void write_policies(pdl_json_t *json, const pdl_config_t *config)
+{
+    double replica = config->data > 0 ? (double)config->batch / (double)config->data : NAN;
+    double micro = config->micro_batches > 0 ? replica / (double)config->micro_batches : replica;
+
+    pdl_json_int(json, "batch", config->batch);
+    pdl_json_number(json, "micro_batch", micro);
+    pdl_json_int(json, "micro_batches", config->micro_batches > 0 ? config->micro_batches : 1);
+    pdl_json_string(json, "schedule", config->pipeline > 1 ? pdl_schedule_names[config->schedule] : NULL);
+    pdl_json_int(json, "virtual_stages", config->virtual_stages > 0 ? config->virtual_stages : 1);
+    pdl_json_string(json, "recompute", pdl_recompute_names[config->recompute]);
+    pdl_json_string(json, "sharding", pdl_sharding_names[config->sharding]);
+    pdl_json_bool(json, "sequence_parallel", config->sequence_parallel);
+    pdl_json_string(json, "precision", pdl_precision_names[config->precision]);
+    pdl_json_string(json, "optimizer", pdl_optimizer_names[config->optimizer]);
+}
+
+/* The original formulas know the sum only. */
+static void write_memory(pdl_json_t *json, const pdl_memory_breakdown_t *memory)
+{
+    pdl_json_open(json, "memory", '{');
+    if (memory->weights <= 0) {
+        pdl_json_close(json);
+        return;
+    }
+    pdl_json_number(json, "weights", memory->weights);
+    pdl_json_number(json, "gradients", memory->gradients);
+    pdl_json_number(json, "optimizer", memory->optimizer);
+    pdl_json_number(json, "saved_activations", memory->saved_activations);
+    pdl_json_number(json, "transient", memory->transient);
+    pdl_json_number(json, "buffers", memory->buffers);
+    pdl_json_number(json, "workspace", memory->workspace);
+    pdl_json_number(json, "context", memory->context);
+    pdl_json_number(json, "margin", memory->margin);
+    pdl_json_close(json);
+}
+
+static void write_limits(pdl_json_t *json, const pdl_projection_t *p)
+{
+    pdl_json_open(json, "limits", '[');
+    for (int i = 0; i < p->finding_count; i++) {
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "name", p->findings[i].name);
+        pdl_json_string(json, "kind", p->findings[i].limit ? "limit" : "bottleneck");
+        pdl_json_number(json, "share", p->findings[i].share);
+        pdl_json_string(json, "hint", p->findings[i].hint);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
+/* What cannot be zero is unknown when it is. */
+static double or_unknown(double value)
+{
+    return value > 0 ? value : NAN;
+}
+
+static void write_comm(pdl_json_t *json, const pdl_projection_t *p, double known)
+{
+    static const char *const names[PDL_COMM_CLASS_COUNT] = {[PDL_COMM_LAYER] = "layer_s",
+                                                            [PDL_COMM_HALO] = "halo_s",
+                                                            [PDL_COMM_STAGE] = "stage_s",
+                                                            [PDL_COMM_GRADIENT] = "gradient_s"};
+
+    pdl_json_open(json, "comm", '{');
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) pdl_json_number(json, names[i], p->comm[i] * known);
+    pdl_json_close(json);
+}
+
+/* Times of one iteration; null where a limit of the strategy leaves nothing to project. */
+static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
+{
+    const pdl_projection_t *p = &c->projection;
+    double                  known = p->total_s > 0 ? 1 : NAN;
+    double                  iterations = c->epoch_s > 0 ? round(c->epoch_s / p->total_s) : NAN;
+
+    pdl_json_number(json, "compute_s", p->compute_s * known);
+    pdl_json_number(json, "comm_s", p->comm_s * known);
+    pdl_json_number(json, "io_s", p->io_s * known);
+    pdl_json_number(json, "bubble_s", p->bubble_s * known);
+    pdl_json_number(json, "total_s", p->total_s * known);
+    pdl_json_number(json, "low_s", p->low_s * known);
+    pdl_json_number(json, "high_s", p->high_s * known);
+    pdl_json_string(json, "per", "iteration");
+    pdl_json_number(json, "forward_s", or_unknown(p->forward_s));
+    pdl_json_number(json, "backward_s", or_unknown(p->backward_s));
+    pdl_json_number(json, "update_s", or_unknown(p->update_s));
+    write_comm(json, p, known);
+    pdl_json_number(json, "congested_s", p->congested_s * known);
+    pdl_json_number(json, "iterations", iterations);
+    pdl_json_number(json, "epoch_s", or_unknown(c->epoch_s));
+    pdl_json_number(json, "samples_per_s", or_unknown(p->total_s > 0 ? (double)c->config.batch / p->total_s : 0));
+    pdl_json_number(json, "energy_j", or_unknown(p->energy_j));
+    pdl_json_number(json, "memory_bytes", or_unknown(p->memory_bytes));
+}
+
+static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank)
+{
+    pdl_json_open(json, NULL, '{');
+    pdl_json_number(json, "rank", c->possible ? rank : NAN);
+    pdl_json_string(json, "strategy", c->strategy);
+    write_mesh(json, &c->config);
+    write_policies(json, &c->config);
+    write_times(json, c);
+    write_memory(json, &c->projection.memory);
+    pdl_json_bool(json, "fits", c->projection.fits);
+    pdl_json_bool(json, "feasible", c->possible);
+    pdl_json_string(json, "reason", c->possible ? NULL : c->reason);
+    write_limits(json, &c->projection);
+    pdl_json_close(json);
+}
+
+static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
+{
+    const pdl_search_t *search = report->search;
+
+    pdl_json_string(json, "model", report->model_name);
+    pdl_json_string(json, "system", report->system->name);
+    pdl_json_string(json, "data", report->dataset != NULL ? report->dataset->name : NULL);
+    pdl_json_int(json, "pe", report->request->pe);
+    pdl_json_int(json, "batch",
+                 report->request->batch > 0 || search->possible == 0 ? report->request->batch
+                                                                     : search->candidates[0].config.batch);
+    pdl_json_string(json, "goal", pdl_goal_names[report->request->goal]);
+    pdl_json_string(json, "formulas", report->formulas);
+    pdl_json_string(json, "parameters", report->parameters);
+}
+
+pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
+{
+    const pdl_search_t *search = report->search;
+    pdl_json_t          json;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    write_request(&json, report);
+    pdl_json_open(&json, "candidates", '[');
+    for (int i = 0; i < search->count; i++) {
+        if (search->candidates[i].possible && report->top > 0 && i >= report->top) continue;
+        write_candidate(&json, &search->candidates[i], i + 1);
+    }
+    pdl_json_close(&json);
+    pdl_json_open(&json, "search", '{');
+    pdl_json_int(&json, "configurations", search->configurations);
+    pdl_json_number(&json, "seconds", search->seconds);
+    pdl_json_bool(&json, "certified", search->certified);
+    pdl_json_close(&json);
+    if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
+    if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
+    pdl_json_close(&json);
+    return PDL_OK;
+}

@@ -1,0 +1,191 @@
+/*
+ * A system: its PE, its levels and its storage. A data set, which is described in as few words.
+ */
+#include <paradl/json.h>
+#include <paradl/report.h>
+#include <paradl/table.h>
+#include <paradl/units.h>
+
+static const pdl_column_t pairs[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
+
+static void add_pair(pdl_table_t *table, const char *name, const char *value)
+{
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "%s", name);
+    pdl_table_cell(table, "%s", value);
+}
+
+static void add_peaks(pdl_table_t *table, const pdl_device_t *device)
+{
+    char   text[256] = "", speed[PDL_FORMAT_SIZE];
+    size_t used = 0;
+
+    for (int p = 0; p < PDL_PRECISION_COUNT; p++) {
+        if (device->peak_flop_per_s[p] <= 0 || used >= sizeof(text)) continue;
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s %s", used > 0 ? ", " : "",
+                                 pdl_precision_names[p], pdl_format_flop_rate(device->peak_flop_per_s[p], speed));
+    }
+    add_pair(table, "peak", text);
+}
+
+static void add_rate(pdl_table_t *table, const char *name, double bytes_per_s)
+{
+    char text[PDL_FORMAT_SIZE];
+
+    if (bytes_per_s > 0) add_pair(table, name, pdl_format_byte_rate(bytes_per_s, text));
+}
+
+static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
+{
+    const pdl_device_t *device = &system->device;
+    pdl_table_t        *table = pdl_table_create(pairs, 2);
+    char                text[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE + 128];
+    pdl_status_t        status;
+
+    pdl_format_count(system->pe_count, text);
+    snprintf(count, sizeof(count), "%s x %.100s", text, device->name);
+    add_pair(table, "PEs", count);
+    add_pair(table, "memory", pdl_format_bytes(device->memory_bytes, text));
+    add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
+    add_peaks(table, device);
+    add_rate(table, "to host memory", device->host_bandwidth_bytes_per_s);
+    add_rate(table, "storage of a node", system->storage.node_bandwidth_bytes_per_s);
+    add_rate(table, "storage together", system->storage.total_bandwidth_bytes_per_s);
+    if (device->power_w > 0) {
+        snprintf(count, sizeof(count), "%.0f W, idle %.0f W", device->power_w, device->idle_power_w);
+        add_pair(table, "power", count);
+    }
+    if (system->parameters != NULL) add_pair(table, "parameters", system->parameters);
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}
+
+static void add_level(pdl_table_t *table, const pdl_system_t *system, const pdl_level_t *level, int i)
+{
+    char fanout[PDL_FORMAT_SIZE], pes[PDL_FORMAT_SIZE], rate[PDL_FORMAT_SIZE], latency[PDL_FORMAT_SIZE];
+
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "%s", level->name);
+    pdl_table_cell(table, "%s", level->transport != NULL ? level->transport : "");
+    pdl_table_cell(table, "%s", pdl_format_count(level->fanout, fanout));
+    pdl_table_cell(table, "%s", pdl_format_count(pdl_system_group_size(system, i), pes));
+    pdl_table_cell(table, "%s", pdl_format_byte_rate(level->bandwidth_bytes_per_s, rate));
+    pdl_table_cell(table, "%s", pdl_format_seconds(level->latency_s, latency));
+    pdl_table_cell(table, "%g%s", level->ports, level->shared_medium ? " shared" : "");
+    pdl_table_cell(table, "%g:1", level->oversubscription);
+}
+
+static pdl_status_t print_levels(const pdl_system_t *system, const pdl_level_t *levels, FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"level", PDL_LEFT},  {"transport", PDL_LEFT},
+                                           {"joins", PDL_RIGHT}, {"PEs", PDL_RIGHT},
+                                           {"link", PDL_RIGHT},  {"start-up", PDL_RIGHT},
+                                           {"ports", PDL_RIGHT}, {"oversubscription", PDL_RIGHT}};
+    pdl_table_t              *table = pdl_table_create(columns, sizeof(columns) / sizeof(columns[0]));
+    pdl_status_t              status;
+
+    for (int i = 0; i < system->level_count; i++) add_level(table, system, &levels[i], i);
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}
+
+pdl_status_t pdl_report_system(const pdl_system_t *system, FILE *stream)
+{
+    pdl_status_t status;
+
+    fprintf(stream, "%s   %s\n\n", system->name, system->description != NULL ? system->description : "");
+    status = print_device(system, stream);
+    if (status) return status;
+    fputs("\n", stream);
+    status = print_levels(system, system->level, stream);
+    if (status || !system->has_host_path) return status;
+    fputs("\nthrough host memory\n", stream);
+    return print_levels(system, system->host_level, stream);
+}
+
+static void write_levels(pdl_json_t *json, const char *key, const pdl_level_t *levels, int count)
+{
+    pdl_json_open(json, key, '[');
+    for (int i = 0; i < count; i++) {
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "name", levels[i].name);
+        pdl_json_string(json, "transport", levels[i].transport);
+        pdl_json_int(json, "fanout", levels[i].fanout);
+        pdl_json_number(json, "bandwidth_bytes_per_s", levels[i].bandwidth_bytes_per_s);
+        pdl_json_number(json, "latency_s", levels[i].latency_s);
+        pdl_json_number(json, "ports", levels[i].ports);
+        pdl_json_bool(json, "shared", levels[i].shared_medium);
+        pdl_json_number(json, "oversubscription", levels[i].oversubscription);
+        pdl_json_number(json, "congestion", levels[i].congestion);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
+static void write_device(pdl_json_t *json, const pdl_device_t *device)
+{
+    pdl_json_open(json, "device", '{');
+    pdl_json_string(json, "name", device->name);
+    pdl_json_number(json, "memory_bytes", device->memory_bytes);
+    pdl_json_number(json, "memory_bandwidth_bytes_per_s", device->memory_bandwidth_bytes_per_s);
+    pdl_json_open(json, "peak_flop_per_s", '{');
+    for (int p = 0; p < PDL_PRECISION_COUNT; p++) {
+        if (device->peak_flop_per_s[p] > 0)
+            pdl_json_number(json, pdl_precision_names[p], device->peak_flop_per_s[p]);
+    }
+    pdl_json_close(json);
+    pdl_json_number(json, "power_w", device->power_w);
+    pdl_json_close(json);
+}
+
+pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
+{
+    pdl_json_t json;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_string(&json, "system", system->name);
+    pdl_json_string(&json, "description", system->description);
+    pdl_json_string(&json, "source", system->source);
+    pdl_json_int(&json, "pe", system->pe_count);
+    write_device(&json, &system->device);
+    write_levels(&json, "levels", system->level, system->level_count);
+    if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);
+    pdl_json_string(&json, "parameters", system->parameters);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream)
+{
+    pdl_table_t *table = pdl_table_create(pairs, 2);
+    char         text[PDL_FORMAT_SIZE], shape[80];
+    pdl_status_t status;
+
+    add_pair(table, "data", dataset->name);
+    add_pair(table, "samples", dataset->samples > 0 ? pdl_format_count(dataset->samples, text) : "unlimited");
+    if (dataset->shape.channels > 0)
+        add_pair(table, "sample", pdl_shape_format(&dataset->shape, shape, sizeof(shape)));
+    add_pair(table, "stored", pdl_format_bytes(dataset->bytes_per_sample, text));
+    if (dataset->decode_s_per_sample > 0)
+        add_pair(table, "decoding", pdl_format_seconds(dataset->decode_s_per_sample, text));
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}
+
+pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
+{
+    pdl_json_t json;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_string(&json, "data", dataset->name);
+    pdl_json_int(&json, "samples", dataset->samples);
+    pdl_json_number(&json, "bytes_per_sample", dataset->bytes_per_sample);
+    pdl_json_number(&json, "decode_s_per_sample", dataset->decode_s_per_sample);
+    pdl_json_close(&json);
+    return PDL_OK;
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Mistakes: exit status, one line on stderr, nothing on stdout, no file left behind.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+printf 'paradl: model/1\nname: [broken\n' >bad.yaml
+printf 'paradl: system/1\nname: x\n' >not_a_model.yaml
+head -c 2000 "$SOURCE/tests/model/onnx/resnet18.onnx" >truncated.onnx
+mkdir folder
+printf 'a,b\n1,2\n' >other.csv
+printf 'run_id,iter_time_s\nx,1\n' >published.csv
+
+# refuse STATUS TEXT ARGUMENT...
+refuse() {
+    local status=$1 text=$2
+    shift 2
+    expect "$status" "$@"
+    [ "$(wc -l <err)" -eq 1 ] || fail "paradl $*: $(wc -l <err) lines of messages: $(cat err)"
+    [ ! -s out ] || fail "paradl $*: output beside an error: $(head -c 200 out)"
+    has err "paradl: "
+    has err "$text"
+}
+
+plan=(plan --model resnet50 --system abci-v)
+refuse 2 'unknown model "resnet51"' plan --model resnet51 --system abci-v --pe 4
+refuse 2 'unknown system "abci"' plan --model resnet50 --system abci --pe 4
+refuse 2 'unknown data set "imagnet"' "${plan[@]}" --data imagnet --pe 4
+refuse 2 'unknown parameter set' "${plan[@]}" --parameters nonsense --pe 4
+refuse 1 'missing.yaml' plan --model missing.yaml --system abci-v --pe 4
+refuse 1 'missing.yaml' system show ./missing.yaml
+refuse 2 'bad.yaml:' model show bad.yaml
+refuse 2 'not_a_model.yaml:' model show not_a_model.yaml
+refuse 1 'folder' model show ./folder
+refuse 2 '--pe P is missing' "${plan[@]}"
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 0
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe -1
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 1e99
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 99999999999999999999
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe ''
+refuse 2 'abci-v has only' "${plan[@]}" --pe 100000
+refuse 2 '3d on 7 PEs is not possible' "${plan[@]}" --pe 7 --strategy 3d
+refuse 2 'data+filter on 13 PEs is not possible' "${plan[@]}" --pe 13 --strategy data+filter
+refuse 2 'pipeline on 512 PEs is not possible' "${plan[@]}" --pe 512 --strategy pipeline
+refuse 2 'filter on 512 PEs is not possible' "${plan[@]}" --pe 512 --strategy filter
+refuse 2 'filtre' "${plan[@]}" --pe 4 --strategy filtre
+refuse 2 '--goal: expected time, memory, cost or energy' "${plan[@]}" --pe 4 --goal speed
+refuse 2 '--precision: expected' "${plan[@]}" --pe 4 --precision fp33
+refuse 2 '--max-memory: expected a size' "${plan[@]}" --pe 4 --max-memory lots
+refuse 2 '--max-memory: expected a size' "${plan[@]}" --pe 4 --max-memory=-1GiB
+refuse 2 'data on 4 PEs is not possible: needs' "${plan[@]}" --pe 4 --strategy data --max-memory 1MB
+refuse 2 '--batch: expected a whole number' "${plan[@]}" --pe 4 --batch 0
+refuse 2 'exclude each other' "${plan[@]}" --pe 4 --batch 64 --samples-per-pe 16
+refuse 2 'no layer "nowhere"' "${plan[@]}" --pe 4 --strategy spatial --spatial-until nowhere
+refuse 1 'folder: Is a directory' "${plan[@]}" --pe 4 -o folder
+refuse 1 'No such file or directory' "${plan[@]}" --pe 4 -o nowhere/plan.yaml
+refuse 2 'truncated.onnx' model import truncated.onnx -o model.yaml
+refuse 2 '--output MODEL.yaml is missing' model import truncated.onnx
+refuse 2 '--batch: expected a whole number' model show resnet50 --batch none
+refuse 2 'unknown option -x' model show resnet50 -x
+refuse 1 'missing.csv' validate missing.csv
+refuse 2 'neither a table of measured runs' validate other.csv
+refuse 1 'not supported yet' validate published.csv
+[ ! -e model.yaml ] || fail "a failed import left a file"
+
+# A full disk is noticed, on stdout as well, and devices are written and not replaced.
+if [ -w /dev/full ]; then
+    refuse 1 'No space left' "${plan[@]}" --pe 4 -o /dev/full
+    [ -c /dev/full ] || fail "/dev/full was replaced"
+    for arguments in "model show resnet50" "system list" "plan --model lenet --system local --pe 2 --json"; do
+        got=0
+        # shellcheck disable=SC2086
+        "$PARADL" $arguments >/dev/full 2>err || got=$?
+        [ "$got" -eq 1 ] || fail "paradl $arguments >/dev/full: exit status $got"
+        has err "standard output: No space left"
+    done
+fi
+
+# Nothing possible at all: the table has the reasons, the message says so. Programs get the document.
+expect 2 "${plan[@]}" --pe 4 --max-memory 1MB
+has out "not possible: needs"
+has err "no strategy is possible on 4 PEs"
+expect 2 "${plan[@]}" --pe 512 --strategy filter --json
+python3 - <<'PY' || fail "the JSON document of something impossible"
+import json
+(c,) = json.load(open("out"))["candidates"]
+assert not c["feasible"] and c["reason"] and c["total_s"] is None and c["rank"] is None
+PY
+finish

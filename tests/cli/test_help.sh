@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Every verb has a complete --help, --version names the build, and mistakes in verbs and options name the closest.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+expect 0 --help
+for verb in model system data plan validate; do has out "paradl $verb"; done
+expect 0 --version
+has out "paradl "
+has out "libyaml"
+
+for verb in model system data plan validate; do
+    expect 0 $verb --help
+    has out "usage: paradl $verb"
+    [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"
+done
+for command in "model list" "model show" "model import" "system list" "system show" "data list" "data info"; do
+    # shellcheck disable=SC2086
+    expect 0 $command --help
+    has out "usage: paradl $command"
+    has out "--help"
+done
+
+# Everything the documents promise is in the help and in the manual page.
+expect 0 plan --help
+for option in model system pe data batch samples-per-pe strategy goal max-memory top explain formulas mode \
+    precision optimizer parameters spatial-until groups divisor output json; do
+    has out "--$option"
+    has "$SOURCE/docs/paradl.1" "Fl -$option"
+done
+expect 0 validate --help
+for option in output fit cross-validate parameters experiment write-parameters json; do
+    has out "--$option"
+    has "$SOURCE/docs/paradl.1" "Fl -$option"
+done
+
+expect 2 pln
+has err 'did you mean plan?'
+expect 2
+has err 'a verb is missing'
+expect 2 model
+has err 'expected list, show or import'
+expect 2 model sho resnet50
+has err 'did you mean show?'
+expect 2 plan --modl resnet50
+has err 'did you mean --model or --mode?'
+expect 2 plan --model=resnet50 --system
+has err '--system needs a value'
+expect 2 model show resnet50 --json=yes
+has err '--json takes no value'
+expect 2 model show
+has err 'usage: paradl model show MODEL'
+expect 2 model show resnet50 vgg16
+has err 'unexpected "vgg16"'
+
+if command -v mandoc >/dev/null; then
+    mandoc -Tlint "$SOURCE/docs/paradl.1" || fail "mandoc finds mistakes in docs/paradl.1"
+fi
+finish

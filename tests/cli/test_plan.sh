@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# plan: the table, the JSON document with the same numbers, and the plan file.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+request=(--model resnet50 --system abci-v --data imagenet --pe 128)
+expect 0 plan "${request[@]}"
+cp out table
+[ ! -s err ] || fail "plan talks: $(cat err)"
+has table "25.6 M parameters, 4.09 GMAC per sample"
+has table "1,281,167 samples"
+has table "128 x NVIDIA V100 SXM2 16 GB in 32 nodes"
+has table "limited by"
+has table "not possible: "
+has table "best: "
+! grep -q "next:" table || fail "a next command is named although nothing was written"
+! grep -q $'\033' table || fail "colours outside a terminal"
+
+expect 0 plan "${request[@]}" --json
+python3 - <<'PY' || fail "the JSON document"
+import json, re
+
+plan = json.load(open("out"))
+for key in ("model", "system", "pe", "batch", "candidates", "search"):
+    assert key in plan, key
+for key in ("configurations", "seconds", "certified"):
+    assert key in plan["search"], key
+for candidate in plan["candidates"]:
+    for key in ("rank strategy mesh micro_batch schedule recompute sharding compute_s comm_s io_s bubble_s total_s "
+                "low_s high_s per memory_bytes memory feasible limits epoch_s").split():
+        assert key in candidate, key
+    for key in ("pipeline", "data", "spatial", "tensor"):
+        assert key in candidate["mesh"], key
+    for limit in candidate["limits"]:
+        assert set(limit) >= {"name", "share", "hint"}, limit
+    assert candidate["per"] == "iteration"
+
+UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "days": 86400,
+         "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+def same(text, value):
+    number, unit = text.split()
+    return abs(float(number) * UNITS[unit] - value) <= 0.0051 * value
+
+rows = {}
+for line in open("table"):
+    fields = re.split(r"  +", line.strip())
+    if re.match(r"\d+$", fields[0]):
+        rows[int(fields[0])] = fields
+    elif fields[0] == "-":
+        rows[fields[1]] = fields
+possible = [c for c in plan["candidates"] if c["feasible"]]
+assert possible and len(rows) == len(plan["candidates"])
+assert [c["rank"] for c in possible] == list(range(1, len(possible) + 1))
+for c in plan["candidates"]:
+    if not c["feasible"]:
+        assert c["reason"] in rows[c["strategy"]][-1]
+        continue
+    _, strategy, mesh, batch, iteration, interval, epoch, memory, limit = rows[c["rank"]]
+    assert strategy == c["strategy"]
+    assert int(batch.replace(",", "")) == c["batch"]
+    assert same(iteration, c["total_s"]), (iteration, c["total_s"])
+    assert same(epoch, c["epoch_s"]), (epoch, c["epoch_s"])
+    assert same(memory, c["memory_bytes"]), (memory, c["memory_bytes"])
+    low, high = interval.strip("[]").split("..")
+    unit = iteration.split()[1]
+    assert same(low if " " in low else low + " " + unit, c["low_s"])
+    assert same(high if " " in high else high + " " + unit, c["high_s"])
+    sizes = [int(n) for n in re.findall(r"\b(?:pipeline|data|spatial|tensor) (\d+)", mesh)]
+    product = 1
+    for size in sizes: product *= size
+    assert product == 128, mesh
+    assert c["low_s"] <= c["total_s"] <= c["high_s"]
+    if c["limits"]: assert limit.startswith(c["limits"][0]["name"])
+PY
+
+# The plan file can be written over, is whole, and has no temporary file beside it.
+echo old >best.yaml
+expect 0 plan "${request[@]}" --explain -o best.yaml
+has out "plan written to best.yaml"
+has best.yaml "paradl: plan/1"
+has best.yaml "projected:"
+[ "$(echo best.yaml*)" = best.yaml ] || fail "left behind: $(echo best.yaml*)"
+
+# Fewer lines, other goals, other policies.
+expect 0 plan "${request[@]}" --top 2
+[ "$(grep -c '^ *[0-9][0-9]*  ' out)" -eq 2 ] || fail "--top 2 shows $(grep -c '^ *[0-9][0-9]*  ' out)"
+expect 0 plan "${request[@]}" --goal memory --strategy data --samples-per-pe 8
+has out " 1,024 "
+expect 0 plan "${request[@]}" --goal energy --top 1
+has out "energy/sample"
+expect 0 plan "${request[@]}" --goal cost --top 1
+has out "PE hours"
+expect 0 plan --model gpt2-124m --system selene --pe 8 --precision bf16 --optimizer adam --mode inference --top 1
+expect 0 plan --model lenet --system local --pe 1
+has out "serial"
+expect 0 plan --model resnet50 --system abci-v --pe 8 --strategy spatial --spatial-until layer1.0.conv1 --batch 32
+finish
