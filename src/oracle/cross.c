@@ -106,15 +106,16 @@ static double quantile(double *values, size_t count, double q)
     return low + 1 < count ? values[low] + (place - (double)low) * (values[low + 1] - values[low]) : values[count - 1];
 }
 
-/* Spread of ln(measured / projected) of one quantity, from its median so that outliers do not decide. `left`
-   holds two left-out projections of every row, one set behind the other. */
-static double deviation(const pdl_validation_t *v, const double *left, const char *quantity, double *scratch)
+/* Spread of ln(measured / projected) of computation and communication together, as programs draw the line between
+   the two differently; from its median, so that outliers do not decide. `left` holds two left-out projections
+   of every row, one set behind the other. */
+static double deviation(const pdl_validation_t *v, const double *left, double *scratch)
 {
     size_t count = 0;
 
     for (size_t k = 0; k < 2 * v->row_count; k++) {
         const pdl_measured_row_t *row = &v->rows[k % v->row_count].public_row;
-        if (left[k] > 0 && strcmp(row->quantity, quantity) == 0) scratch[count++] = log(row->measured_s / left[k]);
+        if (left[k] > 0 && strcmp(row->quantity, "total") != 0) scratch[count++] = log(row->measured_s / left[k]);
     }
     return quantile(scratch, count, 0.6827);
 }
@@ -147,8 +148,7 @@ static pdl_status_t learn_interval(pdl_validation_t *v, pdl_parameters_t *p, con
     if (!status) status = leave_out(v, PDL_LEAVE_PAIR, left + n, &folds, progress);
     if (!status) status = pdl__validation_runs(v, p, use);
     if (!status) {
-        p->compute_deviation = deviation(v, left, "compute", scratch);
-        p->comm_deviation    = deviation(v, left, "comm", scratch);
+        p->compute_deviation = p->comm_deviation = deviation(v, left, scratch);
         p->interval_width    = width_of(v, left, p, scratch);
     }
     free(left);
