@@ -147,6 +147,10 @@ pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *reque
         else
             say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
     }
+    if (best->largest_batch > best->config.batch) {
+        char count[PDL_FORMAT_SIZE];
+        say(&w, "Memory would hold a batch of up to %s samples.\n", pdl_format_count(best->largest_batch, count));
+    }
     if (s->possible < 2) return PDL_OK;
     if (request->goal == PDL_GOAL_TIME) {
         say_difference(&w, best, &s->candidates[1]);

@@ -100,9 +100,12 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
     return trial.projection.fits;
 }
 
+/* How a configuration fits in memory. */
+typedef enum fit { NO_FIT, FITS_BY_POLICY, FITS_PLAIN } fit_t;
+
 /* The policies that trade time for memory, lightest first. What fits without a policy is not made faster by
-   it, except that sharding the optimizer state also shares out the update. True when some policy fits. */
-static bool consider_policies(searcher_t *s, pdl_config_t config)
+   it, except that sharding the optimizer state also shares out the update. */
+static fit_t consider_policies(searcher_t *s, pdl_config_t config)
 {
     static const pdl_recompute_t recomputes[] = {PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
 
@@ -110,26 +113,36 @@ static bool consider_policies(searcher_t *s, pdl_config_t config)
     config.recompute = PDL_RECOMPUTE_NONE;
     if (hopeless(s, &config)) {
         s->configurations++;
-        return false;
+        return NO_FIT;
     }
-    bool fits = consider(s, &config);
-    if (s->request->run_mode == PDL_INFERENCE) return fits;
-    if (fits) {
+    fit_t fit = consider(s, &config) ? FITS_PLAIN : NO_FIT;
+    if (s->request->run_mode == PDL_INFERENCE) return fit;
+    if (fit == FITS_PLAIN) {
         config.sharding = PDL_SHARDING_ZERO1;
         if (config.data > 1) consider(s, &config);
-        return true;
+        return fit;
     }
     for (size_t r = 0; r < sizeof(recomputes) / sizeof(recomputes[0]); r++) {
         if (recomputes[r] == PDL_RECOMPUTE_SELECTIVE && s->oracle->p.fused_attention) continue;
         config.recompute = recomputes[r];
         for (int z = PDL_SHARDING_NONE; z < (config.data > 1 ? PDL_SHARDING_COUNT : PDL_SHARDING_ZERO1); z++) {
             config.sharding = (pdl_sharding_t)z;
-            bool enough     = consider(s, &config);
-            fits |= enough;
-            if (enough) break;
+            if (!consider(s, &config)) continue;
+            fit = FITS_BY_POLICY;
+            break;
         }
     }
-    return fits;
+    return fit;
+}
+
+/* A given number of samples per replica: at once, or accumulated over more and more micro-batches until they fit
+   without a policy. */
+static void consider_accumulation(searcher_t *s, pdl_config_t config)
+{
+    int64_t samples = (config.batch + config.data - 1) / config.data;
+
+    for (config.micro_batches = 1; config.micro_batches <= samples; config.micro_batches *= 2)
+        if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
 }
 
 /* Samples per replica: given, or as many (a power of two) as fit. */
@@ -137,24 +150,19 @@ static void consider_batches(searcher_t *s, pdl_config_t config)
 {
     const pdl_request_t *request = s->request;
 
-    if (request->batch > 0) {
-        config.batch = request->batch;
-        consider_policies(s, config);
-        return;
-    }
-    if (request->samples_per_pe > 0) {
-        config.batch = request->samples_per_pe * config.data;
-        consider_policies(s, config);
+    if (request->batch > 0 || request->samples_per_pe > 0) {
+        config.batch = request->batch > 0 ? request->batch : request->samples_per_pe * config.data;
+        consider_accumulation(s, config);
         return;
     }
     /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits,
        by bisection of the exponent. */
     int fits = 0, over = LOG_SAMPLES + 1;
     config.batch = config.data;
-    if (!consider_policies(s, config)) return;
+    if (consider_policies(s, config) == NO_FIT) return;
     for (int exponent = LOG_SAMPLES; over - fits > 1; exponent = (fits + over) / 2) {
         config.batch = (INT64_C(1) << exponent) * config.data;
-        *(consider_policies(s, config) ? &fits : &over) = exponent;
+        *(consider_policies(s, config) != NO_FIT ? &fits : &over) = exponent;
     }
 }
 

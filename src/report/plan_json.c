@@ -107,6 +107,7 @@ static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
     pdl_json_number(json, "congested_s", p->congested_s * known);
     pdl_json_number(json, "iterations", iterations);
     pdl_json_number(json, "epoch_s", or_unknown(c->epoch_s));
+    pdl_json_number(json, "largest_batch", or_unknown((double)c->largest_batch));
     pdl_json_number(json, "samples_per_s", or_unknown(p->total_s > 0 ? (double)c->config.batch / p->total_s : 0));
     pdl_json_number(json, "energy_j", or_unknown(p->energy_j));
     pdl_json_number(json, "memory_bytes", or_unknown(p->memory_bytes));
