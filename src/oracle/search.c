@@ -23,6 +23,7 @@ typedef struct searcher {
     pdl_candidate_t     *best;      /* of the strategy at hand */
     pdl_candidate_t      leanest;   /* the one nearest to fitting, when none fits */
     bool                 any;       /* some configuration respected the limits */
+    pdl_memory_breakdown_t latest_memory, plain_memory; /* of the latest configuration; of the latest without a policy */
     int64_t              configurations;
     pdl_status_t         status;    /* a failure other than "not possible" */
 } searcher_t;
@@ -84,7 +85,8 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
         s->status = status;
         return false;
     }
-    s->any = true;
+    s->any           = true;
+    s->latest_memory = trial.projection.memory;
     score_candidate(s, &trial);
     pdl_candidate_t *target = trial.projection.fits ? s->best : &s->leanest;
     bool better = trial.projection.fits ? better_than(&trial, s->best)
@@ -116,6 +118,7 @@ static fit_t consider_policies(searcher_t *s, pdl_config_t config)
         return NO_FIT;
     }
     fit_t fit = consider(s, &config) ? FITS_PLAIN : NO_FIT;
+    s->plain_memory = s->latest_memory;
     if (s->request->run_mode == PDL_INFERENCE) return fit;
     if (fit == FITS_PLAIN) {
         config.sharding = PDL_SHARDING_ZERO1;
@@ -145,6 +148,20 @@ static void consider_accumulation(searcher_t *s, pdl_config_t config)
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
 }
 
+/* Activations grow with the samples, all else stays: how many, as a power of two, the plain configuration just
+   evaluated for one sample would hold. */
+static int likely_exponent(const searcher_t *s)
+{
+    const pdl_memory_breakdown_t *m = &s->plain_memory;
+    double cap   = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double grows = (m->saved_activations + m->transient) * s->oracle->p.memory_margin;
+    double fixed = m->weights + m->gradients * s->oracle->p.memory_margin + m->optimizer + m->workspace + m->context;
+    int    exponent = 0;
+
+    while (exponent < LOG_SAMPLES && fixed + m->buffers + grows * (double)(2 << exponent) <= cap) exponent++;
+    return exponent;
+}
+
 /* Samples per replica: given, or as many (a power of two) as fit. */
 static void consider_batches(searcher_t *s, pdl_config_t config)
 {
@@ -155,14 +172,19 @@ static void consider_batches(searcher_t *s, pdl_config_t config)
         consider_accumulation(s, config);
         return;
     }
-    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits,
-       by bisection of the exponent. */
+    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits. */
     int fits = 0, over = LOG_SAMPLES + 1;
     config.batch = config.data;
-    if (consider_policies(s, config) == NO_FIT) return;
-    for (int exponent = LOG_SAMPLES; over - fits > 1; exponent = (fits + over) / 2) {
+    fit_t first  = consider_policies(s, config);
+    if (first == NO_FIT) return;
+    for (int exponent = first == FITS_PLAIN ? likely_exponent(s) : LOG_SAMPLES; over - fits > 1; exponent = (fits + over) / 2) {
         config.batch = (INT64_C(1) << exponent) * config.data;
-        *(consider_policies(s, config) != NO_FIT ? &fits : &over) = exponent;
+        if (exponent > 0 && consider_policies(s, config) == NO_FIT)
+            over = exponent;
+        else
+            fits = exponent;
+        /* What was foretold and has come true needs no search around it. */
+        if (first == FITS_PLAIN && fits == exponent && over > LOG_SAMPLES) return;
     }
 }
 

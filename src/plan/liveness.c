@@ -78,10 +78,20 @@ static bool keeps_copies(const pdl_program_t *program, int index)
     return keeps_input(pdl_model_layer(program->plan->model, index)) && !program->plan->sequence_parallel;
 }
 
+/* What a layer holds and keeps, one micro-batch. */
+typedef struct fact {
+    const pdl_layer_t *layer;
+    double             storage; /* of its output; 0 where that is a view of another's */
+    double             inside;  /* kept besides input and output */
+    double             copies;  /* gathered inputs */
+    bool               keeps_input, keeps_output, keeps_copies;
+} fact_t;
+
 /* What is known of all layers is found once per program; what belongs to a run of layers is reset for it, so that
    walking a stage costs no more than its own layers. */
 struct pdl_walk {
     const pdl_program_t *program;
+    fact_t              *fact;
     int                  first, last;
     int                 *root;         /* the layer that owns the storage of a layer's output */
     int                 *last_use;     /* last reader in forward order, per owner */
@@ -94,19 +104,6 @@ struct pdl_walk {
     bool                *gradient;     /* per owner: its gradient is allocated */
 };
 typedef struct pdl_walk walk_t;
-
-static double storage(const walk_t *w, int layer)
-{
-    const pdl_local_t *local = &w->program->local[layer];
-
-    return w->root[layer] == layer ? local->y_elements * local->samples : 0;
-}
-
-static double copies(const walk_t *w, int layer)
-{
-    if (is_view(pdl_model_layer(w->program->plan->model, layer))) return 0;
-    return w->program->local[layer].gathered_elements * w->program->local[layer].samples;
-}
 
 static void save(walk_t *w, int owner, int reader)
 {
@@ -123,10 +120,10 @@ static void reset(walk_t *w, int owner)
 
 static void walk_layer(walk_t *w, int i)
 {
-    const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
-    bool               copy  = keeps_copies(w->program, i);
+    const pdl_layer_t *layer = w->fact[i].layer;
+    bool               copy  = w->fact[i].keeps_copies;
 
-    if (keeps_output(layer)) save(w, w->root[i], i);
+    if (w->fact[i].keeps_output) save(w, w->root[i], i);
     for (int j = 0; j < layer->input_count; j++) {
         int owner = w->root[layer->inputs[j]];
         if (owner < w->first && !w->known[owner]) {
@@ -136,7 +133,7 @@ static void walk_layer(walk_t *w, int i)
         }
         w->last_use[owner] = i;
         bool copied        = copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1;
-        if (keeps_input(layer) && !copied) save(w, owner, i);
+        if (w->fact[i].keeps_input && !copied) save(w, owner, i);
     }
 }
 
@@ -150,14 +147,29 @@ static void walk_begin(walk_t *w, int first, int last)
     for (int i = 0; i < w->external_count; i++) w->known[w->external[i]] = false;
 }
 
+static fact_t fact_of(const walk_t *w, int i)
+{
+    const pdl_program_t *program = w->program;
+    const pdl_layer_t   *layer   = pdl_model_layer(program->plan->model, i);
+    const pdl_local_t   *local   = &program->local[i];
+    fact_t               fact    = {.layer = layer, .keeps_input = keeps_input(layer), .keeps_output = keeps_output(layer)};
+
+    fact.storage      = w->root[i] == i ? local->y_elements * local->samples : 0;
+    fact.inside       = keeps_inside(program, i);
+    fact.copies       = is_view(layer) ? 0 : local->gathered_elements * local->samples;
+    fact.keeps_copies = keeps_copies(program, i);
+    return fact;
+}
+
 pdl_status_t pdl__walk_create(pdl_program_t *program)
 {
     size_t  count = (size_t)program->layer_count;
-    walk_t *w     = calloc(1, sizeof(*w) + count * (4 * sizeof(int) + 4 * sizeof(bool)));
+    walk_t *w     = calloc(1, sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
 
     if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     w->program      = program;
-    w->root         = (int *)(void *)(w + 1);
+    w->fact         = (fact_t *)(void *)(w + 1);
+    w->root         = (int *)(void *)(w->fact + count);
     w->last_use     = w->root + count;
     w->keep_until   = w->last_use + count;
     w->external     = w->keep_until + count;
@@ -170,6 +182,7 @@ pdl_status_t pdl__walk_create(pdl_program_t *program)
         /* What was gathered for a view is the view's own. */
         bool view  = is_view(layer) && !program->local[i].gathered_inputs;
         w->root[i] = view ? w->root[layer->inputs[0]] : i;
+        w->fact[i] = fact_of(w, i);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             w->has_gradient[w->root[layer->inputs[j]]] = true;
         if (layer->consumer_count == 0 && layer->type != PDL_LAYER_INPUT) w->has_gradient[w->root[i]] = true;
@@ -200,18 +213,18 @@ static double forward_peak(const walk_t *w, double *saved_total)
 
     /* What earlier stages sent is there from the start. */
     for (int k = 0; k < w->external_count; k++)
-        *(training && w->saved[w->external[k]] ? &saved : &live) += storage(w, w->external[k]);
+        *(training && w->saved[w->external[k]] ? &saved : &live) += w->fact[w->external[k]].storage;
     for (int i = w->first; i < w->last; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
-        *(training && w->saved[i] ? &saved : &live) += storage(w, i);
-        double inside = keeps_inside(w->program, i), copied = copies(w, i);
+        const pdl_layer_t *layer = w->fact[i].layer;
+        *(training && w->saved[i] ? &saved : &live) += w->fact[i].storage;
+        double inside = w->fact[i].inside, copied = w->fact[i].copies;
         if (saved + live + inside + copied > peak) peak = saved + live + inside + copied;
-        if (training) saved += inside + (keeps_copies(w->program, i) ? copied : 0);
+        if (training) saved += inside + (w->fact[i].keeps_copies ? copied : 0);
         for (int j = 0; j < layer->input_count; j++) {
             int  owner    = w->root[layer->inputs[j]];
             bool repeated = false;
             for (int k = 0; k < j; k++) repeated |= w->root[layer->inputs[k]] == owner;
-            if (!repeated && !(training && w->saved[owner]) && w->last_use[owner] == i) live -= storage(w, owner);
+            if (!repeated && !(training && w->saved[owner]) && w->last_use[owner] == i) live -= w->fact[owner].storage;
         }
     }
     *saved_total = saved;
@@ -223,14 +236,14 @@ static double allocate_gradient(walk_t *w, int owner)
 {
     if (!w->has_gradient[owner] || w->gradient[owner]) return 0;
     w->gradient[owner] = true;
-    return storage(w, owner);
+    return w->fact[owner].storage;
 }
 
 static double release_saved(walk_t *w, int owner, int reader)
 {
     if (!w->saved[owner] || w->keep_until[owner] != reader) return 0;
     w->saved[owner] = false;
-    return storage(w, owner);
+    return w->fact[owner].storage;
 }
 
 static double backward_peak(walk_t *w, double saved)
@@ -238,16 +251,16 @@ static double backward_peak(walk_t *w, double saved)
     double gradients = 0, peak = saved;
 
     for (int i = w->last - 1; i >= w->first; i--) {
-        const pdl_layer_t *layer = pdl_model_layer(w->program->plan->model, i);
-        bool               kept  = keeps_copies(w->program, i);
+        const pdl_layer_t *layer = w->fact[i].layer;
+        bool               kept  = w->fact[i].keeps_copies;
         gradients += allocate_gradient(w, w->root[i]);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             gradients += allocate_gradient(w, w->root[layer->inputs[j]]);
         /* The gradient of a gathered input is whole before it is reduced; so is what is gathered again. */
-        double whole = copies(w, i) * (layer->needs_input_gradient + (keeps_input(layer) && !kept));
+        double whole = w->fact[i].copies * (layer->needs_input_gradient + (w->fact[i].keeps_input && !kept));
         if (saved + gradients + whole > peak) peak = saved + gradients + whole;
-        if (w->gradient[i]) gradients -= storage(w, i);
-        saved -= release_saved(w, w->root[i], i) + keeps_inside(w->program, i) + (kept ? copies(w, i) : 0);
+        if (w->gradient[i]) gradients -= w->fact[i].storage;
+        saved -= release_saved(w, w->root[i], i) + w->fact[i].inside + (kept ? w->fact[i].copies : 0);
         for (int j = 0; j < layer->input_count; j++) saved -= release_saved(w, w->root[layer->inputs[j]], i);
     }
     return peak;
@@ -266,7 +279,7 @@ void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_a
     memory->saved     = saved;
     memory->transient = peak - saved;
     memory->input     = 0;
-    for (int i = 0; i < w->external_count; i++) memory->input += storage(w, w->external[i]);
+    for (int i = 0; i < w->external_count; i++) memory->input += w->fact[w->external[i]].storage;
 }
 
 void pdl_program_borders(const pdl_program_t *program, double *borders)
@@ -279,8 +292,8 @@ void pdl_program_borders(const pdl_program_t *program, double *borders)
     for (int i = 0; i <= count; i++) borders[i] = 0;
     for (int i = 0; i < count; i++) {
         if (w->last_use[i] == i) continue;
-        borders[i + 1] += storage(w, i);
-        if (w->last_use[i] + 1 <= count) borders[w->last_use[i] + 1] -= storage(w, i);
+        borders[i + 1] += w->fact[i].storage;
+        if (w->last_use[i] + 1 <= count) borders[w->last_use[i] + 1] -= w->fact[i].storage;
     }
     for (int i = 1; i <= count; i++) borders[i] += borders[i - 1];
 }
