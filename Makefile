@@ -17,7 +17,7 @@ PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 600
 FUZZERS      ?=
 
-SOURCES = $(shell find src include tests examples -name '*.[ch]' 2>/dev/null)
+SOURCES = $(shell find src include tests examples bench -name '*.[ch]' 2>/dev/null)
 
 .PHONY: all setup demo test test-long bench asan fuzz install format lint clean
 .NOTPARALLEL:
@@ -26,6 +26,7 @@ all: setup
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DBUILD_TESTING=OFF
 	@cmake --build --preset release -j $(JOBS)
 
+# What every target needs; the others install what only they need.
 setup:
 	@tools/setup.sh
 
@@ -33,7 +34,8 @@ demo: all
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
 
 # The summary of the gcc tests comes last.
-test: setup
+test:
+	@tools/setup.sh test
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
 	@cmake --preset clang
@@ -41,12 +43,14 @@ test: setup
 	@$(MAKE) --no-print-directory asan
 	@ctest --preset debug -L short -j $(JOBS)
 
-asan: setup
+asan:
+	@tools/setup.sh test
 	@cmake --preset asan
 	@cmake --build --preset asan -j $(JOBS)
 	@ctest --preset asan -L short -j $(JOBS)
 
-test-long: setup
+test-long:
+	@tools/setup.sh test
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
 	@ctest --preset debug -L long
@@ -54,7 +58,8 @@ test-long: setup
 bench: all
 	@tools/bench.sh
 
-fuzz: setup
+fuzz:
+	@tools/setup.sh fuzz
 	@cmake --preset fuzz
 	@cmake --build --preset fuzz -j $(JOBS)
 	@tools/fuzz.sh $(FUZZ_SECONDS) $(FUZZERS)
@@ -62,13 +67,15 @@ fuzz: setup
 install: all
 	@cmake --install build/release
 
-format: setup
+format:
+	@tools/setup.sh format
 	@clang-format -i $(SOURCES)
 
-lint: setup
+lint:
+	@tools/setup.sh lint
 	@cmake --preset clang
 	@cmake --build --preset clang -j $(JOBS)
-	@printf '%s\n' $(filter src/%.c,$(SOURCES)) | xargs -n 1 -P $(JOBS) clang-tidy --quiet -p build/clang 2>/dev/null
+	@tools/lint.sh $(JOBS) $(filter src/%.c,$(SOURCES))
 
 clean:
 	rm -rf build

@@ -1,6 +1,9 @@
 install(TARGETS paradl_static paradl_shared
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(TARGET paradl_mpi)
+    install(TARGETS paradl_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET paradl)
     install(TARGETS paradl RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

@@ -1,21 +1,37 @@
 #!/usr/bin/env bash
-# Installs what the build needs and is missing. Silent when nothing is missing.
-# On Debian and Ubuntu packages are installed as root or with sudo; elsewhere the missing tools are named.
+# tools/setup.sh [test] [fuzz] [format] [lint]: installs what the build needs and is missing, and what these tasks
+# need on top. Silent when nothing is missing.
+# On Debian and Ubuntu packages are installed as root or with sudo; elsewhere the missing ones are named.
 set -euo pipefail
 
-packages=(gcc g++ clang libclang-rt-dev clang-format clang-tidy cmake ninja-build pkg-config libyaml-dev
-          libprotobuf-c-dev protobuf-c-compiler libonnx-dev)
+packages=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
+          openmpi-bin libopenmpi-dev)
+# SimGrid is optional: installed where that is easy, not asked for elsewhere.
+command -v apt-get >/dev/null && packages+=(libsimgrid-dev)
+for task in "$@"; do
+    case $task in
+    test) packages+=(g++ clang python3 mandoc) ;;
+    fuzz) packages+=(clang libclang-rt-dev) ;;
+    format) packages+=(clang-format) ;;
+    lint) packages+=(clang clang-tidy) ;;
+    *) echo "setup: $task is not one of test, fuzz, format, lint" >&2 && exit 2 ;;
+    esac
+done
 
 # What must exist for a package to count as installed, whoever installed it.
 present() {
     case $1 in
-    gcc | g++ | clang | clang-format | clang-tidy | cmake | pkg-config) command -v "$1" ;;
+    libc6-dev) echo '#include <stdio.h>' | gcc -E - ;;
     ninja-build) command -v ninja ;;
     protobuf-c-compiler) command -v protoc-c ;;
     libyaml-dev) pkg-config --exists yaml-0.1 ;;
     libprotobuf-c-dev) pkg-config --exists libprotobuf-c ;;
+    openmpi-bin) command -v mpirun ;;
+    libopenmpi-dev) command -v mpicc ;;
+    libsimgrid-dev) pkg-config --exists simgrid ;;
     libclang-rt-dev) command -v clang && test -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ;;
     libonnx-dev) test -e /usr/include/onnx/onnx.proto || test -e /usr/local/include/onnx/onnx.proto ;;
+    *) command -v "$1" ;;
     esac >/dev/null 2>&1
 }
 
@@ -25,9 +41,8 @@ for package in "${packages[@]}"; do
 done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
-echo "setup: missing: ${missing[*]}" >&2
 if ! command -v apt-get >/dev/null; then
-    echo "setup: this is not Debian or Ubuntu; please install what these packages hold and run make again" >&2
+    echo "setup: please install what these Debian packages hold, then run make again: ${missing[*]}" >&2
     exit 1
 fi
 if [ "$(id -u)" -eq 0 ]; then
@@ -35,11 +50,18 @@ if [ "$(id -u)" -eq 0 ]; then
 elif command -v sudo >/dev/null; then
     as_root=(sudo)
 else
-    echo "setup: please run as root: apt-get install ${missing[*]}" >&2
+    echo "setup: please run as root, then run make again: apt-get install ${missing[*]}" >&2
     exit 1
 fi
 
+# What apt-get prints is of interest only where it fails.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 echo "setup: installing ${missing[*]}" >&2
-"${as_root[@]}" apt-get update -qq >&2
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+if ! { "${as_root[@]}" apt-get update -qq &&
+       "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+           apt-get install -y -qq --no-install-recommends "${missing[@]}"; } >"$log" 2>&1 </dev/null; then
+    cat "$log" >&2
+    echo "setup: apt-get failed; the packages needed are: ${missing[*]}" >&2
+    exit 1
+fi
