@@ -65,7 +65,7 @@ static pdl_status_t lay_routes(const pdl__tree_t *tree, const pdl_message_t *mes
 
     while (size < 2 * entries) size *= 2;
     names.mask   = size - 1;
-    names.hop    = malloc(size * sizeof(*names.hop));
+    names.hop    = calloc(size, sizeof(*names.hop));
     names.number = malloc(size * sizeof(*names.number));
     if (names.hop == NULL || names.number == NULL) {
         st = pdl_error(PDL_ERR_NOMEM, "out of memory for the routes of %d messages", flight->count);
