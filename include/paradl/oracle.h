@@ -28,13 +28,19 @@ extern "C" {
 
 /* Parameters of the cost model. Each has a physical meaning; 0 where the table says so means "as the system
    description says". X(field, default, low, high, fitted, unit, meaning); low and high bound the fit. */
+/* clang-format off */
 #define PDL_PARAMETER_MAP(X)                                                                                     \
     X(matrix_efficiency, 0, .2, 1, 1, NONE, "share of the peak that convolutions and 32-bit products reach; 0: system") \
     X(winograd_gain, 1, 1, 2.25, 1, NONE, "speed-up of 3x3 convolutions with stride 1 over direct ones")         \
     X(tensor_efficiency, 0, .05, 1, 1, NONE, "share of the peak that 16-bit products reach; 0: system")          \
+    X(attention_efficiency, 0, .05, 1, 0, NONE, "share of the 16-bit peak that attention kernels reach; 0: as products") \
+    X(convolution_efficiency, 0, .02, 1, 0, NONE, "share of the 16-bit or TF32 peak of convolutions; 0: as products") \
+    X(expert_efficiency, 0, .05, 1, 0, NONE, "share of the peak that experts' products reach; 0: as other products") \
     X(memory_efficiency, 0, .3, 1, 1, NONE, "share of the memory bandwidth that element-wise layers reach; 0: system") \
     X(kernel_s, 0, 1e-6, 3e-4, 1, SECONDS, "least time of a kernel; 0: system")                                  \
     X(layer_s, 0, 1e-6, 1e-3, 1, SECONDS, "framework time per layer, forward and backward together")             \
+    X(queue_layer_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a layer, forward and backward; shows where the device is faster") \
+    X(queue_call_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a collective inside a layer")                 \
     X(split_layer_s, 0, 1e-5, 1e-2, 1, SECONDS, "more framework time for a layer split by filters or channels")  \
     X(split_piece_s, 0, 1e-6, 1e-3, 1, SECONDS, "and per gathered piece of a filter-split layer")                \
     X(narrow_tile, 16, 1, 64, 1, NONE, "channels per rank below which a kernel loses speed in proportion")       \
@@ -60,8 +66,10 @@ extern "C" {
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
     X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")
+/* clang-format on */
 
 /* What a framework does differently from the ideal; docs/oracle.md, "What the measured runs taught". */
+/* clang-format off */
 #define PDL_SWITCH_MAP(X)                                                                                        \
     X(overlap_gradients, 1, "gradient exchange runs during backward")                                            \
     X(overlap_stages, 1, "transfers between pipeline stages run during computation")                             \
@@ -79,8 +87,11 @@ extern "C" {
     X(asynchronous, 1, "kernels and collectives are queued ahead, so framework time per layer and call is hidden") \
     X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
     X(leader_loads, 0, "one PE of a group loads the samples for all of it")                                      \
+    X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
+    X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")
+/* clang-format on */
 
 typedef struct pdl_parameters {
     char name[64];
@@ -181,9 +192,10 @@ typedef enum pdl_order {
 typedef struct pdl_config {
     const char     *strategy; /* a preset's name; the pointer is not kept */
     int64_t         pipeline, data, spatial, tensor;
+    int64_t         context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
     pdl_order_t     order;
     int64_t         batch, micro_batches;
-    pdl_schedule_t  schedule;
+    pdl_pipeline_schedule_t  schedule;
     int             virtual_stages;
     pdl_recompute_t recompute;
     pdl_sharding_t  sharding;

@@ -38,7 +38,7 @@ typedef enum pdl_mode {
 } pdl_mode_t;
 extern const char *const pdl_mode_names[PDL_MODE_COUNT];
 
-typedef enum pdl_schedule { PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_1F1B, PDL_SCHEDULE_INTERLEAVED, PDL_SCHEDULE_COUNT } pdl_schedule_t;
+typedef enum pdl_pipeline_schedule { PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_1F1B, PDL_SCHEDULE_INTERLEAVED, PDL_SCHEDULE_COUNT } pdl_pipeline_schedule_t;
 typedef enum pdl_recompute { PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL, PDL_RECOMPUTE_COUNT } pdl_recompute_t;
 typedef enum pdl_sharding { PDL_SHARDING_NONE, PDL_SHARDING_ZERO1, PDL_SHARDING_ZERO2, PDL_SHARDING_ZERO3, PDL_SHARDING_COUNT } pdl_sharding_t;
 typedef enum pdl_optimizer { PDL_OPTIMIZER_SGD, PDL_OPTIMIZER_MOMENTUM, PDL_OPTIMIZER_ADAM, PDL_OPTIMIZER_COUNT } pdl_optimizer_t;
@@ -64,7 +64,7 @@ typedef struct pdl_plan {
     pdl_modes_t       *modes;         /* one per layer */
     int               *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
     bool               stages_given;  /* written by hand; otherwise the oracle balances them */
-    pdl_schedule_t     schedule;
+    pdl_pipeline_schedule_t     schedule;
     int                virtual_stages; /* chunks per rank; 1 unless interleaved */
     pdl_recompute_t    recompute;
     pdl_sharding_t     sharding;

@@ -39,7 +39,7 @@ static pdl_status_t read_strategy(const char *name, const pdl_yaml_t *map, pdl_e
     if (!status) status = pdl_yaml_get_enum(map, "schedule", pdl_schedule_names, PDL_SCHEDULE_COUNT, PDL_OPTIONAL, &schedule);
     if (!status) status = pdl_yaml_get_enum(map, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL, &recompute);
     if (status) return status;
-    s->schedule  = (pdl_schedule_t)schedule;
+    s->schedule  = (pdl_pipeline_schedule_t)schedule;
     s->recompute = (pdl_recompute_t)recompute;
     s->switches  = pdl_yaml_find(map, "switches");
     pdl_parameters_default(&probe);

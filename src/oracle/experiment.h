@@ -21,7 +21,7 @@ typedef struct pdl_experiment_model {
 typedef struct pdl_experiment_strategy {
     const char       *name, *preset;
     int64_t           micro_batches;
-    pdl_schedule_t    schedule;
+    pdl_pipeline_schedule_t    schedule;
     pdl_recompute_t   recompute;
     const pdl_yaml_t *switches; /* NULL, or what this program did differently */
 } pdl_experiment_strategy_t;

@@ -50,7 +50,7 @@ typedef struct pdl_case {
     bool            hybrid;      /* data beside another axis that splits tensors */
     bool            spatial;
     pdl_algorithm_t data_algorithm;
-    pdl_schedule_t  schedule;
+    pdl_pipeline_schedule_t  schedule;
     int             virtual_stages;
     pdl_recompute_t recompute;
     pdl_sharding_t  sharding;

@@ -339,7 +339,7 @@ static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_t *plan)
     /* Every chunk of every rank needs a layer. */
     if (st == PDL_OK) st = pdl_yaml_get_int(node, "virtual_stages", 1, most, PDL_OPTIONAL, &chunks);
     if (st != PDL_OK) return st;
-    plan->schedule = (pdl_schedule_t)schedule;
+    plan->schedule = (pdl_pipeline_schedule_t)schedule;
     plan->virtual_stages = (int)chunks;
     stages = pdl_yaml_find(node, "stages");
     return stages != NULL ? read_stages(stages, plan) : PDL_OK;

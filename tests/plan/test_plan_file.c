@@ -228,7 +228,7 @@ static void randomize_modes(pdl_plan_t *plan)
 static void randomize_settings(pdl_plan_t *plan)
 {
     plan->micro_batches = 1 + below(4);
-    plan->schedule = (pdl_schedule_t)below(PDL_SCHEDULE_COUNT);
+    plan->schedule = (pdl_pipeline_schedule_t)below(PDL_SCHEDULE_COUNT);
     plan->virtual_stages = plan->schedule == PDL_SCHEDULE_INTERLEAVED ? 1 + below(3) : 1;
     plan->recompute = (pdl_recompute_t)below(PDL_RECOMPUTE_COUNT);
     plan->sharding = (pdl_sharding_t)below(PDL_SHARDING_COUNT);

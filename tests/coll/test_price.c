@@ -1,0 +1,200 @@
+/*
+ * Counted prices equal the closed forms; the periods of rings are periods; bytes of blocks add up.
+ */
+#include "test.h"
+
+#include <paradl/coll.h>
+#include <stdlib.h>
+
+static const double bytes = 1 << 20;
+
+static pdl_schedule_t *create(pdl_schedule_spec_t spec)
+{
+    pdl_schedule_t *schedule = NULL;
+
+    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    return schedule;
+}
+
+static void check_price(pdl_schedule_spec_t spec, double startups, double moved, double reduced)
+{
+    pdl_schedule_t  *schedule = create(spec);
+    pdl_coll_price_t price = pdl_schedule_price(schedule, bytes);
+
+    CHECK_NEAR(price.startups, startups, 0);
+    CHECK_NEAR(price.bytes, moved * bytes, 1e-12);
+    if (reduced >= 0) CHECK_NEAR(price.reduced_bytes, reduced * bytes, 1e-12);
+    if (test_failures > 0) printf("    (%s, %lld ranks)\n", spec.algorithm, (long long)spec.ranks);
+    pdl_schedule_destroy(schedule);
+}
+
+static void flat_allreduce(void)
+{
+    for (int p = 1; p <= 40; p++) {
+        double once = (p - 1.0) / p;
+        int    log = 0;
+
+        while (1 << log < p) log++;
+        check_price((pdl_schedule_spec_t){.algorithm = "ring", .ranks = p}, 2 * (p - 1), 2 * once, once);
+        check_price((pdl_schedule_spec_t){.algorithm = "circulant", .ranks = p}, 2 * log, 2 * once, once);
+        check_price((pdl_schedule_spec_t){.algorithm = "tree", .ranks = p}, 2 * log, 2 * log, log);
+        if (1 << log == p) {
+            check_price((pdl_schedule_spec_t){.algorithm = "rdb", .ranks = p}, log, log, log);
+            check_price((pdl_schedule_spec_t){.algorithm = "hd_near", .ranks = p}, 2 * log, 2 * once, once);
+            check_price((pdl_schedule_spec_t){.algorithm = "hd_far", .ranks = p}, 2 * log, 2 * once, once);
+            check_price((pdl_schedule_spec_t){.algorithm = "rshd", .ranks = p}, 2 * log, 2 * once, once);
+            check_price((pdl_schedule_spec_t){.algorithm = "swing", .ranks = p}, 2 * log, 2 * once, once);
+        } else {
+            /* Folding adds two messages of the whole vector to the price of the power of two below. */
+            double below = 1 - 1.0 / (1 << (log - 1));
+            check_price((pdl_schedule_spec_t){.algorithm = "rdb", .ranks = p}, log + 1, log + 1, log);
+            check_price((pdl_schedule_spec_t){.algorithm = "hd_far", .ranks = p}, 2 * log, 2 + 2 * below,
+                        1 + below);
+        }
+    }
+}
+
+static void hierarchies(void)
+{
+    for (int n = 1; n <= 16; n++) {
+        for (int g = 1; g <= 8; g++) {
+            double inside = (g - 1.0) / g, between = (n - 1.0) / (n * g);
+
+            check_price((pdl_schedule_spec_t){.algorithm = "ring_ring", .ranks = n * g, .hosts_per_switch = g},
+                        2 * (g - 1) + 2 * (n - 1), 2 * inside + 2 * between, inside + between);
+        }
+    }
+    for (int h = 1; h <= 8; h *= 2) {
+        double once = 1 - 1.0 / (64 * h);
+
+        for (int k = 0; k < 3; k++) {
+            static const char *const names[] = {"shd_near", "shd_far", "rshd"};
+            int                      log = 6 + (h > 1) + (h > 2) + (h > 4);
+            check_price((pdl_schedule_spec_t){.algorithm = names[k], .ranks = 64 * h, .hosts_per_switch = h},
+                        2 * log, 2 * once, once);
+        }
+    }
+    /* A binomial tree of 4 ranks up and down, a ring of 8 leaders between. */
+    check_price((pdl_schedule_spec_t){.algorithm = "leader", .ranks = 32, .hosts_per_switch = 4}, 4 + 14,
+                4 + 2 * 7.0 / 8, 2 + 7.0 / 8);
+    check_price((pdl_schedule_spec_t){.algorithm = "ring_rdb", .ranks = 32, .hosts_per_switch = 4}, 6 + 3,
+                2 * 0.75 + 3 * 0.25, 0.75 + 3 * 0.25);
+}
+
+static void several_ports(void)
+{
+    for (int d = 2; d <= 16; d++) {
+        int n = d * (d + 1);
+        check_price((pdl_schedule_spec_t){.algorithm = "kautz", .ranks = n}, 4, 2.0 * (d + 1) / n, -1);
+    }
+    check_price((pdl_schedule_spec_t){.algorithm = "kautz", .ranks = 36, .rows = 3}, 6, 2 * 13.0 / 36, -1);
+    for (int n = 2; n <= 16; n *= 2) {
+        double block = 1.0 / ((double)n * n * n * n);
+        check_price((pdl_schedule_spec_t){.collective = PDL_COLL_ALLTOALL,
+                                          .algorithm = "fc2",
+                                          .ranks = n * n,
+                                          .rows = n,
+                                          .columns = n},
+                    2, n * block, 0);
+    }
+}
+
+static void other_collectives(void)
+{
+    check_price((pdl_schedule_spec_t){.collective = PDL_COLL_ALLGATHER, .algorithm = "bruck", .ranks = 13}, 4,
+                12.0 / 13, 0);
+    check_price((pdl_schedule_spec_t){.collective = PDL_COLL_ALLTOALL, .algorithm = "pairwise", .ranks = 13}, 12,
+                12.0 / 169, 0);
+    check_price((pdl_schedule_spec_t){.collective = PDL_COLL_ALLTOALL, .algorithm = "bruck", .ranks = 16}, 4,
+                4 * 8.0 / 256, 0);
+    check_price((pdl_schedule_spec_t){.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 13}, 4, 4,
+                0);
+    check_price(
+        (pdl_schedule_spec_t){.collective = PDL_COLL_BROADCAST, .algorithm = "chain", .ranks = 13, .segments = 4},
+        11 + 4, 15 / 4.0, 0);
+    check_price((pdl_schedule_spec_t){.collective = PDL_COLL_BROADCAST,
+                                      .algorithm = "scatter_allgather",
+                                      .ranks = 16},
+                4 + 15, 2 * 15 / 16.0, 0);
+    check_price((pdl_schedule_spec_t){.algorithm = "recmul", .ranks = 64, .radix = 4}, 9, 9, 9);
+}
+
+/* Inside a group every step of every rank has the peers and counts of the first. */
+static void check_periods(pdl_schedule_spec_t spec, int expected)
+{
+    static pdl_moves_t one, other;
+    int                first[PDL_MAX_PERIODS], last[PDL_MAX_PERIODS];
+    pdl_schedule_t    *schedule = create(spec);
+    int                groups = pdl_schedule_period(schedule, first, last);
+
+    CHECK_INT(groups, expected);
+    for (int k = 0; k < groups; k++) {
+        CHECK(k == 0 || first[k] >= last[k - 1]);
+        CHECK(last[k] <= pdl_schedule_steps(schedule));
+        for (int step = first[k]; step < last[k]; step++) {
+            for (int rank = 0; rank < spec.ranks; rank++) {
+                pdl_schedule_sends(schedule, first[k], rank, &one);
+                pdl_schedule_sends(schedule, step, rank, &other);
+                CHECK_INT(one.move_count, other.move_count);
+                for (int m = 0; m < one.move_count; m++) {
+                    CHECK_INT(one.move[m].peer, other.move[m].peer);
+                    CHECK_INT(one.move[m].op, other.move[m].op);
+                    CHECK_INT(one.range[one.move[m].range_first].count,
+                              other.range[other.move[m].range_first].count);
+                }
+            }
+        }
+    }
+    pdl_schedule_destroy(schedule);
+}
+
+static void rings_have_periods(void)
+{
+    check_periods((pdl_schedule_spec_t){.algorithm = "ring", .ranks = 12}, 2);
+    check_periods((pdl_schedule_spec_t){.collective = PDL_COLL_ALLGATHER, .algorithm = "ring", .ranks = 12}, 1);
+    check_periods((pdl_schedule_spec_t){.collective = PDL_COLL_REDUCE_SCATTER, .algorithm = "ring", .ranks = 12},
+                  1);
+    check_periods((pdl_schedule_spec_t){.algorithm = "ring_ring", .ranks = 24, .hosts_per_switch = 4}, 4);
+    check_periods((pdl_schedule_spec_t){.algorithm = "ring_rab", .ranks = 32, .hosts_per_switch = 4}, 2);
+    check_periods((pdl_schedule_spec_t){.algorithm = "ring_rdb", .ranks = 28, .hosts_per_switch = 4}, 2);
+    check_periods((pdl_schedule_spec_t){.algorithm = "leader", .ranks = 32, .hosts_per_switch = 4}, 2);
+    check_periods((pdl_schedule_spec_t){.algorithm = "hd_far", .ranks = 12}, 0);
+    check_periods((pdl_schedule_spec_t){.algorithm = "kautz", .ranks = 12}, 0);
+}
+
+static void long_rings_are_priced_at_once(void)
+{
+    check_price((pdl_schedule_spec_t){.algorithm = "ring", .ranks = 65536}, 131070, 2 * 65535.0 / 65536,
+                65535.0 / 65536);
+}
+
+static void bytes_of_ranges_add_up(void)
+{
+    pdl_schedule_t *schedule = create((pdl_schedule_spec_t){.algorithm = "circulant", .ranks = 7});
+
+    for (int64_t elements = 0; elements < 40; elements++) {
+        int64_t sum = 0;
+        for (int64_t b = 0; b < 7; b++) {
+            int64_t     from = b * elements / 7, to = (b + 1) * elements / 7;
+            pdl_range_t range = {b, 1}, around = {b, 7};
+
+            CHECK_INT(pdl_range_bytes(schedule, &range, elements, 4), 4 * (to - from));
+            CHECK_INT(pdl_range_bytes(schedule, &around, elements, 4), 4 * elements);
+            sum += pdl_range_bytes(schedule, &range, elements, 4);
+        }
+        CHECK_INT(sum, 4 * elements);
+    }
+    pdl_schedule_destroy(schedule);
+}
+
+int main(void)
+{
+    RUN(flat_allreduce);
+    RUN(hierarchies);
+    RUN(several_ports);
+    RUN(other_collectives);
+    RUN(rings_have_periods);
+    RUN(long_rings_are_priced_at_once);
+    RUN(bytes_of_ranges_add_up);
+    return test_done();
+}
