@@ -13,6 +13,9 @@ extern const pdl__command_t pdl__system_commands[];
 extern const pdl__command_t pdl__data_commands[];
 extern const pdl__command_t pdl__plan_commands[];
 extern const pdl__command_t pdl__validate_commands[];
+extern const pdl__command_t pdl__coll_commands[];
+extern const pdl__command_t pdl__topo_commands[];
+extern const pdl__command_t pdl__simulate_commands[];
 
 /* Versions of the program, of its build and of what it was built with. */
 pdl_status_t pdl__print_version(FILE *stream);

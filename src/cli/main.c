@@ -20,7 +20,10 @@ static const struct verb {
              {"system", pdl__system_commands},
              {"data", pdl__data_commands},
              {"plan", pdl__plan_commands},
-             {"validate", pdl__validate_commands}};
+             {"validate", pdl__validate_commands},
+             {"coll", pdl__coll_commands},
+             {"topo", pdl__topo_commands},
+             {"simulate", pdl__simulate_commands}};
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
@@ -49,7 +52,7 @@ static pdl_status_t print_usage(FILE *stream)
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     fputs("\nparadl VERB --help is complete; paradl --version names the build.\n"
-          "A model, system or data set is the name of a built-in description or the path of a file.\n",
+          "A model, system, data set or topology is the name of a built-in description or the path of a file.\n",
           stream);
     return status;
 }
@@ -155,6 +158,19 @@ static int exit_status(pdl_status_t status)
     return status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
 }
 
+/* Under mpirun or srun every rank meets the same error; the first one tells it. */
+static bool speaks_for_all(void)
+{
+    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
+
+    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
+        const char *rank = getenv(variables[i]);
+
+        if (rank != NULL) return strcmp(rank, "0") == 0;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
 #ifdef __GLIBC__
@@ -166,6 +182,6 @@ int main(int argc, char **argv)
     pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
 
     if (!status) status = pdl_output_flush(stdout, "standard output");
-    if (status) fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    if (status && speaks_for_all()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
     return exit_status(status);
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define MAX_OPTIONS 40
+#define MAX_OPTIONS 64
 #define MAX_NAME    40
 
 static void *destination(const pdl__option_t *option, void *values)
@@ -123,9 +123,11 @@ static pdl_status_t take_short(scan_t *scan, const char *text)
 
 static pdl_status_t check_operands(const pdl__command_t *command, const pdl__operands_t *operands)
 {
-    if (operands->count > command->operands)
-        return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl %s %s",
-                         operands->text[command->operands], command->name, command->usage);
+    int most = command->operands + command->optional;
+
+    if (operands->count > most)
+        return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl %s %s", operands->text[most],
+                         command->name, command->usage);
     if (operands->count < command->operands)
         return pdl_error(PDL_ERR_INPUT, "an argument is missing; usage: paradl %s %s", command->name,
                          command->usage);
@@ -183,7 +185,7 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
         }
     }
     if (!status) status = check_operands(command, operands);
-    return status ? status : check_required(command, values);
+    return status || operands->count > command->operands ? status : check_required(command, values);
 }
 
 static void add_help_row(pdl_table_t *table, const pdl__option_t *option)

@@ -57,6 +57,7 @@ typedef struct pdl__command {
     const pdl__option_t *options;  /* ended by a NULL name; NULL: none */
     size_t               values;   /* bytes of its struct of values */
     int                  operands; /* how many it takes */
+    int                  optional; /* how many more it may take; with one of them no option is required */
     pdl_status_t (*run)(const void *values, const pdl__operands_t *operands);
 } pdl__command_t;
 

@@ -13,11 +13,11 @@ typedef struct values {
 } values_t;
 
 static const pdl__option_t options[] = {
-    {"output", "PREDICTIONS.csv", NULL, "writes id,seconds,low,high of every row that can be expressed",
+    {"output", "PREDICTIONS.csv", NULL, "writes the projection of every row that can be expressed",
      PDL__TEXT(values_t, output), .letter = 'o'},
     {"parameters", "NAME", NULL, "parameter set; else the one fitted for the experiment",
      PDL__TEXT(values_t, parameters)},
-    {"experiment", "NAME", "abci", "how the runs were made: a built-in name or a .yaml file",
+    {"experiment", "NAME", NULL, "how the runs were made: a built-in name or a .yaml file; else abci or published",
      PDL__TEXT(values_t, experiment)},
     {"fit", NULL, NULL, "fits the parameters to the rows first", PDL__FLAG(values_t, fit)},
     {"cross-validate", NULL, NULL, "fits without some rows and projects these, in turn",
@@ -28,8 +28,10 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-/* The two layouts are told apart by the name of their first column. */
-static pdl_status_t check_layout(const char *path)
+typedef enum layout { LAYOUT_MEASURED, LAYOUT_PUBLISHED } layout_t;
+
+/* The two layouts are told apart by the names of two columns. */
+static pdl_status_t find_layout(const char *path, layout_t *layout)
 {
     pdl_csv_t   *table;
     bool         measured, published;
@@ -39,12 +41,8 @@ static pdl_status_t check_layout(const char *path)
     measured = pdl_csv_column(table, "id") >= 0 && pdl_csv_column(table, "value_seconds") >= 0;
     published = pdl_csv_column(table, "run_id") >= 0 && pdl_csv_column(table, "iter_time_s") >= 0;
     pdl_csv_destroy(table);
-    if (measured) return PDL_OK;
-    if (published)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "%s: not supported yet: a table of published runs (run_id, iter_time_s, ...); tables of "
-                         "measured runs (id, value_seconds, ...) are",
-                         path);
+    *layout = measured ? LAYOUT_MEASURED : LAYOUT_PUBLISHED;
+    if (measured || published) return PDL_OK;
     return pdl_error(
         PDL_ERR_INPUT,
         "%s:1: neither a table of measured runs (columns id, value_seconds, ...) nor of published runs "
@@ -52,9 +50,9 @@ static pdl_status_t check_layout(const char *path)
         path);
 }
 
-static pdl_status_t choose_parameters(const values_t *v, const pdl_validation_t *validation, pdl_parameters_t *p)
+static pdl_status_t choose_parameters(const values_t *v, const char *fitted_set, pdl_parameters_t *p)
 {
-    pdl_system_t fitted = {.parameters = pdl_validation_parameters(validation)};
+    pdl_system_t fitted = {.parameters = fitted_set};
 
     return pdl_parameters_choose(v->parameters, &fitted, p);
 }
@@ -92,7 +90,7 @@ static pdl_status_t validate(const values_t *v, pdl_validation_t *validation)
     pdl_cross_validation_t  results[2];
     pdl_cross_validation_t *cross = v->cross_validate ? results : NULL;
     pdl_parameters_t        p;
-    pdl_status_t            status = choose_parameters(v, validation, &p);
+    pdl_status_t            status = choose_parameters(v, pdl_validation_parameters(validation), &p);
 
     if (!status && v->fit) status = pdl_validation_fit(validation, &p, stderr);
     if (!status && v->cross_validate) status = cross_validate(validation, &p, results);
@@ -104,17 +102,64 @@ static pdl_status_t validate(const values_t *v, pdl_validation_t *validation)
                    : pdl_report_validation(validation, p.name, cross, 2, stdout);
 }
 
-static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+static pdl_status_t write_published(const pdl_published_t *runs, const char *path)
 {
-    const values_t   *v = given;
-    pdl_validation_t *validation;
-    pdl_status_t      status = check_layout(operands->text[0]);
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(path, &output);
 
-    if (!status) status = pdl_validation_read(operands->text[0], v->experiment, &validation);
+    if (status) return status;
+    return pdl__finish_output(output, pdl_report_published_predictions(runs, pdl_output_stream(output)));
+}
+
+static pdl_status_t validate_published(const values_t *v, pdl_published_t *runs)
+{
+    pdl_parameters_t p;
+    double           left = 0, *left_out = v->fit ? &left : NULL;
+    pdl_status_t     status = choose_parameters(v, pdl_published_parameters(runs), &p);
+
+    if (!status && v->fit) status = pdl_published_fit(runs, &p, left_out, stderr);
+    if (!status) status = pdl_published_project(runs, &p);
+    if (!status && v->output != NULL) status = write_published(runs, v->output);
+    if (!status && v->write_parameters != NULL) status = write_parameters(&p, v->fit, v->write_parameters);
+    if (status) return status;
+    return v->json ? pdl_report_published_json(runs, p.name, left_out, stdout)
+                   : pdl_report_published(runs, p.name, left_out, stdout);
+}
+
+static pdl_status_t run_published(const values_t *v, const char *path)
+{
+    pdl_published_t *runs;
+    pdl_status_t     status;
+
+    if (v->cross_validate)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--cross-validate is for tables of measured runs; --fit leaves out sources of published ones");
+    status = pdl_published_read(path, v->experiment ? v->experiment : "published", &runs);
+    if (status) return status;
+    status = validate_published(v, runs);
+    pdl_published_destroy(runs);
+    return status;
+}
+
+static pdl_status_t run_measured(const values_t *v, const char *path)
+{
+    pdl_validation_t *validation;
+    pdl_status_t      status = pdl_validation_read(path, v->experiment ? v->experiment : "abci", &validation);
+
     if (status) return status;
     status = validate(v, validation);
     pdl_validation_destroy(validation);
     return status;
+}
+
+static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+{
+    const char  *path = operands->text[0];
+    layout_t     layout;
+    pdl_status_t status = find_layout(path, &layout);
+
+    if (status) return status;
+    return layout == LAYOUT_PUBLISHED ? run_published(given, path) : run_measured(given, path);
 }
 
 const pdl__command_t pdl__validate_commands[] = {

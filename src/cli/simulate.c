@@ -1,0 +1,329 @@
+/*
+ * paradl simulate: collectives on a topology; one algorithm, a ranking, or a sweep.
+ */
+#include "cli/commands.h"
+#include "cli/simulate_options.h"
+#include "cli/topology_options.h"
+
+#include <paradl/sim_report.h>
+#include <paradl/table.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const placement_names[] = {"block", "stride"};
+
+typedef struct values {
+    pdl__topology_values_t topology;
+    const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
+    const char            *latency_factors, *bandwidth_factors;
+    double                 bytes, gamma, eager, reverse_share, density, common;
+    int64_t                jobs, segments;
+    int                    collective, engine, placement;
+    bool                   links, every_step, latency_share, json;
+} values_t;
+
+static const pdl__option_t options[] = {
+    {"topology", "T", NULL, "the network: a built-in name (paradl topo list) or a .yaml file",
+     PDL__TEXT(values_t, name), .required = true},
+    {"collective", "C", "allreduce", "what is simulated",
+     PDL__CHOICE(values_t, collective, pdl_collective_names, PDL_COLL_COUNT)},
+    {"algorithm", "A|all", "all", "one, several with commas between them, or all that support the case, ranked",
+     PDL__TEXT(values_t, algorithm)},
+    {"bytes", "M", NULL, "that every rank holds, such as 64MiB; all-to-all: that a rank sends to all together",
+     PDL__QUANTITY(values_t, bytes, PDL_UNIT_BYTES)},
+    {"engine", "E", "flow", "how time passes", PDL__CHOICE(values_t, engine, pdl_engine_names, PDL_ENGINE_COUNT)},
+    PDL__TOPOLOGY_OPTIONS(values_t, topology),
+    {"jobs", "N", "1", "groups that run the collective at once, each on its share of the hosts",
+     PDL__INT(values_t, jobs, 1)},
+    {"placement", "HOW", "block", "hosts of a group: consecutive, or every N-th",
+     PDL__CHOICE(values_t, placement, placement_names, 2)},
+    {"segments", "S", NULL, "of pipelined algorithms", PDL__INT(values_t, segments, 1)},
+    {"density", "X", NULL,
+     "adds the sparse allreduces: share of the elements that every rank keeps, such as 0.0078",
+     PDL__QUANTITY(values_t, density, PDL_UNIT_NONE)},
+    {"common", "X", NULL, "sparse: share of these that all ranks have in common",
+     PDL__QUANTITY(values_t, common, PDL_UNIT_NONE)},
+    {"stragglers", "HOST:TIME,..", NULL, "hosts that start later than the others", PDL__TEXT(values_t, stragglers)},
+    {"fail-link", "A-B,..", NULL, "cables that are out, such as s0-s1; says how much slower it gets",
+     PDL__TEXT(values_t, fail_link)},
+    {"gamma", "TIME", NULL, "to reduce one byte, such as 0.02ns", PDL__QUANTITY(values_t, gamma, PDL_UNIT_SECONDS)},
+    {"eager", "SIZE", NULL, "messages up to this size do not wait for the receiver",
+     PDL__QUANTITY(values_t, eager, PDL_UNIT_BYTES)},
+    {"latency-factors", "SIZE:F,..", NULL, "latency of messages from a size on is multiplied",
+     PDL__TEXT(values_t, latency_factors)},
+    {"bandwidth-factors", "SIZE:F,..", NULL, "bandwidth of messages from a size on is multiplied",
+     PDL__TEXT(values_t, bandwidth_factors)},
+    {"reverse-share", "X", NULL, "share of a flow's rate that acknowledgements take the other way, such as 0.05",
+     PDL__QUANTITY(values_t, reverse_share, PDL_UNIT_NONE)},
+    {"latency-share", NULL, NULL, "flows share links in inverse proportion to their latency, as in SimGrid",
+     PDL__FLAG(values_t, latency_share)},
+    {"every-step", NULL, NULL, "simulates every step of long rings, without the shortcut",
+     PDL__FLAG(values_t, every_step)},
+    {"sweep-bytes", "A:B:F", NULL, "sizes from A to B by factor F", PDL__TEXT(values_t, sweep_bytes)},
+    {"sweep-hosts", "A:B:F", NULL, "hosts from A to B by factor F", PDL__TEXT(values_t, sweep_hosts)},
+    {"plot", "FILE.svg", NULL, "draws the sweep", PDL__TEXT(values_t, plot)},
+    {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace)},
+    {"links", NULL, NULL, "prints what each link carried", PDL__FLAG(values_t, links)},
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+/* What one run needs beside the topology. */
+typedef struct setting {
+    const values_t   *values;
+    pdl__names_t      names;
+    pdl_factor_t      latency[PDL__MAX_FACTORS], bandwidth[PDL__MAX_FACTORS];
+    pdl_sim_options_t options;
+} setting_t;
+
+/* One point: a topology (its own, or that of the point before), the case and its verdicts. */
+typedef struct point {
+    pdl_topology_t    *topology;
+    bool               owned;
+    double            *start_s;
+    pdl_sim_case_t     asked;
+    pdl_sim_verdict_t *verdicts;
+    pdl_sim_report_t   report;
+} point_t;
+
+static pdl_status_t prepare(const values_t *v, setting_t *setting)
+{
+    pdl_sim_options_t *engine = &setting->options;
+    pdl_status_t       status = pdl__parse_names("algorithm", v->algorithm, &setting->names);
+
+    setting->values = v;
+    *engine = pdl_sim_options_default();
+    engine->engine = (pdl_engine_t)v->engine;
+    engine->gamma_s_per_byte = v->gamma;
+    engine->eager_bytes = v->eager;
+    engine->reverse_share = v->reverse_share;
+    engine->periodic = !v->every_step;
+    engine->latency_share = v->latency_share;
+    engine->link_loads = v->links;
+    engine->latency_factor = setting->latency;
+    engine->bandwidth_factor = setting->bandwidth;
+    if (pdl_terminal_width(stderr) > 0) engine->progress = stderr;
+    if (!status && v->latency_factors)
+        status =
+            pdl__parse_factors("latency-factors", v->latency_factors, setting->latency, &engine->latency_factors);
+    if (!status && v->bandwidth_factors)
+        status = pdl__parse_factors("bandwidth-factors", v->bandwidth_factors, setting->bandwidth,
+                                    &engine->bandwidth_factors);
+    return status;
+}
+
+static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
+{
+    bool sweep = v->sweep_bytes != NULL || v->sweep_hosts != NULL;
+
+    if (v->sweep_bytes != NULL && v->sweep_hosts != NULL)
+        return pdl_error(PDL_ERR_INPUT, "--sweep-bytes and --sweep-hosts exclude each other");
+    if (v->sweep_bytes == NULL && (v->bytes < 1 || v->bytes > 9e18))
+        return pdl_error(PDL_ERR_INPUT, "--bytes: expected a size of at least one byte, for example --bytes 64MiB");
+    if (v->plot != NULL && !sweep) return pdl_error(PDL_ERR_INPUT, "--plot needs --sweep-bytes or --sweep-hosts");
+    if (v->links && sweep) return pdl_error(PDL_ERR_INPUT, "--links is for one size and one number of hosts");
+    if (v->trace != NULL && (sweep || names->count != 1 || v->engine != PDL_ENGINE_FLOW))
+        return pdl_error(PDL_ERR_INPUT, "--trace is for one algorithm, one size and the engine flow");
+    if (v->density > 1 || v->common > 1)
+        return pdl_error(PDL_ERR_INPUT, "--density and --common are shares of 1, not %g and %g", v->density,
+                         v->common);
+    if (v->jobs > INT32_MAX) return pdl_error(PDL_ERR_INPUT, "--jobs: %lld are too many", (long long)v->jobs);
+    if (!pdl_sim_has_engine((pdl_engine_t)v->engine))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "this build has no %s: install libsimgrid-dev and build again",
+                         pdl_engine_names[v->engine]);
+    return PDL_OK;
+}
+
+static void free_point(point_t *point)
+{
+    for (int i = 0; i < point->report.count; i++) pdl_sim_verdict_free(&point->verdicts[i]);
+    free(point->verdicts);
+    free(point->start_s);
+    if (point->owned) pdl_topology_destroy(point->topology);
+}
+
+/* `hosts` 0: as --hosts says. `shared` is a topology to use again, or NULL. */
+static pdl_status_t open_point(const setting_t *setting, int64_t hosts, pdl_topology_t *shared, point_t *point)
+{
+    const values_t *v = setting->values;
+    pdl_status_t    status;
+
+    *point = (point_t){.topology = shared};
+    if (shared == NULL) {
+        status = pdl__topology_from_options(v->name, &v->topology, hosts, &point->topology);
+        if (status) return status;
+        point->owned = true;
+        if (v->fail_link != NULL) status = pdl__fail_links(v->fail_link, point->topology);
+        if (status) return status;
+    }
+    if (v->stragglers == NULL) return PDL_OK;
+    return pdl__parse_stragglers(v->stragglers, pdl_topology_hosts(point->topology), &point->start_s);
+}
+
+static void ask(const setting_t *setting, int64_t bytes, point_t *point)
+{
+    const values_t *v = setting->values;
+
+    point->asked = (pdl_sim_case_t){.topology = point->topology,
+                                    .collective = (pdl_collective_t)v->collective,
+                                    .bytes = bytes,
+                                    .groups = (int)v->jobs,
+                                    .strided = v->placement == 1,
+                                    .start_s = point->start_s,
+                                    .segments = v->segments,
+                                    .density = v->density,
+                                    .common = v->common,
+                                    .options = setting->options};
+}
+
+/* How long the best algorithm takes when nothing has failed. */
+static pdl_status_t run_intact(const setting_t *setting, point_t *point)
+{
+    pdl_sim_case_t    asked = point->asked;
+    pdl_sim_verdict_t verdict;
+    pdl_status_t      status;
+
+    asked.options.trace = NULL;
+    status = pdl__topology_from_options(setting->values->name, &setting->values->topology,
+                                        pdl_topology_hosts(point->topology), &asked.topology);
+    if (status) return status;
+    status = pdl_sim_run_case(&asked, point->verdicts[0].algorithm, &verdict);
+    if (!status) point->report.intact_s = verdict.result.time_s;
+    if (!status) pdl_sim_verdict_free(&verdict);
+    pdl_topology_destroy(asked.topology);
+    return status;
+}
+
+/* One algorithm that does not support the case is an error; in a ranking it is a line. */
+static pdl_status_t run_point(const setting_t *setting, int64_t bytes, point_t *point)
+{
+    const pdl__names_t *names = &setting->names;
+    int                 count = 0;
+    pdl_status_t        status;
+
+    ask(setting, bytes, point);
+    if (names->count == 1) {
+        point->verdicts = calloc(1, sizeof(*point->verdicts));
+        if (point->verdicts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+        status = pdl_sim_run_case(&point->asked, names->name[0], &point->verdicts[0]);
+        count = 1;
+    } else {
+        status = pdl_sim_rank(&point->asked, names->count > 0 ? names->name : NULL, names->count, &point->verdicts,
+                              &count);
+    }
+    if (status) return status;
+    point->report = (pdl_sim_report_t){&point->asked, point->verdicts, count, names->count != 1, 0};
+    if (setting->values->fail_link != NULL && point->verdicts[0].possible) status = run_intact(setting, point);
+    return status;
+}
+
+static pdl_status_t run_traced(setting_t *setting, point_t *point)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(setting->values->trace, &output);
+
+    if (status) return status;
+    setting->options.trace = pdl_output_stream(output);
+    status = run_point(setting, (int64_t)setting->values->bytes, point);
+    return pdl__finish_output(output, status);
+}
+
+static pdl_status_t run_one(setting_t *setting)
+{
+    const values_t *v = setting->values;
+    point_t         point;
+    pdl_status_t    status = open_point(setting, 0, NULL, &point);
+
+    if (!status)
+        status = v->trace != NULL ? run_traced(setting, &point) : run_point(setting, (int64_t)v->bytes, &point);
+    if (!status)
+        status = v->json ? pdl_report_simulation_json(&point.report, stdout)
+                         : pdl_report_simulation(&point.report, stdout);
+    if (!status && !point.verdicts[0].possible)
+        status = pdl_error(PDL_ERR_LIMIT, "no algorithm supports this case");
+    free_point(&point);
+    return status;
+}
+
+static pdl_status_t write_plot(const pdl_sim_sweep_t *sweep, const char *path)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(path, &output);
+
+    if (status) return status;
+    return pdl__finish_output(output, pdl_report_sweep_svg(sweep, pdl_output_stream(output)));
+}
+
+/* The algorithms of the sweep are those of its points: all points have the same, in other orders. */
+static pdl_status_t report_sweep(const setting_t *setting, const point_t *points, int count)
+{
+    const values_t  *v = setting->values;
+    pdl_sim_report_t reports[PDL__MAX_POINTS];
+    const char      *names[PDL__MAX_CHOSEN * 2];
+    pdl_sim_sweep_t  sweep = {reports, count, names, points[0].report.count, v->sweep_hosts != NULL};
+    const point_t   *last = &points[count - 1];
+    pdl_status_t     status = PDL_OK;
+
+    for (int p = 0; p < count; p++) reports[p] = points[p].report;
+    if (sweep.algorithm_count > PDL__MAX_CHOSEN * 2) sweep.algorithm_count = PDL__MAX_CHOSEN * 2;
+    for (int a = 0; a < sweep.algorithm_count; a++) names[a] = last->verdicts[a].algorithm;
+    if (v->plot != NULL) status = write_plot(&sweep, v->plot);
+    if (status) return status;
+    return v->json ? pdl_report_sweep_json(&sweep, stdout) : pdl_report_sweep(&sweep, stdout);
+}
+
+static pdl_status_t run_sweep(setting_t *setting)
+{
+    const values_t *v = setting->values;
+    int64_t         values[PDL__MAX_POINTS];
+    int             count, done = 0;
+    point_t        *points;
+    pdl_status_t    status = v->sweep_hosts != NULL
+                                 ? pdl__parse_sweep("sweep-hosts", v->sweep_hosts, PDL_UNIT_NONE, values, &count)
+                                 : pdl__parse_sweep("sweep-bytes", v->sweep_bytes, PDL_UNIT_BYTES, values, &count);
+
+    if (status) return status;
+    points = calloc((size_t)count, sizeof(*points));
+    if (points == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a sweep");
+    for (; !status && done < count; done++) {
+        pdl_topology_t *shared = v->sweep_hosts == NULL && done > 0 ? points[0].topology : NULL;
+
+        status = open_point(setting, v->sweep_hosts != NULL ? values[done] : 0, shared, &points[done]);
+        if (!status)
+            status = run_point(setting, v->sweep_hosts != NULL ? (int64_t)v->bytes : values[done], &points[done]);
+    }
+    if (!status) status = report_sweep(setting, points, count);
+    for (int p = done - 1; p >= 0; p--) free_point(&points[p]);
+    free(points);
+    return status;
+}
+
+static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+{
+    const values_t *v = given;
+    setting_t       setting;
+    pdl_status_t    status;
+
+    if (operands->count > 0)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "%.100s: simulating plans is not there yet; --topology simulates collectives",
+                         operands->text[0]);
+    memset(&setting, 0, sizeof(setting));
+    status = prepare(v, &setting);
+    if (!status) status = check_values(v, &setting.names);
+    if (status) return status;
+    return v->sweep_bytes != NULL || v->sweep_hosts != NULL ? run_sweep(&setting) : run_one(&setting);
+}
+
+const pdl__command_t pdl__simulate_commands[] = {
+    {.name = "simulate",
+     .usage = "--topology T --hosts P [--collective C] [--algorithm A|all] --bytes M [options]",
+     .summary = "simulates collectives on a network and ranks the algorithms",
+     .notes = "An option that the topology does not use is ignored.",
+     .options = options,
+     .values = sizeof(values_t),
+     .optional = 1,
+     .run = run},
+    {.name = NULL},
+};

@@ -1,0 +1,162 @@
+/*
+ * Parses what is particular to `paradl simulate`: lists of names, sweeps, factors, stragglers, failed links.
+ */
+#include "cli/simulate_options.h"
+#include "cli/topology_options.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORD 64
+
+/* Copies the text up to one of `stops` and moves behind it; false when there is none or it does not fit. */
+static bool next_word(const char **at, const char *stops, char word[WORD])
+{
+    size_t length = strcspn(*at, stops);
+
+    if (**at == '\0' || length == 0 || length >= WORD) return false;
+    memcpy(word, *at, length);
+    word[length] = '\0';
+    *at += length;
+    return true;
+}
+
+static bool skip(const char **at, char expected)
+{
+    if (**at != expected) return false;
+    ++*at;
+    return true;
+}
+
+pdl_status_t pdl__parse_names(const char *option, const char *text, pdl__names_t *names)
+{
+    names->count = 0;
+    if (strcmp(text, "all") == 0) return PDL_OK;
+    if (strlen(text) >= sizeof(names->copy)) return pdl_error(PDL_ERR_INPUT, "--%s: the list is too long", option);
+    strcpy(names->copy, text);
+    /* A nesting has commas of its own. */
+    if (strncmp(text, "levels:", 7) == 0) {
+        names->name[names->count++] = names->copy;
+        return PDL_OK;
+    }
+    for (char *word = strtok(names->copy, ","); word != NULL; word = strtok(NULL, ",")) {
+        if (names->count == PDL__MAX_CHOSEN)
+            return pdl_error(PDL_ERR_INPUT, "--%s: at most %d names", option, PDL__MAX_CHOSEN);
+        names->name[names->count++] = word;
+    }
+    if (names->count == 0) return pdl_error(PDL_ERR_INPUT, "--%s: no name in \"%.60s\"", option, text);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__parse_sweep(const char *option, const char *text, pdl_unit_t unit,
+                              int64_t points[PDL__MAX_POINTS], int *count)
+{
+    char        from[WORD], to[WORD], by[WORD];
+    const char *at = text;
+    double      first, last, factor;
+
+    if (!next_word(&at, ":", from) || !skip(&at, ':') || !next_word(&at, ":", to) || !skip(&at, ':') ||
+        !next_word(&at, ":", by) || *at != '\0' || pdl_parse_quantity(from, unit, &first) ||
+        pdl_parse_quantity(to, unit, &last) || pdl_parse_quantity(by, PDL_UNIT_NONE, &factor))
+        return pdl_error(PDL_ERR_INPUT, "--%s: expected FROM:TO:FACTOR, for example %s, found \"%.60s\"", option,
+                         unit == PDL_UNIT_BYTES ? "1KiB:1GiB:4" : "64:4096:2", text);
+    if (first < 1 || last < first || last > 9e18 || factor <= 1)
+        return pdl_error(PDL_ERR_INPUT, "--%s: it goes from 1 or more upward by a factor above 1, not by \"%.60s\"",
+                         option, text);
+    *count = 0;
+    for (double value = first; value <= last * (1 + 1e-12); value *= factor) {
+        int64_t point = (int64_t)llround(value);
+
+        if (*count > 0 && points[*count - 1] == point) continue;
+        if (*count == PDL__MAX_POINTS)
+            return pdl_error(PDL_ERR_INPUT, "--%s: more than %d points; take a larger factor", option,
+                             PDL__MAX_POINTS);
+        points[(*count)++] = point;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__parse_factors(const char *option, const char *text, pdl_factor_t factors[PDL__MAX_FACTORS],
+                                int *count)
+{
+    const char *at = text;
+
+    for (*count = 0;; ++*count) {
+        char          size[WORD], factor[WORD];
+        pdl_factor_t *entry;
+
+        if (*count == PDL__MAX_FACTORS)
+            return pdl_error(PDL_ERR_INPUT, "--%s: at most %d factors", option, PDL__MAX_FACTORS);
+        entry = &factors[*count];
+        if (!next_word(&at, ":", size) || !skip(&at, ':') || !next_word(&at, ",", factor) ||
+            pdl_parse_quantity(size, PDL_UNIT_BYTES, &entry->bytes) ||
+            pdl_parse_quantity(factor, PDL_UNIT_NONE, &entry->factor))
+            return pdl_error(PDL_ERR_INPUT,
+                             "--%s: expected SIZE:FACTOR,SIZE:FACTOR.., for example 0:2,64KiB:1.1, "
+                             "found \"%.60s\"",
+                             option, text);
+        if (!skip(&at, ',')) break;
+    }
+    ++*count;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__parse_stragglers(const char *text, int hosts, double **start_s)
+{
+    double     *start = calloc((size_t)hosts, sizeof(*start));
+    const char *at = text;
+
+    if (start == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for stragglers");
+    for (;;) {
+        char    host[WORD], time[WORD];
+        int64_t index;
+        double  seconds;
+
+        if (!next_word(&at, ":", host) || !skip(&at, ':') || !next_word(&at, ",", time) ||
+            pdl_parse_int(host, 0, hosts - 1, &index) || pdl_parse_quantity(time, PDL_UNIT_SECONDS, &seconds)) {
+            free(start);
+            return pdl_error(PDL_ERR_INPUT,
+                             "--stragglers: expected HOST:TIME,HOST:TIME.. with hosts 0 to %d, "
+                             "for example 3:2ms, found \"%.60s\"",
+                             hosts - 1, text);
+        }
+        start[index] = seconds;
+        if (!skip(&at, ',')) break;
+    }
+    *start_s = start;
+    return PDL_OK;
+}
+
+static pdl_status_t fail_cable(pdl_topology_t *topology, const char *a_name, const char *b_name)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    int               a, b, found = 0;
+    pdl_status_t      status = pdl__parse_vertex(topology, a_name, &a);
+
+    if (!status) status = pdl__parse_vertex(topology, b_name, &b);
+    for (int i = 0; !status && i < pdl_topology_link_count(topology); i++) {
+        if (!(links[i].src == a && links[i].dst == b) && !(links[i].src == b && links[i].dst == a)) continue;
+        status = pdl_topology_fail_link(topology, i);
+        found++;
+    }
+    if (status || found > 0) return status;
+    return pdl_error(PDL_ERR_INPUT, "%s has no link between %s and %s", pdl_topology_name(topology), a_name,
+                     b_name);
+}
+
+pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology)
+{
+    const char  *at = text;
+    pdl_status_t status = PDL_OK;
+
+    do {
+        char a[WORD], b[WORD];
+
+        if (!next_word(&at, "-", a) || !skip(&at, '-') || !next_word(&at, ",", b))
+            return pdl_error(PDL_ERR_INPUT, "--fail-link: expected A-B, for example s0-s1, found \"%.60s\"", text);
+        status = fail_cable(topology, a, b);
+        if (status) return pdl_error(status, "--fail-link: %s", pdl_error_message());
+    } while (skip(&at, ','));
+    return PDL_OK;
+}

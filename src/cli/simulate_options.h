@@ -1,0 +1,36 @@
+/*
+ * Values of `paradl simulate` that are more than a number or a name.
+ */
+#ifndef PDL_CLI_SIMULATE_OPTIONS_H
+#define PDL_CLI_SIMULATE_OPTIONS_H
+
+#include <paradl/sim.h>
+#include <paradl/units.h>
+
+#define PDL__MAX_FACTORS 32
+#define PDL__MAX_POINTS  256
+#define PDL__MAX_CHOSEN  32
+
+/* Names with commas between them, cut up in `copy`; *count is 0 for "all". */
+typedef struct pdl__names {
+    char        copy[512];
+    const char *name[PDL__MAX_CHOSEN];
+    int         count;
+} pdl__names_t;
+pdl_status_t pdl__parse_names(const char *option, const char *text, pdl__names_t *names);
+
+/* FROM:TO:FACTOR: values from FROM by FACTOR as long as they are not beyond TO. */
+pdl_status_t pdl__parse_sweep(const char *option, const char *text, pdl_unit_t unit,
+                              int64_t points[PDL__MAX_POINTS], int *count);
+
+/* SIZE:FACTOR,SIZE:FACTOR.. */
+pdl_status_t pdl__parse_factors(const char *option, const char *text, pdl_factor_t factors[PDL__MAX_FACTORS],
+                                int *count);
+
+/* HOST:TIME,HOST:TIME.. into a new array of one start per host. */
+pdl_status_t pdl__parse_stragglers(const char *text, int hosts, double **start_s);
+
+/* A-B,C-D..: takes the cables between these vertices out. */
+pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology);
+
+#endif

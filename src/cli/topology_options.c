@@ -1,0 +1,113 @@
+/*
+ * From the options of a topology to the topology.
+ */
+#include "cli/topology_options.h"
+
+#include <paradl/units.h>
+
+#include <string.h>
+
+const char *const pdl__duplex_names[3] = {"auto", "full", "half"};
+const char *const pdl__routing_names[3] = {"row", "column", "halves"};
+
+pdl_status_t pdl__parse_list(const char *option, const char *text, char separator, int64_t least, int most,
+                             int64_t *values, int *count)
+{
+    const char stops[] = {separator, '\0'};
+    char       word[32];
+    int        found = 0;
+
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, stops);
+
+        if (found == most)
+            return pdl_error(PDL_ERR_INPUT, "--%s: at most %d numbers, found \"%.60s\"", option, most, text);
+        snprintf(word, sizeof(word), "%.*s", length < sizeof(word) ? (int)length : (int)sizeof(word) - 1, at);
+        if (length >= sizeof(word) || pdl_parse_int(word, least, INT32_MAX, &values[found]))
+            return pdl_error(PDL_ERR_INPUT,
+                             "--%s: expected whole numbers from %lld on with '%c' between them, found \"%.60s\"",
+                             option, (long long)least, separator, text);
+        found++;
+        at += length;
+        if (*at == '\0') break;
+    }
+    *count = found;
+    return PDL_OK;
+}
+
+static pdl_status_t set_lists(const pdl__topology_values_t *v, pdl_topology_spec_t *spec)
+{
+    int          numbers = 4, parents = 0, cables = 0;
+    pdl_status_t status = PDL_OK;
+
+    if (v->dims) status = pdl__parse_list("dims", v->dims, 'x', 1, PDL_MAX_DIMS, spec->dims, &spec->dim_count);
+    if (!status && v->strides)
+        status = pdl__parse_list("strides", v->strides, ',', 1, 32, spec->strides, &spec->stride_count);
+    if (!status && v->shape) status = pdl__parse_list("shape", v->shape, ',', 0, 4, spec->shape, &numbers);
+    if (!status && v->children)
+        status = pdl__parse_list("children", v->children, ',', 1, PDL_MAX_DIMS, spec->xgft_m, &spec->xgft_levels);
+    if (!status && v->parents)
+        status = pdl__parse_list("parents", v->parents, ',', 1, PDL_MAX_DIMS, spec->xgft_w, &parents);
+    if (!status && v->cables)
+        status = pdl__parse_list("cables", v->cables, ',', 1, PDL_MAX_DIMS, spec->xgft_q, &cables);
+    if (status) return status;
+    if (numbers != 4) return pdl_error(PDL_ERR_INPUT, "--shape: expected four numbers, as in 4,8,4,33");
+    if (parents != spec->xgft_levels || (cables != 0 && cables != parents))
+        return pdl_error(PDL_ERR_INPUT, "--children, --parents and --cables need one number per level each");
+    for (int l = 0; cables == 0 && l < spec->xgft_levels; l++) spec->xgft_q[l] = 1;
+    return PDL_OK;
+}
+
+static pdl_status_t set_rates(const pdl__topology_values_t *v, pdl_topology_spec_t *spec)
+{
+    spec->link_bytes_per_s = v->link_bandwidth;
+    spec->link_latency_s = v->link_latency;
+    spec->host_link_bytes_per_s = v->host_link_bandwidth;
+    spec->optical_bytes_per_s = v->optical_bandwidth;
+    spec->optical_min_bytes = v->optical_min_bytes;
+    spec->reconfigure_s = v->reconfigure;
+    if (v->host_link_latency != NULL &&
+        pdl_parse_quantity(v->host_link_latency, PDL_UNIT_SECONDS, &spec->host_link_latency_s))
+        return pdl_error(PDL_ERR_INPUT, "--host-link-latency: %s", pdl_error_message());
+    return PDL_OK;
+}
+
+pdl_status_t pdl__topology_from_options(const char *name, const pdl__topology_values_t *v, int64_t hosts,
+                                        pdl_topology_t **topology)
+{
+    pdl_topology_spec_t spec = pdl_topology_spec(name);
+    pdl_status_t        status;
+
+    spec.hosts = hosts != 0 ? hosts : v->hosts;
+    spec.hosts_per_switch = v->hosts_per_switch;
+    spec.leaf_hosts = v->leaf_hosts;
+    spec.uplinks = v->uplinks;
+    spec.degree = v->degree;
+    spec.diameter = v->diameter;
+    spec.optical_ports = v->optical_ports;
+    spec.fc2_routing = v->routing;
+    spec.valiant = v->valiant;
+    spec.seed = (uint64_t)v->seed;
+    if (v->duplex != 0) spec.duplex = v->duplex == 2 ? PDL_HALF_DUPLEX : PDL_FULL_DUPLEX;
+    status = set_lists(v, &spec);
+    if (!status) status = set_rates(v, &spec);
+    if (!status) status = pdl_topology_create(&spec, topology);
+    if (status || spec.hosts == 0 || spec.hosts == pdl_topology_hosts(*topology)) return status;
+    status = pdl_error(PDL_ERR_INPUT, "%s has %d hosts, not %lld; leave --hosts out", name,
+                       pdl_topology_hosts(*topology), (long long)spec.hosts);
+    pdl_topology_destroy(*topology);
+    return status;
+}
+
+pdl_status_t pdl__parse_vertex(const pdl_topology_t *topology, const char *text, int *vertex)
+{
+    int64_t hosts = pdl_topology_hosts(topology), vertices = pdl_topology_vertices(topology), number;
+    int64_t first = text[0] == 's' ? hosts : 0, end = text[0] == 'h' ? hosts : vertices;
+
+    if (pdl_parse_int(text[0] == 's' || text[0] == 'h' ? text + 1 : text, 0, end - first - 1, &number))
+        return pdl_error(PDL_ERR_INPUT, "%s has no vertex \"%.20s\": hosts are h0 to h%lld, switches s0 to s%lld",
+                         pdl_topology_name(topology), text, (long long)hosts - 1,
+                         (long long)(vertices - hosts) - 1);
+    *vertex = (int)(first + number);
+    return PDL_OK;
+}

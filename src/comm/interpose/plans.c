@@ -1,0 +1,185 @@
+/*
+ * The choice of an algorithm, and the plans made with it. Both depend only on what is the same on every rank, so
+ * all ranks choose alike without asking each other.
+ */
+#include "comm/interpose/interpose.h"
+
+#include <paradl/units.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECONDS_PER_REDUCED_BYTE 0.2e-9 /* an addition reads two streams and writes one, out of cache */
+
+static pdl_status_t make_schedule(const pdl__state_t *state, pdl_collective_t collective, const char *algorithm,
+                                  pdl_schedule_t **schedule)
+{
+    pdl_schedule_spec_t spec = {.collective = collective,
+                                .algorithm = algorithm,
+                                .ranks = state->ranks,
+                                .hosts_per_switch = pdl__settings()->ranks_per_node};
+
+    return pdl_schedule_create(&spec, schedule);
+}
+
+/* Prices of algorithms for several ports count the busiest port; they are used where they are asked for. */
+static bool is_for_any_network(const char *algorithm)
+{
+    return strncmp(algorithm, "kautz", 5) != 0 && strcmp(algorithm, "fc2") != 0;
+}
+
+/* Per byte of the vector but for the start-ups; none where the algorithm does not support these ranks. Counting
+   messages takes long for many ranks, so it is done once, for a vector in which rounding does not matter. */
+static pdl_status_t find_price(const pdl__state_t *state, pdl_collective_t collective, const char *algorithm,
+                               pdl_coll_price_t *price)
+{
+    const double    bytes = 1e12;
+    pdl_schedule_t *schedule;
+    pdl_status_t    status;
+
+    price->startups = -1;
+    if (!is_for_any_network(algorithm)) return PDL_OK;
+    status = make_schedule(state, collective, algorithm, &schedule);
+    if (status) return status == PDL_ERR_NOMEM ? status : PDL_OK;
+    *price = pdl_schedule_price(schedule, bytes);
+    price->bytes /= bytes;
+    price->reduced_bytes /= bytes;
+    pdl_schedule_destroy(schedule);
+    return PDL_OK;
+}
+
+static pdl_status_t find_prices(pdl__state_t *state, pdl_collective_t collective)
+{
+    const char *const *names = pdl_coll_algorithms(collective);
+    pdl_status_t       status = PDL_OK;
+    size_t             count = 0;
+
+    while (names[count] != NULL) count++;
+    state->price[collective] = calloc(count + 1, sizeof(*state->price[collective]));
+    if (state->price[collective] == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; !status && i < count; i++)
+        status = find_price(state, collective, names[i], &state->price[collective][i]);
+    return status;
+}
+
+/* The cheapest algorithm by start-ups, bytes and reduction; NULL: none supports these ranks. */
+static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t collective, double bytes)
+{
+    const char *const *names = pdl_coll_algorithms(collective);
+    const char        *cheapest = NULL;
+    double             least = 0;
+
+    for (int i = 0; names[i] != NULL; i++) {
+        const pdl_coll_price_t *price = &state->price[collective][i];
+        double                  seconds =
+            price->startups * state->latency_s +
+            bytes * (price->bytes / state->bytes_per_s + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
+
+        if (price->startups < 0 || (cheapest != NULL && seconds >= least)) continue;
+        least = seconds;
+        cheapest = names[i];
+    }
+    return cheapest;
+}
+
+pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
+                         pdl_schedule_t **schedule)
+{
+    pdl_status_t status = PDL_OK;
+
+    *schedule = NULL;
+    if (strcmp(wanted, "auto") == 0) {
+        if (state->price[collective] == NULL) status = find_prices(state, collective);
+        if (status) return status;
+        wanted = find_cheapest(state, collective, bytes);
+        if (wanted == NULL) return PDL_OK;
+    }
+    status = make_schedule(state, collective, wanted, schedule);
+    if (status) *schedule = NULL;
+    return status == PDL_ERR_NOMEM ? status : PDL_OK;
+}
+
+static bool matches(const pdl__state_t *state, const pdl__plan_t *plan, const pdl__plan_t *wanted)
+{
+    if (!plan->used || plan->collective != wanted->collective || plan->elements != wanted->elements ||
+        plan->type != wanted->type || plan->op != wanted->op || (plan->counts == NULL) != (wanted->counts == NULL))
+        return false;
+    return plan->counts == NULL ||
+           memcmp(plan->counts, wanted->counts, (size_t)state->ranks * sizeof(*plan->counts)) == 0;
+}
+
+static void forget(pdl__plan_t *plan)
+{
+    pdl_executor_destroy(plan->executor);
+    free(plan->counts);
+    *plan = (pdl__plan_t){0};
+}
+
+static void say_choice(const pdl__state_t *state, const pdl_schedule_t *schedule, double bytes)
+{
+    char text[PDL_FORMAT_SIZE];
+
+    if (!pdl__settings()->verbose || state->rank != 0) return;
+    fprintf(stderr, "paradl-mpi: %s of %s on %d ranks: %s\n",
+            pdl_collective_names[pdl_schedule_collective(schedule)], pdl_format_bytes(bytes, text), state->ranks,
+            pdl_schedule_algorithm(schedule));
+}
+
+/* Fills in the executor. What a schedule cannot do is the same on every rank, and left to the library. */
+static pdl_status_t make_executor(pdl__state_t *state, pdl__plan_t *plan)
+{
+    const char     *wanted = pdl__settings()->algorithm[plan->collective];
+    pdl_schedule_t *schedule;
+    MPI_Count       size;
+    double          bytes;
+    pdl_status_t    status;
+
+    PMPI_Type_size_x(plan->type, &size);
+    bytes = (double)plan->elements * (double)size;
+    status = pdl__choose(state, plan->collective, wanted, bytes, &schedule);
+    if (status || schedule == NULL) return status;
+    status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
+                                                        .comm = state->comm,
+                                                        .type = plan->type,
+                                                        .op = plan->op,
+                                                        .elements = plan->elements,
+                                                        .counts = plan->counts,
+                                                        .chunk_bytes = pdl__settings()->chunk_bytes},
+                                 &plan->executor);
+    if (status == PDL_OK) say_choice(state, schedule, bytes);
+    pdl_schedule_destroy(schedule);
+    return status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED ? PDL_OK : status;
+}
+
+pdl_status_t pdl__plan(pdl__state_t *state, const pdl__plan_t *wanted, pdl_executor_t **executor)
+{
+    pdl__plan_t *plan;
+    pdl_status_t status;
+
+    for (int i = 0; i < PDL__PLANS; i++) {
+        if (!matches(state, &state->plan[i], wanted)) continue;
+        *executor = state->plan[i].executor;
+        return PDL_OK;
+    }
+    plan = &state->plan[state->next_plan];
+    state->next_plan = (state->next_plan + 1) % PDL__PLANS;
+    forget(plan);
+    *plan = *wanted;
+    if (wanted->counts != NULL) {
+        plan->counts = malloc((size_t)state->ranks * sizeof(*plan->counts));
+        if (plan->counts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+        memcpy(plan->counts, wanted->counts, (size_t)state->ranks * sizeof(*plan->counts));
+    }
+    plan->executor = NULL;
+    status = make_executor(state, plan);
+    plan->used = status == PDL_OK;
+    *executor = plan->executor;
+    return status;
+}
+
+void pdl__plans_fini(pdl__state_t *state)
+{
+    for (int i = 0; i < PDL__PLANS; i++) forget(&state->plan[i]);
+    for (int c = 0; c < PDL_COLL_COUNT; c++) free(state->price[c]);
+}

@@ -1,0 +1,204 @@
+/*
+ * Where the blocks of a schedule lie.
+ */
+#include "comm/layout.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+static pdl_status_t out_of_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory for the plan of a collective");
+}
+
+/* floor(b n / B), without overflow for any vector that fits into memory. */
+static int64_t cut(int64_t n, int64_t b, int64_t blocks)
+{
+    return n / blocks * b + n % blocks * b / blocks;
+}
+
+/* Blocks in order. */
+static void lay_in_order(pdl__layout_t *layout, int64_t elements)
+{
+    for (int64_t b = 0; b < layout->blocks; b++) {
+        layout->first[b] = cut(elements, b, layout->blocks);
+        layout->count[b] = cut(elements, b + 1, layout->blocks) - layout->first[b];
+    }
+}
+
+static pdl_status_t make_parts(pdl__layout_t *layout, int64_t elements, const int64_t *counts)
+{
+    layout->part = calloc((size_t)layout->ranks + 1, sizeof(*layout->part));
+    if (layout->part == NULL) return out_of_memory();
+    for (int r = 0; r < layout->ranks; r++) {
+        layout->part[r + 1] = counts != NULL ? layout->part[r] + counts[r] : cut(elements, r + 1, layout->ranks);
+    }
+    if (layout->part[layout->ranks] != elements)
+        return pdl_error(PDL_ERR_INPUT, "the parts of the ranks have %" PRId64 " elements, the vector has %" PRId64,
+                         layout->part[layout->ranks], elements);
+    return PDL_OK;
+}
+
+/* The blocks that rank r owns, in order, share its part; true if all is well. */
+static bool lay_part(pdl__layout_t *layout, const pdl_moves_t *owned, int rank)
+{
+    int64_t share = layout->blocks / layout->ranks, size = layout->part[rank + 1] - layout->part[rank], j = 0;
+
+    for (int i = 0; i < owned->range_count; i++) {
+        for (int64_t k = 0; k < owned->range[i].count; k++, j++) {
+            int64_t b = (owned->range[i].first + k) % layout->blocks;
+
+            if (j >= share || layout->first[b] >= 0) return false;
+            layout->first[b] = layout->part[rank] + cut(size, j, share);
+            layout->count[b] = layout->part[rank] + cut(size, j + 1, share) - layout->first[b];
+        }
+    }
+    return j == share;
+}
+
+static pdl_status_t lay_in_parts(pdl__layout_t *layout, const pdl_schedule_t *schedule, pdl_moves_t *scratch)
+{
+    bool fits = layout->blocks % layout->ranks == 0;
+
+    for (int64_t b = 0; b < layout->blocks; b++) layout->first[b] = -1;
+    for (int r = 0; fits && r < layout->ranks; r++) {
+        pdl_schedule_owned(schedule, r, scratch);
+        fits = lay_part(layout, scratch, r);
+    }
+    if (!fits)
+        return pdl_error(PDL_ERR_LIMIT,
+                         "%s on %d ranks does not give every rank an equal part: choose another algorithm",
+                         pdl_schedule_algorithm(schedule), layout->ranks);
+    return PDL_OK;
+}
+
+static int compare_pairs(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Appends the pairs of which one step brings something that is for somebody else. */
+static pdl_status_t add_relays(pdl__layout_t *layout, const pdl_moves_t *received, int64_t *capacity)
+{
+    for (int i = 0; i < received->range_count; i++) {
+        for (int64_t k = 0; k < received->range[i].count; k++) {
+            int64_t pair = (received->range[i].first + k) % layout->blocks / layout->pieces;
+
+            if (pair % layout->ranks == layout->rank) continue;
+            if (layout->relay_count == *capacity) {
+                int64_t  more = *capacity > 0 ? 2 * *capacity : 64;
+                int64_t *grown = realloc(layout->relay, (size_t)more * sizeof(*grown));
+
+                if (grown == NULL) return out_of_memory();
+                layout->relay = grown;
+                *capacity = more;
+            }
+            layout->relay[layout->relay_count++] = pair;
+        }
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t lay_all_to_all(pdl__layout_t *layout, const pdl_schedule_t *schedule, int64_t elements,
+                                   pdl_moves_t *scratch)
+{
+    int64_t      capacity = 0;
+    pdl_status_t status = PDL_OK;
+
+    if (elements % layout->ranks != 0)
+        return pdl_error(PDL_ERR_INPUT, "all-to-all of %" PRId64 " elements on %d ranks: the parts must be equal",
+                         elements, layout->ranks);
+    layout->pair_elements = elements / layout->ranks;
+    layout->pieces = layout->blocks / ((int64_t)layout->ranks * layout->ranks);
+    for (int s = 0; !status && s < pdl_schedule_steps(schedule); s++) {
+        pdl_schedule_receives(schedule, s, layout->rank, scratch);
+        status = add_relays(layout, scratch, &capacity);
+    }
+    if (layout->relay_count > 0)
+        qsort(layout->relay, (size_t)layout->relay_count, sizeof(*layout->relay), compare_pairs);
+    return status;
+}
+
+static pdl_status_t lay_vector(pdl__layout_t *layout, const pdl_schedule_t *schedule, int64_t elements,
+                               const int64_t *counts, pdl_moves_t *scratch)
+{
+    pdl_collective_t collective = pdl_schedule_collective(schedule);
+    pdl_status_t     status;
+
+    layout->first = calloc((size_t)layout->blocks, sizeof(*layout->first));
+    layout->count = calloc((size_t)layout->blocks, sizeof(*layout->count));
+    if (layout->first == NULL || layout->count == NULL) return out_of_memory();
+    if (collective != PDL_COLL_REDUCE_SCATTER && collective != PDL_COLL_ALLGATHER) {
+        lay_in_order(layout, elements);
+        return PDL_OK;
+    }
+    status = make_parts(layout, elements, counts);
+    return status ? status : lay_in_parts(layout, schedule, scratch);
+}
+
+pdl_status_t pdl__layout_init(const pdl_schedule_t *schedule, int rank, int64_t elements, const int64_t *counts,
+                              pdl_moves_t *scratch, pdl__layout_t *layout)
+{
+    pdl_status_t status;
+
+    *layout = (pdl__layout_t){.rank = rank,
+                              .ranks = pdl_schedule_ranks(schedule),
+                              .blocks = pdl_schedule_blocks(schedule),
+                              .all_to_all = pdl_schedule_collective(schedule) == PDL_COLL_ALLTOALL};
+    if (layout->all_to_all)
+        status = lay_all_to_all(layout, schedule, elements, scratch);
+    else
+        status = lay_vector(layout, schedule, elements, counts, scratch);
+    if (status) pdl__layout_fini(layout);
+    return status;
+}
+
+void pdl__layout_fini(pdl__layout_t *layout)
+{
+    free(layout->first);
+    free(layout->count);
+    free(layout->part);
+    free(layout->relay);
+    *layout = (pdl__layout_t){0};
+}
+
+pdl_range_t pdl__layout_block(const pdl__layout_t *layout, int64_t block)
+{
+    int64_t pair, piece, first;
+
+    if (!layout->all_to_all) return (pdl_range_t){.first = layout->first[block], .count = layout->count[block]};
+    pair = block / layout->pieces;
+    piece = block % layout->pieces;
+    first = cut(layout->pair_elements, piece, layout->pieces);
+    return (pdl_range_t){.first = pair * layout->pair_elements + first,
+                         .count = cut(layout->pair_elements, piece + 1, layout->pieces) - first};
+}
+
+pdl__segment_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count)
+{
+    pdl__segment_t segment = {.area = PDL__AREA_DATA, .first = first, .count = count};
+    int64_t        m = layout->pair_elements, pair, from, to;
+
+    if (!layout->all_to_all) return segment;
+    pair = first / m;
+    from = pair / layout->ranks;
+    to = pair % layout->ranks;
+    if (to == layout->rank) {
+        segment.first = from * m + first % m;
+    } else if (from == layout->rank) {
+        segment.area = PDL__AREA_INPUT;
+        segment.first = to * m + first % m;
+    } else {
+        const int64_t *found =
+            bsearch(&pair, layout->relay, (size_t)layout->relay_count, sizeof(pair), compare_pairs);
+
+        assert(found != NULL && "a rank passes on only what it has received");
+        segment.area = PDL__AREA_RELAY;
+        segment.first = (found - layout->relay) * m + first % m;
+    }
+    if (segment.count > m - first % m) segment.count = m - first % m;
+    return segment;
+}

@@ -1,0 +1,277 @@
+/*
+ * Links and flows of the simulated network, and the rates that follow from counting; see network.h.
+ */
+#include "sim/network.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory for the flows of the simulation");
+}
+
+pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topology, double tick_s, int stride,
+                                 pdl__queue_t *queue, int32_t first_entity)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    size_t            count = (size_t)pdl_topology_link_count(topology);
+
+    memset(net, 0, sizeof(*net));
+    net->wires = (int32_t)count;
+    net->stride = stride;
+    net->queue = queue;
+    while (1 << net->shift < stride) net->shift++;
+    net->first_entity = first_entity;
+    net->free_flow = -1;
+    net->instant = 1;
+    net->wire = calloc(count > 0 ? count : 1, sizeof(*net->wire));
+    net->dirty = malloc((count + 1) * sizeof(*net->dirty));
+    if (net->wire == NULL || net->dirty == NULL) return no_memory();
+    for (size_t i = 0; i < count; i++) {
+        net->wire[i].capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE;
+        net->wire[i].head = -1;
+    }
+    return PDL_OK;
+}
+
+void pdl__network_destroy(pdl__network_t *net)
+{
+    free(net->wire);
+    free(net->flow);
+    free(net->links);
+    free(net->active);
+    free(net->entry);
+    free(net->dirty);
+    free(net->batch);
+    free(net->reached);
+    free(net->heap);
+    memset(net, 0, sizeof(*net));
+}
+
+static bool resize(void *pointer, size_t count, size_t size)
+{
+    void **array = pointer, *grown = realloc(*array, count * size);
+
+    if (grown == NULL) return false;
+    *array = grown;
+    return true;
+}
+
+static pdl_status_t more_flows(pdl__network_t *net)
+{
+    size_t room = net->room > 0 ? 2 * (size_t)net->room : 1024, stride = (size_t)net->stride;
+
+    if (room * stride > INT32_MAX) return pdl_error(PDL_ERR_NOMEM, "too many flows at once: simulate fewer ranks");
+    if (!resize(&net->flow, room, sizeof(*net->flow)) || !resize(&net->links, room * stride, sizeof(*net->links)) ||
+        !resize(&net->active, room, sizeof(*net->active)) || !resize(&net->batch, room, sizeof(*net->batch)) ||
+        !resize(&net->reached, room, sizeof(*net->reached)) ||
+        (net->entry != NULL && !resize(&net->entry, room * stride, sizeof(*net->entry))))
+        return no_memory();
+    net->room = (int32_t)room;
+    return pdl__queue_grow(net->queue, net->first_entity + net->room);
+}
+
+int32_t pdl__network_take(pdl__network_t *net)
+{
+    int32_t flow = net->free_flow;
+
+    if (flow >= 0) {
+        net->free_flow = net->flow[flow].order;
+        return flow;
+    }
+    if (net->flows == net->room && more_flows(net)) return -1;
+    net->flow[net->flows].stamp = 0;
+    return net->flows++;
+}
+
+void pdl__network_release(pdl__network_t *net, int32_t flow)
+{
+    net->flow[flow].active = false;
+    net->flow[flow].order = net->free_flow;
+    net->free_flow = flow;
+}
+
+void pdl__network_begin(pdl__network_t *net, int32_t flow)
+{
+    pdl__flow_t   *f = &net->flow[flow];
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+
+    for (int h = 0; h < f->hops; h++) {
+        pdl__wire_t *wire = &net->wire[links[h]];
+        int64_t      load = pdl__hop_load(f, h);
+
+        wire->load += load;
+        wire->fresh = wire->instant == net->instant ? wire->fresh + load : load;
+        wire->instant = net->instant;
+        if (h < f->forward) wire->bytes += f->bytes;
+    }
+    f->active = true;
+    f->rate = 0;
+    f->order = net->actives;
+    net->active[net->actives++] = flow;
+    net->batch[net->batches++] = flow;
+    if (net->lists) pdl__rates_enlist(net, flow);
+}
+
+void pdl__network_end(pdl__network_t *net, int32_t flow)
+{
+    pdl__flow_t   *f = &net->flow[flow];
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    int32_t        last = net->active[--net->actives];
+
+    if (net->lists) pdl__rates_delist(net, flow);
+    for (int h = 0; h < f->hops; h++) {
+        pdl__wire_t *wire = &net->wire[links[h]];
+
+        wire->load -= pdl__hop_load(f, h);
+        if (wire->load > 0 && wire->dirty != net->instant) {
+            wire->dirty = net->instant;
+            net->dirty[net->dirties++] = links[h];
+        }
+    }
+    net->active[f->order] = last;
+    net->flow[last].order = f->order;
+    f->active = false;
+}
+
+pdl_status_t pdl__network_set_rate(pdl__network_t *net, int32_t flow, double rate, pdl__tick_t now)
+{
+    pdl__flow_t *f = &net->flow[flow];
+    int32_t      entity = net->first_entity + flow;
+    double       ticks;
+
+    if (f->rate > 0) {
+        f->left -= f->rate * (double)(now - f->since);
+        if (f->left < 0) f->left = 0;
+        pdl__queue_remove(net->queue, entity);
+    }
+    f->rate = rate;
+    f->since = now;
+    ticks = f->left / rate;
+    if (ticks >= (double)(PDL__NEVER / 4)) return PDL_ERR_LIMIT;
+    return pdl__queue_add(net->queue, entity, now + (pdl__tick_t)llrint(ticks));
+}
+
+/* The share of a flow by counting, or -1 when it meets a flow that is not of this batch. */
+static double counted_share(const pdl__network_t *net, int32_t flow)
+{
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    double         least = INFINITY;
+
+    for (int h = 0; h < net->flow[flow].hops; h++) {
+        const pdl__wire_t *wire = &net->wire[links[h]];
+        double             share;
+
+        if (!pdl__all_fresh(net, wire)) return -1;
+        share = wire->capacity / (double)wire->load;
+        if (share < least) least = share;
+    }
+    return least;
+}
+
+/* True when no flow is left on the links of those that ended but flows that began. */
+static bool dirty_are_fresh(const pdl__network_t *net)
+{
+    for (int32_t i = 0; i < net->dirties; i++) {
+        const pdl__wire_t *wire = &net->wire[net->dirty[i]];
+
+        if (wire->load > 0 && !pdl__all_fresh(net, wire)) return false;
+    }
+    return true;
+}
+
+/* True when the batch meets no older flow and one share is right for all of its flows. */
+static bool uniform_batch(const pdl__network_t *net, double *share)
+{
+    *share = net->batches > 0 ? counted_share(net, net->batch[0]) : 0;
+    if (*share < 0 || !dirty_are_fresh(net)) return false;
+    for (int32_t i = 1; i < net->batches; i++)
+        if (counted_share(net, net->batch[i]) != *share) return false;
+    return true;
+}
+
+/* Every flow of the batch gets the same share; messages of the same size then end at the same instant. */
+static pdl_status_t give_share(pdl__network_t *net, double share, pdl__tick_t now)
+{
+    double      left = -1, rate = -1;
+    pdl__tick_t ticks = 0;
+
+    for (int32_t i = 0; i < net->batches; i++) {
+        pdl__flow_t *f = &net->flow[net->batch[i]];
+
+        f->rate = pdl__share_rate(f, share);
+        f->since = now;
+        if (f->left != left || f->rate != rate) {
+            left = f->left;
+            rate = f->rate;
+            if (left / rate >= (double)(PDL__NEVER / 4)) return PDL_ERR_LIMIT;
+            ticks = (pdl__tick_t)llrint(left / rate);
+        }
+        if (pdl__queue_add(net->queue, net->first_entity + net->batch[i], now + ticks)) return PDL_ERR_NOMEM;
+    }
+    return PDL_OK;
+}
+
+/* Flows that are each alone on all their links need no common rate: each is its own component. */
+static bool alone(const pdl__network_t *net, int32_t flow, double *rate)
+{
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+
+    *rate = INFINITY;
+    for (int h = 0; h < net->flow[flow].hops; h++) {
+        const pdl__wire_t *wire = &net->wire[links[h]];
+
+        if (wire->load != net->flow[flow].weight || h >= net->flow[flow].forward) return false;
+        if (wire->capacity < *rate) *rate = wire->capacity;
+    }
+    *rate /= (double)PDL__WHOLE;
+    return true;
+}
+
+static pdl_status_t give_lone_rates(pdl__network_t *net, pdl__tick_t now, bool *all)
+{
+    double rate;
+
+    if (!dirty_are_fresh(net)) return PDL_OK;
+    for (int32_t i = 0; i < net->batches; i++)
+        if (!alone(net, net->batch[i], &rate)) return PDL_OK;
+    *all = true;
+    for (int32_t i = 0; i < net->batches; i++) {
+        pdl_status_t status;
+
+        alone(net, net->batch[i], &rate);
+        status = pdl__network_set_rate(net, net->batch[i], rate, now);
+        if (status) return status;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t find_rates(pdl__network_t *net, pdl__tick_t now)
+{
+    bool         done = false;
+    double       share;
+    pdl_status_t status;
+
+    if (uniform_batch(net, &share)) return give_share(net, share, now);
+    status = give_lone_rates(net, now, &done);
+    if (status || done) return status;
+    if (!net->lists && pdl__rates_make_lists(net)) return PDL_ERR_NOMEM;
+    return pdl__rates_component(net, now);
+}
+
+pdl_status_t pdl__network_settle(pdl__network_t *net, pdl__tick_t now)
+{
+    pdl_status_t status = PDL_OK;
+
+    /* Lists cost more than they give once every flow is of this batch; those that are given up are left empty. */
+    if (net->lists && net->actives == net->batches) {
+        for (int32_t i = 0; i < net->batches; i++) pdl__rates_delist(net, net->batch[i]);
+        net->lists = false;
+    }
+    if (net->batches > 0 || net->dirties > 0) status = find_rates(net, now);
+    net->batches = net->dirties = 0;
+    net->instant++;
+    return status;
+}

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# paradl coll bench under mpirun, and the other commands of coll.
+set -euo pipefail
+. "$SOURCE/tests/comm/common.sh"
+[ -n "${PARADL-}" ] || exit 0
+
+# bench RANKS STATUS ARGUMENT...
+bench() {
+    local count=$1 wanted=$2 got=0
+    shift 2
+    ranks "$count" "$PARADL" coll bench "$@" >out 2>err || got=$?
+    [ "$got" -eq "$wanted" ] || fail "coll bench $*: exit status $got, expected $wanted: $(head -c 300 err)"
+}
+
+# says TEXT: exactly one line of ours, with this in it.
+says() {
+    [ "$(grep -c '^paradl: ' err)" -eq 1 ] || fail "not one message: $(head -c 500 err)"
+    grep -q "^paradl: .*$1" err || fail "\"$1\" is not in the message: $(head -c 300 err)"
+}
+
+for collective in allreduce reduce-scatter allgather broadcast alltoall; do
+    bench 3 0 --collective "$collective" --min-bytes 100 --max-bytes 10kB --iterations 2
+    grep -q right out || fail "$collective: no result"
+    ! grep -q WRONG out || fail "$collective: $(grep WRONG out)"
+done
+
+bench 4 0 --algorithm ring --min-bytes 1MiB --max-bytes 1MiB --iterations 3 --json
+python3 - <<'PYTHON' || fail "the JSON is not as it should be: $(head -c 300 out)"
+import json
+bench = json.load(open("out"))
+assert bench["ranks"] == 4 and bench["collective"] == "allreduce"
+assert [row["algorithm"] for row in bench["rows"]] == ["mpi", "ring"]
+for row in bench["rows"]:
+    assert row["bytes"] == 1 << 20 and row["wrong"] == 0 and 0 < row["min_s"] <= row["median_s"]
+    assert abs(row["bus_bytes_per_s"] / row["algorithm_bytes_per_s"] - 1.5) < 1e-9
+PYTHON
+
+bench 3 2 --algorithm rshd
+says "rshd"
+bench 3 2 --algorithm rnig
+says "rnig"
+bench 2 2 --min-bytes 8kB --max-bytes 4kB
+says "sizes from 8000 to 4000"
+bench 2 2 --iterations 0
+says "iterations"
+
+"$PARADL" coll list >out || fail "coll list"
+grep -q circulant out || fail "circulant is not in the list"
+"$PARADL" coll verify circulant --ranks 13 --elements 100 >out || fail "coll verify"
+grep -q "circulant on 13 ranks: right" out || fail "verify says: $(cat out)"
+finish

@@ -1,0 +1,329 @@
+/*
+ * Properties of the engines: the same answer from a slow and simple simulator, from the periodic shortcut, and
+ * from the link loads of symmetric steps; energy, traces, determinism and lower bounds.
+ */
+#include "random.h"
+#include "sim_case.h"
+
+#define MOST 24 /* flows of a random case */
+
+/* A plain simulator of flows with given starts: all rates anew at every event. */
+typedef struct plain {
+    const pdl_topology_t *topology;
+    int                   links[MOST][PDL_MAX_ROUTE], hops[MOST], count;
+    double                start_s[MOST], left[MOST], rate[MOST], end_s[MOST]; /* start: when bytes begin to move */
+} plain_t;
+
+static bool moves(const plain_t *p, int f, double now)
+{
+    return p->start_s[f] <= now && p->left[f] > 0;
+}
+
+/* The link with the least capacity for each of its open flows. */
+static int tightest(const plain_t *p, double now, const double *residual, double *share)
+{
+    int best = -1;
+
+    *share = INFINITY;
+    for (int l = 0; l < pdl_topology_link_count(p->topology); l++) {
+        int open = 0;
+
+        for (int f = 0; f < p->count; f++)
+            for (int h = 0; h < p->hops[f]; h++)
+                if (moves(p, f, now) && p->rate[f] < 0 && p->links[f][h] == l) open++;
+        if (open > 0 && residual[l] / open < *share) {
+            *share = residual[l] / open;
+            best = l;
+        }
+    }
+    return best;
+}
+
+static void share_links(plain_t *p, double now)
+{
+    double residual[256], share;
+    int    link;
+
+    for (int l = 0; l < pdl_topology_link_count(p->topology); l++)
+        residual[l] = pdl_topology_links(p->topology)[l].bytes_per_s;
+    for (int f = 0; f < p->count; f++) p->rate[f] = moves(p, f, now) ? -1 : 0;
+    while ((link = tightest(p, now, residual, &share)) >= 0) {
+        for (int f = 0; f < p->count; f++) {
+            bool on = false;
+
+            for (int h = 0; h < p->hops[f]; h++) on = on || p->links[f][h] == link;
+            if (!on || p->rate[f] >= 0) continue;
+            p->rate[f] = share;
+            for (int h = 0; h < p->hops[f]; h++) residual[p->links[f][h]] -= share;
+        }
+    }
+}
+
+static void run_plain(plain_t *p)
+{
+    double now = 0;
+
+    for (;;) {
+        double next = INFINITY;
+
+        share_links(p, now);
+        for (int f = 0; f < p->count; f++) {
+            if (p->left[f] > 0 && p->start_s[f] > now) next = fmin(next, p->start_s[f]);
+            if (moves(p, f, now)) next = fmin(next, now + p->left[f] / p->rate[f]);
+        }
+        if (next == INFINITY) return;
+        for (int f = 0; f < p->count; f++) {
+            if (!moves(p, f, now)) continue;
+            p->left[f] -= p->rate[f] * (next - now);
+            if (p->left[f] > 1e-3) continue;
+            p->left[f] = 0;
+            p->end_s[f] = next;
+        }
+        now = next;
+    }
+}
+
+/* Flows between random hosts of a narrow fat tree, with random sizes and starts. */
+static void a_plain_simulator_agrees(void)
+{
+    sim_case_t          c = {.topology = "fat-tree", .hosts = 12, .per_switch = 4, .uplinks = 2};
+    pdl_schedule_spec_t spec = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
+    pdl_topology_t     *topology = make_topology(&c);
+    pdl_schedule_t     *schedule = NULL;
+    pdl_sim_options_t   options = pdl_sim_options_default();
+    static plain_t      plain;
+
+    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    for (int round = 0; round < 200; round++) {
+        pdl_sim_job_t    jobs[MOST];
+        int              hosts[MOST][2];
+        double           start_s[MOST][2];
+        pdl_sim_result_t result = {0};
+
+        plain = (plain_t){.topology = topology, .count = MOST};
+        for (int f = 0; f < MOST; f++) {
+            int64_t bytes = between(1000, 1000000);
+
+            hosts[f][0] = (int)between(0, 11);
+            hosts[f][1] = (hosts[f][0] + (int)between(1, 11)) % 12;
+            start_s[f][0] = start_s[f][1] = 1e-6 * (double)between(0, 49);
+            jobs[f] = (pdl_sim_job_t){schedule, bytes, hosts[f], start_s[f]};
+            plain.hops[f] = pdl_topology_route(topology, hosts[f][0], hosts[f][1], plain.links[f]);
+            plain.left[f] = (double)bytes;
+            plain.start_s[f] = start_s[f][0] + plain.hops[f] * 1e-6;
+        }
+        CHECK_OK(pdl_sim_run(topology, jobs, MOST, &options, &result));
+        run_plain(&plain);
+        for (int f = 0; f < MOST; f++) CHECK_NEAR(result.job_s[f], plain.end_s[f], 1e-8);
+        pdl_sim_result_free(&result);
+    }
+    pdl_schedule_destroy(schedule);
+    pdl_topology_destroy(topology);
+}
+
+static void simulate(const sim_case_t *c, const pdl_sim_options_t *options, pdl_sim_result_t *result)
+{
+    pdl_topology_t *topology = make_topology(c);
+    pdl_schedule_t *schedule = make_schedule(c);
+    pdl_sim_job_t   job = {.schedule = schedule, .bytes = c->bytes};
+
+    CHECK_OK(pdl_sim_run(topology, &job, 1, options, result));
+    pdl_schedule_destroy(schedule);
+    pdl_topology_destroy(topology);
+}
+
+static int link_count(const sim_case_t *c)
+{
+    pdl_topology_t *topology = make_topology(c);
+    int             count = pdl_topology_link_count(topology);
+
+    pdl_topology_destroy(topology);
+    return count;
+}
+
+static void periodic_shortcut_is_exact(void)
+{
+    static const sim_case_t cases[] = {
+        {.topology = "dln", .hosts = 256, .per_switch = 8, .algorithm = "ring", .bytes = 1 << 22},
+        {.topology = "fat-tree",
+         .hosts = 256,
+         .per_switch = 16,
+         .uplinks = 5,
+         .algorithm = "ring",
+         .bytes = 1 << 22},
+        {.topology = "torus", .hosts = 60, .dims = {6, 10}, .algorithm = "ring", .bytes = 60 << 12},
+        {.topology = "tsubame3", .hosts = 256, .per_switch = 4, .algorithm = "ring", .bytes = 1 << 25},
+        {.topology = "tsubame3", .hosts = 256, .per_switch = 4, .algorithm = "ring_ring", .bytes = 1 << 25},
+        {.topology = "abci-v", .hosts = 272, .per_switch = 4, .algorithm = "ring_ring", .bytes = 272 << 14},
+        {.topology = "fat-tree",
+         .hosts = 64,
+         .per_switch = 8,
+         .uplinks = 3,
+         .algorithm = "ring",
+         .bytes = 64 << 10,
+         .duplex = PDL_HALF_DUPLEX},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pdl_sim_options_t options = {.link_loads = true, .gamma_s_per_byte = i % 2 * 1e-11};
+        pdl_sim_result_t  whole = {0}, shortcut = {0};
+
+        simulate(&cases[i], &options, &whole);
+        options.periodic = true;
+        simulate(&cases[i], &options, &shortcut);
+        CHECK_NEAR(shortcut.time_s, whole.time_s, 0);
+        CHECK_INT(shortcut.flows, whole.flows);
+        CHECK_NEAR(shortcut.energy_used_j, whole.energy_used_j, 1e-12);
+        for (int l = 0; l < link_count(&cases[i]); l++)
+            CHECK_NEAR(shortcut.link_bytes[l], whole.link_bytes[l], 1e-12);
+        pdl_sim_result_free(&whole);
+        pdl_sim_result_free(&shortcut);
+    }
+}
+
+/* A shortcut with blocks that differ by an element takes their mean. */
+static void periodic_shortcut_with_uneven_blocks(void)
+{
+    sim_case_t        c = {.topology = "dln", .hosts = 64, .per_switch = 4, .algorithm = "ring", .bytes = 4000000};
+    pdl_sim_options_t options = pdl_sim_options_default();
+    double            shortcut = run_case(&c, &options);
+
+    options.periodic = false;
+    CHECK_NEAR(run_case(&c, &options), shortcut, 1e-4);
+}
+
+static void link_loads_equal_flows_of_symmetric_steps(void)
+{
+    static const char *const algorithms[] = {"hd_near", "hd_far", "shd_near", "shd_far", "rdb"};
+
+    for (int i = 0; i < 5; i++) {
+        sim_case_t c = {
+            .topology = "dln", .hosts = 256, .per_switch = 8, .algorithm = algorithms[i], .bytes = 1 << 24};
+        pdl_sim_options_t options = {.gamma_s_per_byte = 1e-11};
+        double            flow_s = run_case(&c, &options);
+
+        options.engine = PDL_ENGINE_LOADS;
+        CHECK_NEAR(run_case(&c, &options), flow_s, 1e-9);
+    }
+}
+
+static void same_input_same_bits(void)
+{
+    sim_case_t        c = {.topology = "fat-tree",
+                           .hosts = 96,
+                           .per_switch = 16,
+                           .uplinks = 5,
+                           .algorithm = "circulant",
+                           .bytes = 1 << 22};
+    pdl_sim_options_t options = pdl_sim_options_default();
+    pdl_sim_result_t  a = {0}, b = {0};
+
+    options.link_loads = true;
+    simulate(&c, &options, &a);
+    simulate(&c, &options, &b);
+    CHECK(memcmp(&a.time_s, &b.time_s, sizeof(double)) == 0);
+    CHECK(memcmp(a.link_bytes, b.link_bytes, (size_t)link_count(&c) * sizeof(double)) == 0);
+    CHECK_INT(a.events, b.events);
+    pdl_sim_result_free(&a);
+    pdl_sim_result_free(&b);
+}
+
+/* Two hosts and a cable of 1 GB/s with 10 W idle and 30 W at peak, half of it for each direction: 1 GB there,
+   nothing back. */
+static void energy_of_links(void)
+{
+    static const char text[] = "paradl: topology/1\nname: pair\nhosts: 2\nlink_bandwidth: 1GB/s\nlink_latency: 1s\n"
+                               "links:\n  - {ends: [h0, h1], idle_power: 10W, peak_power: 30W}\n";
+    pdl_schedule_spec_t spec = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
+    pdl_topology_t     *topology = NULL;
+    pdl_schedule_t     *schedule = NULL;
+    pdl_sim_options_t   options = pdl_sim_options_default();
+    pdl_sim_result_t    result = {0};
+
+    CHECK_OK(pdl_topology_read_memory(text, sizeof(text) - 1, "pair.yaml", &topology));
+    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    pdl_sim_job_t job = {.schedule = schedule, .bytes = 1000000000};
+    CHECK_OK(pdl_sim_run(topology, &job, 1, &options, &result));
+    CHECK_NEAR(result.time_s, 2, 1e-12);
+    CHECK_NEAR(result.energy_used_j, 2 * 5 + 1 * 10, 1e-12);
+    CHECK_NEAR(result.energy_all_j, 2 * (2 * 5) + 1 * 10, 1e-12);
+    pdl_sim_result_free(&result);
+    pdl_schedule_destroy(schedule);
+    pdl_topology_destroy(topology);
+}
+
+static void trace_has_every_flow(void)
+{
+    sim_case_t c = {.topology = "dln", .hosts = 16, .per_switch = 2, .algorithm = "hd_near", .bytes = 1 << 20};
+    pdl_sim_options_t options = pdl_sim_options_default();
+    pdl_sim_result_t  result = {0};
+    FILE             *file = tmpfile();
+    char              line[512];
+    int               slices = 0;
+
+    CHECK(file != NULL);
+    options.trace = file;
+    simulate(&c, &options, &result);
+    rewind(file);
+    while (fgets(line, sizeof(line), file) != NULL) slices += strstr(line, "\"ph\":\"X\"") != NULL;
+    CHECK_INT(slices, result.flows);
+    CHECK_STR(line, "]}\n");
+    fclose(file);
+    pdl_sim_result_free(&result);
+}
+
+static void nothing_beats_its_lower_bound(void)
+{
+    static const sim_case_t cases[] = {
+        {.topology = "dln", .hosts = 256, .per_switch = 4, .algorithm = "rshd", .bytes = 1 << 26},
+        {.topology = "fat-tree",
+         .hosts = 256,
+         .per_switch = 32,
+         .uplinks = 11,
+         .algorithm = "hd_near",
+         .bytes = 1 << 26},
+        {.topology = "fat-tree",
+         .hosts = 64,
+         .per_switch = 16,
+         .uplinks = 1,
+         .algorithm = "ring",
+         .bytes = 1 << 20},
+        {.topology = "tsubame3", .hosts = 64, .per_switch = 4, .algorithm = "ring_rab", .bytes = 1 << 25},
+        {.topology = "kautz", .shape = {4, 2}, .hosts = 20, .algorithm = "kautz", .bytes = 20 << 16},
+        {.topology = "ring", .hosts = 16, .algorithm = "ring", .collective = PDL_COLL_ALLGATHER, .bytes = 1 << 24},
+        {.topology = "fc2",
+         .hosts = 64,
+         .dims = {8, 8},
+         .algorithm = "fc2",
+         .collective = PDL_COLL_ALLTOALL,
+         .bytes = 1LL << 32},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pdl_topology_t   *topology = make_topology(&cases[i]);
+        pdl_sim_options_t options = pdl_sim_options_default();
+        double            time_s = run_case(&cases[i], &options);
+        pdl_bound_t       bound;
+
+        CHECK_OK(pdl_sim_bound(topology, cases[i].collective, cases[i].hosts, (double)cases[i].bytes, 0, &bound));
+        CHECK(bound.total_s > 0 && bound.total_s <= time_s * (1 + 1e-9));
+        CHECK(bound.total_s >= fmax(bound.latency_s, fmax(bound.bandwidth_s, bound.cut_s)));
+        /* RSHD meets the capacity of the host links, all-to-all on the 2-D network that of all links. */
+        if (strcmp(cases[i].algorithm, "rshd") == 0 || strcmp(cases[i].algorithm, "fc2") == 0)
+            CHECK_NEAR(time_s, bound.total_s, 0.05);
+        pdl_topology_destroy(topology);
+    }
+}
+
+int main(void)
+{
+    RUN(a_plain_simulator_agrees);
+    RUN(periodic_shortcut_is_exact);
+    RUN(periodic_shortcut_with_uneven_blocks);
+    RUN(link_loads_equal_flows_of_symmetric_steps);
+    RUN(same_input_same_bits);
+    RUN(energy_of_links);
+    RUN(trace_has_every_flow);
+    RUN(nothing_beats_its_lower_bound);
+    return test_done();
+}

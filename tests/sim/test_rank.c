@@ -1,0 +1,135 @@
+/*
+ * Rankings: order, reasons, bounds, groups, circuits, and what does not support a case.
+ */
+#include "test.h"
+
+#include <paradl/sim.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pdl_topology_t *network(const char *name, int64_t hosts, int64_t per_switch)
+{
+    pdl_topology_spec_t spec = pdl_topology_spec(name);
+    pdl_topology_t     *topology = NULL;
+
+    spec.hosts = hosts;
+    spec.hosts_per_switch = per_switch;
+    spec.optical_bytes_per_s = 50e9;
+    CHECK_OK(pdl_topology_create(&spec, &topology));
+    return topology;
+}
+
+static pdl_sim_case_t ask(pdl_topology_t *topology, int64_t bytes)
+{
+    return (pdl_sim_case_t){.topology = topology, .bytes = bytes, .options = pdl_sim_options_default()};
+}
+
+static void test_order(void)
+{
+    pdl_topology_t    *topology = network("dln", 64, 8);
+    pdl_sim_case_t     asked = ask(topology, 64 << 20);
+    pdl_sim_verdict_t *verdicts;
+    int                count, possible = 0;
+
+    CHECK_OK(pdl_sim_rank(&asked, NULL, 0, &verdicts, &count));
+    for (int i = 0; i < count; i++) {
+        double sum = 0;
+
+        if (!verdicts[i].possible) {
+            CHECK(verdicts[i].problem[0] != '\0');
+            continue;
+        }
+        CHECK(i == possible++);
+        CHECK(i == 0 || verdicts[i - 1].result.time_s <= verdicts[i].result.time_s);
+        CHECK(verdicts[i].ratio > 0.999);
+        for (int p = 0; p < PDL_PART_COUNT; p++) sum += verdicts[i].part_s[p];
+        CHECK(sum > 0.999 * verdicts[i].result.time_s);
+        if (strcmp(verdicts[i].algorithm, "hd_far") == 0) CHECK(verdicts[i].limit == PDL_PART_CONTENTION);
+        if (strcmp(verdicts[i].algorithm, "ring") == 0) CHECK(verdicts[i].limit == PDL_PART_BANDWIDTH);
+    }
+    CHECK(possible > 10);
+    for (int i = 0; i < count; i++) pdl_sim_verdict_free(&verdicts[i]);
+    free(verdicts);
+    pdl_topology_destroy(topology);
+}
+
+/* Groups of consecutive hosts on switches of their own do not disturb each other; distant ones do. */
+static void test_groups(void)
+{
+    pdl_topology_t   *topology = network("dln", 64, 8);
+    pdl_sim_case_t    asked = ask(topology, 1 << 20);
+    pdl_sim_verdict_t near, far;
+
+    asked.groups = 8;
+    CHECK_OK(pdl_sim_run_case(&asked, "ring", &near));
+    asked.strided = true;
+    CHECK_OK(pdl_sim_run_case(&asked, "ring", &far));
+    CHECK(near.part_s[PDL_PART_CONTENTION] <= 0 && far.limit == PDL_PART_CONTENTION);
+    CHECK(far.result.time_s > 3 * near.result.time_s);
+    pdl_sim_verdict_free(&near);
+    pdl_sim_verdict_free(&far);
+    asked.groups = 7;
+    CHECK(pdl_sim_run_case(&asked, "ring", &far) == PDL_ERR_INPUT);
+    pdl_topology_destroy(topology);
+}
+
+/* A ring on circuits takes the reconfiguration and then what the optical links take. */
+static void test_circuits(void)
+{
+    pdl_topology_t   *topology = network("hybrid", 32, 0);
+    pdl_sim_case_t    asked = ask(topology, 256 << 20);
+    pdl_sim_verdict_t verdict;
+    double            expected = 10e-3 + 62 * (1e-6 + (256 << 20) / 32.0 / 50e9);
+
+    CHECK_OK(pdl_sim_run_case(&asked, "ring", &verdict));
+    CHECK(verdict.circuits == 32);
+    CHECK(verdict.result.time_s > 0.999 * expected && verdict.result.time_s < 1.001 * expected);
+    pdl_sim_verdict_free(&verdict);
+    asked.bytes = 1 << 20;
+    CHECK_OK(pdl_sim_run_case(&asked, "ring", &verdict));
+    CHECK(verdict.circuits == 0 && verdict.part_s[PDL_PART_WAITING] <= 0);
+    pdl_sim_verdict_free(&verdict);
+    pdl_topology_destroy(topology);
+}
+
+/* At density 1 the sparse ring sends what the dense one does, and a header with each message. */
+static void test_sparse(void)
+{
+    pdl_topology_t   *topology = network("abci-v", 16, 0);
+    pdl_sim_case_t    asked = ask(topology, 64 << 20);
+    pdl_sim_verdict_t dense, sparse;
+
+    asked.density = 1;
+    CHECK_OK(pdl_sim_run_case(&asked, "ring_ring", &dense));
+    CHECK_OK(pdl_sim_run_case(&asked, "sparse_ring_ring", &sparse));
+    CHECK(sparse.engine == PDL_ENGINE_LOADS && sparse.ratio <= 0);
+    CHECK(sparse.result.time_s > 0.99 * dense.result.time_s && sparse.result.time_s < 1.01 * dense.result.time_s);
+    pdl_sim_verdict_free(&dense);
+    pdl_sim_verdict_free(&sparse);
+    asked.density = 0;
+    CHECK(pdl_sim_run_case(&asked, "sparse_ring", &sparse) == PDL_ERR_LIMIT);
+    pdl_topology_destroy(topology);
+}
+
+static void test_mistakes(void)
+{
+    pdl_topology_t   *topology = network("ring", 12, 0);
+    pdl_sim_case_t    asked = ask(topology, 1 << 20);
+    pdl_sim_verdict_t verdict;
+
+    CHECK(pdl_sim_run_case(&asked, "swing", &verdict) == PDL_ERR_LIMIT);
+    CHECK(pdl_sim_run_case(&asked, "nonsense", &verdict) == PDL_ERR_INPUT);
+    asked.bytes = 0;
+    CHECK(pdl_sim_run_case(&asked, "ring", &verdict) == PDL_ERR_INPUT);
+    pdl_topology_destroy(topology);
+}
+
+int main(void)
+{
+    RUN(test_order);
+    RUN(test_groups);
+    RUN(test_circuits);
+    RUN(test_sparse);
+    RUN(test_mistakes);
+    return test_done();
+}
