@@ -7,6 +7,7 @@
 
 #include <paradl/dataset.h>
 #include <paradl/model.h>
+#include <paradl/published.h>
 #include <paradl/search.h>
 #include <paradl/status.h>
 #include <paradl/system.h>
@@ -57,6 +58,15 @@ pdl_status_t pdl_report_validation_json(const pdl_validation_t *validation, cons
                                         const pdl_cross_validation_t *cross, int cross_count, FILE *stream);
 /* id,seconds,low,high of every row that can be expressed. */
 pdl_status_t pdl_report_predictions(const pdl_validation_t *validation, FILE *stream);
+
+/* Errors per source and over sources, memory, order, and the rows that cannot be expressed. `left_out` is the error
+   with sources left out of the fit, or NULL. */
+pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters, const double *left_out,
+                                  FILE *stream);
+pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters, const double *left_out,
+                                       FILE *stream);
+/* run_id,iter_time_s,low,high,mem_gb,outcome of every row that can be expressed. */
+pdl_status_t pdl_report_published_predictions(const pdl_published_t *runs, FILE *stream);
 
 #ifdef __cplusplus
 }

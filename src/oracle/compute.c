@@ -3,6 +3,7 @@
  * kernels (docs/oracle.md, "Computation").
  */
 #include "oracle/cost.h"
+#include <math.h>
 
 void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
                        pdl_compute_cost_t *cost)
@@ -16,11 +17,23 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     /* Precisions a device does not list run at its 32-bit speed. */
     if (peak == 0) peak = device->peak_flop_per_s[PDL_FP32];
     cost->flop_per_s          = share * peak;
-    cost->winograd_flop_per_s = cost->flop_per_s * (precision == PDL_FP32 ? p->winograd_gain : 1.0);
+    cost->convolution_flop_per_s = cost->flop_per_s;
+    if (!wide && p->convolution_efficiency > 0) cost->convolution_flop_per_s = p->convolution_efficiency * peak;
+    cost->winograd_flop_per_s = cost->convolution_flop_per_s * (precision == PDL_FP32 ? p->winograd_gain : 1.0);
     cost->bytes_per_s = (p->memory_efficiency > 0 ? p->memory_efficiency : device->memory_efficiency) *
                         device->memory_bandwidth_bytes_per_s;
     cost->kernel_s    = p->kernel_s > 0 ? p->kernel_s : device->launch_s;
-    cost->item_bytes  = pdl_precision_bytes(precision);
+    /* 8-bit formats are for the factors of matrix products alone: everything else stays in 16 bits. */
+    cost->cast_bytes      = precision == PDL_FP8 ? 2 * pdl_precision_bytes(PDL_FP8) : 0;
+    cost->attention_flop_per_s = cost->flop_per_s;
+    if (precision == PDL_FP8 && device->peak_flop_per_s[PDL_BF16] > 0)
+        cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
+    if (!wide && p->attention_efficiency > 0) cost->attention_flop_per_s *= p->attention_efficiency / share;
+    cost->expert_flop_per_s = cost->flop_per_s;
+    if (!wide && p->expert_efficiency > 0) cost->expert_flop_per_s *= p->expert_efficiency / share;
+    cost->fused_attention = p->fused_attention;
+    cost->fused_softmax   = p->fused_softmax;
+    cost->item_bytes  = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->causal_skip = p->causal_skip;
 }
@@ -50,7 +63,9 @@ static bool winograd(const pdl_layer_t *layer)
 static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                            double *forward_s, double *backward_s)
 {
-    double rate     = winograd(layer) ? cost->winograd_flop_per_s : cost->flop_per_s;
+    double rate     = layer->type == PDL_LAYER_LINEAR ? cost->flop_per_s
+                      : winograd(layer)               ? cost->winograd_flop_per_s
+                                                      : cost->convolution_flop_per_s;
     double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
     double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
     double in_loss  = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
@@ -66,6 +81,9 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
         *backward_s += kernel(cost, rate,
                               local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
                               elements);
+    /* What makes the factors of 8-bit products writes them as such, once as they are and once transposed. */
+    *forward_s += cost->cast_bytes * (local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
+    *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
 }
 
 /* Passes over memory that a layer's forward and backward make, in units of its output (y) and input (x). */
@@ -109,27 +127,47 @@ static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *l
     if (by + bx > 0) *backward_s = cost->kernel_s + unit * (by * local->y_elements + bx * local->x_elements);
 }
 
+/* Without fused attention the scores of every head go through memory. Bytes moved per score: written by the first
+   product, then by one kernel for scale, mask and softmax and one for dropout, read by the second product; or by
+   one kernel for each step and each change between 16 and 32 bits. Backward passes over scores and gradients
+   likewise. */
+static const struct { double forward, backward; } score_bytes[2] = {{41, 53}, {12, 16}};
+
 /* Fused attention: memory linear in the sequence; backward recomputes the scores, hence 2.5 times the forward. */
 static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                               double *forward_s, double *backward_s)
 {
     double flop     = local->samples * (double)layer->flop_forward * local->share_forward;
     double elements = local->samples * (local->x_elements + local->y_elements);
+    double tokens   = (double)layer->in.extent[0];
+    double scores   = local->samples * (double)layer->heads * local->share_forward * tokens * tokens;
 
     if (layer->causal && cost->causal_skip) flop *= 0.5;
-    *forward_s  = kernel(cost, cost->flop_per_s, flop, elements);
-    *backward_s = kernel(cost, cost->flop_per_s, 2.5 * flop, 2.0 * elements);
+    if (cost->fused_attention) {
+        *forward_s  = kernel(cost, cost->attention_flop_per_s, flop, elements);
+        *backward_s = kernel(cost, cost->attention_flop_per_s, 2.5 * flop, 2.0 * elements);
+        return;
+    }
+    scores *= fmax(1, cost->item_bytes / 2) / cost->bytes_per_s;
+    *forward_s = kernel(cost, cost->flop_per_s, flop, elements) +
+                 score_bytes[cost->fused_softmax].forward * scores;
+    *backward_s = kernel(cost, cost->flop_per_s, 2.0 * flop, 2.0 * elements) +
+                  score_bytes[cost->fused_softmax].backward * scores;
 }
 
-/* The router and, per token, top_k experts; every expert's weights are read. */
+/* The router and, per token, top_k experts; every expert's weights are read. Tokens are brought into the order of
+   their experts and back (a read and a write each), and the experts' inner activations are passed over. */
 static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s)
 {
-    double flop     = local->samples * (double)layer->flop_forward * local->share_forward;
-    double elements = local->samples * (local->x_elements + local->y_elements) * (double)layer->top_k + local->weights;
+    double flop   = local->samples * (double)layer->flop_forward * local->share_forward;
+    double chosen = local->samples * (double)layer->top_k;
+    double inner  = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
+    double moved  = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
+    double passes = (moved + local->weights) * cost->item_bytes / cost->bytes_per_s;
 
-    *forward_s  = kernel(cost, cost->flop_per_s, flop, elements);
-    *backward_s = kernel(cost, cost->flop_per_s, 2.0 * flop, 2.0 * elements);
+    *forward_s  = kernel(cost, cost->expert_flop_per_s, flop, local->weights) + passes;
+    *backward_s = kernel(cost, cost->expert_flop_per_s, 2.0 * flop, 2.0 * local->weights) + 2.0 * passes;
 }
 
 void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,

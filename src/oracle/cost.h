@@ -10,12 +10,14 @@
 /* Device and parameters folded together once, so that pricing a layer is arithmetic only. */
 typedef struct pdl_compute_cost {
     double flop_per_s;        /* reachable, for this precision */
-    double winograd_flop_per_s;
+    double convolution_flop_per_s, winograd_flop_per_s;
     double bytes_per_s;       /* reachable memory bandwidth */
     double kernel_s;
     double item_bytes;
+    double cast_bytes;           /* moved per factor of an 8-bit product; 0 for other precisions */
+    double attention_flop_per_s, expert_flop_per_s;
     double narrow_tile;
-    bool   causal_skip;
+    bool   causal_skip, fused_attention, fused_softmax;
 } pdl_compute_cost_t;
 
 void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,

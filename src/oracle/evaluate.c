@@ -8,7 +8,8 @@
 
 pdl_config_t pdl_config_default(const char *strategy)
 {
-    return (pdl_config_t){.strategy = strategy, .pipeline = 1, .data = 1, .spatial = 1, .tensor = 1, .batch = 1,
+    return (pdl_config_t){.strategy = strategy, .pipeline = 1, .data = 1, .spatial = 1, .tensor = 1, .context = 1,
+                          .batch = 1,
                           .micro_batches = 1, .schedule = PDL_SCHEDULE_1F1B, .virtual_stages = 1,
                           .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
 }
@@ -153,6 +154,12 @@ static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
     return PDL_OK;
 }
 
+/* Data-parallel replicas: with context parallelism several ranks of the data axis hold one sample. */
+static int64_t replicas_of(const pdl_config_t *config)
+{
+    return config->context > 1 ? config->data / config->context : config->data;
+}
+
 static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *dataset, pdl_case_t *c)
 {
     *c = (pdl_case_t){.pipeline = config->pipeline, .data = config->data, .inner = config->spatial * config->tensor,
@@ -173,7 +180,9 @@ static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *data
         c->data_stride  = 1;
         c->inner_stride = c->data;
     }
-    c->micro_batch = ceil((double)config->batch / (double)config->data / (double)config->micro_batches);
+    c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
+    /* Each holds that much of every sample; keys and values go round behind the computation. */
+    if (config->context > 1) c->micro_batch /= (double)config->context;
 }
 
 static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
@@ -188,12 +197,16 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
     if (c->pe > oracle->system->pe_count)
         return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c->pe, oracle->system->name,
                          (long long)oracle->system->pe_count);
-    if (config->data > config->batch)
+    if (config->context > 1 && config->data % config->context != 0)
+        return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
+                         (long long)config->context, (long long)config->data);
+    int64_t replicas = replicas_of(config);
+    if (replicas > config->batch)
         return pdl_error(PDL_ERR_LIMIT, "at most %lld PEs: one sample each", (long long)config->batch);
-    if (config->micro_batches > (config->batch + config->data - 1) / config->data)
+    if (config->micro_batches > (config->batch + replicas - 1) / replicas)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
                          (long long)config->micro_batches,
-                         (long long)((config->batch + config->data - 1) / config->data));
+                         (long long)((config->batch + replicas - 1) / replicas));
     if (config->virtual_stages < 1 || (config->virtual_stages > 1 && config->schedule != PDL_SCHEDULE_INTERLEAVED))
         return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", config->virtual_stages);
     return PDL_OK;

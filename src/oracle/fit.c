@@ -1,9 +1,10 @@
 /*
- * Fit of the global parameters to measured rows: damped least squares on ln(projected / measured) in the
- * logarithms of the parameters, with a loss that grows only linearly for outliers (soft l1), bounds from the parameter
- * table, and a weak pull towards the start so that what the rows do not determine stays where physics put it.
+ * Fit of the global parameters to measurements: damped least squares on residuals such as ln(projected / measured)
+ * in the logarithms of the parameters, with a loss that grows only linearly for outliers (soft l1), bounds from the
+ * parameter table, and a weak pull towards the start so that what the rows do not determine stays where physics
+ * put it.
  */
-#include "oracle/validation.h"
+#include "oracle/fit.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,7 @@ enum { MOST_PARAMETERS = 64, ROUNDS = 40 };
 static const double PULL = 0.03, OUTLIER = 0.15, STEP = 1e-4;
 
 typedef struct fit {
-    pdl_validation_t *v;
-    const bool       *use;
+    const pdl_fit_problem_t *problem;
     int               which[MOST_PARAMETERS]; /* indices into pdl_parameter_info */
     int               n;
     size_t            rows;
@@ -31,7 +31,8 @@ static void fit_begin(fit_t *f, const pdl_parameters_t *parameters)
     f->base = *parameters;
     for (int i = 0; i < pdl_parameter_count; i++) {
         const pdl_parameter_info_t *info = &pdl_parameter_info[i];
-        if (!info->fitted || f->n == MOST_PARAMETERS) continue;
+        bool fitted = f->problem->fitted ? f->problem->fitted[i] : info->fitted;
+        if (!fitted || f->n == MOST_PARAMETERS) continue;
         double value   = *slot(&f->base, i);
         f->which[f->n] = i;
         f->low[f->n]   = log(info->low);
@@ -40,7 +41,7 @@ static void fit_begin(fit_t *f, const pdl_parameters_t *parameters)
         f->start[f->n] = fmin(fmax(f->start[f->n], f->low[f->n]), f->high[f->n]);
         f->n++;
     }
-    for (size_t i = 0; i < f->v->row_count; i++) f->rows += f->use[i];
+    f->rows = f->problem->rows;
 }
 
 static pdl_parameters_t at(const fit_t *f, const double *x)
@@ -51,29 +52,16 @@ static pdl_parameters_t at(const fit_t *f, const double *x)
     return p;
 }
 
-/* Totals are what users see, so they weigh more than their two parts. */
-static double row_weight(const pdl_measured_row_t *row)
-{
-    return strcmp(row->quantity, "total") == 0 ? 2.0 : 0.7;
-}
-
 static pdl_status_t residuals(const fit_t *f, const double *x, double *r)
 {
-    pdl_parameters_t p      = at(f, x);
-    pdl_status_t     status = pdl__validation_runs(f->v, &p, f->use);
-    size_t           k      = 0;
+    pdl_parameters_t p = at(f, x);
 
-    if (status) return status;
-    for (size_t i = 0; i < f->v->row_count; i++) {
-        const pdl_row_t *row = &f->v->rows[i];
-        if (!f->use[i]) continue;
-        const pdl_projection_t *projection = &f->v->runs[row->run].projection;
-        double seconds = pdl__row_seconds(projection, row->quantity) * row->iterations;
-        r[k++] = projection->total_s > 0 && seconds > 0
-                     ? row_weight(&row->public_row) * log(seconds / row->public_row.measured_s)
-                     : 0;
-    }
-    return PDL_OK;
+    return f->problem->residuals(f->problem->context, &p, r);
+}
+
+static double weight_of(const fit_t *f, size_t row)
+{
+    return f->problem->weight ? f->problem->weight[row] : 1;
 }
 
 /* Soft l1: the weight of a residual in the normal equations, and the loss. */
@@ -81,7 +69,8 @@ static double loss_of(const fit_t *f, const double *r, const double *x)
 {
     double loss = 0;
 
-    for (size_t i = 0; i < f->rows; i++) loss += 2 * OUTLIER * OUTLIER * (sqrt(1 + r[i] * r[i] / (OUTLIER * OUTLIER)) - 1);
+    for (size_t i = 0; i < f->rows; i++)
+        loss += weight_of(f, i) * 2 * OUTLIER * OUTLIER * (sqrt(1 + r[i] * r[i] / (OUTLIER * OUTLIER)) - 1);
     for (int i = 0; i < f->n; i++) loss += PULL * PULL * (x[i] - f->start[i]) * (x[i] - f->start[i]);
     return loss;
 }
@@ -132,7 +121,7 @@ static void normal_equations(const fit_t *f, const double *J, const double *r, c
         for (int j = 0; j <= i; j++) a[i][j] = i == j ? PULL * PULL : 0;
     }
     for (size_t k = 0; k < f->rows; k++) {
-        double w = 1 / sqrt(1 + r[k] * r[k] / (OUTLIER * OUTLIER));
+        double w = weight_of(f, k) / sqrt(1 + r[k] * r[k] / (OUTLIER * OUTLIER));
         for (int i = 0; i < f->n; i++) {
             double ji = w * J[(size_t)i * f->rows + k];
             b[i] -= ji * r[k];
@@ -176,9 +165,9 @@ static pdl_status_t improve(const fit_t *f, workspace_t *w, double *loss, double
     return PDL_OK;
 }
 
-pdl_status_t pdl__fit_rows(pdl_validation_t *v, const bool *use, pdl_parameters_t *parameters, FILE *progress)
+pdl_status_t pdl__fit(const pdl_fit_problem_t *problem, pdl_parameters_t *parameters, FILE *progress)
 {
-    fit_t        f = {.v = v, .use = use};
+    fit_t        f = {.problem = problem};
     workspace_t *w = calloc(1, sizeof(*w));
     double       loss, damping = 1e-2;
     bool         done = false;

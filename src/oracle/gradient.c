@@ -94,6 +94,19 @@ static double exposed_part(const pdl_oracle_t *oracle, const pdl_stages_t *st, c
     return end > backward ? end - backward : 0;
 }
 
+/* Stage 3 gathers the weights of a layer while the one before it computes, in forward and in backward of every
+   micro-batch, and reduces gradients in the last; what computation cannot hide remains. */
+static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const pdl_exchange_t *e)
+{
+    const pdl_sums_t *s        = &st->sums[st->heaviest_stage];
+    double            m        = (double)c->micro_batches, once = e->total_s / (1 + 2 * m);
+    double            forward  = s->forward + s->layer_forward + s->halo_forward;
+    double            backward = s->backward + s->layer_backward + s->halo_backward;
+
+    if (c->recompute == PDL_RECOMPUTE_FULL) backward += forward;
+    return m * fmax(0, once - forward) + (m - 1) * fmax(0, once - backward) + fmax(0, 2 * once - backward);
+}
+
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
                                  pdl_exchange_t *e)
 {
@@ -147,6 +160,7 @@ pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, c
     if (status) return status;
     e->exposed_s = e->total_s;
     if (oracle->p.overlap_gradients && e->total_s > 0)
-        e->exposed_s = fmin(e->total_s, exposed_part(oracle, st, e, item));
+        e->exposed_s = fmin(e->total_s, c->sharding == PDL_SHARDING_ZERO3 ? exposed_gathers(c, st, e)
+                                                                          : exposed_part(oracle, st, e, item));
     return PDL_OK;
 }

@@ -22,7 +22,8 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
 static void state_bytes(const pdl_case_t *c, double *weight, double *gradient, double *optimizer)
 {
     static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
-    double              item = pdl_precision_bytes(c->precision);
+    /* 8-bit formats are for products only: weights stay in 16 bits. */
+    double              item = pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
 
     *weight    = item;
     *gradient  = item;
@@ -70,6 +71,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     double elements = st->sums[s].weights + st->tied[s];
 
     state_bytes(c, &weight, &gradient, &optimizer);
+    if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes, .context = oracle->system->device.reserved_bytes};
     b->weights           = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients         = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);

@@ -205,7 +205,7 @@ pdl_status_t pdl__options_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, i
 
 void pdl__options_free(pdl_options_t *o)
 {
-    for (int i = 0; i < o->table_count; i++) {
+    for (int i = 0; o->table != NULL && i < o->table_count; i++) {
         free(o->table[i].edge);
         free(o->table[i].copies);
     }

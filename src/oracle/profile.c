@@ -83,6 +83,8 @@ static void add_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
     const pdl_group_t *g     = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
 
+    if (pr->p->asynchronous)
+        *(t->phase == PDL_PHASE_FORWARD ? &s->queue_forward : &s->queue_backward) += pr->p->queue_call_s;
     if (bytes > pr->profile->largest_transfer) pr->profile->largest_transfer = bytes;
     if (t->primitive == PDL_HALO || (pr->p->host_halo && is_spatial_gather(pr, t))) {
         seconds = t->primitive == PDL_HALO ? halo_seconds(pr, t, bytes) : gather_seconds(pr, t, bytes);
@@ -119,6 +121,14 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
                 seconds += pr->p->split_piece_s * (double)plan->mesh.axis[a].size;
     }
     return seconds;
+}
+
+/* Host time to queue a layer. A mixture of experts is eight steps: router, choice, sorting, the product before the
+   activation, the activation, the product after it, sorting back, the weighted sum. */
+static double queue_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer)
+{
+    if (layer->type == PDL_LAYER_INPUT || !pr->p->asynchronous) return 0;
+    return pr->p->queue_layer_s * (layer->type == PDL_LAYER_MOE ? 8 : 1);
 }
 
 static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local, pdl_sums_t *s)
@@ -160,6 +170,8 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
+    s->queue_forward += queue_seconds(pr, layer) / 3;
+    s->queue_backward += queue_seconds(pr, layer) * 2 / 3;
     if (layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE || layer->type == PDL_LAYER_LINEAR)
         s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;

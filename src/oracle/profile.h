@@ -12,6 +12,7 @@ typedef struct pdl_sums {
     double forward, backward;             /* computation, framework time included */
     double layer_forward, layer_backward; /* collectives in layers */
     double halo_forward, halo_backward;
+    double queue_forward, queue_backward; /* host time to queue all of it */
     double startup;                       /* of layer collectives, the volume-free part */
     double allreduce;                     /* of layer collectives, those that sum */
     double matrix;                        /* of computation, convolutions and linear layers */

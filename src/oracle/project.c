@@ -16,6 +16,18 @@ static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
     return c->recompute == PDL_RECOMPUTE_SELECTIVE ? s->attention : 0;
 }
 
+/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
+static double queue_wait(const pdl_case_t *c, const pdl_sums_t *s)
+{
+    double host = s->queue_forward, device = s->forward + s->layer_forward + s->halo_forward;
+
+    if (c->run_mode == PDL_TRAINING) {
+        host += s->queue_backward + (c->recompute == PDL_RECOMPUTE_FULL ? s->queue_forward : 0);
+        device += s->backward + s->layer_backward + s->halo_backward + recompute_seconds(c, s);
+    }
+    return fmax(0, host - device);
+}
+
 static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                             const pdl_stages_t *st, pdl_projection_t *out)
 {
@@ -33,6 +45,14 @@ static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, con
     out->compute_s        = out->forward_s + out->backward_s + out->update_s;
     out->replicated_share = slow->replicated > 0 ? slow->replicated / (slow->forward + slow->backward) : 0;
     out->stage_imbalance  = st->slowest / (st->total / (double)st->count);
+}
+
+static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
+{
+    double wait = (double)c->micro_batches * queue_wait(c, &st->sums[st->slowest_stage]);
+
+    *(c->run_mode == PDL_TRAINING ? &out->backward_s : &out->forward_s) += wait;
+    out->compute_s += wait;
 }
 
 static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
@@ -102,6 +122,9 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
         total += recompute_seconds(c, &profile->prefix[profile->program->layer_count]);
         slowest += recompute_seconds(c, &st->sums[st->slowest_stage]);
     }
+    double wait = queue_wait(c, &st->sums[st->slowest_stage]);
+    total += stages * wait;
+    slowest += wait;
     double bytes = st->border_elements * profile->compute.item_bytes;
     double once  = pdl__collective_seconds(&group, PDL_SENDRECV, PDL_ALGORITHM_AUTO, true, bytes);
     double times = oracle->p.overlap_stages ? stages - 1 : m * v + stages - 2;
@@ -179,6 +202,7 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
     memset(out, 0, sizeof(*out));
     project_compute(oracle, c, profile, st, out);
     project_layers(c, st, out);
+    project_wait(c, st, out);
     status = project_pipeline(oracle, c, profile, st, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;

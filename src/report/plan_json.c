@@ -116,7 +116,7 @@ static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
 static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank)
 {
     pdl_json_open(json, NULL, '{');
-    pdl_json_number(json, "rank", c->possible ? rank : NAN);
+    pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
     pdl_json_string(json, "strategy", c->strategy);
     write_mesh(json, &c->config);
     write_policies(json, &c->config);

@@ -1,10 +1,13 @@
 /*
  * How far projections are from measured runs.
  */
+#include "report/csv_field.h"
+
 #include <paradl/json.h>
 #include <paradl/report.h>
 #include <paradl/table.h>
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -20,6 +23,7 @@ static const grouping_t groupings[] = {{PDL_BY_SOURCE, "source"},
 #define GROUPINGS ((int)(sizeof(groupings) / sizeof(groupings[0])))
 
 static const char *const left_out[] = {[PDL_LEAVE_PE] = "number of PEs", [PDL_LEAVE_PAIR] = "model and strategy"};
+#define LEFT_OUT ((int)(sizeof(left_out) / sizeof(left_out[0])))
 
 static const char *key_of(const pdl_measured_row_t *row, pdl_row_key_t key)
 {
@@ -141,6 +145,7 @@ static void print_unexpressed(const pdl_validation_t *validation, FILE *stream)
 
 static void print_cross(const pdl_cross_validation_t *cross, int count, FILE *stream)
 {
+    assert(cross == NULL || count <= LEFT_OUT);
     for (int i = 0; cross != NULL && i < count; i++)
         fprintf(
             stream,
@@ -208,6 +213,7 @@ static void write_unexpressed(pdl_json_t *json, const pdl_validation_t *validati
 static void write_cross(pdl_json_t *json, const pdl_cross_validation_t *cross, int count)
 {
     if (cross == NULL) return;
+    assert(count <= LEFT_OUT);
     pdl_json_open(json, "cross_validation", '[');
     for (int i = 0; i < count; i++) {
         pdl_json_open(json, NULL, '{');
@@ -249,8 +255,7 @@ pdl_status_t pdl_report_validation_json(const pdl_validation_t *validation, cons
     return PDL_OK;
 }
 
-/* A field that holds a comma, quote or line end is quoted. */
-static void write_field(const char *text, FILE *stream)
+void pdl__write_csv_field(const char *text, FILE *stream)
 {
     if (strpbrk(text, ",\"\r\n") == NULL) {
         fputs(text, stream);
@@ -271,7 +276,7 @@ pdl_status_t pdl_report_predictions(const pdl_validation_t *validation, FILE *st
         const pdl_measured_row_t *row = pdl_validation_row(validation, i);
 
         if (!row->expressed) continue;
-        write_field(row->id, stream);
+        pdl__write_csv_field(row->id, stream);
         fprintf(stream, ",%.9g,%.9g,%.9g\n", row->projected_s, row->low_s, row->high_s);
     }
     return PDL_OK;

@@ -59,7 +59,7 @@ refuse 2 '--batch: expected a whole number' model show resnet50 --batch none
 refuse 2 'unknown option -x' model show resnet50 -x
 refuse 1 'missing.csv' validate missing.csv
 refuse 2 'neither a table of measured runs' validate other.csv
-refuse 1 'not supported yet' validate published.csv
+refuse 2 'column "source" is missing' validate published.csv
 [ ! -e model.yaml ] || fail "a failed import left a file"
 
 # A full disk is noticed, on stdout as well, and devices are written and not replaced.

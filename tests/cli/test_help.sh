@@ -4,17 +4,17 @@ set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
 expect 0 --help
-for verb in model system data plan validate; do has out "paradl $verb"; done
+for verb in model system data plan validate topo simulate; do has out "paradl $verb"; done
 expect 0 --version
 has out "paradl "
 has out "libyaml"
 
-for verb in model system data plan validate; do
+for verb in model system data plan validate topo simulate; do
     expect 0 $verb --help
     has out "usage: paradl $verb"
     [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"
 done
-for command in "model list" "model show" "model import" "system list" "system show" "data list" "data info"; do
+for command in "model list" "model show" "model import" "system list" "system show" "data list" "data info" "topo list" "topo show"; do
     # shellcheck disable=SC2086
     expect 0 $command --help
     has out "usage: paradl $command"
@@ -30,6 +30,21 @@ for option in model system pe data batch samples-per-pe strategy goal max-memory
 done
 expect 0 validate --help
 for option in output fit cross-validate parameters experiment write-parameters json; do
+    has out "--$option"
+    has "$SOURCE/docs/paradl.1" "Fl -$option"
+done
+topology_options="hosts hosts-per-switch dims leaf-hosts uplinks children parents cables shape valiant seed strides routing
+    degree diameter optical-ports optical-bandwidth optical-min-bytes reconfigure link-bandwidth link-latency
+    host-link-bandwidth host-link-latency duplex"
+expect 0 topo show --help
+for option in $topology_options switches-per-cabinet format json; do
+    has out "--$option"
+    has "$SOURCE/docs/paradl.1" "Fl -$option"
+done
+expect 0 simulate --help
+for option in topology collective algorithm bytes engine $topology_options jobs placement segments density common \
+    stragglers fail-link gamma eager latency-factors bandwidth-factors reverse-share latency-share every-step \
+    sweep-bytes sweep-hosts plot trace links json; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done

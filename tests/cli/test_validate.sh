@@ -41,6 +41,35 @@ expect 0 validate runs.csv --write-parameters used.yaml
 has used.yaml "paradl: parameters/1"
 expect 0 validate runs.csv --parameters used.yaml -o again.csv
 cmp -s predictions.csv again.csv || fail "parameters that were written and read again project differently"
+# The layout of published runs.
+cat >published.csv <<'CSV'
+run_id,source,family,model,layers,hidden,heads,vocab,seq_len,accelerator,gpus,gpus_per_node,precision,tp,pp,dp,recompute,micro_batch,global_batch,framework,iter_time_s,outcome
+a,x,transformer,GPT,24,2304,24,51200,2048,A100-SXM,32,8,fp16,1,1,32,full,8,512,Megatron-LM,3.5,ok
+"b,2",x,transformer,GPT,80,12288,96,51200,2048,A100-SXM,8,8,fp16,8,1,1,full,1,8,Megatron-LM,,oom
+c,y,cnn2d,Squeezed,,,,,,A100-SXM,32,8,fp16,1,1,32,,8,512,PyTorch,3.5,ok
+CSV
+expect 0 validate published.csv -o published-out.csv
+for text in "mean over 1 sources: time" "1 of 1" "3 rows, 2 of them expressed, 1 not" "1 x model Squeezed is not in the zoo"; do
+    has out "$text"
+done
+grep -q '^ *c$' out || fail "the published run that cannot be expressed is not named"
+python3 - <<'PY' || fail "predictions of published runs"
+import csv
+rows = list(csv.DictReader(open("published-out.csv")))
+assert list(rows[0]) == ["run_id", "iter_time_s", "low", "high", "mem_gb", "outcome"], rows[0]
+assert [(r["run_id"], r["outcome"]) for r in rows] == [("a", "ok"), ("b,2", "oom")], rows
+for r in rows: assert 0 < float(r["low"]) <= float(r["iter_time_s"]) <= float(r["high"]) and float(r["mem_gb"]) > 0
+PY
+expect 0 validate published.csv --json
+python3 - <<'PY' || fail "validate --json of published runs"
+import json
+result = json.load(open("out"))
+assert result["all"]["rows"] == 3 and result["all"]["oom_found"] == 1
+assert [s["source"] for s in result["sources"]] == ["x", "y"]
+assert [r["id"] for r in result["not_expressed"]] == ["c"]
+PY
+expect 2 validate published.csv --cross-validate
+
 expect 2 validate runs.csv --experiment nonesuch
 has err "nonesuch"
 expect 1 validate runs.csv -o /nowhere/at/all.csv

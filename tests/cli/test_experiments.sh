@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Every published claim can be looked at by one command; the ones that are quick are judged at full size.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+claims=$SOURCE/examples/experiments/claims.sh
+for claim in C1 C2 C3 C4 C5 C6 C7 C8 C9; do
+    bash "$claims" $claim --short >out 2>err || fail "claims.sh $claim --short: $(head -c 300 err)"
+    has out "$claim  "
+    [ ! -s err ] || fail "claims.sh $claim --short talks: $(head -c 300 err)"
+done
+bash "$claims" C8 --strict >out 2>err || fail "C8 at full size: $(cat out err)"
+has out "within 7..8"
+got=0
+bash "$claims" C10 >out 2>err || got=$?
+[ "$got" -eq 2 ] || fail "an unknown claim: exit status $got"
+finish

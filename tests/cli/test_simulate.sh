@@ -1,0 +1,151 @@
+#!/usr/bin/env bash
+# simulate: golden values through the command, JSON, ranking, sweeps, drawings, refinements, mistakes.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+# check TEXT: a Python condition on the JSON document d in `out`.
+check() {
+    python3 -c 'import json, sys; d = json.load(open("out")); assert eval(sys.argv[1]), sys.argv[1]' "$1" 2>message ||
+        fail "$1: $(tail -1 message)"
+}
+
+dln=(simulate --topology dln --hosts 64 --hosts-per-switch 8 --bytes 64MiB)
+
+# The fields that programs rely on, and a golden value.
+expect 0 "${dln[@]}" --algorithm ring --json
+check 'abs(d["time_s"] / 0.010948 - 1) < 1e-3'
+check 'all(k in d for k in "topology hosts collective algorithm bytes engine time_s flows steps bound_s busiest_link wall_s max_rss_bytes".split())'
+check 'set(d["busiest_link"]) == {"from", "to", "bytes"} and d["hosts"] == 64 and d["bytes"] == 64 << 20'
+check 'd["flows"] == 64 * 126 and d["steps"] == 126 and d["bound_s"] <= d["time_s"]'
+expect 0 "${dln[@]}" --algorithm hd_near --json
+check 'abs(d["time_s"] / 0.018820 - 1) < 1e-3 and d["limited_by"] == "contention"'
+expect 0 "${dln[@]}" --algorithm ring --engine loads --json
+check 'abs(d["time_s"] / 0.010948 - 1) < 1e-3 and d["engine"] == "loads"'
+expect 0 "${dln[@]}" --algorithm ring --every-step --json
+check 'abs(d["time_s"] / 0.010948 - 1) < 1e-3'
+if "$PARADL" "${dln[@]}" --algorithm hd_near --engine simgrid --json >out 2>err; then
+    check 'abs(d["time_s"] / 0.018820 - 1) < 5e-3'
+else
+    has err "libsimgrid-dev"
+fi
+expect 0 "${dln[@]}" --algorithm ring
+has out "10.9 ms"
+has out "lower bound"
+has out "busiest link"
+
+# Two runs print the same.
+cp out first
+expect 0 "${dln[@]}" --algorithm ring
+cmp -s first out || fail "two runs of the same case differ"
+
+# The ranking is sorted, gives reasons, and keeps what is not possible visible.
+expect 0 "${dln[@]}" --algorithm all --json
+check '[c["time_s"] for c in d["candidates"] if c["possible"]] == sorted(c["time_s"] for c in d["candidates"] if c["possible"])'
+check 'd["best"] == d["candidates"][0]["algorithm"] and d["candidates"][0]["rank"] == 1'
+check 'all(c["limited_by"] in ("latency", "bandwidth", "contention") and c["bound_ratio"] > 0.99 for c in d["candidates"] if c["possible"])'
+check 'all(c["reason"] and c["rank"] is None for c in d["candidates"] if not c["possible"])'
+expect 0 "${dln[@]}"
+has out "x bound"
+has out "best: "
+has out "not possible: "
+expect 0 "${dln[@]}" --algorithm ring,rshd
+[ "$(grep -c ' ms ' out)" -ge 2 ] || fail "a ranking of two"
+expect 0 "${dln[@]}" --algorithm levels:ring/8,hd_far/8 --json
+check 'd["algorithm"] == "levels:ring/8,hd_far/8"'
+
+# Every collective, and the algorithms made for a topology.
+for collective in allreduce reduce-scatter allgather broadcast alltoall; do
+    expect 0 simulate --topology torus --dims 4x4 --collective $collective --bytes 1MiB --json
+    check 'd["candidates"][0]["possible"]'
+done
+expect 0 simulate --topology fc2 --dims 8x8 --collective alltoall --algorithm fc2 --bytes 64MiB --json
+check 'd["bound_s"] / d["time_s"] > 0.99'
+expect 0 simulate --topology fc2 --dims 4x3 --collective alltoall --algorithm fc2 --bytes 12MiB --json
+expect 0 simulate --topology dln2d --dims 4x8 --hosts-per-switch 4 --algorithm shd2d --bytes 1MiB --json
+expect 0 simulate --topology kautz --degree 4 --diameter 2 --algorithm kautz --bytes 20MiB --json
+check 'd["steps"] == 4'
+expect 0 simulate --topology dragonfly --shape 1,4,1,5 --algorithm ring --bytes 1MiB --valiant --json
+expect 0 simulate --topology abci-v --hosts 16 --bytes 128MiB --density 0.0078125 --json
+check 'd["best"] == "sparse_ring_ring"'
+
+# Circuits are switched once and their time is part of the result.
+expect 0 simulate --topology hybrid --hosts 32 --algorithm ring --bytes 256MiB --optical-bandwidth 50GB/s --json
+check 'd["circuits"] == 32 and abs(d["parts"]["waiting_s"] - 0.01) < 1e-12 and d["time_s"] > 0.01'
+expect 0 simulate --topology hybrid --hosts 32 --algorithm ring --bytes 1MiB --json
+check 'd["circuits"] == 0 and d["time_s"] < 0.01'
+
+# Refinements change the time the way they should.
+expect 0 "${dln[@]}" --algorithm ring --gamma 0.1ns --json
+check 'd["time_s"] > 0.0115 and d["parts"]["reduction_s"] > 0.006'
+expect 0 "${dln[@]}" --algorithm ring --latency-factors 0:1,64KiB:10 --bandwidth-factors 0:0.5 --json
+check 'd["time_s"] > 0.021'
+expect 0 "${dln[@]}" --algorithm ring --stragglers 3:2ms,9:20ms --json
+check 'd["time_s"] > 0.02 and d["limited_by"] == "waiting"'
+expect 0 "${dln[@]}" --algorithm ring --fail-link s0-s1 --json
+check 'd["slow_down"] >= 1 and d["intact_s"] > 0'
+expect 0 "${dln[@]}" --algorithm ring --jobs 8 --placement stride --links --json
+check 'd["jobs"] == 8 and len(d["job_s"]) == 8 and d["limited_by"] == "contention"'
+check 'd["links"][0]["bytes"] == d["busiest_link"]["bytes"] and max(l["busy"] for l in d["links"]) <= 1.000001'
+expect 0 simulate --topology tsubame3 --hosts 32 --algorithm ring_ring --bytes 32MiB --json
+check '0 < d["energy_used_j"] <= d["energy_all_j"]'
+expect 0 "${dln[@]}" --algorithm rshd --trace trace.json
+python3 -c 'import json; assert len(json.load(open("trace.json"))["traceEvents"]) > 100' || fail "the trace"
+
+# Sweeps: table, JSON and a drawing that is XML and refers to nothing outside.
+expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:16MiB:8 --plot bytes.svg
+has out "best"
+expect 0 simulate --topology dln --hosts-per-switch 2 --sweep-hosts 16:256:4 --bytes 1MiB --algorithm ring,rshd \
+    --plot hosts.svg --json
+check 'd["sweep"] == "hosts" and [p["hosts"] for p in d["points"]] == [16, 64, 256]'
+check 'all(len(p["candidates"]) == 2 for p in d["points"])'
+python3 - <<'PY' || fail "the drawings"
+import xml.dom.minidom as m
+for name in "bytes.svg", "hosts.svg":
+    svg = m.parse(name)
+    assert svg.documentElement.tagName == "svg"
+    words = " ".join(t.firstChild.data for t in svg.getElementsByTagName("text") if t.firstChild)
+    assert "lower bound" in words and "rshd" in words and "time" in words, words
+    assert not [e for e in svg.getElementsByTagName("*") if e.hasAttribute("href") or e.hasAttribute("xlink:href")]
+PY
+
+# refuse TEXT ARGUMENT...: status 2, one line, no output.
+refuse() {
+    local text=$1
+    shift
+    expect 2 "$@"
+    [ "$(wc -l <err)" -eq 1 ] || fail "paradl $*: $(wc -l <err) lines of messages: $(cat err)"
+    [ ! -s out ] || fail "paradl $*: output beside an error: $(head -c 200 out)"
+    has err "$text"
+}
+printf 'paradl: topology/1\nname: apart\nhosts: 4\nlinks:\n  - {ends: [h0, h1]}\n  - {ends: [h2, h3]}\n' >apart.yaml
+refuse "swing" simulate --topology ring --hosts 12 --algorithm swing --bytes 1MiB
+refuse "kautz" "${dln[@]}" --algorithm kautz
+refuse "--bytes: expected a size of at least one byte" simulate --topology ring --hosts 8 --algorithm ring --bytes 0
+refuse "--bytes: expected a size of at least one byte" simulate --topology ring --hosts 8 --algorithm ring
+refuse "--bytes: expected a size" simulate --topology ring --hosts 8 --bytes many
+refuse "dragonfly" simulate --topology dragonfly --shape 1,16,1,18 --bytes 1MiB
+refuse "rng" simulate --topology rng --hosts 8 --bytes 1MiB
+refuse "apart falls apart" simulate --topology apart.yaml --bytes 1MiB
+refuse "did you mean --bytes?" simulate --topology ring --hosts 8 --byte 1MiB
+refuse "unknown allreduce algorithm rng" simulate --topology ring --hosts 8 --algorithm rng --bytes 1MiB
+refuse "--collective: expected" simulate --topology ring --hosts 8 --collective gossip --bytes 1MiB
+refuse "--engine: expected flow, loads or simgrid" simulate --topology ring --hosts 8 --engine fast --bytes 1MiB
+refuse "--topology T is missing" simulate --hosts 8 --bytes 1MiB
+refuse "exclude each other" "${dln[@]}" --sweep-bytes 1:8:2 --sweep-hosts 2:8:2
+refuse "FROM:TO:FACTOR" "${dln[@]}" --sweep-bytes 1KiB:1MiB
+refuse "factor above 1" "${dln[@]}" --sweep-hosts 8:64:1
+refuse "--plot needs" "${dln[@]}" --plot x.svg
+refuse "--trace is for one algorithm" "${dln[@]}" --trace x.json
+refuse "cannot be shared by 7 groups" "${dln[@]}" --algorithm ring --jobs 7
+refuse "no link between s0 and s3" "${dln[@]}" --algorithm ring --fail-link s0-s3
+refuse "cut off" "${dln[@]}" --algorithm ring --fail-link h0-s0
+refuse "no vertex" "${dln[@]}" --algorithm ring --fail-link s0-s99
+refuse "--fail-link: expected A-B" "${dln[@]}" --algorithm ring --fail-link s0
+refuse "--stragglers: expected" "${dln[@]}" --algorithm ring --stragglers 64:1ms
+refuse "--latency-factors: expected" "${dln[@]}" --algorithm ring --latency-factors 1,2
+refuse "shares of 1" "${dln[@]}" --density 2
+[ ! -e x.svg ] && [ ! -e x.json ] || fail "a failed run left a file"
+
+expect 1 simulate plan.yaml
+has err "plan.yaml: simulating plans is not there yet"
+finish
