@@ -5,6 +5,7 @@
 #   make test       all short tests, three builds; before every commit
 #   make test-long  the long tests
 #   make bench      every benchmark
+#   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
 #   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
 #   make install    into PREFIX (and DESTDIR)
@@ -19,7 +20,7 @@ FUZZERS      ?=
 
 SOURCES = $(shell find src include tests examples bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all setup demo test test-long bench asan fuzz install format lint clean
+.PHONY: all setup demo test test-long bench experiments asan fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -57,6 +58,9 @@ test-long:
 
 bench: all
 	@tools/bench.sh
+
+experiments: all
+	@PARADL=build/release/paradl examples/experiments/claims.sh all
 
 fuzz:
 	@tools/setup.sh fuzz

@@ -28,6 +28,7 @@ extern "C" {
 #endif
 
 /* name in files, what the original oracle calls it (or NULL) */
+/* clang-format off */
 #define PDL_LAYER_MAP(X)                                                                                       \
     X(INPUT, "input", NULL)                                                                                    \
     X(CONV, "conv", "CONV")                        /* 1-, 2-, 3-D, stride, padding, dilation, groups */        \
@@ -62,6 +63,7 @@ extern "C" {
     X(MOE, "moe", NULL)                            /* router and expert feed-forward networks */               \
     X(CROSS_ENTROPY, "cross_entropy", NULL)        /* softmax + negative log likelihood over channels, per position */ \
     X(MSE, "mse", NULL)
+/* clang-format on */
 
 typedef enum pdl_layer_type {
 #define PDL_LAYER_ENUM(name, text, orig) PDL_LAYER_##name,

@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+/* clang-format off */
 #define PDL_STATUS_MAP(X)                                                                                      \
     X(OK, 0, "success")                                                                                        \
     X(ERR_NOMEM, -1, "out of memory")                                                                          \
@@ -24,6 +25,7 @@ extern "C" {
     X(ERR_IO, -3, "input or output failed")       /* the operating system refused */                           \
     X(ERR_LIMIT, -4, "not possible")              /* a well-formed request that the machine or model forbids */ \
     X(ERR_UNSUPPORTED, -5, "not supported")       /* this build or this version cannot do it */
+/* clang-format on */
 
 typedef enum pdl_status {
 #define PDL_STATUS_ENUM(name, value, text) PDL_##name = (value),

@@ -110,7 +110,7 @@ static bool same_class(const pdl_layer_t *a, const pdl_layer_t *b)
 static uint64_t hash_links(uint64_t hash, const pdl_layer_t *layer)
 {
     for (int i = 0; i < layer->input_count; i++) hash = mix(hash, (uint64_t)layer->inputs[i]);
-    return mix(hash, (uint64_t)(layer->tied_to + 1));
+    return mix(hash, (uint64_t)layer->tied_to + 1);
 }
 
 pdl_status_t pdl__classify(pdl_model_t *model)

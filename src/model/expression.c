@@ -175,7 +175,7 @@ static bool parse_product(parser_t *parser, pdl__value_t *value)
     if (!parse_factor(parser, value)) return false;
     while (*parser->cursor == '*' || *parser->cursor == '/') {
         char         op = *parser->cursor++;
-        pdl__value_t right;
+        pdl__value_t right = {0};
 
         if (!parse_factor(parser, &right) || !combine(parser, op, value, &right)) return false;
     }
@@ -187,7 +187,7 @@ static bool parse_sum(parser_t *parser, pdl__value_t *value)
     if (!parse_product(parser, value)) return false;
     while (*parser->cursor == '+' || *parser->cursor == '-') {
         char         op = *parser->cursor++;
-        pdl__value_t right;
+        pdl__value_t right = {0};
 
         if (!parse_product(parser, &right) || !combine(parser, op, value, &right)) return false;
     }

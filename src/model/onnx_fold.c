@@ -114,7 +114,7 @@ pdl_status_t pdl__onnx_fold_binary(pdl__onnx_t *o)
         st = pdl__onnx_make_room(o, y);
         if (st) return st;
     }
-    for (int64_t i = 0; y->data != NULL && i < pdl__onnx_elements(&y->view); i++) {
+    for (int64_t i = 0; q != NULL && y->data != NULL && i < pdl__onnx_elements(&y->view); i++) {
         double x = fn(p[pdl__onnx_offset(&a->view, index, y->view.rank)],
                       q[pdl__onnx_offset(&b->view, index, y->view.rank)]);
 
@@ -145,7 +145,7 @@ pdl_status_t pdl__onnx_fold_where(pdl__onnx_t *o)
         st = pdl__onnx_make_room(o, y);
         if (st) return st;
     }
-    for (int64_t i = 0; y->data != NULL && i < pdl__onnx_elements(&y->view); i++) {
+    for (int64_t i = 0; q != NULL && y->data != NULL && i < pdl__onnx_elements(&y->view); i++) {
         bool first = r[pdl__onnx_offset(&c->view, index, y->view.rank)] != 0;
 
         y->data[i] = first ? p[pdl__onnx_offset(&a->view, index, y->view.rank)]

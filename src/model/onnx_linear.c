@@ -144,9 +144,8 @@ static fit_t fit_constant(const pdl__onnx_t *o, const pdl__onnx_value_t *x, cons
     int64_t            channels;
     bool               over_channels = false, over_positions = false;
 
-    if (x->pending != NULL && x->pending->layer.type == PDL_LAYER_LINEAR)
-        channels = x->pending->layer.out.channels;
-    else if (x->pending != NULL && x->pending->layer.type == PDL_LAYER_CONV)
+    if (x->pending != NULL &&
+        (x->pending->layer.type == PDL_LAYER_LINEAR || x->pending->layer.type == PDL_LAYER_CONV))
         channels = x->pending->layer.out.channels;
     else
         channels = pdl__builder_layer(o->builder, x->pending != NULL ? x->pending->input : x->layer)->out.channels;

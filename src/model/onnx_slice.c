@@ -131,7 +131,7 @@ static pdl_status_t split_part(pdl__onnx_t *o, pdl__onnx_value_t *x, int axis, i
 {
     int64_t            origin[PDL__ONNX_MAX_RANK] = {0}, step[PDL__ONNX_MAX_RANK];
     int                order[PDL__ONNX_MAX_RANK];
-    pdl__onnx_value_t *y;
+    pdl__onnx_value_t *y = NULL;
     pdl_status_t       st;
 
     if (x->kind != PDL__ONNX_CONSTANT) {

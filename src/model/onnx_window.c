@@ -230,7 +230,7 @@ pdl_status_t pdl__onnx_resize(pdl__onnx_t *o)
 {
     pdl__onnx_value_t *x = pdl__onnx_input(o, 0);
     pdl_layer_t        layer = pdl__layer_default(PDL_LAYER_UPSAMPLE);
-    int64_t            sizes[PDL__ONNX_MAX_RANK];
+    int64_t            sizes[PDL__ONNX_MAX_RANK] = {0};
     bool               factors = true;
     const pdl_shape_t *shape;
     int                added;

@@ -163,17 +163,16 @@ static pdl_status_t add_rule(maker_t *maker, int layer)
 /* The most frequent mode of an axis; of equally frequent ones the first. */
 static uint8_t frequent_mode(const pdl_plan_t *plan, int layers, int axis)
 {
-    int     uses[PDL_MODE_COUNT] = {0};
-    uint8_t best = 0;
+    int uses[PDL_MODE_COUNT] = {0}, best = 0;
 
     for (int i = 0; i < layers; i++) {
         assert(plan->modes[i].on[axis] < PDL_MODE_COUNT);
         uses[plan->modes[i].on[axis]]++;
     }
-    for (uint8_t m = 1; m < PDL_MODE_COUNT; m++) {
+    for (int m = 1; m < PDL_MODE_COUNT; m++) {
         if (uses[m] > uses[best]) best = m;
     }
-    return best;
+    return (uint8_t)best;
 }
 
 static size_t longest_name(const pdl_model_t *model)

@@ -231,7 +231,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     const pdl_mesh_t  *mesh  = &c->plan->mesh;
     pdl_local_t       *local = &c->program->local[index];
-    pdl_mode_t         mode[PDL_MAX_AXES];
+    pdl_mode_t         mode[PDL_MAX_AXES] = {PDL_MODE_REPLICATE};
     layouts_t          layouts = {0};
     double             bias = (double)layer->bias_weights, widened[PDL_MAX_SPACE] = {1, 1, 1};
 
@@ -345,7 +345,7 @@ pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl
     c.program->plan        = plan;
     c.program->layer_count = count;
     c.program->micro_batch = micro_batch;
-    c.program->local       = malloc((size_t)count * sizeof(*c.program->local));
+    c.program->local       = calloc((size_t)count, sizeof(*c.program->local));
     c.program->twin        = malloc((size_t)count * sizeof(*c.program->twin));
     if (!c.program->local || !c.program->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!c.status) c.status = compile_layers(&c);

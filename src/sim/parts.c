@@ -4,6 +4,7 @@
  * own link. What a simulation takes beyond that is contention.
  */
 #include "sim/case.h"
+#include "sim/flow.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,19 +30,21 @@ static void load_end(parts_t *parts, int link, double bytes)
 
 static void add_message(parts_t *parts, int rank, const pdl_move_t *move)
 {
-    const pdl_topology_t *topology = parts->asked->topology;
-    double                blocks = 0, bytes, slowest = INFINITY, latency = 0;
-    int                   hops;
+    const pdl_sim_options_t *options = &parts->asked->options;
+    double                   blocks = 0, bytes, slowest = INFINITY, latency = 0;
+    int                      hops;
 
     for (int i = 0; i < move->range_count; i++) blocks += (double)parts->moves.range[move->range_first + i].count;
     bytes = blocks * parts->block;
-    hops = pdl_topology_route(topology, pdl__case_host(parts->asked, 0, rank),
+    hops = pdl_topology_route(parts->asked->topology, pdl__case_host(parts->asked, 0, rank),
                               pdl__case_host(parts->asked, 0, move->peer), parts->way);
     if (hops == 0) return;
     for (int h = 0; h < hops; h++) {
         latency += parts->links[parts->way[h]].latency_s;
         slowest = fmin(slowest, parts->links[parts->way[h]].bytes_per_s);
     }
+    latency *= pdl__flow_factor(options->latency_factor, options->latency_factors, bytes);
+    bytes /= pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
     parts->latency_s = fmax(parts->latency_s, latency);
     parts->transfer_s = fmax(parts->transfer_s, bytes / slowest);
     load_end(parts, parts->way[0], bytes);

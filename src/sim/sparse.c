@@ -4,6 +4,7 @@
  * its messages, then the time of its busiest link, then the largest reduction; then the next step starts.
  */
 #include "sim/case.h"
+#include "sim/flow.h"
 
 #include <paradl/sparse.h>
 
@@ -48,22 +49,26 @@ pdl_status_t pdl__check_sparse(const pdl_sim_case_t *asked, const char *algorith
 
 static void add_message(sparse_sim_t *sim, const pdl_sparse_message_t *message, sparse_step_t *step)
 {
-    int    hops = pdl_topology_route(sim->asked->topology, message->from, message->to, sim->way);
-    double latency_s = 0, slowest = INFINITY;
+    const pdl_sim_options_t *options = &sim->asked->options;
+    int                      hops = pdl_topology_route(sim->asked->topology, message->from, message->to, sim->way);
+    double                   latency_s = 0, slowest = INFINITY;
+    double                   bytes =
+        message->bytes / pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, message->bytes);
 
     for (int h = 0; h < hops; h++) {
         const pdl_link_t *link = &sim->links[sim->way[h]];
 
         latency_s += link->latency_s;
         slowest = fmin(slowest, link->bytes_per_s);
-        sim->load[sim->way[h]] += message->bytes;
+        sim->load[sim->way[h]] += bytes;
         sim->total[sim->way[h]] += message->bytes;
         step->loaded_s = fmax(step->loaded_s, sim->load[sim->way[h]] / link->bytes_per_s);
         if (h > 0 && h < hops - 1) continue;
-        sim->end_load[sim->way[h]] += message->bytes;
+        sim->end_load[sim->way[h]] += bytes;
         step->alone_s = fmax(step->alone_s, sim->end_load[sim->way[h]] / link->bytes_per_s);
     }
-    if (hops > 0) step->alone_s = fmax(step->alone_s, message->bytes / slowest);
+    if (hops > 0) step->alone_s = fmax(step->alone_s, bytes / slowest);
+    latency_s *= pdl__flow_factor(options->latency_factor, options->latency_factors, message->bytes);
     step->latency_s = fmax(step->latency_s, latency_s);
     if (message->reduced) sim->reduced[message->to] += message->bytes;
     step->reduced = fmax(step->reduced, sim->reduced[message->to]);

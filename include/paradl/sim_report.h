@@ -1,0 +1,50 @@
+/*
+ * What people and programs are shown of the network laboratory: tables, JSON and drawings of topologies and of
+ * simulated collectives.
+ */
+#ifndef PARADL_SIM_REPORT_H
+#define PARADL_SIM_REPORT_H
+
+#include <paradl/sim.h>
+#include <paradl/status.h>
+#include <paradl/topo.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Size, links, metrics and cost of a topology in a machine room (NULL: the default one). */
+pdl_status_t pdl_report_topology_list(FILE *stream);
+pdl_status_t pdl_report_topology(const pdl_topology_t *topology, const pdl_room_t *room, FILE *stream);
+pdl_status_t pdl_report_topology_json(const pdl_topology_t *topology, const pdl_room_t *room, FILE *stream);
+
+/* Algorithms on one case, as pdl_sim_rank() sorts them; everything is borrowed. */
+typedef struct pdl_sim_report {
+    const pdl_sim_case_t    *asked;
+    const pdl_sim_verdict_t *verdicts;
+    int                      count;
+    bool                     several;  /* a ranking was asked for, also where one algorithm is left */
+    double                   intact_s; /* time of the first without failed links; 0: none failed */
+} pdl_sim_report_t;
+pdl_status_t pdl_report_simulation(const pdl_sim_report_t *report, FILE *stream);
+pdl_status_t pdl_report_simulation_json(const pdl_sim_report_t *report, FILE *stream);
+
+/* A sweep over sizes or hosts: one report per point, in which `algorithms` names the columns. */
+typedef struct pdl_sim_sweep {
+    const pdl_sim_report_t *points;
+    int                     point_count;
+    const char *const      *algorithms;
+    int                     algorithm_count;
+    bool                    over_hosts; /* else over bytes */
+} pdl_sim_sweep_t;
+pdl_status_t pdl_report_sweep(const pdl_sim_sweep_t *sweep, FILE *stream);
+pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream);
+/* Time against size or hosts as a drawing with logarithmic axes that needs no other file. */
+pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
