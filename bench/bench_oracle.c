@@ -33,7 +33,7 @@ static int evaluations(const pdl_system_t *system, const pdl_parameters_t *param
     pdl_projection_t projection;
     pdl_config_t     configs[512];
     int              count = 0;
-    long             done  = 0;
+    long             done = 0;
     double           check = 0;
 
     if (pdl_model_load("gpt3-175b", &model) || pdl_oracle_create(model, system, parameters, &oracle)) return fail();
@@ -43,7 +43,8 @@ static int evaluations(const pdl_system_t *system, const pdl_parameters_t *param
                 for (int64_t micro = 1; micro <= 4; micro *= 2) {
                     pdl_config_t c = pdl_config_default("3d");
                     c.tensor = tensor, c.pipeline = pipeline, c.data = pe / tensor / pipeline, c.batch = 2048;
-                    c.micro_batches = c.batch / c.data / micro, c.precision = PDL_BF16, c.optimizer = PDL_OPTIMIZER_ADAM;
+                    c.micro_batches = c.batch / c.data / micro, c.precision = PDL_BF16,
+                    c.optimizer = PDL_OPTIMIZER_ADAM;
                     c.sequence_parallel = true;
                     if (c.micro_batches >= 1) configs[count++] = c;
                 }
@@ -57,7 +58,8 @@ static int evaluations(const pdl_system_t *system, const pdl_parameters_t *param
         }
         end = now_s();
     }
-    printf("evaluations  gpt3-175b (96 layers) on %s: %.2f million per second on one core (%d configurations, mean %.3g s)\n",
+    printf("evaluations  gpt3-175b (96 layers) on %s: %.2f million per second on one core (%d configurations, mean "
+           "%.3g s)\n",
            system->name, (double)done / (end - begin) / 1e6, count, check / (double)done);
     pdl_oracle_destroy(oracle);
     pdl_model_destroy(model);
@@ -67,16 +69,17 @@ static int evaluations(const pdl_system_t *system, const pdl_parameters_t *param
 static int plan_time(const char *name, const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,
                      bool mixed, double *seconds)
 {
-    static const char *const named[] = {"data", "spatial", "filter", "channel", "pipeline", "tensor", "data+filter",
-                                        "data+channel", "data+spatial", "data+tensor", "data+pipeline", "3d"};
-    pdl_model_t  *model;
-    pdl_oracle_t *oracle;
-    pdl_request_t request = pdl_request_default();
+    static const char *const named[] = {"data",         "spatial",     "filter",        "channel",
+                                        "pipeline",     "tensor",      "data+filter",   "data+channel",
+                                        "data+spatial", "data+tensor", "data+pipeline", "3d"};
+    pdl_model_t             *model;
+    pdl_oracle_t            *oracle;
+    pdl_request_t            request = pdl_request_default();
 
     if (pdl_model_load(name, &model) || pdl_oracle_create(model, system, parameters, &oracle)) return fail();
-    request.pe        = pe;
+    request.pe = pe;
     request.precision = PDL_BF16;
-    double begin      = now_s();
+    double begin = now_s();
     for (size_t i = 0; i < sizeof(named) / sizeof(named[0]) + mixed; i++) {
         pdl_search_t *search;
         request.strategy = i < sizeof(named) / sizeof(named[0]) ? named[i] : "mixed";
@@ -92,7 +95,7 @@ static int plan_time(const char *name, const pdl_system_t *system, const pdl_par
 static int plans(const pdl_system_t *system, const pdl_parameters_t *parameters)
 {
     static const char *const extensions[] = {".yaml", NULL};
-    static const int64_t     pes[]        = {8, 512, 6144, 65536};
+    static const int64_t     pes[] = {8, 512, 6144, 65536};
     char                   **names;
     size_t                   count;
 

@@ -42,7 +42,9 @@ extern const char *const pdl_collective_names[PDL_COLL_COUNT];
 
 typedef enum pdl_move_op { PDL_MOVE_COPY, PDL_MOVE_REDUCE } pdl_move_op_t;
 
-typedef struct pdl_range { int64_t first, count; } pdl_range_t; /* blocks, cyclic */
+typedef struct pdl_range {
+    int64_t first, count;
+} pdl_range_t; /* blocks, cyclic */
 
 #define PDL_MAX_MOVES  512  /* of one rank in one step (multi-port algorithms) */
 #define PDL_MAX_RANGES 4096 /* of one rank in one step, all moves together */
@@ -118,7 +120,9 @@ pdl_status_t pdl_schedule_verify(const pdl_schedule_t *schedule, int64_t element
 /* The price without contention for a vector of `bytes`, by counting: over the steps, the sum of the most
    messages, bytes and reduced bytes of any rank in the step. Algorithms for several ports (kautz, fc2) count the
    busiest port. */
-typedef struct pdl_coll_price { double startups, bytes, reduced_bytes; } pdl_coll_price_t;
+typedef struct pdl_coll_price {
+    double startups, bytes, reduced_bytes;
+} pdl_coll_price_t;
 pdl_coll_price_t pdl_schedule_price(const pdl_schedule_t *schedule, double bytes);
 
 #ifdef __cplusplus

@@ -28,7 +28,10 @@ extern "C" {
 pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, const int *start, const int *route,
                               double *rates);
 
-typedef struct pdl_message { int64_t from, to; double bytes; } pdl_message_t;
+typedef struct pdl_message {
+    int64_t from, to;
+    double  bytes;
+} pdl_message_t;
 
 /* Time (without start-up) until each of the messages is through, all starting together; finish_s may be NULL.
    `host_path` uses the levels of transfers staged through host memory. */
@@ -36,10 +39,10 @@ pdl_status_t pdl_contention_run(const pdl_system_t *system, bool host_path, cons
                                 int count, double *finish_s, double *last_s);
 
 typedef enum pdl_pattern {
-    PDL_PATTERN_RING,      /* each rank sends to its successor in the group */
-    PDL_PATTERN_NEIGHBOURS,/* to both neighbours at once, not around the end: halo exchange. phi covers both
+    PDL_PATTERN_RING,       /* each rank sends to its successor in the group */
+    PDL_PATTERN_NEIGHBOURS, /* to both neighbours at once, not around the end: halo exchange. phi covers both
                               directions, so a cost formula must not count them again */
-    PDL_PATTERN_PAIRWISE   /* all-to-all: the worst of the pairwise steps, in step t rank i sends to i + t. Beyond
+    PDL_PATTERN_PAIRWISE    /* all-to-all: the worst of the pairwise steps, in step t rank i sends to i + t. Beyond
                               128 ranks only the steps near the middle and near each level's size are compared,
                               unless the middle one already loads every level as far as is possible */
 } pdl_pattern_t;
@@ -54,10 +57,10 @@ typedef struct pdl_contention_query {
 } pdl_contention_query_t;
 
 typedef struct pdl_contention_answer {
-    double  phi;              /* time of the step over the time alone of a message on the slowest route, >= 1 */
-    double  seconds_per_byte; /* of the step: phi over the bandwidth of that route */
-    int     level;            /* the highest level a message crosses; 0 when there is no message */
-    int     bottleneck_level; /* where the busiest link is, and ... */
+    double  phi;                 /* time of the step over the time alone of a message on the slowest route, >= 1 */
+    double  seconds_per_byte;    /* of the step: phi over the bandwidth of that route */
+    int     level;               /* the highest level a message crosses; 0 when there is no message */
+    int     bottleneck_level;    /* where the busiest link is, and ... */
     int64_t bottleneck_messages; /* ... how many messages share it */
 } pdl_contention_answer_t;
 

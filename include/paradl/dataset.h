@@ -15,9 +15,9 @@ extern "C" {
 
 typedef struct pdl_dataset {
     char        name[64];
-    int64_t     samples;        /* in one epoch; 0: unlimited (synthetic) */
-    pdl_shape_t shape;          /* of one sample as stored; rank 0 and channels 0 when it does not matter */
-    double      bytes_per_sample; /* as read from storage */
+    int64_t     samples;             /* in one epoch; 0: unlimited (synthetic) */
+    pdl_shape_t shape;               /* of one sample as stored; rank 0 and channels 0 when it does not matter */
+    double      bytes_per_sample;    /* as read from storage */
     double      decode_s_per_sample; /* on one core; 0 when nothing is decoded */
 } pdl_dataset_t;
 

@@ -34,9 +34,9 @@ typedef struct pdl_json {
 
 void pdl_json_begin(pdl_json_t *json, FILE *stream);
 void pdl_json_open(pdl_json_t *json, const char *key, char bracket); /* '{' or '[' */
-void pdl_json_close(pdl_json_t *json);                               /* ends the innermost; a newline after the last */
+void pdl_json_close(pdl_json_t *json); /* ends the innermost; a newline after the last */
 void pdl_json_string(pdl_json_t *json, const char *key, const char *value); /* NULL is written as null */
-void pdl_json_number(pdl_json_t *json, const char *key, double value);      /* shortest form that reads back exactly */
+void pdl_json_number(pdl_json_t *json, const char *key, double value); /* shortest form that reads back exactly */
 void pdl_json_int(pdl_json_t *json, const char *key, int64_t value);
 void pdl_json_bool(pdl_json_t *json, const char *key, bool value);
 

@@ -45,8 +45,8 @@ int64_t pdl_mesh_stride(const pdl_mesh_t *mesh, int axis);
 /* Product of the sizes of all axes of a kind; 1 when there is none. */
 int64_t pdl_mesh_extent(const pdl_mesh_t *mesh, pdl_axis_kind_t kind);
 /* First axis of a kind, or -1. */
-int   pdl_mesh_find(const pdl_mesh_t *mesh, pdl_axis_kind_t kind);
-void  pdl_mesh_coordinates(const pdl_mesh_t *mesh, int64_t rank, int64_t coordinates[PDL_MAX_AXES]);
+int  pdl_mesh_find(const pdl_mesh_t *mesh, pdl_axis_kind_t kind);
+void pdl_mesh_coordinates(const pdl_mesh_t *mesh, int64_t rank, int64_t coordinates[PDL_MAX_AXES]);
 /* "data 128 x tensor 4"; axes of size 1 are left out, "1" when nothing is left. */
 char *pdl_mesh_format(const pdl_mesh_t *mesh, char *buffer, size_t size);
 
@@ -56,7 +56,9 @@ typedef enum pdl_placement {
     PDL_PARTIAL, /* the true tensor is the sum over the group */
     PDL_SPLIT_N, /* samples */
     PDL_SPLIT_C, /* channels or features; of a weight: outputs or inputs by its mode */
-    PDL_SPLIT_S0, PDL_SPLIT_S1, PDL_SPLIT_S2, /* space; S0 is also the sequence */
+    PDL_SPLIT_S0,
+    PDL_SPLIT_S1,
+    PDL_SPLIT_S2, /* space; S0 is also the sequence */
     PDL_PLACEMENT_COUNT
 } pdl_placement_t;
 extern const char *const pdl_placement_names[PDL_PLACEMENT_COUNT];
@@ -67,8 +69,8 @@ typedef enum pdl_primitive {
     PDL_REDUCE_SCATTER,
     PDL_ALLREDUCE,
     PDL_ALLTOALL,
-    PDL_HALO,    /* range exchange with neighbours */
-    PDL_SENDRECV,/* point to point between pipeline stages */
+    PDL_HALO,     /* range exchange with neighbours */
+    PDL_SENDRECV, /* point to point between pipeline stages */
     PDL_PRIMITIVE_COUNT
 } pdl_primitive_t;
 extern const char *const pdl_primitive_names[PDL_PRIMITIVE_COUNT];
@@ -77,14 +79,16 @@ extern const char *const pdl_primitive_names[PDL_PRIMITIVE_COUNT];
 pdl_primitive_t pdl_redistribution(pdl_placement_t from, pdl_placement_t to);
 
 /* Block b of `blocks` over n elements is [*low, *high): balanced, sizes differ by at most one. */
-void    pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t *high);
+void pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t *high);
 /* Largest block: ceil(n / blocks). */
 int64_t pdl_block_max(int64_t n, int64_t blocks);
 
 /* Rows along one extent that the busiest piece must receive from its neighbours (low plus high side) so
    that it can compute its block of `out` outputs from its block of `in` inputs. `neighbours` is the number of ranks
    it receives from. */
-typedef struct pdl_window { int64_t in, out, kernel, stride, dilation, pad; } pdl_window_t;
+typedef struct pdl_window {
+    int64_t in, out, kernel, stride, dilation, pad;
+} pdl_window_t;
 int64_t pdl_halo_rows(const pdl_window_t *window, int64_t pieces, int *neighbours);
 
 #ifdef __cplusplus

@@ -82,7 +82,14 @@ typedef struct pdl_shape {
     bool    sequence;
 } pdl_shape_t;
 
-typedef enum pdl_init { PDL_INIT_DEFAULT, PDL_INIT_HE, PDL_INIT_XAVIER, PDL_INIT_NORMAL, PDL_INIT_ZERO, PDL_INIT_ONE } pdl_init_t;
+typedef enum pdl_init {
+    PDL_INIT_DEFAULT,
+    PDL_INIT_HE,
+    PDL_INIT_XAVIER,
+    PDL_INIT_NORMAL,
+    PDL_INIT_ZERO,
+    PDL_INIT_ONE
+} pdl_init_t;
 
 typedef struct pdl_layer {
     const char      *name; /* unique, dotted by block: "layer1.0.conv2" */
@@ -102,21 +109,21 @@ typedef struct pdl_layer {
     /* transformers */
     int64_t heads, kv_heads, head_dim; /* attention */
     bool    causal, rotary;
-    int64_t vocabulary;                /* embedding */
+    int64_t vocabulary; /* embedding */
     int64_t experts, top_k, expert_hidden;
-    bool    gated;                     /* MoE experts with a gate (three matrices) */
-    bool    class_token;               /* position */
-    int64_t index;                     /* select: the position taken; negative counts from the end */
+    bool    gated;       /* MoE experts with a gate (three matrices) */
+    bool    class_token; /* position */
+    int64_t index;       /* select: the position taken; negative counts from the end */
 
     /* scalars */
-    double epsilon, momentum; /* norms */
-    double rate;              /* dropout; attention: dropout of its probabilities */
-    double slope;             /* leaky ReLU */
-    bool   bilinear;          /* upsample; its factor is in stride, 0 when a size was asked for */
-    int64_t lrn_size;         /* local response norm: channels in the window, then its three constants */
-    double  lrn_alpha, lrn_beta, lrn_k;
+    double     epsilon, momentum; /* norms */
+    double     rate;              /* dropout; attention: dropout of its probabilities */
+    double     slope;             /* leaky ReLU */
+    bool       bilinear;          /* upsample; its factor is in stride, 0 when a size was asked for */
+    int64_t    lrn_size;          /* local response norm: channels in the window, then its three constants */
+    double     lrn_alpha, lrn_beta, lrn_k;
     pdl_init_t init;
-    double     init_std;      /* PDL_INIT_NORMAL */
+    double     init_std; /* PDL_INIT_NORMAL */
 
     int tied_to; /* layer whose weights this one uses (transposed for linear <- embedding), or -1 */
 
@@ -124,11 +131,11 @@ typedef struct pdl_layer {
     int64_t weights;      /* trainable elements, bias included; when tied only the bias, if there is one */
     int64_t bias_weights; /* of these, the bias or shift */
     int64_t flop_forward, flop_backward_data, flop_backward_weight; /* per sample, multiply and add counted apart */
-    int64_t x_elements, y_elements; /* per sample; x over all inputs */
-    bool    needs_input_gradient;   /* false for the first layers with weights */
+    int64_t x_elements, y_elements;                                 /* per sample; x over all inputs */
+    bool    needs_input_gradient;                                   /* false for the first layers with weights */
     int     consumer_count;
-    int     class_id;               /* see above; 0 .. pdl_model_class_count-1 */
-    double  measured_s;             /* .net files: seconds per sample forward and backward; else 0 */
+    int     class_id;   /* see above; 0 .. pdl_model_class_count-1 */
+    double  measured_s; /* .net files: seconds per sample forward and backward; else 0 */
 } pdl_layer_t;
 
 typedef struct pdl_model pdl_model_t;
@@ -155,16 +162,16 @@ const pdl_layer_t *pdl_model_layer(const pdl_model_t *model, int i);
 int                pdl_model_find_layer(const pdl_model_t *model, const char *name); /* -1 when absent */
 int                pdl_model_class_count(const pdl_model_t *model);
 pdl_shape_t        pdl_model_input(const pdl_model_t *model);
-bool               pdl_model_trainable(const pdl_model_t *model); /* false for layer tables without a graph */
+bool               pdl_model_trainable(const pdl_model_t *model);     /* false for layer tables without a graph */
 int64_t            pdl_model_table_samples(const pdl_model_t *model); /* samples of the data set that a .net table
                                                                          is about; 0 for other models */
 
 typedef struct pdl_model_totals {
-    int64_t weights;         /* trainable parameters */
-    int64_t macs;            /* multiply-accumulates of convolutions, linear layers and attention, as papers count */
+    int64_t weights; /* trainable parameters */
+    int64_t macs;    /* multiply-accumulates of convolutions, linear layers and attention, as papers count */
     int64_t flop_forward, flop_backward;
-    int64_t y_elements;      /* activations per sample, all layers */
-    int     weight_tensors;  /* kernels, biases, scales and shifts counted apart */
+    int64_t y_elements;     /* activations per sample, all layers */
+    int     weight_tensors; /* kernels, biases, scales and shifts counted apart */
 } pdl_model_totals_t;
 void pdl_model_totals(const pdl_model_t *model, pdl_model_totals_t *totals);
 

@@ -113,15 +113,22 @@ typedef struct pdl_parameter_info {
 extern const pdl_parameter_info_t pdl_parameter_info[];
 extern const int                  pdl_parameter_count;
 
-void         pdl_parameters_default(pdl_parameters_t *parameters);
+void pdl_parameters_default(pdl_parameters_t *parameters);
 /* A built-in name (share/parameters) or a .yaml file; keys it leaves out keep their defaults. */
 pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *parameters);
 /* The set of this name; when it is NULL the one fitted for the system, else "default", else the defaults of the table
    above. A file that is there but cannot be read is an error. */
-pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system, pdl_parameters_t *parameters);
+pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system,
+                                   pdl_parameters_t *parameters);
 pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char *comment, FILE *stream);
 
-typedef enum pdl_comm_class { PDL_COMM_LAYER, PDL_COMM_HALO, PDL_COMM_STAGE, PDL_COMM_GRADIENT, PDL_COMM_CLASS_COUNT } pdl_comm_class_t;
+typedef enum pdl_comm_class {
+    PDL_COMM_LAYER,
+    PDL_COMM_HALO,
+    PDL_COMM_STAGE,
+    PDL_COMM_GRADIENT,
+    PDL_COMM_CLASS_COUNT
+} pdl_comm_class_t;
 extern const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT];
 
 /* Bytes on the busiest rank. */
@@ -131,33 +138,34 @@ typedef struct pdl_memory_breakdown {
 
 #define PDL_MAX_FINDINGS 8
 typedef struct pdl_finding {
-    const char *name;     /* "gradient exchange", as in the table of limits and bottlenecks */
-    bool        limit;    /* inherent in the strategy; else a bottleneck of framework or system */
-    double      share;    /* the number that triggered it */
-    char        hint[160];/* what would lift it */
+    const char *name;      /* "gradient exchange", as in the table of limits and bottlenecks */
+    bool        limit;     /* inherent in the strategy; else a bottleneck of framework or system */
+    double      share;     /* the number that triggered it */
+    char        hint[160]; /* what would lift it */
 } pdl_finding_t;
 
 /* One iteration: one update on the whole batch. */
 typedef struct pdl_projection {
     double total_s, low_s, high_s; /* 90 % interval */
     double congested_s;            /* with the congestion of other jobs (kappa) */
-    double forward_s, backward_s, update_s, compute_s; /* busiest stage, all micro-batches; compute_s is their sum */
+    double forward_s, backward_s, update_s,
+        compute_s; /* busiest stage, all micro-batches; compute_s is their sum */
     double bubble_s;
-    double staging_s;              /* decoding samples and handing them to the PEs of a group */
-    double input_s, io_s;          /* reading or staging, whichever is slower; io_s: the part the rest does not hide */
-    double comm_s;                 /* exposed; the sum of the next */
+    double staging_s;     /* decoding samples and handing them to the PEs of a group */
+    double input_s, io_s; /* reading or staging, whichever is slower; io_s: the part the rest does not hide */
+    double comm_s;        /* exposed; the sum of the next */
     double comm[PDL_COMM_CLASS_COUNT];
-    double gradient_total_s;       /* before overlap */
-    double layer_startup_s;        /* the part of comm[PDL_COMM_LAYER] that does not shrink with the volume */
-    double layer_allreduce_s;      /* the part of it in allreduces; the rest gathers and scatters */
-    double matrix_s;               /* the part of compute_s in convolutions and linear layers */
-    double replicated_share;       /* of computation done by several ranks alike */
-    double stage_imbalance;        /* slowest stage over the mean */
-    double contention;             /* phi of the gradient exchange */
+    double gradient_total_s;            /* before overlap */
+    double layer_startup_s;             /* the part of comm[PDL_COMM_LAYER] that does not shrink with the volume */
+    double layer_allreduce_s;           /* the part of it in allreduces; the rest gathers and scatters */
+    double matrix_s;                    /* the part of compute_s in convolutions and linear layers */
+    double replicated_share;            /* of computation done by several ranks alike */
+    double stage_imbalance;             /* slowest stage over the mean */
+    double contention;                  /* phi of the gradient exchange */
     double bytes[PDL_COMM_CLASS_COUNT]; /* moved by the busiest rank */
-    double                 memory_bytes;
+    double memory_bytes;
     pdl_memory_breakdown_t memory;
-    bool                   fits;   /* memory_bytes within the device or the given cap */
+    bool                   fits;     /* memory_bytes within the device or the given cap */
     double                 energy_j; /* whole machine, one iteration */
     double                 flop;     /* useful operations of one iteration, all ranks */
     pdl_finding_t          findings[PDL_MAX_FINDINGS];
@@ -190,20 +198,20 @@ typedef enum pdl_order {
 
 /* A preset on a mesh, for fast enumeration. */
 typedef struct pdl_config {
-    const char     *strategy; /* a preset's name; the pointer is not kept */
-    int64_t         pipeline, data, spatial, tensor;
-    int64_t         context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
-    pdl_order_t     order;
-    int64_t         batch, micro_batches;
-    pdl_pipeline_schedule_t  schedule;
-    int             virtual_stages;
-    pdl_recompute_t recompute;
-    pdl_sharding_t  sharding;
-    bool            sequence_parallel;
-    pdl_optimizer_t optimizer;
-    pdl_precision_t precision;
-    pdl_run_mode_t  run_mode;
-    const char     *spatial_until;
+    const char *strategy; /* a preset's name; the pointer is not kept */
+    int64_t     pipeline, data, spatial, tensor;
+    int64_t     context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
+    pdl_order_t order;
+    int64_t     batch, micro_batches;
+    pdl_pipeline_schedule_t schedule;
+    int                     virtual_stages;
+    pdl_recompute_t         recompute;
+    pdl_sharding_t          sharding;
+    bool                    sequence_parallel;
+    pdl_optimizer_t         optimizer;
+    pdl_precision_t         precision;
+    pdl_run_mode_t          run_mode;
+    const char             *spatial_until;
 } pdl_config_t;
 
 pdl_config_t pdl_config_default(const char *strategy);

@@ -25,7 +25,7 @@ extern "C" {
 
 /* How an operation runs on one axis. */
 typedef enum pdl_mode {
-    PDL_MODE_PASS,       /* keep the placement of the input where the operation allows it, else replicate */
+    PDL_MODE_PASS, /* keep the placement of the input where the operation allows it, else replicate */
     PDL_MODE_REPLICATE,
     PDL_MODE_SAMPLE,
     PDL_MODE_SPACE,      /* the axis' extent; a sequence: tokens */
@@ -38,12 +38,39 @@ typedef enum pdl_mode {
 } pdl_mode_t;
 extern const char *const pdl_mode_names[PDL_MODE_COUNT];
 
-typedef enum pdl_pipeline_schedule { PDL_SCHEDULE_GPIPE, PDL_SCHEDULE_1F1B, PDL_SCHEDULE_INTERLEAVED, PDL_SCHEDULE_COUNT } pdl_pipeline_schedule_t;
-typedef enum pdl_recompute { PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL, PDL_RECOMPUTE_COUNT } pdl_recompute_t;
-typedef enum pdl_sharding { PDL_SHARDING_NONE, PDL_SHARDING_ZERO1, PDL_SHARDING_ZERO2, PDL_SHARDING_ZERO3, PDL_SHARDING_COUNT } pdl_sharding_t;
-typedef enum pdl_optimizer { PDL_OPTIMIZER_SGD, PDL_OPTIMIZER_MOMENTUM, PDL_OPTIMIZER_ADAM, PDL_OPTIMIZER_COUNT } pdl_optimizer_t;
+typedef enum pdl_pipeline_schedule {
+    PDL_SCHEDULE_GPIPE,
+    PDL_SCHEDULE_1F1B,
+    PDL_SCHEDULE_INTERLEAVED,
+    PDL_SCHEDULE_COUNT
+} pdl_pipeline_schedule_t;
+typedef enum pdl_recompute {
+    PDL_RECOMPUTE_NONE,
+    PDL_RECOMPUTE_SELECTIVE,
+    PDL_RECOMPUTE_FULL,
+    PDL_RECOMPUTE_COUNT
+} pdl_recompute_t;
+typedef enum pdl_sharding {
+    PDL_SHARDING_NONE,
+    PDL_SHARDING_ZERO1,
+    PDL_SHARDING_ZERO2,
+    PDL_SHARDING_ZERO3,
+    PDL_SHARDING_COUNT
+} pdl_sharding_t;
+typedef enum pdl_optimizer {
+    PDL_OPTIMIZER_SGD,
+    PDL_OPTIMIZER_MOMENTUM,
+    PDL_OPTIMIZER_ADAM,
+    PDL_OPTIMIZER_COUNT
+} pdl_optimizer_t;
 /* AUTO: the cheapest by projection. */
-typedef enum pdl_algorithm { PDL_ALGORITHM_AUTO, PDL_ALGORITHM_RING, PDL_ALGORITHM_TREE, PDL_ALGORITHM_HIERARCHICAL, PDL_ALGORITHM_COUNT } pdl_algorithm_t;
+typedef enum pdl_algorithm {
+    PDL_ALGORITHM_AUTO,
+    PDL_ALGORITHM_RING,
+    PDL_ALGORITHM_TREE,
+    PDL_ALGORITHM_HIERARCHICAL,
+    PDL_ALGORITHM_COUNT
+} pdl_algorithm_t;
 typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
@@ -53,27 +80,29 @@ extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 extern const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT];
 
 /* Modes of one layer, an entry per axis of the mesh. */
-typedef struct pdl_modes { uint8_t on[PDL_MAX_AXES]; } pdl_modes_t;
+typedef struct pdl_modes {
+    uint8_t on[PDL_MAX_AXES];
+} pdl_modes_t;
 
 typedef struct pdl_plan {
-    const pdl_model_t *model; /* borrowed */
-    char               strategy[32];
-    pdl_mesh_t         mesh;
-    int64_t            batch;         /* samples per weight update, over all ranks */
-    int64_t            micro_batches; /* per update and data-parallel replica */
-    pdl_modes_t       *modes;         /* one per layer */
-    int               *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
-    bool               stages_given;  /* written by hand; otherwise the oracle balances them */
-    pdl_pipeline_schedule_t     schedule;
-    int                virtual_stages; /* chunks per rank; 1 unless interleaved */
-    pdl_recompute_t    recompute;
-    pdl_sharding_t     sharding;
-    bool               sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
-    bool               sync_batch_norm;
-    pdl_algorithm_t    algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
-    pdl_optimizer_t    optimizer;
-    pdl_precision_t    precision;
-    pdl_run_mode_t     run_mode;
+    const pdl_model_t      *model; /* borrowed */
+    char                    strategy[32];
+    pdl_mesh_t              mesh;
+    int64_t                 batch;         /* samples per weight update, over all ranks */
+    int64_t                 micro_batches; /* per update and data-parallel replica */
+    pdl_modes_t            *modes;         /* one per layer */
+    int                    *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
+    bool                    stages_given;  /* written by hand; otherwise the oracle balances them */
+    pdl_pipeline_schedule_t schedule;
+    int                     virtual_stages; /* chunks per rank; 1 unless interleaved */
+    pdl_recompute_t         recompute;
+    pdl_sharding_t          sharding;
+    bool            sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool            sync_batch_norm;
+    pdl_algorithm_t algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
+    pdl_optimizer_t optimizer;
+    pdl_precision_t precision;
+    pdl_run_mode_t  run_mode;
 } pdl_plan_t;
 
 /* All layers in mode PASS, one stage per pipeline rank cut at equal layer counts, SGD with momentum, fp32. */
@@ -98,7 +127,8 @@ const char *pdl_preset_family(const char *strategy);
 
 /* Whether a layer can run in a mode on an axis of this size; if not, the reason ("has 64 filters") is put
    into `why` (may be NULL). */
-bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why, size_t why_size);
+bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why,
+                      size_t why_size);
 
 /* The largest size of an axis of this kind for which every layer the preset splits is allowed; *limiting is
    that layer. */
@@ -110,7 +140,9 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
 pdl_status_t pdl_plan_check(const pdl_plan_t *plan);
 
 /* Results of the oracle that a plan file carries for later comparison. */
-typedef struct pdl_plan_projection { double iteration_s, low_s, high_s, compute_s, comm_s, io_s, bubble_s, memory_bytes; } pdl_plan_projection_t;
+typedef struct pdl_plan_projection {
+    double iteration_s, low_s, high_s, compute_s, comm_s, io_s, bubble_s, memory_bytes;
+} pdl_plan_projection_t;
 
 /* The plan file (docs/plan_format.md). `model_name` is what pdl_model_load() was given, NULL for the model's own
    name; system_name, data_name and projection may be NULL. */

@@ -20,30 +20,30 @@ typedef struct pdl_transfer {
     int             input; /* redistributions: which of its inputs; -1 for all others */
     pdl_phase_t     phase;
     pdl_primitive_t primitive;
-    int             axis;       /* axis of the group; gradients: see axis_mask */
-    unsigned        axis_mask;  /* gradients: all axes over which the weight's gradient is partial */
-    double          elements;   /* of the complete vector of one group; halo: sent by the busiest rank to one side */
-    int             neighbours; /* halo: sides */
-    int             tensors;    /* gradients: weight tensors in it */
+    int             axis;      /* axis of the group; gradients: see axis_mask */
+    unsigned        axis_mask; /* gradients: all axes over which the weight's gradient is partial */
+    double          elements;  /* of the complete vector of one group; halo: sent by the busiest rank to one side */
+    int             neighbours;     /* halo: sides */
+    int             tensors;        /* gradients: weight tensors in it */
     bool            input_gradient; /* an allreduce or reduce-scatter of dx */
 } pdl_transfer_t;
 
 /* What the busiest rank holds and computes of one layer, for one micro-batch. */
 typedef struct pdl_local {
-    double samples;
-    double share_forward;        /* of the layer's flop per sample */
-    double share_backward_data, share_backward_weight;
-    double x_elements, y_elements; /* local, per sample; x as it is read, all inputs */
-    double gathered_elements;      /* of x, per sample: copies made by gathering what other ranks hold */
-    unsigned gathered_inputs;      /* bit per input of which there is such a copy */
-    double weights;                /* local elements */
-    double out_channels, in_channels; /* local, for the efficiency of narrow kernels */
-    bool   split;                  /* in filter, channel, heads, vocabulary or expert mode on some axis */
-    bool   split_space;            /* in space mode on some axis */
-    double replication;            /* ranks (over non-data axes) that compute the same thing */
-    int    first_transfer, transfer_count; /* its forward and backward transfers in `transfers` */
-    unsigned gradient_axes;        /* axes over which its dw is partial */
-    pdl_placement_t out[PDL_MAX_AXES]; /* placement of y */
+    double          samples;
+    double          share_forward; /* of the layer's flop per sample */
+    double          share_backward_data, share_backward_weight;
+    double          x_elements, y_elements; /* local, per sample; x as it is read, all inputs */
+    double          gathered_elements;      /* of x, per sample: copies made by gathering what other ranks hold */
+    unsigned        gathered_inputs;        /* bit per input of which there is such a copy */
+    double          weights;                /* local elements */
+    double          out_channels, in_channels; /* local, for the efficiency of narrow kernels */
+    bool            split;       /* in filter, channel, heads, vocabulary or expert mode on some axis */
+    bool            split_space; /* in space mode on some axis */
+    double          replication; /* ranks (over non-data axes) that compute the same thing */
+    int             first_transfer, transfer_count; /* its forward and backward transfers in `transfers` */
+    unsigned        gradient_axes;                  /* axes over which its dw is partial */
+    pdl_placement_t out[PDL_MAX_AXES];              /* placement of y */
 } pdl_local_t;
 
 typedef struct pdl_program {

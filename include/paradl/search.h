@@ -37,14 +37,14 @@ pdl_request_t pdl_request_default(void);
 
 typedef struct pdl_candidate {
     char             strategy[32];
-    bool             possible; /* within the limits of the strategy and in memory */
+    bool             possible;    /* within the limits of the strategy and in memory */
     char             reason[224]; /* when not possible */
     pdl_config_t     config;      /* of the best configuration; strategy points to `strategy` */
     pdl_plan_t      *plan;        /* owned; NULL when not possible by the limits */
     pdl_projection_t projection;
-    double           epoch_s;     /* 0 without a data set */
-    double           sample_s;    /* time per sample, whole machine */
-    double           score;       /* what the goal minimises */
+    double           epoch_s;       /* 0 without a data set */
+    double           sample_s;      /* time per sample, whole machine */
+    double           score;         /* what the goal minimises */
     int64_t          largest_batch; /* that fits in memory, other things equal; 0 unknown */
 } pdl_candidate_t;
 

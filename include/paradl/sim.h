@@ -25,31 +25,33 @@ typedef struct pdl_sim_job {
     const double         *start_s; /* per rank (stragglers); NULL: 0 */
 } pdl_sim_job_t;
 
-typedef struct pdl_factor { double bytes, factor; } pdl_factor_t; /* from this size on */
+typedef struct pdl_factor {
+    double bytes, factor;
+} pdl_factor_t; /* from this size on */
 
 typedef struct pdl_sim_options {
     pdl_engine_t        engine;
-    double              gamma_s_per_byte;    /* local reduction */
-    double              eager_bytes;         /* messages up to this size do not wait for the receiver; 0: none */
+    double              gamma_s_per_byte; /* local reduction */
+    double              eager_bytes;      /* messages up to this size do not wait for the receiver; 0: none */
     const pdl_factor_t *latency_factor, *bandwidth_factor; /* piecewise constant, ascending; NULL: 1 */
     int                 latency_factors, bandwidth_factors;
-    double              reverse_share;       /* of a flow's rate that its acknowledgements take on the way back */
-    bool                latency_share;       /* flows share a link in inverse proportion to the latency of their
+    double              reverse_share; /* of a flow's rate that its acknowledgements take on the way back */
+    bool                latency_share; /* flows share a link in inverse proportion to the latency of their
                                                 routes, as in SimGrid; false: equally */
-    bool                periodic;            /* extrapolate the repeating part of long schedules exactly */
-    bool                link_loads;          /* fill in per-link bytes */
-    FILE               *trace;               /* Chrome/Perfetto JSON; NULL: none */
-    FILE               *progress;            /* a line every second; NULL: none */
+    bool                periodic;      /* extrapolate the repeating part of long schedules exactly */
+    bool                link_loads;    /* fill in per-link bytes */
+    FILE               *trace;         /* Chrome/Perfetto JSON; NULL: none */
+    FILE               *progress;      /* a line every second; NULL: none */
 } pdl_sim_options_t;
 pdl_sim_options_t pdl_sim_options_default(void);
 
 typedef struct pdl_sim_result {
-    double  time_s;        /* the last rank of the last job */
-    double *job_s;         /* per job */
+    double  time_s; /* the last rank of the last job */
+    double *job_s;  /* per job */
     int64_t flows, events;
     int     steps;
-    double *link_bytes;    /* per link, when asked for */
-    int     busiest_link;  /* -1: no link carried anything */
+    double *link_bytes;   /* per link, when asked for */
+    int     busiest_link; /* -1: no link carried anything */
     double  busiest_bytes;
     double  energy_used_j, energy_all_j; /* links that carried traffic; all links */
     double  wall_s;
@@ -66,21 +68,24 @@ bool pdl_sim_has_engine(pdl_engine_t engine);
 const char *pdl_sim_simgrid_version(void);
 
 /* Lower bound of a collective on a topology: latency, bandwidth of the hosts' own links, cuts (docs/simulation.md). */
-typedef struct pdl_bound { double latency_s, bandwidth_s, cut_s, total_s; const char *governing; } pdl_bound_t;
+typedef struct pdl_bound {
+    double      latency_s, bandwidth_s, cut_s, total_s;
+    const char *governing;
+} pdl_bound_t;
 pdl_status_t pdl_sim_bound(const pdl_topology_t *topology, pdl_collective_t collective, int ranks, double bytes,
                            double gamma_s_per_byte, pdl_bound_t *bound);
 
 /* A collective of one group of hosts, or of several at once: the question that algorithms are compared by. */
 typedef struct pdl_sim_case {
-    pdl_topology_t   *topology;   /* hybrid: its circuits are set for each algorithm */
+    pdl_topology_t   *topology; /* hybrid: its circuits are set for each algorithm */
     pdl_collective_t  collective;
-    int64_t           bytes;      /* that every rank holds; all-to-all: what a rank sends to all together */
-    int               groups;     /* that run it at once, each on its share of the hosts; 0: one */
-    bool              strided;    /* group g has the hosts g, g + groups, ..; else consecutive ones */
-    const double     *start_s;    /* per host (stragglers); NULL: 0 */
-    int64_t           segments;   /* of pipelined algorithms; 0: default */
-    double            density;    /* sparse allreduce: share of the elements (of 4 bytes) that every rank keeps */
-    double            common;     /* sparse allreduce: share of these that all ranks have in common */
+    int64_t           bytes;    /* that every rank holds; all-to-all: what a rank sends to all together */
+    int               groups;   /* that run it at once, each on its share of the hosts; 0: one */
+    bool              strided;  /* group g has the hosts g, g + groups, ..; else consecutive ones */
+    const double     *start_s;  /* per host (stragglers); NULL: 0 */
+    int64_t           segments; /* of pipelined algorithms; 0: default */
+    double            density;  /* sparse allreduce: share of the elements (of 4 bytes) that every rank keeps */
+    double            common;   /* sparse allreduce: share of these that all ranks have in common */
     pdl_sim_options_t options;
 } pdl_sim_case_t;
 
@@ -102,7 +107,7 @@ typedef struct pdl_sim_verdict {
     char             problem[256]; /* when it is not: one line */
     pdl_sim_result_t result;
     double           part_s[PDL_PART_COUNT];
-    pdl_sim_part_t   limit; /* what keeps it furthest from the lower bound; near that, the largest part */
+    pdl_sim_part_t   limit;          /* what keeps it furthest from the lower bound; near that, the largest part */
     double           bound_s, ratio; /* lower bound of the case; time over it, 0 where the bound is 0 */
     int              circuits;       /* of a hybrid network that were switched for it */
     pdl_engine_t     engine;         /* that ran it: sparse algorithms are timed by link loads whatever was asked */

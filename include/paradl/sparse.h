@@ -29,14 +29,16 @@ extern "C" {
 #define PDL_STREAM_HEADER 4 /* bytes */
 
 /* Bytes of an index and of a value in a message. {0, 0} stands for {4, 4}. */
-typedef struct pdl_sparse_format { int index_bytes, value_bytes; } pdl_sparse_format_t;
+typedef struct pdl_sparse_format {
+    int index_bytes, value_bytes;
+} pdl_sparse_format_t;
 
 typedef struct pdl_stream {
     int64_t   length; /* elements of the segment */
     int64_t   count;  /* pairs; the length when dense */
     bool      dense;
-    uint32_t *index;  /* [count], NULL when dense */
-    float    *value;  /* [count] */
+    uint32_t *index; /* [count], NULL when dense */
+    float    *value; /* [count] */
 } pdl_stream_t;
 
 /* From all values of a segment (at most 2^32 - 1), zeros left out if that is smaller. */
@@ -77,7 +79,7 @@ pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_
 const float *pdl_topk_residual(const pdl_topk_t *topk);
 
 typedef struct pdl_sparse_spec {
-    const char         *algorithm;      /* sparse_ring, sparse_ring_ring, sparse_pairwise */
+    const char         *algorithm; /* sparse_ring, sparse_ring_ring, sparse_pairwise */
     int64_t             ranks;
     int64_t             ranks_per_node; /* sparse_ring_ring; 0: 1 */
     pdl_sparse_format_t format;

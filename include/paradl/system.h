@@ -18,7 +18,13 @@ extern "C" {
 #endif
 
 typedef enum pdl_precision {
-    PDL_FP64, PDL_FP32, PDL_TF32, PDL_FP16, PDL_BF16, PDL_FP8, PDL_PRECISION_COUNT
+    PDL_FP64,
+    PDL_FP32,
+    PDL_TF32,
+    PDL_FP16,
+    PDL_BF16,
+    PDL_FP8,
+    PDL_PRECISION_COUNT
 } pdl_precision_t;
 extern const char *const pdl_precision_names[PDL_PRECISION_COUNT];
 /* Bytes of an activation or weight as computed with (TF32: 4). */
@@ -27,27 +33,27 @@ int pdl_precision_bytes(pdl_precision_t precision);
 #define PDL_MAX_LEVELS 8
 
 typedef struct pdl_level {
-    const char *name;          /* "node", "rack" */
-    const char *transport;     /* "nvlink", "infiniband"; for people and parameter files */
-    int64_t     fanout;        /* children joined: PEs at level 0, groups of the level below above it */
+    const char *name;                  /* "node", "rack" */
+    const char *transport;             /* "nvlink", "infiniband"; for people and parameter files */
+    int64_t     fanout;                /* children joined: PEs at level 0, groups of the level below above it */
     double      bandwidth_bytes_per_s; /* of one link in one direction */
-    double      latency_s;     /* start-up of a message between two PEs whose lowest common level is this */
-    double      ports;         /* links by which each child is attached to this level, before oversubscription */
+    double      latency_s;             /* start-up of a message between two PEs whose lowest common level is this */
+    double      ports;            /* links by which each child is attached to this level, before oversubscription */
     double      oversubscription; /* >= 1: only ports / oversubscription of those links carry data at a time */
-    bool        shared_medium; /* the children of a group share `ports` links instead of having that many each */
-    double      congestion;    /* kappa >= 1: slow-down by other jobs; 1 when the machine is alone */
+    bool        shared_medium;    /* the children of a group share `ports` links instead of having that many each */
+    double      congestion;       /* kappa >= 1: slow-down by other jobs; 1 when the machine is alone */
 } pdl_level_t;
 
 typedef struct pdl_device {
     const char *name;
     double      memory_bytes, memory_bandwidth_bytes_per_s;
-    double      peak_flop_per_s[PDL_PRECISION_COUNT];        /* 0: not available */
-    int         compute_units;                               /* SMs or cores: granularity of work */
-    double      launch_s;                                    /* least time of one kernel */
-    double      matrix_efficiency, memory_efficiency;        /* reachable shares of the two peaks */
+    double      peak_flop_per_s[PDL_PRECISION_COUNT]; /* 0: not available */
+    int         compute_units;                        /* SMs or cores: granularity of work */
+    double      launch_s;                             /* least time of one kernel */
+    double      matrix_efficiency, memory_efficiency; /* reachable shares of the two peaks */
     double      power_w, idle_power_w;
-    double      host_bandwidth_bytes_per_s;                  /* to host memory, for swapping; 0 unknown */
-    double      reserved_bytes;                              /* runtime context and libraries */
+    double      host_bandwidth_bytes_per_s; /* to host memory, for swapping; 0 unknown */
+    double      reserved_bytes;             /* runtime context and libraries */
 } pdl_device_t;
 
 typedef struct pdl_storage {
@@ -63,10 +69,10 @@ typedef struct pdl_system {
     pdl_level_t   host_level[PDL_MAX_LEVELS]; /* the same levels for transfers staged through host memory, ... */
     bool          has_host_path;              /* ... or, when this is false, copies of level[] */
     pdl_storage_t storage;
-    int64_t       pe_count;                   /* product of the fan-outs */
-    double        cost_per_pe_hour;           /* in any currency; 0 unknown */
-    const char   *parameters;                 /* name of the parameter set fitted for it, or NULL */
-    struct pdl_arena *arena;                  /* owns all of the above */
+    int64_t       pe_count;         /* product of the fan-outs */
+    double        cost_per_pe_hour; /* in any currency; 0 unknown */
+    const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
+    struct pdl_arena *arena;        /* owns all of the above */
 } pdl_system_t;
 
 /* SYSTEM of the command line: a built-in name or the path of a .yaml file. */
@@ -75,11 +81,11 @@ pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char 
 void         pdl_system_destroy(const pdl_system_t *system);
 
 /* The lowest level whose groups hold `span` consecutive PEs, the first of them at the start of a group. */
-int     pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
+int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
 /* PEs in one group of a level. */
 int64_t pdl_system_group_size(const pdl_system_t *system, int level);
 /* Lowest common level of two PEs. */
-int     pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
+int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
 
 #ifdef __cplusplus
 }

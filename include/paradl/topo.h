@@ -38,7 +38,7 @@ typedef enum pdl_link_kind {
 extern const char *const pdl_link_kind_names[PDL_LINK_KIND_COUNT];
 
 typedef struct pdl_link {
-    int             src, dst;     /* vertices; half duplex: the two ends */
+    int             src, dst; /* vertices; half duplex: the two ends */
     pdl_link_kind_t kind;
     double          bytes_per_s, latency_s;
     double          idle_w, peak_w; /* 0: not described */
@@ -55,23 +55,23 @@ typedef enum pdl_duplex { PDL_FULL_DUPLEX, PDL_HALF_DUPLEX } pdl_duplex_t;
 
 /* What a topology is made from; a field that a topology does not use is ignored. */
 typedef struct pdl_topology_spec {
-    const char  *name; /* ring torus hypercube fc2 fat-tree xgft abci-v tsubame3 dragonfly dln dln2d kautz hybrid,
+    const char  *name;  /* ring torus hypercube fc2 fat-tree xgft abci-v tsubame3 dragonfly dln dln2d kautz hybrid,
                           or the path of a YAML file */
-    int64_t      hosts;              /* 0: follows from the other fields */
+    int64_t      hosts; /* 0: follows from the other fields */
     int64_t      hosts_per_switch;   /* direct networks; 0: the host is its own switch and relays for others */
     int64_t      dims[PDL_MAX_DIMS]; /* torus k1 x k2.., fc2 columns x rows, dln2d rows x columns */
     int          dim_count;
-    int64_t      leaf_hosts, uplinks;             /* fat-tree, hybrid; 0 uplinks: as many as hosts */
+    int64_t      leaf_hosts, uplinks; /* fat-tree, hybrid; 0 uplinks: as many as hosts */
     int64_t      xgft_m[PDL_MAX_DIMS], xgft_w[PDL_MAX_DIMS], xgft_q[PDL_MAX_DIMS]; /* xgft */
     int          xgft_levels;
-    int64_t      shape[4];                        /* dragonfly p, a, h, g; p = 1: the router is the node */
-    int64_t      strides[32];                     /* dln; empty: all powers of two */
+    int64_t      shape[4];    /* dragonfly p, a, h, g; p = 1: the router is the node */
+    int64_t      strides[32]; /* dln; empty: all powers of two */
     int          stride_count;
-    int64_t      degree, diameter;                /* kautz */
-    int64_t      optical_ports;                   /* hybrid */
+    int64_t      degree, diameter;                                      /* kautz */
+    int64_t      optical_ports;                                         /* hybrid */
     double       reconfigure_s, optical_min_bytes, optical_bytes_per_s; /* 0 bytes per second: as the links */
     int          fc2_routing; /* 0 row first, 1 column first, 2 by halves (odd sources column first) */
-    bool         valiant;                         /* dragonfly */
+    bool         valiant;     /* dragonfly */
     uint64_t     seed;
     double       link_bytes_per_s, link_latency_s;           /* between switches; default 12.5 GB/s, 1 us */
     double       host_link_bytes_per_s, host_link_latency_s; /* host to switch; default 0 and -1: as the links */
@@ -92,14 +92,14 @@ pdl_status_t pdl_topology_create(const pdl_topology_spec_t *spec, pdl_topology_t
 pdl_status_t pdl_topology_read_memory(const char *text, size_t length, const char *name, pdl_topology_t **topology);
 void         pdl_topology_destroy(pdl_topology_t *topology);
 
-const char       *pdl_topology_name(const pdl_topology_t *topology);
-const char       *pdl_topology_description(const pdl_topology_t *topology); /* its sizes, in one line */
+const char *pdl_topology_name(const pdl_topology_t *topology);
+const char *pdl_topology_description(const pdl_topology_t *topology); /* its sizes, in one line */
 /* What it was made from, defaults filled in; of a YAML graph only name and hosts mean something. */
 const pdl_topology_spec_t *pdl_topology_get_spec(const pdl_topology_t *topology);
-int               pdl_topology_hosts(const pdl_topology_t *topology);
-int               pdl_topology_vertices(const pdl_topology_t *topology);
-int               pdl_topology_link_count(const pdl_topology_t *topology);
-const pdl_link_t *pdl_topology_links(const pdl_topology_t *topology);
+int                        pdl_topology_hosts(const pdl_topology_t *topology);
+int                        pdl_topology_vertices(const pdl_topology_t *topology);
+int                        pdl_topology_link_count(const pdl_topology_t *topology);
+const pdl_link_t          *pdl_topology_links(const pdl_topology_t *topology);
 
 /* Links from one host to another in order; the number of them, 0 for a host and itself. A link may occur twice
    (internal resources of a switch where a path turns round). */
@@ -151,7 +151,7 @@ pdl_room_t   pdl_room_default(void);
 pdl_status_t pdl_topology_metrics(const pdl_topology_t *topology, const pdl_room_t *room,
                                   pdl_topology_metrics_t *metrics);
 
-pdl_status_t pdl_topology_write_dot(const pdl_topology_t *topology, FILE *stream);     /* Graphviz */
+pdl_status_t pdl_topology_write_dot(const pdl_topology_t *topology, FILE *stream); /* Graphviz */
 /* SimGrid platform with hosts h0.., links l0.. and every route written out; at most 1,024 hosts. */
 pdl_status_t pdl_topology_write_simgrid(const pdl_topology_t *topology, FILE *stream);
 

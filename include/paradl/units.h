@@ -35,8 +35,8 @@ char *pdl_format_seconds(double seconds, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_bytes(double bytes, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_byte_rate(double bytes_per_s, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_flop_rate(double flop_per_s, char buffer[PDL_FORMAT_SIZE]);
-char *pdl_format_count(int64_t count, char buffer[PDL_FORMAT_SIZE]);  /* thousands separated by commas */
-char *pdl_format_short(double number, char buffer[PDL_FORMAT_SIZE]);  /* three digits and k, M, G, T */
+char *pdl_format_count(int64_t count, char buffer[PDL_FORMAT_SIZE]); /* thousands separated by commas */
+char *pdl_format_short(double number, char buffer[PDL_FORMAT_SIZE]); /* three digits and k, M, G, T */
 
 #ifdef __cplusplus
 }

@@ -47,14 +47,24 @@ typedef struct pdl_accuracy {
     double mean, minimum, above_90; /* share of rows above 0.9 */
     double covered;                 /* share of rows inside their 90 % interval */
 } pdl_accuracy_t;
-typedef enum pdl_row_key { PDL_BY_ALL, PDL_BY_SOURCE, PDL_BY_STRATEGY, PDL_BY_MODEL, PDL_BY_QUANTITY, PDL_BY_PE } pdl_row_key_t;
+typedef enum pdl_row_key {
+    PDL_BY_ALL,
+    PDL_BY_SOURCE,
+    PDL_BY_STRATEGY,
+    PDL_BY_MODEL,
+    PDL_BY_QUANTITY,
+    PDL_BY_PE
+} pdl_row_key_t;
 /* Accuracy over expressed rows whose key equals `value` (NULL: any), of one quantity (NULL: any); `core_only`. */
 pdl_accuracy_t pdl_validation_accuracy(const pdl_validation_t *validation, pdl_row_key_t key, const char *value,
                                        const char *quantity, bool core_only);
 /* Share of pairs of strategies at equal (model, PEs) whose order by time per sample is projected as measured.
    Pairs that differ by less than 1 % in the measurement, the reading error of the charts, are ties and do not
    count. */
-typedef struct pdl_ranking { int pairs, right, ties; double share; } pdl_ranking_t;
+typedef struct pdl_ranking {
+    int    pairs, right, ties;
+    double share;
+} pdl_ranking_t;
 pdl_ranking_t pdl_validation_ranking(const pdl_validation_t *validation);
 
 /* Fits the parameters marked `fitted` to the core rows, from the experiment's prior, and the deviations to the
@@ -62,7 +72,10 @@ pdl_ranking_t pdl_validation_ranking(const pdl_validation_t *validation);
 pdl_status_t pdl_validation_fit(pdl_validation_t *validation, pdl_parameters_t *parameters, FILE *progress);
 
 typedef enum pdl_leave_out { PDL_LEAVE_PE, PDL_LEAVE_PAIR } pdl_leave_out_t;
-typedef struct pdl_cross_validation { double compute, comm, total, covered, ranking; int folds; } pdl_cross_validation_t;
+typedef struct pdl_cross_validation {
+    double compute, comm, total, covered, ranking;
+    int    folds;
+} pdl_cross_validation_t;
 /* Leaves out all core rows of one number of PEs (or of one model and strategy) at a time, fits to the rest,
    projects what was left out. Every fold starts from the prior, so that nothing of the left-out rows leaks in;
    the interval is that of `parameters`, with which the rows are projected again at the end. */

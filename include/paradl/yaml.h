@@ -65,8 +65,8 @@ pdl_status_t pdl_yaml_enum(const pdl_yaml_t *node, const char *const *names, int
 /* The value under a key. When the key is absent: an error if PDL_REQUIRED, else *value is left alone. */
 pdl_status_t pdl_yaml_get_number(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
                                  double *value);
-pdl_status_t pdl_yaml_get_int(const pdl_yaml_t *mapping, const char *key, int64_t min, int64_t max,
-                              pdl_need_t need, int64_t *value);
+pdl_status_t pdl_yaml_get_int(const pdl_yaml_t *mapping, const char *key, int64_t min, int64_t max, pdl_need_t need,
+                              int64_t *value);
 pdl_status_t pdl_yaml_get_bool(const pdl_yaml_t *mapping, const char *key, pdl_need_t need, bool *value);
 pdl_status_t pdl_yaml_get_string(const pdl_yaml_t *mapping, const char *key, pdl_need_t need, const char **value);
 pdl_status_t pdl_yaml_get_enum(const pdl_yaml_t *mapping, const char *key, const char *const *names, int count,

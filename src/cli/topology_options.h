@@ -39,7 +39,7 @@ extern const char *const pdl__routing_names[3];
         {"cables", "Q1,Q2..", NULL, "xgft: parallel cables, level by level; else 1",                              \
          PDL__TEXT(values, field.cables)},                                                                        \
         {"shape", "p,a,h,g", NULL,                                                                                \
-         "dragonfly: hosts per router, routers per group, global cables per router, groups",                 \
+         "dragonfly: hosts per router, routers per group, global cables per router, groups",                      \
          PDL__TEXT(values, field.shape)},                                                                         \
         {"valiant", NULL, NULL, "dragonfly: by way of a random group", PDL__FLAG(values, field.valiant)},         \
         {"seed", "N", "1", "of random routes", PDL__INT(values, field.seed, 0)},                                  \

@@ -132,8 +132,9 @@ static pdl_status_t run_published(const values_t *v, const char *path)
     pdl_status_t     status;
 
     if (v->cross_validate)
-        return pdl_error(PDL_ERR_INPUT,
-                         "--cross-validate is for tables of measured runs; --fit leaves out sources of published ones");
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--cross-validate is for tables of measured runs; --fit leaves out sources of published ones");
     status = pdl_published_read(path, v->experiment ? v->experiment : "published", &runs);
     if (status) return status;
     status = validate_published(v, runs);

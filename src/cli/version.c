@@ -50,7 +50,8 @@ pdl_status_t pdl__print_version(FILE *stream)
     add_part(table, "YAML files", "libyaml", yaml_get_version_string());
     add_part(table, "ONNX import", "protobuf-c", protobuf_c_version());
     add_mpi(table);
-    add_part(table, "simulation", "SimGrid", pdl_sim_simgrid_version() != NULL ? pdl_sim_simgrid_version() : "not found");
+    add_part(table, "simulation", "SimGrid",
+             pdl_sim_simgrid_version() != NULL ? pdl_sim_simgrid_version() : "not found");
     add_part(table, "CUDA", "not used", "");
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);

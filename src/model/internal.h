@@ -21,7 +21,7 @@ struct pdl_model {
     int                class_count;
     uint64_t           hash;
     pdl_model_totals_t totals;
-    bool               table; /* shapes are given, not inferred */
+    bool               table;         /* shapes are given, not inferred */
     int64_t            table_samples; /* of the data set that a layer table names; else 0 */
 };
 

@@ -7,31 +7,32 @@
 
 /* Ports of a node that one group can drive at once: as many as it has members there, unless other groups
    of the same axis want them too. */
-static double usable_rails(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q, int level)
+static double usable_rails(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
+                           int level)
 {
     /* A PE with several links inside its node has one per partner. */
     if (level == 0) return fmax(1, fmin(system->level[0].ports, (double)q->size - 1));
     if (!p->multi_rail || q->host_path) return 1;
-    double node    = (double)pdl_system_group_size(system, 0);
-    double stride  = (double)q->stride;
+    double node = (double)pdl_system_group_size(system, 0);
+    double stride = (double)q->stride;
     double members = stride < node ? fmin((double)q->size, floor(node / stride)) : 1;
-    double groups  = fmin(stride, node);
-    double rails   = fmin(members, floor(system->level[1].ports / groups));
+    double groups = fmin(stride, node);
+    double rails = fmin(members, floor(system->level[1].ports / groups));
     return rails > 1 ? rails : 1;
 }
 
 static void link_speed(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q, int level,
                        double *step_s, double *seconds_per_byte)
 {
-    const pdl_level_t *l          = q->host_path ? &system->host_level[level] : &system->level[level];
+    const pdl_level_t *l = q->host_path ? &system->host_level[level] : &system->level[level];
     double             efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
-    double             step       = level == 0 ? p->fabric_step_s : p->network_step_s;
+    double             step = level == 0 ? p->fabric_step_s : p->network_step_s;
 
     if (q->host_path) {
         efficiency = p->host_efficiency;
-        step       = p->host_step_s;
+        step = p->host_step_s;
     }
-    *step_s           = step > 0 ? step : l->latency_s;
+    *step_s = step > 0 ? step : l->latency_s;
     *seconds_per_byte = 1.0 / (efficiency * l->bandwidth_bytes_per_s);
     /* Inside a node a rank drives all of its links at once. */
     if (level == 0 && !q->host_path) *seconds_per_byte /= usable_rails(system, p, q, 0);
@@ -40,10 +41,10 @@ static void link_speed(const pdl_system_t *system, const pdl_parameters_t *p, co
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group)
 {
-    pdl_contention_query_t  contention = {query->pe_count, query->size, query->stride, 0, query->pattern,
-                                          query->host_path};
-    pdl_contention_answer_t answer     = {.phi = 1};
-    double                  node       = (double)pdl_system_group_size(system, 0);
+    pdl_contention_query_t  contention = {query->pe_count, query->size,     query->stride, 0,
+                                          query->pattern,  query->host_path};
+    pdl_contention_answer_t answer = {.phi = 1};
+    double                  node = (double)pdl_system_group_size(system, 0);
 
     if (query->size > 1) {
         pdl_status_t status = pdl_contention_explain(system, &contention, &answer);
@@ -58,8 +59,9 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
         group->seconds_per_byte *= answer.seconds_per_byte * levels[answer.level].bandwidth_bytes_per_s;
     if (answer.level > 0 && answer.phi <= 1)
         group->seconds_per_byte /= usable_rails(system, p, query, answer.level);
-    group->ranks_per_node = (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
-    group->nodes          = ceil(group->ranks / group->ranks_per_node);
+    group->ranks_per_node =
+        (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
+    group->nodes = ceil(group->ranks / group->ranks_per_node);
     link_speed(system, p, query, 0, &group->node_step_s, &group->node_seconds_per_byte);
     return PDL_OK;
 }
@@ -80,7 +82,8 @@ static double tree_allreduce(const pdl_group_t *g, double bytes)
    concurrent allreduces share the ports that a single ring drives together, so their total is what counts. */
 static double hierarchical_allreduce(const pdl_group_t *g, double bytes)
 {
-    double inside = 2 * (g->ranks_per_node - 1) * (g->node_step_s + bytes / g->ranks_per_node * g->node_seconds_per_byte);
+    double inside =
+        2 * (g->ranks_per_node - 1) * (g->node_step_s + bytes / g->ranks_per_node * g->node_seconds_per_byte);
 
     return inside + 2 * (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte);
 }

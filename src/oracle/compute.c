@@ -9,22 +9,22 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
                        pdl_compute_cost_t *cost)
 {
     const pdl_device_t *device = &system->device;
-    double              peak   = device->peak_flop_per_s[precision];
-    bool                wide   = precision == PDL_FP32 || precision == PDL_FP64;
-    double              share  = wide ? p->matrix_efficiency : p->tensor_efficiency;
+    double              peak = device->peak_flop_per_s[precision];
+    bool                wide = precision == PDL_FP32 || precision == PDL_FP64;
+    double              share = wide ? p->matrix_efficiency : p->tensor_efficiency;
 
     if (share == 0) share = device->matrix_efficiency;
     /* Precisions a device does not list run at its 32-bit speed. */
     if (peak == 0) peak = device->peak_flop_per_s[PDL_FP32];
-    cost->flop_per_s          = share * peak;
+    cost->flop_per_s = share * peak;
     cost->convolution_flop_per_s = cost->flop_per_s;
     if (!wide && p->convolution_efficiency > 0) cost->convolution_flop_per_s = p->convolution_efficiency * peak;
     cost->winograd_flop_per_s = cost->convolution_flop_per_s * (precision == PDL_FP32 ? p->winograd_gain : 1.0);
     cost->bytes_per_s = (p->memory_efficiency > 0 ? p->memory_efficiency : device->memory_efficiency) *
                         device->memory_bandwidth_bytes_per_s;
-    cost->kernel_s    = p->kernel_s > 0 ? p->kernel_s : device->launch_s;
+    cost->kernel_s = p->kernel_s > 0 ? p->kernel_s : device->launch_s;
     /* 8-bit formats are for the factors of matrix products alone: everything else stays in 16 bits. */
-    cost->cast_bytes      = precision == PDL_FP8 ? 2 * pdl_precision_bytes(PDL_FP8) : 0;
+    cost->cast_bytes = precision == PDL_FP8 ? 2 * pdl_precision_bytes(PDL_FP8) : 0;
     cost->attention_flop_per_s = cost->flop_per_s;
     if (precision == PDL_FP8 && device->peak_flop_per_s[PDL_BF16] > 0)
         cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
@@ -32,8 +32,8 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->expert_flop_per_s = cost->flop_per_s;
     if (!wide && p->expert_efficiency > 0) cost->expert_flop_per_s *= p->expert_efficiency / share;
     cost->fused_attention = p->fused_attention;
-    cost->fused_softmax   = p->fused_softmax;
-    cost->item_bytes  = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
+    cost->fused_softmax = p->fused_softmax;
+    cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->causal_skip = p->causal_skip;
 }
@@ -63,12 +63,12 @@ static bool winograd(const pdl_layer_t *layer)
 static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                            double *forward_s, double *backward_s)
 {
-    double rate     = layer->type == PDL_LAYER_LINEAR ? cost->flop_per_s
-                      : winograd(layer)               ? cost->winograd_flop_per_s
-                                                      : cost->convolution_flop_per_s;
+    double rate = layer->type == PDL_LAYER_LINEAR ? cost->flop_per_s
+                  : winograd(layer)               ? cost->winograd_flop_per_s
+                                                  : cost->convolution_flop_per_s;
     double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
     double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
-    double in_loss  = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
+    double in_loss = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
 
     /* y and dw are narrow in the local filters, dx and dw in the local channels. */
     *forward_s = kernel(cost, rate, local->samples * (double)layer->flop_forward * local->share_forward * out_loss,
@@ -78,9 +78,10 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
                              (out_loss > in_loss ? out_loss : in_loss),
                          elements);
     if (layer->needs_input_gradient)
-        *backward_s += kernel(cost, rate,
-                              local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
-                              elements);
+        *backward_s +=
+            kernel(cost, rate,
+                   local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
+                   elements);
     /* What makes the factors of 8-bit products writes them as such, once as they are and once transposed. */
     *forward_s += cost->cast_bytes * (local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
     *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
@@ -131,26 +132,27 @@ static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *l
    product, then by one kernel for scale, mask and softmax and one for dropout, read by the second product; or by
    one kernel for each step and each change between 16 and 32 bits. Backward passes over scores and gradients
    likewise. */
-static const struct { double forward, backward; } score_bytes[2] = {{41, 53}, {12, 16}};
+static const struct {
+    double forward, backward;
+} score_bytes[2] = {{41, 53}, {12, 16}};
 
 /* Fused attention: memory linear in the sequence; backward recomputes the scores, hence 2.5 times the forward. */
 static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                               double *forward_s, double *backward_s)
 {
-    double flop     = local->samples * (double)layer->flop_forward * local->share_forward;
+    double flop = local->samples * (double)layer->flop_forward * local->share_forward;
     double elements = local->samples * (local->x_elements + local->y_elements);
-    double tokens   = (double)layer->in.extent[0];
-    double scores   = local->samples * (double)layer->heads * local->share_forward * tokens * tokens;
+    double tokens = (double)layer->in.extent[0];
+    double scores = local->samples * (double)layer->heads * local->share_forward * tokens * tokens;
 
     if (layer->causal && cost->causal_skip) flop *= 0.5;
     if (cost->fused_attention) {
-        *forward_s  = kernel(cost, cost->attention_flop_per_s, flop, elements);
+        *forward_s = kernel(cost, cost->attention_flop_per_s, flop, elements);
         *backward_s = kernel(cost, cost->attention_flop_per_s, 2.5 * flop, 2.0 * elements);
         return;
     }
     scores *= fmax(1, cost->item_bytes / 2) / cost->bytes_per_s;
-    *forward_s = kernel(cost, cost->flop_per_s, flop, elements) +
-                 score_bytes[cost->fused_softmax].forward * scores;
+    *forward_s = kernel(cost, cost->flop_per_s, flop, elements) + score_bytes[cost->fused_softmax].forward * scores;
     *backward_s = kernel(cost, cost->flop_per_s, 2.0 * flop, 2.0 * elements) +
                   score_bytes[cost->fused_softmax].backward * scores;
 }
@@ -160,13 +162,13 @@ static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t 
 static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s)
 {
-    double flop   = local->samples * (double)layer->flop_forward * local->share_forward;
+    double flop = local->samples * (double)layer->flop_forward * local->share_forward;
     double chosen = local->samples * (double)layer->top_k;
-    double inner  = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
-    double moved  = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
+    double inner = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
+    double moved = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
     double passes = (moved + local->weights) * cost->item_bytes / cost->bytes_per_s;
 
-    *forward_s  = kernel(cost, cost->expert_flop_per_s, flop, local->weights) + passes;
+    *forward_s = kernel(cost, cost->expert_flop_per_s, flop, local->weights) + passes;
     *backward_s = kernel(cost, cost->expert_flop_per_s, 2.0 * flop, 2.0 * local->weights) + 2.0 * passes;
 }
 
@@ -183,8 +185,8 @@ void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
     }
 }
 
-double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost,
-                           pdl_optimizer_t optimizer, double weights, double tensors)
+double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
+                           double weights, double tensors)
 {
     /* 32-bit values read and written per weight: w and g; momentum; two moments. */
     static const double passes[PDL_OPTIMIZER_COUNT] = {3, 5, 7};

@@ -9,12 +9,12 @@
 
 /* Device and parameters folded together once, so that pricing a layer is arithmetic only. */
 typedef struct pdl_compute_cost {
-    double flop_per_s;        /* reachable, for this precision */
+    double flop_per_s; /* reachable, for this precision */
     double convolution_flop_per_s, winograd_flop_per_s;
-    double bytes_per_s;       /* reachable memory bandwidth */
+    double bytes_per_s; /* reachable memory bandwidth */
     double kernel_s;
     double item_bytes;
-    double cast_bytes;           /* moved per factor of an 8-bit product; 0 for other precisions */
+    double cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
     double attention_flop_per_s, expert_flop_per_s;
     double narrow_tile;
     bool   causal_skip, fused_attention, fused_softmax;
@@ -28,8 +28,8 @@ void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
                         double *forward_s, double *backward_s);
 
 /* Seconds of updating `weights` elements in `tensors` tensors. */
-double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost,
-                           pdl_optimizer_t optimizer, double weights, double tensors);
+double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
+                           double weights, double tensors);
 
 /* A group of the mesh as a collective sees it: how many ranks, over which level, at which effective speed. */
 typedef struct pdl_group {
@@ -37,15 +37,15 @@ typedef struct pdl_group {
     double step_s;           /* start-up of one step */
     double seconds_per_byte; /* self-contention phi included */
     double phi;
-    double kappa;            /* congestion of the level by other jobs */
+    double kappa; /* congestion of the level by other jobs */
     int    level;
-    double nodes, ranks_per_node;   /* for tree and hierarchical algorithms */
+    double nodes, ranks_per_node;              /* for tree and hierarchical algorithms */
     double node_step_s, node_seconds_per_byte; /* inside a node */
 } pdl_group_t;
 
 typedef struct pdl_group_query {
-    int64_t pe_count, size, stride;
-    bool    host_path;
+    int64_t       pe_count, size, stride;
+    bool          host_path;
     pdl_pattern_t pattern;
 } pdl_group_query_t;
 

@@ -37,8 +37,8 @@ static bool first_of_fold(const pdl_validation_t *v, size_t i, pdl_leave_out_t w
     return true;
 }
 
-static void print_fold(const pdl_validation_t *v, const pdl_measured_row_t *row, pdl_leave_out_t what, const bool *core,
-                       const bool *use, const double *left, FILE *progress)
+static void print_fold(const pdl_validation_t *v, const pdl_measured_row_t *row, pdl_leave_out_t what,
+                       const bool *core, const bool *use, const double *left, FILE *progress)
 {
     static const char *const names[] = {"compute", "comm", "total"};
     double                   sum[3] = {0, 0, 0};
@@ -53,8 +53,10 @@ static void print_fold(const pdl_validation_t *v, const pdl_measured_row_t *row,
         }
     }
     fprintf(progress, "left out ");
-    if (what == PDL_LEAVE_PE) fprintf(progress, "%lld PEs", (long long)row->pe);
-    else fprintf(progress, "%s %s", row->model, row->strategy);
+    if (what == PDL_LEAVE_PE)
+        fprintf(progress, "%lld PEs", (long long)row->pe);
+    else
+        fprintf(progress, "%s %s", row->model, row->strategy);
     fprintf(progress, ": accuracy");
     for (int q = 0; q < 3; q++)
         if (count[q]) fprintf(progress, " %s %.3f", names[q], sum[q] / count[q]);
@@ -81,7 +83,8 @@ static pdl_status_t leave_out(pdl_validation_t *v, pdl_leave_out_t what, double 
         if (!status) status = pdl__validation_runs(v, &p, core);
         for (size_t j = 0; j < v->row_count && !status; j++)
             if (core[j] && !use[j])
-                left[j] = pdl__row_seconds(&v->runs[v->rows[j].run].projection, v->rows[j].quantity) * v->rows[j].iterations;
+                left[j] = pdl__row_seconds(&v->runs[v->rows[j].run].projection, v->rows[j].quantity) *
+                          v->rows[j].iterations;
         if (progress && !status) print_fold(v, row, what, core, use, left, progress);
     }
     free(core);
@@ -102,8 +105,9 @@ static double quantile(double *values, size_t count, double q)
     for (size_t i = 0; i < count; i++) values[i] = fabs(values[i]);
     qsort(values, count, sizeof(*values), ascending);
     double place = q * (double)(count - 1);
-    size_t low   = (size_t)place;
-    return low + 1 < count ? values[low] + (place - (double)low) * (values[low + 1] - values[low]) : values[count - 1];
+    size_t low = (size_t)place;
+    return low + 1 < count ? values[low] + (place - (double)low) * (values[low + 1] - values[low])
+                           : values[count - 1];
 }
 
 /* Spread of ln(measured / projected) of computation and communication together, as programs draw the line between
@@ -129,8 +133,8 @@ static double width_of(pdl_validation_t *v, const double *left, const pdl_parame
         const pdl_row_t *row = &v->rows[k % v->row_count];
         if (left[k] <= 0 || strcmp(row->public_row.quantity, "total") != 0) continue;
         const pdl_projection_t *projection = &v->runs[row->run].projection;
-        double comm = projection->comm_s / projection->total_s;
-        double a = (1 - comm) * p->compute_deviation, b = comm * p->comm_deviation;
+        double                  comm = projection->comm_s / projection->total_s;
+        double                  a = (1 - comm) * p->compute_deviation, b = comm * p->comm_deviation;
         scratch[count++] = log(row->public_row.measured_s / left[k]) / sqrt(a * a + b * b);
     }
     return quantile(scratch, count, 0.9);
@@ -139,17 +143,17 @@ static double width_of(pdl_validation_t *v, const double *left, const pdl_parame
 /* Residuals of both ways of leaving out teach the interval: larger machines, and pairs never seen. */
 static pdl_status_t learn_interval(pdl_validation_t *v, pdl_parameters_t *p, const bool *use, FILE *progress)
 {
-    size_t       n       = v->row_count;
-    double      *left    = calloc(4 * n + 4, sizeof(*left)), *scratch = left + 2 * n;
+    size_t       n = v->row_count;
+    double      *left = calloc(4 * n + 4, sizeof(*left)), *scratch = left + 2 * n;
     int          folds;
-    pdl_status_t status  = left ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t status = left ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
     if (!status) status = leave_out(v, PDL_LEAVE_PE, left, &folds, progress);
     if (!status) status = leave_out(v, PDL_LEAVE_PAIR, left + n, &folds, progress);
     if (!status) status = pdl__validation_runs(v, p, use);
     if (!status) {
         p->compute_deviation = p->comm_deviation = deviation(v, left, scratch);
-        p->interval_width    = width_of(v, left, p, scratch);
+        p->interval_width = width_of(v, left, p, scratch);
     }
     free(left);
     return status;
@@ -157,7 +161,7 @@ static pdl_status_t learn_interval(pdl_validation_t *v, pdl_parameters_t *p, con
 
 pdl_status_t pdl_validation_fit(pdl_validation_t *v, pdl_parameters_t *parameters, FILE *progress)
 {
-    bool        *use    = calloc(v->row_count + 1, sizeof(*use));
+    bool        *use = calloc(v->row_count + 1, sizeof(*use));
     pdl_status_t status = use ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
     if (!status) status = pdl_parameters_load(v->experiment.prior, parameters);
@@ -171,7 +175,7 @@ pdl_status_t pdl_validation_fit(pdl_validation_t *v, pdl_parameters_t *parameter
 pdl_status_t pdl_validation_cross(pdl_validation_t *v, const pdl_parameters_t *parameters, pdl_leave_out_t what,
                                   pdl_cross_validation_t *result, FILE *progress)
 {
-    double      *left   = calloc(v->row_count + 1, sizeof(*left));
+    double      *left = calloc(v->row_count + 1, sizeof(*left));
     pdl_status_t status = left ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
     int          counts[3] = {0, 0, 0};
 

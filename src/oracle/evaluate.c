@@ -8,10 +8,18 @@
 
 pdl_config_t pdl_config_default(const char *strategy)
 {
-    return (pdl_config_t){.strategy = strategy, .pipeline = 1, .data = 1, .spatial = 1, .tensor = 1, .context = 1,
+    return (pdl_config_t){.strategy = strategy,
+                          .pipeline = 1,
+                          .data = 1,
+                          .spatial = 1,
+                          .tensor = 1,
+                          .context = 1,
                           .batch = 1,
-                          .micro_batches = 1, .schedule = PDL_SCHEDULE_1F1B, .virtual_stages = 1,
-                          .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+                          .micro_batches = 1,
+                          .schedule = PDL_SCHEDULE_1F1B,
+                          .virtual_stages = 1,
+                          .optimizer = PDL_OPTIMIZER_MOMENTUM,
+                          .precision = PDL_FP32};
 }
 
 pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
@@ -34,16 +42,16 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
     pdl_status_t         status = pdl_plan_create(oracle->model, mesh, config->batch, &plan);
 
     if (status) return status;
-    plan->micro_batches     = config->micro_batches;
-    plan->schedule          = config->schedule;
-    plan->virtual_stages    = config->virtual_stages;
-    plan->recompute         = config->recompute;
-    plan->sharding          = config->sharding;
+    plan->micro_batches = config->micro_batches;
+    plan->schedule = config->schedule;
+    plan->virtual_stages = config->virtual_stages;
+    plan->recompute = config->recompute;
+    plan->sharding = config->sharding;
     plan->sequence_parallel = config->sequence_parallel;
-    plan->optimizer         = config->optimizer;
-    plan->precision         = config->precision;
-    plan->run_mode          = config->run_mode;
-    status                  = pdl_plan_apply_preset(plan, config->strategy, &options);
+    plan->optimizer = config->optimizer;
+    plan->precision = config->precision;
+    plan->run_mode = config->run_mode;
+    status = pdl_plan_apply_preset(plan, config->strategy, &options);
     if (status) {
         pdl_plan_destroy(plan);
         return status;
@@ -76,22 +84,23 @@ static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *c
     int64_t      inner = config->spatial * config->tensor;
 
     if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) return pdl_config_mesh(config);
-    int64_t full   = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, inner));
-    small.order    = PDL_ORDER_PIPELINE_DATA_INNER;
+    int64_t full = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, inner));
+    small.order = PDL_ORDER_PIPELINE_DATA_INNER;
     small.pipeline = 1;
-    small.data     = inner > 1 ? config->data * config->pipeline : 1;
+    small.data = inner > 1 ? config->data * config->pipeline : 1;
     if (full % inner == 0 && small.data > full / inner) small.data = full / inner;
     return pdl_config_mesh(&small);
 }
 
-static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh, pdl_plan_t **plan)
+static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                              pdl_plan_t **plan)
 {
     pdl_config_t wide = *config;
 
     /* The batch stands for any: the configuration's own is checked already. */
-    wide.strategy       = pdl_preset_family(config->strategy);
-    wide.batch          = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
-    wide.micro_batches  = 1;
+    wide.strategy = pdl_preset_family(config->strategy);
+    wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
+    wide.micro_batches = 1;
     pdl_status_t status = pdl__plan_of_config(oracle, &wide, mesh, plan);
     if (status) return status;
     status = pdl_plan_check(*plan);
@@ -100,8 +109,8 @@ static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
 }
 
 /* The plan of a configuration on its small mesh, or why there is none; kept between calls. */
-static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh, uint64_t key,
-                              const pdl_plan_t **out)
+static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                              uint64_t key, const pdl_plan_t **out)
 {
     uint64_t i = key;
 
@@ -113,10 +122,10 @@ static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     }
     pdl_plan_slot_t *slot = &oracle->plans[i % PDL_PLAN_SLOTS];
     pdl_plan_t      *plan = NULL;
-    slot->status          = make_plan(oracle, config, mesh, &plan);
-    slot->plan            = slot->status ? NULL : plan;
-    slot->key             = key;
-    slot->used            = true;
+    slot->status = make_plan(oracle, config, mesh, &plan);
+    slot->plan = slot->status ? NULL : plan;
+    slot->key = key;
+    slot->used = true;
     oracle->plan_count++;
     if (slot->status) snprintf(slot->reason, sizeof(slot->reason), "%s", pdl_error_message());
     *out = slot->plan;
@@ -127,13 +136,15 @@ static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
                                  pdl_profile_t **out)
 {
     pdl_mesh_t mesh = profile_mesh(oracle, config);
-    uint64_t   key  = UINT64_C(0x9e3779b97f4a7c15), bits;
+    uint64_t   key = UINT64_C(0x9e3779b97f4a7c15), bits;
 
     if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2)
         pdl__oracle_forget(oracle);
     key = pdl__mix_text(pdl__mix_text(key, pdl_preset_family(config->strategy)), config->spatial_until);
-    for (int a = 0; a < mesh.axis_count; a++) key = pdl__mix(key, (uint64_t)mesh.axis[a].size * 8 + mesh.axis[a].kind);
-    key = pdl__mix(key, (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
+    for (int a = 0; a < mesh.axis_count; a++)
+        key = pdl__mix(key, (uint64_t)mesh.axis[a].size * 8 + mesh.axis[a].kind);
+    key = pdl__mix(key,
+                   (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
     uint64_t plan_key = key;
     memcpy(&bits, &micro_batch, sizeof(bits));
     key = pdl__mix(key, bits);
@@ -162,22 +173,31 @@ static int64_t replicas_of(const pdl_config_t *config)
 
 static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *dataset, pdl_case_t *c)
 {
-    *c = (pdl_case_t){.pipeline = config->pipeline, .data = config->data, .inner = config->spatial * config->tensor,
-                      .batch = config->batch, .micro_batches = config->micro_batches, .schedule = config->schedule,
-                      .virtual_stages = config->virtual_stages, .recompute = config->recompute,
-                      .sharding = config->sharding, .optimizer = config->optimizer, .precision = config->precision,
-                      .run_mode = config->run_mode, .dataset = dataset, .spatial = config->spatial > 1};
-    c->pe              = c->pipeline * c->data * c->inner;
-    c->hybrid          = c->data > 1 && c->inner > 1;
-    c->inner_stride    = 1;
-    c->data_stride     = c->inner;
+    *c = (pdl_case_t){.pipeline = config->pipeline,
+                      .data = config->data,
+                      .inner = config->spatial * config->tensor,
+                      .batch = config->batch,
+                      .micro_batches = config->micro_batches,
+                      .schedule = config->schedule,
+                      .virtual_stages = config->virtual_stages,
+                      .recompute = config->recompute,
+                      .sharding = config->sharding,
+                      .optimizer = config->optimizer,
+                      .precision = config->precision,
+                      .run_mode = config->run_mode,
+                      .dataset = dataset,
+                      .spatial = config->spatial > 1};
+    c->pe = c->pipeline * c->data * c->inner;
+    c->hybrid = c->data > 1 && c->inner > 1;
+    c->inner_stride = 1;
+    c->data_stride = c->inner;
     c->pipeline_stride = c->inner * c->data;
     if (config->order == PDL_ORDER_DATA_PIPELINE_INNER) {
-        c->data_stride     = c->inner * c->pipeline;
+        c->data_stride = c->inner * c->pipeline;
         c->pipeline_stride = c->inner;
     }
     if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) {
-        c->data_stride  = 1;
+        c->data_stride = 1;
         c->inner_stride = c->data;
     }
     c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
@@ -189,8 +209,8 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
 {
     pdl_mesh_t mesh = pdl_config_mesh(config);
 
-    if (config->pipeline < 1 || config->data < 1 || config->spatial < 1 || config->tensor < 1 || config->batch < 1 ||
-        config->micro_batches < 1)
+    if (config->pipeline < 1 || config->data < 1 || config->spatial < 1 || config->tensor < 1 ||
+        config->batch < 1 || config->micro_batches < 1)
         return pdl_error(PDL_ERR_INPUT, "mesh sizes, batch and micro-batches start at 1");
     pdl_status_t status = pdl_preset_check(config->strategy, &mesh);
     if (status) return status;
@@ -205,8 +225,7 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
         return pdl_error(PDL_ERR_LIMIT, "at most %lld PEs: one sample each", (long long)config->batch);
     if (config->micro_batches > (config->batch + replicas - 1) / replicas)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
-                         (long long)config->micro_batches,
-                         (long long)((config->batch + replicas - 1) / replicas));
+                         (long long)config->micro_batches, (long long)((config->batch + replicas - 1) / replicas));
     if (config->virtual_stages < 1 || (config->virtual_stages > 1 && config->schedule != PDL_SCHEDULE_INTERLEAVED))
         return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", config->virtual_stages);
     return PDL_OK;
@@ -239,8 +258,8 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
-    double total  = profile->run[profile->program->layer_count];
-    *seconds      = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
+    double total = profile->run[profile->program->layer_count];
+    *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
     return PDL_OK;
 }
 

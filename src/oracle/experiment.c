@@ -7,8 +7,9 @@
 
 static pdl_status_t read_model(const char *name, const pdl_yaml_t *map, pdl_experiment_model_t *m)
 {
-    static const char *const keys[] = {"file", "spatial_until", "precision", "optimizer", "samples_per_group", NULL};
-    const char              *file   = NULL;
+    static const char *const keys[] = {"file",      "spatial_until",     "precision",
+                                       "optimizer", "samples_per_group", NULL};
+    const char              *file = NULL;
     int                      precision = PDL_FP32, optimizer = PDL_OPTIMIZER_MOMENTUM;
     pdl_status_t             status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "the description of a model");
 
@@ -16,9 +17,14 @@ static pdl_status_t read_model(const char *name, const pdl_yaml_t *map, pdl_expe
     if (!status) status = pdl_yaml_check_keys(map, keys);
     if (!status) status = pdl_yaml_get_string(map, "file", PDL_REQUIRED, &file);
     if (!status) status = pdl_yaml_get_string(map, "spatial_until", PDL_OPTIONAL, &m->spatial_until);
-    if (!status) status = pdl_yaml_get_enum(map, "precision", pdl_precision_names, PDL_PRECISION_COUNT, PDL_OPTIONAL, &precision);
-    if (!status) status = pdl_yaml_get_enum(map, "optimizer", pdl_optimizer_names, PDL_OPTIMIZER_COUNT, PDL_OPTIONAL, &optimizer);
-    if (!status) status = pdl_yaml_get_int(map, "samples_per_group", 1, 1 << 20, PDL_OPTIONAL, &m->samples_per_group);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(map, "precision", pdl_precision_names, PDL_PRECISION_COUNT, PDL_OPTIONAL, &precision);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(map, "optimizer", pdl_optimizer_names, PDL_OPTIMIZER_COUNT, PDL_OPTIONAL, &optimizer);
+    if (!status)
+        status = pdl_yaml_get_int(map, "samples_per_group", 1, 1 << 20, PDL_OPTIONAL, &m->samples_per_group);
     m->precision = (pdl_precision_t)precision;
     m->optimizer = (pdl_optimizer_t)optimizer;
     return status ? status : pdl_model_load(file, &m->model);
@@ -31,17 +37,21 @@ static pdl_status_t read_strategy(const char *name, const pdl_yaml_t *map, pdl_e
     pdl_parameters_t         probe;
     pdl_status_t             status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "the description of a strategy");
 
-    s->name          = name;
+    s->name = name;
     s->micro_batches = 1;
     if (!status) status = pdl_yaml_check_keys(map, keys);
     if (!status) status = pdl_yaml_get_string(map, "preset", PDL_REQUIRED, &s->preset);
     if (!status) status = pdl_yaml_get_int(map, "micro_batches", 1, 1 << 20, PDL_OPTIONAL, &s->micro_batches);
-    if (!status) status = pdl_yaml_get_enum(map, "schedule", pdl_schedule_names, PDL_SCHEDULE_COUNT, PDL_OPTIONAL, &schedule);
-    if (!status) status = pdl_yaml_get_enum(map, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL, &recompute);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(map, "schedule", pdl_schedule_names, PDL_SCHEDULE_COUNT, PDL_OPTIONAL, &schedule);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(map, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL, &recompute);
     if (status) return status;
-    s->schedule  = (pdl_pipeline_schedule_t)schedule;
+    s->schedule = (pdl_pipeline_schedule_t)schedule;
     s->recompute = (pdl_recompute_t)recompute;
-    s->switches  = pdl_yaml_find(map, "switches");
+    s->switches = pdl_yaml_find(map, "switches");
     pdl_parameters_default(&probe);
     return s->switches ? pdl__parameters_read_switches(s->switches, &probe) : PDL_OK;
 }
@@ -49,7 +59,7 @@ static pdl_status_t read_strategy(const char *name, const pdl_yaml_t *map, pdl_e
 static pdl_status_t read_dataset(const char *name, const pdl_yaml_t *map, pdl_experiment_dataset_t *d)
 {
     static const char *const keys[] = {"file", "samples", NULL};
-    const char              *file   = NULL;
+    const char              *file = NULL;
     pdl_status_t             status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "the description of a data set");
 
     d->name = name;
@@ -86,14 +96,15 @@ static pdl_status_t read_maps(const pdl_yaml_t *root, pdl_experiment_t *e)
     for (size_t i = 0; !status && i < pdl_yaml_size(models); i++)
         status = read_model(pdl_yaml_key(models, i), pdl_yaml_value(models, i), &e->model[e->model_count++]);
     for (size_t i = 0; !status && i < pdl_yaml_size(strategies); i++)
-        status = read_strategy(pdl_yaml_key(strategies, i), pdl_yaml_value(strategies, i), &e->strategy[e->strategy_count++]);
+        status = read_strategy(pdl_yaml_key(strategies, i), pdl_yaml_value(strategies, i),
+                               &e->strategy[e->strategy_count++]);
     return status;
 }
 
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_experiment_t *e)
 {
-    static const char *const keys[] = {"paradl", "name", "description", "system", "parameters", "prior", "shared_storage", "core", "models",
-                                       "datasets", "strategies", NULL};
+    static const char *const keys[] = {"paradl",         "name", "description", "system",   "parameters", "prior",
+                                       "shared_storage", "core", "models",      "datasets", "strategies", NULL};
     static const char *const core_keys[] = {"sources", "qualities", NULL};
     const char              *system = NULL;
     pdl_status_t             status = pdl_yaml_check_format(root, "experiment");
@@ -106,18 +117,18 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_experiment_t *e)
     if (status) return status;
     const pdl_yaml_t *core = pdl_yaml_find(root, "core");
     if (core) {
-        status            = pdl_yaml_expect(core, PDL_YAML_MAPPING, "a map with sources and qualities");
+        status = pdl_yaml_expect(core, PDL_YAML_MAPPING, "a map with sources and qualities");
         if (!status) status = pdl_yaml_check_keys(core, core_keys);
         if (status) return status;
-        e->core_sources   = pdl_yaml_find(core, "sources");
+        e->core_sources = pdl_yaml_find(core, "sources");
         e->core_qualities = pdl_yaml_find(core, "qualities");
     }
     status = read_datasets(root, e);
     if (!status) status = pdl_system_load(system, &e->loaded_system);
     if (status) return status;
     e->system = *e->loaded_system;
-    status    = pdl_yaml_get_number(root, "shared_storage", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
-                                    &e->system.storage.total_bandwidth_bytes_per_s);
+    status = pdl_yaml_get_number(root, "shared_storage", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                                 &e->system.storage.total_bandwidth_bytes_per_s);
     return status ? status : read_maps(root, e);
 }
 

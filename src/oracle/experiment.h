@@ -19,11 +19,11 @@ typedef struct pdl_experiment_model {
 } pdl_experiment_model_t;
 
 typedef struct pdl_experiment_strategy {
-    const char       *name, *preset;
-    int64_t           micro_batches;
-    pdl_pipeline_schedule_t    schedule;
-    pdl_recompute_t   recompute;
-    const pdl_yaml_t *switches; /* NULL, or what this program did differently */
+    const char             *name, *preset;
+    int64_t                 micro_batches;
+    pdl_pipeline_schedule_t schedule;
+    pdl_recompute_t         recompute;
+    const pdl_yaml_t       *switches; /* NULL, or what this program did differently */
 } pdl_experiment_strategy_t;
 
 typedef struct pdl_experiment_dataset {
@@ -32,11 +32,11 @@ typedef struct pdl_experiment_dataset {
 } pdl_experiment_dataset_t;
 
 typedef struct pdl_experiment {
-    pdl_yaml_doc_t           *doc;
-    const char               *name, *parameters, *prior; /* names of parameter sets: fitted, and where a fit starts */
-    const pdl_system_t       *loaded_system;
-    pdl_system_t              system; /* the same, with the storage of the experiment */
-    pdl_experiment_model_t    model[PDL_EXPERIMENT_MODELS];
+    pdl_yaml_doc_t        *doc;
+    const char            *name, *parameters, *prior; /* names of parameter sets: fitted, and where a fit starts */
+    const pdl_system_t    *loaded_system;
+    pdl_system_t           system; /* the same, with the storage of the experiment */
+    pdl_experiment_model_t model[PDL_EXPERIMENT_MODELS];
     pdl_experiment_strategy_t strategy[PDL_EXPERIMENT_STRATEGIES];
     pdl_experiment_dataset_t  dataset[PDL_EXPERIMENT_DATASETS];
     int                       model_count, strategy_count, dataset_count;

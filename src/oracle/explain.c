@@ -25,20 +25,24 @@ PDL_PRINTF(2, 3) static void say(writer_t *w, const char *format, ...)
 }
 
 /* Seconds per sample of each part, so that candidates with different batches compare. */
-typedef struct part { const char *name; double first, second; } part_t;
+typedef struct part {
+    const char *name;
+    double      first, second;
+} part_t;
 
 static void say_difference(writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
 {
-    double  na = (double)a->config.batch, nb = (double)b->config.batch;
+    double                  na = (double)a->config.batch, nb = (double)b->config.batch;
     const pdl_projection_t *p = &a->projection, *q = &b->projection;
-    part_t  parts[] = {
-        {"forward and backward", (p->forward_s + p->backward_s) / na, (q->forward_s + q->backward_s) / nb},
-        {"weight update", p->update_s / na, q->update_s / nb},
-        {"collectives in layers", p->comm[PDL_COMM_LAYER] / na, q->comm[PDL_COMM_LAYER] / nb},
-        {"halo exchange", p->comm[PDL_COMM_HALO] / na, q->comm[PDL_COMM_HALO] / nb},
-        {"stage transfers and bubble", (p->comm[PDL_COMM_STAGE] + p->bubble_s) / na, (q->comm[PDL_COMM_STAGE] + q->bubble_s) / nb},
-        {"gradient exchange", p->comm[PDL_COMM_GRADIENT] / na, q->comm[PDL_COMM_GRADIENT] / nb},
-        {"input", p->io_s / na, q->io_s / nb},
+    part_t                  parts[] = {
+                         {"forward and backward", (p->forward_s + p->backward_s) / na, (q->forward_s + q->backward_s) / nb},
+                         {"weight update", p->update_s / na, q->update_s / nb},
+                         {"collectives in layers", p->comm[PDL_COMM_LAYER] / na, q->comm[PDL_COMM_LAYER] / nb},
+                         {"halo exchange", p->comm[PDL_COMM_HALO] / na, q->comm[PDL_COMM_HALO] / nb},
+                         {"stage transfers and bubble", (p->comm[PDL_COMM_STAGE] + p->bubble_s) / na,
+                          (q->comm[PDL_COMM_STAGE] + q->bubble_s) / nb},
+                         {"gradient exchange", p->comm[PDL_COMM_GRADIENT] / na, q->comm[PDL_COMM_GRADIENT] / nb},
+                         {"input", p->io_s / na, q->io_s / nb},
     };
     const part_t *most = NULL;
     char          x[PDL_FORMAT_SIZE], y[PDL_FORMAT_SIZE];
@@ -72,7 +76,7 @@ static bool second_wins(pdl_oracle_t *oracle, const pdl_request_t *request, cons
 
     p.network_efficiency *= factor;
     pdl_oracle_set_parameters(oracle, &p);
-    double first  = sample_seconds(oracle, request, &s->candidates[0]);
+    double first = sample_seconds(oracle, request, &s->candidates[0]);
     double second = sample_seconds(oracle, request, &s->candidates[1]);
     return first > 0 && second > 0 && second < first;
 }
@@ -81,7 +85,7 @@ static bool second_wins(pdl_oracle_t *oracle, const pdl_request_t *request, cons
 static double turning_factor(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
 {
     pdl_parameters_t original = oracle->p;
-    double           answer   = 0;
+    double           answer = 0;
 
     for (int direction = -1; direction <= 1 && answer == 0; direction += 2) {
         double good = 0, bad = direction * log(64.0);
@@ -102,13 +106,14 @@ static double turning_factor(pdl_oracle_t *oracle, const pdl_request_t *request,
 static void say_network(writer_t *w, pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
 {
     const pdl_system_t *system = oracle->system;
-    int                 level  = system->level_count > 1 ? 1 : 0;
+    int                 level = system->level_count > 1 ? 1 : 0;
     char                then[PDL_FORMAT_SIZE], now[PDL_FORMAT_SIZE];
 
     if (request->pe <= pdl_system_group_size(system, 0)) return;
     double factor = turning_factor(oracle, request, s);
     if (factor == 0) {
-        say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n", s->candidates[1].strategy);
+        say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n",
+            s->candidates[1].strategy);
         return;
     }
     double bandwidth = system->level[level].bandwidth_bytes_per_s;
@@ -122,15 +127,15 @@ static void say_bounds(writer_t *w, const pdl_candidate_t *a, const pdl_candidat
     char need[PDL_FORMAT_SIZE], less[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
 
     if (b->config.data < a->config.data)
-        say(w, "%s would also win if the batch had to stay below %s samples, one for each replica of %s.\n", b->strategy,
-            pdl_format_count(a->config.data, count), a->strategy);
+        say(w, "%s would also win if the batch had to stay below %s samples, one for each replica of %s.\n",
+            b->strategy, pdl_format_count(a->config.data, count), a->strategy);
     if (b->projection.memory_bytes < 0.98 * a->projection.memory_bytes)
         say(w, "%s would also win with less than %s of memory per PE; it needs %s.\n", b->strategy,
             pdl_format_bytes(a->projection.memory_bytes, need), pdl_format_bytes(b->projection.memory_bytes, less));
 }
 
-pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s, char *text,
-                                size_t size)
+pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s,
+                                char *text, size_t size)
 {
     writer_t w = {text, size, 0};
 

@@ -10,9 +10,9 @@ static void find(pdl_projection_t *out, const char *name, bool limit, double sha
 {
     if (out->finding_count == PDL_MAX_FINDINGS) return;
     pdl_finding_t *f = &out->findings[out->finding_count++];
-    f->name          = name;
-    f->limit         = limit;
-    f->share         = share;
+    f->name = name;
+    f->limit = limit;
+    f->share = share;
     snprintf(f->hint, sizeof(f->hint), "%s", hint);
 }
 
@@ -26,7 +26,8 @@ static void find_gradient(const pdl_case_t *c, pdl_projection_t *out)
         snprintf(hint, sizeof(hint), "%.2g exchanges share each port: pack them into one, or give groups fewer PEs",
                  out->contention);
     else if (c->micro_batches == 1)
-        snprintf(hint, sizeof(hint), "accumulate gradients over several micro-batches, or use a larger batch per PE");
+        snprintf(hint, sizeof(hint),
+                 "accumulate gradients over several micro-batches, or use a larger batch per PE");
     else
         snprintf(hint, sizeof(hint), "use fewer data-parallel replicas, or split the model as well");
     find(out, "gradient exchange", true, share, hint);
@@ -34,13 +35,14 @@ static void find_gradient(const pdl_case_t *c, pdl_projection_t *out)
 
 static void find_layers(pdl_projection_t *out)
 {
-    double share   = out->comm[PDL_COMM_LAYER] / out->total_s;
+    double share = out->comm[PDL_COMM_LAYER] / out->total_s;
     double startup = out->comm[PDL_COMM_LAYER] > 0 ? out->layer_startup_s / out->comm[PDL_COMM_LAYER] : 0;
     char   hint[160];
 
     if (share <= 0.2) return;
     snprintf(hint, sizeof(hint), "%.0f %% of it is start-up: %s", 100 * fmin(1, startup),
-             startup > 0.5 ? "a larger batch per group shares it out" : "keep the group inside a node, or pair filter and channel splits");
+             startup > 0.5 ? "a larger batch per group shares it out"
+                           : "keep the group inside a node, or pair filter and channel splits");
     find(out, "collectives in every layer", true, share, hint);
 }
 
@@ -49,40 +51,50 @@ static void find_transport(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
     double halo = out->comm[PDL_COMM_HALO] / out->total_s, stage = out->comm[PDL_COMM_STAGE] / out->total_s;
 
     if (oracle->p.host_halo && halo > 0.1)
-        find(out, "point-to-point transport", false, halo, "halos are staged through host memory: use a direct transport");
+        find(out, "point-to-point transport", false, halo,
+             "halos are staged through host memory: use a direct transport");
     else if (halo > 0.2)
         find(out, "point-to-point transport", false, halo, "split fewer pieces per sample");
     if (stage > 0.1)
-        find(out, "point-to-point transport", false, stage, "cut stages where smaller tensors cross, or use fewer stages");
+        find(out, "point-to-point transport", false, stage,
+             "cut stages where smaller tensors cross, or use fewer stages");
     if (c->pe > 1 && out->congested_s > 1.5 * out->total_s)
-        find(out, "congestion", false, out->congested_s / out->total_s, "other jobs slow the level it spans: stay inside a lower level");
+        find(out, "congestion", false, out->congested_s / out->total_s,
+             "other jobs slow the level it spans: stay inside a lower level");
     if (out->io_s > 0.05 * out->total_s)
-        find(out, "input and staging", false, out->io_s / out->total_s, "stage samples on node-local storage, or use more loaders");
+        find(out, "input and staging", false, out->io_s / out->total_s,
+             "stage samples on node-local storage, or use more loaders");
 }
 
 static void find_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
 {
-    double cap    = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
+    double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
     double states = out->memory.weights + out->memory.gradients + out->memory.optimizer;
 
     if (c->data > 1 && c->sharding == PDL_SHARDING_NONE && states > 0.5 * out->memory_bytes)
         find(out, "redundant copies", false, states / out->memory_bytes,
-             c->run_mode == PDL_INFERENCE ? "every replica holds all weights: split them over a tensor or pipeline axis"
-                                          : "shard optimizer state and gradients (zero1 to zero3)");
+             c->run_mode == PDL_INFERENCE
+                 ? "every replica holds all weights: split them over a tensor or pipeline axis"
+                 : "shard optimizer state and gradients (zero1 to zero3)");
     if (!out->fits && out->memory_bytes - out->memory.margin <= cap)
-        find(out, "fragmentation", false, out->memory_bytes / cap, "fits without the allocator's margin: reuse buffers, or a slightly smaller batch");
+        find(out, "fragmentation", false, out->memory_bytes / cap,
+             "fits without the allocator's margin: reuse buffers, or a slightly smaller batch");
 }
 
 static void find_compute(const pdl_case_t *c, pdl_projection_t *out)
 {
     if (out->update_s > 0.1 * out->compute_s)
-        find(out, "weight update", true, out->update_s / out->compute_s, "shard the update over the replicas (zero1), or accumulate micro-batches");
+        find(out, "weight update", true, out->update_s / out->compute_s,
+             "shard the update over the replicas (zero1), or accumulate micro-batches");
     if (c->pipeline > 1 && out->stage_imbalance > 1.1)
-        find(out, "load balance", true, out->stage_imbalance, "stages are uneven: fewer stages, or split the heavy layers");
+        find(out, "load balance", true, out->stage_imbalance,
+             "stages are uneven: fewer stages, or split the heavy layers");
     if (c->pipeline > 1 && out->bubble_s > 0.1 * out->total_s)
-        find(out, "pipeline bubble", true, out->bubble_s / out->total_s, "more micro-batches, or interleaved chunks");
+        find(out, "pipeline bubble", true, out->bubble_s / out->total_s,
+             "more micro-batches, or interleaved chunks");
     if (c->inner > 1 && out->replicated_share > 0.3)
-        find(out, "redundant computation", false, out->replicated_share, "layers between the split ones are computed by every PE of the group: keep them split");
+        find(out, "redundant computation", false, out->replicated_share,
+             "layers between the split ones are computed by every PE of the group: keep them split");
 }
 
 void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
@@ -94,5 +106,6 @@ void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_proje
     find_compute(c, out);
     find_memory(oracle, c, out);
     if (c->data == c->batch && c->data > 1)
-        find(out, "number of PEs", true, (double)c->data, "one sample per replica already: only other axes can use more PEs");
+        find(out, "number of PEs", true, (double)c->data,
+             "one sample per replica already: only other axes can use more PEs");
 }

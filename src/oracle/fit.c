@@ -14,11 +14,11 @@ static const double PULL = 0.03, OUTLIER = 0.15, STEP = 1e-4;
 
 typedef struct fit {
     const pdl_fit_problem_t *problem;
-    int               which[MOST_PARAMETERS]; /* indices into pdl_parameter_info */
-    int               n;
-    size_t            rows;
-    double            start[MOST_PARAMETERS], low[MOST_PARAMETERS], high[MOST_PARAMETERS]; /* logarithms */
-    pdl_parameters_t  base;
+    int                      which[MOST_PARAMETERS]; /* indices into pdl_parameter_info */
+    int                      n;
+    size_t                   rows;
+    double                   start[MOST_PARAMETERS], low[MOST_PARAMETERS], high[MOST_PARAMETERS]; /* logarithms */
+    pdl_parameters_t         base;
 } fit_t;
 
 static double *slot(pdl_parameters_t *p, int i)
@@ -31,12 +31,12 @@ static void fit_begin(fit_t *f, const pdl_parameters_t *parameters)
     f->base = *parameters;
     for (int i = 0; i < pdl_parameter_count; i++) {
         const pdl_parameter_info_t *info = &pdl_parameter_info[i];
-        bool fitted = f->problem->fitted ? f->problem->fitted[i] : info->fitted;
+        bool                        fitted = f->problem->fitted ? f->problem->fitted[i] : info->fitted;
         if (!fitted || f->n == MOST_PARAMETERS) continue;
-        double value   = *slot(&f->base, i);
+        double value = *slot(&f->base, i);
         f->which[f->n] = i;
-        f->low[f->n]   = log(info->low);
-        f->high[f->n]  = log(info->high);
+        f->low[f->n] = log(info->low);
+        f->high[f->n] = log(info->high);
         f->start[f->n] = value > 0 ? log(value) : 0.5 * (f->low[f->n] + f->high[f->n]);
         f->start[f->n] = fmin(fmax(f->start[f->n], f->low[f->n]), f->high[f->n]);
         f->n++;
@@ -104,9 +104,9 @@ static pdl_status_t jacobian(const fit_t *f, double *x, const double *r, double 
 
     for (int i = 0; i < f->n; i++) {
         double keep = x[i], step = x[i] + STEP > f->high[i] ? -STEP : STEP;
-        x[i]                = keep + step;
+        x[i] = keep + step;
         pdl_status_t status = residuals(f, x, moved);
-        x[i]                = keep;
+        x[i] = keep;
         if (status) return status;
         for (size_t k = 0; k < f->rows; k++) J[(size_t)i * f->rows + k] = (moved[k] - r[k]) / step;
     }
@@ -174,9 +174,9 @@ pdl_status_t pdl__fit(const pdl_fit_problem_t *problem, pdl_parameters_t *parame
 
     if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     fit_begin(&f, parameters);
-    w->r    = calloc(f.rows + 1, sizeof(double));
+    w->r = calloc(f.rows + 1, sizeof(double));
     w->next = calloc(f.rows + 1, sizeof(double));
-    w->J    = calloc(((size_t)f.n + 1) * (f.rows + 1), sizeof(double));
+    w->J = calloc(((size_t)f.n + 1) * (f.rows + 1), sizeof(double));
     memcpy(w->x, f.start, sizeof(w->x));
     pdl_status_t status = w->r && w->next && w->J ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status) status = residuals(&f, w->x, w->r);

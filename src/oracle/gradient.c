@@ -10,11 +10,12 @@ typedef struct volume {
 } volume_t;
 
 /* One allreduce or, with sharded state, reduce-scatter and allgather; stage 3 gathers twice, per micro-batch. */
-static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, double bytes)
+static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
+                               double bytes)
 {
     if (c->sharding == PDL_SHARDING_NONE)
         return pdl__collective_seconds(group, PDL_ALLREDUCE, c->data_algorithm, oracle->p.ring_only, bytes);
-    double once    = pdl__collective_seconds(group, PDL_ALLGATHER, c->data_algorithm, oracle->p.ring_only, bytes);
+    double once = pdl__collective_seconds(group, PDL_ALLGATHER, c->data_algorithm, oracle->p.ring_only, bytes);
     double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
     return (1.0 + gathers) * once;
 }
@@ -29,14 +30,16 @@ static double exchange_traffic(const pdl_case_t *c, const pdl_group_t *group, do
 
 /* The part of an exchange that every bucket pays again, whichever algorithm is used: what is left when the part
    that grows with the volume is taken away. */
-static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, double bytes)
+static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
+                              double bytes)
 {
     double once = exchange_seconds(oracle, c, group, bytes), twice = exchange_seconds(oracle, c, group, 2 * bytes);
 
     return fmax(0, 2 * once - twice);
 }
 
-static double tensor_by_tensor(const pdl_oracle_t *oracle, const pdl_group_t *group, const volume_t *v, double bytes)
+static double tensor_by_tensor(const pdl_oracle_t *oracle, const pdl_group_t *group, const volume_t *v,
+                               double bytes)
 {
     return v->tensors * (oracle->p.tensor_exchange_s + pdl__collective_startup(group, PDL_ALLREDUCE)) +
            2 * (group->ranks - 1) / group->ranks * bytes * group->seconds_per_byte;
@@ -78,15 +81,15 @@ static double share_of(double part, double whole)
 static double exposed_part(const pdl_oracle_t *oracle, const pdl_stages_t *st, const pdl_exchange_t *e,
                            double item_bytes)
 {
-    const pdl_sums_t *s        = &st->sums[st->heaviest_stage];
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
     double            backward = s->backward + s->layer_backward + s->halo_backward, end = 0;
-    double            buckets  = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
-    double            startup  = fmin(e->startup_s, e->total_s), volume = 1 - startup / e->total_s;
+    double            buckets = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
+    double            startup = fmin(e->startup_s, e->total_s), volume = 1 - startup / e->total_s;
     double            wide = e->wide_s * volume, narrow = (e->total_s - e->wide_s) * volume;
 
     for (int k = 0; k < st->points; k++) {
         double share = share_of(st->remaining[k], s->weights);
-        double here  = st->ready[k] + startup * ceil(buckets * share) +
+        double here = st->ready[k] + startup * ceil(buckets * share) +
                       wide * share_of(st->remaining_wide[k], s->wide_weights) +
                       narrow * share_of(st->remaining[k] - st->remaining_wide[k], s->weights - s->wide_weights);
         if (here > end) end = here;
@@ -98,9 +101,9 @@ static double exposed_part(const pdl_oracle_t *oracle, const pdl_stages_t *st, c
    micro-batch, and reduces gradients in the last; what computation cannot hide remains. */
 static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const pdl_exchange_t *e)
 {
-    const pdl_sums_t *s        = &st->sums[st->heaviest_stage];
-    double            m        = (double)c->micro_batches, once = e->total_s / (1 + 2 * m);
-    double            forward  = s->forward + s->layer_forward + s->halo_forward;
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
+    double            m = (double)c->micro_batches, once = e->total_s / (1 + 2 * m);
+    double            forward = s->forward + s->layer_forward + s->halo_forward;
     double            backward = s->backward + s->layer_backward + s->halo_backward;
 
     if (c->recompute == PDL_RECOMPUTE_FULL) backward += forward;
@@ -110,12 +113,12 @@ static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
                                  pdl_exchange_t *e)
 {
-    bool              pack   = c->hybrid ? oracle->p.pack_hybrid_gradients : oracle->p.pack_gradients;
-    bool              full   = c->hybrid && !c->spatial && oracle->p.full_gradients;
-    bool              host   = c->spatial && oracle->p.host_spatial_gradients;
+    bool              pack = c->hybrid ? oracle->p.pack_hybrid_gradients : oracle->p.pack_gradients;
+    bool              full = c->hybrid && !c->spatial && oracle->p.full_gradients;
+    bool              host = c->spatial && oracle->p.host_spatial_gradients;
     volume_t          narrow = {full ? s->full_weights : s->data_weights, s->data_tensors};
-    volume_t          wide   = {s->wide_weights, s->wide_tensors};
-    pdl_group_query_t query  = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
+    volume_t          wide = {s->wide_weights, s->wide_tensors};
+    pdl_group_query_t query = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
     pdl_group_query_t inside = {c->pe, c->inner, c->inner_stride, false, PDL_PATTERN_RING};
     pdl_group_t       outer, inner = {.ranks = 1};
 
@@ -130,7 +133,8 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
     if (!c->hybrid && c->inner > 1 && oracle->p.host_replicated_gradients) e->total_s += s->host_replicated;
     if (c->data > 1 && narrow.weights > 0 && !host) {
         double bytes = narrow.weights * item;
-        e->total_s += pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
+        e->total_s +=
+            pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
         e->bytes += exchange_traffic(c, &outer, bytes);
         e->startup_s = startup_seconds(oracle, c, &outer, bytes);
     }
@@ -143,7 +147,7 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         e->startup_s = fmax(e->startup_s, startup_seconds(oracle, c, &inner, bytes) +
                                               startup_seconds(oracle, c, &outer, bytes / inner.ranks));
     }
-    e->phi   = outer.phi;
+    e->phi = outer.phi;
     e->kappa = outer.kappa;
     return PDL_OK;
 }
@@ -151,7 +155,7 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *st, pdl_exchange_t *e)
 {
-    const pdl_sums_t *s    = &st->sums[st->heaviest_stage];
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
     double            item = profile->compute.item_bytes;
 
     *e = (pdl_exchange_t){.phi = 1, .kappa = 1};

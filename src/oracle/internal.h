@@ -43,21 +43,21 @@ struct pdl_oracle {
 
 /* What the closed form needs to know of a plan or configuration. */
 typedef struct pdl_case {
-    int64_t         pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
-    int64_t         pipeline_stride, data_stride, inner_stride;
-    int64_t         batch, micro_batches;
-    double          micro_batch; /* samples per replica and micro-batch */
-    bool            hybrid;      /* data beside another axis that splits tensors */
-    bool            spatial;
-    pdl_algorithm_t data_algorithm;
-    pdl_pipeline_schedule_t  schedule;
-    int             virtual_stages;
-    pdl_recompute_t recompute;
-    pdl_sharding_t  sharding;
-    pdl_optimizer_t optimizer;
-    pdl_precision_t precision;
-    pdl_run_mode_t  run_mode;
-    const pdl_dataset_t *dataset;
+    int64_t                 pe, pipeline, data, inner; /* inner: tensor and spatial axes together */
+    int64_t                 pipeline_stride, data_stride, inner_stride;
+    int64_t                 batch, micro_batches;
+    double                  micro_batch; /* samples per replica and micro-batch */
+    bool                    hybrid;      /* data beside another axis that splits tensors */
+    bool                    spatial;
+    pdl_algorithm_t         data_algorithm;
+    pdl_pipeline_schedule_t schedule;
+    int                     virtual_stages;
+    pdl_recompute_t         recompute;
+    pdl_sharding_t          sharding;
+    pdl_optimizer_t         optimizer;
+    pdl_precision_t         precision;
+    pdl_run_mode_t          run_mode;
+    const pdl_dataset_t    *dataset;
 } pdl_case_t;
 
 /* FNV-1a over 64-bit words, for the keys of what is kept. */
@@ -80,7 +80,7 @@ pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *qu
 /* The plan of a preset on a mesh, not yet checked. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
                                  pdl_plan_t **plan);
-void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
+void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
 
 /* Closed form over a profile cut into stages. */
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -93,10 +93,12 @@ double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
 
 /* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
-typedef struct pdl_exchange { double total_s, exposed_s, wide_s, startup_s, bytes, phi, kappa; } pdl_exchange_t;
+typedef struct pdl_exchange {
+    double total_s, exposed_s, wide_s, startup_s, bytes, phi, kappa;
+} pdl_exchange_t;
 /* Before overlap; of the sums only the gradients are read. */
-pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums, double item_bytes,
-                                 pdl_exchange_t *exchange);
+pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums,
+                                 double item_bytes, pdl_exchange_t *exchange);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl_exchange_t *exchange);
 

@@ -13,8 +13,7 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
 
     if (c->pipeline == 1) return 1;
     if (c->schedule == PDL_SCHEDULE_GPIPE) return m;
-    if (c->schedule == PDL_SCHEDULE_INTERLEAVED)
-        depth += (double)(c->pipeline - 1) / (double)c->virtual_stages;
+    if (c->schedule == PDL_SCHEDULE_INTERLEAVED) depth += (double)(c->pipeline - 1) / (double)c->virtual_stages;
     return fmin(m, depth);
 }
 
@@ -23,10 +22,10 @@ static void state_bytes(const pdl_case_t *c, double *weight, double *gradient, d
 {
     static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
     /* 8-bit formats are for products only: weights stay in 16 bits. */
-    double              item = pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
+    double item = pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
 
-    *weight    = item;
-    *gradient  = item;
+    *weight = item;
+    *gradient = item;
     *optimizer = moments[c->optimizer] * fmax(item, 4) + (item < 4 ? 4 : 0);
     if (c->run_mode == PDL_INFERENCE) *gradient = *optimizer = 0;
 }
@@ -49,8 +48,8 @@ double pdl__state_bytes(const pdl_case_t *c)
 static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st, int64_t s,
                              double *transient)
 {
-    const pdl_activation_memory_t *m      = &st->memory[s];
-    double                         saved  = m->saved;
+    const pdl_activation_memory_t *m = &st->memory[s];
+    double                         saved = m->saved;
     double                         scores = oracle->p.fused_attention ? 0 : st->sums[s].attention_scores;
 
     *transient = m->transient;
@@ -58,7 +57,9 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     if (c->recompute == PDL_RECOMPUTE_NONE) return saved + scores;
     if (c->recompute == PDL_RECOMPUTE_SELECTIVE) return saved;
     /* Full: one tensor per segment, and one segment at a time in full. */
-    double border   = m->input > 0 ? m->input : st->border_elements > 0 ? st->border_elements : saved / (st->cuts[s] + 1);
+    double border = m->input > 0              ? m->input
+                    : st->border_elements > 0 ? st->border_elements
+                                              : saved / (st->cuts[s] + 1);
     double segments = fmax(1, fmin(st->cuts[s] + 1, sqrt((saved + scores) / fmax(border, 1))));
     *transient += (saved + scores) / segments;
     return segments * border;
@@ -72,21 +73,22 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
 
     state_bytes(c, &weight, &gradient, &optimizer);
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
-    *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes, .context = oracle->system->device.reserved_bytes};
-    b->weights           = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
-    b->gradients         = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
-    b->optimizer         = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
+    *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes,
+                                  .context = oracle->system->device.reserved_bytes};
+    b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
+    b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
+    b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
     b->saved_activations = saved_elements(oracle, c, st, s, &transient) * item * in_flight(c, s);
-    b->transient         = transient * item;
-    b->buffers           = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
+    b->transient = transient * item;
+    b->buffers = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
     /* Allocators lose a share of what they hand out; weights and context are placed once. */
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);
 }
 
 static double breakdown_sum(const pdl_memory_breakdown_t *b)
 {
-    return b->weights + b->gradients + b->optimizer + b->saved_activations + b->transient + b->buffers + b->workspace +
-           b->context + b->margin;
+    return b->weights + b->gradients + b->optimizer + b->saved_activations + b->transient + b->buffers +
+           b->workspace + b->context + b->margin;
 }
 
 void pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -102,7 +104,7 @@ void pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
         double bytes = breakdown_sum(&b);
         if (bytes > out->memory_bytes) {
             out->memory_bytes = bytes;
-            out->memory       = b;
+            out->memory = b;
         }
     }
     out->fits = out->memory_bytes <= cap;

@@ -80,7 +80,7 @@ static pdl_status_t judge(mixer_t *m, verdict_t *verdict)
     bool better = !m->found || (projection.fits && !m->projection.fits) ||
                   (projection.fits == m->projection.fits && projection.total_s < m->projection.total_s);
     if (better) {
-        m->found      = true;
+        m->found = true;
         m->projection = projection;
         memcpy(m->best, m->trial->modes, modes_size(m));
         m->best_sequence_parallel = m->trial->sequence_parallel;
@@ -91,21 +91,20 @@ static pdl_status_t judge(mixer_t *m, verdict_t *verdict)
 /* The modes of a preset; one that the model does not allow is left out. */
 static pdl_status_t try_preset(mixer_t *m, const char *strategy, bool sequence_parallel)
 {
-    pdl_config_t     config = *m->config;
-    pdl_plan_t      *plan;
-    verdict_t        verdict;
+    pdl_config_t config = *m->config;
+    pdl_plan_t  *plan;
+    verdict_t    verdict;
 
-    config.strategy          = strategy;
+    config.strategy = strategy;
     config.sequence_parallel = sequence_parallel;
     if (strcmp(strategy, "data+spatial") == 0) {
         config.spatial = config.tensor;
-        config.tensor  = 1;
+        config.tensor = 1;
     }
     pdl_status_t status = pdl_oracle_plan(m->oracle, &config, &plan);
     if (status) return status == PDL_ERR_NOMEM ? status : PDL_OK;
     int from = pdl_mesh_find(&plan->mesh, config.tensor > 1 ? PDL_AXIS_TENSOR : PDL_AXIS_SPATIAL);
-    for (int i = 0; i < layer_count(m); i++)
-        m->trial->modes[i].on[m->axis] = plan->modes[i].on[from];
+    for (int i = 0; i < layer_count(m); i++) m->trial->modes[i].on[m->axis] = plan->modes[i].on[from];
     m->trial->sequence_parallel = sequence_parallel;
     pdl_plan_destroy(plan);
     return judge(m, &verdict);
@@ -122,7 +121,7 @@ static pdl_status_t try_everywhere(mixer_t *m, pdl_mode_t mode)
 static pdl_status_t try_presets(mixer_t *m)
 {
     static const char *const names[] = {"data+filter", "data+channel", "data+tensor", "data+spatial", NULL};
-    pdl_status_t             status  = try_everywhere(m, PDL_MODE_REPLICATE);
+    pdl_status_t             status = try_everywhere(m, PDL_MODE_REPLICATE);
 
     if (!status && m->c.micro_batch >= (double)m->c.inner) status = try_everywhere(m, PDL_MODE_SAMPLE);
     for (int i = 0; names[i] && !status; i++) status = try_preset(m, names[i], false);
@@ -135,10 +134,10 @@ static pdl_status_t try_presets(mixer_t *m)
    use already: their start-up is what the goals without one of them decide about. */
 static pdl_status_t exchange_slopes(mixer_t *m, pdl_sums_t at, pdl_sums_t *slopes)
 {
-    double *const  fields[] = {&at.data_weights, &at.data_tensors, &at.full_weights,   &at.wide_weights,
+    double *const  fields[] = {&at.data_weights, &at.data_tensors,   &at.full_weights,   &at.wide_weights,
                                &at.wide_tensors, &at.host_gradients, &at.host_replicated};
-    double *const  results[] = {&slopes->data_weights, &slopes->data_tensors,   &slopes->full_weights,
-                                &slopes->wide_weights, &slopes->wide_tensors,   &slopes->host_gradients,
+    double *const  results[] = {&slopes->data_weights,   &slopes->data_tensors, &slopes->full_weights,
+                                &slopes->wide_weights,   &slopes->wide_tensors, &slopes->host_gradients,
                                 &slopes->host_replicated};
     double         item = pdl_precision_bytes(m->c.precision);
     pdl_exchange_t base, more;
@@ -149,9 +148,9 @@ static pdl_status_t exchange_slopes(mixer_t *m, pdl_sums_t at, pdl_sums_t *slope
     pdl_status_t status = pdl__gradient_total(m->oracle, &m->c, &at, item, &base);
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]) && !status; i++) {
         double value = *fields[i], step = fmax(1, value / 64);
-        *fields[i]  = value + step;
-        status      = pdl__gradient_total(m->oracle, &m->c, &at, item, &more);
-        *fields[i]  = value;
+        *fields[i] = value + step;
+        status = pdl__gradient_total(m->oracle, &m->c, &at, item, &more);
+        *fields[i] = value;
         *results[i] = (more.total_s - base.total_s) / step;
     }
     return status;
@@ -162,12 +161,12 @@ static pdl_status_t try_goal(mixer_t *m, const pdl_mixed_goal_t *goal, bool *fit
 {
     pdl_mixed_result_t result;
     verdict_t          verdict = {.fits = false};
-    pdl_status_t       status  = pdl__mixed_run(&m->options, goal, m->axis, m->trial->modes, &result);
+    pdl_status_t       status = pdl__mixed_run(&m->options, goal, m->axis, m->trial->modes, &result);
 
     if (!status && result.possible) status = judge(m, &verdict);
     if (status) return status;
     if (result.possible && verdict.total_s < m->sums_s) {
-        m->sums   = result.sums;
+        m->sums = result.sums;
         m->sums_s = verdict.total_s;
     }
     *fits = verdict.fits;
@@ -179,7 +178,7 @@ static pdl_sums_t half_of_everything(const mixer_t *m)
     pdl_sums_t sums = {0};
 
     for (int i = 0; i < layer_count(m); i++) {
-        const pdl_layer_t *layer   = pdl_model_layer(m->oracle->model, i);
+        const pdl_layer_t *layer = pdl_model_layer(m->oracle->model, i);
         double             weights = (double)layer->weights / 2, tensors = pdl_layer_weight_tensors(layer) / 2.0;
         sums.data_weights += weights;
         sums.full_weights += weights;
@@ -196,15 +195,15 @@ static pdl_status_t try_starts(mixer_t *m)
 {
     enum { CUTS = 4 };
     bool             training = m->c.run_mode == PDL_TRAINING, hides = training && m->oracle->p.overlap_gradients;
-    pdl_mixed_goal_t goal     = {.hidden_share = hides ? m->oracle->p.overlap_slowdown - 1 : 1};
+    pdl_mixed_goal_t goal = {.hidden_share = hides ? m->oracle->p.overlap_slowdown - 1 : 1};
     bool             fits;
     pdl_status_t     status = exchange_slopes(m, half_of_everything(m), &goal.exchange);
 
     for (int cut = hides ? 0 : CUTS; cut <= CUTS && !status; cut++)
         for (int way = 0; way < (training ? 3 : 1) && !status; way++) {
             goal.hidden_from = layer_count(m) * cut / CUTS;
-            goal.no_wide     = way == 1;
-            goal.no_narrow   = way == 2;
+            goal.no_wide = way == 1;
+            goal.no_narrow = way == 2;
             if (way < 2 || m->c.data > 1) status = try_goal(m, &goal, &fits);
         }
     return status;
@@ -219,8 +218,9 @@ static pdl_status_t try_goals(mixer_t *m)
     for (int i = 0; i < 3 && m->c.run_mode == PDL_TRAINING && !status && isfinite(m->sums_s); i++) {
         double           before = m->sums_s, total = m->projection.gradient_total_s;
         double           hidden = total > 0 ? fmax(0, total - m->projection.comm[PDL_COMM_GRADIENT]) / total : 0;
-        pdl_mixed_goal_t goal   = {.hidden_share = 1 - hidden + hidden * (m->oracle->p.overlap_slowdown - 1),
-                                   .no_wide = m->sums.wide_weights <= 0, .no_narrow = m->sums.data_weights <= 0};
+        pdl_mixed_goal_t goal = {.hidden_share = 1 - hidden + hidden * (m->oracle->p.overlap_slowdown - 1),
+                                 .no_wide = m->sums.wide_weights <= 0,
+                                 .no_narrow = m->sums.data_weights <= 0};
         status = exchange_slopes(m, m->sums, &goal.exchange);
         if (!status) status = try_goal(m, &goal, &fits);
         if (!(m->sums_s < before)) break;
@@ -235,11 +235,11 @@ static pdl_status_t bisect_memory(mixer_t *m, pdl_mixed_goal_t goal, double low,
     bool here = false;
 
     goal.seconds_per_byte = high;
-    pdl_status_t status   = try_goal(m, &goal, &here);
-    *fits                 = here;
+    pdl_status_t status = try_goal(m, &goal, &here);
+    *fits = here;
     for (int i = 0; i < STEPS && *fits && !status; i++) {
         goal.seconds_per_byte = sqrt(low * high);
-        status                = try_goal(m, &goal, &here);
+        status = try_goal(m, &goal, &here);
         *(here ? &high : &low) = goal.seconds_per_byte;
     }
     return status;
@@ -249,10 +249,10 @@ static pdl_status_t bisect_memory(mixer_t *m, pdl_mixed_goal_t goal, double low,
    somewhere, with one of them. Sequences may then be gathered again in backward instead of being kept. */
 static pdl_status_t try_memory(mixer_t *m)
 {
-    double           unit   = m->projection.total_s / m->projection.memory_bytes;
-    double           low    = 1e-3 * unit, high = 1e4 * unit;
-    pdl_mixed_goal_t goal   = {.hidden_share = 1};
-    bool             fits   = false, ignored;
+    double           unit = m->projection.total_s / m->projection.memory_bytes;
+    double           low = 1e-3 * unit, high = 1e4 * unit;
+    pdl_mixed_goal_t goal = {.hidden_share = 1};
+    bool             fits = false, ignored;
     pdl_status_t     status = exchange_slopes(m, m->sums, &goal.exchange);
 
     for (int i = 0; i < layer_count(m); i++)
@@ -261,7 +261,7 @@ static pdl_status_t try_memory(mixer_t *m)
     if (!fits || m->c.run_mode == PDL_INFERENCE) return status;
     goal.no_wide = true;
     if (!status) status = bisect_memory(m, goal, low, high, &ignored);
-    goal.no_wide   = false;
+    goal.no_wide = false;
     goal.no_narrow = true;
     if (!status && m->c.data > 1) status = bisect_memory(m, goal, low, high, &ignored);
     return status;
@@ -284,9 +284,9 @@ static pdl_status_t mix(mixer_t *m)
 pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                               pdl_plan_t **plan, pdl_projection_t *projection)
 {
-    mixer_t      m      = {.oracle = oracle, .config = config, .dataset = dataset, .sums_s = INFINITY};
-    pdl_config_t base   = *config;
-    pdl_mesh_t   mesh   = pdl_config_mesh(config);
+    mixer_t      m = {.oracle = oracle, .config = config, .dataset = dataset, .sums_s = INFINITY};
+    pdl_config_t base = *config;
+    pdl_mesh_t   mesh = pdl_config_mesh(config);
     pdl_status_t status = check_config(config);
 
     base.strategy = "data+filter";
@@ -302,7 +302,7 @@ pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (!status) {
         memcpy(m.trial->modes, m.best, modes_size(&m));
         m.trial->sequence_parallel = m.best_sequence_parallel;
-        *plan       = m.trial;
+        *plan = m.trial;
         *projection = m.projection;
     } else
         pdl_plan_destroy(m.trial);

@@ -46,10 +46,10 @@ void         pdl__options_free(pdl_options_t *options);
 
 /* What one run of the dynamic programme minimises. */
 typedef struct pdl_mixed_goal {
-    pdl_sums_t exchange;         /* seconds per unit of each field of the sums */
-    int        hidden_from;      /* layers from here on pay a share of it, backward hides the rest */
+    pdl_sums_t exchange;    /* seconds per unit of each field of the sums */
+    int        hidden_from; /* layers from here on pay a share of it, backward hides the rest */
     double     hidden_share;
-    double     seconds_per_byte; /* multiplier of memory */
+    double     seconds_per_byte;   /* multiplier of memory */
     bool       no_wide, no_narrow; /* leave out modes whose gradients travel this way */
 } pdl_mixed_goal_t;
 
@@ -57,7 +57,7 @@ typedef struct pdl_mixed_result {
     bool       possible;
     bool       certified; /* no state was dropped */
     double     cost;
-    pdl_sums_t sums;      /* of the chosen options */
+    pdl_sums_t sums; /* of the chosen options */
 } pdl_mixed_result_t;
 
 /* Chooses a mode for every layer; writes them into `modes` on `axis` when possible. */

@@ -47,8 +47,9 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     if (status) return status;
     b->profile.plan = b->plan;
     pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &b->profile.compute);
-    b->pricing  = (pdl_pricing_t){.system = oracle->system, .p = &oracle->p, .profile = &b->profile};
-    b->compiler = (pdl_compiler_t){.plan = b->plan, .program = b->profile.program,
+    b->pricing = (pdl_pricing_t){.system = oracle->system, .p = &oracle->p, .profile = &b->profile};
+    b->compiler = (pdl_compiler_t){.plan = b->plan,
+                                   .program = b->profile.program,
                                    .capacity = b->profile.program->transfer_count};
     return pdl__price_groups(&b->pricing);
 }
@@ -87,8 +88,8 @@ static void price_edges(bench_t *b, int index, double seconds, double *edge, dou
     for (int i = 0; i < layer->input_count; i++, edge += PDL_MIXED_PLACEMENTS, copies += PDL_MIXED_PLACEMENTS) {
         pdl_placement_t *given = &b->profile.program->local[layer->inputs[i]].out[b->axis];
         for (int p = PDL_REPLICATED + 1; p < PDL_MIXED_PLACEMENTS && first_mention(layer, i); p++) {
-            *given    = (pdl_placement_t)p;
-            edge[p]   = price(b, index, &sums) - seconds;
+            *given = (pdl_placement_t)p;
+            edge[p] = price(b, index, &sums) - seconds;
             copies[p] = local->gathered_elements * local->samples * bytes;
         }
         *given = PDL_REPLICATED;
@@ -111,30 +112,30 @@ static void fill_option(bench_t *b, int index, pdl_option_t *option)
     double             bytes = b->profile.compute.item_bytes * b->oracle->p.memory_margin;
 
     b->plan->modes[index].on[b->axis] = (uint8_t)option->mode;
-    option->seconds      = price(b, index, &option->sums);
-    option->writes       = local->out[b->axis];
-    option->state_bytes  = layer->weights ? local->weights * pdl__state_bytes(&b->c) : 0;
+    option->seconds = price(b, index, &option->sums);
+    option->writes = local->out[b->axis];
+    option->state_bytes = layer->weights ? local->weights * pdl__state_bytes(&b->c) : 0;
     option->output_bytes = local->y_elements * local->samples * bytes;
-    option->wide         = option->sums.wide_weights > 0;
-    option->narrow       = option->sums.data_weights > 0;
+    option->wide = option->sums.wide_weights > 0;
+    option->narrow = option->sums.data_weights > 0;
 }
 
 static pdl_status_t fill_table(bench_t *b, int index, pdl_option_table_t *table)
 {
     const pdl_layer_t *layer = pdl_model_layer(b->plan->model, index);
-    size_t             row   = (size_t)layer->input_count * PDL_MIXED_PLACEMENTS;
+    size_t             row = (size_t)layer->input_count * PDL_MIXED_PLACEMENTS;
 
-    table->layer  = index;
-    table->edge   = calloc(row * PDL_MIXED_OPTIONS + 1, sizeof(*table->edge));
+    table->layer = index;
+    table->edge = calloc(row * PDL_MIXED_OPTIONS + 1, sizeof(*table->edge));
     table->copies = calloc(row * PDL_MIXED_OPTIONS + 1, sizeof(*table->copies));
     if (!table->edge || !table->copies)
         return pdl_error(PDL_ERR_NOMEM, "out of memory for the modes of layer %s", layer->name);
     /* PASS is left out: it always stands for one of the others. */
     for (int mode = PDL_MODE_REPLICATE; mode < PDL_MODE_COUNT; mode++) {
         if (!allowed(b, layer, (pdl_mode_t)mode)) continue;
-        size_t        at     = row * (size_t)table->count;
+        size_t        at = row * (size_t)table->count;
         pdl_option_t *option = &table->option[table->count++];
-        option->mode         = (pdl_mode_t)mode;
+        option->mode = (pdl_mode_t)mode;
         fill_option(b, index, option);
         price_edges(b, index, option->seconds, table->edge + at, table->copies + at);
     }
@@ -170,7 +171,7 @@ static pdl_status_t fill_all(bench_t *b, pdl_options_t *o, int *table_of_class)
         int *known = &table_of_class[pdl_model_layer(o->model, i)->class_id];
         if (*known < 0 || !same_inputs(o->model, o->table[*known].layer, i)) {
             pdl_status_t status = fill_table(b, i, &o->table[o->table_count]);
-            *known              = o->table_count++;
+            *known = o->table_count++;
             if (status) return status;
         }
         o->of[i] = *known;
@@ -180,14 +181,14 @@ static pdl_status_t fill_all(bench_t *b, pdl_options_t *o, int *table_of_class)
 
 pdl_status_t pdl__options_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, int axis, pdl_options_t *o)
 {
-    size_t  count   = (size_t)pdl_model_layer_count(plan->model);
+    size_t  count = (size_t)pdl_model_layer_count(plan->model);
     size_t  classes = (size_t)pdl_model_class_count(plan->model);
     int    *table_of_class = malloc((classes + 1) * sizeof(*table_of_class));
     bench_t b;
 
     *o = (pdl_options_t){.model = plan->model};
     o->table = calloc(count, sizeof(*o->table));
-    o->of    = calloc(count, sizeof(*o->of));
+    o->of = calloc(count, sizeof(*o->of));
     o->saved = calloc(count, sizeof(*o->saved));
     pdl_status_t status = PDL_OK;
     if (!table_of_class || !o->table || !o->of || !o->saved)

@@ -10,7 +10,9 @@
 /* Three bits per open tensor in two words. */
 enum { SLOTS_PER_WORD = 21, MAX_SLOTS = 2 * SLOTS_PER_WORD, TABLE_SIZE = 8192 };
 
-typedef struct state { uint64_t word[2]; } state_t;
+typedef struct state {
+    uint64_t word[2];
+} state_t;
 
 typedef struct label {
     state_t state;
@@ -30,18 +32,18 @@ typedef struct step {
 
 typedef struct search {
     const pdl_options_t *o;
-    int      layers;
-    step_t  *steps;
-    int     *slots;      /* slot of every input of every layer */
-    bool     too_wide;   /* more open tensors than a state holds */
-    double  *price;      /* [table][option]: what the goal asks for a mode with replicated inputs */
-    double  *exchange;   /* the same, of gradient exchange alone */
-    label_t *labels;     /* of all layers, one after another */
-    size_t   label_count, label_capacity;
-    size_t  *first;      /* first label of each layer; layers + 1 */
-    int      bucket[TABLE_SIZE]; /* label + 1 relative to the layer's first, by hash of its state */
-    uint32_t stamp[TABLE_SIZE];  /* the layer a bucket belongs to, + 1 */
-    bool     certified;
+    int                  layers;
+    step_t              *steps;
+    int                 *slots;    /* slot of every input of every layer */
+    bool                 too_wide; /* more open tensors than a state holds */
+    double              *price;    /* [table][option]: what the goal asks for a mode with replicated inputs */
+    double              *exchange; /* the same, of gradient exchange alone */
+    label_t             *labels;   /* of all layers, one after another */
+    size_t               label_count, label_capacity;
+    size_t              *first;              /* first label of each layer; layers + 1 */
+    int                  bucket[TABLE_SIZE]; /* label + 1 relative to the layer's first, by hash of its state */
+    uint32_t             stamp[TABLE_SIZE];  /* the layer a bucket belongs to, + 1 */
+    bool                 certified;
 } search_t;
 
 static int field(const state_t *state, int slot)
@@ -109,9 +111,9 @@ static void assign_slots(search_t *s, const int *last_read, const int *last_shar
     for (int i = 0; i < MAX_SLOTS; i++) owner[i] = -1;
     for (int i = 0; i < s->layers && !s->too_wide; i++) {
         const pdl_layer_t *layer = pdl_model_layer(s->o->model, i);
-        step_t            *step  = &s->steps[i];
-        *step = (step_t){.first_input = next, .output = -1, .lends = -1, .borrows = -1,
-                         .keep = {{~UINT64_C(0), ~UINT64_C(0)}}};
+        step_t            *step = &s->steps[i];
+        *step = (step_t){
+            .first_input = next, .output = -1, .lends = -1, .borrows = -1, .keep = {{~UINT64_C(0), ~UINT64_C(0)}}};
         for (int j = 0; j < layer->input_count; j++) s->slots[next++] = s->steps[layer->inputs[j]].output;
         if (layer->tied_to >= 0 && layer->tied_to < i) step->borrows = s->steps[layer->tied_to].lends;
         for (int slot = 0; slot < MAX_SLOTS; slot++)
@@ -134,7 +136,7 @@ static pdl_status_t plan_states(search_t *s)
     s->slots = calloc(inputs + 1, sizeof(*s->slots));
     s->first = calloc(count + 1, sizeof(*s->first));
     s->price = calloc(2 * (size_t)s->o->table_count * PDL_MIXED_OPTIONS, sizeof(*s->price));
-    uses     = calloc(2 * count, sizeof(*uses));
+    uses = calloc(2 * count, sizeof(*uses));
     if (!s->steps || !s->slots || !s->first || !s->price || !uses) {
         free(uses);
         return pdl_error(PDL_ERR_NOMEM, "out of memory for the states of %zu layers", count);
@@ -152,7 +154,7 @@ static void price_options(search_t *s, const pdl_mixed_goal_t *goal)
         const pdl_option_table_t *table = &s->o->table[t];
         for (int k = 0; k < table->count; k++) {
             const pdl_option_t *option = &table->option[k];
-            double             *price  = &s->price[t * PDL_MIXED_OPTIONS + k];
+            double             *price = &s->price[t * PDL_MIXED_OPTIONS + k];
             *price = option->seconds + goal->seconds_per_byte * option->state_bytes;
             s->exchange[t * PDL_MIXED_OPTIONS + k] = pdl__sums_dot(&goal->exchange, &option->sums);
             if ((goal->no_wide && option->wide) || (goal->no_narrow && option->narrow)) *price = INFINITY;
@@ -176,7 +178,7 @@ static pdl_status_t reserve(search_t *s)
     if (need <= s->label_capacity) return PDL_OK;
     label_t *grown = realloc(s->labels, 2 * need * sizeof(*grown));
     if (!grown) return pdl_error(PDL_ERR_NOMEM, "out of memory for the states of %d layers", s->layers);
-    s->labels         = grown;
+    s->labels = grown;
     s->label_capacity = 2 * need;
     return PDL_OK;
 }
@@ -188,8 +190,8 @@ static void offer(search_t *s, int layer, const label_t *label)
     for (uint64_t h = hash_of(&label->state);; h++) {
         int at = (int)(h % TABLE_SIZE);
         if (s->stamp[at] != (uint32_t)layer + 1) {
-            s->stamp[at]                = (uint32_t)layer + 1;
-            s->bucket[at]               = (int)(s->label_count - s->first[layer]);
+            s->stamp[at] = (uint32_t)layer + 1;
+            s->bucket[at] = (int)(s->label_count - s->first[layer]);
             s->labels[s->label_count++] = *label;
             return;
         }
@@ -203,19 +205,19 @@ static void offer(search_t *s, int layer, const label_t *label)
 /* All modes of a layer after one label of the layer before. */
 static void expand(search_t *s, int layer, const pdl_mixed_goal_t *goal, const label_t *from, int parent)
 {
-    const pdl_layer_t        *l      = pdl_model_layer(s->o->model, layer);
-    const pdl_option_table_t *table  = &s->o->table[s->o->of[layer]];
-    const double             *price  = &s->price[s->o->of[layer] * PDL_MIXED_OPTIONS];
+    const pdl_layer_t        *l = pdl_model_layer(s->o->model, layer);
+    const pdl_option_table_t *table = &s->o->table[s->o->of[layer]];
+    const double             *price = &s->price[s->o->of[layer] * PDL_MIXED_OPTIONS];
     const double             *reduce = &s->exchange[s->o->of[layer] * PDL_MIXED_OPTIONS];
-    double                    share  = layer < goal->hidden_from ? 1 : goal->hidden_share;
-    const step_t             *step   = &s->steps[layer];
-    const int                *slots  = s->slots + step->first_input;
+    double                    share = layer < goal->hidden_from ? 1 : goal->hidden_share;
+    const step_t             *step = &s->steps[layer];
+    const int                *slots = s->slots + step->first_input;
     double                    weight = s->o->saved[layer] ? goal->seconds_per_byte : 0;
 
     for (int k = 0; k < table->count; k++) {
-        size_t        at    = (size_t)(k * l->input_count) * PDL_MIXED_PLACEMENTS;
-        hold_t        hold  = hold_of(l, table->option[k].mode);
-        label_t       label = {.parent = parent, .option = k};
+        size_t  at = (size_t)(k * l->input_count) * PDL_MIXED_PLACEMENTS;
+        hold_t  hold = hold_of(l, table->option[k].mode);
+        label_t label = {.parent = parent, .option = k};
         label.cost = from->cost + price[k] + share * reduce[k] + weight * table->option[k].output_bytes;
         if (isinf(price[k])) continue;
         if (step->borrows >= 0 && !can_share((hold_t)field(&from->state, step->borrows), hold)) continue;
@@ -245,7 +247,7 @@ static void narrow_beam(search_t *s, int layer)
     if (count <= PDL_BEAM) return;
     qsort(s->labels + s->first[layer], count, sizeof(*s->labels), by_cost);
     s->label_count = s->first[layer] + PDL_BEAM;
-    s->certified   = false;
+    s->certified = false;
 }
 
 static pdl_status_t sweep(search_t *s, const pdl_mixed_goal_t *goal)
@@ -275,9 +277,9 @@ static void trace(const search_t *s, int axis, pdl_modes_t *modes, pdl_mixed_res
         if (s->labels[k].cost < s->labels[at].cost) at = k;
     result->cost = s->labels[at].cost;
     for (int i = s->layers - 1; i >= 0; i--) {
-        const label_t      *label  = &s->labels[at];
+        const label_t      *label = &s->labels[at];
         const pdl_option_t *option = &s->o->table[s->o->of[i]].option[label->option];
-        modes[i].on[axis]          = (uint8_t)option->mode;
+        modes[i].on[axis] = (uint8_t)option->mode;
         pdl__sums_add(&result->sums, &option->sums);
         if (i > 0) at = s->first[i - 1] + (size_t)label->parent;
     }
@@ -289,16 +291,16 @@ pdl_status_t pdl__mixed_run(const pdl_options_t *o, const pdl_mixed_goal_t *goal
     search_t *s = calloc(1, sizeof(*s));
 
     if (!s) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    *result      = (pdl_mixed_result_t){.possible = false};
-    s->o         = o;
-    s->layers    = pdl_model_layer_count(o->model);
+    *result = (pdl_mixed_result_t){.possible = false};
+    s->o = o;
+    s->layers = pdl_model_layer_count(o->model);
     s->certified = true;
     pdl_status_t status = plan_states(s);
     if (!status && !s->too_wide) {
         price_options(s, goal);
         status = sweep(s, goal);
         if (!status && s->first[s->layers] > 0) {
-            result->possible  = true;
+            result->possible = true;
             result->certified = s->certified;
             trace(s, axis, modes, result);
         }

@@ -17,10 +17,10 @@ pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *sys
         free(oracle);
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     }
-    oracle->model  = model;
+    oracle->model = model;
     oracle->system = system;
-    oracle->p      = *parameters;
-    *out           = oracle;
+    oracle->p = *parameters;
+    *out = oracle;
     return PDL_OK;
 }
 
@@ -46,7 +46,7 @@ void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *par
     pdl__oracle_forget(oracle);
     memset(oracle->groups, 0, PDL_GROUP_SLOTS * sizeof(*oracle->groups));
     oracle->group_count = 0;
-    oracle->p           = *parameters;
+    oracle->p = *parameters;
 }
 
 void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes)
@@ -56,8 +56,9 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes)
 
 pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q, pdl_group_t *group)
 {
-    uint64_t hash = pdl__mix(pdl__mix(pdl__mix(UINT64_C(0xcbf29ce484222325), (uint64_t)q->pe_count), (uint64_t)q->size),
-                        (uint64_t)q->stride * 8 + (uint64_t)q->pattern * 2 + q->host_path);
+    uint64_t hash =
+        pdl__mix(pdl__mix(pdl__mix(UINT64_C(0xcbf29ce484222325), (uint64_t)q->pe_count), (uint64_t)q->size),
+                 (uint64_t)q->stride * 8 + (uint64_t)q->pattern * 2 + q->host_path);
 
     for (uint64_t i = hash;; i++) {
         pdl_group_slot_t *slot = &oracle->groups[i % PDL_GROUP_SLOTS];
@@ -80,7 +81,8 @@ pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q,
 static int64_t inner_stride(const pdl_mesh_t *mesh)
 {
     for (int a = mesh->axis_count - 1; a >= 0; a--)
-        if (mesh->axis[a].size > 1 && mesh->axis[a].kind != PDL_AXIS_DATA && mesh->axis[a].kind != PDL_AXIS_PIPELINE)
+        if (mesh->axis[a].size > 1 && mesh->axis[a].kind != PDL_AXIS_DATA &&
+            mesh->axis[a].kind != PDL_AXIS_PIPELINE)
             return pdl_mesh_stride(mesh, a);
     return 1;
 }
@@ -89,20 +91,27 @@ void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl
 {
     int data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
-    *c = (pdl_case_t){.pe = pdl_mesh_size(&plan->mesh), .batch = plan->batch, .micro_batches = plan->micro_batches,
-                      .schedule = plan->schedule, .virtual_stages = plan->virtual_stages,
-                      .recompute = plan->recompute, .sharding = plan->sharding, .optimizer = plan->optimizer,
-                      .precision = plan->precision, .run_mode = plan->run_mode, .dataset = dataset};
-    c->pipeline        = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
-    c->data            = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
-    c->inner           = c->pe / c->pipeline / c->data;
-    c->inner_stride    = inner_stride(&plan->mesh);
-    c->data_stride     = data >= 0 ? pdl_mesh_stride(&plan->mesh, data) : 1;
+    *c = (pdl_case_t){.pe = pdl_mesh_size(&plan->mesh),
+                      .batch = plan->batch,
+                      .micro_batches = plan->micro_batches,
+                      .schedule = plan->schedule,
+                      .virtual_stages = plan->virtual_stages,
+                      .recompute = plan->recompute,
+                      .sharding = plan->sharding,
+                      .optimizer = plan->optimizer,
+                      .precision = plan->precision,
+                      .run_mode = plan->run_mode,
+                      .dataset = dataset};
+    c->pipeline = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    c->data = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    c->inner = c->pe / c->pipeline / c->data;
+    c->inner_stride = inner_stride(&plan->mesh);
+    c->data_stride = data >= 0 ? pdl_mesh_stride(&plan->mesh, data) : 1;
     c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
-    c->data_algorithm  = data >= 0 ? plan->algorithm[data] : PDL_ALGORITHM_AUTO;
-    c->spatial         = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
-    c->hybrid          = c->data > 1 && c->inner > 1;
-    c->micro_batch     = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
+    c->data_algorithm = data >= 0 ? plan->algorithm[data] : PDL_ALGORITHM_AUTO;
+    c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
+    c->hybrid = c->data > 1 && c->inner > 1;
+    c->micro_batch = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
 }
 
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,

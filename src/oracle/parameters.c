@@ -10,7 +10,7 @@
 #include <string.h>
 
 const pdl_parameter_info_t pdl_parameter_info[] = {
-#define PDL_PARAMETER_ROW(field, standard, low, high, fitted, unit, meaning)                                     \
+#define PDL_PARAMETER_ROW(field, standard, low, high, fitted, unit, meaning) \
     {#field, meaning, standard, low, high, fitted, PDL_UNIT_##unit, offsetof(pdl_parameters_t, field)},
     PDL_PARAMETER_MAP(PDL_PARAMETER_ROW)
 #undef PDL_PARAMETER_ROW
@@ -56,9 +56,9 @@ static bool needs_value(const pdl_parameter_info_t *info)
 static pdl_status_t read_values(const pdl_yaml_t *map, pdl_parameters_t *p)
 {
     for (size_t i = 0; i < pdl_yaml_size(map); i++) {
-        const char   *key = pdl_yaml_key(map, i);
-        int           k   = 0;
-        pdl_status_t  status;
+        const char  *key = pdl_yaml_key(map, i);
+        int          k = 0;
+        pdl_status_t status;
         while (k < pdl_parameter_count && strcmp(pdl_parameter_info[k].name, key) != 0) k++;
         if (k == pdl_parameter_count)
             return pdl_yaml_error(pdl_yaml_value(map, i), "unknown parameter \"%s\"", key);
@@ -75,7 +75,7 @@ pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters
 {
     for (size_t i = 0; i < pdl_yaml_size(map); i++) {
         const char *key = pdl_yaml_key(map, i);
-        int         k   = 0;
+        int         k = 0;
         while (k < SWITCH_COUNT && strcmp(switches[k].name, key) != 0) k++;
         if (k == SWITCH_COUNT) return pdl_yaml_error(pdl_yaml_value(map, i), "unknown switch \"%s\"", key);
         pdl_status_t status = pdl_yaml_bool(pdl_yaml_value(map, i), switch_at(p, switches[k].offset));
@@ -87,7 +87,7 @@ pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_parameters_t *p)
 {
     static const char *const keys[] = {"paradl", "name", "description", "parameters", "switches", NULL};
-    const char              *name   = p->name;
+    const char              *name = p->name;
     pdl_status_t             status = pdl_yaml_check_format(root, "parameters");
 
     if (!status) status = pdl_yaml_check_keys(root, keys);
@@ -106,9 +106,9 @@ static const char *const extensions[] = {".yaml", NULL};
 
 pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *parameters)
 {
-    char                     path[4096];
-    pdl_yaml_doc_t          *doc;
-    pdl_parameters_t         p;
+    char             path[4096];
+    pdl_yaml_doc_t  *doc;
+    pdl_parameters_t p;
 
     pdl_parameters_default(&p);
     pdl_status_t status = pdl_share_find("parameters", name_or_path, extensions, path, sizeof(path));
@@ -128,7 +128,8 @@ static bool is_built_in(const char *name)
     return name != NULL && pdl_share_find("parameters", name, extensions, path, sizeof(path)) == PDL_OK;
 }
 
-pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system, pdl_parameters_t *parameters)
+pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system,
+                                   pdl_parameters_t *parameters)
 {
     if (name_or_path == NULL && is_built_in(system->parameters)) name_or_path = system->parameters;
     if (name_or_path == NULL && is_built_in("default")) name_or_path = "default";

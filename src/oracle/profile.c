@@ -8,7 +8,7 @@
 
 static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
 {
-    const pdl_mesh_t *mesh  = &pr->profile->plan->mesh;
+    const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
     pdl_group_query_t query = {pdl_mesh_size(mesh), mesh->axis[a].size, pdl_mesh_stride(mesh, a), false,
                                PDL_PATTERN_RING};
     pdl_status_t      status;
@@ -16,11 +16,11 @@ static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
     status = pdl__group(pr->system, pr->p, &query, &pr->group[a]);
     if (status || pr->rings_only) return status;
     query.pattern = PDL_PATTERN_PAIRWISE;
-    status        = pdl__group(pr->system, pr->p, &query, &pr->pairwise[a]);
-    query.pattern   = PDL_PATTERN_NEIGHBOURS;
+    status = pdl__group(pr->system, pr->p, &query, &pr->pairwise[a]);
+    query.pattern = PDL_PATTERN_NEIGHBOURS;
     query.host_path = pr->p->host_halo;
     if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->halo[a]);
-    query.pattern   = PDL_PATTERN_RING;
+    query.pattern = PDL_PATTERN_RING;
     query.host_path = true;
     if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->staged[a]);
     return status;
@@ -71,8 +71,8 @@ static bool is_spatial_gather(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 /* The end of a spatial split, staged through the host in the published study, there and back. */
 static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, double bytes)
 {
-    const pdl_group_t *g     = &pr->staged[t->axis];
-    double             once  = (g->ranks - 1) * (g->step_s + pdl__host_seconds(pr->p, g, bytes / g->ranks));
+    const pdl_group_t *g = &pr->staged[t->axis];
+    double             once = (g->ranks - 1) * (g->step_s + pdl__host_seconds(pr->p, g, bytes / g->ranks));
 
     return pr->p->gather_returns ? 2 * once : once;
 }
@@ -81,7 +81,7 @@ static void add_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
 {
     const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
     double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
-    const pdl_group_t *g     = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
+    const pdl_group_t *g = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
 
     if (pr->p->asynchronous)
         *(t->phase == PDL_PHASE_FORWARD ? &s->queue_forward : &s->queue_backward) += pr->p->queue_call_s;
@@ -107,11 +107,13 @@ static void add_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
 }
 
 /* Framework time of a layer, a third of it in forward. */
-static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer, int index, const pdl_local_t *local)
+static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer, int index,
+                                const pdl_local_t *local)
 {
-    const pdl_plan_t *plan    = pr->profile->plan;
+    const pdl_plan_t *plan = pr->profile->plan;
     double            seconds = pr->p->layer_s;
-    bool matrix = layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_LINEAR || layer->type == PDL_LAYER_CONV_TRANSPOSE;
+    bool              matrix =
+        layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_LINEAR || layer->type == PDL_LAYER_CONV_TRANSPOSE;
 
     if (layer->type == PDL_LAYER_INPUT || pr->p->asynchronous) return 0;
     if (local->split && matrix) {
@@ -131,11 +133,12 @@ static double queue_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer)
     return pr->p->queue_layer_s * (layer->type == PDL_LAYER_MOE ? 8 : 1);
 }
 
-static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local, pdl_sums_t *s)
+static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local,
+                          pdl_sums_t *s)
 {
-    const pdl_mesh_t *mesh    = &pr->profile->plan->mesh;
+    const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
     bool              wide = false, split_axis = false;
-    double            bytes   = local->weights * pr->profile->compute.item_bytes;
+    double            bytes = local->weights * pr->profile->compute.item_bytes;
 
     if (layer->weights == 0) return;
     for (int a = 0; a < mesh->axis_count; a++) {
@@ -163,8 +166,8 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
 void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
 {
     const pdl_program_t *program = pr->profile->program;
-    const pdl_layer_t   *layer   = pdl_model_layer(pr->profile->plan->model, index);
-    const pdl_local_t   *local   = &program->local[index];
+    const pdl_layer_t   *layer = pdl_model_layer(pr->profile->plan->model, index);
+    const pdl_local_t   *local = &program->local[index];
     double               forward, backward, framework = framework_seconds(pr, layer, index, local);
 
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
@@ -269,19 +272,20 @@ static bool uses_rings_only(const pdl_program_t *program)
 static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, double micro_batch)
 {
     pdl_profile_t *profile = pr->profile;
-    pdl_status_t   status  = pdl_plan_copy(plan, &profile->plan);
+    pdl_status_t   status = pdl_plan_copy(plan, &profile->plan);
 
     if (!status) status = pdl_program_compile(profile->plan, micro_batch, &profile->program);
     if (status) return status;
-    size_t count     = (size_t)profile->program->layer_count + 1;
-    profile->prefix  = malloc(count * sizeof(*profile->prefix));
+    size_t count = (size_t)profile->program->layer_count + 1;
+    profile->prefix = malloc(count * sizeof(*profile->prefix));
     profile->borders = malloc(count * sizeof(*profile->borders));
-    profile->single  = malloc(count * sizeof(*profile->single));
-    profile->run     = malloc(count * sizeof(*profile->run));
-    if (!profile->prefix || !profile->borders || !profile->single || !profile->run) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    profile->single = malloc(count * sizeof(*profile->single));
+    profile->run = malloc(count * sizeof(*profile->run));
+    if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
     pr->rings_only = uses_rings_only(profile->program);
-    status         = pdl__price_groups(pr);
+    status = pdl__price_groups(pr);
     if (!status) pdl_program_borders(profile->program, profile->borders);
     if (!status) status = find_single_borders(profile);
     if (!status) price_all(pr);

@@ -20,31 +20,31 @@ typedef struct pdl_sums {
     double attention_scores;              /* elements of unfused scores */
     double replicated;                    /* computation that other ranks do as well */
     double layer_bytes, halo_bytes;
-    double weights, tensors;               /* local elements; tensors */
-    double data_weights, data_tensors;     /* partial over the data axes only */
-    double full_weights;                   /* of the same layers, all elements */
-    double wide_weights, wide_tensors;     /* partial over the data axes and an inner one */
-    double host_gradients;                 /* seconds to pass those through host memory once */
-    double host_replicated;                /* the same for weights of layers left whole */
+    double weights, tensors;           /* local elements; tensors */
+    double data_weights, data_tensors; /* partial over the data axes only */
+    double full_weights;               /* of the same layers, all elements */
+    double wide_weights, wide_tensors; /* partial over the data axes and an inner one */
+    double host_gradients;             /* seconds to pass those through host memory once */
+    double host_replicated;            /* the same for weights of layers left whole */
 } pdl_sums_t;
 
 enum { PDL_GRADIENT_POINTS = 16 };
 
 /* Stage partition for one pipeline depth. */
 typedef struct pdl_stages {
-    int64_t     count;
-    int        *first;  /* count + 1 */
-    pdl_sums_t *sums;   /* per stage */
-    double     *seconds; /* forward + backward with collectives, one micro-batch */
-    double      total, slowest;
-    int         slowest_stage, heaviest_stage; /* in time; in weights */
-    double      border_elements;               /* largest border between stages */
-    pdl_activation_memory_t *memory;           /* per stage */
-    int        *kinds;                         /* first stage of each kind: alike ones that follow need no more memory */
-    int         kind_count;
-    double     *cuts;                          /* per stage: places where only one tensor crosses */
-    double     *tied;                          /* per stage: elements of weights that another stage owns */
-    double      tied_elements;                 /* the most of these */
+    int64_t                  count;
+    int                     *first;   /* count + 1 */
+    pdl_sums_t              *sums;    /* per stage */
+    double                  *seconds; /* forward + backward with collectives, one micro-batch */
+    double                   total, slowest;
+    int                      slowest_stage, heaviest_stage; /* in time; in weights */
+    double                   border_elements;               /* largest border between stages */
+    pdl_activation_memory_t *memory;                        /* per stage */
+    int                     *kinds; /* first stage of each kind: alike ones that follow need no more memory */
+    int                      kind_count;
+    double                  *cuts;          /* per stage: places where only one tensor crosses */
+    double                  *tied;          /* per stage: elements of weights that another stage owns */
+    double                   tied_elements; /* the most of these */
     /* For the heaviest stage: when the gradients of the last `weights` elements begin to be ready, in seconds
        after the start of backward, for overlap. */
     double ready[PDL_GRADIENT_POINTS], remaining[PDL_GRADIENT_POINTS];
@@ -59,7 +59,7 @@ typedef struct pdl_profile {
     double            *borders;
     int               *single; /* borders that one tensor only crosses, ascending */
     int                single_count;
-    double            *run;    /* prefix sums of all that a micro-batch spends in a layer */
+    double            *run; /* prefix sums of all that a micro-batch spends in a layer */
     pdl_compute_cost_t compute;
     double             largest_transfer; /* bytes, for buffers */
     pdl_stages_t     **stages;           /* kept partitions */
@@ -71,12 +71,12 @@ typedef struct pdl_pricing {
     const pdl_system_t     *system;
     const pdl_parameters_t *p;
     pdl_profile_t          *profile;
-    pdl_group_t group[PDL_MAX_AXES];      /* ring pattern per axis */
-    pdl_group_t halo[PDL_MAX_AXES];       /* neighbour pattern */
-    pdl_group_t staged[PDL_MAX_AXES];     /* ring through host memory */
-    pdl_group_t pairwise[PDL_MAX_AXES];
-    pdl_group_t leaders;                  /* one rank per node through host memory */
-    bool        rings_only;           /* only `group` and `leaders` are needed */
+    pdl_group_t             group[PDL_MAX_AXES];  /* ring pattern per axis */
+    pdl_group_t             halo[PDL_MAX_AXES];   /* neighbour pattern */
+    pdl_group_t             staged[PDL_MAX_AXES]; /* ring through host memory */
+    pdl_group_t             pairwise[PDL_MAX_AXES];
+    pdl_group_t             leaders;    /* one rank per node through host memory */
+    bool                    rings_only; /* only `group` and `leaders` are needed */
 } pdl_pricing_t;
 
 /* Fills in the groups of the profile's mesh. */
@@ -90,7 +90,8 @@ pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameter
 void         pdl__profile_destroy(pdl_profile_t *profile);
 
 /* The partition into `count` stages with the smallest slowest stage, or the given one. */
-pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **stages);
+pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given,
+                                 const pdl_stages_t **stages);
 void         pdl__stages_destroy(pdl_stages_t *stages);
 
 #endif

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <string.h>
 
-const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange", "stage transfer",
-                                                                "gradient exchange"};
+const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange",
+                                                                "stage transfer", "gradient exchange"};
 
 /* What recompute adds to one micro-batch of a run of layers. */
 static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
@@ -32,7 +32,7 @@ static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, con
                             const pdl_stages_t *st, pdl_projection_t *out)
 {
     const pdl_sums_t *slow = &st->sums[st->slowest_stage], *heavy = &st->sums[st->heaviest_stage];
-    double            m    = (double)c->micro_batches;
+    double            m = (double)c->micro_batches;
 
     out->forward_s = m * slow->forward;
     if (c->run_mode == PDL_TRAINING) {
@@ -42,9 +42,9 @@ static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, con
         if (c->recompute == PDL_RECOMPUTE_SELECTIVE) out->backward_s += m * slow->attention;
         out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
     }
-    out->compute_s        = out->forward_s + out->backward_s + out->update_s;
+    out->compute_s = out->forward_s + out->backward_s + out->update_s;
     out->replicated_share = slow->replicated > 0 ? slow->replicated / (slow->forward + slow->backward) : 0;
-    out->stage_imbalance  = st->slowest / (st->total / (double)st->count);
+    out->stage_imbalance = st->slowest / (st->total / (double)st->count);
 }
 
 static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
@@ -57,8 +57,8 @@ static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projec
 
 static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
 {
-    const pdl_sums_t *slow  = &st->sums[st->slowest_stage];
-    double            m     = (double)c->micro_batches, again = 1;
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage];
+    double            m = (double)c->micro_batches, again = 1;
 
     if (c->run_mode == PDL_TRAINING && c->recompute == PDL_RECOMPUTE_FULL) again = 2;
     double layer = again * slow->layer_forward, halo = again * slow->halo_forward;
@@ -66,20 +66,20 @@ static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_proj
         layer += slow->layer_backward;
         halo += slow->halo_backward;
     }
-    out->comm[PDL_COMM_LAYER]  = m * layer;
-    out->comm[PDL_COMM_HALO]   = m * halo;
-    out->layer_startup_s       = m * slow->startup;
-    out->layer_allreduce_s     = m * slow->allreduce;
-    out->matrix_s              = m * slow->matrix;
+    out->comm[PDL_COMM_LAYER] = m * layer;
+    out->comm[PDL_COMM_HALO] = m * halo;
+    out->layer_startup_s = m * slow->startup;
+    out->layer_allreduce_s = m * slow->allreduce;
+    out->matrix_s = m * slow->matrix;
     out->bytes[PDL_COMM_LAYER] = m * slow->layer_bytes;
-    out->bytes[PDL_COMM_HALO]  = m * slow->halo_bytes;
+    out->bytes[PDL_COMM_HALO] = m * slow->halo_bytes;
 }
 
 double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                            const pdl_sums_t *sums)
 {
     pdl_sums_t         copy = *sums;
-    const pdl_stages_t run  = {.count = 1, .sums = &copy, .total = 1, .slowest = 1};
+    const pdl_stages_t run = {.count = 1, .sums = &copy, .total = 1, .slowest = 1};
     pdl_projection_t   out;
 
     out.update_s = out.backward_s = 0;
@@ -89,15 +89,15 @@ double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
 }
 
 /* Two stages that use the same weights add up their gradients after the last micro-batch. */
-static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *st, pdl_group_t pair,
-                         pdl_projection_t *out)
+static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *st,
+                         pdl_group_t pair, pdl_projection_t *out)
 {
     double bytes = st->tied_elements * profile->compute.item_bytes;
 
     if (bytes <= 0 || c->run_mode == PDL_INFERENCE) return;
-    pair.ranks                    = 2;
-    out->gradient_total_s         = pdl__collective_seconds(&pair, PDL_ALLREDUCE, PDL_ALGORITHM_RING, true, bytes);
-    out->comm[PDL_COMM_GRADIENT]  = out->gradient_total_s;
+    pair.ranks = 2;
+    out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, PDL_ALGORITHM_RING, true, bytes);
+    out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
     out->bytes[PDL_COMM_GRADIENT] = pdl__collective_traffic(&pair, PDL_ALLREDUCE, bytes);
 }
 
@@ -116,8 +116,8 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
     double total = st->total, slowest = st->slowest;
     if (c->run_mode == PDL_INFERENCE) {
         const pdl_sums_t *end = &profile->prefix[profile->program->layer_count];
-        total                 = end->forward + end->layer_forward + end->halo_forward;
-        slowest               = slowest * total / st->total;
+        total = end->forward + end->layer_forward + end->halo_forward;
+        slowest = slowest * total / st->total;
     } else {
         total += recompute_seconds(c, &profile->prefix[profile->program->layer_count]);
         slowest += recompute_seconds(c, &st->sums[st->slowest_stage]);
@@ -126,11 +126,11 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
     total += stages * wait;
     slowest += wait;
     double bytes = st->border_elements * profile->compute.item_bytes;
-    double once  = pdl__collective_seconds(&group, PDL_SENDRECV, PDL_ALGORITHM_AUTO, true, bytes);
+    double once = pdl__collective_seconds(&group, PDL_SENDRECV, PDL_ALGORITHM_AUTO, true, bytes);
     double times = oracle->p.overlap_stages ? stages - 1 : m * v + stages - 2;
 
-    out->bubble_s              = (total - slowest) / v;
-    out->comm[PDL_COMM_STAGE]  = directions * times * once;
+    out->bubble_s = (total - slowest) / v;
+    out->comm[PDL_COMM_STAGE] = directions * times * once;
     out->bytes[PDL_COMM_STAGE] = directions * m * v * bytes;
     project_tied(c, profile, st, group, out);
     return PDL_OK;
@@ -140,8 +140,8 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
 static double reading_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
     const pdl_storage_t *storage = &oracle->system->storage;
-    double bytes = (double)c->batch * c->dataset->bytes_per_sample, seconds = 0;
-    double nodes = ceil((double)c->pe / (double)pdl_system_group_size(oracle->system, 0));
+    double               bytes = (double)c->batch * c->dataset->bytes_per_sample, seconds = 0;
+    double               nodes = ceil((double)c->pe / (double)pdl_system_group_size(oracle->system, 0));
 
     if (storage->node_bandwidth_bytes_per_s > 0) seconds = bytes / (nodes * storage->node_bandwidth_bytes_per_s);
     if (storage->total_bandwidth_bytes_per_s > 0)
@@ -153,14 +153,14 @@ static double reading_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
    decoded samples on. */
 static double staging_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
-    double rate    = oracle->system->storage.decode_samples_per_s, seconds = 0;
+    double rate = oracle->system->storage.decode_samples_per_s, seconds = 0;
     bool   leaders = oracle->p.leader_loads && c->inner > 1;
 
     if (rate > 0 && c->dataset->decode_s_per_sample > 0)
         seconds = (double)c->batch / ((double)(leaders ? c->data : c->pe) * rate);
     if (leaders) {
         pdl_shape_t input = pdl_model_input(oracle->model);
-        double      link  = oracle->system->host_level[0].bandwidth_bytes_per_s * oracle->p.host_efficiency;
+        double      link = oracle->system->host_level[0].bandwidth_bytes_per_s * oracle->p.host_efficiency;
         seconds += (double)c->batch / (double)c->data * 4.0 * (double)pdl_shape_elements(&input) / link;
     }
     return seconds;
@@ -172,7 +172,7 @@ static void project_interval(const pdl_oracle_t *oracle, pdl_projection_t *out)
     double a = compute * oracle->p.compute_deviation, b = comm * oracle->p.comm_deviation;
     double width = oracle->p.interval_width * sqrt(a * a + b * b);
 
-    out->low_s  = out->total_s * exp(-width);
+    out->low_s = out->total_s * exp(-width);
     out->high_s = out->total_s * exp(width);
 }
 
@@ -180,7 +180,8 @@ static void project_energy(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
 {
     const pdl_device_t *d = &oracle->system->device;
 
-    out->energy_j = (double)c->pe * (d->power_w * out->compute_s + d->idle_power_w * (out->total_s - out->compute_s));
+    out->energy_j =
+        (double)c->pe * (d->power_w * out->compute_s + d->idle_power_w * (out->total_s - out->compute_s));
 }
 
 /* Operations of the model itself: what is recomputed or done by several ranks alike does not count. */
@@ -189,8 +190,8 @@ static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
     pdl_model_totals_t totals;
 
     pdl_model_totals(oracle->model, &totals);
-    return (double)c->batch * ((double)totals.flop_forward +
-                               (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
+    return (double)c->batch *
+           ((double)totals.flop_forward + (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
 }
 
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -211,18 +212,20 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
     out->bytes[PDL_COMM_GRADIENT] += exchange.bytes;
     out->contention = exchange.phi;
     /* Kernels are slower while a collective shares the device with them. */
-    double hidden = fmax(0, exchange.total_s - exchange.exposed_s), slowdown = (oracle->p.overlap_slowdown - 1) * hidden;
+    double hidden = fmax(0, exchange.total_s - exchange.exposed_s),
+           slowdown = (oracle->p.overlap_slowdown - 1) * hidden;
     out->backward_s += slowdown;
     out->compute_s += slowdown;
     for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm_s += out->comm[i];
-    double busy   = out->compute_s + out->comm_s + out->bubble_s;
+    double busy = out->compute_s + out->comm_s + out->bubble_s;
     if (c->dataset && c->dataset->bytes_per_sample > 0) {
         out->staging_s = staging_seconds(oracle, c);
-        out->input_s   = fmax(reading_seconds(oracle, c), out->staging_s);
+        out->input_s = fmax(reading_seconds(oracle, c), out->staging_s);
     }
-    out->io_s     = fmax(0, out->input_s - busy);
-    out->total_s  = busy + out->io_s;
-    out->congested_s = out->total_s + (exchange.kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
+    out->io_s = fmax(0, out->input_s - busy);
+    out->total_s = busy + out->io_s;
+    out->congested_s =
+        out->total_s + (exchange.kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
     out->flop = useful_flop(oracle, c);
     project_interval(oracle, out);
     project_energy(oracle, c, out);

@@ -12,20 +12,26 @@
 
 const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
 
-static const char *const strategies[] = {"data",        "spatial",      "filter",      "channel",     "pipeline",
-                                         "tensor",      "data+filter",  "data+channel", "data+spatial", "data+tensor",
-                                         "data+pipeline", "3d",         "mixed"};
-enum { STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]), LOG_SAMPLES = 6, MOST_SAMPLES = 1 << LOG_SAMPLES };
+static const char *const strategies[] = {"data",         "spatial",     "filter",        "channel",
+                                         "pipeline",     "tensor",      "data+filter",   "data+channel",
+                                         "data+spatial", "data+tensor", "data+pipeline", "3d",
+                                         "mixed"};
+enum {
+    STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
+    LOG_SAMPLES = 6,
+    MOST_SAMPLES = 1 << LOG_SAMPLES
+};
 
 typedef struct searcher {
-    pdl_oracle_t        *oracle;
-    const pdl_request_t *request;
-    pdl_candidate_t     *best;      /* of the strategy at hand */
-    pdl_candidate_t      leanest;   /* the one nearest to fitting, when none fits */
-    bool                 any;       /* some configuration respected the limits */
-    pdl_memory_breakdown_t latest_memory, plain_memory; /* of the latest configuration; of the latest without a policy */
-    int64_t              configurations;
-    pdl_status_t         status;    /* a failure other than "not possible" */
+    pdl_oracle_t          *oracle;
+    const pdl_request_t   *request;
+    pdl_candidate_t       *best;    /* of the strategy at hand */
+    pdl_candidate_t        leanest; /* the one nearest to fitting, when none fits */
+    bool                   any;     /* some configuration respected the limits */
+    pdl_memory_breakdown_t latest_memory,
+        plain_memory; /* of the latest configuration; of the latest without a policy */
+    int64_t      configurations;
+    pdl_status_t status; /* a failure other than "not possible" */
 } searcher_t;
 
 pdl_request_t pdl_request_default(void)
@@ -35,11 +41,11 @@ pdl_request_t pdl_request_default(void)
 
 static void score_candidate(const searcher_t *s, pdl_candidate_t *c)
 {
-    const pdl_dataset_t *data  = s->request->dataset;
+    const pdl_dataset_t *data = s->request->dataset;
     double               batch = (double)c->config.batch, pe = (double)s->request->pe;
 
     c->sample_s = c->projection.total_s / batch;
-    c->epoch_s  = data && data->samples > 0 ? ceil((double)data->samples / batch) * c->projection.total_s : 0;
+    c->epoch_s = data && data->samples > 0 ? ceil((double)data->samples / batch) * c->projection.total_s : 0;
     double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
     switch (s->request->goal) {
     case PDL_GOAL_MEMORY: c->score = c->projection.memory_bytes; break;
@@ -85,20 +91,20 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
         s->status = status;
         return false;
     }
-    s->any           = true;
+    s->any = true;
     s->latest_memory = trial.projection.memory;
     score_candidate(s, &trial);
     pdl_candidate_t *target = trial.projection.fits ? s->best : &s->leanest;
-    bool better = trial.projection.fits ? better_than(&trial, s->best)
-                                        : s->leanest.config.batch == 0 ||
+    bool             better = trial.projection.fits ? better_than(&trial, s->best)
+                                                    : s->leanest.config.batch == 0 ||
                                               trial.projection.memory_bytes < s->leanest.projection.memory_bytes;
     if (!better) return trial.projection.fits;
-    target->possible   = trial.projection.fits;
-    target->config     = trial.config;
+    target->possible = trial.projection.fits;
+    target->config = trial.config;
     target->projection = trial.projection;
-    target->epoch_s    = trial.epoch_s;
-    target->sample_s   = trial.sample_s;
-    target->score      = trial.score;
+    target->epoch_s = trial.epoch_s;
+    target->sample_s = trial.sample_s;
+    target->score = trial.score;
     return trial.projection.fits;
 }
 
@@ -111,7 +117,7 @@ static fit_t consider_policies(searcher_t *s, pdl_config_t config)
 {
     static const pdl_recompute_t recomputes[] = {PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
 
-    config.sharding  = PDL_SHARDING_NONE;
+    config.sharding = PDL_SHARDING_NONE;
     config.recompute = PDL_RECOMPUTE_NONE;
     if (hopeless(s, &config)) {
         s->configurations++;
@@ -153,10 +159,11 @@ static void consider_accumulation(searcher_t *s, pdl_config_t config)
 static int likely_exponent(const searcher_t *s)
 {
     const pdl_memory_breakdown_t *m = &s->plain_memory;
-    double cap   = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
     double grows = (m->saved_activations + m->transient) * s->oracle->p.memory_margin;
-    double fixed = m->weights + m->gradients * s->oracle->p.memory_margin + m->optimizer + m->workspace + m->context;
-    int    exponent = 0;
+    double fixed =
+        m->weights + m->gradients * s->oracle->p.memory_margin + m->optimizer + m->workspace + m->context;
+    int exponent = 0;
 
     while (exponent < LOG_SAMPLES && fixed + m->buffers + grows * (double)(2 << exponent) <= cap) exponent++;
     return exponent;
@@ -175,9 +182,10 @@ static void consider_batches(searcher_t *s, pdl_config_t config)
     /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits. */
     int fits = 0, over = LOG_SAMPLES + 1;
     config.batch = config.data;
-    fit_t first  = consider_policies(s, config);
+    fit_t first = consider_policies(s, config);
     if (first == NO_FIT) return;
-    for (int exponent = first == FITS_PLAIN ? likely_exponent(s) : LOG_SAMPLES; over - fits > 1; exponent = (fits + over) / 2) {
+    for (int exponent = first == FITS_PLAIN ? likely_exponent(s) : LOG_SAMPLES; over - fits > 1;
+         exponent = (fits + over) / 2) {
         config.batch = (INT64_C(1) << exponent) * config.data;
         if (exponent > 0 && consider_policies(s, config) == NO_FIT)
             over = exponent;
@@ -192,13 +200,14 @@ static void consider_batches(searcher_t *s, pdl_config_t config)
 static void consider_pipelines(searcher_t *s, pdl_config_t config)
 {
     const pdl_request_t *request = s->request;
-    int64_t samples = request->batch > 0 ? (request->batch + config.data - 1) / config.data : request->samples_per_pe;
+    int64_t              samples =
+        request->batch > 0 ? (request->batch + config.data - 1) / config.data : request->samples_per_pe;
 
     if (samples <= 0) samples = MOST_SAMPLES > 4 * config.pipeline ? MOST_SAMPLES : 4 * config.pipeline;
     config.batch = request->batch > 0 ? request->batch : samples * config.data;
     for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
-        config.micro_batches  = (samples + micro - 1) / micro;
-        config.schedule       = PDL_SCHEDULE_1F1B;
+        config.micro_batches = (samples + micro - 1) / micro;
+        config.schedule = PDL_SCHEDULE_1F1B;
         config.virtual_stages = 1;
         consider_policies(s, config);
         if (config.micro_batches % config.pipeline) continue;
@@ -214,13 +223,13 @@ static void consider_mesh(searcher_t *s, const char *strategy, int64_t pipeline,
     pdl_config_t config = pdl_config_default(strategy);
     bool         spatial = strstr(strategy, "spatial") != NULL;
 
-    config.pipeline      = pipeline;
-    config.data          = data;
-    config.spatial       = spatial ? inner : 1;
-    config.tensor        = spatial ? 1 : inner;
-    config.optimizer     = s->request->optimizer;
-    config.precision     = s->request->precision;
-    config.run_mode      = s->request->run_mode;
+    config.pipeline = pipeline;
+    config.data = data;
+    config.spatial = spatial ? inner : 1;
+    config.tensor = spatial ? 1 : inner;
+    config.optimizer = s->request->optimizer;
+    config.precision = s->request->precision;
+    config.run_mode = s->request->run_mode;
     config.spatial_until = s->request->spatial_until;
     config.sequence_parallel = strstr(strategy, "tensor") != NULL || strcmp(strategy, "3d") == 0;
     if (pipeline > 1) {
@@ -238,8 +247,8 @@ static bool over_limit(searcher_t *s, const char *strategy, int64_t smallest)
     pdl_preset_options_t options = {s->oracle->p.published_forms, s->request->spatial_until};
     int                  layer;
     int64_t              limit = pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
-    const pdl_layer_t   *l     = layer >= 0 ? pdl_model_layer(s->oracle->model, layer) : NULL;
-    const char          *what  = "filters";
+    const pdl_layer_t   *l = layer >= 0 ? pdl_model_layer(s->oracle->model, layer) : NULL;
+    const char          *what = "filters";
 
     if (smallest <= limit || !l) return false;
     if (strstr(strategy, "channel")) what = "input channels";
@@ -256,22 +265,29 @@ static void show_mesh(searcher_t *s, const char *strategy)
     pdl_config_t *config = &s->best->config;
 
     if (strchr(strategy, '+') || strcmp(strategy, "3d") == 0 || strcmp(strategy, "mixed") == 0) return;
-    *config       = pdl_config_default(strategy);
+    *config = pdl_config_default(strategy);
     config->batch = 0;
-    if (strcmp(strategy, "data") == 0) config->data = s->request->pe;
-    else if (strcmp(strategy, "pipeline") == 0) config->pipeline = s->request->pe;
-    else if (strcmp(strategy, "spatial") == 0) config->spatial = s->request->pe;
-    else if (strcmp(strategy, "serial") != 0) config->tensor = s->request->pe;
+    if (strcmp(strategy, "data") == 0)
+        config->data = s->request->pe;
+    else if (strcmp(strategy, "pipeline") == 0)
+        config->pipeline = s->request->pe;
+    else if (strcmp(strategy, "spatial") == 0)
+        config->spatial = s->request->pe;
+    else if (strcmp(strategy, "serial") != 0)
+        config->tensor = s->request->pe;
 }
 
 static void enumerate(searcher_t *s, const char *strategy)
 {
-    int64_t p    = s->request->pe;
+    int64_t p = s->request->pe;
     bool    data = strncmp(strategy, "data", 4) == 0 || strcmp(strategy, "3d") == 0;
 
-    if (strcmp(strategy, "serial") == 0) consider_mesh(s, strategy, 1, 1, 1);
-    else if (strcmp(strategy, "data") == 0) consider_mesh(s, strategy, 1, p, 1);
-    else if (strcmp(strategy, "pipeline") == 0) consider_mesh(s, strategy, p, 1, 1);
+    if (strcmp(strategy, "serial") == 0)
+        consider_mesh(s, strategy, 1, 1, 1);
+    else if (strcmp(strategy, "data") == 0)
+        consider_mesh(s, strategy, 1, p, 1);
+    else if (strcmp(strategy, "pipeline") == 0)
+        consider_mesh(s, strategy, p, 1, 1);
     else if (!data) {
         if (!over_limit(s, strategy, p)) consider_mesh(s, strategy, 1, 1, p);
     } else if (strcmp(strategy, "data+pipeline") == 0) {
@@ -291,7 +307,7 @@ static void enumerate(searcher_t *s, const char *strategy)
 static bool states_fit(const searcher_t *s, int64_t t)
 {
     pdl_model_totals_t totals;
-    double cap  = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
     double item = pdl_precision_bytes(s->request->precision);
 
     pdl_model_totals(s->oracle->model, &totals);
@@ -301,8 +317,8 @@ static bool states_fit(const searcher_t *s, int64_t t)
 /* One mesh and batch of per-layer layouts; true when it fits. */
 static bool consider_mixed(searcher_t *s, const pdl_config_t *config)
 {
-    pdl_candidate_t trial  = {.config = *config};
-    pdl_status_t    status = pdl_search_mixed(s->oracle, config, s->request->dataset, &trial.plan, &trial.projection);
+    pdl_candidate_t trial = {.config = *config};
+    pdl_status_t status = pdl_search_mixed(s->oracle, config, s->request->dataset, &trial.plan, &trial.projection);
 
     s->configurations++;
     if (status == PDL_ERR_NOMEM) s->status = status;
@@ -328,18 +344,18 @@ static void enumerate_mixed(searcher_t *s)
 {
     int64_t p = s->request->pe, most = 2 * pdl_system_group_size(s->oracle->system, 0);
 
-    snprintf(s->best->reason, sizeof(s->best->reason), "no mesh of %lld PEs with up to %lld in a group holds the weights",
-             (long long)p, (long long)most);
+    snprintf(s->best->reason, sizeof(s->best->reason),
+             "no mesh of %lld PEs with up to %lld in a group holds the weights", (long long)p, (long long)most);
     for (int64_t t = 2; t <= p && t <= most && !s->status; t++) {
         pdl_config_t config = pdl_config_default("mixed");
-        bool         given  = s->request->batch > 0 || s->request->samples_per_pe > 0;
+        bool         given = s->request->batch > 0 || s->request->samples_per_pe > 0;
         int64_t      samples = s->request->samples_per_pe > 0 ? s->request->samples_per_pe : MOST_SAMPLES;
         if (p % t || !states_fit(s, t)) continue;
-        config.data      = p / t;
-        config.tensor    = t;
+        config.data = p / t;
+        config.tensor = t;
         config.optimizer = s->request->optimizer;
         config.precision = s->request->precision;
-        config.run_mode  = s->request->run_mode;
+        config.run_mode = s->request->run_mode;
         for (; samples >= 1; samples /= 4) {
             config.batch = s->request->batch > 0 ? s->request->batch : samples * config.data;
             if (consider_mixed(s, &config) || given) break;
@@ -349,15 +365,15 @@ static void enumerate_mixed(searcher_t *s)
 
 static void describe_memory(searcher_t *s)
 {
-    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE];
+    char   need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE];
     double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
 
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
-    s->best->config     = s->leanest.config;
+    s->best->config = s->leanest.config;
     s->best->projection = s->leanest.projection;
-    s->best->epoch_s    = s->leanest.epoch_s;
-    s->best->sample_s   = s->leanest.sample_s;
+    s->best->epoch_s = s->leanest.epoch_s;
+    s->best->sample_s = s->leanest.sample_s;
 }
 
 static pdl_status_t finish_candidate(searcher_t *s)
@@ -380,8 +396,8 @@ static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_can
 {
     memset(candidate, 0, sizeof(*candidate));
     memset(&s->leanest, 0, sizeof(s->leanest));
-    s->best   = candidate;
-    s->any    = false;
+    s->best = candidate;
+    s->any = false;
     s->status = PDL_OK;
     show_mesh(s, strategy);
     if (strcmp(strategy, "mixed") == 0)
@@ -430,9 +446,9 @@ static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_
 
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
 {
-    searcher_t   s      = {.oracle = oracle, .request = request};
-    bool         all    = strcmp(request->strategy, "all") == 0;
-    double       begin  = now_s();
+    searcher_t   s = {.oracle = oracle, .request = request};
+    bool         all = strcmp(request->strategy, "all") == 0;
+    double       begin = now_s();
     pdl_status_t status = check_request(oracle, request);
     if (status) return status;
     pdl_search_t *search = calloc(1, sizeof(*search));
@@ -440,7 +456,8 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     search->candidates = calloc(STRATEGY_COUNT, sizeof(*search->candidates));
     if (!search->candidates) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status && !all) status = search_strategy(&s, request->strategy, &search->candidates[search->count++]);
-    if (!status && all && request->pe == 1) status = search_strategy(&s, "serial", &search->candidates[search->count++]);
+    if (!status && all && request->pe == 1)
+        status = search_strategy(&s, "serial", &search->candidates[search->count++]);
     for (int i = 0; i < STRATEGY_COUNT && !status && all && request->pe > 1; i++)
         status = search_strategy(&s, strategies[i], &search->candidates[search->count++]);
     if (status) {
@@ -453,9 +470,9 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
         search->possible += search->candidates[i].possible;
     }
     search->configurations = s.configurations;
-    search->seconds        = now_s() - begin;
-    search->certified      = true;
-    *out                   = search;
+    search->seconds = now_s() - begin;
+    search->certified = true;
+    *out = search;
     return PDL_OK;
 }
 

@@ -50,11 +50,11 @@ static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
     first[0] = 0;
     for (int64_t s = 1; s < count; s++) {
         int room = cuts->count - (int)(count - s);
-        int cut  = last_within(profile, cuts, next, room, begin, most);
+        int cut = last_within(profile, cuts, next, room, begin, most);
         first[s] = cut_at(cuts, cut);
         if (profile->run[first[s]] - profile->run[begin] > most) return false;
         begin = first[s];
-        next  = cut + 1;
+        next = cut + 1;
     }
     first[count] = layers;
     return profile->run[layers] - profile->run[begin] <= most;
@@ -77,7 +77,7 @@ static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
 
 static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
 {
-    int    layers  = profile->program->layer_count;
+    int    layers = profile->program->layer_count;
     cuts_t natural = {profile->single, profile->single_count}, anywhere = {NULL, layers - 2};
 
     if (count == 1) {
@@ -102,11 +102,11 @@ static void gradient_points(const pdl_profile_t *profile, pdl_stages_t *st)
     for (int i = last - 1; i >= first; i--) {
         bool full = prefix[top].weights - prefix[i].weights >= bucket && st->points < PDL_GRADIENT_POINTS - 1;
         if (!full && i > first) continue;
-        st->ready[st->points] = end->backward - prefix[i].backward + end->layer_backward - prefix[i].layer_backward +
-                                end->halo_backward - prefix[i].halo_backward;
+        st->ready[st->points] = end->backward - prefix[i].backward + end->layer_backward -
+                                prefix[i].layer_backward + end->halo_backward - prefix[i].halo_backward;
         st->remaining_wide[st->points] = prefix[top].wide_weights - prefix[first].wide_weights;
-        st->remaining[st->points++]    = prefix[top].weights - prefix[first].weights;
-        top                            = i;
+        st->remaining[st->points++] = prefix[top].weights - prefix[first].weights;
+        top = i;
     }
 }
 
@@ -119,7 +119,8 @@ static bool stages_alike(const pdl_profile_t *profile, const pdl_stages_t *st, i
     if (length != st->first[b + 1] - y) return false;
     if (memcmp(&plan->modes[x], &plan->modes[y], (size_t)length * sizeof(*plan->modes)) != 0) return false;
     for (int i = 0; i < length; i++)
-        if (pdl_model_layer(plan->model, x + i)->class_id != pdl_model_layer(plan->model, y + i)->class_id) return false;
+        if (pdl_model_layer(plan->model, x + i)->class_id != pdl_model_layer(plan->model, y + i)->class_id)
+            return false;
     return true;
 }
 
@@ -166,7 +167,7 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
 {
     for (int i = 0; i < profile->program->layer_count; i++) {
         int     owner = pdl_model_layer(profile->plan->model, i)->tied_to;
-        int64_t s     = owner >= 0 ? stage_of(st, i) : 0;
+        int64_t s = owner >= 0 ? stage_of(st, i) : 0;
         if (owner < 0 || s == stage_of(st, owner)) continue;
         st->tied[s] += profile->program->local[owner].weights;
         if (st->tied[s] > st->tied_elements) st->tied_elements = st->tied[s];
@@ -194,17 +195,17 @@ static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
 static pdl_stages_t *allocate(int64_t count)
 {
     pdl_stages_t *st = calloc(1, sizeof(*st));
-    size_t        n  = (size_t)count;
+    size_t        n = (size_t)count;
 
     if (!st) return NULL;
-    st->count   = count;
-    st->first   = calloc(n + 1, sizeof(*st->first));
-    st->sums    = calloc(n, sizeof(*st->sums));
+    st->count = count;
+    st->first = calloc(n + 1, sizeof(*st->first));
+    st->sums = calloc(n, sizeof(*st->sums));
     st->seconds = calloc(n, sizeof(*st->seconds));
-    st->memory  = calloc(n, sizeof(*st->memory));
-    st->cuts    = calloc(n, sizeof(*st->cuts));
-    st->kinds   = calloc(n, sizeof(*st->kinds));
-    st->tied    = calloc(n, sizeof(*st->tied));
+    st->memory = calloc(n, sizeof(*st->memory));
+    st->cuts = calloc(n, sizeof(*st->cuts));
+    st->kinds = calloc(n, sizeof(*st->kinds));
+    st->tied = calloc(n, sizeof(*st->tied));
     if (st->first && st->sums && st->seconds && st->memory && st->cuts && st->kinds && st->tied) return st;
     pdl__stages_destroy(st);
     return NULL;
@@ -228,7 +229,7 @@ static pdl_status_t keep(pdl_profile_t *profile, pdl_stages_t *st)
     pdl_stages_t **grown = realloc(profile->stages, ((size_t)profile->stage_sets + 1) * sizeof(*grown));
 
     if (!grown) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    profile->stages                        = grown;
+    profile->stages = grown;
     profile->stages[profile->stage_sets++] = st;
     return PDL_OK;
 }

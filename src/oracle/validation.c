@@ -8,21 +8,42 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum quantity { COMPUTE, COMM, TOTAL, FORWARD, BACKWARD, UPDATE, GRADIENT, STAGE, WITH_IO, CONV, LAYER_ALLREDUCE, LAYER_GATHER, STAGING } quantity_t;
+typedef enum quantity {
+    COMPUTE,
+    COMM,
+    TOTAL,
+    FORWARD,
+    BACKWARD,
+    UPDATE,
+    GRADIENT,
+    STAGE,
+    WITH_IO,
+    CONV,
+    LAYER_ALLREDUCE,
+    LAYER_GATHER,
+    STAGING
+} quantity_t;
 
 static const struct {
     const char *name;
     quantity_t  quantity;
 } quantities[] = {
-    {"compute", COMPUTE},        {"comm", COMM},
-    {"total", TOTAL},            {"compute_total", COMPUTE},
-    {"compute_fw", FORWARD},     {"compute_bw", BACKWARD},
-    {"compute_wu", UPDATE},      {"comm_gradient_allreduce", GRADIENT},
-    {"compute_conv", CONV},      {"comm_fb_allreduce", LAYER_ALLREDUCE},
+    {"compute", COMPUTE},
+    {"comm", COMM},
+    {"total", TOTAL},
+    {"compute_total", COMPUTE},
+    {"compute_fw", FORWARD},
+    {"compute_bw", BACKWARD},
+    {"compute_wu", UPDATE},
+    {"comm_gradient_allreduce", GRADIENT},
+    {"compute_conv", CONV},
+    {"comm_fb_allreduce", LAYER_ALLREDUCE},
     {"comm_fb_allgather", LAYER_GATHER},
     {"io_staging", STAGING},
-    {"comm_fb_p2p", STAGE},      {"total_with_io", WITH_IO},
-    {"total_with_io_best", WITH_IO}, {"total_throughput_inverse", WITH_IO},
+    {"comm_fb_p2p", STAGE},
+    {"total_with_io", WITH_IO},
+    {"total_with_io_best", WITH_IO},
+    {"total_throughput_inverse", WITH_IO},
 };
 
 int pdl__quantity(const char *name)
@@ -61,7 +82,7 @@ pdl_status_t pdl__validation_runs(pdl_validation_t *v, const pdl_parameters_t *p
     pdl_status_t status = PDL_OK;
     for (int i = 0; i < v->run_count && !status; i++) {
         pdl_run_t       *run = &v->runs[i];
-        pdl_parameters_t p   = *parameters;
+        pdl_parameters_t p = *parameters;
         if (!needed[i]) continue;
         if (run->strategy->switches) status = pdl__parameters_read_switches(run->strategy->switches, &p);
         if (status) break;
@@ -102,10 +123,10 @@ static void fill_row(pdl_validation_t *v, pdl_row_t *row, const pdl_parameters_t
         snprintf(r->reason, sizeof(r->reason), "not possible on %lld PEs", (long long)r->pe);
         return;
     }
-    double width   = relative_width(p, parameters, row->quantity);
+    double width = relative_width(p, parameters, row->quantity);
     r->projected_s = pdl__row_seconds(p, row->quantity) * row->iterations;
-    r->low_s       = r->projected_s * exp(-width);
-    r->high_s      = r->projected_s * exp(width);
+    r->low_s = r->projected_s * exp(-width);
+    r->high_s = r->projected_s * exp(width);
 }
 
 pdl_status_t pdl_validation_project(pdl_validation_t *v, const pdl_parameters_t *parameters)
@@ -183,22 +204,24 @@ static double per_sample(const pdl_validation_t *v, const pdl_row_t *row, double
 
 static bool comparable(const pdl_measured_row_t *a, const pdl_measured_row_t *b)
 {
-    return a->expressed && b->expressed && a->core && b->core && a->pe == b->pe && strcmp(a->model, b->model) == 0 &&
-           strcmp(a->source, b->source) == 0 && strcmp(a->strategy, b->strategy) != 0 &&
-           strcmp(a->quantity, "total") == 0 && strcmp(b->quantity, "total") == 0;
+    return a->expressed && b->expressed && a->core && b->core && a->pe == b->pe &&
+           strcmp(a->model, b->model) == 0 && strcmp(a->source, b->source) == 0 &&
+           strcmp(a->strategy, b->strategy) != 0 && strcmp(a->quantity, "total") == 0 &&
+           strcmp(b->quantity, "total") == 0;
 }
 
 pdl_ranking_t pdl_validation_ranking(const pdl_validation_t *v)
 {
     static const double TIE = 0.01;
-    pdl_ranking_t       r   = {0, 0, 0, 1.0};
+    pdl_ranking_t       r = {0, 0, 0, 1.0};
 
     for (size_t i = 0; i < v->row_count; i++)
         for (size_t j = i + 1; j < v->row_count; j++) {
             const pdl_measured_row_t *a = &v->rows[i].public_row, *b = &v->rows[j].public_row;
             if (!comparable(a, b)) continue;
-            double measured  = per_sample(v, &v->rows[i], a->measured_s) / per_sample(v, &v->rows[j], b->measured_s);
-            double projected = per_sample(v, &v->rows[i], a->projected_s) / per_sample(v, &v->rows[j], b->projected_s);
+            double measured = per_sample(v, &v->rows[i], a->measured_s) / per_sample(v, &v->rows[j], b->measured_s);
+            double projected =
+                per_sample(v, &v->rows[i], a->projected_s) / per_sample(v, &v->rows[j], b->projected_s);
             if (fabs(measured - 1) < TIE) {
                 r.ties++;
                 continue;

@@ -62,7 +62,7 @@ static double keeps_inside(const pdl_program_t *program, int index)
 {
     const pdl_layer_t *layer = pdl_model_layer(program->plan->model, index);
     const pdl_local_t *local = &program->local[index];
-    double             y     = local->y_elements * local->samples;
+    double             y = local->y_elements * local->samples;
 
     if (layer->type == PDL_LAYER_DROPOUT)
         return layer->rate > 0 ? y / pdl_precision_bytes(program->plan->precision) : 0;
@@ -93,10 +93,10 @@ struct pdl_walk {
     const pdl_program_t *program;
     fact_t              *fact;
     int                  first, last;
-    int                 *root;         /* the layer that owns the storage of a layer's output */
-    int                 *last_use;     /* last reader in forward order, per owner */
-    int                 *keep_until;   /* per saved owner: the layer whose backward reads it last */
-    int                 *external;     /* owners before `first` that the run reads */
+    int                 *root;       /* the layer that owns the storage of a layer's output */
+    int                 *last_use;   /* last reader in forward order, per owner */
+    int                 *keep_until; /* per saved owner: the layer whose backward reads it last */
+    int                 *external;   /* owners before `first` that the run reads */
     int                  external_count;
     bool                *known;        /* per owner before `first`: in that list */
     bool                *saved;        /* per owner: read again in backward */
@@ -121,26 +121,26 @@ static void reset(walk_t *w, int owner)
 static void walk_layer(walk_t *w, int i)
 {
     const pdl_layer_t *layer = w->fact[i].layer;
-    bool               copy  = w->fact[i].keeps_copies;
+    bool               copy = w->fact[i].keeps_copies;
 
     if (w->fact[i].keeps_output) save(w, w->root[i], i);
     for (int j = 0; j < layer->input_count; j++) {
         int owner = w->root[layer->inputs[j]];
         if (owner < w->first && !w->known[owner]) {
-            w->known[owner]                    = true;
+            w->known[owner] = true;
             w->external[w->external_count++] = owner;
             reset(w, owner);
         }
         w->last_use[owner] = i;
-        bool copied        = copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1;
+        bool copied = copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1;
         if (w->fact[i].keeps_input && !copied) save(w, owner, i);
     }
 }
 
 static void walk_begin(walk_t *w, int first, int last)
 {
-    w->first          = first;
-    w->last           = last;
+    w->first = first;
+    w->last = last;
     w->external_count = 0;
     for (int i = first; i < last; i++) reset(w, i);
     for (int i = first; i < last; i++) walk_layer(w, i);
@@ -150,13 +150,13 @@ static void walk_begin(walk_t *w, int first, int last)
 static fact_t fact_of(const walk_t *w, int i)
 {
     const pdl_program_t *program = w->program;
-    const pdl_layer_t   *layer   = pdl_model_layer(program->plan->model, i);
-    const pdl_local_t   *local   = &program->local[i];
-    fact_t               fact    = {.layer = layer, .keeps_input = keeps_input(layer), .keeps_output = keeps_output(layer)};
+    const pdl_layer_t   *layer = pdl_model_layer(program->plan->model, i);
+    const pdl_local_t   *local = &program->local[i];
+    fact_t fact = {.layer = layer, .keeps_input = keeps_input(layer), .keeps_output = keeps_output(layer)};
 
-    fact.storage      = w->root[i] == i ? local->y_elements * local->samples : 0;
-    fact.inside       = keeps_inside(program, i);
-    fact.copies       = is_view(layer) ? 0 : local->gathered_elements * local->samples;
+    fact.storage = w->root[i] == i ? local->y_elements * local->samples : 0;
+    fact.inside = keeps_inside(program, i);
+    fact.copies = is_view(layer) ? 0 : local->gathered_elements * local->samples;
     fact.keeps_copies = keeps_copies(program, i);
     return fact;
 }
@@ -164,23 +164,23 @@ static fact_t fact_of(const walk_t *w, int i)
 pdl_status_t pdl__walk_create(pdl_program_t *program)
 {
     size_t  count = (size_t)program->layer_count;
-    walk_t *w     = calloc(1, sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
+    walk_t *w = calloc(1, sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
 
     if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    w->program      = program;
-    w->fact         = (fact_t *)(void *)(w + 1);
-    w->root         = (int *)(void *)(w->fact + count);
-    w->last_use     = w->root + count;
-    w->keep_until   = w->last_use + count;
-    w->external     = w->keep_until + count;
-    w->known        = (bool *)(w->external + count);
-    w->saved        = w->known + count;
+    w->program = program;
+    w->fact = (fact_t *)(void *)(w + 1);
+    w->root = (int *)(void *)(w->fact + count);
+    w->last_use = w->root + count;
+    w->keep_until = w->last_use + count;
+    w->external = w->keep_until + count;
+    w->known = (bool *)(w->external + count);
+    w->saved = w->known + count;
     w->has_gradient = w->saved + count;
-    w->gradient     = w->has_gradient + count;
+    w->gradient = w->has_gradient + count;
     for (int i = 0; i < program->layer_count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(program->plan->model, i);
         /* What was gathered for a view is the view's own. */
-        bool view  = is_view(layer) && !program->local[i].gathered_inputs;
+        bool view = is_view(layer) && !program->local[i].gathered_inputs;
         w->root[i] = view ? w->root[layer->inputs[0]] : i;
         w->fact[i] = fact_of(w, i);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
@@ -221,10 +221,11 @@ static double forward_peak(const walk_t *w, double *saved_total)
         if (saved + live + inside + copied > peak) peak = saved + live + inside + copied;
         if (training) saved += inside + (w->fact[i].keeps_copies ? copied : 0);
         for (int j = 0; j < layer->input_count; j++) {
-            int  owner    = w->root[layer->inputs[j]];
+            int  owner = w->root[layer->inputs[j]];
             bool repeated = false;
             for (int k = 0; k < j; k++) repeated |= w->root[layer->inputs[k]] == owner;
-            if (!repeated && !(training && w->saved[owner]) && w->last_use[owner] == i) live -= w->fact[owner].storage;
+            if (!repeated && !(training && w->saved[owner]) && w->last_use[owner] == i)
+                live -= w->fact[owner].storage;
         }
     }
     *saved_total = saved;
@@ -252,7 +253,7 @@ static double backward_peak(walk_t *w, double saved)
 
     for (int i = w->last - 1; i >= w->first; i--) {
         const pdl_layer_t *layer = w->fact[i].layer;
-        bool               kept  = w->fact[i].keeps_copies;
+        bool               kept = w->fact[i].keeps_copies;
         gradients += allocate_gradient(w, w->root[i]);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             gradients += allocate_gradient(w, w->root[layer->inputs[j]]);
@@ -276,15 +277,15 @@ void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_a
         double backward = backward_peak(w, saved);
         if (backward > peak) peak = backward;
     }
-    memory->saved     = saved;
+    memory->saved = saved;
     memory->transient = peak - saved;
-    memory->input     = 0;
+    memory->input = 0;
     for (int i = 0; i < w->external_count; i++) memory->input += w->fact[w->external[i]].storage;
 }
 
 void pdl_program_borders(const pdl_program_t *program, double *borders)
 {
-    walk_t *w     = program->walk;
+    walk_t *w = program->walk;
     int     count = program->layer_count;
 
     walk_begin(w, 0, count);

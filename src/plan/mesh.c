@@ -7,8 +7,9 @@
 
 const char *const pdl_axis_names[PDL_AXIS_KIND_COUNT] = {"pipeline", "data", "spatial", "tensor"};
 const char *const pdl_placement_names[PDL_PLACEMENT_COUNT] = {"R", "P", "S(N)", "S(C)", "S(0)", "S(1)", "S(2)"};
-const char *const pdl_primitive_names[PDL_PRIMITIVE_COUNT] = {"local",    "allgather", "reduce-scatter", "allreduce",
-                                                              "all-to-all", "halo",      "send-receive"};
+const char *const pdl_primitive_names[PDL_PRIMITIVE_COUNT] = {"local",       "allgather",  "reduce-scatter",
+                                                              "allreduce",   "all-to-all", "halo",
+                                                              "send-receive"};
 
 int64_t pdl_mesh_size(const pdl_mesh_t *mesh)
 {
@@ -58,8 +59,8 @@ char *pdl_mesh_format(const pdl_mesh_t *mesh, char *buffer, size_t size)
     for (int i = 0; i < mesh->axis_count; i++) {
         const pdl_axis_t *axis = &mesh->axis[i];
         if (axis->size == 1 || used >= size) continue;
-        int written = snprintf(buffer + used, size - used, "%s%s %lld", used ? " x " : "", pdl_axis_names[axis->kind],
-                               (long long)axis->size);
+        int written = snprintf(buffer + used, size - used, "%s%s %lld", used ? " x " : "",
+                               pdl_axis_names[axis->kind], (long long)axis->size);
         used += written > 0 ? (size_t)written : 0;
     }
     return buffer;
@@ -77,7 +78,7 @@ void pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t
     /* floor(b n / blocks) without the overflow of b * n. */
     int64_t whole = n / blocks, rest = n % blocks;
 
-    *low  = b * whole + b * rest / blocks;
+    *low = b * whole + b * rest / blocks;
     *high = (b + 1) * whole + (b + 1) * rest / blocks;
 }
 
@@ -116,7 +117,7 @@ int64_t pdl_halo_rows(const pdl_window_t *w, int64_t pieces, int *neighbours)
         if (low < own_low) rows += (high < own_low ? high : own_low) - low;
         if (high > own_high) rows += high - (low > own_high ? low : own_high);
         if (rows > most) {
-            most        = rows;
+            most = rows;
             *neighbours = owners_of(w->in, pieces, r, low, high);
         }
     }

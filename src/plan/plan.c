@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT]   = {"gpipe", "1f1b", "interleaved"};
+const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT] = {"gpipe", "1f1b", "interleaved"};
 const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
-const char *const pdl_sharding_names[PDL_SHARDING_COUNT]   = {"none", "zero1", "zero2", "zero3"};
+const char *const pdl_sharding_names[PDL_SHARDING_COUNT] = {"none", "zero1", "zero2", "zero3"};
 const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT] = {"sgd", "momentum", "adam"};
 const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT] = {"auto", "ring", "tree", "hierarchical"};
 
@@ -16,7 +16,7 @@ static pdl_status_t allocate(pdl_plan_t *plan)
     size_t layers = (size_t)pdl_model_layer_count(plan->model);
     size_t stages = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
 
-    plan->modes       = calloc(layers, sizeof(*plan->modes));
+    plan->modes = calloc(layers, sizeof(*plan->modes));
     plan->stage_first = calloc(stages + 1, sizeof(*plan->stage_first));
     if (!plan->modes || !plan->stage_first) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     return PDL_OK;
@@ -48,12 +48,18 @@ pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, i
     int64_t stages = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
     int     layers = pdl_model_layer_count(model);
     if (stages > layers - 1)
-        return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but model %s has only %d layers",
-                         (long long)stages, pdl_model_name(model), layers - 1);
+        return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but model %s has only %d layers", (long long)stages,
+                         pdl_model_name(model), layers - 1);
     pdl_plan_t *plan = calloc(1, sizeof(*plan));
     if (!plan) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    *plan = (pdl_plan_t){.model = model, .mesh = *mesh, .batch = batch, .micro_batches = 1, .virtual_stages = 1,
-                         .schedule = PDL_SCHEDULE_1F1B, .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+    *plan = (pdl_plan_t){.model = model,
+                         .mesh = *mesh,
+                         .batch = batch,
+                         .micro_batches = 1,
+                         .virtual_stages = 1,
+                         .schedule = PDL_SCHEDULE_1F1B,
+                         .optimizer = PDL_OPTIMIZER_MOMENTUM,
+                         .precision = PDL_FP32};
     status = allocate(plan);
     if (status) {
         pdl_plan_destroy(plan);
@@ -73,7 +79,7 @@ pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **out)
     pdl_plan_t *copy = malloc(sizeof(*copy));
     if (!copy) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     *copy = *plan;
-    copy->modes       = NULL;
+    copy->modes = NULL;
     copy->stage_first = NULL;
     pdl_status_t status = allocate(copy);
     if (status) {
@@ -121,7 +127,7 @@ static pdl_status_t check_modes(const pdl_plan_t *plan)
 static pdl_status_t check_samples(const pdl_plan_t *plan)
 {
     int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
-    int64_t samples  = ((plan->batch + replicas - 1) / replicas + plan->micro_batches - 1) / plan->micro_batches;
+    int64_t samples = ((plan->batch + replicas - 1) / replicas + plan->micro_batches - 1) / plan->micro_batches;
 
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) {
         int64_t pieces = 1;
@@ -142,7 +148,8 @@ static pdl_status_t check_stages(const pdl_plan_t *plan)
 {
     int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
 
-    if (plan->stage_first[0] != 0) return pdl_error(PDL_ERR_INPUT, "the first stage must begin with the first layer");
+    if (plan->stage_first[0] != 0)
+        return pdl_error(PDL_ERR_INPUT, "the first stage must begin with the first layer");
     if (plan->stage_first[stages] != pdl_model_layer_count(plan->model))
         return pdl_error(PDL_ERR_INPUT, "the last stage must end with the last layer");
     for (int64_t s = 0; s < stages; s++)

@@ -68,9 +68,9 @@ static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style,
 /* Layers between two tensor-split pairs of a transformer, which sequence parallelism splits along the tokens. */
 static bool between_pairs(const pdl_layer_t *layer)
 {
-    return layer->out.sequence && (layer->type == PDL_LAYER_LAYER_NORM || layer->type == PDL_LAYER_RMS_NORM ||
-                                   layer->type == PDL_LAYER_ADD || layer->type == PDL_LAYER_DROPOUT ||
-                                   layer->type == PDL_LAYER_POSITION);
+    return layer->out.sequence &&
+           (layer->type == PDL_LAYER_LAYER_NORM || layer->type == PDL_LAYER_RMS_NORM ||
+            layer->type == PDL_LAYER_ADD || layer->type == PDL_LAYER_DROPOUT || layer->type == PDL_LAYER_POSITION);
 }
 
 /* Pairs: a matrix that finds its input whole splits its filters, the next one finds it split and splits its channels. */
@@ -93,10 +93,11 @@ static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t 
 
 static pdl_status_t apply_pairs(pdl_plan_t *plan, int a)
 {
-    const pdl_axis_t *axis  = &plan->mesh.axis[a];
+    const pdl_axis_t *axis = &plan->mesh.axis[a];
     int               count = pdl_model_layer_count(plan->model);
-    pdl_placement_t  *out   = calloc((size_t)count, sizeof(*out));
-    pdl_placement_t  *given = calloc((size_t)count, sizeof(*given)); /* no layer has more inputs than there are layers */
+    pdl_placement_t  *out = calloc((size_t)count, sizeof(*out));
+    pdl_placement_t  *given =
+        calloc((size_t)count, sizeof(*given)); /* no layer has more inputs than there are layers */
 
     if (!out || !given) {
         free(out);
@@ -106,9 +107,9 @@ static pdl_status_t apply_pairs(pdl_plan_t *plan, int a)
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         for (int j = 0; j < layer->input_count; j++) given[j] = out[layer->inputs[j]];
-        pdl_mode_t mode      = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED);
+        pdl_mode_t mode = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED);
         plan->modes[i].on[a] = (uint8_t)mode;
-        out[i]               = pdl__rule(layer, mode, axis, given).writes;
+        out[i] = pdl__rule(layer, mode, axis, given).writes;
     }
     free(out);
     free(given);
@@ -123,9 +124,9 @@ static bool begins_space(const pdl_layer_t *layer)
 /* Splits windows as long as their pieces hold the halo; from the first that cannot be, everything is whole. */
 static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_options_t *options)
 {
-    const pdl_axis_t *axis  = &plan->mesh.axis[a];
+    const pdl_axis_t *axis = &plan->mesh.axis[a];
     int               count = pdl_model_layer_count(plan->model), until = count - 1;
-    bool              open  = true, split = false;
+    bool              open = true, split = false;
     char              why[128] = "has nothing to split in space";
 
     if (options->spatial_until) {
@@ -136,7 +137,7 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
     }
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
-        pdl_mode_t         mode  = PDL_MODE_PASS;
+        pdl_mode_t         mode = PDL_MODE_PASS;
         if (open && begins_space(layer)) open = pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, why, sizeof(why));
         if (i > until || (options->published && layer->type == PDL_LAYER_GLOBAL_AVG_POOL)) open = false;
         if (begins_space(layer) || !open) mode = open ? PDL_MODE_SPACE : PDL_MODE_REPLICATE;
@@ -194,7 +195,7 @@ const char *pdl_preset_family(const char *strategy)
 pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
 {
     const pdl_preset_options_t defaults = {false, NULL};
-    pdl_status_t               checked  = pdl_preset_check(strategy, &plan->mesh);
+    pdl_status_t               checked = pdl_preset_check(strategy, &plan->mesh);
 
     if (checked) return checked;
     const struct preset *preset = find_preset(strategy);
@@ -237,15 +238,15 @@ static bool must_be_split(const pdl_model_t *model, int index, const char *until
 int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
                          int *limiting_layer)
 {
-    const struct preset *preset    = find_preset(strategy);
+    const struct preset *preset = find_preset(strategy);
     bool                 published = options && options->published;
-    int64_t              limit     = INT64_MAX;
+    int64_t              limit = INT64_MAX;
 
     *limiting_layer = -1;
     if (!preset) return 0;
     for (int i = 0; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        int64_t            here  = INT64_MAX;
+        int64_t            here = INT64_MAX;
         if (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL)
             here = layer_limit(layer, width_mode(model, i, preset->style, published));
         if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_ATTENTION)
@@ -256,7 +257,7 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
             must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
             here = space_limit(layer);
         if (here < limit) {
-            limit           = here;
+            limit = here;
             *limiting_layer = i;
         }
     }

@@ -22,13 +22,14 @@ static void emit(pdl_compiler_t *c, pdl_transfer_t transfer)
     if (c->status || transfer.primitive == PDL_LOCAL) return;
     if (p->transfer_count == c->capacity) {
         int             capacity = c->capacity ? 2 * c->capacity : 256;
-        pdl_transfer_t *grown    = realloc(p->transfers, (size_t)capacity * sizeof(*grown));
+        pdl_transfer_t *grown = realloc(p->transfers, (size_t)capacity * sizeof(*grown));
         if (!grown) {
-            c->status = pdl_error(PDL_ERR_NOMEM, "out of memory while compiling a plan of %d layers", p->layer_count);
+            c->status =
+                pdl_error(PDL_ERR_NOMEM, "out of memory while compiling a plan of %d layers", p->layer_count);
             return;
         }
         p->transfers = grown;
-        c->capacity  = capacity;
+        c->capacity = capacity;
     }
     p->transfers[p->transfer_count++] = transfer;
 }
@@ -40,15 +41,15 @@ static void cut_dimension(pdl_shape_t *shape, double *samples, pdl_placement_t p
     if (placement == PDL_SPLIT_C) shape->channels = pdl_block_max(shape->channels, size);
     if (placement >= PDL_SPLIT_S0) {
         int64_t *extent = &shape->extent[placement - PDL_SPLIT_S0];
-        *extent         = pdl_block_max(*extent, size);
+        *extent = pdl_block_max(*extent, size);
     }
 }
 
 /* Elements of a tensor on one rank, `skip` being an axis on which it is taken as whole (-1: none). */
 static double local_elements(const pdl_compiler_t *c, const pdl_shape_t *whole, const pdl_placement_t *on, int skip)
 {
-    const pdl_mesh_t *mesh    = &c->plan->mesh;
-    pdl_shape_t       shape   = *whole;
+    const pdl_mesh_t *mesh = &c->plan->mesh;
+    pdl_shape_t       shape = *whole;
     double            samples = c->program->micro_batch;
 
     for (int a = 0; a < mesh->axis_count; a++)
@@ -79,8 +80,8 @@ static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transf
         for (int a = 0; a < mesh->axis_count; a++) {
             transfer.primitive = pdl_redistribution(from[a], to[a]);
             if (!splits_tensors(&mesh->axis[a]) || turn_of(transfer.primitive) != turn) continue;
-            transfer.axis           = a;
-            transfer.elements       = local_elements(c, shape, now, a);
+            transfer.axis = a;
+            transfer.elements = local_elements(c, shape, now, a);
             transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD && from[a] == PDL_PARTIAL;
             emit(c, transfer);
             now[a] = to[a];
@@ -103,17 +104,17 @@ static bool read_before(const pdl_layer_t *reader, int input)
 /* Redistribution of one input, forward and backward. */
 static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *layouts)
 {
-    const pdl_layer_t *reader   = pdl_model_layer(c->plan->model, layer);
+    const pdl_layer_t *reader = pdl_model_layer(c->plan->model, layer);
     int                producer = reader->inputs[input];
-    const pdl_shape_t *shape    = &pdl_model_layer(c->plan->model, producer)->out;
+    const pdl_shape_t *shape = &pdl_model_layer(c->plan->model, producer)->out;
     pdl_local_t       *written = &c->program->local[producer], *local = &c->program->local[layer];
     pdl_placement_t    expected[PDL_MAX_AXES];
 
     local->x_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
     if (read_before(reader, input)) return;
     int before = c->program->transfer_count;
-    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_FORWARD}, written->out,
-                 layouts->reads);
+    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_FORWARD},
+                 written->out, layouts->reads);
     bool gathered = false;
     for (int i = before; i < c->program->transfer_count; i++)
         gathered |= c->program->transfers[i].primitive == PDL_ALLGATHER;
@@ -123,16 +124,16 @@ static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *
     }
     if (c->plan->run_mode == PDL_INFERENCE || !reader->needs_input_gradient) return;
     for (int a = 0; a < PDL_MAX_AXES; a++) expected[a] = pdl__gradient_placement(written->out[a]);
-    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_BACKWARD}, layouts->dx,
-                 expected);
+    redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_BACKWARD},
+                 layouts->dx, expected);
 }
 
 /* Axes exchange one after the other: rows already received widen the slabs of later ones. */
 static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placement_t *reads,
                       double widened[PDL_MAX_SPACE])
 {
-    const pdl_layer_t *layer  = pdl_model_layer(c->plan->model, index);
-    int                dim    = (int)(reads[axis] - PDL_SPLIT_S0), neighbours;
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
+    int                dim = (int)(reads[axis] - PDL_SPLIT_S0), neighbours;
     pdl_window_t       window = pdl__layer_window(layer, dim);
     int64_t            pieces = c->plan->mesh.axis[axis].size, rows = pdl_halo_rows(&window, pieces, &neighbours);
 
@@ -142,7 +143,11 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
     for (int d = 0; d < PDL_MAX_SPACE; d++)
         if (d != dim) elements *= widened[d];
     widened[dim] *= 1.0 + (double)rows / (double)pdl_block_max(layer->in.extent[dim], pieces);
-    pdl_transfer_t transfer = {.layer = index, .input = -1, .axis = axis, .primitive = PDL_HALO, .neighbours = neighbours,
+    pdl_transfer_t transfer = {.layer = index,
+                               .input = -1,
+                               .axis = axis,
+                               .primitive = PDL_HALO,
+                               .neighbours = neighbours,
                                .elements = elements / neighbours};
     emit(c, transfer);
     if (c->plan->run_mode == PDL_INFERENCE || !layer->needs_input_gradient) return;
@@ -153,15 +158,15 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
 /* Exchanges that belong to the operation itself: expert dispatch, split softmax, normalisation statistics. */
 static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mode)
 {
-    const pdl_layer_t *layer    = pdl_model_layer(c->plan->model, index);
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     bool               training = c->plan->run_mode == PDL_TRAINING;
-    double             samples  = c->program->micro_batch;
+    double             samples = c->program->micro_batch;
     pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
     double             positions = (double)pdl_shape_positions(&layer->in);
 
     if (layer->type == PDL_LAYER_MOE && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
-        transfer.elements  = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
+        transfer.elements = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
         for (int i = 0; i < (training ? 4 : 2); i++) {
             transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
             emit(c, transfer);
@@ -169,13 +174,13 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
     }
     if (layer->type == PDL_LAYER_CROSS_ENTROPY && mode == PDL_MODE_VOCABULARY) {
         transfer.primitive = PDL_ALLREDUCE;
-        transfer.elements  = 2.0 * samples * positions; /* maximum and sum of every position */
+        transfer.elements = 2.0 * samples * positions; /* maximum and sum of every position */
         emit(c, transfer);
     }
     if (layer->type == PDL_LAYER_BATCH_NORM && c->plan->sync_batch_norm && training &&
         (mode == PDL_MODE_SAMPLE || mode == PDL_MODE_SPACE)) {
         transfer.primitive = PDL_ALLREDUCE;
-        transfer.elements  = 2.0 * (double)layer->in.channels;
+        transfer.elements = 2.0 * (double)layer->in.channels;
         emit(c, transfer);
         transfer.phase = PDL_PHASE_BACKWARD;
         emit(c, transfer);
@@ -213,7 +218,7 @@ static void apply_rule(pdl_local_t *local, const pdl_rule_t *rule, pdl_mode_t mo
 static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mode_t *mode, pdl_rule_t *rule)
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
-    const pdl_axis_t  *axis  = &c->plan->mesh.axis[a];
+    const pdl_axis_t  *axis = &c->plan->mesh.axis[a];
     pdl_placement_t    few[8], *given = few;
 
     if (layer->input_count > 8) given = malloc((size_t)layer->input_count * sizeof(*given));
@@ -229,16 +234,21 @@ static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mod
 void pdl__compile_layer(pdl_compiler_t *c, int index)
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
-    const pdl_mesh_t  *mesh  = &c->plan->mesh;
+    const pdl_mesh_t  *mesh = &c->plan->mesh;
     pdl_local_t       *local = &c->program->local[index];
     pdl_mode_t         mode[PDL_MAX_AXES] = {PDL_MODE_REPLICATE};
     layouts_t          layouts = {0};
     double             bias = (double)layer->bias_weights, widened[PDL_MAX_SPACE] = {1, 1, 1};
 
-    *local = (pdl_local_t){.samples = c->program->micro_batch, .share_forward = 1, .share_backward_data = 1,
-                           .share_backward_weight = 1, .weights = (double)layer->weights,
-                           .out_channels = (double)layer->out.channels, .in_channels = (double)layer->in.channels,
-                           .replication = 1, .first_transfer = c->program->transfer_count};
+    *local = (pdl_local_t){.samples = c->program->micro_batch,
+                           .share_forward = 1,
+                           .share_backward_data = 1,
+                           .share_backward_weight = 1,
+                           .weights = (double)layer->weights,
+                           .out_channels = (double)layer->out.channels,
+                           .in_channels = (double)layer->in.channels,
+                           .replication = 1,
+                           .first_transfer = c->program->transfer_count};
     for (int a = 0; a < mesh->axis_count && !c->status; a++) {
         pdl_rule_t rule = {.share = 1};
         /* Samples of one replica are what the micro-batch counts, so nothing is divided on a data axis. */
@@ -248,7 +258,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
         c->status = axis_rule(c, index, a, &mode[a], &rule);
         if (c->status) return;
         layouts.reads[a] = rule.reads;
-        layouts.dx[a]    = rule.dx;
+        layouts.dx[a] = rule.dx;
         apply_rule(local, &rule, mode[a], a, mesh->axis[a].size, &bias);
     }
     for (int i = 0; i < layer->input_count; i++) emit_edge(c, index, i, &layouts);
@@ -257,7 +267,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
         if (mode[a] == PDL_MODE_SPACE && layer->input_count) emit_halo(c, index, a, layouts.reads, widened);
         emit_intrinsic(c, index, a, mode[a]);
     }
-    local->y_elements     = local_elements(c, &layer->out, local->out, -1) / local->samples;
+    local->y_elements = local_elements(c, &layer->out, local->out, -1) / local->samples;
     local->transfer_count = c->program->transfer_count - local->first_transfer;
 }
 
@@ -269,8 +279,13 @@ static void emit_gradients(pdl_compiler_t *c)
         const pdl_layer_t *layer = pdl_model_layer(c->plan->model, i);
         const pdl_local_t *local = &c->program->local[i];
         if (layer->weights == 0 || local->gradient_axes == 0) continue;
-        emit(c, (pdl_transfer_t){.layer = i, .input = -1, .phase = PDL_PHASE_GRADIENT, .primitive = PDL_ALLREDUCE, .axis = -1,
-                                 .axis_mask = local->gradient_axes, .elements = local->weights,
+        emit(c, (pdl_transfer_t){.layer = i,
+                                 .input = -1,
+                                 .phase = PDL_PHASE_GRADIENT,
+                                 .primitive = PDL_ALLREDUCE,
+                                 .axis = -1,
+                                 .axis_mask = local->gradient_axes,
+                                 .elements = local->weights,
                                  .tensors = pdl_layer_weight_tensors(layer)});
     }
 }
@@ -304,11 +319,11 @@ static void copy_layer(pdl_compiler_t *c, int index, int twin)
 {
     pdl_local_t *local = &c->program->local[index];
 
-    *local                = c->program->local[twin];
+    *local = c->program->local[twin];
     local->first_transfer = c->program->transfer_count;
     for (int i = 0; i < local->transfer_count; i++) {
         pdl_transfer_t transfer = c->program->transfers[c->program->local[twin].first_transfer + i];
-        transfer.layer          = index;
+        transfer.layer = index;
         emit(c, transfer);
     }
 }
@@ -317,7 +332,7 @@ static void copy_layer(pdl_compiler_t *c, int index, int twin)
 static pdl_status_t compile_layers(pdl_compiler_t *c)
 {
     int  classes = pdl_model_class_count(c->plan->model);
-    int *latest  = malloc((size_t)classes * sizeof(*latest)); /* the layer compiled last of each class */
+    int *latest = malloc((size_t)classes * sizeof(*latest)); /* the layer compiled last of each class */
 
     if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int i = 0; i < classes; i++) latest[i] = -1;
@@ -338,15 +353,15 @@ static pdl_status_t compile_layers(pdl_compiler_t *c)
 pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl_program_t **out)
 {
     int            count = pdl_model_layer_count(plan->model);
-    pdl_compiler_t c     = {.plan = plan};
+    pdl_compiler_t c = {.plan = plan};
 
     c.program = calloc(1, sizeof(*c.program));
     if (!c.program) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    c.program->plan        = plan;
+    c.program->plan = plan;
     c.program->layer_count = count;
     c.program->micro_batch = micro_batch;
-    c.program->local       = calloc((size_t)count, sizeof(*c.program->local));
-    c.program->twin        = malloc((size_t)count * sizeof(*c.program->twin));
+    c.program->local = calloc((size_t)count, sizeof(*c.program->local));
+    c.program->twin = malloc((size_t)count * sizeof(*c.program->twin));
     if (!c.program->local || !c.program->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!c.status) c.status = compile_layers(&c);
     if (!c.status) emit_gradients(&c);

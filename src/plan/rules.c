@@ -81,11 +81,11 @@ pdl_window_t pdl__layer_window(const pdl_layer_t *layer, int dim)
     if (layer->type == PDL_LAYER_UPSAMPLE && layer->bilinear) window.kernel = 3, window.pad = 1;
     if (layer->type == PDL_LAYER_POSITION && layer->class_token) window.out++, window.pad = 1;
     if (is_window(layer) && dim < layer->in.rank) {
-        window.out      = layer->out.extent[dim];
-        window.kernel   = layer->kernel[dim];
-        window.stride   = layer->stride[dim];
+        window.out = layer->out.extent[dim];
+        window.kernel = layer->kernel[dim];
+        window.stride = layer->stride[dim];
         window.dilation = layer->dilation[dim];
-        window.pad      = layer->pad_low[dim];
+        window.pad = layer->pad_low[dim];
     }
     return window;
 }
@@ -123,7 +123,7 @@ static bool space_allowed(const pdl_layer_t *layer, const pdl_axis_t *axis, char
     int64_t in, out;
 
     if (dim < 0 || dim >= layer->in.rank) return refuse(why, size, "has only %d spatial extents", layer->in.rank);
-    in  = layer->in.extent[dim];
+    in = layer->in.extent[dim];
     out = sums_positions(layer) ? in : layer->out.extent[dim];
     if (!is_window(layer) && !is_positionwise(layer) && layer->type != PDL_LAYER_UPSAMPLE &&
         layer->type != PDL_LAYER_GLOBAL_AVG_POOL && layer->type != PDL_LAYER_TO_SEQUENCE)
@@ -212,7 +212,7 @@ static pdl_placement_t joined(const pdl_layer_t *layer, const pdl_placement_t *g
 
 pdl_mode_t pdl__mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, const pdl_placement_t *given)
 {
-    pdl_placement_t  in    = layer->input_count ? joined(layer, given) : PDL_REPLICATED;
+    pdl_placement_t  in = layer->input_count ? joined(layer, given) : PDL_REPLICATED;
     const pdl_axis_t space = {PDL_AXIS_SPATIAL, axis->size, in >= PDL_SPLIT_S0 ? (int)(in - PDL_SPLIT_S0) : 0};
 
     if (in == PDL_SPLIT_N) return PDL_MODE_SAMPLE;
@@ -234,18 +234,19 @@ static pdl_rule_t same_everywhere(pdl_placement_t placement, pdl_placement_t dw,
 
 static pdl_rule_t space_rule(const pdl_layer_t *layer, const pdl_axis_t *axis, pdl_placement_t split)
 {
-    int        dim  = (int)(split - PDL_SPLIT_S0);
+    int        dim = (int)(split - PDL_SPLIT_S0);
     pdl_rule_t rule = same_everywhere(split, PDL_PARTIAL, block_share(layer->out.extent[dim], axis->size));
 
     if (sums_positions(layer)) {
         rule.writes = PDL_PARTIAL;
-        rule.share  = block_share(layer->in.extent[dim], axis->size);
+        rule.share = block_share(layer->in.extent[dim], axis->size);
     }
     if (layer->type == PDL_LAYER_TO_SEQUENCE) rule.writes = PDL_SPLIT_S0;
     return rule;
 }
 
-pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, const pdl_placement_t *given)
+pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis,
+                     const pdl_placement_t *given)
 {
     const pdl_placement_t R = PDL_REPLICATED, P = PDL_PARTIAL, C = PDL_SPLIT_C;
     pdl_placement_t       space = space_placement(axis);
@@ -266,8 +267,7 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
         if (is_channelwise(layer))
             return (pdl_rule_t){C, C, C, C, C, block_share(layer->out.channels, axis->size), false};
         return (pdl_rule_t){R, C, P, C, C, block_share(layer->out.channels, axis->size), false};
-    case PDL_MODE_CHANNEL:
-        return (pdl_rule_t){C, P, C, C, C, block_share(layer->in.channels, axis->size), false};
+    case PDL_MODE_CHANNEL: return (pdl_rule_t){C, P, C, C, C, block_share(layer->in.channels, axis->size), false};
     case PDL_MODE_HEADS: return (pdl_rule_t){C, C, C, R, R, block_share(layer->heads, axis->size), false};
     case PDL_MODE_VOCABULARY:
         if (layer->type == PDL_LAYER_EMBEDDING)

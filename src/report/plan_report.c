@@ -125,7 +125,8 @@ static char *format_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     if (config->data == 0) return text; /* no mesh to show */
     mesh = pdl_config_mesh(config);
     pdl_mesh_format(&mesh, text, CELL_SIZE);
-    if (config->micro_batches > 1) append(text, ", %s micro-batches", pdl_format_count(config->micro_batches, number));
+    if (config->micro_batches > 1)
+        append(text, ", %s micro-batches", pdl_format_count(config->micro_batches, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
     if (config->recompute != PDL_RECOMPUTE_NONE)
         append(text, ", %s recompute", pdl_recompute_names[config->recompute]);
@@ -226,8 +227,9 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
     print_part("waiting for input", p->io_s, p->total_s, stream);
     fputs(".\n", stream);
     if (best->config.run_mode == PDL_INFERENCE)
-        fprintf(stream, "latency %s for a batch of %lld, throughput %.4g samples/s.\n", pdl_format_seconds(p->total_s, text),
-                (long long)best->config.batch, (double)best->config.batch / p->total_s);
+        fprintf(stream, "latency %s for a batch of %lld, throughput %.4g samples/s.\n",
+                pdl_format_seconds(p->total_s, text), (long long)best->config.batch,
+                (double)best->config.batch / p->total_s);
     if (report->explanation == NULL && p->finding_count > 0 && p->findings[0].hint[0] != '\0')
         fprintf(stream, "what would help: %s.\n", p->findings[0].hint);
 }
@@ -245,7 +247,6 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
         fprintf(stream, "%s%s", report->explanation,
                 length > 0 && report->explanation[length - 1] != '\n' ? "\n" : "");
     }
-    if (report->plan_path != NULL)
-        fprintf(stream, "plan written to %s\n", report->plan_path);
+    if (report->plan_path != NULL) fprintf(stream, "plan written to %s\n", report->plan_path);
     return PDL_OK;
 }

@@ -33,15 +33,27 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl", "name", "description", "source", "device", "levels", "host_path",
-                                        "storage", "cost_per_pe_hour", "parameters", NULL};
-static const char *const device_keys[] = {"name", "memory", "memory_bandwidth", "peak", "compute_units", "launch",
-                                          "matrix_efficiency", "memory_efficiency", "power", "idle_power",
-                                          "host_bandwidth", "reserved", NULL};
-static const char *const level_keys[] = {"name", "transport", "fanout", "bandwidth", "latency", "ports",
-                                         "oversubscription", "shared", "congestion", NULL};
-static const char *const host_level_keys[] = {"name", "transport", "bandwidth", "latency", "ports",
-                                              "oversubscription", "shared", "congestion", NULL};
+static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
+                                        "device",           "levels",     "host_path",   "storage",
+                                        "cost_per_pe_hour", "parameters", NULL};
+static const char *const device_keys[] = {"name",
+                                          "memory",
+                                          "memory_bandwidth",
+                                          "peak",
+                                          "compute_units",
+                                          "launch",
+                                          "matrix_efficiency",
+                                          "memory_efficiency",
+                                          "power",
+                                          "idle_power",
+                                          "host_bandwidth",
+                                          "reserved",
+                                          NULL};
+static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
+                                         "ports", "oversubscription", "shared", "congestion", NULL};
+static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",
+                                              "latency", "ports",      "oversubscription",
+                                              "shared",  "congestion", NULL};
 static const char *const storage_keys[] = {"node_bandwidth", "total_bandwidth", "decode_samples_per_s", NULL};
 
 /* The strings of the document go away with it; the system keeps copies. */
@@ -49,7 +61,7 @@ static pdl_status_t keep_string(pdl_system_t *system, const pdl_yaml_t *mapping,
                                 const char **value)
 {
     const char  *text = NULL;
-    pdl_status_t st   = pdl_yaml_get_string(mapping, key, need, &text);
+    pdl_status_t st = pdl_yaml_get_string(mapping, key, need, &text);
 
     if (st || text == NULL) return st;
     *value = pdl_arena_strdup(system->arena, text);
@@ -189,7 +201,7 @@ static double links_from_below(const pdl_level_t *level)
 static pdl_status_t read_level(const pdl_yaml_t *node, pdl_system_t *system)
 {
     pdl_level_t *level = &system->level[system->level_count];
-    pdl_status_t st    = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
+    pdl_status_t st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
 
     if (st) return st;
     *level = (pdl_level_t){.ports = 1, .oversubscription = 1, .congestion = 1};
@@ -235,8 +247,8 @@ static pdl_status_t read_levels(const pdl_yaml_t *root, pdl_system_t *system)
 static pdl_status_t read_host_level(const pdl_yaml_t *node, pdl_system_t *system, int index)
 {
     pdl_level_t *level = &system->host_level[index];
-    const char  *name  = NULL;
-    pdl_status_t st    = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
+    const char  *name = NULL;
+    pdl_status_t st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a level");
 
     if (st) return st;
     st = pdl_yaml_get_string(node, "name", PDL_REQUIRED, &name);
@@ -319,7 +331,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
 
 static pdl_status_t from_document(const pdl_yaml_doc_t *doc, const pdl_system_t **out)
 {
-    pdl_arena_t  *arena  = pdl_arena_create();
+    pdl_arena_t  *arena = pdl_arena_create();
     pdl_system_t *system = arena ? pdl_arena_alloc(arena, 1, sizeof(*system)) : NULL;
     pdl_status_t  st;
 
@@ -327,7 +339,7 @@ static pdl_status_t from_document(const pdl_yaml_doc_t *doc, const pdl_system_t 
         pdl_arena_destroy(arena);
         return pdl_error(PDL_ERR_NOMEM, "out of memory for a system description");
     }
-    system->arena       = arena;
+    system->arena = arena;
     system->description = system->source = "";
     st = read_root(pdl_yaml_root(doc), system);
     if (st) {

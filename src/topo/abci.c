@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define GPUS       4
-#define PAIRS      6
-#define RACK_NODES 34
-#define LEAVES     4
-#define FBBS       3
-#define SPINES     2
-#define PORT_RATE  12.5e9
-#define CABLE_S    26e-9
+#define GPUS         4
+#define PAIRS        6
+#define RACK_NODES   34
+#define LEAVES       4
+#define FBBS         3
+#define SPINES       2
+#define PORT_RATE    12.5e9
+#define CABLE_S      26e-9
 #define HALF_LEAF_S  45e-9 /* FBB alike */
 #define HALF_SPINE_S 200e-9
 
@@ -70,7 +70,7 @@ static void add_nodes(pdl_topology_t *topology, const abci_t *abci)
 
 static pdl_status_t create_abci(pdl_topology_t *topology, const pdl_topology_spec_t *spec)
 {
-    abci_t      *abci  = calloc(1, sizeof(*abci));
+    abci_t      *abci = calloc(1, sizeof(*abci));
     int64_t      hosts = spec->hosts == 0 ? 1088 * GPUS : spec->hosts, nodes = hosts / GPUS, racks, cables;
     pdl_status_t st;
 
@@ -79,19 +79,19 @@ static pdl_status_t create_abci(pdl_topology_t *topology, const pdl_topology_spe
     if (hosts % GPUS != 0)
         return pdl_error(PDL_ERR_INPUT, "abci-v has nodes of %d GPUs; %lld hosts are not a multiple", GPUS,
                          (long long)hosts);
-    racks  = (nodes + RACK_NODES - 1) / RACK_NODES;
+    racks = (nodes + RACK_NODES - 1) / RACK_NODES;
     cables = hosts > PDL__MOST_VERTICES ? PDL__MOST_LINKS
                                         : nodes * (PAIRS + GPUS + 2) + racks * (LEAVES * FBBS + FBBS * SPINES);
     st = pdl__topology_reserve(topology, hosts, 2 * nodes + racks * (LEAVES + FBBS) + SPINES,
                                cables << topology->full);
     if (st) return st;
     *abci = (abci_t){.nodes = (int)nodes, .racks = (int)racks};
-    abci->first_pcie  = abci->nodes * PAIRS;
-    abci->first_port  = abci->first_pcie + topology->hosts;
+    abci->first_pcie = abci->nodes * PAIRS;
+    abci->first_port = abci->first_pcie + topology->hosts;
     abci->first_trunk = abci->first_port + 2 * abci->nodes;
     abci->first_spine = abci->first_trunk + abci->racks * LEAVES * FBBS;
-    topology->group   = GPUS;
-    topology->relay   = true; /* over NVLink, where a port has failed */
+    topology->group = GPUS;
+    topology->relay = true; /* over NVLink, where a port has failed */
     add_nodes(topology, abci);
     add_racks(topology, abci);
     snprintf(topology->description, sizeof(topology->description), "%d nodes of %d GPUs in %d racks", abci->nodes,

@@ -15,7 +15,7 @@ typedef struct flow_net {
     int     vertices, arc_count;
     int    *first, *next; /* lists of arcs per vertex; arc i ^ 1 is the way back */
     int    *to;
-    double *left;         /* capacity that is left */
+    double *left; /* capacity that is left */
     int    *level, *queue, *at, *path;
 } flow_net_t;
 
@@ -54,10 +54,10 @@ static void add_arc(flow_net_t *net, int from, int to, double capacity, double b
     const double left[2] = {capacity, back};
 
     for (int i = 0; i < 2; i++) {
-        int arc         = net->arc_count++;
-        net->to[arc]    = ends[1 - i];
-        net->left[arc]  = left[i];
-        net->next[arc]  = net->first[ends[i]];
+        int arc = net->arc_count++;
+        net->to[arc] = ends[1 - i];
+        net->left[arc] = left[i];
+        net->next[arc] = net->first[ends[i]];
         net->first[ends[i]] = arc;
     }
 }
@@ -74,7 +74,7 @@ static bool find_levels(flow_net_t *net, int source, int sink)
         for (int arc = net->first[v]; arc >= 0; arc = net->next[arc]) {
             int u = net->to[arc];
             if (!(net->left[arc] > 0) || net->level[u] >= 0) continue;
-            net->level[u]      = net->level[v] + 1;
+            net->level[u] = net->level[v] + 1;
             net->queue[tail++] = u;
         }
     }
@@ -94,10 +94,10 @@ static double push_path(flow_net_t *net, int source, int sink)
         net->at[v] = arc;
         if (arc >= 0) {
             net->path[depth++] = arc;
-            v                  = net->to[arc];
+            v = net->to[arc];
         } else if (depth > 0) {
             net->level[v] = -1; /* a dead end */
-            v             = net->to[net->path[--depth] ^ 1];
+            v = net->to[net->path[--depth] ^ 1];
         } else {
             return 0;
         }
@@ -156,10 +156,10 @@ static pdl_status_t flow_across(const pdl_topology_t *topology, double *bytes_pe
         net.first = per_vertex;
         net.level = per_vertex + vertices;
         net.queue = per_vertex + 2 * vertices;
-        net.at    = per_vertex + 3 * vertices;
-        net.path  = per_vertex + 4 * vertices;
-        net.next  = per_arc;
-        net.to    = per_arc + arcs;
+        net.at = per_vertex + 3 * vertices;
+        net.path = per_vertex + 4 * vertices;
+        net.next = per_arc;
+        net.to = per_arc + arcs;
         fill_net(topology, &net);
         *bytes_per_s = greatest_flow(&net, 0, 1);
     }

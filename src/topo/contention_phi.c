@@ -17,16 +17,18 @@
 #include <stdlib.h>
 
 /* PEs base + first .. base + last - 1 of every block have messages with their peer `shift` PEs further. */
-typedef struct shift { int64_t first, last, shift; } shift_t;
+typedef struct shift {
+    int64_t first, last, shift;
+} shift_t;
 
 typedef struct pattern {
-    int64_t block;          /* PEs of `stride` interleaved groups */
+    int64_t block; /* PEs of `stride` interleaved groups */
     int64_t stride;
-    int64_t full_blocks;    /* blocks in which all groups are active, and ... */
-    int64_t partial;        /* ... how many groups are in the one after, in which not all are */
-    int64_t extent;         /* PEs from the first to the last active block */
-    int     most_per_pe;    /* messages a PE sends or receives at most */
-    shift_t shift[2];       /* of the senders; the receivers' is the mirror image */
+    int64_t full_blocks; /* blocks in which all groups are active, and ... */
+    int64_t partial;     /* ... how many groups are in the one after, in which not all are */
+    int64_t extent;      /* PEs from the first to the last active block */
+    int     most_per_pe; /* messages a PE sends or receives at most */
+    shift_t shift[2];    /* of the senders; the receivers' is the mirror image */
 } pattern_t;
 
 typedef struct counter {
@@ -36,19 +38,25 @@ typedef struct counter {
     int64_t           *count, *stamp; /* messages on link q of the span that was counted at that stamp */
     int64_t            now;
     int64_t            busiest;
-    bool               all_cross;     /* pretend that every message crosses every level, for an upper bound */
-    bool               saturated;     /* a span was seen in which every PE has all its messages on this level */
+    bool               all_cross; /* pretend that every message crosses every level, for an upper bound */
+    bool               saturated; /* a span was seen in which every PE has all its messages on this level */
 } counter_t;
 
-static int64_t min64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
 
 static int64_t gcd64(int64_t a, int64_t b)
 {
     while (b != 0) {
         int64_t r = a % b;
-        a         = b;
-        b         = r;
+        a = b;
+        b = r;
     }
     return a;
 }
@@ -66,19 +74,21 @@ static void add_message(counter_t *counter, int64_t link)
 /* Moves the walk over PEs without active groups. */
 static void skip(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64_t to, int64_t distance)
 {
-    if (distance > 16) pdl__walk_init(walk, tree, level, to);
-    else while (distance-- > 0) pdl__walk_next(walk);
+    if (distance > 16)
+        pdl__walk_init(walk, tree, level, to);
+    else
+        while (distance-- > 0) pdl__walk_next(walk);
 }
 
 /* Counts PEs [from, to) of one block; returns how many of them are active. */
 static int64_t count_range(counter_t *counter, int64_t from, int64_t to, int64_t shift, int64_t block)
 {
     const pattern_t   *pattern = &counter->pattern;
-    const pdl__tree_t *tree    = counter->tree;
+    const pdl__tree_t *tree = counter->tree;
     bool               own_links = counter->level == 0 && !tree->level[0].shared;
-    int64_t offset = (from - block * pattern->block) % pattern->stride, active = 0;
-    int64_t width  = block < pattern->full_blocks ? pattern->stride : pattern->partial;
-    pdl__walk_t walk;
+    int64_t            offset = (from - block * pattern->block) % pattern->stride, active = 0;
+    int64_t            width = block < pattern->full_blocks ? pattern->stride : pattern->partial;
+    pdl__walk_t        walk;
 
     pdl__walk_init(&walk, tree, counter->level, from);
     for (int64_t pe = from; pe < to;) {
@@ -107,13 +117,15 @@ static int64_t count_child(counter_t *counter, int64_t child_first, const shift_
 
     /* Only PEs closer to the boundary than the shift have their peer on the other side. */
     if (!counter->all_cross) {
-        if (shift->shift > 0) from = max64(from, to - min64(size, shift->shift));
-        else to = min64(to, from + min64(size, -shift->shift));
+        if (shift->shift > 0)
+            from = max64(from, to - min64(size, shift->shift));
+        else
+            to = min64(to, from + min64(size, -shift->shift));
     }
     to = min64(to, pattern->extent);
     if (from >= to) return 0;
     for (int64_t block = from / pattern->block; block <= (to - 1) / pattern->block; block++) {
-        int64_t base  = block * pattern->block;
+        int64_t base = block * pattern->block;
         int64_t first = max64(from, base + shift->first), last = min64(to, base + shift->last);
         if (first < last) active += count_range(counter, first, last, shift->shift, block);
     }
@@ -127,8 +139,7 @@ static void count_span(counter_t *counter, int64_t index)
 
     counter->now++;
     for (int64_t child = first; child < min64(first + level->span, counter->pattern.extent); child += level->child)
-        for (int s = 0; s < 2; s++)
-            active += count_child(counter, child, &counter->pattern.shift[s]);
+        for (int s = 0; s < 2; s++) active += count_child(counter, child, &counter->pattern.shift[s]);
     if (active == level->span * counter->pattern.most_per_pe) counter->saturated = true;
 }
 
@@ -145,8 +156,8 @@ static int list_events(const pattern_t *pattern, int64_t events[6])
     }
     for (int i = 1; i < count; i++)
         for (int j = i; j > 0 && events[j] < events[j - 1]; j--) {
-            int64_t swap  = events[j];
-            events[j]     = events[j - 1];
+            int64_t swap = events[j];
+            events[j] = events[j - 1];
             events[j - 1] = swap;
         }
     return count;
@@ -202,8 +213,8 @@ static void count_level(counter_t *counter, int level)
     int64_t          span = counter->tree->level[level].span;
     int64_t          common = gcd64(pattern->block, span);
 
-    counter->level     = level;
-    counter->busiest   = 0;
+    counter->level = level;
+    counter->busiest = 0;
     counter->saturated = false;
     if (pattern->block >= span) {
         int64_t blocks = pattern->full_blocks + (pattern->partial > 0), kinds = min64(blocks, span / common);
@@ -218,7 +229,7 @@ static void mirror(pattern_t *pattern)
 {
     for (int s = 0; s < 2; s++) {
         shift_t *shift = &pattern->shift[s];
-        *shift         = (shift_t){shift->first + shift->shift, shift->last + shift->shift, -shift->shift};
+        *shift = (shift_t){shift->first + shift->shift, shift->last + shift->shift, -shift->shift};
     }
 }
 
@@ -241,8 +252,8 @@ static void set_rotation(pattern_t *pattern, int64_t step)
     int64_t turn = pattern->block - step * pattern->stride;
 
     pattern->most_per_pe = 1;
-    pattern->shift[0]    = (shift_t){0, turn, step * pattern->stride};
-    pattern->shift[1]    = (shift_t){turn, pattern->block, -turn};
+    pattern->shift[0] = (shift_t){0, turn, step * pattern->stride};
+    pattern->shift[1] = (shift_t){turn, pattern->block, -turn};
 }
 
 static void count_step(counter_t *counter, int64_t step, const int64_t *bound, int64_t busiest[PDL_MAX_LEVELS])
@@ -284,11 +295,11 @@ static void count_query(counter_t *counter, const pdl_contention_query_t *query,
     int64_t    groups = query->pe_count / query->size, active = groups;
 
     if (query->concurrent > 0) active = min64(groups, query->concurrent);
-    pattern->stride      = query->stride;
-    pattern->block       = query->size * query->stride;
+    pattern->stride = query->stride;
+    pattern->block = query->size * query->stride;
     pattern->full_blocks = active / query->stride;
-    pattern->partial     = active % query->stride;
-    pattern->extent      = (pattern->full_blocks + (pattern->partial > 0)) * pattern->block;
+    pattern->partial = active % query->stride;
+    pattern->extent = (pattern->full_blocks + (pattern->partial > 0)) * pattern->block;
     switch (query->pattern) {
     case PDL_PATTERN_PAIRWISE: count_pairwise(counter, query->size, busiest); break;
     case PDL_PATTERN_RING:
@@ -297,8 +308,8 @@ static void count_query(counter_t *counter, const pdl_contention_query_t *query,
         break;
     case PDL_PATTERN_NEIGHBOURS:
         pattern->most_per_pe = query->size > 2 ? 2 : 1;
-        pattern->shift[0]    = (shift_t){0, pattern->block - pattern->stride, pattern->stride};
-        pattern->shift[1]    = (shift_t){pattern->stride, pattern->block, -pattern->stride};
+        pattern->shift[0] = (shift_t){0, pattern->block - pattern->stride, pattern->stride};
+        pattern->shift[1] = (shift_t){pattern->stride, pattern->block, -pattern->stride};
         count_pattern(counter, NULL, busiest);
         break;
     }
@@ -326,14 +337,14 @@ static void fill_answer(const pdl__tree_t *tree, const int64_t busiest[PDL_MAX_L
     *answer = (pdl_contention_answer_t){.phi = 1};
     for (int l = 0; l < tree->level_count; l++) {
         if (busiest[l] == 0) continue;
-        answer->level     = l;
+        answer->level = l;
         alone_bytes_per_s = fmin(alone_bytes_per_s, tree->level[l].capacity);
     }
     for (int l = 0; l < tree->level_count; l++) {
         double phi = (double)busiest[l] * (alone_bytes_per_s / tree->level[l].capacity);
         if (busiest[l] == 0 || phi < answer->phi) continue;
-        answer->phi                 = phi;
-        answer->bottleneck_level    = l;
+        answer->phi = phi;
+        answer->bottleneck_level = l;
         answer->bottleneck_messages = busiest[l];
     }
     answer->seconds_per_byte = answer->phi / alone_bytes_per_s;
@@ -351,7 +362,7 @@ pdl_status_t pdl_contention_explain(const pdl_system_t *system, const pdl_conten
     if (query->size > 1) {
         for (int l = 0; l < tree.level_count; l++) links = max64(links, tree.level[l].links);
         counter_t counter = {.tree = &tree};
-        counter.count     = calloc((size_t)links, 2 * sizeof(*counter.count));
+        counter.count = calloc((size_t)links, 2 * sizeof(*counter.count));
         if (counter.count == NULL)
             return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld links", (long long)links);
         counter.stamp = counter.count + links;

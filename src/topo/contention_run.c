@@ -23,11 +23,11 @@ typedef struct link_names {
 
 typedef struct flight {
     int     count, links;
-    int    *start, *route;    /* of all messages */
-    double *capacity;         /* of links */
-    int    *active;           /* messages still in flight, and the same compressed for the rates */
+    int    *start, *route; /* of all messages */
+    double *capacity;      /* of links */
+    int    *active;        /* messages still in flight, and the same compressed for the rates */
     int    *active_start, *active_route;
-    double *left, *rates;     /* bytes; bytes per second */
+    double *left, *rates; /* bytes; bytes per second */
     int     active_count;
 } flight_t;
 
@@ -51,7 +51,7 @@ static int number_of(link_names_t *names, const pdl__hop_t *hop)
 
     while (names->number[at] >= 0 && !same_hop(&names->hop[at], hop)) at = (at + 1) & names->mask;
     if (names->number[at] < 0) {
-        names->hop[at]    = *hop;
+        names->hop[at] = *hop;
         names->number[at] = names->count++;
     }
     return names->number[at];
@@ -61,11 +61,11 @@ static pdl_status_t lay_routes(const pdl__tree_t *tree, const pdl_message_t *mes
 {
     size_t       entries = (size_t)flight->count * 2 * (size_t)tree->level_count, size = 16;
     link_names_t names = {0};
-    pdl_status_t st    = PDL_OK;
+    pdl_status_t st = PDL_OK;
 
     while (size < 2 * entries) size *= 2;
-    names.mask   = size - 1;
-    names.hop    = calloc(size, sizeof(*names.hop));
+    names.mask = size - 1;
+    names.hop = calloc(size, sizeof(*names.hop));
     names.number = malloc(size * sizeof(*names.number));
     if (names.hop == NULL || names.number == NULL) {
         st = pdl_error(PDL_ERR_NOMEM, "out of memory for the routes of %d messages", flight->count);
@@ -79,7 +79,7 @@ static pdl_status_t lay_routes(const pdl__tree_t *tree, const pdl_message_t *mes
         for (int i = 0; i < length; i++) {
             int link = number_of(&names, &hops[i]);
             flight->route[flight->start[m] + i] = link;
-            flight->capacity[link]              = tree->level[hops[i].level].capacity;
+            flight->capacity[link] = tree->level[hops[i].level].capacity;
         }
     }
     flight->links = names.count;
@@ -107,15 +107,15 @@ static pdl_status_t create_flight(int count, int levels, flight_t *flight)
     size_t n = (size_t)count + 1, entries = n * 2 * (size_t)levels;
 
     *flight = (flight_t){
-        .count        = count,
-        .start        = calloc(n, sizeof(int)),
-        .route        = malloc(entries * sizeof(int)),
-        .capacity     = malloc(entries * sizeof(double)),
-        .active       = malloc(n * sizeof(int)),
+        .count = count,
+        .start = calloc(n, sizeof(int)),
+        .route = malloc(entries * sizeof(int)),
+        .capacity = malloc(entries * sizeof(double)),
+        .active = malloc(n * sizeof(int)),
         .active_start = calloc(n, sizeof(int)),
         .active_route = malloc(entries * sizeof(int)),
-        .left         = malloc(n * sizeof(double)),
-        .rates        = malloc(n * sizeof(double)),
+        .left = malloc(n * sizeof(double)),
+        .rates = malloc(n * sizeof(double)),
     };
     if (flight->start == NULL || flight->route == NULL || flight->capacity == NULL || flight->active == NULL ||
         flight->active_start == NULL || flight->active_route == NULL || flight->left == NULL ||
@@ -142,13 +142,13 @@ static void compress_routes(flight_t *flight)
 static void advance(flight_t *flight, double *now_s, double *finish_s)
 {
     double step_s = INFINITY;
-    int    kept   = 0;
+    int    kept = 0;
 
     for (int i = 0; i < flight->active_count; i++)
         step_s = fmin(step_s, flight->left[flight->active[i]] / flight->rates[i]);
     *now_s += step_s;
     for (int i = 0; i < flight->active_count; i++) {
-        int    m      = flight->active[i];
+        int    m = flight->active[i];
         double needed = flight->left[m] / flight->rates[i];
         if (needed <= step_s || needed - step_s <= SAME_TIME * *now_s) {
             if (finish_s) finish_s[m] = *now_s;
@@ -181,7 +181,7 @@ pdl_status_t pdl_contention_run(const pdl_system_t *system, bool host_path, cons
     pdl__tree_t  tree;
     flight_t     flight;
     double       now_s = 0;
-    pdl_status_t st    = check_messages(system, messages, count);
+    pdl_status_t st = check_messages(system, messages, count);
 
     if (st) return st;
     pdl__tree_init(&tree, system, host_path);

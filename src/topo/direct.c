@@ -35,11 +35,11 @@ pdl_status_t pdl__direct_begin(pdl_topology_t *topology, const pdl_topology_spec
     st = pdl__topology_reserve(topology, hosts, h > 0 ? routers : 0,
                                ((h > 0 ? hosts : 0) + cables) << topology->full);
     if (st) return st;
-    topology->routers          = (int)routers;
+    topology->routers = (int)routers;
     topology->hosts_per_router = (int)h;
-    topology->group            = h > 0 ? (int)h : 1;
-    topology->relay            = h == 0;
-    topology->router_cables    = h > 0 ? (int)hosts : 0;
+    topology->group = h > 0 ? (int)h : 1;
+    topology->relay = h == 0;
+    topology->router_cables = h > 0 ? (int)hosts : 0;
     for (int i = 0; h > 0 && i < topology->hosts; i++)
         pdl__add_cable(topology, i, topology->hosts + i / (int)h, PDL_LINK_HOST, spec->host_link_bytes_per_s,
                        spec->host_link_latency_s);

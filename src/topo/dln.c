@@ -41,7 +41,7 @@ static int route_dln(const pdl_topology_t *topology, int src, int dst, int *link
 
     for (int i = 0; i < count; i++) {
         int cable = pdl__loop_step(loop, hops[i], &at, &reverse);
-        links[i]  = pdl__router_link(topology, cable, reverse);
+        links[i] = pdl__router_link(topology, cable, reverse);
     }
     return count;
 }

@@ -62,7 +62,7 @@ static pdl_status_t create_dln2d(pdl_topology_t *topology, const pdl_topology_sp
     if (st) return st;
     st = pdl__direct_begin(topology, spec, routers, rows * grid->row.cables + columns * grid->column.cables);
     if (st) return st;
-    topology->transitive    = true;
+    topology->transitive = true;
     topology->floor_columns = (int)columns;
     for (int r = 0; r < (int)rows; r++) add_loop(topology, &grid->row, r * (int)columns, 1);
     for (int c = 0; c < (int)columns; c++) add_loop(topology, &grid->column, c, (int)columns);
@@ -82,7 +82,7 @@ static int route_loop(const pdl_topology_t *topology, const pdl__loop_t *loop, i
 
     for (int i = 0; i < count; i++) {
         int cable = pdl__loop_step(loop, hops[i], &at, &reverse);
-        links[i]  = pdl__router_link(topology, first + cable, reverse);
+        links[i] = pdl__router_link(topology, first + cable, reverse);
     }
     return count;
 }

@@ -45,7 +45,7 @@ static int router_of(const dragonfly_t *shape, int group, int to)
 static pdl_status_t create_dragonfly(pdl_topology_t *topology, const pdl_topology_spec_t *spec)
 {
     dragonfly_t        *shape = calloc(1, sizeof(*shape));
-    pdl_topology_spec_t with  = *spec;
+    pdl_topology_spec_t with = *spec;
     int64_t             groups = 0, routers, cables;
     pdl_status_t        st;
 
@@ -82,7 +82,7 @@ static pdl_status_t create_dragonfly(pdl_topology_t *topology, const pdl_topolog
 static int local_hop(const pdl_topology_t *topology, const dragonfly_t *shape, int a, int b, int *links)
 {
     int group = a / shape->a, i = a - group * shape->a, j = b - group * shape->a;
-    int pair  = i < j ? pdl__pair(i, j) : pdl__pair(j, i);
+    int pair = i < j ? pdl__pair(i, j) : pdl__pair(j, i);
 
     if (a == b) return 0;
     links[0] = pdl__router_link(topology, group * shape->local + pair, i > j);
@@ -92,11 +92,11 @@ static int local_hop(const pdl_topology_t *topology, const dragonfly_t *shape, i
 /* From router `at` to the first router of another group; *at becomes that router. */
 static int group_hop(const pdl_topology_t *topology, const dragonfly_t *shape, int *at, int to, int *links)
 {
-    int from  = *at / shape->a, count = local_hop(topology, shape, *at, router_of(shape, from, to), links);
-    int pair  = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
+    int from = *at / shape->a, count = local_hop(topology, shape, *at, router_of(shape, from, to), links);
+    int pair = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
 
     links[count++] = pdl__router_link(topology, shape->g * shape->local + pair, from > to);
-    *at            = router_of(shape, to, from);
+    *at = router_of(shape, to, from);
     return count;
 }
 

@@ -33,12 +33,12 @@ pdl_status_t pdl__xgft_shape(const int64_t *m, const int64_t *w, const int64_t *
 
         if (cables < 0 || tree->cables + cables > PDL__MOST_LINKS)
             return pdl_error(PDL_ERR_LIMIT, "the fat tree has more than %lld links", (long long)PDL__MOST_LINKS);
-        tree->m[l]            = (int)m[l];
-        tree->w[l]            = (int)w[l];
-        tree->q[l]            = (int)q[l];
-        tree->below[l]        = (int)below;
-        tree->ways[l]         = (int)ways;
-        tree->first_cable[l]  = (int)tree->cables;
+        tree->m[l] = (int)m[l];
+        tree->w[l] = (int)w[l];
+        tree->q[l] = (int)q[l];
+        tree->below[l] = (int)below;
+        tree->ways[l] = (int)ways;
+        tree->first_cable[l] = (int)tree->cables;
         tree->first_vertex[l] = l == 0 ? 0 : (int)(hosts + tree->switches - vertices);
         below *= m[l];
         ways *= w[l];
@@ -46,8 +46,8 @@ pdl_status_t pdl__xgft_shape(const int64_t *m, const int64_t *w, const int64_t *
         tree->cables += cables;
         tree->switches += vertices;
     }
-    tree->below[levels]        = (int)below;
-    tree->ways[levels]         = (int)ways;
+    tree->below[levels] = (int)below;
+    tree->ways[levels] = (int)ways;
     tree->first_vertex[levels] = (int)(hosts + tree->switches - vertices);
     return PDL_OK;
 }
@@ -103,7 +103,7 @@ int pdl__xgft_route(const pdl_topology_t *topology, const pdl__xgft_t *tree, int
 
     for (l = 0; a != b; l++) {
         links[count++] = pdl__cable_link(topology, tree_cable(tree, l, a, dst), 0);
-        down[l]        = pdl__cable_link(topology, tree_cable(tree, l, b, dst), 1);
+        down[l] = pdl__cable_link(topology, tree_cable(tree, l, b, dst), 1);
         a /= tree->m[l];
         b /= tree->m[l];
     }

@@ -24,11 +24,11 @@ static pdl_status_t create_fc2(pdl_topology_t *topology, const pdl_topology_spec
                          (long long)PDL__MOST_VERTICES);
     st = pdl__direct_routers(spec, routers, &routers);
     if (st) return st;
-    per_row    = columns * (columns - 1) / 2;
+    per_row = columns * (columns - 1) / 2;
     per_column = rows * (rows - 1) / 2;
     st = pdl__direct_begin(topology, spec, routers, rows * per_row + columns * per_column);
     if (st) return st;
-    topology->transitive    = true;
+    topology->transitive = true;
     topology->floor_columns = (int)columns;
     for (int r = 0; r < rows; r++)
         for (int b = 1; b < columns; b++)
@@ -46,7 +46,7 @@ static pdl_status_t create_fc2(pdl_topology_t *topology, const pdl_topology_spec
 static int row_link(const pdl_topology_t *topology, int r, int from, int to)
 {
     int columns = (int)topology->spec.dims[0];
-    int pair    = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
+    int pair = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
 
     return pdl__router_link(topology, r * (columns * (columns - 1) / 2) + pair, from > to);
 }
@@ -54,7 +54,7 @@ static int row_link(const pdl_topology_t *topology, int r, int from, int to)
 static int column_link(const pdl_topology_t *topology, int c, int from, int to)
 {
     int columns = (int)topology->spec.dims[0], rows = (int)topology->spec.dims[1];
-    int pair    = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
+    int pair = from < to ? pdl__pair(from, to) : pdl__pair(to, from);
 
     return pdl__router_link(topology, rows * (columns * (columns - 1) / 2) + c * (rows * (rows - 1) / 2) + pair,
                             from > to);

@@ -60,7 +60,7 @@ static int by_name(const void *a, const void *b)
 /* How many hosts (kind 0) or switches (kind 1) there are. */
 static pdl_status_t count_vertices(const pdl_yaml_t *root, int kind, int *count)
 {
-    const char       *key  = kind == 0 ? "hosts" : "switches";
+    const char       *key = kind == 0 ? "hosts" : "switches";
     const pdl_yaml_t *node = pdl_yaml_find(root, key);
     int64_t           number = 0;
     pdl_status_t      st;
@@ -96,7 +96,7 @@ static pdl_status_t list_names(const pdl_yaml_t *root, const char *key, int kind
     for (int i = 0; i < count; i++) {
         entry_t     *entry = &names->entries[names->count];
         pdl_status_t st;
-        entry->node   = pdl_yaml_item(node, (size_t)i);
+        entry->node = pdl_yaml_item(node, (size_t)i);
         entry->vertex = first + i;
         st = pdl_yaml_string(entry->node, &entry->name);
         if (st) return st;
@@ -168,8 +168,7 @@ static pdl_status_t read_ends(const pdl_yaml_t *node, const names_t *names, int 
         st = pdl_yaml_string(pdl_yaml_item(list, i), &name);
         if (st) return st;
         ends[i] = find_vertex(names, name);
-        if (ends[i] < 0)
-            return pdl_yaml_error(pdl_yaml_item(list, i), "no host or switch is named '%s'", name);
+        if (ends[i] < 0) return pdl_yaml_error(pdl_yaml_item(list, i), "no host or switch is named '%s'", name);
     }
     if (ends[0] == ends[1]) return pdl_yaml_error(list, "the link joins a vertex with itself");
     return PDL_OK;
@@ -207,9 +206,9 @@ static pdl_status_t read_link(const pdl_yaml_t *node, const names_t *names, cons
     if (st == PDL_OK) st = pdl_yaml_get_number(node, "idle_power", PDL_UNIT_WATT, PDL_OPTIONAL, &link.idle_w);
     if (st == PDL_OK) st = pdl_yaml_get_number(node, "peak_power", PDL_UNIT_WATT, PDL_OPTIONAL, &link.peak_w);
     if (st) return st;
-    link.src       = ends[0];
-    link.dst       = ends[1];
-    link.cables    = (int)cables;
+    link.src = ends[0];
+    link.dst = ends[1];
+    link.cables = (int)cables;
     link.both_ways = duplex == 1;
     /* A link of two hosts, or of two switches, is one of the network; the others are host links. */
     link.kind = (link.src < graph->hosts) != (link.dst < graph->hosts) ? PDL_LINK_HOST : PDL_LINK_SWITCH;
@@ -263,7 +262,7 @@ static pdl_status_t set_group(pdl_topology_t *graph)
 
 static pdl_status_t read_links(const pdl_yaml_t *root, const names_t *names, pdl_topology_t *graph)
 {
-    const pdl_yaml_t *list     = pdl_yaml_find(root, "links");
+    const pdl_yaml_t *list = pdl_yaml_find(root, "links");
     defaults_t        defaults = {.bytes_per_s = 12.5e9, .latency_s = 1e-6};
     pdl_status_t      st =
         read_speed(root, "link_bandwidth", "link_latency", &defaults.bytes_per_s, &defaults.latency_s);
@@ -306,7 +305,7 @@ static pdl_status_t read_graph(const pdl_yaml_t *root, names_t *names, pdl_topol
 
 pdl_status_t pdl__graph_read(const pdl_yaml_t *root, pdl_topology_t **topology)
 {
-    const char     *name  = "graph";
+    const char     *name = "graph";
     names_t         names = {0};
     pdl_topology_t *graph;
     pdl_status_t    st = pdl_yaml_check_keys(root, root_keys);

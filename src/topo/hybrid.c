@@ -23,7 +23,7 @@ static pdl_status_t allocate(pdl_topology_t *topology, hybrid_t *hybrid)
 {
     size_t ports = (size_t)topology->hosts * (size_t)hybrid->ports;
 
-    hybrid->to   = malloc(ports * sizeof(*hybrid->to));
+    hybrid->to = malloc(ports * sizeof(*hybrid->to));
     hybrid->into = calloc(ports, sizeof(*hybrid->into));
     if (hybrid->to == NULL || hybrid->into == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory for optical ports");
     for (size_t i = 0; i < ports; i++) hybrid->to[i] = -1;
@@ -52,13 +52,13 @@ static pdl_status_t create_hybrid(pdl_topology_t *topology, const pdl_topology_s
     st = pdl__topology_reserve(topology, spec->hosts, hybrid->tree.switches + 1,
                                (hybrid->tree.cables << topology->full) + 2 * fibres);
     if (st) return st;
-    hybrid->ports   = (int)spec->optical_ports;
+    hybrid->ports = (int)spec->optical_ports;
     topology->group = hybrid->tree.m[0];
     st = allocate(topology, hybrid);
     if (st) return st;
     pdl__xgft_add(topology, &hybrid->tree);
     hybrid->first = topology->link_count;
-    ocs           = topology->vertices - 1;
+    ocs = topology->vertices - 1;
     for (int i = 0; i < (int)fibres; i++) {
         int host = i / hybrid->ports;
         pdl__add_link(topology, host, ocs, PDL_LINK_OPTICAL, spec->optical_bytes_per_s, spec->link_latency_s / 2);
@@ -76,7 +76,7 @@ static bool connect(hybrid_t *hybrid, int *to, int *into, int *used_in, int src,
     for (int p = 0; p < hybrid->ports && used_in[dst] < hybrid->ports; p++) {
         int i = src * hybrid->ports + p;
         if (to[i] >= 0) continue;
-        to[i]   = dst;
+        to[i] = dst;
         into[i] = used_in[dst]++;
         return true;
     }
@@ -108,9 +108,9 @@ pdl_status_t pdl_topology_set_circuits(pdl_topology_t *topology, const int *pair
 
     if (topology->ops != &pdl__topology_hybrid)
         return pdl_error(PDL_ERR_INPUT, "%s has no optical circuits; a hybrid network has", topology->name);
-    ports   = (size_t)topology->hosts * (size_t)hybrid->ports;
-    to      = malloc(ports * sizeof(*to));
-    into    = calloc(ports, sizeof(*into));
+    ports = (size_t)topology->hosts * (size_t)hybrid->ports;
+    to = malloc(ports * sizeof(*to));
+    into = calloc(ports, sizeof(*into));
     used_in = calloc((size_t)topology->hosts, sizeof(*used_in));
     if (to == NULL || into == NULL || used_in == NULL)
         st = pdl_error(PDL_ERR_NOMEM, "no memory for %d circuits", count);

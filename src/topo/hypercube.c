@@ -40,7 +40,7 @@ static int route_hypercube(const pdl_topology_t *topology, int src, int dst, int
     int count = 0, half = topology->routers / 2;
 
     for (unsigned rest = (unsigned)(src ^ dst); rest != 0; rest &= rest - 1) {
-        int k          = __builtin_ctz(rest);
+        int k = __builtin_ctz(rest);
         links[count++] = pdl__router_link(topology, k * half + without_bit(src, k), src >> k & 1);
         src ^= 1 << k;
     }

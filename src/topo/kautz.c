@@ -29,7 +29,7 @@ static void letters_of(const kautz_t *kautz, int v, int word[MOST_LETTERS])
         int rank;
         v %= weight;
         weight /= kautz->d;
-        rank    = v / weight;
+        rank = v / weight;
         word[j] = rank < word[j - 1] ? rank : rank + 1;
     }
 }
@@ -51,7 +51,7 @@ static pdl_status_t size_of(const pdl_topology_spec_t *spec, kautz_t *kautz, int
 
     if (d < 1 || k < 1)
         return pdl_error(PDL_ERR_INPUT, "a kautz network needs a degree and a diameter of at least 1, for example "
-                         "--degree 16 --diameter 2");
+                                        "--degree 16 --diameter 2");
     if (k > MOST_LETTERS)
         return pdl_error(PDL_ERR_LIMIT, "a kautz network has a diameter of at most %d, not %lld", MOST_LETTERS,
                          (long long)k);
@@ -85,7 +85,7 @@ static pdl_status_t create_kautz(pdl_topology_t *topology, const pdl_topology_sp
     st = pdl__topology_reserve(topology, nodes, 0, arcs);
     if (st) return st;
     topology->routers = topology->hosts;
-    topology->relay   = true;
+    topology->relay = true;
     for (int v = 0; v < topology->hosts; v++)
         for (int rank = 0; rank < kautz->d; rank++)
             pdl__add_link(topology, v, append(kautz, v, rank), PDL_LINK_SWITCH, spec->link_bytes_per_s,
@@ -112,8 +112,8 @@ static int route_kautz(const pdl_topology_t *topology, int src, int dst, int *li
     for (int i = 0; i < hops; i++) {
         int x = w[k - hops + i], rank = x < last ? x : x - 1;
         links[i] = at * kautz->d + rank;
-        at       = append(kautz, at, rank);
-        last     = x;
+        at = append(kautz, at, rank);
+        last = x;
     }
     return hops;
 }

@@ -47,7 +47,7 @@ static pdl_status_t search(pdl__loop_t *loop, const char *name)
     int *queue = malloc((size_t)loop->n * sizeof(*queue)), head = 0, tail = 0;
 
     loop->distance = calloc((size_t)loop->n, sizeof(*loop->distance));
-    loop->hop      = calloc((size_t)loop->n, sizeof(*loop->hop));
+    loop->hop = calloc((size_t)loop->n, sizeof(*loop->hop));
     if (queue == NULL || loop->distance == NULL || loop->hop == NULL) {
         free(queue);
         return pdl_error(PDL_ERR_NOMEM, "no memory for the routes of %s", name);
@@ -56,14 +56,14 @@ static pdl_status_t search(pdl__loop_t *loop, const char *name)
     while (head < tail && loop->distance[queue[head]] < PDL_MAX_ROUTE) {
         int at = queue[head++];
         for (int i = 0; i < 2 * loop->stride_count; i++) {
-            int k    = i / 2;
+            int k = i / 2;
             int next = i % 2 == 0 ? at + loop->stride[k] : at - loop->stride[k];
-            next     = next >= loop->n ? next - loop->n : next < 0 ? next + loop->n : next;
+            next = next >= loop->n ? next - loop->n : next < 0 ? next + loop->n : next;
             if (next == 0 || loop->hop[next] != 0) continue;
-            loop->hop[next]      = (int8_t)(i % 2 == 0 ? k + 1 : -(k + 1));
+            loop->hop[next] = (int8_t)(i % 2 == 0 ? k + 1 : -(k + 1));
             loop->distance[next] = (uint16_t)(loop->distance[at] + 1);
-            loop->diameter       = loop->distance[next];
-            queue[tail++]        = next;
+            loop->diameter = loop->distance[next];
+            queue[tail++] = next;
         }
     }
     free(queue);
@@ -85,8 +85,10 @@ pdl_status_t pdl__loop_init(pdl__loop_t *loop, const char *name, int64_t n, cons
     /* A list that spells out the full network is routed as one. */
     for (int k = 0; k < loop->stride_count; k++) full = full && loop->stride[k] == 1 << k;
     loop->powers = full && n == INT64_C(1) << loop->stride_count;
-    if (!loop->powers) st = search(loop, name);
-    else loop->diameter = (loop->stride_count + 1) / 2;
+    if (!loop->powers)
+        st = search(loop, name);
+    else
+        loop->diameter = (loop->stride_count + 1) / 2;
     for (int k = 0; k < loop->stride_count; k++) {
         loop->first_cable[k] = loop->cables;
         loop->cables += 2 * loop->stride[k] == loop->n ? loop->n / 2 : loop->n;
@@ -105,7 +107,7 @@ static void signed_digits(unsigned x, unsigned *up, unsigned *down)
 {
     uint64_t triple = 3 * (uint64_t)x;
 
-    *up   = (unsigned)((triple & ~(uint64_t)x) >> 1);
+    *up = (unsigned)((triple & ~(uint64_t)x) >> 1);
     *down = (unsigned)((x & ~triple) >> 1);
 }
 
@@ -117,7 +119,7 @@ static int digit_hops(const pdl__loop_t *loop, unsigned offset, int8_t *hops)
     signed_digits(offset, &up, &down);
     signed_digits((unsigned)loop->n - offset, &other_down, &other_up); /* the negative: digits change sides */
     if (__builtin_popcount(other_up | other_down) < __builtin_popcount(up | down)) {
-        up   = other_up;
+        up = other_up;
         down = other_down;
     }
     for (unsigned rest = up | down; rest != 0;) {
@@ -148,7 +150,7 @@ int pdl__loop_step(const pdl__loop_t *loop, int hop, int *at, int *reverse)
     int k = (hop > 0 ? hop : -hop) - 1, stride = loop->stride[k], from = *at;
     int to = hop > 0 ? from + stride : from - stride;
 
-    to  = to >= loop->n ? to - loop->n : to < 0 ? to + loop->n : to;
+    to = to >= loop->n ? to - loop->n : to < 0 ? to + loop->n : to;
     *at = to;
     /* The diametral stride has one cable for both signs; its first end is the lower router. */
     *reverse = 2 * stride == loop->n ? from > to : hop < 0;

@@ -12,13 +12,16 @@
 #include <math.h>
 #include <stdlib.h>
 
-typedef struct heap_entry { double share; int link; } heap_entry_t;
+typedef struct heap_entry {
+    double share;
+    int    link;
+} heap_entry_t;
 
 typedef struct filling {
     int           links;
-    double       *left;   /* capacity of each link that no fixed flow uses */
-    int          *open;   /* route entries of flows not yet fixed, by link */
-    int          *begin;  /* flows of link e: member[begin[e]] .. member[begin[e + 1] - 1] */
+    double       *left;  /* capacity of each link that no fixed flow uses */
+    int          *open;  /* route entries of flows not yet fixed, by link */
+    int          *begin; /* flows of link e: member[begin[e]] .. member[begin[e + 1] - 1] */
     int          *member;
     heap_entry_t *heap;
     int           heap_size;
@@ -40,7 +43,7 @@ static void sift_down(filling_t *fill, int at)
         if (child + 1 < fill->heap_size && before(fill->heap[child + 1], fill->heap[child])) child++;
         if (!before(fill->heap[child], moving)) break;
         fill->heap[at] = fill->heap[child];
-        at             = child;
+        at = child;
     }
     fill->heap[at] = moving;
 }
@@ -125,12 +128,12 @@ pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, cons
 
     size_t    n = (size_t)links, entries = (size_t)(start[flows] - start[0]);
     filling_t fill = {
-        .links  = links,
-        .left   = malloc((n + 1) * sizeof(double)),
-        .open   = calloc(n + 1, sizeof(int)),
-        .begin  = calloc(n + 2, sizeof(int)),
+        .links = links,
+        .left = malloc((n + 1) * sizeof(double)),
+        .open = calloc(n + 1, sizeof(int)),
+        .begin = calloc(n + 2, sizeof(int)),
         .member = malloc((entries + 1) * sizeof(int)),
-        .heap   = malloc((n + 1) * sizeof(heap_entry_t)),
+        .heap = malloc((n + 1) * sizeof(heap_entry_t)),
     };
 
     if (fill.left == NULL || fill.open == NULL || fill.begin == NULL || fill.member == NULL || fill.heap == NULL) {

@@ -26,7 +26,7 @@ static bool alive(const pdl_topology_t *topology, int i)
 /* Lies between two vertices that forward. */
 static bool between_switches(const pdl_topology_t *topology, int i)
 {
-    const pdl_link_t *link  = &topology->links[i];
+    const pdl_link_t *link = &topology->links[i];
     int               hosts = topology->relay ? 0 : topology->hosts;
 
     return alive(topology, i) && link->src >= hosts && link->dst >= hosts && link->kind != PDL_LINK_INTERNAL &&
@@ -38,7 +38,7 @@ static pdl_status_t make_arcs(const pdl_topology_t *topology, arcs_t *arcs)
     int total = 0;
 
     arcs->first = calloc((size_t)topology->vertices + 1, sizeof(int));
-    arcs->peer  = malloc((2 * (size_t)topology->link_count + 1) * sizeof(int));
+    arcs->peer = malloc((2 * (size_t)topology->link_count + 1) * sizeof(int));
     if (arcs->first == NULL || arcs->peer == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory for metrics");
     for (int i = 0; i < topology->link_count; i++) {
         if (!between_switches(topology, i)) continue;
@@ -58,7 +58,7 @@ static pdl_status_t make_arcs(const pdl_topology_t *topology, arcs_t *arcs)
 /* Vertices that hosts hang on; hosts themselves where there are no switches. */
 static int mark_edge(const pdl_topology_t *topology, bool *edge)
 {
-    int  count    = 0;
+    int  count = 0;
     bool switches = topology->vertices > topology->hosts;
 
     for (int v = 0; v < topology->vertices; v++) edge[v] = !switches;
@@ -80,7 +80,7 @@ static void measure_from(const pdl_topology_t *topology, const arcs_t *arcs, con
 
     for (int v = 0; v < topology->vertices; v++) distance[v] = -1;
     distance[source] = 0;
-    queue[tail++]    = source;
+    queue[tail++] = source;
     while (head < tail) {
         int v = queue[head++];
         if (edge[v] && v != source) {
@@ -91,7 +91,7 @@ static void measure_from(const pdl_topology_t *topology, const arcs_t *arcs, con
         for (int i = arcs->first[v]; i < arcs->first[v + 1]; i++) {
             int u = arcs->peer[i];
             if (distance[u] >= 0) continue;
-            distance[u]   = distance[v] + 1;
+            distance[u] = distance[v] + 1;
             queue[tail++] = u;
         }
     }
@@ -100,7 +100,7 @@ static void measure_from(const pdl_topology_t *topology, const arcs_t *arcs, con
 static void measure_all(const pdl_topology_t *topology, const arcs_t *arcs, const bool *edge, int count,
                         int *distance, int *queue, pdl_topology_metrics_t *metrics)
 {
-    bool    one  = topology->transitive && topology->failed == NULL;
+    bool    one = topology->transitive && topology->failed == NULL;
     int     take = one ? 1 : count <= MOST_SOURCES ? count : SAMPLE_SOURCES, seen = 0, taken = 0;
     int64_t pairs = 0;
 
@@ -118,10 +118,10 @@ static void measure_all(const pdl_topology_t *topology, const arcs_t *arcs, cons
 static pdl_status_t measure_distances(const pdl_topology_t *topology, pdl_topology_metrics_t *metrics)
 {
     size_t       vertices = (size_t)topology->vertices;
-    bool        *edge     = malloc(vertices * sizeof(*edge));
+    bool        *edge = malloc(vertices * sizeof(*edge));
     int         *distance = malloc(vertices * sizeof(*distance)), *queue = malloc(vertices * sizeof(*queue));
-    arcs_t       arcs     = {NULL, NULL};
-    pdl_status_t st       = PDL_OK;
+    arcs_t       arcs = {NULL, NULL};
+    pdl_status_t st = PDL_OK;
 
     if (edge == NULL || distance == NULL || queue == NULL) st = pdl_error(PDL_ERR_NOMEM, "no memory for metrics");
     if (st == PDL_OK) st = make_arcs(topology, &arcs);
@@ -166,10 +166,10 @@ pdl_status_t pdl_topology_metrics(const pdl_topology_t *topology, const pdl_room
                                   pdl_topology_metrics_t *metrics)
 {
     const pdl_room_t       standard = pdl_room_default();
-    pdl_topology_metrics_t found    = {.vertices = topology->vertices,
-                                       .switches = topology->vertices - topology->hosts,
-                                       .links    = topology->link_count};
-    pdl_status_t           st       = count_cables(topology, &found);
+    pdl_topology_metrics_t found = {.vertices = topology->vertices,
+                                    .switches = topology->vertices - topology->hosts,
+                                    .links = topology->link_count};
+    pdl_status_t           st = count_cables(topology, &found);
 
     if (st == PDL_OK) st = measure_distances(topology, &found);
     if (st == PDL_OK) st = pdl__bisection(topology, &found.bisection_bytes_per_s);

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const pdl_link_kind_names[PDL_LINK_KIND_COUNT] = {"host", "switch", "nvlink", "pcie", "internal",
-                                                              "optical"};
+const char *const pdl_link_kind_names[PDL_LINK_KIND_COUNT] = {"host", "switch",   "nvlink",
+                                                              "pcie", "internal", "optical"};
 
 static const pdl__topology_ops_t *const families[] = {
     &pdl__topology_ring,      &pdl__topology_torus, &pdl__topology_hypercube, &pdl__topology_fc2,
@@ -85,7 +85,7 @@ static bool is_path(const char *name)
 pdl_topology_t *pdl__topology_new(const pdl__topology_ops_t *ops, const char *name)
 {
     pdl_topology_t *topology = calloc(1, sizeof(*topology));
-    size_t          length   = strlen(name) + 1;
+    size_t          length = strlen(name) + 1;
 
     if (topology != NULL) topology->name = malloc(length);
     if (topology == NULL || topology->name == NULL) {
@@ -94,9 +94,9 @@ pdl_topology_t *pdl__topology_new(const pdl__topology_ops_t *ops, const char *na
         return NULL;
     }
     memcpy(topology->name, name, length);
-    topology->ops       = ops;
-    topology->full      = 1;
-    topology->group     = 1;
+    topology->ops = ops;
+    topology->full = 1;
+    topology->group = 1;
     topology->spec.name = topology->name;
     return topology;
 }
@@ -155,9 +155,9 @@ pdl_status_t pdl_topology_create(const pdl_topology_spec_t *spec, pdl_topology_t
         return is_path(spec->name) ? pdl__topology_read_file(spec->name, topology) : unknown_name(spec->name);
     made = pdl__topology_new(ops, spec->name);
     if (made == NULL) return PDL_ERR_NOMEM;
-    made->spec      = *spec;
+    made->spec = *spec;
     made->spec.name = made->name;
-    made->full      = spec->duplex == PDL_FULL_DUPLEX;
+    made->full = spec->duplex == PDL_FULL_DUPLEX;
     st = complete_spec(&made->spec);
     if (st == PDL_OK) st = ops->create(made, &made->spec);
     if (st != PDL_OK) {
@@ -165,7 +165,7 @@ pdl_status_t pdl_topology_create(const pdl_topology_spec_t *spec, pdl_topology_t
         return st;
     }
     made->spec.hosts = made->hosts;
-    *topology        = made;
+    *topology = made;
     return PDL_OK;
 }
 
@@ -202,8 +202,8 @@ pdl_status_t pdl__topology_reserve(pdl_topology_t *topology, int64_t hosts, int6
     if (topology->links == NULL)
         return pdl_error(PDL_ERR_NOMEM, "no memory for the %lld links of a %s", (long long)links, topology->name);
     topology->link_capacity = (int)links;
-    topology->hosts         = (int)hosts;
-    topology->vertices      = (int)(hosts + switches);
+    topology->hosts = (int)hosts;
+    topology->vertices = (int)(hosts + switches);
     return PDL_OK;
 }
 
@@ -219,7 +219,7 @@ void pdl__add_cable(pdl_topology_t *topology, int a, int b, pdl_link_kind_t kind
 {
     pdl__add_link(topology, a, b, kind, bytes_per_s, latency_s);
     if (topology->full) pdl__add_link(topology, b, a, kind, bytes_per_s, latency_s);
-    topology->links[topology->link_count - 1].way_back  = topology->full;
+    topology->links[topology->link_count - 1].way_back = topology->full;
     topology->links[topology->link_count - 1].both_ways = !topology->full;
 }
 

@@ -22,13 +22,13 @@
 #define PDL__MOST_VERTICES (INT64_C(1) << 24)
 
 typedef struct pdl__topology_ops {
-    const char  *name, *summary;
-    bool         direct; /* route() takes routers */
+    const char *name, *summary;
+    bool        direct; /* route() takes routers */
     pdl_status_t (*create)(pdl_topology_t *topology, const pdl_topology_spec_t *spec);
-    int          (*route)(const pdl_topology_t *topology, int src, int dst, int *links);
+    int (*route)(const pdl_topology_t *topology, int src, int dst, int *links);
     /* optional */
-    int  (*cabinet)(const pdl_topology_t *topology, int vertex); /* NULL: switches in the order of their numbers */
-    void (*destroy)(pdl_topology_t *topology);                   /* frees `data`; NULL: free(data) */
+    int (*cabinet)(const pdl_topology_t *topology, int vertex); /* NULL: switches in the order of their numbers */
+    void (*destroy)(pdl_topology_t *topology);                  /* frees `data`; NULL: free(data) */
 } pdl__topology_ops_t;
 
 typedef struct pdl__search pdl__search_t;
@@ -150,16 +150,16 @@ typedef struct pdl__loop {
     int       cables;
     bool      powers; /* all powers of two below n: routes by signed digits */
     uint16_t *distance;
-    int8_t   *hop;    /* the hop that reached an offset first: k + 1 upward, -(k + 1) downward */
+    int8_t   *hop; /* the hop that reached an offset first: k + 1 upward, -(k + 1) downward */
     int       diameter;
 } pdl__loop_t;
 
 pdl_status_t pdl__loop_init(pdl__loop_t *loop, const char *name, int64_t n, const int64_t *strides, int count);
 void         pdl__loop_free(pdl__loop_t *loop);
 /* Hops from `src` to `dst`, first to last: stride index k + 1 upward, -(k + 1) downward. */
-int          pdl__loop_hops(const pdl__loop_t *loop, int src, int dst, int8_t hops[PDL_MAX_ROUTE]);
+int pdl__loop_hops(const pdl__loop_t *loop, int src, int dst, int8_t hops[PDL_MAX_ROUTE]);
 /* The cable that a hop from `at` takes; *at moves on, *reverse tells the direction. */
-int          pdl__loop_step(const pdl__loop_t *loop, int hop, int *at, int *reverse);
+int pdl__loop_step(const pdl__loop_t *loop, int hop, int *at, int *reverse);
 
 /* torus.c */
 pdl_status_t pdl__torus_build(pdl_topology_t *topology, const pdl_topology_spec_t *spec, const int64_t *dims,

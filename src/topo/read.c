@@ -45,7 +45,7 @@ static const char *const option_keys[] = {"paradl",
                                           "duplex",
                                           NULL};
 
-static const char *const duplex_names[]  = {"full", "half"};
+static const char *const duplex_names[] = {"full", "half"};
 static const char *const routing_names[] = {"row", "column", "halves"};
 
 /* A list of at most `most` whole numbers from 1 on; *count is left alone when the key is absent. */
@@ -68,16 +68,22 @@ static pdl_status_t get_list(const pdl_yaml_t *root, const char *key, int most, 
 
 static pdl_status_t read_counts(const pdl_yaml_t *root, pdl_topology_spec_t *spec)
 {
-    const struct { const char *key; int64_t *value, least; } fields[] = {
-        {"hosts", &spec->hosts, 1},           {"hosts_per_switch", &spec->hosts_per_switch, 0},
-        {"leaf_hosts", &spec->leaf_hosts, 1}, {"uplinks", &spec->uplinks, 1},
-        {"degree", &spec->degree, 1},         {"diameter", &spec->diameter, 1},
+    const struct {
+        const char *key;
+        int64_t    *value, least;
+    } fields[] = {
+        {"hosts", &spec->hosts, 1},
+        {"hosts_per_switch", &spec->hosts_per_switch, 0},
+        {"leaf_hosts", &spec->leaf_hosts, 1},
+        {"uplinks", &spec->uplinks, 1},
+        {"degree", &spec->degree, 1},
+        {"diameter", &spec->diameter, 1},
         {"optical_ports", &spec->optical_ports, 1},
     };
 
     for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
-        pdl_status_t st = pdl_yaml_get_int(root, fields[i].key, fields[i].least, INT32_MAX, PDL_OPTIONAL,
-                                           fields[i].value);
+        pdl_status_t st =
+            pdl_yaml_get_int(root, fields[i].key, fields[i].least, INT32_MAX, PDL_OPTIONAL, fields[i].value);
         if (st) return st;
     }
     return PDL_OK;
@@ -101,7 +107,11 @@ static pdl_status_t read_lists(const pdl_yaml_t *root, pdl_topology_spec_t *spec
 
 static pdl_status_t read_rates(const pdl_yaml_t *root, pdl_topology_spec_t *spec)
 {
-    const struct { const char *key; pdl_unit_t unit; double *value; } fields[] = {
+    const struct {
+        const char *key;
+        pdl_unit_t  unit;
+        double     *value;
+    } fields[] = {
         {"link_bandwidth", PDL_UNIT_BYTE_RATE, &spec->link_bytes_per_s},
         {"link_latency", PDL_UNIT_SECONDS, &spec->link_latency_s},
         {"host_link_bandwidth", PDL_UNIT_BYTE_RATE, &spec->host_link_bytes_per_s},
@@ -120,10 +130,10 @@ static pdl_status_t read_rates(const pdl_yaml_t *root, pdl_topology_spec_t *spec
 
 static pdl_status_t read_builtin(const pdl_yaml_t *root, const char *name, pdl_topology_t **topology)
 {
-    pdl_topology_spec_t spec   = pdl_topology_spec(name);
+    pdl_topology_spec_t spec = pdl_topology_spec(name);
     int                 duplex = spec.duplex;
-    int64_t             seed   = 1;
-    pdl_status_t        st     = pdl_yaml_check_keys(root, option_keys);
+    int64_t             seed = 1;
+    pdl_status_t        st = pdl_yaml_check_keys(root, option_keys);
 
     if (st == PDL_OK) st = read_counts(root, &spec);
     if (st == PDL_OK) st = read_lists(root, &spec);
@@ -134,7 +144,7 @@ static pdl_status_t read_builtin(const pdl_yaml_t *root, const char *name, pdl_t
     if (st == PDL_OK) st = pdl_yaml_get_enum(root, "routing", routing_names, 3, PDL_OPTIONAL, &spec.fc2_routing);
     if (st) return st;
     spec.duplex = (pdl_duplex_t)duplex;
-    spec.seed   = (uint64_t)seed;
+    spec.seed = (uint64_t)seed;
     for (int i = 0; pdl_topology_builtin_name(i) != NULL; i++)
         if (strcmp(name, pdl_topology_builtin_name(i)) == 0) return pdl_topology_create(&spec, topology);
     /* A file that names a file could name itself. */
@@ -145,7 +155,7 @@ static pdl_status_t read_document(const pdl_yaml_doc_t *doc, pdl_topology_t **to
 {
     const pdl_yaml_t *root = pdl_yaml_root(doc);
     const char       *name = NULL;
-    pdl_status_t      st   = pdl_yaml_check_format(root, "topology");
+    pdl_status_t      st = pdl_yaml_check_format(root, "topology");
 
     if (st) return st;
     st = pdl_yaml_get_string(root, "topology", PDL_OPTIONAL, &name);

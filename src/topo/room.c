@@ -34,9 +34,9 @@ pdl_room_t pdl_room_default(void)
 
 static pdl_status_t check_room(const pdl_room_t *room)
 {
-    const double values[] = {room->pitch_x_m, room->pitch_y_m, room->slack_m, room->copper_m, room->copper_cost,
-                             room->copper_cost_per_m, room->optical_cost, room->optical_cost_per_m,
-                             room->switch_cost_per_port};
+    const double values[] = {room->pitch_x_m,    room->pitch_y_m,          room->slack_m,
+                             room->copper_m,     room->copper_cost,        room->copper_cost_per_m,
+                             room->optical_cost, room->optical_cost_per_m, room->switch_cost_per_port};
 
     if (room->switches_per_cabinet < 1)
         return pdl_error(PDL_ERR_INPUT, "a cabinet holds at least one switch, not %lld",
@@ -87,7 +87,7 @@ static void choose_columns(floor_plan_t *plan, const pdl_room_t *room)
     }
     for (int v = 0; v < topology->vertices; v++)
         if (cabinet_of(plan, v) > last) last = cabinet_of(plan, v);
-    cabinets      = last + 1;
+    cabinets = last + 1;
     plan->columns = cabinets;
     if (room->pitch_x_m > 0 && room->pitch_y_m > 0)
         plan->columns =
@@ -109,9 +109,9 @@ static void price_cable(const floor_plan_t *plan, const pdl_room_t *room, const 
 {
     double length = length_between(plan, room, link->src, link->dst);
     bool   copper = length <= room->copper_m && link->kind != PDL_LINK_OPTICAL;
-    double cost   = copper ? room->copper_cost + room->copper_cost_per_m * length
-                           : room->optical_cost + room->optical_cost_per_m * length;
-    int    ports  = (link->src >= plan->topology->hosts) + (link->dst >= plan->topology->hosts);
+    double cost = copper ? room->copper_cost + room->copper_cost_per_m * length
+                         : room->optical_cost + room->optical_cost_per_m * length;
+    int    ports = (link->src >= plan->topology->hosts) + (link->dst >= plan->topology->hosts);
 
     metrics->cable_m += length * link->cables;
     metrics->cost += (cost + ports * room->switch_cost_per_port) * link->cables;
@@ -122,7 +122,7 @@ pdl_status_t pdl__lay_cables(const pdl_topology_t *topology, const pdl_room_t *r
                              pdl_topology_metrics_t *metrics)
 {
     floor_plan_t plan = {.topology = topology, .per_cabinet = room->switches_per_cabinet};
-    pdl_status_t st   = check_room(room);
+    pdl_status_t st = check_room(room);
 
     if (st == PDL_OK) st = place_hosts(&plan);
     if (st) return st;

@@ -9,11 +9,11 @@
 static int plain_route(const pdl_topology_t *topology, int src, int dst, int *links)
 {
     const pdl__topology_ops_t *ops = topology->ops;
-    int                        h   = topology->hosts_per_router, count = 0, a, b;
+    int                        h = topology->hosts_per_router, count = 0, a, b;
 
     if (!ops->direct || h == 0) return ops->route(topology, src, dst, links);
-    a              = src / h;
-    b              = dst / h;
+    a = src / h;
+    b = dst / h;
     links[count++] = pdl__cable_link(topology, src, 0);
     if (a != b) count += ops->route(topology, a, b, links + count);
     links[count++] = pdl__cable_link(topology, dst, 1);
@@ -57,7 +57,7 @@ int pdl_topology_path(const pdl_topology_t *topology, int src, const int *links,
     vertices[n++] = src;
     for (int i = 0; i < count; i++) {
         const pdl_link_t *link = &topology->links[links[i]];
-        int               at   = vertices[n - 1];
+        int               at = vertices[n - 1];
         if (link->kind == PDL_LINK_INTERNAL) {
             if (link->src != at) return 0;
         } else if (link->src == at) {

@@ -14,11 +14,11 @@
 
 struct pdl__search {
     int  vertices, hosts;
-    int *first;        /* per vertex, where its arcs begin */
-    int *peer, *link;  /* arcs into a vertex: where they come from, and over which link */
-    int *next;         /* [host][vertex], or [vertex] for `dst` */
+    int *first;       /* per vertex, where its arcs begin */
+    int *peer, *link; /* arcs into a vertex: where they come from, and over which link */
+    int *next;        /* [host][vertex], or [vertex] for `dst` */
     int *distance, *queue;
-    int  dst;          /* of the search kept; -1: the table holds all */
+    int  dst; /* of the search kept; -1: the table holds all */
 };
 
 void pdl__search_destroy(pdl__search_t *search)
@@ -59,13 +59,13 @@ static void fill_arcs(const pdl_topology_t *topology, const bool *failed, bool o
     /* Filled from the back, every first[v] ends where its arcs begin. */
     for (int i = topology->link_count - 1; i >= 0; i--) {
         const pdl_link_t *link = &topology->links[i];
-        int               at   = out ? link->src : link->dst, other = out ? link->dst : link->src;
+        int               at = out ? link->src : link->dst, other = out ? link->dst : link->src;
         if (!usable(topology, failed, i)) continue;
         search->peer[--first[at]] = other;
-        search->link[first[at]]   = i;
+        search->link[first[at]] = i;
         if (!link->both_ways) continue;
         search->peer[--first[other]] = at;
-        search->link[first[other]]   = i;
+        search->link[first[other]] = i;
     }
 }
 
@@ -77,7 +77,7 @@ static int search_from(const pdl__search_t *search, bool relay, int root, int *n
 
     for (int v = 0; v < search->vertices; v++) search->distance[v] = -1;
     search->distance[root] = 0;
-    search->queue[tail++]  = root;
+    search->queue[tail++] = root;
     while (head < tail) {
         int v = search->queue[head++], d = search->distance[v];
         if (v < search->hosts) {
@@ -88,8 +88,8 @@ static int search_from(const pdl__search_t *search, bool relay, int root, int *n
         for (int i = search->first[v]; i < search->first[v + 1]; i++) {
             int u = search->peer[i];
             if (search->distance[u] < 0) {
-                search->distance[u]   = d + 1;
-                next[u]               = search->link[i];
+                search->distance[u] = d + 1;
+                next[u] = search->link[i];
                 search->queue[tail++] = u;
             } else if (search->distance[u] == d + 1 && search->link[i] < next[u]) {
                 next[u] = search->link[i];
@@ -138,7 +138,7 @@ static pdl_status_t search_all(const pdl_topology_t *topology, const bool *faile
         fill_arcs(topology, failed, false, search);
         in = search_from(search, topology->relay, middle, search->next);
         if (in < 0) return cut_off(topology, search);
-        deepest     = in + out;
+        deepest = in + out;
         search->dst = search->hosts; /* none kept yet */
     }
     /* Internal resources add at most two per vertex. */
@@ -154,14 +154,14 @@ pdl_status_t pdl__search_create(const pdl_topology_t *topology, const bool *fail
 
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory to search %s", topology->name);
     made->vertices = topology->vertices;
-    made->hosts    = topology->hosts;
-    made->dst      = table ? -1 : 0;
-    made->first    = malloc((vertices + 1) * sizeof(int));
-    made->peer     = malloc(arcs * sizeof(int));
-    made->link     = malloc(arcs * sizeof(int));
-    made->next     = malloc((table ? (size_t)topology->hosts : 1) * vertices * sizeof(int));
+    made->hosts = topology->hosts;
+    made->dst = table ? -1 : 0;
+    made->first = malloc((vertices + 1) * sizeof(int));
+    made->peer = malloc(arcs * sizeof(int));
+    made->link = malloc(arcs * sizeof(int));
+    made->next = malloc((table ? (size_t)topology->hosts : 1) * vertices * sizeof(int));
     made->distance = malloc(vertices * sizeof(int));
-    made->queue    = malloc(vertices * sizeof(int));
+    made->queue = malloc(vertices * sizeof(int));
     if (made->first == NULL || made->peer == NULL || made->link == NULL || made->next == NULL ||
         made->distance == NULL || made->queue == NULL) {
         st = pdl_error(PDL_ERR_NOMEM, "no memory to search %s", topology->name);
@@ -191,7 +191,7 @@ static int cross(const pdl_topology_t *topology, int before, int at, int after, 
 int pdl__search_route(const pdl_topology_t *topology, int src, int dst, int *links)
 {
     pdl__search_t *search = topology->search;
-    const int     *next   = search->next;
+    const int     *next = search->next;
     int            count = 0, at = src, before = -1;
 
     if (search->dst < 0) {
@@ -205,8 +205,8 @@ int pdl__search_route(const pdl_topology_t *topology, int src, int dst, int *lin
         int               after = link->src == at ? link->dst : link->src;
         if (before >= 0) count += cross(topology, before, at, after, links + count);
         links[count++] = next[at];
-        before         = at;
-        at             = after;
+        before = at;
+        at = after;
     }
     return count;
 }

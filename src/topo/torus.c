@@ -52,9 +52,9 @@ pdl_status_t pdl__torus_build(pdl_topology_t *topology, const pdl_topology_spec_
         if (next < 0)
             return pdl_error(PDL_ERR_LIMIT, "a %s of this size has more than %lld switches", spec->name,
                              (long long)PDL__MOST_VERTICES);
-        torus->size[j]   = (int)dims[j];
+        torus->size[j] = (int)dims[j];
         torus->stride[j] = (int)routers;
-        routers          = next;
+        routers = next;
         hops += dims[j] / 2;
     }
     torus->count = count;
@@ -68,7 +68,7 @@ pdl_status_t pdl__torus_build(pdl_topology_t *topology, const pdl_topology_spec_
     }
     st = pdl__direct_begin(topology, spec, routers, cables);
     if (st) return st;
-    topology->transitive    = true;
+    topology->transitive = true;
     topology->floor_columns = count > 1 ? torus->size[0] : 0;
     for (int j = 0; j < count; j++) {
         int stride = torus->stride[j], size = torus->size[j];
@@ -104,12 +104,12 @@ int pdl__torus_route(const pdl_topology_t *topology, int src, int dst, int *link
         if (up == 0) continue;
         for (hops = upward ? up : size - up; hops > 0; hops--) {
             int next = upward ? (a + 1 < size ? a + 1 : 0) : (a > 0 ? a - 1 : size - 1);
-            int y    = x + (next - a) * stride;
+            int y = x + (next - a) * stride;
             /* The lower end of a cable in a dimension of two is coordinate 0, whichever way it is used. */
-            bool forward   = size > 2 ? upward : a == 0;
+            bool forward = size > 2 ? upward : a == 0;
             links[count++] = pdl__router_link(topology, owned_cable(torus, j, forward ? x : y), !forward);
-            a              = next;
-            x              = y;
+            a = next;
+            x = y;
         }
     }
     return count;

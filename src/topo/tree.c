@@ -13,27 +13,26 @@
 static void set_links(pdl__tree_level_t *out, const pdl_level_t *level)
 {
     double effective = level->ports / level->oversubscription;
-    double whole     = ceil(effective - 1e-9 * effective);
+    double whole = ceil(effective - 1e-9 * effective);
 
-    out->links    = whole < 1 ? 1 : (int64_t)whole;
+    out->links = whole < 1 ? 1 : (int64_t)whole;
     out->capacity = level->bandwidth_bytes_per_s;
-    if (fabs(whole - effective) > 1e-9 * effective || whole < 1)
-        out->capacity *= effective / (double)out->links;
+    if (fabs(whole - effective) > 1e-9 * effective || whole < 1) out->capacity *= effective / (double)out->links;
 }
 
 void pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path)
 {
     const pdl_level_t *levels = host_path ? system->host_level : system->level;
-    int64_t            size   = 1;
+    int64_t            size = 1;
 
     *tree = (pdl__tree_t){.level_count = system->level_count, .pe_count = system->pe_count};
     for (int l = 0; l < tree->level_count; l++) {
         pdl__tree_level_t *out = &tree->level[l];
-        out->child  = size;
+        out->child = size;
         out->fanout = system->level[l].fanout;
         size *= out->fanout;
         out->shared = levels[l].shared_medium;
-        out->span   = out->shared ? size : out->child;
+        out->span = out->shared ? size : out->child;
         set_links(out, &levels[l]);
     }
 }
@@ -81,7 +80,7 @@ int pdl__tree_route(const pdl__tree_t *tree, int64_t from, int64_t to, pdl__hop_
 
     if (from == to) return 0;
     for (int l = 0; l <= top && l < tree->level_count; l++) {
-        int64_t span  = tree->level[l].span;
+        int64_t span = tree->level[l].span;
         hops[count++] = (pdl__hop_t){l, false, from / span, pdl__tree_link(tree, l, from, to)};
         hops[count++] = (pdl__hop_t){l, true, to / span, pdl__tree_link(tree, l, to, from)};
     }
@@ -98,7 +97,7 @@ static void update_ports(pdl__walk_t *walk)
         return;
     }
     for (int l = 2; l <= walk->level; l++) {
-        const pdl__tree_level_t *below  = &level[l - 1];
+        const pdl__tree_level_t *below = &level[l - 1];
         int64_t                  number = walk->digit[l - 1];
         if (!below->shared) number = number * below->links + walk->port[l - 1];
         walk->port[l] = number < level[l].links ? number : number % level[l].links;
@@ -110,8 +109,8 @@ void pdl__walk_init(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64
     *walk = (pdl__walk_t){.tree = tree, .level = level};
     for (int l = 0; l <= level; l++) walk->digit[l] = pe / tree->level[l].child % tree->level[l].fanout;
     if (level >= 1) {
-        int64_t spread   = walk->digit[0] * tree->level[1].links;
-        walk->port[1]    = spread / tree->level[0].fanout;
+        int64_t spread = walk->digit[0] * tree->level[1].links;
+        walk->port[1] = spread / tree->level[0].fanout;
         walk->block_rest = spread % tree->level[0].fanout;
     }
     update_ports(walk);
@@ -120,12 +119,12 @@ void pdl__walk_init(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64
 void pdl__walk_next(pdl__walk_t *walk)
 {
     const pdl__tree_level_t *level = walk->tree->level;
-    int                      l     = 0;
+    int                      l = 0;
 
     while (l <= walk->level && ++walk->digit[l] == level[l].fanout) walk->digit[l++] = 0;
     if (walk->level >= 1) {
         if (walk->digit[0] == 0) {
-            walk->port[1]    = 0;
+            walk->port[1] = 0;
             walk->block_rest = 0;
         } else {
             walk->block_rest += level[1].links;

@@ -11,11 +11,11 @@
 #include <paradl/system.h>
 
 typedef struct pdl__tree_level {
-    int64_t child;      /* PEs in one child */
-    int64_t span;       /* PEs that use one set of links */
+    int64_t child; /* PEs in one child */
+    int64_t span;  /* PEs that use one set of links */
     int64_t fanout;
-    int64_t links;      /* of one span in each direction */
-    double  capacity;   /* of one link, bytes per second */
+    int64_t links;    /* of one span in each direction */
+    double  capacity; /* of one link, bytes per second */
     bool    shared;
 } pdl__tree_level_t;
 
@@ -35,7 +35,11 @@ int pdl__tree_common_level(const pdl__tree_t *tree, int64_t a, int64_t b);
 
 /* The links of a message's route as numbers that are unique in the tree; returns how many (two per level). */
 #define PDL__ROUTE_MAX (2 * PDL_MAX_LEVELS)
-typedef struct pdl__hop { int level; bool down; int64_t span, link; } pdl__hop_t;
+typedef struct pdl__hop {
+    int     level;
+    bool    down;
+    int64_t span, link;
+} pdl__hop_t;
 int pdl__tree_route(const pdl__tree_t *tree, int64_t from, int64_t to, pdl__hop_t hops[PDL__ROUTE_MAX]);
 
 /* Walks over consecutive PEs and knows pdl__tree_link() of each without dividing: for levels above 0. */
@@ -47,8 +51,11 @@ typedef struct pdl__walk {
     int64_t            port[PDL_MAX_LEVELS];
 } pdl__walk_t;
 
-void pdl__walk_init(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64_t pe);
-void pdl__walk_next(pdl__walk_t *walk);
-static inline int64_t pdl__walk_link(const pdl__walk_t *walk) { return walk->port[walk->level]; }
+void                  pdl__walk_init(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64_t pe);
+void                  pdl__walk_next(pdl__walk_t *walk);
+static inline int64_t pdl__walk_link(const pdl__walk_t *walk)
+{
+    return walk->port[walk->level];
+}
 
 #endif

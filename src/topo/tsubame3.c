@@ -85,13 +85,13 @@ static pdl_status_t create_tsubame3(pdl_topology_t *topology, const pdl_topology
                                (cables << topology->full) + 2 * groups + 1);
     if (st) return st;
     *cluster = (tsubame3_t){.nodes = (int)nodes, .groups = (int)groups};
-    cluster->first_pcie   = (int)nodes * PAIRS;
-    cluster->first_port   = cluster->first_pcie + topology->hosts;
+    cluster->first_pcie = (int)nodes * PAIRS;
+    cluster->first_port = cluster->first_pcie + topology->hosts;
     cluster->first_uplink = cluster->first_port + 2 * cluster->nodes;
     cluster->first_inside = (int)cables << topology->full;
-    topology->group       = GPUS;
-    topology->relay       = true;
-    topology->internal    = malloc((size_t)topology->vertices * sizeof(*topology->internal));
+    topology->group = GPUS;
+    topology->relay = true;
+    topology->internal = malloc((size_t)topology->vertices * sizeof(*topology->internal));
     if (topology->internal == NULL) return pdl_error(PDL_ERR_NOMEM, "no memory for tsubame3");
     for (int v = 0; v < topology->vertices; v++) topology->internal[v] = -1;
     for (int node = 0; node < cluster->nodes; node++) add_node(topology, node);

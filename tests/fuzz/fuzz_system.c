@@ -27,9 +27,9 @@ static void use_tree(const pdl_system_t *system, bool host_path)
     require(pdl_contention_run(system, host_path, messages, 4, NULL, &last_s) == PDL_OK);
     require(last_s >= 0 && isfinite(last_s));
     for (int pattern = 0; pattern < 3; pattern++) {
-        int64_t size = system->pe_count < 512 ? system->pe_count : 512;
-        pdl_contention_query_t query = {.pe_count = size, .size = size, .stride = 1, .host_path = host_path,
-                                        .pattern = (pdl_pattern_t)pattern};
+        int64_t                size = system->pe_count < 512 ? system->pe_count : 512;
+        pdl_contention_query_t query = {
+            .pe_count = size, .size = size, .stride = 1, .host_path = host_path, .pattern = (pdl_pattern_t)pattern};
         require(pdl_contention_phi(system, &query, &phi, &level) == PDL_OK);
         require(phi >= 1 && isfinite(phi) && level >= 0 && level < system->level_count);
     }

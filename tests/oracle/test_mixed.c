@@ -46,8 +46,8 @@ static pdl_oracle_t *plain_oracle(const pdl_model_t *model, const pdl_system_t *
 
     pdl_parameters_default(&p);
     p.overlap_gradients = overlap;
-    p.ring_only         = !overlap;
-    p.call_s            = 0;
+    p.ring_only = !overlap;
+    p.call_s = 0;
     CHECK_OK(pdl_oracle_create(model, system, &p, &oracle));
     return oracle;
 }
@@ -56,9 +56,9 @@ static pdl_config_t on_mesh(int64_t data, int64_t inner, int64_t batch)
 {
     pdl_config_t config = pdl_config_default("mixed");
 
-    config.data   = data;
+    config.data = data;
     config.tensor = inner;
-    config.batch  = batch;
+    config.batch = batch;
     return config;
 }
 
@@ -69,7 +69,7 @@ static double fastest_by_trial(pdl_oracle_t *oracle, pdl_plan_t *plan, int first
     int               layers = pdl_model_layer_count(plan->model);
     const pdl_axis_t *inner = &plan->mesh.axis[axis];
     bool              whole = plan->batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) < inner->size;
-    double            best  = INFINITY;
+    double            best = INFINITY;
 
     for (i = 0; i < layers; i++) plan->modes[i].on[axis] = (uint8_t)first_mode;
     do {
@@ -114,8 +114,8 @@ typedef struct outcome {
 static outcome_t compare_on_system(const char *text, const pdl_system_t *system, pdl_config_t config,
                                    int first_mode, bool overlap)
 {
-    pdl_model_t     *model  = NULL;
-    pdl_plan_t      *plan   = NULL;
+    pdl_model_t     *model = NULL;
+    pdl_plan_t      *plan = NULL;
     outcome_t        result = {1, 1, 0};
     pdl_projection_t projection;
 
@@ -178,14 +178,14 @@ static const pdl_system_t *drawn_system(void)
 
 static outcome_t compare_on_drawn(int i, bool overlap)
 {
-    static const char *const texts[]    = {chain, residual, branches, tokens};
+    static const char *const texts[] = {chain, residual, branches, tokens};
     static const int64_t     sizes[][2] = {{1, 2}, {1, 4}, {2, 3}, {4, 4}, {8, 2}, {2, 8}};
-    const pdl_system_t      *system     = drawn_system();
-    const int64_t           *size       = sizes[i % 6];
+    const pdl_system_t      *system = drawn_system();
+    const int64_t           *size = sizes[i % 6];
 
     if (!system) return (outcome_t){1, 1, 0};
-    pdl_config_t config  = on_mesh(size[0], size[1], size[0] * (int64_t)draw(0, 2));
-    pdl_mode_t   first   = i % 10 ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
+    pdl_config_t config = on_mesh(size[0], size[1], size[0] * (int64_t)draw(0, 2));
+    pdl_mode_t   first = i % 10 ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
     outcome_t    outcome = compare_on_system(texts[i % 4], system, config, first, overlap);
     pdl_system_destroy(system);
     return outcome;
@@ -245,10 +245,10 @@ static void tokens_equal_trial(void)
     compare_with_trial(tokens, "abci-v", config, PDL_MODE_PASS);
     config.batch = 2048;
     compare_with_trial(tokens, "dgx-h100", config, PDL_MODE_REPLICATE);
-    config.recompute     = PDL_RECOMPUTE_FULL;
+    config.recompute = PDL_RECOMPUTE_FULL;
     config.micro_batches = 4;
-    config.sharding      = PDL_SHARDING_ZERO1;
-    config.optimizer     = PDL_OPTIMIZER_ADAM;
+    config.sharding = PDL_SHARDING_ZERO1;
+    config.optimizer = PDL_OPTIMIZER_ADAM;
     compare_with_trial(tokens, "abci-v", config, PDL_MODE_REPLICATE);
     config.run_mode = PDL_INFERENCE;
     compare_with_trial(tokens, "abci-v", config, PDL_MODE_REPLICATE);
@@ -286,11 +286,11 @@ static void check_presets(pdl_oracle_t *oracle, const pdl_config_t *config, cons
         pdl_config_t     preset = *config;
         pdl_plan_t      *plan;
         pdl_projection_t projection;
-        preset.strategy          = names[i];
+        preset.strategy = names[i];
         preset.sequence_parallel = i == 4;
         if (strcmp(names[i], "data+spatial") == 0) {
             preset.spatial = preset.tensor;
-            preset.tensor  = 1;
+            preset.tensor = 1;
         }
         if (pdl_oracle_plan(oracle, &preset, &plan)) continue;
         CHECK_OK(pdl_oracle_project(oracle, plan, NULL, &projection));
@@ -302,10 +302,10 @@ static void check_presets(pdl_oracle_t *oracle, const pdl_config_t *config, cons
 
 static void compare_with_presets(const char *model_name, const char *system_name, pdl_config_t config)
 {
-    pdl_model_t        *model  = NULL;
+    pdl_model_t        *model = NULL;
     const pdl_system_t *system = NULL;
     pdl_oracle_t       *oracle = NULL;
-    pdl_plan_t         *plan   = NULL;
+    pdl_plan_t         *plan = NULL;
     pdl_parameters_t    p;
     pdl_projection_t    mixed, again;
 
@@ -332,7 +332,7 @@ static void compare_with_presets(const char *model_name, const char *system_name
 
 static void never_worse_than_presets(void)
 {
-    static const int64_t sizes[][2] = {{1, 2}, {1, 4}, {4, 4}, {16, 4}, {8, 16}, {3, 5}};
+    static const int64_t     sizes[][2] = {{1, 2}, {1, 4}, {4, 4}, {16, 4}, {8, 16}, {3, 5}};
     static const char *const images[] = {"lenet",          "alexnet", "vgg16",  "resnet50",
                                          "resnet18-cifar", "unet",    "vit-b16"};
 
@@ -343,8 +343,8 @@ static void never_worse_than_presets(void)
         }
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         pdl_config_t config = on_mesh(sizes[i][0], sizes[i][1], 4 * sizes[i][0]);
-        config.precision    = PDL_BF16;
-        config.optimizer    = PDL_OPTIMIZER_ADAM;
+        config.precision = PDL_BF16;
+        config.optimizer = PDL_OPTIMIZER_ADAM;
         compare_with_presets("gpt2-124m", "selene", config);
         compare_with_presets("mixtral-8x7b", "dgx-h100", config);
         compare_with_presets("llama3-8b", "dgx-h100", config);
@@ -355,9 +355,9 @@ static void never_worse_than_presets(void)
 static void splits_each_part_of_vgg_its_own_way(void)
 {
     pdl_config_t        config = on_mesh(1, 4, 8);
-    pdl_model_t        *model  = NULL;
+    pdl_model_t        *model = NULL;
     const pdl_system_t *system = NULL;
-    pdl_plan_t         *plan   = NULL;
+    pdl_plan_t         *plan = NULL;
     pdl_projection_t    projection;
 
     CHECK_OK(pdl_model_load("vgg16", &model));
@@ -366,9 +366,9 @@ static void splits_each_part_of_vgg_its_own_way(void)
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &projection));
     if (plan) {
-        int axis  = pdl_mesh_find(&plan->mesh, PDL_AXIS_TENSOR);
+        int axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_TENSOR);
         int front = plan->modes[pdl_model_find_layer(model, "features.0")].on[axis];
-        int back  = plan->modes[pdl_model_find_layer(model, "classifier.0")].on[axis];
+        int back = plan->modes[pdl_model_find_layer(model, "classifier.0")].on[axis];
         CHECK_INT(front, PDL_MODE_SAMPLE);
         CHECK(back == PDL_MODE_FILTER || back == PDL_MODE_CHANNEL);
     }
@@ -382,9 +382,9 @@ static void splits_each_part_of_vgg_its_own_way(void)
 static void keeps_to_memory(void)
 {
     pdl_config_t        config = on_mesh(1, 4, 64);
-    pdl_model_t        *model  = NULL;
+    pdl_model_t        *model = NULL;
     const pdl_system_t *system = NULL;
-    pdl_plan_t         *plan   = NULL;
+    pdl_plan_t         *plan = NULL;
     pdl_projection_t    free_choice, capped;
 
     CHECK_OK(pdl_model_read_yaml_memory(chain, strlen(chain), "test", &model));
@@ -414,19 +414,19 @@ static void keeps_to_memory(void)
 /* Weights that two layers share lie alike for both, and no state is dropped on the way. */
 static void shares_tied_weights(void)
 {
-    pdl_model_t        *model  = NULL;
+    pdl_model_t        *model = NULL;
     const pdl_system_t *system = NULL;
-    pdl_plan_t         *plan   = NULL;
+    pdl_plan_t         *plan = NULL;
     pdl_options_t       options;
     pdl_config_t        config = on_mesh(2, 4, 8);
-    pdl_mesh_t          mesh   = pdl_config_mesh(&config);
-    int                 axis   = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
+    pdl_mesh_t          mesh = pdl_config_mesh(&config);
+    int                 axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
 
     CHECK_OK(pdl_model_load("gpt2-124m", &model));
     CHECK_OK(pdl_system_load("selene", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
-    config.strategy      = "data+tensor";
+    config.strategy = "data+tensor";
     CHECK_OK(pdl__plan_of_config(oracle, &config, &mesh, &plan));
     CHECK_OK(pdl__options_create(oracle, plan, axis, &options));
     for (int price = 0; price < 6; price++) {
@@ -452,22 +452,22 @@ static void shares_tied_weights(void)
 static void refuses_other_meshes(void)
 {
     pdl_config_t        config = on_mesh(2, 2, 8);
-    pdl_model_t        *model  = NULL;
+    pdl_model_t        *model = NULL;
     const pdl_system_t *system = NULL;
-    pdl_plan_t         *plan   = NULL;
+    pdl_plan_t         *plan = NULL;
     pdl_projection_t    projection;
 
     CHECK_OK(pdl_model_load("lenet", &model));
     CHECK_OK(pdl_system_load("abci-v", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
-    config.pipeline      = 2;
+    config.pipeline = 2;
     CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "data x tensor");
     config.pipeline = 1;
-    config.batch    = 1;
+    config.batch = 1;
     CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "larger than the batch");
     config.batch = 1 << 20;
-    config.data  = 1 << 20;
+    config.data = 1 << 20;
     CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "PEs");
     config = on_mesh(4, 1, 8);
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &projection));

@@ -28,7 +28,7 @@ static double core_mean(const pdl_validation_t *validation, const char *quantity
 static void stored_parameters_are_accurate(void)
 {
     pdl_validation_t *validation = projected();
-    pdl_accuracy_t    totals     = pdl_validation_accuracy(validation, PDL_BY_ALL, NULL, "total", true);
+    pdl_accuracy_t    totals = pdl_validation_accuracy(validation, PDL_BY_ALL, NULL, "total", true);
 
     CHECK_INT(totals.rows, 67);
     CHECK(totals.mean > 0.93);
@@ -41,7 +41,7 @@ static void stored_parameters_are_accurate(void)
 static void strategies_are_ranked_as_measured(void)
 {
     pdl_validation_t *validation = projected();
-    pdl_ranking_t     ranking    = pdl_validation_ranking(validation);
+    pdl_ranking_t     ranking = pdl_validation_ranking(validation);
 
     CHECK_INT(ranking.pairs + ranking.ties, 55);
     CHECK(ranking.share >= 0.95);
@@ -65,8 +65,8 @@ static void check_table(const char *text, const char *message)
 {
     pdl_validation_t *validation = NULL;
     char              path[] = "/tmp/paradl-table-XXXXXX";
-    int               fd     = mkstemp(path);
-    FILE             *file   = fd >= 0 ? fdopen(fd, "w") : NULL;
+    int               fd = mkstemp(path);
+    FILE             *file = fd >= 0 ? fdopen(fd, "w") : NULL;
 
     CHECK(file != NULL);
     if (!file) return;
@@ -78,8 +78,9 @@ static void check_table(const char *text, const char *message)
 
 static void bad_tables_are_refused(void)
 {
-    static const char header[] = "id,source,model,dataset,strategy,p,p_data,p_model,global_batch,quantity,value_seconds,per,quality\n";
-    char              row[512];
+    static const char header[] =
+        "id,source,model,dataset,strategy,p,p_data,p_model,global_batch,quantity,value_seconds,per,quality\n";
+    char row[512];
 
     check_table("id,source\n", "column \"model\" is missing");
     snprintf(row, sizeof(row), "%sa,s,vgg16,ImageNet,data,4,4,1,128,total,-1,iteration,A\n", header);

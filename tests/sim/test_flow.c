@@ -60,7 +60,7 @@ static void closed_forms_on_a_crossbar(void)
     sim_case_t           c = {.topology = "fat-tree", .hosts = 7, .per_switch = 7, .uplinks = 1};
 
     c.algorithm = "ring";
-    c.bytes     = bytes;
+    c.bytes = bytes;
     CHECK_NEAR(run_case(&c, &options), 12 * alpha + 12.0 / 7 * m * beta, 1e-9);
     options.gamma_s_per_byte = gamma;
     CHECK_NEAR(run_case(&c, &options), 12 * alpha + 12.0 / 7 * m * beta + 6.0 / 7 * m * gamma, 1e-9);

@@ -5,9 +5,8 @@
 
 #include <paradl/system.h>
 
-#define HEAD "paradl: system/1\nname: toy\n"
-#define DEVICE                                                                                \
-    "device:\n  name: chip\n  memory: 16GB\n  memory_bandwidth: 900GB/s\n  peak: {fp32: 15.7TFLOP/s}\n"
+#define HEAD   "paradl: system/1\nname: toy\n"
+#define DEVICE "device:\n  name: chip\n  memory: 16GB\n  memory_bandwidth: 900GB/s\n  peak: {fp32: 15.7TFLOP/s}\n"
 #define LEVELS "levels:\n  - {name: node, fanout: 4, bandwidth: 50GB/s, latency: 9us}\n"
 #define HOST   "host_path:\n  - {name: node, bandwidth: 16GB/s, latency: 3ms, ports: 2, shared: true}\n"
 
@@ -22,7 +21,7 @@ static const pdl_system_t *read_text(const char *text)
 static void check_error(int line, const char *text, const char *part)
 {
     const pdl_system_t *system = NULL;
-    pdl_status_t        st     = pdl_system_read_memory(text, strlen(text), "toy.yaml", &system);
+    pdl_status_t        st = pdl_system_read_memory(text, strlen(text), "toy.yaml", &system);
 
     test_error(__FILE__, line, "reading", st, part);
     CHECK(system == NULL);
@@ -57,7 +56,8 @@ static void a_short_file_is_enough(void)
 static void everything_that_can_be_said_is_read(void)
 {
     const pdl_system_t *system = read_text(
-        HEAD "description: a toy\nsource: nowhere\nparameters: toy-fit\ncost_per_pe_hour: 1.25\n" DEVICE
+        HEAD
+        "description: a toy\nsource: nowhere\nparameters: toy-fit\ncost_per_pe_hour: 1.25\n" DEVICE
         "  compute_units: 80\n  launch: 5us\n  matrix_efficiency: 0.8\n  memory_efficiency: 0.7\n  power: 0.3kW\n"
         "  idle_power: 40W\n  host_bandwidth: 16GB/s\n  reserved: 512MiB\n" LEVELS
         "  - {name: rack, transport: ib, fanout: 8, bandwidth: 100Gb/s, latency: 5us, ports: 2, congestion: 1.5}\n"
@@ -102,7 +102,8 @@ static void mistakes_in_levels_are_named(void)
     CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, latency: 1us}\n", "bandwidth");
     CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s}\n", "latency");
     CHECK_REFUSED(HEAD DEVICE "levels:\n  - name: n\n    fanout: 4\n    bandwidth: 1GB/s\n    latency: 1us\n"
-                              "    oversubscription: 0.5\n", "toy.yaml:13: oversubscription must be at least 1");
+                              "    oversubscription: 0.5\n",
+                  "toy.yaml:13: oversubscription must be at least 1");
     CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s, latency: 1us, ports: 0}\n",
                   "ports must be at least 1");
     CHECK_REFUSED(HEAD DEVICE "levels:\n  - {name: n, fanout: 4, bandwidth: 1GB/s, latency: 1us, lanes: 4}\n",
@@ -115,11 +116,13 @@ static void mistakes_in_levels_are_named(void)
     CHECK_REFUSED(HEAD DEVICE "levels:\n"
                               "  - {name: a, fanout: 2, bandwidth: 1GB/s, latency: 1us}\n"
                               "  - {name: b, fanout: 2000000000, bandwidth: 1GB/s, latency: 1us}\n"
-                              "  - {name: c, fanout: 2, bandwidth: 1GB/s, latency: 1us}\n", "give ports");
+                              "  - {name: c, fanout: 2, bandwidth: 1GB/s, latency: 1us}\n",
+                  "give ports");
     CHECK_REFUSED(HEAD DEVICE LEVELS "host_path:\n  - {name: rack, bandwidth: 1GB/s, latency: 1us}\n",
                   "toy.yaml:11:");
     CHECK_REFUSED(HEAD DEVICE LEVELS "host_path:\n  - {name: node, bandwidth: 1GB/s, latency: 1us}\n"
-                                     "  - {name: node, bandwidth: 1GB/s, latency: 1us}\n", "more entries");
+                                     "  - {name: node, bandwidth: 1GB/s, latency: 1us}\n",
+                  "more entries");
 }
 
 static void too_many_levels_are_refused(void)

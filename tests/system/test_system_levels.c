@@ -86,9 +86,12 @@ static void check_plausible(const pdl_system_t *system, const char *name)
 
 static void all_built_in_systems_are_plausible(void)
 {
-    static const struct { const char *name; int64_t pe_count; } systems[] = {
-        {"abci-v", 4352},   {"abci-a", 960},     {"tsubame3", 2160}, {"selene", 4480}, {"dgx-h100", 1024},
-        {"gh200", 10752},   {"frontier", 78848}, {"h200", 1},        {"local", 2},
+    static const struct {
+        const char *name;
+        int64_t     pe_count;
+    } systems[] = {
+        {"abci-v", 4352}, {"abci-a", 960},     {"tsubame3", 2160}, {"selene", 4480}, {"dgx-h100", 1024},
+        {"gh200", 10752}, {"frontier", 78848}, {"h200", 1},        {"local", 2},
     };
 
     for (size_t i = 0; i < sizeof systems / sizeof *systems; i++) {

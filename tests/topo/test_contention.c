@@ -56,7 +56,7 @@ static void abci_has_the_published_values(void)
 
 static void halos_through_the_host_share_the_switch(void)
 {
-    const pdl_system_t    *abci  = load("abci-v");
+    const pdl_system_t    *abci = load("abci-v");
     pdl_contention_query_t query = {.pe_count = 4, .size = 4, .stride = 1, .pattern = PDL_PATTERN_NEIGHBOURS};
 
     /* Directly, every partner has its own NVLink. */
@@ -67,12 +67,12 @@ static void halos_through_the_host_share_the_switch(void)
     CHECK_INT(ask(abci, query).level, 0);
     query.pe_count = query.size = 2; /* two GPUs of one switch */
     CHECK_NEAR(ask(abci, query).phi, 2, 0);
-    query = (pdl_contention_query_t){.pe_count = 4, .size = 2, .stride = 2, .pattern = PDL_PATTERN_NEIGHBOURS,
-                                     .host_path = true};
+    query = (pdl_contention_query_t){
+        .pe_count = 4, .size = 2, .stride = 2, .pattern = PDL_PATTERN_NEIGHBOURS, .host_path = true};
     CHECK_NEAR(ask(abci, query).phi, 2, 0);
     /* Chains over several nodes: an inner GPU pair of a switch sends four messages. */
-    query = (pdl_contention_query_t){.pe_count = 64, .size = 64, .stride = 1, .pattern = PDL_PATTERN_NEIGHBOURS,
-                                     .host_path = true};
+    query = (pdl_contention_query_t){
+        .pe_count = 64, .size = 64, .stride = 1, .pattern = PDL_PATTERN_NEIGHBOURS, .host_path = true};
     CHECK_NEAR(ask(abci, query).phi, 4 * 12.5 / 16, 1e-15);
     pdl_system_destroy(abci);
 }
@@ -90,19 +90,19 @@ static void draw_system(pdl_system_t *system, int64_t most_pe)
     static const double bandwidths[] = {1e9, 2e9, 12.5e9, 16e9, 50e9};
 
     memset(system, 0, sizeof *system);
-    system->name        = "random";
+    system->name = "random";
     system->level_count = 1 + (int)draw(4);
-    system->pe_count    = 1;
+    system->pe_count = 1;
     for (int l = 0; l < system->level_count; l++) {
         int64_t room = most_pe / system->pe_count;
         system->level[l] = (pdl_level_t){
-            .name                  = "level",
-            .fanout                = 1 + draw(room < 17 ? room : 17),
+            .name = "level",
+            .fanout = 1 + draw(room < 17 ? room : 17),
             .bandwidth_bytes_per_s = bandwidths[draw(5)],
-            .ports                 = (double)(1 + draw(draw(3) == 0 ? 40 : 4)),
-            .oversubscription      = draw(3) ? 1 : 1 + (double)draw(9) / 4,
-            .shared_medium         = draw(4) == 0,
-            .congestion            = 1,
+            .ports = (double)(1 + draw(draw(3) == 0 ? 40 : 4)),
+            .oversubscription = draw(3) ? 1 : 1 + (double)draw(9) / 4,
+            .shared_medium = draw(4) == 0,
+            .congestion = 1,
         };
         system->host_level[l] = system->level[l];
         system->pe_count *= system->level[l].fanout;
@@ -122,11 +122,11 @@ static void draw_query(const pdl_system_t *system, pdl_contention_query_t *query
 
     *query = (pdl_contention_query_t){.pe_count = draw(3) ? p : system->pe_count};
     if (draw(2)) { /* most numbers have few divisors: start from the product */
-        query->stride   = 1 + draw(p < 12 ? p : 12);
-        query->size     = 1 + draw(p / query->stride);
+        query->stride = 1 + draw(p < 12 ? p : 12);
+        query->size = 1 + draw(p / query->stride);
         query->pe_count = p / (query->size * query->stride) * (query->size * query->stride);
     } else {
-        query->size   = draw_divisor(query->pe_count);
+        query->size = draw_divisor(query->pe_count);
         query->stride = draw_divisor(query->pe_count / query->size);
     }
     query->pattern = (pdl_pattern_t)draw(3);
@@ -165,7 +165,7 @@ static double solve(const pdl_system_t *system, const pdl_contention_query_t *qu
     double  worst_s = 0;
 
     *alone_s = 0;
-    *level   = 0;
+    *level = 0;
     for (int64_t step = 1; step <= steps; step++) {
         double last_s;
         int    count = list_messages(query, step, messages);
@@ -173,10 +173,10 @@ static double solve(const pdl_system_t *system, const pdl_contention_query_t *qu
         worst_s = fmax(worst_s, last_s);
         for (int m = 0; m < count; m++) {
             int common = pdl_system_common_level(system, messages[m].from, messages[m].to);
-            if (common < *level && *alone_s > 0) continue;
+            if (common<*level && * alone_s> 0) continue;
             CHECK_OK(pdl_contention_run(system, query->host_path, &messages[m], 1, NULL, &last_s));
             *alone_s = fmax(*alone_s, last_s);
-            *level   = common;
+            *level = common;
         }
     }
     return worst_s;
@@ -185,7 +185,7 @@ static double solve(const pdl_system_t *system, const pdl_contention_query_t *qu
 static void compare(int64_t most_pe, int64_t most_pairwise, int cases)
 {
     pdl_message_t *messages = malloc(2 * (size_t)most_pe * sizeof *messages);
-    int            before   = test_failures;
+    int            before = test_failures;
 
     CHECK(messages != NULL);
     for (int i = 0; i < cases && test_failures == before; i++) {
@@ -209,8 +209,14 @@ static void compare(int64_t most_pe, int64_t most_pairwise, int cases)
     free(messages);
 }
 
-static void counting_equals_solving_on_small_machines(void) { compare(60, 128, 20000); }
-static void counting_equals_solving_on_medium_machines(void) { compare(1500, 24, 600); }
+static void counting_equals_solving_on_small_machines(void)
+{
+    compare(60, 128, 20000);
+}
+static void counting_equals_solving_on_medium_machines(void)
+{
+    compare(1500, 24, 600);
+}
 
 static void unequal_messages_speed_up_when_others_end(void)
 {
@@ -260,10 +266,12 @@ static void large_jobs_are_answered_at_once(void)
             for (int pattern = 0; pattern < 3; pattern++) {
                 struct timespec begin, end;
                 clock_gettime(CLOCK_MONOTONIC, &begin);
-                ask(frontier, (pdl_contention_query_t){.pe_count = 65536, .size = size, .stride = stride,
+                ask(frontier, (pdl_contention_query_t){.pe_count = 65536,
+                                                       .size = size,
+                                                       .stride = stride,
                                                        .pattern = (pdl_pattern_t)pattern});
                 clock_gettime(CLOCK_MONOTONIC, &end);
-                double s  = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+                double s = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
                 slowest_s = fmax(slowest_s, s);
                 total_s += s;
                 questions++;

@@ -28,8 +28,8 @@ static int draw(int below)
 
 static void draw_network(network_t *net)
 {
-    net->links    = 1 + draw(MOST_LINKS);
-    net->flows    = 1 + draw(MOST_FLOWS);
+    net->links = 1 + draw(MOST_LINKS);
+    net->flows = 1 + draw(MOST_FLOWS);
     net->start[0] = 0;
     for (int e = 0; e < net->links; e++) net->capacity[e] = draw(2) ? 1 + draw(5) : (1 + draw(1000)) / 7.0;
     for (int f = 0; f < net->flows; f++) {
@@ -56,7 +56,7 @@ static void pour(const network_t *net, double *rates)
     int open[MOST_FLOWS], left = 0;
 
     for (int f = 0; f < net->flows; f++) {
-        open[f]  = net->start[f] < net->start[f + 1];
+        open[f] = net->start[f] < net->start[f + 1];
         rates[f] = open[f] ? 0 : INFINITY;
         left += open[f];
     }
@@ -64,7 +64,7 @@ static void pour(const network_t *net, double *rates)
         double room[MOST_LINKS], rise = INFINITY;
         int    count[MOST_LINKS];
         for (int e = 0; e < net->links; e++) {
-            room[e]  = net->capacity[e];
+            room[e] = net->capacity[e];
             count[e] = 0;
             for (int f = 0; f < net->flows; f++) {
                 if (!crosses(net, f, e)) continue;
@@ -154,9 +154,9 @@ static void many_flows_are_solved(void)
 
     CHECK(capacity && rates && start && route);
     for (int f = 0; f < FLOWS; f++) {
-        capacity[f]      = 1 + f % 1000;
-        start[f]         = 2 * f;
-        route[2 * f]     = f;
+        capacity[f] = 1 + f % 1000;
+        start[f] = 2 * f;
+        route[2 * f] = f;
         route[2 * f + 1] = (f + 1) % FLOWS;
     }
     start[FLOWS] = 2 * FLOWS;

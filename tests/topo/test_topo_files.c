@@ -20,7 +20,7 @@ static pdl_topology_t *make_sized(const char *name, int64_t hosts, int64_t per_s
 {
     pdl_topology_spec_t spec = pdl_topology_spec(name);
 
-    spec.hosts            = hosts;
+    spec.hosts = hosts;
     spec.hosts_per_switch = per_switch;
     return make(spec);
 }
@@ -83,8 +83,8 @@ static void graph_routes_take_the_lowest_link(void)
 
 static void hosts_forward_only_when_asked(void)
 {
-    const char *text = "paradl: topology/1\nhosts: [a, b, c]\nswitches: 1\n%s"
-                       "links:\n  - {ends: [a, b]}\n  - {ends: [b, c]}\n  - {ends: [c, s0]}\n";
+    const char     *text = "paradl: topology/1\nhosts: [a, b, c]\nswitches: 1\n%s"
+                           "links:\n  - {ends: [a, b]}\n  - {ends: [b, c]}\n  - {ends: [c, s0]}\n";
     pdl_topology_t *topology;
     char            with[300];
     int             links[PDL_MAX_ROUTE];
@@ -102,7 +102,8 @@ static void files_can_name_built_in_topologies(void)
     pdl_topology_t *topology;
 
     CHECK_OK(read_text("paradl: topology/1\ntopology: dln\nhosts: 64\nhosts_per_switch: 4\nlink_bandwidth: 25GB/s\n"
-                       "duplex: half\n", &topology));
+                       "duplex: half\n",
+                       &topology));
     CHECK_STR(pdl_topology_name(topology), "dln");
     CHECK_INT(pdl_topology_link_count(topology), 64 + 16 * 3 + 8);
     CHECK_NEAR(pdl_topology_get_spec(topology)->link_bytes_per_s, 25e9, 0);
@@ -154,21 +155,21 @@ static void impossible_networks_are_refused(void)
     refuse(pdl_topology_spec("ring"), "needs a number of hosts");
     refuse(pdl_topology_spec("rign"), "did you mean ring");
     refuse(pdl_topology_spec("no-such-file.yaml"), "no-such-file.yaml");
-    spec       = pdl_topology_spec("ring");
+    spec = pdl_topology_spec("ring");
     spec.hosts = 5000;
     refuse(spec, "at most 1022");
     spec.hosts = INT64_MAX;
     refuse(spec, "more than");
     spec.hosts = -3;
     refuse(spec, "-3 hosts");
-    spec              = pdl_topology_spec("dln");
-    spec.hosts        = 12;
+    spec = pdl_topology_spec("dln");
+    spec.hosts = 12;
     refuse(spec, "a power of two of switches, not 12");
-    spec.hosts        = 1 << 24;
+    spec.hosts = 1 << 24;
     refuse(spec, "links");
     spec.stride_count = 1;
-    spec.strides[0]   = 13;
-    spec.hosts        = 16;
+    spec.strides[0] = 13;
+    spec.hosts = 16;
     refuse(spec, "lies between 1 and 8");
 }
 
@@ -179,36 +180,36 @@ static void wrong_shapes_are_refused(void)
     refuse(spec, "--dims");
     spec.dim_count = 2;
     spec.dims[0] = spec.dims[1] = 4;
-    spec.hosts   = 15;
+    spec.hosts = 15;
     refuse(spec, "this torus has 16 hosts");
-    spec.hosts   = 0;
+    spec.hosts = 0;
     spec.dims[1] = 0;
     refuse(spec, "a dimension of 0 switches");
     spec.dims[0] = spec.dims[1] = INT64_MAX / 2;
     refuse(spec, "more than");
-    spec          = pdl_topology_spec("dragonfly");
+    spec = pdl_topology_spec("dragonfly");
     refuse(spec, "--shape");
     spec.shape[0] = 1, spec.shape[1] = 4, spec.shape[2] = 2, spec.shape[3] = 8;
     refuse(spec, "has 9 groups, not 8");
-    spec          = pdl_topology_spec("kautz");
+    spec = pdl_topology_spec("kautz");
     refuse(spec, "degree");
-    spec.degree   = 100;
+    spec.degree = 100;
     spec.diameter = 20;
     refuse(spec, "more than");
     spec.degree = 2, spec.diameter = 2, spec.hosts = 7;
     refuse(spec, "has 6 nodes, not 7");
-    spec            = pdl_topology_spec("fat-tree");
-    spec.hosts      = 100;
+    spec = pdl_topology_spec("fat-tree");
+    spec.hosts = 100;
     refuse(spec, "not a multiple");
     spec.leaf_hosts = 0;
     refuse(spec, "at least one host");
-    spec             = pdl_topology_spec("xgft");
+    spec = pdl_topology_spec("xgft");
     refuse(spec, "levels");
-    spec             = pdl_topology_spec("tsubame3");
-    spec.hosts       = 6;
+    spec = pdl_topology_spec("tsubame3");
+    spec.hosts = 6;
     refuse(spec, "not a multiple");
-    spec                  = pdl_topology_spec("ring");
-    spec.hosts            = 4;
+    spec = pdl_topology_spec("ring");
+    spec.hosts = 4;
     spec.link_bytes_per_s = -1;
     refuse(spec, "bandwidth of links");
 }
@@ -224,7 +225,7 @@ static void routes_go_round_failed_links(void)
     for (int src = 0; src < 64; src++)
         for (int dst = 0; dst < 64; dst++) {
             int count = pdl_topology_route(topology, src, dst, route), vertices;
-            vertices  = pdl_topology_path(topology, src, route, count, path);
+            vertices = pdl_topology_path(topology, src, route, count, path);
             CHECK(vertices >= 1 && path[vertices - 1] == dst);
             for (int i = 0; i < count; i++) CHECK(route[i] != links[1]);
         }
@@ -259,9 +260,9 @@ static void metrics_agree_with_closed_forms(void)
     pdl_topology_metrics_t metrics;
     pdl_topology_t        *topology;
 
-    spec.hosts   = 1024;
+    spec.hosts = 1024;
     spec.uplinks = 11;
-    topology     = make(spec);
+    topology = make(spec);
     CHECK_OK(pdl_topology_metrics(topology, NULL, &metrics));
     CHECK_INT(metrics.switches, 32 + 11);
     CHECK_INT(metrics.cables, 1024 + 32 * 11);
@@ -293,10 +294,10 @@ static void cables_get_shorter_in_two_dimensions(void)
     pdl_topology_t        *topology;
 
     room.pitch_x_m = room.pitch_y_m = 1;
-    room.slack_m   = 0;
+    room.slack_m = 0;
     spec.dims[0] = spec.dims[1] = 16;
     spec.dim_count = 2;
-    topology       = make(spec);
+    topology = make(spec);
     CHECK_OK(pdl_topology_metrics(topology, &room, &two));
     CHECK_NEAR(two.longest_cable_m, 15, 1e-12);
     CHECK_INT(two.degree, 14);
@@ -339,8 +340,10 @@ static int feed(const char *command, const char *text)
 
 static void exports_can_be_read(void)
 {
-    const struct { const char *name; int64_t hosts, per_switch; } cases[] = {
-        {"dln", 32, 2}, {"tsubame3", 40, 0}, {"fat-tree", 64, 0}, {"ring", 8, 0}, {"hybrid", 32, 0}};
+    const struct {
+        const char *name;
+        int64_t     hosts, per_switch;
+    } cases[] = {{"dln", 32, 2}, {"tsubame3", 40, 0}, {"fat-tree", 64, 0}, {"ring", 8, 0}, {"hybrid", 32, 0}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         pdl_topology_t *topology = make_sized(cases[i].name, cases[i].hosts, cases[i].per_switch);

@@ -54,7 +54,7 @@ static void torus_goes_dimension_by_dimension(void)
 
     spec.dims[0] = spec.dims[1] = 5;
     spec.dim_count = 2;
-    topology       = make(spec);
+    topology = make(spec);
     CHECK_INT(path_of(topology, 0, 2 + 5 * 4, path), 4);
     CHECK_INT(path[1], 1);
     CHECK_INT(path[2], 2);
@@ -82,10 +82,10 @@ static void half_duplex_shares_one_link(void)
     pdl_topology_t     *topology;
     int                 there[PDL_MAX_ROUTE], back[PDL_MAX_ROUTE];
 
-    spec.hosts            = 32;
+    spec.hosts = 32;
     spec.hosts_per_switch = 2;
-    spec.duplex           = PDL_HALF_DUPLEX;
-    topology              = make(spec);
+    spec.duplex = PDL_HALF_DUPLEX;
+    topology = make(spec);
     CHECK_INT(pdl_topology_link_count(topology), 32 + 16 * 3 + 8);
     CHECK_INT(pdl_topology_route(topology, 0, 2, there), 3);
     CHECK_INT(pdl_topology_route(topology, 2, 0, back), 3);
@@ -96,8 +96,8 @@ static void half_duplex_shares_one_link(void)
 static void full_dln_has_the_cables_of_the_paper(void)
 {
     for (int q = 2; q <= 10; q++) {
-        int64_t             n        = INT64_C(1) << q;
-        pdl_topology_t     *topology = make_sized("dln", n);
+        int64_t                n = INT64_C(1) << q;
+        pdl_topology_t        *topology = make_sized("dln", n);
         pdl_topology_metrics_t metrics;
         CHECK_OK(pdl_topology_metrics(topology, NULL, &metrics));
         CHECK_INT(metrics.cables, n * (q - 1) + n / 2);
@@ -113,11 +113,11 @@ static void full_dln_has_the_cables_of_the_paper(void)
 static void dln_routes_are_shortest(void)
 {
     for (int q = 1; q <= 12; q++) {
-        int             n        = 1 << q, links[PDL_MAX_ROUTE], *distance = malloc((size_t)n * sizeof(int));
-        int            *queue    = malloc((size_t)n * sizeof(int)), head = 0, tail = 0, wrong = 0;
+        int             n = 1 << q, links[PDL_MAX_ROUTE], *distance = malloc((size_t)n * sizeof(int));
+        int            *queue = malloc((size_t)n * sizeof(int)), head = 0, tail = 0, wrong = 0;
         pdl_topology_t *topology = make_sized("dln", n);
         for (int i = 0; i < n; i++) distance[i] = -1;
-        distance[0]   = 0;
+        distance[0] = 0;
         queue[tail++] = 0;
         while (head < tail) {
             int at = queue[head++];
@@ -126,7 +126,7 @@ static void dln_routes_are_shortest(void)
                     int next = (at + (sign ? stride : n - stride)) % n;
                     if (distance[next] >= 0) continue;
                     distance[next] = distance[at] + 1;
-                    queue[tail++]  = next;
+                    queue[tail++] = next;
                 }
         }
         for (int dst = 0; dst < n; dst++) {
@@ -161,11 +161,11 @@ static void dln_average_hops_are_those_published(void)
 static void dln_with_some_strides_matches_the_search(void)
 {
     const int64_t       strides[] = {1, 30, 15, 7};
-    pdl_topology_spec_t spec      = pdl_topology_spec("dln");
+    pdl_topology_spec_t spec = pdl_topology_spec("dln");
     pdl_topology_t     *topology;
     int                 path[PDL_MAX_ROUTE + 1];
 
-    spec.hosts        = 60;
+    spec.hosts = 60;
     spec.stride_count = 4;
     memcpy(spec.strides, strides, sizeof(strides));
     topology = make(spec);
@@ -173,10 +173,10 @@ static void dln_with_some_strides_matches_the_search(void)
     CHECK_INT(path_of(topology, 10, 32, path), 3);
     CHECK_INT(path[1], 25); /* +15 then +7: the search from 0 takes strides in the order of the list */
     pdl_topology_destroy(topology);
-    spec.hosts        = 8;
+    spec.hosts = 8;
     spec.stride_count = 2;
-    spec.strides[0]   = 2;
-    spec.strides[1]   = 4;
+    spec.strides[0] = 2;
+    spec.strides[1] = 4;
     CHECK_ERROR(pdl_topology_create(&spec, &topology), "reach 4 of 8 switches");
 }
 
@@ -186,10 +186,10 @@ static void fat_tree_spine_is_d_mod_w(void)
     pdl_topology_t     *topology;
     int                 path[PDL_MAX_ROUTE + 1];
 
-    spec.hosts      = 256;
+    spec.hosts = 256;
     spec.leaf_hosts = 32;
-    spec.uplinks    = 11;
-    topology        = make(spec);
+    spec.uplinks = 11;
+    topology = make(spec);
     for (int dst = 32; dst < 256; dst++) {
         CHECK_INT(path_of(topology, 3, dst, path), 5);
         CHECK_INT(path[1], 256);
@@ -205,7 +205,7 @@ static void fat_tree_spine_is_d_mod_w(void)
 static void abci_ports_and_switches_follow_the_rules(void)
 {
     pdl_topology_t   *topology = make_sized("abci-v", 0);
-    const pdl_link_t *links    = pdl_topology_links(topology);
+    const pdl_link_t *links = pdl_topology_links(topology);
     int               path[PDL_MAX_ROUTE + 1], route[PDL_MAX_ROUTE], pcie = 4352, rack = pcie + 2 * 1088, count;
     int               spine = rack + 32 * 7;
     double            latency = 0;
@@ -280,7 +280,7 @@ static void tsubame3_crosses_twice_where_it_turns(void)
 static int *all_to_all(const pdl_topology_t *topology)
 {
     int  hosts = pdl_topology_hosts(topology), links[PDL_MAX_ROUTE];
-    int *load  = calloc((size_t)pdl_topology_link_count(topology), sizeof(*load));
+    int *load = calloc((size_t)pdl_topology_link_count(topology), sizeof(*load));
 
     for (int src = 0; src < hosts; src++)
         for (int dst = 0; dst < hosts; dst++) {
@@ -292,7 +292,7 @@ static int *all_to_all(const pdl_topology_t *topology)
 
 static void dragonfly_counts_are_those_of_the_claim(void)
 {
-    pdl_topology_spec_t spec     = pdl_topology_spec("dragonfly");
+    pdl_topology_spec_t spec = pdl_topology_spec("dragonfly");
     const int64_t       shape[4] = {1, 16, 1, 17};
     pdl_topology_t     *topology;
     int                *load, locals = 17 * 16 * 15;
@@ -309,7 +309,7 @@ static void dragonfly_counts_are_those_of_the_claim(void)
 
 static void valiant_depends_on_the_seed_only(void)
 {
-    pdl_topology_spec_t spec     = pdl_topology_spec("dragonfly");
+    pdl_topology_spec_t spec = pdl_topology_spec("dragonfly");
     const int64_t       shape[4] = {2, 4, 2, 9};
     pdl_topology_t     *a, *b, *c;
     int                 one[PDL_MAX_ROUTE], two[PDL_MAX_ROUTE], differ = 0;
@@ -339,9 +339,9 @@ static void kautz_counts_are_those_of_the_claim(void)
     pdl_topology_metrics_t metrics;
     int                   *load, least = 1 << 30, most = 0;
 
-    spec.degree   = 16;
+    spec.degree = 16;
     spec.diameter = 2;
-    topology      = make(spec);
+    topology = make(spec);
     CHECK_INT(pdl_topology_hosts(topology), 272);
     CHECK_INT(pdl_topology_link_count(topology), 4352);
     CHECK_OK(pdl_topology_metrics(topology, NULL, &metrics));
@@ -351,7 +351,7 @@ static void kautz_counts_are_those_of_the_claim(void)
     load = all_to_all(topology);
     for (int i = 0; i < 4352; i++) {
         least = load[i] < least ? load[i] : least;
-        most  = load[i] > most ? load[i] : most;
+        most = load[i] > most ? load[i] : most;
     }
     CHECK_INT(least, 31);
     CHECK_INT(most, 33);
@@ -367,10 +367,10 @@ static void kautz_shortest_paths_are_unique(void)
     static int          ways[2][64];
     int                 links[PDL_MAX_ROUTE], n, d = 3, wrong = 0;
 
-    spec.degree   = d;
+    spec.degree = d;
     spec.diameter = 3;
-    topology      = make(spec);
-    n             = pdl_topology_hosts(topology);
+    topology = make(spec);
+    n = pdl_topology_hosts(topology);
     CHECK_INT(n, 36);
     for (int src = 0; src < n; src++) {
         int seen[64] = {0};
@@ -401,7 +401,7 @@ static void fc2_links_follow_the_routing(void)
 
     spec.dims[0] = spec.dims[1] = 8;
     spec.dim_count = 2;
-    topology       = make(spec);
+    topology = make(spec);
     CHECK_INT(path_of(topology, 9, 23, path), 3); /* (1,1) to (2,7) */
     CHECK_INT(path[1], 15);
     load = all_to_all(topology);
@@ -409,12 +409,12 @@ static void fc2_links_follow_the_routing(void)
     free(load);
     pdl_topology_destroy(topology);
     spec.fc2_routing = 1;
-    topology         = make(spec);
+    topology = make(spec);
     CHECK_INT(path_of(topology, 9, 23, path), 3);
     CHECK_INT(path[1], 17);
     pdl_topology_destroy(topology);
     spec.fc2_routing = 2;
-    topology         = make(spec);
+    topology = make(spec);
     CHECK_INT(path_of(topology, 8, 23, path), 3);
     CHECK_INT(path[1], 15);
     CHECK_INT(path_of(topology, 9, 23, path), 3);

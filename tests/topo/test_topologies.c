@@ -21,7 +21,7 @@ static pdl_topology_spec_t sized(const char *name, int64_t hosts, int64_t per_sw
 {
     pdl_topology_spec_t spec = pdl_topology_spec(name);
 
-    spec.hosts            = hosts;
+    spec.hosts = hosts;
     spec.hosts_per_switch = per_switch;
     return spec;
 }
@@ -40,7 +40,7 @@ static pdl_topology_spec_t kautz(int64_t degree, int64_t diameter)
 {
     pdl_topology_spec_t spec = pdl_topology_spec("kautz");
 
-    spec.degree   = degree;
+    spec.degree = degree;
     spec.diameter = diameter;
     return spec;
 }
@@ -61,7 +61,7 @@ static pdl_topology_spec_t tree(int64_t hosts, int64_t leaf, int64_t uplinks)
     pdl_topology_spec_t spec = sized("fat-tree", hosts, 0);
 
     spec.leaf_hosts = leaf;
-    spec.uplinks    = uplinks;
+    spec.uplinks = uplinks;
     return spec;
 }
 
@@ -185,7 +185,7 @@ static void dragonflies_hold_together(void)
     check_both(dragonfly(2, 4, 2, 0), false, 3 + 2);
     check_both(dragonfly(1, 3, 2, 1), false, 3 + 2);
     check_both(dragonfly(1, 1, 3, 0), true, 1);
-    spec         = dragonfly(2, 4, 2, 0);
+    spec = dragonfly(2, 4, 2, 0);
     spec.valiant = true;
     check_both(spec, false, 5 + 2);
 }
@@ -225,7 +225,7 @@ static void circuits_are_part_of_routes(void)
     spec.optical_bytes_per_s = 50e9;
     topology = make(spec);
     for (int i = 0; i < 64; i++) {
-        pairs[2 * i]     = i;
+        pairs[2 * i] = i;
         pairs[2 * i + 1] = (i + 1) % 64;
     }
     CHECK_OK(pdl_topology_set_circuits(topology, pairs, 64));
@@ -260,12 +260,12 @@ static void speeds_go_to_the_right_links(void)
     pdl_topology_t     *topology;
     int                 links[PDL_MAX_ROUTE], count;
 
-    spec.link_bytes_per_s      = 25e9;
-    spec.link_latency_s        = 2e-6;
+    spec.link_bytes_per_s = 25e9;
+    spec.link_latency_s = 2e-6;
     spec.host_link_bytes_per_s = 10e9;
-    spec.host_link_latency_s   = 0;
+    spec.host_link_latency_s = 0;
     topology = make(spec);
-    count    = pdl_topology_route(topology, 0, 31, links);
+    count = pdl_topology_route(topology, 0, 31, links);
     CHECK_INT(count, 3);
     CHECK_NEAR(pdl_topology_links(topology)[links[0]].bytes_per_s, 10e9, 0);
     CHECK_NEAR(pdl_topology_links(topology)[links[0]].latency_s, 0, 0);
