@@ -25,13 +25,14 @@ enum {
 typedef struct searcher {
     pdl_oracle_t          *oracle;
     const pdl_request_t   *request;
-    pdl_candidate_t       *best;    /* of the strategy at hand */
-    pdl_candidate_t        leanest; /* the one nearest to fitting, when none fits */
-    bool                   any;     /* some configuration respected the limits */
-    pdl_memory_breakdown_t latest_memory,
-        plain_memory; /* of the latest configuration; of the latest without a policy */
-    int64_t      configurations;
-    pdl_status_t status; /* a failure other than "not possible" */
+    pdl_candidate_t       *best;          /* of the strategy at hand */
+    pdl_candidate_t        leanest;       /* the one nearest to fitting, when none fits */
+    bool                   any;           /* some configuration respected the limits */
+    pdl_memory_breakdown_t latest_memory; /* of the latest configuration */
+    pdl_memory_breakdown_t plain_memory;  /* of the latest without a policy */
+    int                    exponent;      /* of two: samples per replica that fitted the mesh before */
+    int64_t                configurations;
+    pdl_status_t           status; /* a failure other than "not possible" */
 } searcher_t;
 
 pdl_request_t pdl_request_default(void)
@@ -169,6 +170,12 @@ static int likely_exponent(const searcher_t *s)
     return exponent;
 }
 
+static fit_t consider_samples(searcher_t *s, pdl_config_t *config, int exponent)
+{
+    config->batch = (INT64_C(1) << exponent) * config->data;
+    return consider_policies(s, *config);
+}
+
 /* Samples per replica: given, or as many (a power of two) as fit. */
 static void consider_batches(searcher_t *s, pdl_config_t config)
 {
@@ -179,21 +186,23 @@ static void consider_batches(searcher_t *s, pdl_config_t config)
         consider_accumulation(s, config);
         return;
     }
-    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits. */
-    int fits = 0, over = LOG_SAMPLES + 1;
-    config.batch = config.data;
-    fit_t first = consider_policies(s, config);
-    if (first == NO_FIT) return;
-    for (int exponent = first == FITS_PLAIN ? likely_exponent(s) : LOG_SAMPLES; over - fits > 1;
-         exponent = (fits + over) / 2) {
-        config.batch = (INT64_C(1) << exponent) * config.data;
-        if (exponent > 0 && consider_policies(s, config) == NO_FIT)
-            over = exponent;
-        else
-            fits = exponent;
-        /* What was foretold and has come true needs no search around it. */
-        if (first == FITS_PLAIN && fits == exponent && over > LOG_SAMPLES) return;
+    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits.
+       The mesh before this one had one split less, so its answer is a good place to begin. */
+    int   exponent = s->exponent;
+    fit_t fit = consider_samples(s, &config, exponent);
+    if (fit == FITS_PLAIN && exponent == 0) {
+        /* What was foretold and comes true needs no search around it. */
+        exponent = likely_exponent(s);
+        if (exponent > 0 && consider_samples(s, &config, exponent) != NO_FIT) {
+            s->exponent = exponent;
+            return;
+        }
+        exponent = 0;
     }
+    while (fit != NO_FIT && exponent < LOG_SAMPLES && consider_samples(s, &config, exponent + 1) != NO_FIT)
+        exponent++;
+    while (fit == NO_FIT && exponent > 0) fit = consider_samples(s, &config, --exponent);
+    s->exponent = exponent;
 }
 
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
@@ -398,6 +407,7 @@ static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_can
     memset(&s->leanest, 0, sizeof(s->leanest));
     s->best = candidate;
     s->any = false;
+    s->exponent = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
     if (strcmp(strategy, "mixed") == 0)
