@@ -286,7 +286,6 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
     pr->rings_only = uses_rings_only(profile->program);
     status = pdl__price_groups(pr);
-    if (!status) pdl_program_borders(profile->program, profile->borders);
     if (!status) status = find_single_borders(profile);
     if (!status) price_all(pr);
     return status;

@@ -55,8 +55,9 @@ typedef struct pdl_stages {
 typedef struct pdl_profile {
     pdl_plan_t        *plan; /* owned copy: modes, mesh without data and pipeline */
     pdl_program_t     *program;
-    pdl_sums_t        *prefix; /* layer_count + 1 */
-    double            *borders;
+    pdl_sums_t        *prefix;  /* layer_count + 1 */
+    double            *borders; /* filled in when a pipeline asks for them */
+    bool               borders_known;
     int               *single; /* borders that one tensor only crosses, ascending */
     int                single_count;
     double            *run; /* prefix sums of all that a micro-batch spends in a layer */

@@ -241,6 +241,8 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
             *out = profile->stages[i];
             return PDL_OK;
         }
+    if (count > 1 && !profile->borders_known) pdl_program_borders(profile->program, profile->borders);
+    profile->borders_known |= count > 1;
     pdl_stages_t *st = allocate(count);
     if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl_status_t status = PDL_OK;
