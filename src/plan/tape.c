@@ -1,0 +1,323 @@
+/*
+ * Building a tape: forward and backward of every micro-batch in order, with a number for every buffer. A buffer lives
+ * from the first operation that names it to the last, so keeping a tensor for backward needs no bookkeeping of
+ * its own: backward names it.
+ */
+#include "plan/tape.h"
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while building the program of a rank");
+}
+
+static pdl_status_t grow(void **array, int count, int *capacity, size_t item)
+{
+    if (count < *capacity) return PDL_OK;
+    int   wanted = *capacity ? 2 * *capacity : 256;
+    void *grown = realloc(*array, (size_t)wanted * item);
+    if (!grown) return no_memory();
+    *array = grown;
+    *capacity = wanted;
+    return PDL_OK;
+}
+
+/* A new buffer, or -1 where nothing is to be stored or memory is out (then the builder's status says so). */
+static int new_buffer(pdl__builder_t *b, int node, size_t bytes)
+{
+    pdl_tape_t *tape = b->tape;
+
+    if (bytes == 0 || b->status) return -1;
+    b->status = grow((void **)&tape->buffer, tape->buffer_count, &b->buffer_capacity, sizeof(*tape->buffer));
+    if (b->status) return -1;
+    tape->buffer[tape->buffer_count] = (pdl_tape_buffer_t){.bytes = bytes, .first = -1, .last = -1, .node = node};
+    return tape->buffer_count++;
+}
+
+static void touch(pdl__builder_t *b, int buffer)
+{
+    if (buffer < 0) return;
+    pdl_tape_buffer_t *entry = &b->tape->buffer[buffer];
+    int                now = b->tape->op_count - 1;
+    if (entry->first < 0) entry->first = now;
+    entry->last = now;
+}
+
+static void emit(pdl__builder_t *b, const pdl_tape_op_t *op)
+{
+    pdl_tape_t *tape = b->tape;
+
+    if (b->status) return;
+    b->status = grow((void **)&tape->op, tape->op_count, &b->op_capacity, sizeof(*tape->op));
+    if (b->status) return;
+    tape->op[tape->op_count++] = *op;
+    for (int i = 0; i < PDL_TAPE_INPUTS; i++) {
+        touch(b, op->input[i]);
+        touch(b, op->input_gradient[i]);
+    }
+    touch(b, op->output);
+    touch(b, op->saved);
+    touch(b, op->workspace);
+    touch(b, op->gradient[0]);
+    touch(b, op->gradient[1]);
+}
+
+static pdl_tape_op_t blank(const pdl__builder_t *b, pdl_tape_kind_t kind, int node)
+{
+    pdl_tape_op_t op = {.kind = kind, .node = node, .micro_batch = b->micro_batch};
+
+    op.output = op.saved = op.workspace = op.gradient[0] = op.gradient[1] = -1;
+    for (int i = 0; i < PDL_TAPE_INPUTS; i++) op.input[i] = op.input_gradient[i] = -1;
+    return op;
+}
+
+/* The output may take the place of input 0 when nobody reads that again. */
+static bool takes_input(const pdl__builder_t *b, int i)
+{
+    const pdl_tape_node_t *node = &b->nodes[i];
+
+    if (!node->inplace || node->input_count == 0 || node->recompute) return false;
+    int owner = b->root[node->input[0]];
+    for (int j = 1; j < node->input_count; j++)
+        if (b->root[node->input[j]] == owner) return false;
+    return !b->kept[owner] && !b->nodes[owner].source && !b->nodes[owner].recompute && b->last_reader[owner] == i &&
+           b->nodes[owner].out_bytes == node->out_bytes;
+}
+
+static void run_forward(pdl__builder_t *b, int i, bool again)
+{
+    const pdl_tape_node_t *node = &b->nodes[i];
+    pdl_tape_op_t          op = blank(b, PDL_TAPE_FORWARD, i);
+
+    op.again = again;
+    for (int j = 0; j < node->input_count; j++) op.input[j] = b->value[b->root[node->input[j]]];
+    op.output = !again && takes_input(b, i) ? op.input[0] : new_buffer(b, i, node->out_bytes);
+    op.saved = new_buffer(b, i, node->saved_bytes);
+    op.workspace = new_buffer(b, i, node->workspace_bytes);
+    b->value[i] = op.output;
+    b->saved[i] = op.saved;
+    b->there[i] = true;
+    emit(b, &op);
+}
+
+static void forward_pass(pdl__builder_t *b)
+{
+    pdl_tape_op_t load = blank(b, PDL_TAPE_LOAD, -1);
+    int           sources = 0;
+
+    for (int i = 0; i < b->node_count; i++) {
+        b->contributions[i] = 0;
+        if (!b->nodes[i].source) continue;
+        b->value[i] = new_buffer(b, i, b->nodes[i].out_bytes);
+        b->there[i] = true;
+        if (sources < PDL_TAPE_INPUTS) load.input[sources++] = b->value[i];
+    }
+    emit(b, &load);
+    for (int i = 0; i < b->node_count && !b->status; i++)
+        if (!b->nodes[i].source && !b->nodes[i].view) run_forward(b, i, false);
+    /* What is to be made again is not there any more. */
+    for (int i = 0; i < b->node_count; i++)
+        if (b->nodes[i].recompute) b->there[i] = false;
+}
+
+/* Makes the output and saved state of a node available to backward. */
+static void ensure(pdl__builder_t *b, int owner)
+{
+    if (b->there[owner] || b->status) return;
+    const pdl_tape_node_t *node = &b->nodes[owner];
+    for (int j = 0; j < node->input_count; j++) ensure(b, b->root[node->input[j]]);
+    run_forward(b, owner, true);
+}
+
+static void contribute(pdl__builder_t *b, int owner, int buffer)
+{
+    if (b->status) return;
+    b->status = grow((void **)&b->pending, b->pending_count, &b->pending_capacity, sizeof(*b->pending));
+    if (b->status) return;
+    b->pending[b->pending_count++] = (pdl__pending_t){owner, buffer};
+    b->contributions[owner]++;
+}
+
+static int uses_of(const pdl__builder_t *b, int buffer)
+{
+    int uses = 0;
+
+    for (int k = 0; k < b->pending_count; k++) uses += b->pending[k].buffer == buffer;
+    return uses;
+}
+
+/* Takes one pending gradient of a node. */
+static int take(pdl__builder_t *b, int owner)
+{
+    for (int k = 0; k < b->pending_count; k++)
+        if (b->pending[k].owner == owner) {
+            int buffer = b->pending[k].buffer;
+            memmove(&b->pending[k], &b->pending[k + 1], (size_t)(--b->pending_count - k) * sizeof(*b->pending));
+            b->contributions[owner]--;
+            return buffer;
+        }
+    return -1;
+}
+
+/* a + b goes where no other reader waits for what is there. */
+static int sum_of(pdl__builder_t *b, int owner, int first, int second)
+{
+    pdl_tape_op_t op = blank(b, PDL_TAPE_SUM, owner);
+
+    op.gradient[0] = first;
+    op.gradient[1] = second;
+    if (uses_of(b, first) == 0)
+        op.output = first;
+    else if (uses_of(b, second) == 0)
+        op.output = second;
+    else
+        op.output = new_buffer(b, owner, b->nodes[owner].out_bytes);
+    emit(b, &op);
+    return op.output;
+}
+
+/* A node that passes its gradient on cannot pass two. */
+static bool takes_two(const pdl_tape_node_t *node)
+{
+    bool passes = false;
+
+    for (int j = 0; j < node->input_count; j++) passes |= node->gradient[j] == PDL_TAPE_PASSED;
+    return node->sums_gradients && !passes;
+}
+
+static void collect_gradients(pdl__builder_t *b, int i, int gradient[2])
+{
+    int allowed = takes_two(&b->nodes[i]) ? 2 : 1;
+
+    gradient[0] = take(b, i);
+    gradient[1] = -1;
+    while (b->contributions[i] > allowed - 1) gradient[0] = sum_of(b, i, gradient[0], take(b, i));
+    if (b->contributions[i] > 0) gradient[1] = take(b, i);
+}
+
+/* Where the gradient of input j goes. */
+static int gradient_target(pdl__builder_t *b, int i, int j, const int gradient[2], bool *taken)
+{
+    const pdl_tape_node_t *node = &b->nodes[i];
+    int                    owner = b->root[node->input[j]];
+
+    if (node->gradient[j] == PDL_TAPE_PASSED) {
+        assert(gradient[1] < 0);
+        return gradient[0];
+    }
+    if (node->gradient[j] == PDL_TAPE_INPLACE && !*taken && gradient[0] >= 0 && uses_of(b, gradient[0]) == 0 &&
+        b->nodes[owner].out_bytes == node->out_bytes) {
+        *taken = true;
+        return gradient[0];
+    }
+    return new_buffer(b, owner, b->nodes[owner].out_bytes);
+}
+
+static void run_backward(pdl__builder_t *b, int i)
+{
+    const pdl_tape_node_t *node = &b->nodes[i];
+    pdl_tape_op_t          op = blank(b, PDL_TAPE_BACKWARD, i);
+    bool                   taken = false;
+
+    if (!node->loss) collect_gradients(b, i, op.gradient);
+    if (!node->loss && op.gradient[0] < 0) return; /* nothing that leads to the loss reads it */
+    for (int j = 0; j < node->input_count; j++)
+        if (node->keeps_inputs >> j & 1) ensure(b, b->root[node->input[j]]);
+    if (node->keeps_output || node->saved_bytes > 0) ensure(b, i);
+    for (int j = 0; j < node->input_count; j++)
+        if (node->keeps_inputs >> j & 1) op.input[j] = b->value[b->root[node->input[j]]];
+    if (node->keeps_output) op.output = b->value[i];
+    op.saved = b->saved[i];
+    op.workspace = new_buffer(b, i, node->workspace_bytes);
+    for (int j = 0; j < node->input_count; j++)
+        if (node->input_gradients >> j & 1) op.input_gradient[j] = gradient_target(b, i, j, op.gradient, &taken);
+    emit(b, &op);
+    for (int j = 0; j < node->input_count; j++)
+        if (node->input_gradients >> j & 1) contribute(b, b->root[node->input[j]], op.input_gradient[j]);
+    if (b->micro_batch + 1 < b->micro_batches) return;
+    op = blank(b, PDL_TAPE_GRADIENT_DONE, i);
+    emit(b, &op);
+}
+
+/* What does not change between micro-batches: who owns storage, who reads it last, what backward needs. */
+static void study_nodes(pdl__builder_t *b, bool training)
+{
+    for (int i = 0; i < b->node_count; i++) {
+        const pdl_tape_node_t *node = &b->nodes[i];
+        b->root[i] = node->view ? b->root[node->input[0]] : i;
+        b->last_reader[i] = i;
+        for (int j = 0; j < node->input_count; j++) {
+            int owner = b->root[node->input[j]];
+            if (!node->view) b->last_reader[owner] = i;
+            if (training && node->backward && node->keeps_inputs >> j & 1) b->kept[owner] = true;
+        }
+        if (training && node->backward && node->keeps_output) b->kept[b->root[i]] = true;
+    }
+}
+
+static pdl_status_t create_builder(pdl__builder_t *b, int count)
+{
+    size_t n = (size_t)count;
+
+    b->root = calloc(n, 5 * sizeof(int) + 2 * sizeof(bool));
+    if (!b->root) return no_memory();
+    b->last_reader = b->root + n;
+    b->value = b->last_reader + n;
+    b->saved = b->value + n;
+    b->contributions = b->saved + n;
+    b->kept = (bool *)(b->contributions + n);
+    b->there = b->kept + n;
+    return PDL_OK;
+}
+
+static size_t most_alive(const pdl_tape_t *tape)
+{
+    size_t most = 0;
+
+    for (int i = 0; i < tape->op_count; i++) {
+        size_t alive = 0;
+        for (int k = 0; k < tape->buffer_count; k++)
+            if (tape->buffer[k].first <= i && i <= tape->buffer[k].last) alive += tape->buffer[k].bytes;
+        if (alive > most) most = alive;
+    }
+    return most;
+}
+
+#define ALIGNMENT 64
+
+pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const pdl_tape_options_t *options,
+                             pdl_tape_t **out)
+{
+    pdl__builder_t b = {.nodes = nodes, .node_count = node_count, .micro_batches = options->micro_batches};
+
+    if (node_count < 1) return pdl_error(PDL_ERR_INPUT, "a program needs at least one layer");
+    b.tape = calloc(1, sizeof(*b.tape));
+    b.status = b.tape ? create_builder(&b, node_count) : no_memory();
+    if (!b.status) study_nodes(&b, options->training);
+    for (; b.micro_batch < b.micro_batches && !b.status; b.micro_batch++) {
+        forward_pass(&b);
+        for (int i = node_count - 1; i >= 0 && options->training && !b.status; i--)
+            if (nodes[i].backward && !nodes[i].view && !nodes[i].source) run_backward(&b, i);
+    }
+    free(b.root);
+    free(b.pending);
+    if (!b.status)
+        b.status = pdl_colour_intervals(b.tape->buffer, b.tape->buffer_count, ALIGNMENT, &b.tape->arena_bytes);
+    if (b.status) {
+        pdl_tape_destroy(b.tape);
+        return b.status;
+    }
+    b.tape->live_bytes = most_alive(b.tape);
+    *out = b.tape;
+    return PDL_OK;
+}
+
+void pdl_tape_destroy(pdl_tape_t *tape)
+{
+    if (!tape) return;
+    free(tape->op);
+    free(tape->buffer);
+    free(tape);
+}

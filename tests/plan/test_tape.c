@@ -1,0 +1,212 @@
+/*
+ * The tape on random graphs, played on a memory of cells: every operation finds in its buffers exactly what should be
+ * there, so nothing that is still needed was overwritten, and every gradient counts every path once.
+ */
+#include "random.h"
+#include "test.h"
+#include <paradl/tape.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NODES 40
+#define CELL      64
+
+static int below(int limit)
+{
+    return (int)between(0, limit - 1);
+}
+
+/* What a buffer holds: which value of which node, or the sum of gradients that came over so many paths. */
+typedef enum content { NOTHING, VALUE, SAVED, GRADIENT, SCRATCH } content_t;
+typedef struct cell {
+    content_t kind;
+    int       node, micro_batch;
+    double    paths; /* GRADIENT: the sum of what its readers passed back */
+} cell_t;
+
+typedef struct machine {
+    const pdl_tape_node_t *nodes;
+    const pdl_tape_t      *tape;
+    cell_t                *cells;
+    double                 expected[MAX_NODES]; /* gradient of each node's output: number of paths to the loss */
+    int                    root[MAX_NODES];
+} machine_t;
+
+static void write_cells(machine_t *m, int buffer, cell_t content)
+{
+    if (buffer < 0) return;
+    const pdl_tape_buffer_t *b = &m->tape->buffer[buffer];
+    for (size_t c = b->offset / CELL; c < (b->offset + b->bytes + CELL - 1) / CELL; c++) m->cells[c] = content;
+}
+
+static bool holds(const machine_t *m, int buffer, cell_t content)
+{
+    if (buffer < 0) return false;
+    const pdl_tape_buffer_t *b = &m->tape->buffer[buffer];
+    for (size_t c = b->offset / CELL; c < (b->offset + b->bytes + CELL - 1) / CELL; c++) {
+        const cell_t *cell = &m->cells[c];
+        if (cell->kind != content.kind || cell->node != content.node || cell->micro_batch != content.micro_batch)
+            return false;
+    }
+    return true;
+}
+
+static double paths_in(const machine_t *m, int buffer)
+{
+    return buffer < 0 ? 0 : m->cells[m->tape->buffer[buffer].offset / CELL].paths;
+}
+
+static bool forward(machine_t *m, const pdl_tape_op_t *op)
+{
+    const pdl_tape_node_t *node = &m->nodes[op->node];
+
+    for (int j = 0; j < node->input_count; j++)
+        if (!holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0})) return false;
+    write_cells(m, op->workspace, (cell_t){.kind = SCRATCH});
+    write_cells(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0});
+    write_cells(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0});
+    return true;
+}
+
+/* A gradient belongs to whichever nodes wait for it, so only its paths are looked at. */
+static bool backward(machine_t *m, const pdl_tape_op_t *op)
+{
+    const pdl_tape_node_t *node = &m->nodes[op->node];
+    double                 paths = node->loss ? 1 : paths_in(m, op->gradient[0]) + paths_in(m, op->gradient[1]);
+
+    if (paths != m->expected[op->node]) return false;
+    if (op->gradient[1] >= 0 && !node->sums_gradients) return false;
+    for (int j = 0; j < node->input_count; j++)
+        if (node->keeps_inputs >> j & 1 &&
+            !holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0}))
+            return false;
+    if (node->keeps_output && !holds(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0})) return false;
+    if (node->saved_bytes && !holds(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0})) return false;
+    write_cells(m, op->workspace, (cell_t){.kind = SCRATCH});
+    for (int j = 0; j < node->input_count; j++) {
+        if (!(node->input_gradients >> j & 1)) continue;
+        if (op->input_gradient[j] < 0) return false;
+        write_cells(m, op->input_gradient[j], (cell_t){GRADIENT, -1, op->micro_batch, paths});
+    }
+    return true;
+}
+
+static bool play(machine_t *m, int micro_batches, int *done)
+{
+    for (int i = 0; i < m->tape->op_count; i++) {
+        const pdl_tape_op_t *op = &m->tape->op[i];
+        bool                 right = op->micro_batch < micro_batches;
+        if (op->kind == PDL_TAPE_LOAD) write_cells(m, op->input[0], (cell_t){VALUE, 0, op->micro_batch, 0});
+        if (op->kind == PDL_TAPE_FORWARD) right &= forward(m, op);
+        if (op->kind == PDL_TAPE_BACKWARD) right &= backward(m, op);
+        if (op->kind == PDL_TAPE_SUM)
+            write_cells(m, op->output,
+                        (cell_t){GRADIENT, -1, op->micro_batch,
+                                 paths_in(m, op->gradient[0]) + paths_in(m, op->gradient[1])});
+        *done += op->kind == PDL_TAPE_GRADIENT_DONE;
+        if (!right) return false;
+    }
+    return true;
+}
+
+/* Node 0 is the source, the last one the loss; every node reads one to three earlier ones. */
+static void draw_graph(pdl_tape_node_t *nodes, int count, bool recompute)
+{
+    memset(nodes, 0, (size_t)count * sizeof(*nodes));
+    nodes[0] = (pdl_tape_node_t){.source = true, .out_bytes = 1000};
+    for (int i = 1; i < count; i++) {
+        pdl_tape_node_t *node = &nodes[i];
+        bool             loss = i == count - 1, passes = !loss && below(4) == 0;
+        node->input_count = 1 + below(3);
+        node->out_bytes = below(2) ? 1000 : 64 * (size_t)(1 + below(40));
+        node->backward = true;
+        node->loss = loss;
+        node->saved_bytes = below(2) ? 100 : 0;
+        node->workspace_bytes = below(2) ? 500 : 0;
+        node->keeps_output = below(2);
+        node->inplace = below(2);
+        node->sums_gradients = below(2);
+        node->recompute = recompute && !loss && below(2);
+        for (int j = 0; j < node->input_count; j++) {
+            node->input[j] = j == 0 ? i - 1 : below(i);
+            if (below(2)) node->keeps_inputs |= 1u << j;
+            if (node->input[j] > 0) node->input_gradients |= 1u << j;
+            node->gradient[j] = below(3) == 0 ? PDL_TAPE_INPLACE : PDL_TAPE_OWN;
+            if (passes && nodes[node->input[j]].out_bytes == node->out_bytes) node->gradient[j] = PDL_TAPE_PASSED;
+        }
+        if (!loss && below(6) == 0) { /* a view */
+            *node = (pdl_tape_node_t){.view = true, .backward = i > 1, .input = {i - 1}, .input_count = 1};
+            node->out_bytes = nodes[i - 1].out_bytes;
+            node->input_gradients = i > 1;
+        }
+    }
+}
+
+static void expect_paths(machine_t *m, int count)
+{
+    for (int i = 0; i < count; i++) m->root[i] = m->nodes[i].view ? m->root[m->nodes[i].input[0]] : i;
+    for (int i = count - 1; i > 0; i--) {
+        if (m->nodes[i].view) continue;
+        double paths = m->nodes[i].loss ? 1 : m->expected[i];
+        for (int j = 0; j < m->nodes[i].input_count; j++)
+            if (m->nodes[i].input_gradients >> j & 1) m->expected[m->root[m->nodes[i].input[j]]] += paths;
+    }
+    m->expected[count - 1] = 1;
+}
+
+static void test_random_graphs(void)
+{
+    for (int trial = 0; trial < 2000; trial++) {
+        int             count = 2 + below(MAX_NODES - 2), done = 0;
+        pdl_tape_node_t nodes[MAX_NODES];
+        int             micro_batches = 1 + below(3);
+        draw_graph(nodes, count, trial % 2);
+        pdl_tape_options_t options = {.micro_batches = micro_batches, .training = trial % 5 != 0};
+        pdl_tape_t        *tape;
+        CHECK_INT(pdl_tape_create(nodes, count, &options, &tape), PDL_OK);
+        machine_t m = {.nodes = nodes, .tape = tape, .cells = calloc(tape->arena_bytes / CELL + 1, sizeof(cell_t))};
+        expect_paths(&m, count);
+        CHECK(play(&m, micro_batches, &done));
+        CHECK(tape->arena_bytes >= tape->live_bytes);
+        if (options.training) CHECK(done > 0);
+        free(m.cells);
+        pdl_tape_destroy(tape);
+    }
+}
+
+/* A chain of equal layers that keep their inputs: all are alive at the end of forward, and nothing is lost between. */
+static void test_chain_is_tight(void)
+{
+    pdl_tape_node_t nodes[34] = {{.source = true, .out_bytes = 6400}};
+
+    for (int i = 1; i < 34; i++)
+        nodes[i] = (pdl_tape_node_t){.input = {i - 1},
+                                     .input_count = 1,
+                                     .backward = true,
+                                     .input_gradients = i > 1,
+                                     .out_bytes = 6400,
+                                     .keeps_inputs = 1,
+                                     .loss = i == 33};
+    pdl_tape_options_t options = {.micro_batches = 1, .training = true};
+    pdl_tape_t        *tape;
+    CHECK_INT(pdl_tape_create(nodes, 34, &options, &tape), PDL_OK);
+    CHECK_INT(tape->arena_bytes, tape->live_bytes);
+    size_t plain = tape->arena_bytes;
+    pdl_tape_destroy(tape);
+    for (int i = 1; i < 33; i++) nodes[i].recompute = i % 6 != 0;
+    CHECK_INT(pdl_tape_create(nodes, 34, &options, &tape), PDL_OK);
+    CHECK(tape->arena_bytes < plain / 2);
+    pdl_tape_destroy(tape);
+    options.training = false;
+    CHECK_INT(pdl_tape_create(nodes, 34, &options, &tape), PDL_OK);
+    CHECK_INT(tape->arena_bytes, 2 * 6400);
+    pdl_tape_destroy(tape);
+    CHECK_INT(pdl_tape_create(nodes, 0, &options, &tape), PDL_ERR_INPUT);
+}
+
+int main(void)
+{
+    RUN(test_random_graphs);
+    RUN(test_chain_is_tight);
+    return test_done();
+}
