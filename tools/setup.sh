@@ -5,7 +5,7 @@
 set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-          openmpi-bin libopenmpi-dev)
+          openmpi-bin libopenmpi-dev libdnnl-dev libhwloc-dev zlib1g-dev libhdf5-dev libjpeg-dev libpng-dev)
 # SimGrid is optional: installed where that is easy, not asked for elsewhere.
 command -v apt-get >/dev/null && packages+=(libsimgrid-dev)
 for task in "$@"; do
@@ -28,6 +28,12 @@ present() {
     libprotobuf-c-dev) pkg-config --exists libprotobuf-c ;;
     openmpi-bin) command -v mpirun ;;
     libopenmpi-dev) command -v mpicc ;;
+    libdnnl-dev) echo '#include <oneapi/dnnl/dnnl.h>' | gcc -E - ;;
+    libhwloc-dev) pkg-config --exists hwloc ;;
+    zlib1g-dev) pkg-config --exists zlib ;;
+    libhdf5-dev) pkg-config --exists hdf5 ;;
+    libjpeg-dev) pkg-config --exists libjpeg ;;
+    libpng-dev) pkg-config --exists libpng ;;
     libsimgrid-dev) pkg-config --exists simgrid ;;
     libclang-rt-dev) command -v clang && test -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ;;
     libonnx-dev) test -e /usr/include/onnx/onnx.proto || test -e /usr/local/include/onnx/onnx.proto ;;

@@ -1,0 +1,59 @@
+# What the trainer needs: oneDNN, OpenMP, hwloc and zlib are required; HDF5, libjpeg-turbo and libpng are found or reported.
+add_library(pdl_training INTERFACE)
+
+# oneDNN's own package file asks for OpenCL, which the library brings along but we do not use.
+find_path(PDL_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
+find_library(PDL_DNNL_LIBRARY dnnl)
+if(NOT PDL_DNNL_INCLUDE OR NOT PDL_DNNL_LIBRARY)
+    message(FATAL_ERROR "oneDNN is missing: install libdnnl-dev (or run tools/setup.sh)")
+endif()
+file(STRINGS ${PDL_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h dnnl_version REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9;]+" "" dnnl_version "${dnnl_version}")
+list(JOIN dnnl_version "." dnnl_version)
+set(PDL_DNNL_FOUND "${dnnl_version} (${PDL_DNNL_LIBRARY})")
+target_include_directories(pdl_training SYSTEM INTERFACE ${PDL_DNNL_INCLUDE})
+target_link_libraries(pdl_training INTERFACE ${PDL_DNNL_LIBRARY})
+
+# oneDNN brings gcc's OpenMP library. clang would add its own, a second pool of threads that fights the first: with
+# clang our own kernels are vectorised but run on one thread.
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU")
+    find_package(OpenMP REQUIRED COMPONENTS C)
+    target_link_libraries(pdl_training INTERFACE OpenMP::OpenMP_C)
+    set(PDL_OPENMP_FOUND "${OpenMP_C_VERSION}")
+else()
+    target_compile_options(pdl_training INTERFACE -fopenmp-simd)
+    set(PDL_OPENMP_FOUND "vectors only: own kernels run on one thread with ${CMAKE_C_COMPILER_ID}")
+endif()
+
+pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
+find_package(ZLIB REQUIRED)
+target_link_libraries(pdl_training INTERFACE PkgConfig::HWLOC ZLIB::ZLIB)
+
+pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
+if(HDF5_FOUND)
+    target_link_libraries(pdl_training INTERFACE PkgConfig::HDF5)
+    target_compile_definitions(pdl_training INTERFACE PDL_HAVE_HDF5)
+    set(PDL_HDF5_FOUND "${HDF5_VERSION}")
+else()
+    set(PDL_HDF5_FOUND "not found: install libhdf5-dev to read .h5 files")
+endif()
+
+pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
+pkg_check_modules(PNG IMPORTED_TARGET libpng)
+set(PDL_IMAGES_FOUND "")
+foreach(format JPEG PNG)
+    if(${format}_FOUND)
+        target_link_libraries(pdl_training INTERFACE PkgConfig::${format})
+        target_compile_definitions(pdl_training INTERFACE PDL_HAVE_${format})
+        string(APPEND PDL_IMAGES_FOUND "${format} ${${format}_VERSION} ")
+    else()
+        string(TOLOWER ${format} lower)
+        string(APPEND PDL_IMAGES_FOUND "no ${format} (install lib${lower}-dev) ")
+    endif()
+endforeach()
+
+# Kernels may keep products in full precision (FMA) and need neither errno nor floating-point traps; without this,
+# loops with square roots would not be vectorised.
+file(GLOB_RECURSE kernel_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/tensor/cpu/*.c)
+set_source_files_properties(${kernel_sources} PROPERTIES COMPILE_OPTIONS
+                            "-fno-math-errno;-fno-trapping-math;-ffp-contract=fast;-Wno-psabi")
