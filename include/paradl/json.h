@@ -30,9 +30,12 @@ typedef struct pdl_json {
     int   depth;
     char  closer[PDL_JSON_DEPTH]; /* '}' or ']' of each open level */
     bool  empty[PDL_JSON_DEPTH];  /* nothing written at this level yet */
+    bool  one_line;
 } pdl_json_t;
 
 void pdl_json_begin(pdl_json_t *json, FILE *stream);
+/* The same, with everything on one line: a log of one document a line. */
+void pdl_json_begin_line(pdl_json_t *json, FILE *stream);
 void pdl_json_open(pdl_json_t *json, const char *key, char bracket); /* '{' or '[' */
 void pdl_json_close(pdl_json_t *json); /* ends the innermost; a newline after the last */
 void pdl_json_string(pdl_json_t *json, const char *key, const char *value); /* NULL is written as null */

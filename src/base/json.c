@@ -18,6 +18,12 @@ void pdl_json_begin(pdl_json_t *json, FILE *stream)
     json->stream = stream;
 }
 
+void pdl_json_begin_line(pdl_json_t *json, FILE *stream)
+{
+    pdl_json_begin(json, stream);
+    json->one_line = true;
+}
+
 /* The length of the well-formed UTF-8 sequence at `text`, or 0. */
 static int utf8_length(const unsigned char *text)
 {
@@ -67,7 +73,7 @@ static void write_text(FILE *stream, const char *text)
 
 static void new_line(const pdl_json_t *json)
 {
-    fprintf(json->stream, "\n%*s", 2 * json->depth, "");
+    if (!json->one_line) fprintf(json->stream, "\n%*s", 2 * json->depth, "");
 }
 
 /* Everything that comes before a value: comma, line, key. */
@@ -75,7 +81,7 @@ static void start_value(pdl_json_t *json, const char *key)
 {
     if (json->depth == 0) return;
     assert((key != NULL) == (json->closer[json->depth - 1] == '}'));
-    if (!json->empty[json->depth - 1]) putc(',', json->stream);
+    if (!json->empty[json->depth - 1]) fputs(json->one_line ? ", " : ",", json->stream);
     json->empty[json->depth - 1] = false;
     new_line(json);
     if (key == NULL) return;
