@@ -27,6 +27,13 @@
 extern "C" {
 #endif
 
+/* Where messages arrive before they are added. Executors of which never two run at the same time may share one,
+   which then stays in the cache and counts once. */
+typedef struct pdl_scratch pdl_scratch_t;
+
+pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch);
+void         pdl_scratch_destroy(pdl_scratch_t *scratch); /* after the executors; NULL is allowed */
+
 typedef struct pdl_executor_spec {
     const pdl_schedule_t *schedule;    /* needed during creation only */
     MPI_Comm              comm;        /* borrowed; no other messages may travel on it while the executor runs */
@@ -35,6 +42,7 @@ typedef struct pdl_executor_spec {
     int64_t               elements;    /* of the whole vector; all-to-all: of what one rank sends, P equal parts */
     const int64_t        *counts;      /* reduce-scatter, allgather: of each rank's part; NULL: equal parts */
     int64_t               chunk_bytes; /* 0: default */
+    pdl_scratch_t        *scratch;     /* borrowed, grows during creation; NULL: the executor has its own */
 } pdl_executor_spec_t;
 
 typedef struct pdl_executor pdl_executor_t;
@@ -58,6 +66,9 @@ pdl_status_t pdl_executor_test(pdl_executor_t *executor, bool *done);
 
 /* Where the part of a rank lies in the vector of a reduce-scatter or allgather. */
 void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first, int64_t *count);
+
+/* Bytes that this rank sends in one run. */
+int64_t pdl_executor_sent(const pdl_executor_t *executor);
 
 #ifdef __cplusplus
 }

@@ -20,6 +20,11 @@
 #define SLOT_BYTES          (8 * 1024 * 1024)
 #define TAGS                32768 /* every MPI has at least so many */
 
+struct pdl_scratch {
+    char  *slots, *pack;
+    size_t slots_bytes, pack_bytes;
+};
+
 struct pdl_executor {
     MPI_Comm         comm;
     MPI_Datatype     type;
@@ -30,7 +35,8 @@ struct pdl_executor {
     pdl__messages_t  messages;
     MPI_Request     *send_request;    /* of the current step */
     MPI_Request     *receive_request; /* by slot */
-    char            *slots, *pack;
+    pdl_scratch_t   *scratch;         /* `own`, or shared */
+    pdl_scratch_t    own;
     char            *area[PDL__AREA_COUNT]; /* the relay is ours, the others come with each run */
     /* Where a run stands. */
     int  step;
@@ -51,6 +57,18 @@ static char *reserve(const pdl_executor_t *executor, int64_t elements)
 
     if (elements > 0 && (uint64_t)elements > SIZE_MAX / 2 / (uint64_t)extent) return NULL;
     return malloc(elements > 0 ? (size_t)(elements * extent) : 1);
+}
+
+/* Makes a buffer hold so many elements at least; what is in it is lost. */
+static bool enlarge(const pdl_executor_t *executor, int64_t elements, char **buffer, size_t *bytes)
+{
+    size_t wanted = (size_t)(elements * executor->reducer.extent);
+
+    if (*buffer != NULL && *bytes >= wanted) return true;
+    free(*buffer);
+    *buffer = reserve(executor, elements);
+    *bytes = *buffer != NULL ? wanted : 0;
+    return *buffer != NULL;
 }
 
 static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_spec_t *spec, int rank)
@@ -77,14 +95,15 @@ static pdl_status_t make_buffers(pdl_executor_t *executor)
 {
     const pdl__messages_t *messages = &executor->messages;
     const pdl__layout_t   *layout = &executor->layout;
+    pdl_scratch_t         *scratch = executor->scratch;
 
     executor->send_request = malloc(((size_t)messages->most_sends + 1) * sizeof(MPI_Request));
     executor->receive_request = malloc(((size_t)messages->most_window + 1) * sizeof(MPI_Request));
-    executor->slots = reserve(executor, messages->slot_elements);
-    executor->pack = reserve(executor, messages->pack_elements);
     executor->area[PDL__AREA_RELAY] = reserve(executor, layout->relay_count * layout->pair_elements);
-    if (executor->send_request == NULL || executor->receive_request == NULL || executor->slots == NULL ||
-        executor->pack == NULL || executor->area[PDL__AREA_RELAY] == NULL)
+    if (executor->send_request == NULL || executor->receive_request == NULL ||
+        executor->area[PDL__AREA_RELAY] == NULL ||
+        !enlarge(executor, messages->slot_elements, &scratch->slots, &scratch->slots_bytes) ||
+        !enlarge(executor, messages->pack_elements, &scratch->pack, &scratch->pack_bytes))
         return out_of_memory();
     return PDL_OK;
 }
@@ -117,6 +136,7 @@ pdl_status_t pdl_executor_create(const pdl_executor_spec_t *spec, pdl_executor_t
     executor->type = spec->type;
     executor->collective = pdl_schedule_collective(spec->schedule);
     executor->elements = spec->elements;
+    executor->scratch = spec->scratch != NULL ? spec->scratch : &executor->own;
     status = pdl__reducer_init(spec->type, spec->op, &executor->reducer);
     if (!status) status = make_messages(executor, spec, rank);
     if (!status) status = make_buffers(executor);
@@ -136,8 +156,8 @@ void pdl_executor_destroy(pdl_executor_t *executor)
     pdl__messages_fini(&executor->messages);
     free(executor->send_request);
     free(executor->receive_request);
-    free(executor->slots);
-    free(executor->pack);
+    free(executor->own.slots);
+    free(executor->own.pack);
     free(executor->area[PDL__AREA_RELAY]);
     free(executor);
 }
@@ -149,7 +169,7 @@ static char *place_of(const pdl_executor_t *executor, const pdl__segment_t *segm
 
 static char *slot_of(const pdl_executor_t *executor, const pdl__step_t *step, int receive)
 {
-    return executor->slots + receive % step->window * step->slot_elements * executor->reducer.extent;
+    return executor->scratch->slots + receive % step->window * step->slot_elements * executor->reducer.extent;
 }
 
 static const pdl__message_t *receive_of(const pdl_executor_t *executor, const pdl__step_t *step, int receive)
@@ -178,7 +198,7 @@ static pdl_status_t post_receive(pdl_executor_t *executor, const pdl__step_t *st
 static void pack_message(const pdl_executor_t *executor, const pdl__message_t *message)
 {
     int64_t extent = executor->reducer.extent;
-    char   *next = executor->pack + message->pack_first * extent;
+    char   *next = executor->scratch->pack + message->pack_first * extent;
 
     for (int i = 0; i < message->segment_count; i++) {
         const pdl__segment_t *segment = &executor->messages.segment[message->segment_first + i];
@@ -196,7 +216,7 @@ static pdl_status_t post_send(pdl_executor_t *executor, const pdl__step_t *step,
     int                   count;
 
     if (message->pack_first >= 0)
-        from = executor->pack + message->pack_first * executor->reducer.extent;
+        from = executor->scratch->pack + message->pack_first * executor->reducer.extent;
     else
         from = place_of(executor, &executor->messages.segment[message->segment_first]);
     status = pdl__mpi_count(message->count, &count);
@@ -366,4 +386,30 @@ void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first,
 {
     *first = executor->layout.part[rank];
     *count = executor->layout.part[rank + 1] - *first;
+}
+
+int64_t pdl_executor_sent(const pdl_executor_t *executor)
+{
+    const pdl__message_list_t *sends = &executor->messages.sends;
+    int64_t                    elements = 0;
+
+    for (int i = 0; i < sends->count; i++) elements += sends->message[i].count;
+    return elements * executor->reducer.extent;
+}
+
+pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)
+{
+    pdl_scratch_t *made = calloc(1, sizeof(*made));
+
+    if (made == NULL) return out_of_memory();
+    *scratch = made;
+    return PDL_OK;
+}
+
+void pdl_scratch_destroy(pdl_scratch_t *scratch)
+{
+    if (scratch == NULL) return;
+    free(scratch->slots);
+    free(scratch->pack);
+    free(scratch);
 }

@@ -1,0 +1,62 @@
+/*
+ * The exchange of gradients in data parallelism: a flat vector cut into buckets, each summed over the ranks as soon
+ * as backward has filled it, while backward goes on with the rest.
+ *
+ *     pdl_exchange_spec_t spec = {.ranks = ranks, .data = gradients, .bound = bounds, .buckets = n,
+ *                                 .algorithm = "auto", .overlap = true};
+ *     pdl_exchange_create(&spec, &exchange);
+ *     ... backward:  pdl_exchange_ready(exchange, b);  pdl_exchange_poll(exchange);  ...
+ *     pdl_exchange_wait(exchange, b);   // bucket b holds the sum on every rank, and may be filled again
+ *
+ * With the project's schedules the order of additions is fixed: the same ranks, sizes and algorithms give the same
+ * bits in every run and on every rank. Of "library" MPI only advises that: the same bits on every rank are usual,
+ * the same bits in the next run likely on the same machine. "auto" is a price, not a measurement, so it chooses
+ * alike in every run; what "measure" has chosen is told by pdl_exchange_algorithm(), and can be asked for again
+ * with `algorithms`.
+ */
+#ifndef PARADL_EXCHANGE_H
+#define PARADL_EXCHANGE_H
+
+#include <paradl/ranks.h>
+#include <paradl/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_exchange_spec {
+    pdl_ranks_t   *ranks; /* borrowed */
+    float         *data;  /* borrowed */
+    const int64_t *bound; /* bucket b is [bound[b], bound[b+1]); borrowed during creation */
+    int            buckets;
+    /* Of every bucket: one of the project's allreduce schedules, "library" for MPI's own, "auto" for the schedule
+       with the lowest price for this size and these ranks, "measure" for the fastest of these in a short trial. */
+    const char        *algorithm;
+    const char *const *algorithms;           /* instead, one for each bucket; or NULL */
+    double             alpha_s, bytes_per_s; /* of the network, for "auto"; 0: those of memory inside a node */
+    int64_t            chunk_bytes;          /* messages are cut into such pieces; 0: default */
+    bool               overlap;              /* false: nothing moves before wait */
+} pdl_exchange_spec_t;
+
+typedef struct pdl_exchange pdl_exchange_t;
+
+pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t **exchange); /* collective */
+/* Collective. Every bucket has been waited for, unless something failed. NULL is allowed. */
+void pdl_exchange_destroy(pdl_exchange_t *exchange);
+/* Bucket b is complete on this rank. Buckets become ready in the same order on every rank. */
+pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b);
+/* Moves what can be moved; cheap. Messages are progressed by the calling thread and nowhere else. */
+pdl_status_t pdl_exchange_poll(pdl_exchange_t *exchange);
+pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b);
+/* The algorithm chosen for a bucket; "none" where there is nothing to do. */
+const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b);
+/* Since creation: bytes sent by this rank ("library": those of a ring), seconds spent waiting, seconds spent in
+   polls. */
+void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,66 @@
+/*
+ * The processes that train together. Under mpirun or srun they are the ranks of MPI; a process that was started by
+ * itself is the only rank, does not start MPI at all, and every function below is then a matter of nanoseconds.
+ * Without MPI in the build there is one rank.
+ *
+ *     pdl_ranks_t *ranks;
+ *     pdl_ranks_create(&ranks);
+ *     status = pdl_ranks_agree(ranks, read_input(path));   // fails on all ranks if it failed on one
+ *     ...
+ *     double sums[2] = {loss, samples};
+ *     pdl_ranks_sum(ranks, sums, 2);                        // the same bits on every rank
+ *     if (pdl_ranks_rank(ranks) == 0) printf("loss %g\n", sums[0] / sums[1]);
+ *     pdl_ranks_destroy(ranks);
+ *
+ * A failure that only one rank meets in the middle of things, while the others already wait for it, ends in
+ * pdl_ranks_abort(). Functions are called by one thread at a time; those marked collective by all ranks, in the
+ * same order.
+ */
+#ifndef PARADL_RANKS_H
+#define PARADL_RANKS_H
+
+#include <paradl/status.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_ranks pdl_ranks_t;
+
+/* Collective. Starts MPI when a launcher has started this process, uses it when it is running already. */
+pdl_status_t pdl_ranks_create(pdl_ranks_t **ranks);
+/* Collective. Ends MPI if pdl_ranks_create() started it; NULL is allowed. */
+void pdl_ranks_destroy(pdl_ranks_t *ranks);
+
+int pdl_ranks_rank(const pdl_ranks_t *ranks);
+int pdl_ranks_size(const pdl_ranks_t *ranks);
+/* Among the ranks that share this machine's memory. */
+int pdl_ranks_node_rank(const pdl_ranks_t *ranks);
+int pdl_ranks_node_size(const pdl_ranks_t *ranks);
+
+/* Collective. Sum, and greatest, of each value over the ranks. Values are added in the order of the ranks, so the
+   result has the same bits on every rank and in every run. For statistics and metrics; whole gradients go through
+   exchange.h. Does not allocate. */
+pdl_status_t pdl_ranks_sum(pdl_ranks_t *ranks, double *values, int64_t count);
+pdl_status_t pdl_ranks_max(pdl_ranks_t *ranks, double *values, int64_t count);
+/* Collective. The bytes of rank `root` to all. */
+pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, int root);
+/* Collective. */
+pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks);
+
+/* Collective. The worst of the ranks' statuses, and on all of them the message of the first rank that has it,
+   headed by "rank R: " unless all ranks say the same. */
+pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
+
+/* Ends all ranks because of `status`, whose message is printed once for the job, headed by the rank. Not
+   collective, does not return. The exit status is that of the command: 2 for wrong input, 1 for the rest. */
+#if defined(__GNUC__) || defined(__clang__)
+__attribute__((noreturn))
+#endif
+void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,91 @@
+/*
+ * In place of ranks_mpi.c and reduction_mpi.c in a build without MPI. Only pdl__world_start() is ever called, by a
+ * process that a launcher has started: one rank alone needs none of the others.
+ */
+#include "comm/transport.h"
+
+static pdl_status_t missing(void)
+{
+    return pdl_error(PDL_ERR_UNSUPPORTED, "several ranks need MPI, which this paradl was built without: install "
+                                          "libopenmpi-dev and openmpi-bin, and build it again");
+}
+
+bool pdl__world_running(void)
+{
+    return false;
+}
+
+pdl_status_t pdl__world_start(pdl_ranks_t *ranks)
+{
+    (void)ranks;
+    return missing();
+}
+
+void pdl__world_stop(pdl__world_t *world)
+{
+    (void)world;
+}
+
+pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes)
+{
+    (void)world, (void)mine, (void)all, (void)bytes;
+    return missing();
+}
+
+pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
+{
+    (void)world, (void)data, (void)bytes, (void)root;
+    return missing();
+}
+
+pdl_status_t pdl__world_barrier(pdl__world_t *world)
+{
+    (void)world;
+    return missing();
+}
+
+void pdl__world_abort(pdl__world_t *world, int exit_status)
+{
+    (void)world, (void)exit_status;
+}
+
+pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes)
+{
+    (void)ranks, (void)count, (void)lanes;
+    return missing();
+}
+
+void pdl__lanes_destroy(pdl__lanes_t *lanes)
+{
+    (void)lanes;
+}
+
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const char *algorithm, int64_t elements,
+                                   int64_t chunk_bytes, pdl__reduction_t **reduction)
+{
+    (void)lanes, (void)lane, (void)algorithm, (void)elements, (void)chunk_bytes, (void)reduction;
+    return missing();
+}
+
+void pdl__reduction_destroy(pdl__reduction_t *reduction)
+{
+    (void)reduction;
+}
+
+pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
+{
+    (void)reduction, (void)data;
+    return missing();
+}
+
+pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
+{
+    (void)reduction, (void)done;
+    return missing();
+}
+
+int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
+{
+    (void)reduction;
+    return 0;
+}

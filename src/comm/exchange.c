@@ -1,0 +1,233 @@
+/*
+ * Buckets of gradients on their way.
+ *
+ * Ready buckets form a queue. Each bucket has a lane, of which there are a few; the first of the queue starts when
+ * its lane is free. As buckets become ready in the same order everywhere, those of a lane start in the same order
+ * everywhere, whatever the pace of the ranks.
+ */
+#include <paradl/exchange.h>
+
+#include "comm/choose.h"
+#include "comm/clock.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LANES 4 /* buckets under way at once: the next ones begin while the last messages of the first arrive */
+
+typedef enum bucket_state { IDLE, QUEUED, MOVING, ARRIVED } bucket_state_t;
+
+typedef struct bucket {
+    bucket_state_t    state;
+    float            *data;
+    int64_t           count;
+    int               lane;
+    char             *algorithm; /* NULL: nothing to do */
+    pdl__reduction_t *reduction;
+} bucket_t;
+
+struct pdl_exchange {
+    pdl_ranks_t  *ranks;
+    bucket_t     *bucket;
+    int           buckets;
+    pdl__lanes_t *lanes;
+    int           moving[LANES]; /* the bucket in each lane, or -1 */
+    int          *queue;         /* circular */
+    int           queue_first, queue_count;
+    bool          overlap;
+    double        bytes, waited_s, polled_s;
+};
+
+static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
+{
+    if (spec->buckets < 0) return pdl_error(PDL_ERR_INPUT, "%d buckets: expected 0 or more", spec->buckets);
+    for (int b = 0; b < spec->buckets; b++) {
+        if (spec->bound[b] < 0 || spec->bound[b + 1] < spec->bound[b])
+            return pdl_error(PDL_ERR_INPUT, "bucket %d is [%" PRId64 ", %" PRId64 "): expected increasing bounds",
+                             b, spec->bound[b], spec->bound[b + 1]);
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
+{
+    const char  *wanted = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm, *algorithm;
+    pdl_status_t status;
+
+    bucket->data = spec->data + spec->bound[b];
+    bucket->count = spec->bound[b + 1] - spec->bound[b];
+    bucket->lane = b % LANES;
+    if (bucket->count == 0) return PDL_OK;
+    status = pdl__choose_algorithm(chooser, wanted != NULL ? wanted : "auto", bucket->count, &algorithm);
+    if (status) return status;
+    bucket->algorithm = malloc(strlen(algorithm) + 1);
+    if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    strcpy(bucket->algorithm, algorithm);
+    return pdl__reduction_create(chooser->lanes, bucket->lane, algorithm, bucket->count, spec->chunk_bytes,
+                                 &bucket->reduction);
+}
+
+static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
+{
+    pdl__chooser_t chooser;
+    pdl_status_t   status;
+
+    status = pdl__lanes_create(spec->ranks, LANES, &exchange->lanes);
+    if (status) return status;
+    pdl__chooser_init(spec, exchange->lanes, &chooser);
+    for (int b = 0; !status && b < spec->buckets; b++)
+        status = pdl_ranks_agree(spec->ranks, make_bucket(spec, &chooser, b, &exchange->bucket[b]));
+    return status;
+}
+
+pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t **result)
+{
+    pdl_exchange_t *exchange = NULL;
+    pdl_status_t    status = check_spec(spec);
+
+    if (!status) {
+        exchange = calloc(1, sizeof(*exchange));
+        if (exchange != NULL) {
+            for (int lane = 0; lane < LANES; lane++) exchange->moving[lane] = -1;
+            exchange->bucket = calloc((size_t)spec->buckets + 1, sizeof(*exchange->bucket));
+            exchange->queue = calloc((size_t)spec->buckets + 1, sizeof(*exchange->queue));
+        }
+        if (exchange == NULL || exchange->bucket == NULL || exchange->queue == NULL)
+            status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    status = pdl_ranks_agree(spec->ranks, status);
+    if (!status) {
+        exchange->ranks = spec->ranks;
+        exchange->buckets = spec->buckets;
+        exchange->overlap = spec->overlap;
+        if (pdl_ranks_size(spec->ranks) > 1) status = make_buckets(spec, exchange);
+    }
+    if (status) {
+        pdl_exchange_destroy(exchange);
+        return status;
+    }
+    *result = exchange;
+    return PDL_OK;
+}
+
+void pdl_exchange_destroy(pdl_exchange_t *exchange)
+{
+    bool moving = false;
+
+    if (exchange == NULL) return;
+    for (int lane = 0; lane < LANES; lane++) moving = moving || exchange->moving[lane] >= 0;
+    for (int b = 0; exchange->bucket != NULL && b < exchange->buckets; b++) {
+        free(exchange->bucket[b].algorithm);
+        /* MPI may still write where a bucket is on its way: what belongs to it is left alone. */
+        if (!moving) pdl__reduction_destroy(exchange->bucket[b].reduction);
+    }
+    if (!moving) pdl__lanes_destroy(exchange->lanes);
+    free(exchange->bucket);
+    free(exchange->queue);
+    free(exchange);
+}
+
+static pdl_status_t check_bucket(const pdl_exchange_t *exchange, int b)
+{
+    if (b < 0 || b >= exchange->buckets)
+        return pdl_error(PDL_ERR_INPUT, "bucket %d: there are %d", b, exchange->buckets);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b)
+{
+    pdl_status_t status = check_bucket(exchange, b);
+    bucket_t    *bucket;
+
+    if (status) return status;
+    bucket = &exchange->bucket[b];
+    if (bucket->state != IDLE)
+        return pdl_error(PDL_ERR_INPUT, "bucket %d is ready again before it was waited for", b);
+    if (bucket->reduction == NULL) {
+        bucket->state = ARRIVED;
+        return PDL_OK;
+    }
+    bucket->state = QUEUED;
+    exchange->queue[(exchange->queue_first + exchange->queue_count++) % exchange->buckets] = b;
+    return exchange->overlap ? pdl_exchange_poll(exchange) : PDL_OK;
+}
+
+static pdl_status_t start_ready(pdl_exchange_t *exchange)
+{
+    pdl_status_t status = PDL_OK;
+
+    while (!status && exchange->queue_count > 0) {
+        int       b = exchange->queue[exchange->queue_first];
+        bucket_t *bucket = &exchange->bucket[b];
+
+        if (exchange->moving[bucket->lane] >= 0) break;
+        exchange->queue_first = (exchange->queue_first + 1) % exchange->buckets;
+        exchange->queue_count--;
+        exchange->moving[bucket->lane] = b;
+        bucket->state = MOVING;
+        exchange->bytes += (double)pdl__reduction_bytes(bucket->reduction);
+        status = pdl__reduction_start(bucket->reduction, bucket->data);
+    }
+    return status;
+}
+
+static pdl_status_t move(pdl_exchange_t *exchange)
+{
+    pdl_status_t status = start_ready(exchange);
+
+    for (int lane = 0; !status && lane < LANES; lane++) {
+        int  b = exchange->moving[lane];
+        bool done = false;
+
+        if (b < 0) continue;
+        status = pdl__reduction_test(exchange->bucket[b].reduction, &done);
+        if (status || !done) continue;
+        exchange->bucket[b].state = ARRIVED;
+        exchange->moving[lane] = -1;
+        status = start_ready(exchange);
+    }
+    return status;
+}
+
+pdl_status_t pdl_exchange_poll(pdl_exchange_t *exchange)
+{
+    double       begin;
+    pdl_status_t status;
+
+    if (!exchange->overlap || exchange->lanes == NULL) return PDL_OK;
+    begin = pdl__seconds();
+    status = move(exchange);
+    exchange->polled_s += pdl__seconds() - begin;
+    return status;
+}
+
+pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b)
+{
+    pdl_status_t status = check_bucket(exchange, b);
+    bucket_t    *bucket;
+    double       begin;
+
+    if (status) return status;
+    bucket = &exchange->bucket[b];
+    if (bucket->state == IDLE) return pdl_error(PDL_ERR_INPUT, "bucket %d is waited for before it is ready", b);
+    if (bucket->state != ARRIVED) {
+        begin = pdl__seconds();
+        while (!status && bucket->state != ARRIVED) status = move(exchange);
+        exchange->waited_s += pdl__seconds() - begin;
+    }
+    if (!status) bucket->state = IDLE;
+    return status;
+}
+
+const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b)
+{
+    return exchange->bucket[b].algorithm != NULL ? exchange->bucket[b].algorithm : "none";
+}
+
+void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s)
+{
+    *bytes = exchange->bytes;
+    *waited_s = exchange->waited_s;
+    *polled_s = exchange->polled_s;
+}

@@ -1,0 +1,178 @@
+/*
+ * The ranks of a job and what they tell each other.
+ */
+#include <paradl/ranks.h>
+
+#include "comm/launch.h"
+#include "comm/transport.h"
+
+#include <paradl/launch.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_VALUES   1024  /* of each rank in one gathering, at least */
+#define GATHER_VALUES  32768 /* of all ranks together, where that is more */
+#define BROADCAST_STEP (1 << 30)
+#define MESSAGE_BYTES  2048
+
+pdl_status_t pdl_ranks_create(pdl_ranks_t **result)
+{
+    pdl_ranks_t *ranks = calloc(1, sizeof(*ranks));
+    pdl_status_t status = PDL_OK;
+
+    if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    ranks->size = ranks->node_size = 1;
+    if (pdl_launch_active() || pdl__world_running()) status = pdl__world_start(ranks);
+    if (!status && ranks->size > 1) {
+        ranks->piece = GATHER_VALUES / ranks->size > PIECE_VALUES ? GATHER_VALUES / ranks->size : PIECE_VALUES;
+        ranks->gathered = malloc((size_t)ranks->piece * (size_t)ranks->size * sizeof(*ranks->gathered));
+        if (ranks->gathered == NULL) status = pdl_error(PDL_ERR_NOMEM, "out of memory for %d ranks", ranks->size);
+    }
+    if (status) {
+        pdl_ranks_destroy(ranks);
+        return status;
+    }
+    *result = ranks;
+    return PDL_OK;
+}
+
+void pdl_ranks_destroy(pdl_ranks_t *ranks)
+{
+    if (ranks == NULL) return;
+    if (ranks->world != NULL) pdl__world_stop(ranks->world);
+    free(ranks->gathered);
+    free(ranks);
+}
+
+int pdl_ranks_rank(const pdl_ranks_t *ranks)
+{
+    return ranks->rank;
+}
+
+int pdl_ranks_size(const pdl_ranks_t *ranks)
+{
+    return ranks->size;
+}
+
+int pdl_ranks_node_rank(const pdl_ranks_t *ranks)
+{
+    return ranks->node_rank;
+}
+
+int pdl_ranks_node_size(const pdl_ranks_t *ranks)
+{
+    return ranks->node_size;
+}
+
+typedef double (*combine_fn_t)(double a, double b);
+
+static double add(double a, double b)
+{
+    return a + b;
+}
+
+/* Not a number stays: a rank that has one must not look well. */
+static double greater(double a, double b)
+{
+    return a > b || a != a ? a : b;
+}
+
+static pdl_status_t combine(pdl_ranks_t *ranks, double *values, int64_t count, combine_fn_t function)
+{
+    if (ranks->size == 1) return PDL_OK;
+    for (int64_t first = 0; first < count; first += ranks->piece) {
+        int64_t      n = count - first < ranks->piece ? count - first : ranks->piece;
+        pdl_status_t status =
+            pdl__world_gather(ranks->world, values + first, ranks->gathered, (int)(n * (int64_t)sizeof(*values)));
+
+        if (status) return status;
+        memcpy(values + first, ranks->gathered, (size_t)n * sizeof(*values));
+        for (int r = 1; r < ranks->size; r++) {
+            for (int64_t i = 0; i < n; i++)
+                values[first + i] = function(values[first + i], ranks->gathered[r * n + i]);
+        }
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl_ranks_sum(pdl_ranks_t *ranks, double *values, int64_t count)
+{
+    return combine(ranks, values, count, add);
+}
+
+pdl_status_t pdl_ranks_max(pdl_ranks_t *ranks, double *values, int64_t count)
+{
+    return combine(ranks, values, count, greater);
+}
+
+pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, int root)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (ranks->size == 1) return PDL_OK;
+    for (int64_t first = 0; !status && first < bytes; first += BROADCAST_STEP) {
+        int64_t n = bytes - first < BROADCAST_STEP ? bytes - first : BROADCAST_STEP;
+
+        status = pdl__world_broadcast(ranks->world, (char *)data + first, (int)n, root);
+    }
+    return status;
+}
+
+pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks)
+{
+    return ranks->size == 1 ? PDL_OK : pdl__world_barrier(ranks->world);
+}
+
+typedef struct verdict {
+    int64_t  status;
+    uint64_t hash; /* of the message: FNV-1a */
+} verdict_t;
+
+static verdict_t verdict_of(pdl_status_t status)
+{
+    verdict_t verdict = {.status = status, .hash = 0xcbf29ce484222325u};
+
+    for (const char *c = pdl_error_message(); status && *c != '\0'; c++)
+        verdict.hash = (verdict.hash ^ (unsigned char)*c) * 0x100000001b3u;
+    return verdict;
+}
+
+pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status)
+{
+    verdict_t    mine = verdict_of(status), worst, *all = (verdict_t *)ranks->gathered;
+    char         message[MESSAGE_BYTES];
+    bool         unanimous = true;
+    int          speaker = 0;
+    pdl_status_t moved;
+
+    if (ranks->size == 1) return status;
+    moved = pdl__world_gather(ranks->world, &mine, all, (int)sizeof(mine));
+    if (moved) return moved;
+    for (int r = 1; r < ranks->size; r++) {
+        if (all[r].status < all[speaker].status) speaker = r;
+        unanimous = unanimous && all[r].status == all[0].status && all[r].hash == all[0].hash;
+    }
+    worst = all[speaker];
+    if (worst.status == PDL_OK) return PDL_OK;
+    snprintf(message, sizeof(message), "%s", pdl_error_message());
+    moved = pdl__world_broadcast(ranks->world, message, (int)sizeof(message), speaker);
+    if (moved) return moved;
+    if (unanimous) return pdl_error((pdl_status_t)worst.status, "%s", message);
+    return pdl_error((pdl_status_t)worst.status, "rank %d: %s", speaker, message);
+}
+
+void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
+{
+    int exit_status = status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
+
+    fflush(stdout);
+    if (ranks->size == 1) {
+        fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    } else if (pdl__launch_claim()) {
+        fprintf(stderr, "paradl: rank %d: %s\n", ranks->rank, pdl_error_message());
+    }
+    if (ranks->world != NULL) pdl__world_abort(ranks->world, exit_status);
+    _Exit(exit_status);
+}

@@ -1,0 +1,96 @@
+/*
+ * The ranks of MPI.
+ */
+#include "comm/check.h"
+#include "comm/launch.h"
+#include "comm/world.h"
+
+#include <stdlib.h>
+
+bool pdl__world_running(void)
+{
+    int running = 0;
+
+    return PMPI_Initialized(&running) == MPI_SUCCESS && running;
+}
+
+static pdl_status_t start_mpi(pdl__world_t *world)
+{
+    int          provided;
+    pdl_status_t status;
+
+    if (pdl__world_running()) return PDL_OK;
+    status = PDL_MPI(PMPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
+    if (status) return status;
+    world->started = true;
+    if (provided < MPI_THREAD_SERIALIZED)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "this MPI does not allow calls from a second thread: it was built "
+                                              "without support for threads");
+    return PDL_OK;
+}
+
+/* A launcher of another MPI starts processes that do not find each other. */
+static pdl_status_t check_size(const pdl_ranks_t *ranks)
+{
+    int expected = pdl__launch_size();
+
+    if (ranks->size > 1 || expected <= 1) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%d processes were started but MPI knows only one: start them with the mpirun of "
+                     "the MPI that paradl was built with, or with srun --mpi=pmix",
+                     expected);
+}
+
+static pdl_status_t find_place(pdl_ranks_t *ranks, pdl__world_t *world)
+{
+    MPI_Comm     node = MPI_COMM_NULL;
+    pdl_status_t status = PDL_MPI(PMPI_Comm_dup(MPI_COMM_WORLD, &world->comm));
+
+    if (!status) status = PDL_MPI(PMPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN));
+    if (!status) status = PDL_MPI(PMPI_Comm_rank(world->comm, &ranks->rank));
+    if (!status) status = PDL_MPI(PMPI_Comm_size(world->comm, &ranks->size));
+    if (!status) status = PDL_MPI(PMPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+    if (!status) status = PDL_MPI(PMPI_Comm_rank(node, &ranks->node_rank));
+    if (!status) status = PDL_MPI(PMPI_Comm_size(node, &ranks->node_size));
+    if (node != MPI_COMM_NULL) PMPI_Comm_free(&node);
+    return status ? status : check_size(ranks);
+}
+
+pdl_status_t pdl__world_start(pdl_ranks_t *ranks)
+{
+    pdl__world_t *world = calloc(1, sizeof(*world));
+    pdl_status_t  status;
+
+    if (world == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    world->comm = MPI_COMM_NULL;
+    ranks->world = world;
+    status = start_mpi(world);
+    return status ? status : find_place(ranks, world);
+}
+
+void pdl__world_stop(pdl__world_t *world)
+{
+    if (world->comm != MPI_COMM_NULL) PMPI_Comm_free(&world->comm);
+    if (world->started) PMPI_Finalize();
+    free(world);
+}
+
+pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes)
+{
+    return PDL_MPI(PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm));
+}
+
+pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
+{
+    return PDL_MPI(PMPI_Bcast(data, bytes, MPI_BYTE, root, world->comm));
+}
+
+pdl_status_t pdl__world_barrier(pdl__world_t *world)
+{
+    return PDL_MPI(PMPI_Barrier(world->comm));
+}
+
+void pdl__world_abort(pdl__world_t *world, int exit_status)
+{
+    PMPI_Abort(world->comm, exit_status);
+}

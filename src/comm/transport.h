@@ -1,0 +1,50 @@
+/*
+ * What ranks and exchange need of MPI. With MPI it is in ranks_mpi.c and reduction_mpi.c; without it alone.c takes
+ * their place, so that the rest is the same in both builds.
+ */
+#ifndef PDL_COMM_TRANSPORT_H
+#define PDL_COMM_TRANSPORT_H
+
+#include <paradl/ranks.h>
+#include <stdbool.h>
+
+typedef struct pdl__world pdl__world_t;
+
+struct pdl_ranks {
+    int           rank, size;
+    int           node_rank, node_size;
+    pdl__world_t *world;    /* NULL: one rank without MPI */
+    double       *gathered; /* room for `piece` values of every rank */
+    int64_t       piece;
+};
+
+/* Whether the program has MPI running already. */
+bool pdl__world_running(void);
+/* Fills in ranks and world. */
+pdl_status_t pdl__world_start(pdl_ranks_t *ranks);
+void         pdl__world_stop(pdl__world_t *world);
+/* `bytes` of every rank, in the order of the ranks. */
+pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes);
+pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root);
+pdl_status_t pdl__world_barrier(pdl__world_t *world);
+void         pdl__world_abort(pdl__world_t *world, int exit_status);
+
+/* Sums over the ranks that may be under way at the same time, as long as they are in different lanes. Those of one
+   lane start in the same order on every rank. */
+typedef struct pdl__lanes pdl__lanes_t;
+
+pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes); /* collective */
+void         pdl__lanes_destroy(pdl__lanes_t *lanes);                                      /* collective */
+
+typedef struct pdl__reduction pdl__reduction_t;
+
+/* `algorithm` is a schedule or "library". */
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const char *algorithm, int64_t elements,
+                                   int64_t chunk_bytes, pdl__reduction_t **reduction);
+void         pdl__reduction_destroy(pdl__reduction_t *reduction); /* NULL is allowed; must not be under way */
+pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data);
+pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done);
+/* Sent by this rank in one run. */
+int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction);
+
+#endif

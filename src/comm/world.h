@@ -1,0 +1,16 @@
+/*
+ * The communicator behind the ranks.
+ */
+#ifndef PDL_COMM_WORLD_H
+#define PDL_COMM_WORLD_H
+
+#include "comm/transport.h"
+
+#include <mpi.h>
+
+struct pdl__world {
+    MPI_Comm comm;    /* a duplicate of all ranks, of which errors are returned */
+    bool     started; /* MPI was started here, and is to be ended here */
+};
+
+#endif

@@ -1,0 +1,272 @@
+/*
+ * Under mpirun: buckets of gradients are summed while other work goes on, step after step, and come out right, with
+ * the same bits on all ranks and in every repetition.
+ */
+#include <paradl/coll.h>
+#include <paradl/exchange.h>
+
+#include "test.h"
+
+#include <stdlib.h>
+
+#define BUCKETS 7
+
+static pdl_ranks_t *ranks;
+static int          rank, size;
+
+/* Uneven; one is empty, one has fewer elements than there are ranks. */
+static const int64_t bounds[BUCKETS + 1] = {0, 2000, 2000, 2003, 36000, 36128, 60000, 60001};
+
+#define ELEMENTS 60001
+
+static float whole_value(int64_t i, int step, int of_rank)
+{
+    return (float)((i * 7 + step * 3 + of_rank * 5 + i % 11 * of_rank) % 64);
+}
+
+/* Of very different magnitudes, so that every order of additions gives other bits. */
+static float rough_value(int64_t i, int step, int of_rank)
+{
+    uint32_t x = (uint32_t)i * 2654435761u + (uint32_t)(of_rank * 97 + step) * 40503u;
+
+    x ^= x >> 13;
+    x *= 2246822519u;
+    return ldexpf((float)(x >> 8), (int)(x % 24) - 24);
+}
+
+static pdl_exchange_t *make_exchange(float *data, const char *algorithm, bool overlap)
+{
+    pdl_exchange_spec_t spec = {.ranks = ranks,
+                                .data = data,
+                                .bound = bounds,
+                                .buckets = BUCKETS,
+                                .algorithm = algorithm,
+                                .chunk_bytes = 8192,
+                                .overlap = overlap};
+    pdl_exchange_t     *exchange = NULL;
+
+    CHECK_OK(pdl_exchange_create(&spec, &exchange));
+    if (exchange == NULL) pdl_ranks_abort(ranks, PDL_ERR_IO);
+    return exchange;
+}
+
+/* Some computation that the compiler must not drop. */
+static double work(int amount)
+{
+    static volatile double sink;
+
+    for (int i = 0; i < amount; i++) sink = sink * 0.5 + i;
+    return sink;
+}
+
+/* From the last bucket to the first, as backward does it; ranks at different pace. */
+static void exchange_step(pdl_exchange_t *exchange, int step, bool backwards)
+{
+    for (int k = 0; k < BUCKETS; k++) {
+        work(((rank + step + k) % 4) * 2000);
+        CHECK_OK(pdl_exchange_ready(exchange, backwards ? BUCKETS - 1 - k : k));
+        for (int i = 0; i < 5; i++) {
+            work(500);
+            CHECK_OK(pdl_exchange_poll(exchange));
+        }
+    }
+    for (int b = 0; b < BUCKETS; b++) CHECK_OK(pdl_exchange_wait(exchange, b));
+}
+
+static int64_t count_wrong(const float *data, int step)
+{
+    int64_t wrong = 0;
+
+    for (int64_t i = 0; i < ELEMENTS; i++) {
+        float sum = 0;
+
+        for (int r = 0; r < size; r++) sum += whole_value(i, step, r);
+        wrong += data[i] != sum;
+    }
+    return wrong;
+}
+
+static void sums_whole_numbers(const char *algorithm, bool overlap, int steps)
+{
+    float          *data = calloc(ELEMENTS, sizeof(*data));
+    pdl_exchange_t *exchange = make_exchange(data, algorithm, overlap);
+    double          bytes, waited, polled;
+
+    for (int step = 0; step < steps; step++) {
+        for (int64_t i = 0; i < ELEMENTS; i++) data[i] = whole_value(i, step, rank);
+        exchange_step(exchange, step, step % 2 == 0);
+        CHECK_INT(count_wrong(data, step), 0);
+    }
+    pdl_exchange_counters(exchange, &bytes, &waited, &polled);
+    CHECK(size > 1 ? bytes > 0 : bytes == 0);
+    CHECK(waited >= 0 && polled >= 0 && (overlap || polled == 0));
+    CHECK_STR(pdl_exchange_algorithm(exchange, 1), "none");
+    pdl_exchange_destroy(exchange);
+    free(data);
+}
+
+static void sums_while_computing(void)
+{
+    sums_whole_numbers("auto", true, 6);
+    sums_whole_numbers("library", true, 6);
+    sums_whole_numbers("measure", true, 6);
+}
+
+static void sums_without_overlap(void)
+{
+    sums_whole_numbers("auto", false, 4);
+    sums_whole_numbers("library", false, 4);
+}
+
+static void sums_by_every_algorithm(void)
+{
+    const char *const *names = pdl_coll_algorithms(PDL_COLL_ALLREDUCE);
+
+    for (; *names != NULL; names++) {
+        pdl_schedule_spec_t spec = {.collective = PDL_COLL_ALLREDUCE, .algorithm = *names, .ranks = size};
+        pdl_schedule_t     *schedule;
+
+        if (pdl_schedule_create(&spec, &schedule) != PDL_OK) continue;
+        pdl_schedule_destroy(schedule);
+        sums_whole_numbers(*names, true, 2);
+    }
+}
+
+/* How many of the elements differ from those of rank 0. */
+static int64_t count_unlike_first(const float *data)
+{
+    float  *first = malloc(ELEMENTS * sizeof(*first));
+    int64_t unlike = 0;
+
+    memcpy(first, data, ELEMENTS * sizeof(*first));
+    CHECK_OK(pdl_ranks_broadcast(ranks, first, ELEMENTS * (int64_t)sizeof(*first), 0));
+    for (int64_t i = 0; i < ELEMENTS; i++) unlike += memcmp(&first[i], &data[i], sizeof(*data)) != 0;
+    free(first);
+    return unlike;
+}
+
+static void repeats_bit_by_bit(const char *algorithm)
+{
+    float          *data = calloc(ELEMENTS, sizeof(*data)), *before = calloc(ELEMENTS, sizeof(*before));
+    pdl_exchange_t *exchange = make_exchange(data, algorithm, true);
+
+    for (int round = 0; round < 4; round++) {
+        for (int64_t i = 0; i < ELEMENTS; i++) data[i] = rough_value(i, 1, rank);
+        if (round == 2) {
+            pdl_exchange_destroy(exchange);
+            exchange = make_exchange(data, algorithm, false);
+        }
+        exchange_step(exchange, round, round % 2 == 1);
+        CHECK_INT(count_unlike_first(data), 0);
+        if (round > 0) CHECK(memcmp(data, before, ELEMENTS * sizeof(*data)) == 0);
+        memcpy(before, data, ELEMENTS * sizeof(*data));
+    }
+    pdl_exchange_destroy(exchange);
+    free(data);
+    free(before);
+}
+
+static void same_bits_everywhere(void)
+{
+    repeats_bit_by_bit("auto");
+    repeats_bit_by_bit("ring");
+    repeats_bit_by_bit("circulant");
+}
+
+/* What a measurement has chosen can be asked for. */
+static void choice_can_be_repeated(void)
+{
+    float              *data = calloc(ELEMENTS, sizeof(*data));
+    pdl_exchange_t     *exchange = make_exchange(data, "measure", true), *again = NULL;
+    const char         *names[BUCKETS];
+    pdl_exchange_spec_t spec = {.ranks = ranks, .data = data, .bound = bounds, .buckets = BUCKETS, .overlap = true};
+
+    for (int b = 0; b < BUCKETS; b++) names[b] = pdl_exchange_algorithm(exchange, b);
+    spec.algorithms = names;
+    CHECK_OK(pdl_exchange_create(&spec, &again));
+    for (int b = 0; b < BUCKETS; b++) CHECK_STR(pdl_exchange_algorithm(again, b), names[b]);
+    pdl_exchange_destroy(again);
+    pdl_exchange_destroy(exchange);
+    free(data);
+}
+
+static void mistakes_are_named(void)
+{
+    float              *data = calloc(ELEMENTS, sizeof(*data));
+    pdl_exchange_t     *exchange = make_exchange(data, "auto", true), *none = NULL;
+    int64_t             wrong[] = {0, 10, 5};
+    pdl_exchange_spec_t spec = {.ranks = ranks, .data = data, .bound = wrong, .buckets = 2, .algorithm = "auto"};
+
+    CHECK_ERROR(pdl_exchange_ready(exchange, BUCKETS), "bucket 7: there are 7");
+    CHECK_ERROR(pdl_exchange_wait(exchange, 0), "before it is ready");
+    CHECK_OK(pdl_exchange_ready(exchange, 1));
+    CHECK_ERROR(pdl_exchange_ready(exchange, 1), "ready again");
+    CHECK_OK(pdl_exchange_wait(exchange, 1));
+    pdl_exchange_destroy(exchange);
+    CHECK_ERROR(pdl_exchange_create(&spec, &none), "increasing bounds");
+    spec.bound = bounds;
+    spec.algorithm = "rnig";
+    if (size > 1) CHECK_ERROR(pdl_exchange_create(&spec, &none), "rnig");
+    free(data);
+}
+
+static void sums_in_the_order_of_ranks(void)
+{
+    enum { COUNT = 40000 };
+    double *values = malloc(COUNT * sizeof(*values));
+
+    for (int i = 0; i < COUNT; i++) values[i] = (double)rough_value(i, 2, rank);
+    CHECK_OK(pdl_ranks_sum(ranks, values, COUNT));
+    for (int i = 0; i < COUNT; i++) {
+        double sum = (double)rough_value(i, 2, 0);
+
+        for (int r = 1; r < size; r++) sum += (double)rough_value(i, 2, r);
+        if (memcmp(&sum, &values[i], sizeof(sum)) != 0) CHECK_NEAR(values[i], sum, 0);
+    }
+    values[0] = rank == size / 2 ? 5 : -1;
+    values[1] = rank == size / 2 ? NAN : 1;
+    CHECK_OK(pdl_ranks_max(ranks, values, 2));
+    CHECK_NEAR(values[0], 5, 0);
+    CHECK(isnan(values[1]));
+    CHECK_OK(pdl_ranks_sum(ranks, values, 0));
+    free(values);
+}
+
+static void ranks_agree(void)
+{
+    char text[64];
+    int  last = size - 1;
+
+    CHECK_OK(pdl_ranks_agree(ranks, PDL_OK));
+    CHECK_INT(pdl_ranks_agree(ranks, pdl_error(PDL_ERR_IO, "the same")), PDL_ERR_IO);
+    CHECK_STR(pdl_error_message(), "the same");
+    if (size == 1) return;
+    CHECK_INT(pdl_ranks_agree(ranks, rank == last ? pdl_error(PDL_ERR_INPUT, "no %d", rank) : PDL_OK),
+              PDL_ERR_INPUT);
+    snprintf(text, sizeof(text), "rank %d: no %d", last, last);
+    CHECK_STR(pdl_error_message(), text);
+    CHECK_OK(pdl_ranks_barrier(ranks));
+    CHECK_INT(pdl_ranks_node_size(ranks), size);
+    CHECK_INT(pdl_ranks_node_rank(ranks), rank);
+}
+
+int main(void)
+{
+    if (pdl_ranks_create(&ranks) != PDL_OK) {
+        fprintf(stderr, "%s\n", pdl_error_message());
+        return 1;
+    }
+    rank = pdl_ranks_rank(ranks);
+    size = pdl_ranks_size(ranks);
+    RUN(sums_while_computing);
+    RUN(sums_without_overlap);
+    RUN(sums_by_every_algorithm);
+    RUN(same_bits_everywhere);
+    RUN(choice_can_be_repeated);
+    RUN(mistakes_are_named);
+    RUN(sums_in_the_order_of_ranks);
+    RUN(ranks_agree);
+    printf("%d ranks\n", size);
+    pdl_ranks_destroy(ranks);
+    return test_done();
+}
