@@ -1,0 +1,299 @@
+/*
+ * The CPU backend's table: finds the entry of a layer's type and keeps the parts every op has.
+ */
+#include "tensor/cpu/cpu.h"
+
+#include "tensor/cpu/threads.h"
+#include "tensor/cpu/wide.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const pdl__cpu_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_CONV] = &pdl__cpu_conv,
+    [PDL_LAYER_CONV_TRANSPOSE] = &pdl__cpu_conv_transpose,
+    [PDL_LAYER_LINEAR] = &pdl__cpu_linear,
+    [PDL_LAYER_BATCH_NORM] = &pdl__cpu_batch_norm,
+    [PDL_LAYER_LAYER_NORM] = &pdl__cpu_layer_norm,
+    [PDL_LAYER_RMS_NORM] = &pdl__cpu_layer_norm,
+    [PDL_LAYER_GROUP_NORM] = &pdl__cpu_group_norm,
+    [PDL_LAYER_LOCAL_RESPONSE_NORM] = &pdl__cpu_lrn,
+    [PDL_LAYER_RELU] = &pdl__cpu_activation,
+    [PDL_LAYER_LEAKY_RELU] = &pdl__cpu_activation,
+    [PDL_LAYER_GELU] = &pdl__cpu_activation,
+    [PDL_LAYER_SILU] = &pdl__cpu_activation,
+    [PDL_LAYER_TANH] = &pdl__cpu_activation,
+    [PDL_LAYER_SIGMOID] = &pdl__cpu_activation,
+    [PDL_LAYER_SOFTMAX] = &pdl__cpu_softmax,
+    [PDL_LAYER_MAX_POOL] = &pdl__cpu_pool,
+    [PDL_LAYER_AVG_POOL] = &pdl__cpu_pool,
+    [PDL_LAYER_GLOBAL_AVG_POOL] = &pdl__cpu_global_pool,
+    [PDL_LAYER_ADD] = &pdl__cpu_add,
+    [PDL_LAYER_MUL] = &pdl__cpu_mul,
+    [PDL_LAYER_CONCAT] = &pdl__cpu_concat,
+    [PDL_LAYER_UPSAMPLE] = &pdl__cpu_upsample,
+    [PDL_LAYER_DROPOUT] = &pdl__cpu_dropout,
+    [PDL_LAYER_FLATTEN] = &pdl__cpu_flatten,
+    [PDL_LAYER_TO_SEQUENCE] = &pdl__cpu_to_sequence,
+    [PDL_LAYER_SELECT] = &pdl__cpu_select,
+    [PDL_LAYER_EMBEDDING] = &pdl__cpu_embedding,
+    [PDL_LAYER_POSITION] = &pdl__cpu_position,
+    [PDL_LAYER_ATTENTION] = &pdl__cpu_attention,
+    [PDL_LAYER_MOE] = &pdl__cpu_moe,
+    [PDL_LAYER_CROSS_ENTROPY] = &pdl__cpu_cross_entropy,
+    [PDL_LAYER_MSE] = &pdl__cpu_mse,
+};
+
+/* An op with the arrays its spec points to. */
+typedef struct pdl__cpu_op {
+    pdl_op_t     op; /* first: a pdl_op_t is cast to this */
+    pdl_shape_t  inputs[PDL_MAX_INPUTS];
+    pdl_format_t given[PDL_MAX_INPUTS];
+    bool         widens;  /* runs on fp32 copies of bf16 tensors, */
+    size_t       wide_at; /* which begin here in the workspace */
+} pdl__cpu_op_t;
+
+static const pdl__cpu_kind_t *kind_of(const pdl_op_t *op)
+{
+    return kinds[op->spec.layer->type];
+}
+
+static const char *dnnl_code_name(dnnl_status_t code)
+{
+    switch (code) {
+    case dnnl_out_of_memory: return "out of memory";
+    case dnnl_invalid_arguments: return "invalid arguments";
+    case dnnl_unimplemented: return "not implemented";
+    case dnnl_runtime_error: return "runtime error";
+    default: return "failed";
+    }
+}
+
+pdl_status_t pdl__dnnl_check(dnnl_status_t code, const char *what, const pdl_layer_t *layer)
+{
+    pdl_status_t status = PDL_ERR_LIMIT;
+
+    if (code == dnnl_success) return PDL_OK;
+    if (code == dnnl_out_of_memory) status = PDL_ERR_NOMEM;
+    if (code == dnnl_unimplemented) status = PDL_ERR_UNSUPPORTED;
+    return pdl_error(status, "%s%s%s: oneDNN says %s (code %d)", layer != NULL ? layer->name : "",
+                     layer != NULL ? ": " : "", what, dnnl_code_name(code), (int)code);
+}
+
+pdl_status_t pdl__cpu_require_f32(const pdl__cpu_t *cpu, const pdl_layer_t *layer)
+{
+    if (cpu->base.activation_type == PDL_DTYPE_F32) return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s is computed in fp32 only on CPUs; train with --precision fp32",
+                     layer->name, pdl_layer_type_name(layer->type));
+}
+
+bool pdl__cpu_blockable(const pdl_shape_t *shape)
+{
+    return !shape->sequence && shape->rank > 0;
+}
+
+int64_t pdl__cpu_elements(const pdl_shape_t *shape, int64_t samples, pdl_format_t format)
+{
+    int64_t channels = shape->channels;
+
+    if (format == PDL_FORMAT_BLOCKED && pdl__cpu_blockable(shape))
+        channels = (channels + PDL__BLOCK - 1) / PDL__BLOCK * PDL__BLOCK;
+    return samples * channels * pdl_shape_positions(shape);
+}
+
+pdl_weight_t *pdl__cpu_add_weight(pdl_op_t *op, const char *name, int rank, const int64_t *dims, bool trainable)
+{
+    pdl_weight_t *weight = &op->weight[op->weight_count++];
+
+    *weight = (pdl_weight_t){.name = name, .rank = rank, .elements = 1, .trainable = trainable};
+    for (int i = 0; i < rank; i++) {
+        weight->dims[i] = dims[i];
+        weight->elements *= dims[i];
+    }
+    return weight;
+}
+
+static bool cpu_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
+{
+    const pdl__cpu_kind_t *kind = kinds[layer->type];
+
+    (void)backend;
+    if (!fusion->add && fusion->activation == PDL_LAYER_INPUT) return true;
+    return kind != NULL && kind->fuses != NULL && kind->fuses(layer, fusion);
+}
+
+static size_t cpu_tensor_bytes(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
+                               pdl_format_t format)
+{
+    return (size_t)pdl__cpu_elements(shape, samples, format) * pdl_dtype_bytes(backend->activation_type);
+}
+
+static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec)
+{
+    const pdl_layer_t *layer = spec->layer;
+
+    if (kinds[layer->type] == NULL)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: the CPU backend does not compute layers of type %s", layer->name,
+                         pdl_layer_type_name(layer->type));
+    if (spec->input_count < 1 || spec->input_count > PDL_MAX_INPUTS)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %d inputs; a layer has 1 to %d", layer->name, spec->input_count,
+                         PDL_MAX_INPUTS);
+    if (spec->samples < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s: %lld samples; a micro-batch has at least 1", layer->name,
+                         (long long)spec->samples);
+    if (!cpu_fuses(backend, layer, &spec->fusion))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s cannot be fused with what follows it", layer->name,
+                         pdl_layer_type_name(layer->type));
+    return PDL_OK;
+}
+
+static pdl_status_t cpu_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
+{
+    pdl__cpu_op_t *made;
+    pdl_status_t   status = check_spec(backend, spec);
+
+    if (status != PDL_OK) return status;
+    made = calloc(1, sizeof(*made));
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
+    made->op.backend = backend;
+    made->op.spec = *spec;
+    memcpy(made->inputs, spec->inputs, (size_t)spec->input_count * sizeof(made->inputs[0]));
+    if (spec->given != NULL) memcpy(made->given, spec->given, (size_t)spec->input_count * sizeof(made->given[0]));
+    made->op.spec.inputs = made->inputs;
+    made->op.spec.given = made->given;
+    status = kind_of(&made->op)->create((pdl__cpu_t *)backend, &made->op);
+    if (status != PDL_OK) {
+        free(made);
+        return status;
+    }
+    if (made->op.out_bytes == 0)
+        made->op.out_bytes = cpu_tensor_bytes(backend, &spec->layer->out, spec->samples, made->op.out_format);
+    made->widens = backend->activation_type == PDL_DTYPE_BF16 && kind_of(&made->op)->wide;
+    if (made->widens) {
+        made->wide_at = (made->op.workspace_bytes + 63) / 64 * 64;
+        made->op.workspace_bytes = made->wide_at + pdl__wide_bytes(&made->op);
+    }
+    *op = &made->op;
+    return PDL_OK;
+}
+
+static void cpu_op_destroy(pdl_op_t *op)
+{
+    if (op == NULL) return;
+    if (kind_of(op)->destroy != NULL)
+        kind_of(op)->destroy(op);
+    else
+        free(op->private_data);
+    free(op);
+}
+
+static pdl_status_t cpu_forward(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    const pdl__cpu_op_t *made = (const pdl__cpu_op_t *)op;
+
+    if (made->widens) return pdl__wide_forward(kind_of(op), op, run, made->wide_at);
+    return kind_of(op)->forward(op, run);
+}
+
+static pdl_status_t cpu_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
+{
+    const pdl__cpu_op_t *made = (const pdl__cpu_op_t *)op;
+
+    if (!op->spec.training)
+        return pdl_error(PDL_ERR_INPUT, "%s: backward of an op that was made for inference", op->spec.layer->name);
+    if (made->widens) return pdl__wide_backward(kind_of(op), op, run, what, made->wide_at);
+    return kind_of(op)->backward(op, run, what);
+}
+
+static pdl_status_t cpu_refresh(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    return kind_of(op)->refresh != NULL ? kind_of(op)->refresh(op, run) : PDL_OK;
+}
+
+static pdl_status_t cpu_weight_import(pdl_op_t *op, int k, const float *plain, void *storage)
+{
+    if (kind_of(op)->weight_import != NULL) return kind_of(op)->weight_import(op, k, plain, storage);
+    memcpy(storage, plain, (size_t)op->weight[k].elements * sizeof(*plain));
+    return PDL_OK;
+}
+
+static pdl_status_t cpu_weight_export(pdl_op_t *op, int k, const void *storage, float *plain)
+{
+    if (kind_of(op)->weight_export != NULL) return kind_of(op)->weight_export(op, k, storage, plain);
+    memcpy(plain, storage, (size_t)op->weight[k].elements * sizeof(*plain));
+    return PDL_OK;
+}
+
+static void cpu_destroy(pdl_backend_t *backend)
+{
+    pdl__cpu_t *cpu = (pdl__cpu_t *)backend;
+
+    if (cpu->stream != NULL) dnnl_stream_destroy(cpu->stream);
+    if (cpu->engine != NULL) dnnl_engine_destroy(cpu->engine);
+    free(cpu);
+}
+
+static const pdl_backend_ops_t cpu_ops = {
+    .name = "cpu",
+    .fuses = cpu_fuses,
+    .tensor_bytes = cpu_tensor_bytes,
+    .op_create = cpu_op_create,
+    .op_destroy = cpu_op_destroy,
+    .forward = cpu_forward,
+    .backward = cpu_backward,
+    .refresh = cpu_refresh,
+    .weight_import = cpu_weight_import,
+    .weight_export = cpu_weight_export,
+    .convert = pdl__cpu_convert,
+    .from_float = pdl__cpu_from_float,
+    .to_float = pdl__cpu_to_float,
+    .add = pdl__cpu_sum,
+    .find_not_finite = pdl__cpu_find_not_finite,
+    .sum_squares = pdl__cpu_sum_squares,
+    .update = pdl__cpu_update,
+    .average = pdl__cpu_average,
+    .destroy = cpu_destroy,
+};
+
+static pdl_status_t check_options(const pdl_cpu_options_t *options)
+{
+    if (options->threads < 0 || options->threads > 4096)
+        return pdl_error(PDL_ERR_INPUT, "%d threads; give 1 to 4096, or 0 for one per core", options->threads);
+    if (options->precision != PDL_DTYPE_F32 && options->precision != PDL_DTYPE_BF16)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "CPUs compute in fp32 or bf16; give one of them as the precision");
+    /* Version 2.6 crashes with bf16 on processors with AMX, so it must not find out about them, unless the user's
+       environment says what to use. The call fails harmlessly when oneDNN has been used before in this process. */
+    if (getenv("ONEDNN_MAX_CPU_ISA") == NULL && getenv("DNNL_MAX_CPU_ISA") == NULL)
+        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
+    if (options->precision == PDL_DTYPE_BF16 && dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core_bf16)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "this processor has no bf16 instructions (AVX512_BF16); train with --precision fp32");
+    return PDL_OK;
+}
+
+pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend)
+{
+    pdl__cpu_t  *cpu;
+    pdl_status_t status = check_options(options);
+
+    if (status != PDL_OK) return status;
+    cpu = calloc(1, sizeof(*cpu));
+    if (cpu == NULL) return pdl_error(PDL_ERR_NOMEM, "CPU backend: out of memory");
+    cpu->base.ops = &cpu_ops;
+    cpu->base.activation_type = options->precision;
+    cpu->base.weight_type = PDL_DTYPE_F32;
+    cpu->base.threads = options->threads > 0 ? options->threads : pdl__threads_allowed();
+    cpu->blocks = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    cpu->direct = options->direct;
+    pdl__threads_setup(cpu->base.threads, options->bind);
+    status = pdl__dnnl_check(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine", NULL);
+    if (status == PDL_OK)
+        status = pdl__dnnl_check(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream",
+                                 NULL);
+    if (status != PDL_OK) {
+        cpu_destroy(&cpu->base);
+        return status;
+    }
+    *backend = &cpu->base;
+    return PDL_OK;
+}

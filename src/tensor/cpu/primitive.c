@@ -1,0 +1,317 @@
+/*
+ * Making and running oneDNN's primitives, in its versions 2 and 3.
+ */
+#include "tensor/cpu/primitive.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if DNNL_VERSION_MAJOR >= 3
+static pdl__desc_t keep_desc(dnnl_status_t code, dnnl_memory_desc_t desc)
+{
+    return code == dnnl_success ? desc : NULL;
+}
+#else
+static pdl__desc_t keep_desc(dnnl_status_t code, dnnl_memory_desc_t desc)
+{
+    dnnl_memory_desc_t *kept = code == dnnl_success ? malloc(sizeof(*kept)) : NULL;
+
+    if (kept != NULL) *kept = desc;
+    return kept;
+}
+
+/* The constructors of version 3, in terms of version 2. */
+static dnnl_status_t dnnl_memory_desc_create_with_tag(dnnl_memory_desc_t *desc, int rank, const dnnl_dims_t dims,
+                                                      dnnl_data_type_t type, dnnl_format_tag_t tag)
+{
+    return dnnl_memory_desc_init_by_tag(desc, rank, dims, type, tag);
+}
+
+static dnnl_status_t dnnl_memory_desc_create_with_strides(dnnl_memory_desc_t *desc, int rank,
+                                                          const dnnl_dims_t dims, dnnl_data_type_t type,
+                                                          const dnnl_dims_t strides)
+{
+    return dnnl_memory_desc_init_by_strides(desc, rank, dims, type, strides);
+}
+#endif
+
+static void copy_dims(dnnl_dims_t to, const int64_t *from, int count)
+{
+    for (int i = 0; i < count; i++) to[i] = from[i];
+}
+
+pdl__desc_t pdl__desc_image(int rank, const int64_t *dims, dnnl_data_type_t type, pdl__lie_t lie)
+{
+    static const dnnl_format_tag_t plain[] = {dnnl_ncw, dnnl_nchw, dnnl_ncdhw};
+    static const dnnl_format_tag_t blocked[] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c};
+    dnnl_format_tag_t              tag = dnnl_format_tag_any;
+    dnnl_memory_desc_t             desc;
+    dnnl_dims_t                    copy = {0};
+
+    if (lie == PDL__LIE_VECTOR) tag = dnnl_a;
+    if (lie == PDL__LIE_PLAIN) tag = plain[rank - 3];
+    if (lie == PDL__LIE_BLOCKED) tag = blocked[rank - 3];
+    copy_dims(copy, dims, rank);
+    return keep_desc(dnnl_memory_desc_create_with_tag(&desc, rank, copy, type, tag), desc);
+}
+
+pdl__desc_t pdl__desc_strided(int rank, const int64_t *dims, const int64_t *strides, dnnl_data_type_t type)
+{
+    dnnl_memory_desc_t desc;
+    dnnl_dims_t        copy = {0}, steps = {0};
+
+    copy_dims(copy, dims, rank);
+    copy_dims(steps, strides, rank);
+    return keep_desc(dnnl_memory_desc_create_with_strides(&desc, rank, copy, type, steps), desc);
+}
+
+void pdl__desc_free(pdl__desc_t desc)
+{
+#if DNNL_VERSION_MAJOR >= 3
+    if (desc != NULL) dnnl_memory_desc_destroy((dnnl_memory_desc_t)desc);
+#else
+    free((void *)desc);
+#endif
+}
+
+/* What all three directions of a convolution are made from. */
+typedef struct pdl__conv_parts {
+    pdl__desc_t           x, weight, bias, y;
+    dnnl_dims_t           stride, dilation, low, high;
+    dnnl_primitive_attr_t attributes;
+} pdl__conv_parts_t;
+
+static void free_parts(pdl__conv_parts_t *parts)
+{
+    pdl__desc_free(parts->x);
+    pdl__desc_free(parts->weight);
+    pdl__desc_free(parts->bias);
+    pdl__desc_free(parts->y);
+    if (parts->attributes != NULL) dnnl_primitive_attr_destroy(parts->attributes);
+}
+
+static dnnl_status_t append_relu(dnnl_primitive_attr_t attributes)
+{
+    dnnl_post_ops_t steps;
+    dnnl_status_t   code = dnnl_post_ops_create(&steps);
+
+    if (code != dnnl_success) return code;
+#if DNNL_VERSION_MAJOR >= 3
+    code = dnnl_post_ops_append_eltwise(steps, dnnl_eltwise_relu, 0, 0);
+#else
+    code = dnnl_post_ops_append_eltwise(steps, 1, dnnl_eltwise_relu, 0, 0);
+#endif
+    if (code == dnnl_success) code = dnnl_primitive_attr_set_post_ops(attributes, steps);
+    dnnl_post_ops_destroy(steps);
+    return code;
+}
+
+static dnnl_status_t make_attributes(bool relu, dnnl_primitive_attr_t *attributes)
+{
+    dnnl_status_t code = dnnl_primitive_attr_create(attributes);
+
+    if (code == dnnl_success)
+        code = dnnl_primitive_attr_set_scratchpad_mode(*attributes, dnnl_scratchpad_mode_user);
+    if (code == dnnl_success && relu) code = append_relu(*attributes);
+    return code;
+}
+
+static bool make_parts(const pdl__conv_form_t *form, pdl__direction_t direction, pdl__conv_parts_t *parts)
+{
+    int              rank = 2 + form->space;
+    dnnl_data_type_t weights = direction == PDL__BACKWARD_WEIGHT ? dnnl_f32 : form->type;
+
+    *parts = (pdl__conv_parts_t){0};
+    parts->x = pdl__desc_image(rank, form->x, form->type, form->in);
+    parts->y = pdl__desc_image(rank, form->y, form->type, form->out);
+    parts->weight = pdl__desc_image(rank + form->grouped, form->weight, weights, PDL__LIE_ANY);
+    if (form->bias) parts->bias = pdl__desc_image(1, &form->y[1], dnnl_f32, PDL__LIE_VECTOR);
+    for (int d = 0; d < form->space; d++) {
+        parts->stride[d] = form->stride[d];
+        parts->dilation[d] = form->dilation[d] - 1;
+        parts->low[d] = form->pad_low[d];
+        parts->high[d] = form->pad_high[d];
+    }
+    return parts->x != NULL && parts->y != NULL && parts->weight != NULL && (!form->bias || parts->bias != NULL) &&
+           make_attributes(form->relu && direction == PDL__FORWARD, &parts->attributes) == dnnl_success;
+}
+
+/* One call has the same arguments for convolution and deconvolution. */
+#if DNNL_VERSION_MAJOR >= 3
+#define MAKE_CONV(kind, form, parts, weight, direction, engine, hint, made)                                      \
+    switch (direction) {                                                                                         \
+    case PDL__FORWARD:                                                                                           \
+        return dnnl_##kind##_forward_primitive_desc_create(made, engine,                                         \
+                                                           (form)->training ? dnnl_forward_training              \
+                                                                            : dnnl_forward_inference,            \
+                                                           (form)->algorithm, (parts)->x, weight, (parts)->bias, \
+                                                           (parts)->y, (parts)->stride, (parts)->dilation,       \
+                                                           (parts)->low, (parts)->high, (parts)->attributes);    \
+    case PDL__BACKWARD_DATA:                                                                                     \
+        return dnnl_##kind##_backward_data_primitive_desc_create(made, engine, (form)->algorithm, (parts)->x,    \
+                                                                 weight, (parts)->y, (parts)->stride,            \
+                                                                 (parts)->dilation, (parts)->low, (parts)->high, \
+                                                                 hint, (parts)->attributes);                     \
+    default:                                                                                                     \
+        return dnnl_##kind##_backward_weights_primitive_desc_create(made, engine, (form)->algorithm, (parts)->x, \
+                                                                    weight, (parts)->bias, (parts)->y,           \
+                                                                    (parts)->stride, (parts)->dilation,          \
+                                                                    (parts)->low, (parts)->high, hint,           \
+                                                                    (parts)->attributes);                        \
+    }
+#else
+#define MAKE_CONV(kind, form, parts, weight, direction, engine, hint, made)                                      \
+    dnnl_##kind##_desc_t desc;                                                                                   \
+    dnnl_status_t        code;                                                                                   \
+                                                                                                                 \
+    switch (direction) {                                                                                         \
+    case PDL__FORWARD:                                                                                           \
+        code = dnnl_dilated_##kind##_forward_desc_init(&desc,                                                    \
+                                                       (form)->training ? dnnl_forward_training                  \
+                                                                        : dnnl_forward_inference,                \
+                                                       (form)->algorithm, (parts)->x, weight, (parts)->bias,     \
+                                                       (parts)->y, (parts)->stride, (parts)->dilation,           \
+                                                       (parts)->low, (parts)->high);                             \
+        break;                                                                                                   \
+    case PDL__BACKWARD_DATA:                                                                                     \
+        code = dnnl_dilated_##kind##_backward_data_desc_init(&desc, (form)->algorithm, (parts)->x, weight,       \
+                                                             (parts)->y, (parts)->stride, (parts)->dilation,     \
+                                                             (parts)->low, (parts)->high);                       \
+        break;                                                                                                   \
+    default:                                                                                                     \
+        code = dnnl_dilated_##kind##_backward_weights_desc_init(&desc, (form)->algorithm, (parts)->x, weight,    \
+                                                                (parts)->bias, (parts)->y, (parts)->stride,      \
+                                                                (parts)->dilation, (parts)->low, (parts)->high); \
+    }                                                                                                            \
+    return code != dnnl_success ? code : dnnl_primitive_desc_create(made, &desc, (parts)->attributes, engine, hint);
+#endif
+
+static dnnl_status_t make_convolution(const pdl__conv_form_t *form, const pdl__conv_parts_t *parts,
+                                      pdl__desc_t weight, pdl__direction_t direction, dnnl_engine_t engine,
+                                      const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *made)
+{
+    MAKE_CONV(convolution, form, parts, weight, direction, engine, hint, made)
+}
+
+static dnnl_status_t make_deconvolution(const pdl__conv_form_t *form, const pdl__conv_parts_t *parts,
+                                        pdl__desc_t weight, pdl__direction_t direction, dnnl_engine_t engine,
+                                        const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *made)
+{
+    MAKE_CONV(deconvolution, form, parts, weight, direction, engine, hint, made)
+}
+
+static void set_arguments(pdl__primitive_t *made, pdl__direction_t direction, bool bias)
+{
+    static const int arguments[][4] = {
+        {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_BIAS, DNNL_ARG_DST},
+        {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, 0, DNNL_ARG_DIFF_DST},
+        {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_BIAS, DNNL_ARG_DIFF_DST},
+    };
+
+    memcpy(made->argument, arguments[direction], sizeof(arguments[0]));
+    if (!bias) made->argument[PDL__SLOT_BIAS] = 0;
+    made->argument[PDL__SLOT_SCRATCH] = DNNL_ARG_SCRATCHPAD;
+}
+
+pdl_status_t pdl__primitive_conv(pdl__cpu_t *cpu, const pdl__conv_form_t *form, pdl__direction_t direction,
+                                 const pdl__primitive_t *forward, bool allow_reference, pdl__primitive_t *made)
+{
+    pdl__conv_parts_t           parts;
+    pdl__desc_t                 weight;
+    const_dnnl_primitive_desc_t hint = forward != NULL ? forward->descriptor : NULL;
+    dnnl_status_t               code = dnnl_out_of_memory;
+
+    *made = (pdl__primitive_t){0};
+    if (make_parts(form, direction, &parts)) {
+        weight = form->weight_desc != NULL ? form->weight_desc : parts.weight;
+        code = form->transposed
+                   ? make_deconvolution(form, &parts, weight, direction, cpu->engine, hint, &made->descriptor)
+                   : make_convolution(form, &parts, weight, direction, cpu->engine, hint, &made->descriptor);
+    }
+    free_parts(&parts);
+    if (code == dnnl_out_of_memory) return PDL_ERR_NOMEM;
+    if (code != dnnl_success) return PDL_ERR_UNSUPPORTED;
+    if (!allow_reference && strstr(pdl__primitive_name(made), "ref") != NULL) {
+        pdl__primitive_free(made);
+        return PDL_ERR_UNSUPPORTED;
+    }
+    set_arguments(made, direction, form->bias);
+    return PDL_OK;
+}
+
+pdl__desc_t pdl__primitive_desc(const pdl__primitive_t *primitive, int slot)
+{
+    return dnnl_primitive_desc_query_md(primitive->descriptor, dnnl_query_exec_arg_md, primitive->argument[slot]);
+}
+
+const char *pdl__primitive_name(const pdl__primitive_t *primitive)
+{
+    const char *name = NULL;
+
+    (void)dnnl_primitive_desc_query(primitive->descriptor, dnnl_query_impl_info_str, 0, (void *)&name);
+    return name != NULL ? name : "";
+}
+
+pdl_status_t pdl__primitive_finish(pdl__cpu_t *cpu, pdl__primitive_t *made, const pdl_layer_t *layer)
+{
+    pdl_status_t status =
+        pdl__dnnl_check(dnnl_primitive_create(&made->primitive, made->descriptor), "primitive", layer);
+
+    if (status != PDL_OK) made->primitive = NULL;
+    for (int i = 0; status == PDL_OK && i < PDL__SLOTS; i++) {
+        pdl__desc_t desc;
+
+        if (made->argument[i] == 0) continue;
+        desc = pdl__primitive_desc(made, i);
+        if (i == PDL__SLOT_SCRATCH) made->scratch_bytes = dnnl_memory_desc_get_size(desc);
+        status = pdl__dnnl_check(dnnl_memory_create(&made->memory[i], desc, cpu->engine, DNNL_MEMORY_NONE),
+                                 "memory", layer);
+    }
+    return status;
+}
+
+pdl_status_t pdl__primitive_reorder(pdl__cpu_t *cpu, pdl__desc_t from, pdl__desc_t to, const pdl_layer_t *layer,
+                                    pdl__primitive_t *made)
+{
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_status_t         code = make_attributes(false, &attributes);
+    pdl_status_t          status;
+
+    *made = (pdl__primitive_t){0};
+    if (code == dnnl_success)
+        code =
+            dnnl_reorder_primitive_desc_create(&made->descriptor, from, cpu->engine, to, cpu->engine, attributes);
+    if (attributes != NULL) dnnl_primitive_attr_destroy(attributes);
+    status = pdl__dnnl_check(code, "reorder of weights", layer);
+    if (status != PDL_OK) return status;
+    made->argument[PDL__SLOT_SRC] = DNNL_ARG_FROM;
+    made->argument[PDL__SLOT_DST] = DNNL_ARG_TO;
+    made->argument[PDL__SLOT_SCRATCH] = DNNL_ARG_SCRATCHPAD;
+    status = pdl__primitive_finish(cpu, made, layer);
+    if (status != PDL_OK) pdl__primitive_free(made);
+    return status;
+}
+
+pdl_status_t pdl__primitive_run(pdl__cpu_t *cpu, const pdl__primitive_t *primitive, void *const buffers[PDL__SLOTS],
+                                const pdl_layer_t *layer)
+{
+    dnnl_exec_arg_t arguments[PDL__SLOTS];
+    int             count = 0;
+
+    for (int i = 0; i < PDL__SLOTS; i++) {
+        if (primitive->memory[i] == NULL) continue;
+        (void)dnnl_memory_set_data_handle(primitive->memory[i], buffers[i]);
+        arguments[count++] = (dnnl_exec_arg_t){primitive->argument[i], primitive->memory[i]};
+    }
+    return pdl__dnnl_check(dnnl_primitive_execute(primitive->primitive, cpu->stream, count, arguments), "execution",
+                           layer);
+}
+
+void pdl__primitive_free(pdl__primitive_t *primitive)
+{
+    for (int i = 0; i < PDL__SLOTS; i++)
+        if (primitive->memory[i] != NULL) dnnl_memory_destroy(primitive->memory[i]);
+    if (primitive->primitive != NULL) dnnl_primitive_destroy(primitive->primitive);
+    if (primitive->descriptor != NULL) dnnl_primitive_desc_destroy(primitive->descriptor);
+    *primitive = (pdl__primitive_t){0};
+}

@@ -1,0 +1,120 @@
+/*
+ * What a backend does with vectors, whatever layer they belong to: conversions, sums, and the steps of the optimizers.
+ */
+#include "reference.h"
+
+#include <math.h>
+#include <string.h>
+
+pdl_status_t pdl__reference_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
+                                    pdl_format_t from, const void *source, pdl_format_t to, void *target)
+{
+    (void)backend;
+    if (from != PDL_FORMAT_PLAIN || to != PDL_FORMAT_PLAIN)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "the reference backend knows plain tensors only");
+    memmove(target, source, (size_t)(pdl_shape_elements(shape) * samples) * sizeof(double));
+    return PDL_OK;
+}
+
+void pdl__reference_from_float(pdl_backend_t *backend, const float *source, int64_t count, void *target)
+{
+    double *to = target;
+
+    (void)backend;
+    for (int64_t i = 0; i < count; i++) to[i] = source[i];
+}
+
+void pdl__reference_to_float(pdl_backend_t *backend, const void *source, int64_t count, float *target)
+{
+    const double *from = source;
+
+    (void)backend;
+    for (int64_t i = 0; i < count; i++) target[i] = (float)from[i];
+}
+
+void pdl__reference_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum)
+{
+    const double *first = a, *second = b;
+    double       *to = sum;
+
+    (void)backend;
+    for (size_t i = 0; i < bytes / sizeof(double); i++) to[i] = first[i] + second[i];
+}
+
+int64_t pdl__reference_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes)
+{
+    const double *values = data;
+
+    (void)backend;
+    for (size_t i = 0; i < bytes / sizeof(double); i++)
+        if (!isfinite(values[i])) return (int64_t)i;
+    return -1;
+}
+
+double pdl__reference_sum_squares(pdl_backend_t *backend, const void *values, int64_t count)
+{
+    const double *from = values;
+    double        sum = 0;
+
+    (void)backend;
+    for (int64_t i = 0; i < count; i++) sum += from[i] * from[i];
+    return sum;
+}
+
+/* Moves both moments of Adam by gradient g. */
+static void move_moments(const pdl_update_t *u, double g, double *m, double *v)
+{
+    *m = u->beta1 * *m + (1 - u->beta1) * g;
+    *v = u->beta2 * *v + (1 - u->beta2) * g * g;
+}
+
+static double adam_direction(const pdl_update_t *u, double m, double v)
+{
+    return m / u->correction1 / (sqrt(v / u->correction2) + u->epsilon);
+}
+
+void pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_t count, void *weights,
+                           const void *gradient, void *first, void *second, double *norm)
+{
+    double       *w = weights, *m = first, *v = second, direction, squares = 0;
+    const double *gradients = gradient;
+
+    (void)backend;
+    for (int64_t i = 0; i < count; i++) {
+        double g = gradients ? gradients[i] * u->gradient_scale : 0;
+
+        switch (u->kind) {
+        case PDL_UPDATE_SGD: w[i] -= u->lr * (g + u->decay * w[i]); break;
+        case PDL_UPDATE_MOMENTUM:
+            m[i] = u->momentum * m[i] + g + u->decay * w[i];
+            w[i] -= u->lr * m[i];
+            break;
+        case PDL_UPDATE_NESTEROV:
+            g += u->decay * w[i];
+            m[i] = u->momentum * m[i] + g;
+            w[i] -= u->lr * (g + u->momentum * m[i]);
+            break;
+        case PDL_UPDATE_ADAMW:
+            move_moments(u, g, &m[i], &v[i]);
+            w[i] -= u->lr * u->decay * w[i];
+            w[i] -= u->lr * adam_direction(u, m[i], v[i]);
+            break;
+        case PDL_UPDATE_LAMB_STATE:
+            move_moments(u, g, &m[i], &v[i]);
+            direction = adam_direction(u, m[i], v[i]) + u->decay * w[i];
+            squares += direction * direction;
+            break;
+        case PDL_UPDATE_LAMB_APPLY: w[i] -= u->lr * (adam_direction(u, m[i], v[i]) + u->decay * w[i]); break;
+        }
+    }
+    if (u->kind == PDL_UPDATE_LAMB_STATE) *norm = squares;
+}
+
+void pdl__reference_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w)
+{
+    double       *average = ema;
+    const double *now = w;
+
+    (void)backend;
+    for (int64_t i = 0; i < count; i++) average[i] = keep * average[i] + (1 - keep) * now[i];
+}
