@@ -1,0 +1,126 @@
+/*
+ * A training session: one rank's share of a plan, made ready once and then run step after step without taking memory.
+ *
+ *     pdl_session_spec_t spec;
+ *     pdl_session_defaults(&spec);
+ *     spec.plan = plan;
+ *     spec.backend = backend;
+ *     pdl_session_create(&spec, &session);
+ *     while (...) {
+ *         pdl_loader_next(loader, &batch);
+ *         pdl_session_step(session, &batch, &result);   // forward, backward, exchange, update
+ *     }
+ *
+ * All functions but the queries are collective over the ranks of the plan.
+ */
+#ifndef PARADL_SESSION_H
+#define PARADL_SESSION_H
+
+#include <paradl/backend.h>
+#include <paradl/data.h>
+#include <paradl/optimizer.h>
+#include <paradl/plan.h>
+#include <paradl/ranks.h>
+#include <paradl/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_session_spec {
+    const pdl_plan_t       *plan; /* borrowed, as the next two */
+    pdl_backend_t          *backend;
+    pdl_ranks_t            *ranks; /* of pdl_ranks_create(): also where there is only one */
+    pdl_optimizer_options_t optimizer;
+    bool                    training; /* otherwise only pdl_session_evaluate() may be called */
+    uint64_t                seed;
+    double                  label_smoothing;
+    size_t                  bucket_bytes; /* of the gradient exchange */
+    const char             *algorithm;    /* of the gradient exchange: "auto", "library", or a schedule's name */
+    bool                    overlap;      /* exchange while backward runs */
+    bool                    timeline;     /* keep the times of operations for pdl_session_trace() */
+} pdl_session_spec_t;
+/* Training, seed 1, buckets of 8 MiB, "auto", overlapped, SGD. */
+void pdl_session_defaults(pdl_session_spec_t *spec);
+
+typedef struct pdl_session pdl_session_t;
+
+pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **session);
+void         pdl_session_destroy(pdl_session_t *session); /* NULL is allowed */
+
+/* This rank's part of every batch: samples [first, first + count) of the global one. */
+void pdl_session_share(const pdl_session_t *session, int64_t *first, int64_t *count);
+
+/* Sums and means over the global batch. */
+typedef struct pdl_step_result {
+    double loss;          /* mean over samples */
+    double accuracy;      /* share of positions predicted right; 0 for regression */
+    double samples;       /* that counted */
+    double lr;            /* of this step */
+    double gradient_norm; /* 0 unless clipping needs it */
+    double step_s;        /* the whole call, on this rank */
+    double compute_s, comm_s;
+    bool   stop; /* some rank has called pdl_session_request_stop() */
+} pdl_step_result_t;
+
+/* `batch` holds this rank's samples. A loss that is not finite is an error that names the layer whose output, or the weight whose
+   gradient, was not finite first. */
+pdl_status_t pdl_session_step(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* Forward only, with running statistics and without dropout; `use_ema`: with the averaged weights. */
+pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* Evaluation takes the averaged weights between these two calls (does nothing without EMA). */
+pdl_status_t pdl_session_swap_ema(pdl_session_t *session);
+
+/* Loss, correctness and confidence of this rank's samples in the latest step or evaluation, [count] each. */
+typedef struct pdl_sample_results {
+    const float *loss, *correct, *confidence;
+    int64_t      count;
+} pdl_sample_results_t;
+pdl_sample_results_t pdl_session_samples(const pdl_session_t *session);
+
+/* Asks all ranks to stop: the next result says so on every one of them. May be called from a signal handler. */
+void pdl_session_request_stop(pdl_session_t *session);
+/* Statistics of batch norm that ranks keep each for themselves become their mean on all ranks. */
+pdl_status_t pdl_session_average_statistics(pdl_session_t *session);
+
+/* Updates made so far; random numbers and learning rates follow from it. */
+int64_t pdl_session_updates(const pdl_session_t *session);
+void    pdl_session_set_updates(pdl_session_t *session, int64_t updates);
+
+/* Weights and statistics by name ("layer1.0.conv1.weight"), plain order. */
+typedef struct pdl_session_tensor {
+    const char *name;
+    int         rank;
+    int64_t     dims[5];
+    int64_t     elements; /* product of dims */
+    bool        trainable;
+} pdl_session_tensor_t;
+typedef enum pdl_session_array {
+    PDL_ARRAY_WEIGHT,
+    PDL_ARRAY_GRADIENT,
+    PDL_ARRAY_MOMENT1,
+    PDL_ARRAY_MOMENT2,
+    PDL_ARRAY_EMA,
+    PDL_ARRAY_COUNT
+} pdl_session_array_t;
+int                         pdl_session_tensor_count(const pdl_session_t *session);
+const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *session, int i);
+int                         pdl_session_find(const pdl_session_t *session, const char *name); /* -1 when absent */
+bool                        pdl_session_has(const pdl_session_t *session, int i, pdl_session_array_t array);
+pdl_status_t pdl_session_get(const pdl_session_t *session, int i, pdl_session_array_t array, float *plain);
+pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t array, const float *plain);
+
+/* Bytes held by this rank. */
+typedef struct pdl_session_memory {
+    size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
+    size_t live;                                              /* of the arena: most bytes alive at once */
+} pdl_session_memory_t;
+void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memory);
+
+/* The times of the latest steps as Chrome/Perfetto JSON; spec.timeline must have been set. */
+pdl_status_t pdl_session_trace(const pdl_session_t *session, const char *path);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,103 @@
+/*
+ * A whole training run: epochs of updates with validation, checkpoints and a log, until it is done, stopped, or fails.
+ *
+ *     pdl_train_options_t options;
+ *     pdl_train_defaults(&options);
+ *     options.session.plan = plan; ...
+ *     options.train = source;
+ *     options.epochs = 5;
+ *     pdl_train_run(&options, &summary);
+ *
+ * SIGINT, SIGTERM and SIGUSR1 end the run after the update at hand, with a checkpoint where one was asked for.
+ */
+#ifndef PARADL_TRAIN_H
+#define PARADL_TRAIN_H
+
+#include <paradl/data.h>
+#include <paradl/session.h>
+#include <paradl/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is known after one update, on every rank. */
+typedef struct pdl_train_step {
+    int64_t           update, updates; /* 1, 2, ...; of how many */
+    int64_t           epoch, epochs;   /* 0, 1, ...; 0 epochs: only updates are counted */
+    pdl_step_result_t result;
+    double            step_s;        /* from the end of the update before, loading included */
+    double            io_s;          /* of it, waiting for samples */
+    double            samples_per_s; /* of the global batch */
+    double            elapsed_s, left_s;
+} pdl_train_step_t;
+
+typedef struct pdl_train_epoch {
+    int64_t epoch; /* 0, 1, ... */
+    double  train_loss, train_accuracy;
+    bool    validated;
+    double  valid_loss, valid_accuracy, valid_s;
+    double  epoch_s; /* training only */
+} pdl_train_epoch_t;
+
+/* Called on every rank; entries may be NULL. */
+typedef struct pdl_train_observer {
+    void *context;
+    void (*on_begin)(void *context, const pdl_session_t *session, double start_up_s);
+    void (*on_step)(void *context, const pdl_train_step_t *step);
+    void (*on_epoch)(void *context, const pdl_train_epoch_t *epoch);
+    void (*on_note)(void *context, const char *text); /* a checkpoint was written, a run resumed */
+} pdl_train_observer_t;
+
+typedef struct pdl_train_options {
+    pdl_session_spec_t   session;
+    const char          *model_name;  /* as it was asked for, kept in checkpoints */
+    pdl_source_t        *train;       /* borrowed */
+    pdl_source_t        *valid;       /* borrowed; NULL: no validation */
+    int64_t              epochs;      /* either this ... */
+    int64_t              updates;     /* ... or this many updates; both: whatever comes first */
+    int64_t              valid_every; /* updates between validations; 0: at the end of every epoch */
+    int                  loader_threads, prefetch;
+    bool                 normalise;
+    pdl_augmentation_t   augmentation;
+    const char          *checkpoint;       /* folder, or NULL */
+    int64_t              checkpoint_every; /* updates; 0: at the end of every epoch */
+    int                  keep;             /* checkpoints that stay */
+    bool                 resume;           /* goes on from the latest, if there is one */
+    const char          *trace;            /* file, or NULL; rank r > 0 adds ".r" */
+    pdl_train_observer_t observer;
+} pdl_train_options_t;
+void pdl_train_defaults(pdl_train_options_t *options);
+
+typedef struct pdl_train_summary {
+    int64_t              updates; /* of this run */
+    int64_t              samples; /* per update */
+    bool                 stopped; /* by a signal */
+    double               elapsed_s, start_up_s;
+    double               median_step_s, median_compute_s, median_comm_s, median_io_s;
+    pdl_train_epoch_t    last; /* epoch; validated at the end if there is a validation set */
+    pdl_session_memory_t memory;
+} pdl_train_summary_t;
+
+pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);
+
+/* Whether these samples can be fed to this model: shape, vocabulary, classes. The message says what differs. */
+pdl_status_t pdl_check_data(const pdl_model_t *model, const pdl_source_info_t *info);
+/* What a source should deliver for this model. */
+void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *options);
+
+/* Collective. The weights of a checkpoint (pdl_checkpoint_open() says what `path` may be) into a session; `averaged`:
+   those of the EMA. A checkpoint of another model is refused with the first difference. */
+pdl_status_t pdl_session_load(pdl_session_t *session, const char *path, bool averaged);
+
+/* Scores a session on all samples of a source. */
+typedef struct pdl_score {
+    double loss, accuracy, samples, seconds;
+} pdl_score_t;
+pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
+                          pdl_score_t *score);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

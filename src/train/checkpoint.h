@@ -1,0 +1,48 @@
+/*
+ * Names inside a checkpoint folder, and the info as metadata. Internal to train.
+ */
+#ifndef PDL_TRAIN_CHECKPOINT_H
+#define PDL_TRAIN_CHECKPOINT_H
+
+#include <paradl/checkpoint.h>
+
+#include <dirent.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define PDL__MODEL_FILE "model.safetensors"
+#define PDL__STATE_FILE "state.safetensors"
+/* A folder on its way in or out; the rest of the name is random. Readers do not look at it. */
+#define PDL__PARTIAL     ".partial-"
+#define PDL__PARTIAL_MAX 32
+/* The checkpoint that is being replaced by one of the same step, for the moment between two renames. */
+#define PDL__REPLACED ".replaced"
+#define PDL__NAME_MAX 48
+
+/* `step-00001234`, or `step-00001234.replaced`. */
+void pdl__checkpoint_name(int64_t step, bool replaced, char name[PDL__NAME_MAX]);
+/* False when `name` is no checkpoint's. */
+bool pdl__checkpoint_parse_name(const char *name, int64_t *step, bool *replaced);
+
+/* One checkpoint found in a folder. */
+typedef struct pdl__found {
+    int64_t step;
+    bool    replaced;
+} pdl__found_t;
+
+/* Complete checkpoints in the folder open as `directory`, latest first, and before a replaced one its successor.
+   The caller frees *found. */
+pdl_status_t pdl__checkpoint_scan(int directory, const char *folder, pdl__found_t **found, int *count);
+
+/* The info as metadata. Texts lie in `text`; the array has room for PDL__INFO_ENTRIES. */
+#define PDL__INFO_ENTRIES 40
+typedef struct pdl__info_text {
+    pdl_metadata_t entry[PDL__INFO_ENTRIES];
+    int            count;
+    char           text[PDL__INFO_ENTRIES][32];
+    char           milestones[PDL_MAX_MILESTONES * 32];
+} pdl__info_text_t;
+void         pdl__checkpoint_info_write(const pdl_checkpoint_info_t *info, pdl__info_text_t *text);
+pdl_status_t pdl__checkpoint_info_read(const pdl_safetensors_t *file, pdl_checkpoint_info_t *info);
+
+#endif

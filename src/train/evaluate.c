@@ -1,0 +1,42 @@
+/*
+ * Scoring a session on all samples of a data set, each counted once whatever the number of ranks.
+ */
+#include "train/session.h"
+#include <paradl/train.h>
+
+pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
+                          pdl_score_t *score)
+{
+    pdl_global_order_t order = {.samples = pdl_source_info(source)->samples,
+                                .batch = session->batch,
+                                .first = session->first,
+                                .keep_rest = true,
+                                .epoch = -1};
+    pdl_loader_spec_t  spec = {.source = source,
+                               .samples = session->count,
+                               .order = pdl_global_order,
+                               .order_context = &order,
+                               .steps_per_epoch = pdl_global_order_steps(&order),
+                               .threads = loader_threads,
+                               .depth = 2,
+                               .normalise = normalise};
+    double             start_s = pdl__now_s(), sums[3] = {0, 0, 0};
+    pdl_loader_t      *loader = NULL;
+    pdl_status_t       status = pdl_ranks_agree(session->spec.ranks, pdl_loader_create(&spec, &loader));
+
+    for (int64_t i = 0; i < spec.steps_per_epoch && !status; i++) {
+        pdl_batch_t       batch;
+        pdl_step_result_t result;
+        status = pdl_ranks_agree(session->spec.ranks, pdl_loader_next(loader, &batch));
+        if (!status) status = pdl_session_evaluate(session, &batch, &result);
+        if (status) break;
+        sums[0] += result.loss * result.samples;
+        sums[1] += result.accuracy * result.samples;
+        sums[2] += result.samples;
+    }
+    pdl_loader_destroy(loader);
+    pdl_global_order_free(&order);
+    if (status) return status;
+    *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__now_s() - start_s};
+    return PDL_OK;
+}

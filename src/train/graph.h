@@ -1,0 +1,62 @@
+/*
+ * A model lowered to what a backend computes: units, each one op with the layers fused into it, conversions
+ * between arrangements where two ops do not agree, and views.
+ */
+#ifndef PDL_TRAIN_GRAPH_H
+#define PDL_TRAIN_GRAPH_H
+
+#include <paradl/backend.h>
+#include <paradl/plan.h>
+#include <paradl/tape.h>
+
+typedef enum pdl__unit_kind { PDL__UNIT_SOURCE, PDL__UNIT_OP, PDL__UNIT_CONVERT, PDL__UNIT_VIEW } pdl__unit_kind_t;
+
+typedef struct pdl__unit {
+    pdl__unit_kind_t kind;
+    int              layer;  /* of the model: the first of the layers fused */
+    int              tail;   /* the last; the unit's output is its output */
+    pdl_shape_t      shape;  /* of the output, on this rank */
+    pdl_format_t     format; /* of the output */
+    int              input[PDL_MAX_INPUTS];
+    int              input_count;
+    pdl_op_t        *op;                      /* PDL__UNIT_OP */
+    int              tied_to;                 /* unit whose weight 0 it uses as its own, or -1 */
+    int              weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
+    bool             loss;
+    bool             gradient; /* its output gets a gradient */
+} pdl__unit_t;
+
+typedef struct pdl__graph_spec {
+    const pdl_plan_t *plan;
+    pdl_backend_t    *backend;
+    int64_t           samples; /* of one micro-batch on this rank */
+    bool              training;
+} pdl__graph_spec_t;
+
+typedef struct pdl__graph {
+    pdl_backend_t   *backend;
+    pdl__unit_t     *unit;
+    int              unit_count, capacity;
+    int              source, loss; /* units */
+    int64_t          samples;
+    bool             tokens; /* the source holds indices */
+    pdl_tape_node_t *node;   /* one per unit */
+} pdl__graph_t;
+
+pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);
+void         pdl__graph_destroy(pdl__graph_t *graph);
+
+/* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */
+pdl_status_t pdl__fuse_layers(const pdl_model_t *model, pdl_backend_t *backend, int *head);
+
+/* What is fused behind `head` when the unit ends at `tail`. */
+pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);
+
+/* Layers that change nothing, and the layer whose output layer i passes on through them. */
+bool pdl__is_identity(const pdl_layer_t *layer);
+int  pdl__behind_identities(const pdl_model_t *model, int i);
+
+/* Marks the nodes that are made again in backward, by the plan's policy. */
+pdl_status_t pdl__choose_recompute(const pdl_plan_t *plan, const pdl__graph_t *graph);
+
+#endif

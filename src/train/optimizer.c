@@ -1,0 +1,220 @@
+/*
+ * One update of all weights. SGD and AdamW are element-wise, so tensors that lie side by side and are treated alike
+ * are one call of the backend. LARS (You, Gitman, Ginsburg 2017, algorithm 1) and LAMB (You et al., ICLR 2020,
+ * algorithm 2) scale each tensor's step by norms of that tensor, so tensors that take part go one by one.
+ */
+#include <paradl/optimizer.h>
+
+#include <math.h>
+
+const char *const pdl_method_names[PDL_METHOD_COUNT] = {"sgd", "adamw", "lars", "lamb"};
+
+int pdl_optimizer_moments(const pdl_optimizer_options_t *options)
+{
+    switch (options->method) {
+    case PDL_METHOD_SGD:
+    case PDL_METHOD_LARS: return options->momentum > 0 ? 1 : 0;
+    case PDL_METHOD_ADAMW:
+    case PDL_METHOD_LAMB: return 2;
+    case PDL_METHOD_COUNT: break;
+    }
+    return 0;
+}
+
+/* Elements [offset, offset + elements) of the flat arrays. */
+typedef struct range {
+    int64_t offset, elements;
+    bool    decays;
+} range_t;
+
+/* What one update is made of, the same for every tensor. */
+typedef struct step {
+    const pdl_optimizer_options_t *options;
+    const pdl_optimizer_run_t     *run;
+    pdl_update_t                   update; /* of a tensor that decays */
+    size_t                         element_bytes;
+} step_t;
+
+static void *at(const step_t *step, void *array, int64_t offset)
+{
+    return array != NULL ? (char *)array + (size_t)offset * step->element_bytes : NULL;
+}
+
+/* The longest range from parameter *next on that is contiguous and, if `alike`, equal in decay; *next moves past
+   it. */
+static range_t take_range(const pdl_optimizer_run_t *run, bool alike, int *next)
+{
+    const pdl_parameter_t *p = &run->parameters[*next];
+    range_t                range = {p->offset, p->elements, p->decays};
+
+    while (++*next < run->count) {
+        p = &run->parameters[*next];
+        if (p->offset != range.offset + range.elements || (alike && p->decays != range.decays)) break;
+        range.elements += p->elements;
+    }
+    return range;
+}
+
+static double sum_squares(const step_t *step, const void *values, int64_t count)
+{
+    return step->run->backend->ops->sum_squares(step->run->backend, values, count);
+}
+
+static void apply(const step_t *step, const pdl_update_t *update, const range_t *range, double *norm)
+{
+    const pdl_optimizer_run_t *run = step->run;
+
+    run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->offset),
+                              at(step, run->gradients, range->offset), at(step, run->moment[0], range->offset),
+                              at(step, run->moment[1], range->offset), norm);
+}
+
+/* SGD and AdamW. Without weight decay every tensor is treated alike. */
+static void update_ranges(const step_t *step)
+{
+    bool alike = step->update.decay != 0;
+
+    for (int next = 0; next < step->run->count;) {
+        range_t      range = take_range(step->run, alike, &next);
+        pdl_update_t update = step->update;
+
+        if (!range.decays) update.decay = 0;
+        apply(step, &update, &range, NULL);
+    }
+}
+
+/* LARS: the local rate is trust |w| / (|g| + decay |w|), and 1 where a norm is zero or the tensor does not take
+   part. As in the paper, the momentum gathers steps that are already scaled by both rates. */
+static void update_lars(const step_t *step)
+{
+    const pdl_optimizer_run_t *run = step->run;
+
+    for (int i = 0; i < run->count; i++) {
+        range_t      range = {run->parameters[i].offset, run->parameters[i].elements, run->parameters[i].decays};
+        pdl_update_t update = step->update;
+        double       rate = update.lr;
+
+        if (range.decays) {
+            double w = sqrt(sum_squares(step, at(step, run->weights, range.offset), range.elements));
+            double g = sqrt(sum_squares(step, at(step, run->gradients, range.offset), range.elements)) *
+                       fabs(update.gradient_scale);
+
+            if (w > 0 && g > 0) rate *= step->options->trust * w / (g + update.decay * w);
+        } else {
+            update.decay = 0;
+        }
+        update.lr = 1;
+        update.gradient_scale *= rate;
+        update.decay *= rate;
+        apply(step, &update, &range, NULL);
+    }
+}
+
+/* LAMB: the moments first, which gives the norm of the direction; then the step, scaled by |w| / |direction|. */
+static void update_lamb(const step_t *step)
+{
+    const pdl_optimizer_run_t *run = step->run;
+
+    for (int i = 0; i < run->count; i++) {
+        range_t      range = {run->parameters[i].offset, run->parameters[i].elements, run->parameters[i].decays};
+        pdl_update_t update = step->update;
+        double       direction = 0;
+
+        if (!range.decays) update.decay = 0;
+        update.kind = PDL_UPDATE_LAMB_STATE;
+        apply(step, &update, &range, &direction);
+        update.kind = PDL_UPDATE_LAMB_APPLY;
+        if (range.decays && direction > 0) {
+            double w = sqrt(sum_squares(step, at(step, run->weights, range.offset), range.elements));
+
+            if (w > 0) update.lr *= w / sqrt(direction);
+        }
+        apply(step, &update, &range, NULL);
+    }
+}
+
+static pdl_status_t gradient_norm_of(const step_t *step, double *norm)
+{
+    const pdl_optimizer_run_t *run = step->run;
+    double                     sum = 0;
+    pdl_status_t               status = PDL_OK;
+
+    for (int next = 0; next < run->count;) {
+        range_t range = take_range(run, false, &next);
+
+        sum += sum_squares(step, at(step, run->gradients, range.offset), range.elements);
+    }
+    if (run->reduce != NULL) status = run->reduce(run->reduce_context, &sum, 1);
+    *norm = sqrt(sum);
+    return status;
+}
+
+/* The scale that brings the gradients down to the norm allowed, with PyTorch's guard against division by zero. */
+static pdl_status_t clip(step_t *step, double *norm)
+{
+    double       allowed = step->options->clip_norm, found = 0;
+    pdl_status_t status;
+
+    if (norm == NULL && allowed <= 0) return PDL_OK;
+    status = gradient_norm_of(step, &found);
+    if (status) return status;
+    if (!isfinite(found))
+        return pdl_error(PDL_ERR_LIMIT,
+                         "the gradients of step %lld are not finite: lower the learning rate or clip them",
+                         (long long)step->run->step);
+    if (allowed > 0) step->update.gradient_scale = fmin(1, allowed / (found + 1e-6));
+    if (norm != NULL) *norm = found;
+    return PDL_OK;
+}
+
+static void update_ema(const step_t *step)
+{
+    const pdl_optimizer_run_t *run = step->run;
+
+    for (int next = 0; next < run->count;) {
+        range_t range = take_range(run, false, &next);
+
+        run->backend->ops->average(run->backend, step->options->ema, range.elements,
+                                   at(step, run->ema, range.offset), at(step, run->weights, range.offset));
+    }
+}
+
+static pdl_update_t common_update(const pdl_optimizer_options_t *options, int64_t step)
+{
+    pdl_update_t update = {
+        .kind = options->momentum > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
+                                      : PDL_UPDATE_SGD,
+        .lr = pdl_learning_rate(options, step),
+        .momentum = options->momentum,
+        .beta1 = options->beta1,
+        .beta2 = options->beta2,
+        .epsilon = options->epsilon,
+        .decay = options->weight_decay,
+        .correction1 = 1 - pow(options->beta1, (double)step + 1),
+        .correction2 = 1 - pow(options->beta2, (double)step + 1),
+        .gradient_scale = 1,
+    };
+
+    if (options->method == PDL_METHOD_ADAMW) update.kind = PDL_UPDATE_ADAMW;
+    return update;
+}
+
+pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
+                                double *gradient_norm)
+{
+    step_t       step = {.options = options, .run = run, .update = common_update(options, run->step)};
+    pdl_status_t status;
+
+    step.element_bytes = run->backend->weight_type == PDL_DTYPE_F64 ? sizeof(double) : sizeof(float);
+    status = clip(&step, gradient_norm);
+    if (status) return status;
+    switch (options->method) {
+    case PDL_METHOD_SGD:
+    case PDL_METHOD_ADAMW: update_ranges(&step); break;
+    case PDL_METHOD_LARS: update_lars(&step); break;
+    case PDL_METHOD_LAMB: update_lamb(&step); break;
+    case PDL_METHOD_COUNT: break;
+    }
+    if (options->ema > 0 && run->ema != NULL) update_ema(&step);
+    return PDL_OK;
+}

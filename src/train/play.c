@@ -1,0 +1,218 @@
+/*
+ * Playing a tape: one operation after the other, on buffers at their places in the arena.
+ */
+#include "train/session.h"
+#include <string.h>
+#include <time.h>
+
+double pdl__now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void pdl__session_note(pdl_session_t *s, int op, double start_s)
+{
+    if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
+    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), op};
+}
+
+static void *at(const pdl_session_t *s, const pdl_tape_t *tape, int buffer)
+{
+    return buffer < 0 ? NULL : s->arena + tape->buffer[buffer].offset;
+}
+
+/* The samples of one micro-batch into the source's buffer. */
+static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, const pdl_batch_t *batch)
+{
+    const pdl__unit_t *source = &s->graph->unit[s->graph->source];
+    void              *target = at(s, tape, op->input[0]);
+    int64_t            from = op->micro_batch * s->micro_samples;
+
+    if (s->graph->tokens) {
+        int64_t positions = pdl_shape_positions(&source->shape);
+        memcpy(target, batch->tokens + from * positions, (size_t)(s->micro_samples * positions) * sizeof(int32_t));
+        return;
+    }
+    int64_t elements = pdl_shape_elements(&source->shape);
+    s->spec.backend->ops->from_float(s->spec.backend, batch->values + from * elements, s->micro_samples * elements,
+                                     target);
+}
+
+static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
+{
+    return pdl_ranks_sum(context, values, count);
+}
+
+static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
+                               const pdl__play_t *play)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    pdl_op_run_t       run = {.output = at(s, tape, op->output),
+                              .saved = at(s, tape, op->saved),
+                              .workspace = at(s, tape, op->workspace),
+                              .training = play->mode != PDL__PLAY_EVALUATE,
+                              .again = op->again || play->mode == PDL__PLAY_SEARCH,
+                              .seed = s->spec.seed,
+                              .step = (uint64_t)s->updates,
+                              .first_sample = s->first + op->micro_batch * s->micro_samples,
+                              .total_samples = s->micro_samples,
+                              .loss_scale = 1.0 / (double)s->batch,
+                              .label_smoothing = play->mode == PDL__PLAY_TRAIN ? s->spec.label_smoothing : 0};
+
+    for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, tape, op->input[j]);
+    if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
+    for (int k = 0; k < unit->op->weight_count; k++)
+        run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
+    if (s->spec.plan->sync_batch_norm && pdl_ranks_size(s->spec.ranks) > 1) {
+        run.reduce = sum_over_ranks;
+        run.reduce_context = s->spec.ranks;
+        run.total_samples = s->batch / s->micro_batches;
+    }
+    return run;
+}
+
+static void set_targets(const pdl_session_t *s, const pdl_tape_op_t *op, const pdl_batch_t *batch,
+                        pdl_op_run_t *run)
+{
+    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+    const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
+    int64_t            from = op->micro_batch * s->micro_samples;
+
+    run->sample_weight = batch->weight + from;
+    if (!s->numbers) {
+        run->target = batch->labels + from * pdl_shape_positions(predicted);
+        return;
+    }
+    int64_t elements = pdl_shape_elements(predicted);
+    s->spec.backend->ops->from_float(s->spec.backend, batch->numbers + from * elements, s->micro_samples * elements,
+                                     s->numbers);
+    run->target = s->numbers;
+}
+
+/* Loss, correctness and confidence of a micro-batch to their places in the batch. */
+static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *output)
+{
+    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+
+    for (int row = 0; row < 3; row++) {
+        float      *to = s->results + row * s->count + op->micro_batch * s->micro_samples;
+        const char *from = (const char *)output + (size_t)(row * s->micro_samples) * item;
+        if (item == sizeof(float))
+            memcpy(to, from, (size_t)s->micro_samples * item);
+        else
+            for (int64_t i = 0; i < s->micro_samples; i++) {
+                double value;
+                memcpy(&value, from + (size_t)i * item, item);
+                to[i] = (float)value;
+            }
+    }
+}
+
+static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+{
+    pdl__unit_t             *unit = &s->graph->unit[op->node];
+    const pdl_backend_ops_t *ops = s->spec.backend->ops;
+    pdl_status_t             status;
+
+    if (unit->kind == PDL__UNIT_CONVERT) {
+        status =
+            ops->convert(s->spec.backend, &unit->shape, s->micro_samples, s->graph->unit[unit->input[0]].format,
+                         at(s, tape, op->input[0]), unit->format, at(s, tape, op->output));
+    } else {
+        pdl_op_run_t run = common_run(s, tape, op, play);
+        if (unit->loss) set_targets(s, op, play->batch, &run);
+        status = ops->forward(unit->op, &run);
+        if (!status && unit->loss) keep_results(s, op, run.output);
+    }
+    if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss &&
+        ops->find_not_finite(s->spec.backend, at(s, tape, op->output), s->graph->node[op->node].out_bytes) >= 0)
+        play->found = op->node;
+    return status;
+}
+
+static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+{
+    pdl__unit_t             *unit = &s->graph->unit[op->node];
+    const pdl_backend_ops_t *ops = s->spec.backend->ops;
+    unsigned                 what = 0;
+
+    if (unit->kind == PDL__UNIT_CONVERT)
+        return ops->convert(s->spec.backend, &unit->shape, s->micro_samples, unit->format,
+                            at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
+                            at(s, tape, op->input_gradient[0]));
+    pdl_op_run_t run = common_run(s, tape, op, play);
+    if (unit->loss) set_targets(s, op, play->batch, &run);
+    for (int g = 0; g < 2; g++) run.output_gradient[g] = at(s, tape, op->gradient[g]);
+    for (int j = 0; j < unit->input_count; j++) {
+        run.input_gradient[j] = at(s, tape, op->input_gradient[j]);
+        if (run.input_gradient[j]) what |= PDL_BACKWARD_DATA;
+    }
+    for (int k = 0; k < unit->op->weight_count; k++) {
+        pdl__entry_t *entry = &s->entry[unit->weight[k]];
+        if (!entry->info.trainable) continue;
+        what |= PDL_BACKWARD_WEIGHT;
+        run.weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+        run.accumulate |= entry->written;
+    }
+    pdl_status_t status = ops->backward(unit->op, &run, what);
+    for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
+    return status;
+}
+
+/* The gradients of a unit are complete: buckets that wait for nothing else may travel. */
+static pdl_status_t gradient_done(pdl_session_t *s, int u)
+{
+    const pdl__unit_t *unit = &s->graph->unit[u];
+
+    for (int k = 0; unit->op && s->exchange && k < unit->op->weight_count; k++) {
+        pdl__entry_t *entry = &s->entry[unit->weight[k]];
+        if (!entry->info.trainable || --entry->missing > 0) continue;
+        if (--s->bucket_missing[entry->bucket] > 0) continue;
+        pdl_status_t status = pdl_exchange_ready(s->exchange, entry->bucket);
+        if (status) return status;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+{
+    switch (op->kind) {
+    case PDL_TAPE_LOAD: load(s, tape, op, play->batch); return PDL_OK;
+    case PDL_TAPE_FORWARD: return forward(s, tape, op, play);
+    case PDL_TAPE_BACKWARD: return backward(s, tape, op, play);
+    case PDL_TAPE_SUM:
+        s->spec.backend->ops->add(s->spec.backend, at(s, tape, op->gradient[0]), at(s, tape, op->gradient[1]),
+                                  s->graph->node[op->node].out_bytes, at(s, tape, op->output));
+        return PDL_OK;
+    case PDL_TAPE_GRADIENT_DONE: return gradient_done(s, op->node);
+    }
+    return PDL_OK;
+}
+
+static void begin_update(pdl_session_t *s)
+{
+    for (int b = 0; b < s->bucket_count; b++) s->bucket_missing[b] = 0;
+    for (int i = 0; i < s->entry_count; i++) {
+        s->entry[i].missing = s->entry[i].users;
+        s->entry[i].written = false;
+        if (s->entry[i].info.trainable && s->bucket_count) s->bucket_missing[s->entry[i].bucket]++;
+    }
+}
+
+pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
+{
+    pdl_status_t status = PDL_OK;
+
+    play->found = -1;
+    begin_update(s);
+    for (int i = 0; i < tape->op_count && !status; i++) {
+        double start_s = s->timeline ? pdl__now_s() : 0;
+        status = play_one(s, tape, &tape->op[i], play);
+        if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
+        if (!status && s->exchange && play->mode == PDL__PLAY_TRAIN) status = pdl_exchange_poll(s->exchange);
+    }
+    return status;
+}

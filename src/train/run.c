@@ -1,0 +1,349 @@
+/*
+ * A training run: the loop around the session.
+ */
+#include "train/save.h"
+#include "train/session.h"
+#include <paradl/train.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The session that a signal stops. Runs do not nest. */
+static pdl_session_t *volatile running;
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (running) pdl_session_request_stop(running);
+}
+
+static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
+#define STOP_SIGNALS ((int)(sizeof(stop_signals) / sizeof(*stop_signals)))
+
+typedef struct run {
+    const pdl_train_options_t *options;
+    pdl_train_summary_t       *summary;
+    pdl_session_t             *session;
+    pdl_loader_t              *loader;
+    pdl_global_order_t         order;
+    int64_t                    steps_per_epoch, total;   /* updates */
+    int64_t                    first_update;             /* made before this run */
+    double                     start_s, begun_s, last_s; /* created; first update began; the latest ended */
+    double                     epoch_start_s;
+    double                     sums[3];  /* loss, accuracy, samples of the epoch */
+    double                    *times[4]; /* step, compute, comm, io of every update of this run */
+    struct sigaction           before[STOP_SIGNALS];
+} run_t;
+
+void pdl_train_defaults(pdl_train_options_t *options)
+{
+    *options =
+        (pdl_train_options_t){.loader_threads = 1, .prefetch = 3, .normalise = true, .keep = PDL_CHECKPOINT_KEEP};
+    pdl_session_defaults(&options->session);
+}
+
+static void note(const run_t *run, const char *text)
+{
+    const pdl_train_observer_t *observer = &run->options->observer;
+
+    if (observer->on_note) observer->on_note(observer->context, text);
+}
+
+/* How long the run is, and with it the schedule of the learning rate. */
+static pdl_status_t plan_length(run_t *run, pdl_session_spec_t *spec)
+{
+    const pdl_train_options_t *o = run->options;
+    const pdl_source_info_t   *info = pdl_source_info(o->train);
+
+    run->order = (pdl_global_order_t){.samples = info->samples,
+                                      .batch = o->session.plan->batch,
+                                      .seed = o->session.seed,
+                                      .shuffle = true,
+                                      .epoch = -1};
+    run->steps_per_epoch = pdl_global_order_steps(&run->order);
+    if (run->steps_per_epoch < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s has %lld samples, fewer than a batch of %lld: lower --batch",
+                         info->name, (long long)info->samples, (long long)o->session.plan->batch);
+    if (o->epochs < 1 && o->updates < 1)
+        return pdl_error(PDL_ERR_INPUT, "say how long to train: --epochs or --steps");
+    run->total = o->epochs > 0 ? o->epochs * run->steps_per_epoch : o->updates;
+    if (o->updates > 0 && o->updates < run->total) run->total = o->updates;
+    if (spec->optimizer.total_steps == 0) spec->optimizer.total_steps = (double)run->total;
+    return PDL_OK;
+}
+
+static pdl_status_t create_loader(run_t *run)
+{
+    const pdl_train_options_t *o = run->options;
+    pdl_loader_spec_t          spec = {.source = o->train,
+                                       .order = pdl_global_order,
+                                       .order_context = &run->order,
+                                       .steps_per_epoch = run->steps_per_epoch,
+                                       .threads = o->loader_threads,
+                                       .depth = o->prefetch,
+                                       .normalise = o->normalise,
+                                       .shift_tokens = true,
+                                       .augmentation = o->augmentation,
+                                       .seed = o->session.seed};
+
+    pdl_session_share(run->session, &run->order.first, &spec.samples);
+    return pdl_loader_create(&spec, &run->loader);
+}
+
+static pdl_status_t resume(run_t *run, pdl__place_t *place)
+{
+    const char       *folder = run->options->checkpoint;
+    pdl_checkpoint_t *checkpoint;
+    int64_t           step;
+    char              text[256];
+    pdl_status_t      status = pdl_ranks_agree(run->options->session.ranks, pdl_checkpoint_latest(folder, &step));
+
+    if (status) return status;
+    if (step < 0) {
+        note(run, "nothing to resume yet: starting from the beginning");
+        return PDL_OK;
+    }
+    checkpoint = NULL;
+    status = pdl_ranks_agree(run->options->session.ranks, pdl_checkpoint_open(folder, &checkpoint));
+    if (!status) status = pdl__session_restore(run->session, checkpoint, true, place);
+    if (!status) {
+        snprintf(text, sizeof(text), "resumed from %s", pdl_checkpoint_path(checkpoint));
+        note(run, text);
+    }
+    pdl_checkpoint_close(checkpoint);
+    run->first_update = pdl_session_updates(run->session);
+    return status;
+}
+
+static pdl_status_t save(run_t *run)
+{
+    const pdl_train_options_t *o = run->options;
+    int64_t                    updates = pdl_session_updates(run->session);
+    char                       text[512];
+    pdl__place_t               place = {.epoch = updates / run->steps_per_epoch,
+                                        .step_in_epoch = updates % run->steps_per_epoch,
+                                        .model_name = o->model_name,
+                                        .model_hash = pdl_model_hash(o->session.plan->model)};
+    pdl_status_t               status = pdl__session_save(run->session, o->checkpoint, &place, o->keep);
+
+    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s", (long long)updates, o->checkpoint);
+    if (!status) note(run, text);
+    return status;
+}
+
+static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_result_t *result)
+{
+    double  now_s = pdl__now_s(), step_s = now_s - run->last_s;
+    int64_t update = pdl_session_updates(run->session), made = update - run->first_update;
+    double  values[4] = {step_s, result->compute_s, result->comm_s, batch->waited_s};
+
+    for (int i = 0; i < 4; i++) run->times[i][made - 1] = values[i];
+    run->sums[0] += result->loss * result->samples;
+    run->sums[1] += result->accuracy * result->samples;
+    run->sums[2] += result->samples;
+    run->last_s = now_s;
+    const pdl_train_observer_t *observer = &run->options->observer;
+    if (!observer->on_step) return;
+    double           elapsed_s = now_s - run->begun_s;
+    pdl_train_step_t step = {.update = update,
+                             .updates = run->total,
+                             .epoch = batch->epoch,
+                             .epochs = run->options->epochs,
+                             .result = *result,
+                             .step_s = step_s,
+                             .io_s = batch->waited_s,
+                             .samples_per_s = result->samples / step_s,
+                             .elapsed_s = elapsed_s,
+                             .left_s = elapsed_s / (double)made * (double)(run->total - update)};
+    observer->on_step(observer->context, &step);
+}
+
+static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
+{
+    const pdl_train_options_t *o = run->options;
+    pdl_score_t                score;
+
+    if (!o->valid) return PDL_OK;
+    pdl_status_t status = pdl_session_average_statistics(run->session);
+    if (!status) status = pdl_session_swap_ema(run->session);
+    if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, &score);
+    if (!status) status = pdl_session_swap_ema(run->session);
+    if (status) return status;
+    epoch->validated = true;
+    epoch->valid_loss = score.loss;
+    epoch->valid_accuracy = score.accuracy;
+    epoch->valid_s = score.seconds;
+    return PDL_OK;
+}
+
+/* At the end of an epoch, and of the run. */
+static pdl_status_t end_epoch(run_t *run, int64_t number, bool with_validation)
+{
+    pdl_train_epoch_t epoch = {.epoch = number, .epoch_s = run->last_s - run->epoch_start_s};
+    pdl_status_t      status = PDL_OK;
+
+    if (run->sums[2] > 0) {
+        epoch.train_loss = run->sums[0] / run->sums[2];
+        epoch.train_accuracy = run->sums[1] / run->sums[2];
+    }
+    if (with_validation) status = validate(run, &epoch);
+    if (status) return status;
+    memset(run->sums, 0, sizeof(run->sums));
+    run->summary->last = epoch;
+    const pdl_train_observer_t *observer = &run->options->observer;
+    if (observer->on_epoch) observer->on_epoch(observer->context, &epoch);
+    run->last_s = run->epoch_start_s = pdl__now_s();
+    return PDL_OK;
+}
+
+static bool due(int64_t every, int64_t update, int64_t steps_per_epoch)
+{
+    return update % (every > 0 ? every : steps_per_epoch) == 0;
+}
+
+static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, bool *last)
+{
+    const pdl_train_options_t *o = run->options;
+    int64_t                    update = pdl_session_updates(run->session);
+    bool                       over = *last || update == run->total;
+    bool                       epoch_ends = update % run->steps_per_epoch == 0;
+    pdl_status_t               status = PDL_OK;
+
+    *last = over;
+    /* Someone who stops a run wants it to stop now, with a checkpoint but without a validation. */
+    bool stopped = run->summary->stopped;
+    bool validates = o->valid && !stopped && (over || due(o->valid_every, update, run->steps_per_epoch));
+    if (validates || epoch_ends || over) status = end_epoch(run, batch->epoch, validates);
+    if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, run->steps_per_epoch)))
+        status = save(run);
+    run->last_s = pdl__now_s();
+    return status;
+}
+
+static pdl_status_t loop(run_t *run)
+{
+    bool         last = pdl_session_updates(run->session) >= run->total;
+    pdl_status_t status = PDL_OK;
+
+    run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
+    while (!last && !status) {
+        pdl_batch_t       batch;
+        pdl_step_result_t result;
+        status = pdl_loader_next(run->loader, &batch);
+        if (!status) status = pdl_session_step(run->session, &batch, &result);
+        if (status) break;
+        tell_step(run, &batch, &result);
+        run->summary->stopped = last = result.stop;
+        status = after_update(run, &batch, &last);
+    }
+    /* The others may be on their way into the next exchange, where nobody would join them. */
+    if (status && pdl_ranks_size(run->options->session.ranks) > 1)
+        pdl_ranks_abort(run->options->session.ranks, status);
+    return status;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The first update warms caches and pages up, so it does not count when there are others. */
+static double median_of(double *values, int64_t count)
+{
+    int64_t skip = count > 2;
+
+    if (count < 1) return 0;
+    qsort(values + skip, (size_t)(count - skip), sizeof(*values), compare_numbers);
+    return values[skip + (count - skip) / 2];
+}
+
+static void summarise(run_t *run)
+{
+    pdl_train_summary_t *summary = run->summary;
+
+    summary->updates = pdl_session_updates(run->session) - run->first_update;
+    summary->samples = run->options->session.plan->batch;
+    summary->elapsed_s = pdl__now_s() - run->begun_s;
+    summary->median_step_s = median_of(run->times[0], summary->updates);
+    summary->median_compute_s = median_of(run->times[1], summary->updates);
+    summary->median_comm_s = median_of(run->times[2], summary->updates);
+    summary->median_io_s = median_of(run->times[3], summary->updates);
+    pdl_session_memory(run->session, &summary->memory);
+}
+
+static pdl_status_t prepare(run_t *run)
+{
+    const pdl_train_options_t *o = run->options;
+    pdl_session_spec_t         spec = o->session;
+    pdl__place_t               place = {0};
+    pdl_status_t               status = pdl_check_data(spec.plan->model, pdl_source_info(o->train));
+
+    if (!status && o->valid) status = pdl_check_data(spec.plan->model, pdl_source_info(o->valid));
+    if (!status) status = plan_length(run, &spec);
+    spec.timeline = o->trace != NULL;
+    status = pdl_ranks_agree(spec.ranks, status);
+    if (!status) status = pdl_session_create(&spec, &run->session);
+    if (!status && o->checkpoint && o->resume) status = resume(run, &place);
+    if (!status) status = pdl_ranks_agree(spec.ranks, create_loader(run));
+    if (!status && run->first_update > 0)
+        status = pdl_loader_seek(run->loader, run->first_update / run->steps_per_epoch,
+                                 run->first_update % run->steps_per_epoch);
+    for (int i = 0; i < 4 && !status; i++) {
+        run->times[i] = calloc((size_t)run->total + 1, sizeof(double));
+        if (!run->times[i])
+            status = pdl_error(PDL_ERR_NOMEM, "out of memory for %lld updates", (long long)run->total);
+    }
+    return status;
+}
+
+static void catch_signals(run_t *run)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+
+    sigemptyset(&action.sa_mask);
+    running = run->session;
+    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &action, &run->before[i]);
+}
+
+static void release_signals(run_t *run)
+{
+    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &run->before[i], NULL);
+    running = NULL;
+}
+
+static pdl_status_t write_trace(const run_t *run)
+{
+    int  rank = pdl_ranks_rank(run->options->session.ranks);
+    char path[4096];
+
+    if (!run->options->trace) return PDL_OK;
+    snprintf(path, sizeof(path), rank ? "%s.%d" : "%s", run->options->trace, rank);
+    return pdl_session_trace(run->session, path);
+}
+
+pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary)
+{
+    run_t        run = {.options = options, .summary = summary, .start_s = pdl__now_s()};
+    pdl_status_t status;
+
+    *summary = (pdl_train_summary_t){0};
+    status = prepare(&run);
+    if (!status) {
+        summary->start_up_s = pdl__now_s() - run.start_s;
+        const pdl_train_observer_t *observer = &options->observer;
+        if (observer->on_begin) observer->on_begin(observer->context, run.session, summary->start_up_s);
+        catch_signals(&run);
+        status = loop(&run);
+        release_signals(&run);
+    }
+    if (!status) summarise(&run);
+    if (!status) status = write_trace(&run);
+    pdl_loader_destroy(run.loader);
+    pdl_global_order_free(&run.order);
+    for (int i = 0; i < 4; i++) free(run.times[i]);
+    pdl_session_destroy(run.session);
+    return status;
+}

@@ -1,0 +1,222 @@
+/*
+ * Checkpoints of a session: weights and statistics under their own names, the optimizer's state under the names PyTorch
+ * gives it.
+ */
+#include "train/save.h"
+#include "train/session.h"
+#include <paradl/train.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct listed {
+    int                 tensor;
+    pdl_session_array_t array;
+} listed_t;
+
+typedef struct part {
+    pdl_session_t *session;
+    pdl_stored_t  *stored;
+    listed_t      *from;
+    int            count;
+} part_t;
+
+static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t array)
+{
+    if (array == PDL_ARRAY_EMA) return "ema";
+    if (array == PDL_ARRAY_MOMENT2) return "exp_avg_sq";
+    return pdl_optimizer_moments(&s->spec.optimizer) == 2 ? "exp_avg" : "momentum_buffer";
+}
+
+static pdl_status_t fill_tensor(void *context, int i, void *into)
+{
+    const part_t *part = context;
+
+    return pdl_session_get(part->session, part->from[i].tensor, part->from[i].array, into);
+}
+
+static void free_part(part_t *part)
+{
+    for (int i = 0; part->stored && i < part->count; i++) free((char *)(uintptr_t)part->stored[i].name);
+    free(part->stored);
+    free(part->from);
+}
+
+static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
+{
+    pdl_session_t              *s = part->session;
+    const pdl_session_tensor_t *info = pdl_session_tensor(s, i);
+    const char                 *suffix = array == PDL_ARRAY_WEIGHT ? "" : state_suffix(s, array);
+    size_t                      length = strlen(info->name) + strlen(suffix) + 2;
+    char                       *name = malloc(length);
+
+    if (!name) return false;
+    snprintf(name, length, "%s%s%s", info->name, *suffix ? "." : "", suffix);
+    pdl_stored_t *stored = &part->stored[part->count];
+    *stored = (pdl_stored_t){.name = name,
+                             .type = PDL_STORED_F32,
+                             .rank = info->rank,
+                             .bytes = (size_t)info->elements * sizeof(float)};
+    memcpy(stored->dims, info->dims, sizeof(info->dims));
+    part->from[part->count++] = (listed_t){i, array};
+    return true;
+}
+
+/* The tensors of the arrays first .. last. */
+static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_session_array_t last, part_t *part)
+{
+    size_t most = (size_t)s->entry_count * (size_t)(last - first + 1) + 1;
+    bool   listed = true;
+
+    *part = (part_t){.session = s,
+                     .stored = calloc(most, sizeof(*part->stored)),
+                     .from = calloc(most, sizeof(*part->from))};
+    listed = part->stored && part->from;
+    for (int a = (int)first; a <= (int)last; a++)
+        for (int i = 0; i < s->entry_count && listed; i++)
+            if (pdl_session_has(s, i, (pdl_session_array_t)a))
+                listed = list_tensor(part, i, (pdl_session_array_t)a);
+    if (listed) return PDL_OK;
+    free_part(part);
+    *part = (part_t){0};
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while listing the weights");
+}
+
+static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
+{
+    pdl_checkpoint_info_t info = {.step = s->updates,
+                                  .epoch = place->epoch,
+                                  .step_in_epoch = place->step_in_epoch,
+                                  .seed = s->spec.seed,
+                                  .batch = s->batch,
+                                  .model = place->model_name,
+                                  .model_hash = place->model_hash,
+                                  .optimizer = s->spec.optimizer};
+    part_t                model, state = {0};
+    pdl_status_t          status = list_part(s, PDL_ARRAY_WEIGHT, PDL_ARRAY_WEIGHT, &model);
+
+    if (status) return status;
+    status = list_part(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_EMA, &state);
+    if (!status) {
+        pdl_checkpoint_part_t model_part = {model.stored, model.count, fill_tensor, &model};
+        pdl_checkpoint_part_t state_part = {state.stored, state.count, fill_tensor, &state};
+        status = pdl_checkpoint_write(folder, &info, &model_part, &state_part, keep);
+        free_part(&state);
+    }
+    free_part(&model);
+    return status;
+}
+
+pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
+{
+    pdl_status_t status = pdl_session_average_statistics(s);
+
+    if (!status && pdl_ranks_rank(s->spec.ranks) == 0) status = write_checkpoint(s, folder, place, keep);
+    return pdl_ranks_agree(s->spec.ranks, status);
+}
+
+static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file, const part_t *part)
+{
+    int64_t      most = 0;
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < s->entry_count; i++)
+        if (s->entry[i].info.elements > most) most = s->entry[i].info.elements;
+    float *plain = malloc((size_t)most * sizeof(*plain) + 1);
+    if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
+    for (int i = 0; i < part->count && !status; i++) {
+        const pdl_stored_t *stored = pdl_safetensors_find(file, part->stored[i].name);
+        status = pdl_stored_to_float(stored, s->entry[part->from[i].tensor].info.elements, plain);
+        if (!status) status = pdl_session_set(s, part->from[i].tensor, part->from[i].array, plain);
+    }
+    free(plain);
+    return status;
+}
+
+static pdl_status_t restore_state(pdl_session_t *s, const pdl_checkpoint_t *checkpoint, pdl__place_t *place)
+{
+    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
+    part_t                       state;
+    pdl_status_t                 status = list_part(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_EMA, &state);
+
+    if (status) return status;
+    if (!info || !pdl_checkpoint_state(checkpoint))
+        status = pdl_error(PDL_ERR_INPUT, "%s holds weights only: a run cannot be resumed from it",
+                           pdl_checkpoint_path(checkpoint));
+    else if (info->batch != s->batch)
+        status = pdl_error(PDL_ERR_INPUT, "%s was written with --batch %lld, this run has %lld: use the same batch",
+                           pdl_checkpoint_path(checkpoint), (long long)info->batch, (long long)s->batch);
+    else if (info->seed != s->spec.seed)
+        status = pdl_error(PDL_ERR_INPUT, "%s was written with --seed %llu, this run has %llu: use the same seed",
+                           pdl_checkpoint_path(checkpoint), (unsigned long long)info->seed,
+                           (unsigned long long)s->spec.seed);
+    if (!status) status = pdl_checkpoint_compare(pdl_checkpoint_state(checkpoint), state.stored, state.count);
+    if (!status) status = restore_part(s, pdl_checkpoint_state(checkpoint), &state);
+    if (!status) {
+        s->updates = info->step;
+        place->epoch = info->epoch;
+        place->step_in_epoch = info->step_in_epoch;
+    }
+    free_part(&state);
+    return status;
+}
+
+static pdl_status_t restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint, bool state, pdl__place_t *place)
+{
+    const pdl_model_t *model = s->spec.plan->model;
+    part_t             weights;
+    pdl_status_t       status = list_part(s, PDL_ARRAY_WEIGHT, PDL_ARRAY_WEIGHT, &weights);
+
+    if (status) return status;
+    if (pdl_checkpoint_info(checkpoint))
+        status = pdl_checkpoint_check_model(checkpoint, pdl_model_name(model), pdl_model_hash(model),
+                                            weights.stored, weights.count);
+    else
+        status = pdl_checkpoint_compare(pdl_checkpoint_model(checkpoint), weights.stored, weights.count);
+    if (!status) status = restore_part(s, pdl_checkpoint_model(checkpoint), &weights);
+    free_part(&weights);
+    if (!status && state) status = restore_state(s, checkpoint, place);
+    if (!status) status = pdl__session_refresh(s);
+    return status;
+}
+
+pdl_status_t pdl__session_restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint, bool state,
+                                  pdl__place_t *place)
+{
+    return pdl_ranks_agree(s->spec.ranks, restore(s, checkpoint, state, place));
+}
+
+/* The averages of the trainable weights, from where the optimizer's state is. */
+static pdl_status_t load_averages(pdl_session_t *s, const pdl_checkpoint_t *checkpoint)
+{
+    const pdl_safetensors_t *state = pdl_checkpoint_state(checkpoint);
+    pdl_status_t             status = PDL_OK;
+    char                     name[512];
+
+    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable && !status; i++) {
+        const pdl_session_tensor_t *info = &s->entry[i].info;
+        snprintf(name, sizeof(name), "%s.ema", info->name);
+        const pdl_stored_t *stored = state ? pdl_safetensors_find(state, name) : NULL;
+        if (!stored)
+            return pdl_error(PDL_ERR_INPUT, "%s holds no averaged weights: train with --ema, or leave it out here",
+                             pdl_checkpoint_path(checkpoint));
+        float *plain = malloc((size_t)info->elements * sizeof(*plain));
+        if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
+        status = pdl_stored_to_float(stored, info->elements, plain);
+        if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
+        free(plain);
+    }
+    return status;
+}
+
+pdl_status_t pdl_session_load(pdl_session_t *s, const char *path, bool averaged)
+{
+    pdl_checkpoint_t *checkpoint = NULL;
+    pdl_status_t      status = pdl_checkpoint_open(path, &checkpoint);
+
+    if (!status) status = restore(s, checkpoint, false, NULL);
+    if (!status && averaged) status = load_averages(s, checkpoint);
+    if (!status) status = pdl__session_refresh(s);
+    pdl_checkpoint_close(checkpoint);
+    return pdl_ranks_agree(s->spec.ranks, status);
+}

@@ -1,0 +1,349 @@
+/*
+ * A session: made once, then one update after the other.
+ */
+#include "train/session.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pdl_session_defaults(pdl_session_spec_t *spec)
+{
+    *spec = (pdl_session_spec_t){
+        .training = true, .seed = 1, .bucket_bytes = (size_t)8 << 20, .algorithm = "auto", .overlap = true};
+    pdl_optimizer_defaults(&spec->optimizer);
+}
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+}
+
+/* What this rank does of every batch. */
+static pdl_status_t find_share(pdl_session_t *s)
+{
+    const pdl_plan_t *plan = s->spec.plan;
+    int64_t           size = pdl_ranks_size(s->spec.ranks), low, high;
+
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        if (plan->mesh.axis[a].kind != PDL_AXIS_DATA && plan->mesh.axis[a].size > 1)
+            return pdl_error(PDL_ERR_UNSUPPORTED, "train runs data parallelism; the plan's axis %s has size %lld",
+                             pdl_axis_names[plan->mesh.axis[a].kind], (long long)plan->mesh.axis[a].size);
+    if (pdl_mesh_size(&plan->mesh) != size)
+        return pdl_error(PDL_ERR_INPUT, "the plan needs %lld ranks, the job has %lld; start with --pe %lld",
+                         (long long)pdl_mesh_size(&plan->mesh), (long long)size,
+                         (long long)pdl_mesh_size(&plan->mesh));
+    if (plan->batch < size)
+        return pdl_error(PDL_ERR_INPUT, "a batch of %lld samples cannot be divided over %lld ranks",
+                         (long long)plan->batch, (long long)size);
+    pdl_block_range(plan->batch, size, pdl_ranks_rank(s->spec.ranks), &low, &high);
+    s->batch = plan->batch;
+    s->first = low;
+    s->count = high - low;
+    s->micro_batches = (int)plan->micro_batches;
+    if (plan->batch % (size * plan->micro_batches) != 0 && plan->micro_batches > 1)
+        return pdl_error(PDL_ERR_INPUT,
+                         "a batch of %lld cannot be cut into %lld micro-batches on each of %lld ranks",
+                         (long long)plan->batch, (long long)plan->micro_batches, (long long)size);
+    s->micro_samples = s->count / s->micro_batches;
+    return PDL_OK;
+}
+
+static pdl_status_t create_program(pdl_session_t *s)
+{
+    pdl__graph_spec_t  spec = {.plan = s->spec.plan,
+                               .backend = s->spec.backend,
+                               .samples = s->micro_samples,
+                               .training = s->spec.training};
+    pdl_tape_options_t options = {.micro_batches = s->micro_batches};
+    pdl_status_t       status = pdl__graph_create(&spec, &s->graph);
+
+    if (!status) status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, &s->forward_tape);
+    options.training = true;
+    if (!status && s->spec.training)
+        status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, &s->tape);
+    if (status) return status;
+    s->arena_bytes = s->forward_tape->arena_bytes;
+    if (s->tape && s->tape->arena_bytes > s->arena_bytes) s->arena_bytes = s->tape->arena_bytes;
+    return PDL_OK;
+}
+
+static pdl_status_t take_buffers(pdl_session_t *s)
+{
+    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+
+    s->arena = pdl_memory_take(s->arena_bytes);
+    if (!s->arena) {
+        return pdl_error(PDL_ERR_NOMEM,
+                         "no memory for %.1f GiB of activations: lower --batch or use --recompute full",
+                         (double)s->arena_bytes / (double)(1 << 30));
+    }
+    s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
+    if (!s->results) return no_memory();
+    if (loss->op->spec.layer->type == PDL_LAYER_MSE) {
+        const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
+        s->numbers = malloc(
+            s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, s->micro_samples, PDL_FORMAT_PLAIN));
+        if (!s->numbers) return no_memory();
+    }
+    if (s->spec.timeline) {
+        s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
+        if (!s->timeline) return no_memory();
+    }
+    s->timeline_zero_s = pdl__now_s();
+    return PDL_OK;
+}
+
+/* Buckets end with a weight, as soon as they are large enough. */
+static pdl_status_t create_exchange(pdl_session_t *s)
+{
+    int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float));
+
+    if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
+    s->bound = calloc((size_t)s->entry_count + 2, sizeof(*s->bound));
+    s->bucket_missing = calloc((size_t)s->entry_count + 1, sizeof(*s->bucket_missing));
+    if (!s->bound || !s->bucket_missing) return no_memory();
+    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++) {
+        int64_t end = i + 1 < s->entry_count ? s->entry[i + 1].offset : s->elements;
+        s->entry[i].bucket = s->bucket_count;
+        s->bound[s->bucket_count + 1] = end;
+        if (end - s->bound[s->bucket_count] >= wanted) s->bucket_count++;
+    }
+    if (s->bound[s->bucket_count + 1] > s->bound[s->bucket_count]) s->bucket_count++;
+    pdl_exchange_spec_t spec = {.ranks = s->spec.ranks,
+                                .data = s->array[PDL_ARRAY_GRADIENT],
+                                .bound = s->bound,
+                                .buckets = s->bucket_count,
+                                .algorithm = s->spec.algorithm,
+                                .overlap = s->spec.overlap};
+    return pdl_exchange_create(&spec, &s->exchange);
+}
+
+pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
+{
+    pdl_session_t *s = calloc(1, sizeof(*s));
+    pdl_status_t   status = s ? PDL_OK : no_memory();
+
+    if (!status) {
+        s->spec = *spec;
+        status = find_share(s);
+    }
+    if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
+    if (!status) status = create_program(s);
+    if (!status) status = pdl__session_weights(s);
+    if (!status) status = take_buffers(s);
+    status = pdl_ranks_agree(spec->ranks, status);
+    if (!status) status = create_exchange(s);
+    if (status) {
+        pdl_session_destroy(s);
+        return status;
+    }
+    *out = s;
+    return PDL_OK;
+}
+
+void pdl_session_destroy(pdl_session_t *s)
+{
+    if (!s) return;
+    pdl_exchange_destroy(s->exchange);
+    free(s->bound);
+    free(s->bucket_missing);
+    if (s->graph) pdl__session_free_weights(s);
+    if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
+    pdl_tape_destroy(s->tape);
+    pdl_tape_destroy(s->forward_tape);
+    pdl__graph_destroy(s->graph);
+    free(s->numbers);
+    free(s->results);
+    free(s->timeline);
+    free(s);
+}
+
+void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
+{
+    *first = s->first;
+    *count = s->count;
+}
+
+/* Sums this rank's samples, then over the ranks. */
+static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    double sums[4] = {0, 0, 0, s->stop};
+
+    for (int64_t i = 0; i < s->count; i++) {
+        double weight = batch->weight[i];
+        if (weight == 0) continue;
+        sums[0] += weight * (double)s->results[i];
+        sums[1] += weight * (double)s->results[s->count + i];
+        sums[2] += weight;
+    }
+    pdl_status_t status = pdl_ranks_sum(s->spec.ranks, sums, 4);
+    if (status) return status;
+    result->samples = sums[2];
+    result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
+    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    result->stop = sums[3] > 0;
+    return PDL_OK;
+}
+
+/* The first weight whose gradient is not finite, or -1. */
+static int bad_gradient(const pdl_session_t *s)
+{
+    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++)
+        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend,
+                                                        pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
+                                                        s->entry[i].storage)))
+            return i;
+    return -1;
+}
+
+/* Runs forward again, looking at every output. Collective: each rank may see something else. */
+static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batch, const char *what)
+{
+    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_SEARCH};
+    int          gradient = bad_gradient(s);
+    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
+
+    if (status) return status;
+    static const char remedy[] = "lower the learning rate, add warm-up or clip gradients";
+    if (play.found >= 0)
+        status =
+            pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the output of layer %s; %s",
+                      what, (long long)s->updates,
+                      pdl_model_layer(s->spec.plan->model, s->graph->unit[play.found].layer)->name, remedy);
+    else if (gradient >= 0)
+        status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the gradient of %s; %s",
+                           what, (long long)s->updates, s->entry[gradient].info.name, remedy);
+    else
+        status = pdl_error(PDL_ERR_LIMIT,
+                           "the %s is not finite at update %lld, on another rank or in the loss itself; %s", what,
+                           (long long)s->updates, remedy);
+    return pdl_ranks_agree(s->spec.ranks, status);
+}
+
+static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
+{
+    double start_s = pdl__now_s();
+
+    for (int b = 0; b < s->bucket_count; b++) {
+        pdl_status_t status = pdl_exchange_wait(s->exchange, b);
+        if (status) return status;
+    }
+    result->comm_s = pdl__now_s() - start_s;
+    if (s->bucket_count) pdl__session_note(s, -1, start_s);
+    return PDL_OK;
+}
+
+static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
+{
+    double              start_s = pdl__now_s();
+    pdl_optimizer_run_t run = {.backend = s->spec.backend,
+                               .parameters = s->parameter,
+                               .count = s->parameter_count,
+                               .weights = s->array[PDL_ARRAY_WEIGHT],
+                               .gradients = s->array[PDL_ARRAY_GRADIENT],
+                               .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
+                               .ema = s->array[PDL_ARRAY_EMA],
+                               .step = s->updates};
+    bool                clips = s->spec.optimizer.clip_norm > 0;
+    pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
+
+    if (!status) status = pdl__session_refresh(s);
+    pdl__session_note(s, -2, start_s);
+    return status;
+}
+
+pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    double       start_s = pdl__now_s();
+    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN};
+    pdl_status_t status = pdl__session_play(s, s->tape, &play);
+
+    *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, s->updates)};
+    if (!status) status = finish_exchange(s, result);
+    if (!status) status = gather_result(s, batch, result);
+    if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
+    if (!status) status = update_weights(s, result);
+    if (!status && !isfinite(result->gradient_norm)) status = explain_not_finite(s, batch, "gradient");
+    if (status) return status;
+    s->updates++;
+    result->step_s = pdl__now_s() - start_s;
+    result->compute_s = result->step_s - result->comm_s;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_session_evaluate(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    double       start_s = pdl__now_s();
+    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_EVALUATE};
+    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
+
+    *result = (pdl_step_result_t){0};
+    if (!status) status = gather_result(s, batch, result);
+    result->step_s = result->compute_s = pdl__now_s() - start_s;
+    return status;
+}
+
+pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
+{
+    size_t bytes = (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+    char  *a = s->array[PDL_ARRAY_WEIGHT], *b = s->array[PDL_ARRAY_EMA], piece[4096];
+
+    if (!b) return PDL_OK;
+    for (size_t at = 0; at < bytes; at += sizeof(piece)) {
+        size_t length = bytes - at < sizeof(piece) ? bytes - at : sizeof(piece);
+        memcpy(piece, a + at, length);
+        memcpy(a + at, b + at, length);
+        memcpy(b + at, piece, length);
+    }
+    return pdl__session_refresh(s);
+}
+
+pdl_sample_results_t pdl_session_samples(const pdl_session_t *s)
+{
+    return (pdl_sample_results_t){s->results, s->results + s->count, s->results + 2 * s->count, s->count};
+}
+
+void pdl_session_request_stop(pdl_session_t *s)
+{
+    s->stop = 1;
+}
+
+pdl_status_t pdl_session_average_statistics(pdl_session_t *s)
+{
+    int    size = pdl_ranks_size(s->spec.ranks);
+    double values[512];
+
+    if (size == 1 || s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
+    float *statistics = (float *)s->array[PDL_ARRAY_WEIGHT] + s->trainable;
+    for (int64_t from = 0; from < s->elements - s->trainable; from += 512) {
+        int64_t count = s->elements - s->trainable - from < 512 ? s->elements - s->trainable - from : 512;
+        for (int64_t i = 0; i < count; i++) values[i] = (double)statistics[from + i];
+        pdl_status_t status = pdl_ranks_sum(s->spec.ranks, values, count);
+        if (status) return status;
+        for (int64_t i = 0; i < count; i++) statistics[from + i] = (float)(values[i] / size);
+    }
+    return PDL_OK;
+}
+
+int64_t pdl_session_updates(const pdl_session_t *s)
+{
+    return s->updates;
+}
+
+void pdl_session_set_updates(pdl_session_t *s, int64_t updates)
+{
+    s->updates = updates;
+}
+
+void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
+{
+    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+
+    *memory = (pdl_session_memory_t){.weights = (size_t)s->elements * item + s->packed_bytes,
+                                     .activations = s->arena_bytes};
+    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
+        if (s->array[a]) memory->optimizer += (size_t)s->trainable * item;
+    if (s->array[PDL_ARRAY_GRADIENT]) memory->gradients = (size_t)s->trainable * item;
+    memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
+    memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations;
+}

@@ -1,0 +1,219 @@
+/*
+ * The weights of a session lie in flat arrays, one each for values, gradients and optimizer state, in the order in
+ * which backward completes the gradients: a bucket of the exchange is a range, and an optimizer step is a few long loops.
+ */
+#include "train/session.h"
+#include <paradl/init.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ALIGNED_ELEMENTS 16 /* every weight begins at a cache line */
+
+static pdl_status_t no_memory(const pdl_session_t *s)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory for the weights of %s: use a smaller model or more ranks",
+                     pdl_model_name(s->spec.plan->model));
+}
+
+static size_t weight_bytes(const pdl_session_t *s)
+{
+    return pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
+void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__entry_t *entry)
+{
+    return (char *)s->array[array] + (size_t)entry->offset * weight_bytes(s);
+}
+
+/* Adds the weights of one unit; those it shares with another unit are that one's. */
+static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
+{
+    pdl__unit_t *unit = &s->graph->unit[u];
+
+    for (int k = 0; unit->op && k < unit->op->weight_count; k++) {
+        const pdl_weight_t *weight = &unit->op->weight[k];
+        if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
+        pdl__entry_t *entry = &s->entry[s->entry_count];
+        const char   *layer = pdl_model_layer(s->spec.plan->model, unit->layer)->name;
+        size_t        length = strlen(layer) + strlen(weight->name) + 2;
+        char         *name = malloc(length);
+        if (!name) return no_memory(s);
+        snprintf(name, length, "%s.%s", layer, weight->name);
+        *entry = (pdl__entry_t){.info = {.name = name, .rank = weight->rank, .elements = 1, .trainable = trainable},
+                                .unit = u,
+                                .k = k,
+                                .offset = s->elements,
+                                .storage = weight->elements,
+                                .users = 1};
+        for (int d = 0; d < weight->rank; d++) {
+            entry->info.dims[d] = weight->dims[d];
+            entry->info.elements *= weight->dims[d];
+        }
+        s->elements += (weight->elements + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
+        unit->weight[k] = s->entry_count++;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t list_entries(pdl_session_t *s)
+{
+    int count = 0;
+
+    for (int u = 0; u < s->graph->unit_count; u++)
+        if (s->graph->unit[u].op) count += s->graph->unit[u].op->weight_count;
+    s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
+    s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
+    if (!s->entry || !s->parameter) return no_memory(s);
+    for (int pass = 0; pass < 2; pass++) {
+        for (int u = s->graph->unit_count - 1; u >= 0; u--) {
+            pdl_status_t status = add_entries(s, u, pass == 0);
+            if (status) return status;
+        }
+        if (pass == 0) s->trainable = s->elements;
+    }
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        pdl__unit_t *unit = &s->graph->unit[u];
+        if (unit->tied_to < 0) continue;
+        unit->weight[0] = s->graph->unit[unit->tied_to].weight[0];
+        s->entry[unit->weight[0]].users++;
+    }
+    for (int i = 0; i < s->entry_count; i++)
+        if (s->entry[i].info.trainable)
+            s->parameter[s->parameter_count++] =
+                (pdl_parameter_t){.offset = s->entry[i].offset,
+                                  .elements = s->entry[i].storage,
+                                  .decays = s->entry[i].info.rank > 1 || s->spec.optimizer.decay_all};
+    return PDL_OK;
+}
+
+static int64_t array_elements(const pdl_session_t *s, pdl_session_array_t array)
+{
+    int moments = pdl_optimizer_moments(&s->spec.optimizer);
+
+    if (array == PDL_ARRAY_WEIGHT) return s->elements;
+    if (!s->spec.training) return 0;
+    if ((array == PDL_ARRAY_MOMENT1 && moments < 1) || (array == PDL_ARRAY_MOMENT2 && moments < 2) ||
+        (array == PDL_ARRAY_EMA && s->spec.optimizer.ema == 0))
+        return 0;
+    return s->trainable;
+}
+
+static pdl_status_t take_arrays(pdl_session_t *s)
+{
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
+        int64_t elements = array_elements(s, (pdl_session_array_t)a);
+        if (elements == 0) continue;
+        s->array[a] = pdl_memory_take((size_t)elements * weight_bytes(s));
+        if (!s->array[a]) return no_memory(s);
+    }
+    s->packed_at = calloc((size_t)s->graph->unit_count, sizeof(*s->packed_at));
+    if (!s->packed_at) return no_memory(s);
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        if (!s->graph->unit[u].op) continue;
+        s->packed_at[u] = s->packed_bytes;
+        s->packed_bytes += (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
+    }
+    if (s->packed_bytes == 0) return PDL_OK;
+    s->packed = pdl_memory_take(s->packed_bytes);
+    return s->packed ? PDL_OK : no_memory(s);
+}
+
+static pdl_status_t fill_weights(pdl_session_t *s)
+{
+    const pdl_model_t *model = s->spec.plan->model;
+    int64_t            most = 0;
+    pdl_status_t       status = PDL_OK;
+
+    for (int i = 0; i < s->entry_count; i++)
+        if (s->entry[i].info.elements > most) most = s->entry[i].info.elements;
+    float *plain = malloc((size_t)most * sizeof(*plain) + 1);
+    if (!plain) return no_memory(s);
+    for (int i = 0; i < s->entry_count && !status; i++) {
+        const pdl__entry_t *entry = &s->entry[i];
+        const pdl__unit_t  *unit = &s->graph->unit[entry->unit];
+        status = pdl_init_weight(pdl_model_layer(model, unit->layer), unit->op->weight[entry->k].name,
+                                 entry->info.rank, entry->info.dims, s->spec.seed, plain);
+        if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
+        if (!status && s->array[PDL_ARRAY_EMA] && entry->info.trainable)
+            status = pdl_session_set(s, i, PDL_ARRAY_EMA, plain);
+    }
+    free(plain);
+    return status;
+}
+
+pdl_status_t pdl__session_refresh(pdl_session_t *s)
+{
+    const pdl_backend_ops_t *ops = s->spec.backend->ops;
+
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        pdl__unit_t *unit = &s->graph->unit[u];
+        if (!unit->op || unit->op->packed_bytes == 0) continue;
+        pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
+        for (int k = 0; k < unit->op->weight_count; k++)
+            run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
+        pdl_status_t status = ops->refresh(unit->op, &run);
+        if (status) return status;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__session_weights(pdl_session_t *s)
+{
+    pdl_status_t status = list_entries(s);
+
+    if (!status) status = take_arrays(s);
+    if (!status) status = fill_weights(s);
+    if (!status) status = pdl__session_refresh(s);
+    return status;
+}
+
+void pdl__session_free_weights(pdl_session_t *s)
+{
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++)
+        if (s->array[a])
+            pdl_memory_give(s->array[a], (size_t)array_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
+    if (s->packed) pdl_memory_give(s->packed, s->packed_bytes);
+    for (int i = 0; i < s->entry_count; i++) free((char *)(uintptr_t)s->entry[i].info.name);
+    free(s->entry);
+    free(s->parameter);
+    free(s->packed_at);
+}
+
+int pdl_session_tensor_count(const pdl_session_t *s)
+{
+    return s->entry_count;
+}
+
+const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *s, int i)
+{
+    return &s->entry[i].info;
+}
+
+int pdl_session_find(const pdl_session_t *s, const char *name)
+{
+    for (int i = 0; i < s->entry_count; i++)
+        if (strcmp(s->entry[i].info.name, name) == 0) return i;
+    return -1;
+}
+
+bool pdl_session_has(const pdl_session_t *s, int i, pdl_session_array_t array)
+{
+    return s->array[array] && (array == PDL_ARRAY_WEIGHT || s->entry[i].info.trainable);
+}
+
+pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
+{
+    const pdl__entry_t *entry = &s->entry[i];
+
+    return s->spec.backend->ops->weight_export(s->graph->unit[entry->unit].op, entry->k,
+                                               pdl__entry_at(s, array, entry), plain);
+}
+
+pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
+{
+    const pdl__entry_t *entry = &s->entry[i];
+
+    return s->spec.backend->ops->weight_import(s->graph->unit[entry->unit].op, entry->k, plain,
+                                               pdl__entry_at(s, array, entry));
+}
