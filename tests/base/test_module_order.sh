@@ -8,16 +8,19 @@ order=(base model system topo coll plan oracle sim tensor comm data train report
 
 headers() {
     case $1 in
-    base) echo status arena units yaml json csv share output random log ;;
+    base) echo status arena units yaml json csv share output random digest log ;;
     model) echo model dataset ;;
     system) echo system ;;
     topo) echo contention topo ;;
     coll) echo coll sparse ;;
-    plan) echo plan mesh program ;;
+    plan) echo plan mesh program pipeline tape ;;
     oracle) echo oracle validate search orig published ;;
-    sim) echo sim ;;
-    comm) echo comm bench ;;
-    report) echo table report bench_report sim_report ;;
+    sim) echo sim plan_sim ;;
+    tensor) echo backend ;;
+    comm) echo comm bench exchange ranks launch ;;
+    data) echo data ;;
+    train) echo optimizer safetensors checkpoint init session train ;;
+    report) echo table report bench_report sim_report train_report ;;
     esac
 }
 

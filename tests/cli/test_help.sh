@@ -14,7 +14,7 @@ for verb in model system data plan validate topo simulate; do
     has out "usage: paradl $verb"
     [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"
 done
-for command in "model list" "model show" "model import" "system list" "system show" "data list" "data info" "topo list" "topo show"; do
+for command in "model list" "model show" "model import" "system list" "system show" "data list" "data info" "data get" "topo list" "topo show"; do
     # shellcheck disable=SC2086
     expect 0 $command --help
     has out "usage: paradl $command"

@@ -1,0 +1,44 @@
+/*
+ * What people and programs see of a training run: a live line, a log of JSON lines, a summary.
+ */
+#ifndef PARADL_TRAIN_REPORT_H
+#define PARADL_TRAIN_REPORT_H
+
+#include <paradl/oracle.h>
+#include <paradl/train.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_run_report_spec {
+    FILE                   *talk; /* progress; NULL: none */
+    const char             *log;  /* file of JSON lines, or NULL; it is appended to when `append` */
+    bool                    append;
+    bool                    terminal; /* `talk` ends up on a terminal: one line that changes */
+    const pdl_plan_t       *plan;
+    const char             *model_name, *data_name;
+    int                     ranks, threads;
+    const char             *device;
+    const pdl_projection_t *projection;  /* of the plan on this machine, or NULL */
+    const char             *system_name; /* the projection's */
+} pdl_run_report_spec_t;
+
+typedef struct pdl_run_report pdl_run_report_t;
+
+pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_report_t **report);
+/* Ends the live line and closes the log; an error is a log that could not be written. NULL is allowed. */
+pdl_status_t         pdl_run_report_destroy(pdl_run_report_t *report);
+pdl_train_observer_t pdl_run_report_observer(pdl_run_report_t *report);
+
+/* Projected beside measured, and what the run came to. */
+pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,
+                                      FILE *stream);
+pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,
+                                           FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,168 @@
+/*
+ * paradl eval: scores a checkpoint.
+ */
+#include "cli/commands.h"
+
+#include <paradl/checkpoint.h>
+#include <paradl/json.h>
+#include <paradl/launch.h>
+#include <paradl/train.h>
+
+#include <unistd.h>
+
+typedef struct values {
+    const char *data, *model, *vocabulary;
+    int64_t     batch, pe, threads, loader_threads, samples;
+    bool        ema, train_split, no_normalise, json;
+} values_t;
+
+static const pdl__option_t options[] = {
+    {"data", "D", NULL, "name of a data set, or the path of one", PDL__TEXT(values_t, data), .required = true},
+    {"model", "M", NULL, "the model, where the checkpoint does not name it", PDL__TEXT(values_t, model)},
+    {"batch", "B", "64", "samples at a time, over all ranks", PDL__INT(values_t, batch, 1)},
+    {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", PDL__INT(values_t, pe, 1)},
+    {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(values_t, threads, 1)},
+    {"loader-threads", "N", "1", "that prepare samples", PDL__INT(values_t, loader_threads, 1)},
+    {"ema", NULL, NULL, "scores the averaged weights", PDL__FLAG(values_t, ema)},
+    {"train-split", NULL, NULL, "scores the training samples instead of the validation samples",
+     PDL__FLAG(values_t, train_split)},
+    {"vocabulary", "V", "char", "of text: char, byte, or a GPT-2 vocab.json with merges.txt beside it",
+     PDL__TEXT(values_t, vocabulary)},
+    {"samples", "N", NULL, "size of a synthetic data set", PDL__INT(values_t, samples, 1)},
+    {"no-normalise", NULL, NULL, "as in training", PDL__FLAG(values_t, no_normalise)},
+    {"json", NULL, NULL, "prints one JSON document instead of a line", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+typedef struct job {
+    const values_t *values;
+    const char     *path; /* of the checkpoint */
+    pdl_ranks_t    *ranks;
+    pdl_model_t    *model;
+    pdl_plan_t     *plan;
+    pdl_backend_t  *backend;
+    pdl_source_t   *source;
+    pdl_session_t  *session;
+} job_t;
+
+static pdl_status_t load_model(job_t *job)
+{
+    pdl_checkpoint_t *checkpoint;
+    pdl_status_t      status;
+
+    if (job->values->model) return pdl_model_load(job->values->model, &job->model);
+    status = pdl_checkpoint_open(job->path, &checkpoint);
+    if (status) return status;
+    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
+    if (info && info->model)
+        status = pdl_model_load(info->model, &job->model);
+    else
+        status = pdl_error(PDL_ERR_INPUT, "%s does not name its model: add --model M", job->path);
+    pdl_checkpoint_close(checkpoint);
+    return status;
+}
+
+static pdl_status_t prepare(job_t *job)
+{
+    const values_t      *v = job->values;
+    pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(job->ranks), 0}}, 1};
+    pdl_source_options_t source = {.split = v->train_split ? PDL_SPLIT_TRAIN : PDL_SPLIT_VALID,
+                                   .vocabulary = v->vocabulary,
+                                   .samples = v->samples};
+    long                 share = sysconf(_SC_NPROCESSORS_ONLN) / pdl_ranks_node_size(job->ranks);
+    pdl_cpu_options_t    cpu = {.threads = v->threads > 0 ? (int)v->threads
+                                           : share > 1    ? (int)share
+                                                          : 1,
+                                .bind = true};
+    pdl_status_t         status = load_model(job);
+
+    if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->plan);
+    if (!status) status = pdl_plan_apply_preset(job->plan, "data", NULL);
+    if (!status) status = pdl_plan_check(job->plan);
+    if (status) return status;
+    pdl_source_options_for(job->model, &source);
+    status = pdl_source_open(v->data, &source, &job->source);
+    if (!status) status = pdl_check_data(job->model, pdl_source_info(job->source));
+    if (!status) status = pdl_backend_create_cpu(&cpu, &job->backend);
+    return status;
+}
+
+static pdl_status_t print_score(const job_t *job, const pdl_score_t *score)
+{
+    pdl_json_t json;
+    bool       classes = pdl_source_info(job->source)->target != PDL_TARGET_VALUES;
+
+    if (!job->values->json) {
+        printf("%s on %s: loss %.6g", pdl_model_name(job->model), job->values->data, score->loss);
+        if (classes) printf(", accuracy %.2f %%", 100 * score->accuracy);
+        printf(", %.0f samples in %.3g s\n", score->samples, score->seconds);
+        return PDL_OK;
+    }
+    pdl_json_begin(&json, stdout);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_string(&json, "checkpoint", job->path);
+    pdl_json_string(&json, "model", pdl_model_name(job->model));
+    pdl_json_string(&json, "data", job->values->data);
+    pdl_json_number(&json, "loss", score->loss);
+    if (classes) pdl_json_number(&json, "accuracy", score->accuracy);
+    pdl_json_number(&json, "samples", score->samples);
+    pdl_json_number(&json, "seconds", score->seconds);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
+
+static pdl_status_t score(job_t *job)
+{
+    pdl_session_spec_t spec;
+    pdl_score_t        result;
+    pdl_status_t       status;
+
+    pdl_session_defaults(&spec);
+    spec.plan = job->plan;
+    spec.backend = job->backend;
+    spec.ranks = job->ranks;
+    spec.training = false;
+    status = pdl_session_create(&spec, &job->session);
+    if (!status) status = pdl_session_load(job->session, job->path, job->values->ema);
+    if (!status)
+        status = pdl_evaluate(job->session, job->source, (int)job->values->loader_threads,
+                              !job->values->no_normalise, &result);
+    if (status || pdl_ranks_rank(job->ranks) != 0) return status;
+    return print_score(job, &result);
+}
+
+static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
+{
+    const values_t *v = given;
+    job_t           job = {.values = v, .path = operands->text[0]};
+    pdl_status_t    status;
+
+    if (pdl_launch_wanted((int)v->pe)) {
+        pdl_launch_spec_t spec = {.ranks = (int)v->pe, .threads = (int)v->threads, .argv = pdl__arguments};
+        return pdl_launch_local(&spec, &pdl__exit_status);
+    }
+    status = pdl_ranks_create(&job.ranks);
+    if (status) return status;
+    status = pdl_ranks_agree(job.ranks, prepare(&job));
+    if (!status) status = score(&job);
+    pdl_session_destroy(job.session);
+    pdl_source_close(job.source);
+    pdl_backend_destroy(job.backend);
+    pdl_plan_destroy(job.plan);
+    pdl_model_destroy(job.model);
+    pdl_ranks_destroy(job.ranks);
+    return status;
+}
+
+const pdl__command_t pdl__eval_commands[] = {
+    {.name = "eval",
+     .usage = "CHECKPOINT --data D [--pe N] [--ema] [--json]",
+     .summary = "scores a checkpoint",
+     .notes = "CHECKPOINT is a folder of checkpoints (the latest counts), one checkpoint in it, or a safetensors "
+              "file.\n",
+     .options = options,
+     .values = sizeof(values_t),
+     .operands = 1,
+     .run = run_eval},
+    {.name = NULL},
+};

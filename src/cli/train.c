@@ -1,0 +1,225 @@
+/*
+ * paradl train: carries a plan out.
+ */
+#include "cli/commands.h"
+#include "cli/train_options.h"
+
+#include <paradl/launch.h>
+#include <paradl/train_report.h>
+
+#include <string.h>
+#include <unistd.h>
+
+/* Everything a run holds. */
+typedef struct job {
+    const pdl__train_values_t *values;
+    pdl_ranks_t               *ranks;
+    pdl_model_t               *model; /* NULL when a plan file owns it */
+    pdl_plan_t                *own_plan;
+    pdl_plan_file_t            file;
+    const pdl_plan_t          *plan;
+    pdl_backend_t             *backend;
+    pdl_source_t              *train, *valid;
+    pdl_projection_t           projection;
+    bool                       projected;
+    pdl_train_options_t        options;
+} job_t;
+
+/* The kind of optimizer that the oracle's memory model tells apart. */
+static pdl_optimizer_t memory_kind(const pdl__train_values_t *v)
+{
+    if (v->optimizer == PDL_METHOD_ADAMW || v->optimizer == PDL_METHOD_LAMB) return PDL_OPTIMIZER_ADAM;
+    return v->momentum > 0 ? PDL_OPTIMIZER_MOMENTUM : PDL_OPTIMIZER_SGD;
+}
+
+static pdl_status_t plan_from_options(job_t *job)
+{
+    const pdl__train_values_t *v = job->values;
+    pdl_mesh_t                 mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(job->ranks), 0}}, 1};
+    pdl_status_t               status = pdl_model_load(v->model, &job->model);
+
+    if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->own_plan);
+    if (!status) status = pdl_plan_apply_preset(job->own_plan, v->strategy, NULL);
+    if (status) return status;
+    job->own_plan->micro_batches = v->micro_batches;
+    job->own_plan->recompute = (pdl_recompute_t)v->recompute;
+    job->own_plan->sync_batch_norm = v->sync_batch_norm;
+    job->own_plan->optimizer = memory_kind(v);
+    job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
+    job->plan = job->own_plan;
+    return pdl_plan_check(job->own_plan);
+}
+
+static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
+{
+    if (operands->count == 0) return plan_from_options(job);
+    pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
+    job->plan = job->file.plan;
+    return status;
+}
+
+static const char *model_name(const job_t *job)
+{
+    return job->values->model ? job->values->model : job->file.model_name;
+}
+
+static const char *data_name(const job_t *job)
+{
+    return job->values->data ? job->values->data : job->file.data_name;
+}
+
+static pdl_status_t open_data(job_t *job)
+{
+    const pdl__train_values_t *v = job->values;
+    pdl_source_options_t       options = {.vocabulary = v->vocabulary, .samples = v->samples};
+
+    if (*data_name(job) == '\0') return pdl_error(PDL_ERR_INPUT, "the plan names no data set: add --data D");
+    pdl_source_options_for(job->plan->model, &options);
+    pdl_status_t status = pdl_source_open(data_name(job), &options, &job->train);
+    if (status || v->no_valid) return status;
+    options.split = PDL_SPLIT_VALID;
+    status = pdl_source_open(data_name(job), &options, &job->valid);
+    if (status) return pdl_error(status, "%s; or train without: --no-valid", pdl_error_message());
+    return PDL_OK;
+}
+
+static pdl_status_t create_backend(job_t *job)
+{
+    const pdl__train_values_t *v = job->values;
+    long                       cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int                        share = (int)(cores / pdl_ranks_node_size(job->ranks));
+    pdl_cpu_options_t          options = {.threads = v->threads > 0 ? (int)v->threads
+                                                     : share > 1    ? share
+                                                                    : 1,
+                                          .precision = job->plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
+                                          .bind = true};
+
+    return pdl_backend_create_cpu(&options, &job->backend);
+}
+
+/* The comparison at the end is a service: a system that cannot be projected does not stop the run. */
+static void project(job_t *job)
+{
+    const pdl_system_t *system = NULL;
+    pdl_parameters_t    parameters;
+    pdl_oracle_t       *oracle = NULL;
+    pdl_plan_t         *copy = NULL;
+
+    if (pdl_system_load(job->values->system, &system)) return;
+    if (!pdl_parameters_choose(NULL, system, &parameters) &&
+        !pdl_oracle_create(job->plan->model, system, &parameters, &oracle) && !pdl_plan_copy(job->plan, &copy))
+        job->projected = pdl_oracle_project(oracle, copy, NULL, &job->projection) == PDL_OK;
+    pdl_plan_destroy(copy);
+    pdl_oracle_destroy(oracle);
+    pdl_system_destroy(system);
+}
+
+static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
+{
+    pdl_status_t status = pdl__train_options_from(job->values, &job->options);
+
+    if (!status) status = load_plan(job, operands);
+    if (!status) status = open_data(job);
+    if (!status) status = create_backend(job);
+    if (status) return status;
+    project(job);
+    job->options.session.plan = job->plan;
+    job->options.session.backend = job->backend;
+    job->options.session.ranks = job->ranks;
+    job->options.model_name = model_name(job);
+    job->options.train = job->train;
+    job->options.valid = job->valid;
+    return PDL_OK;
+}
+
+static pdl_status_t run_reported(job_t *job)
+{
+    const pdl__train_values_t *v = job->values;
+    bool                       speaks = pdl_ranks_rank(job->ranks) == 0;
+    pdl_run_report_spec_t      spec = {.talk = v->quiet ? NULL : stderr,
+                                       .log = v->log,
+                                       .append = v->resume,
+                                       .terminal = pdl_launch_terminal(2),
+                                       .plan = job->plan,
+                                       .model_name = model_name(job),
+                                       .data_name = data_name(job),
+                                       .ranks = pdl_ranks_size(job->ranks),
+                                       .threads = job->backend->threads,
+                                       .device = "cpu",
+                                       .projection = job->projected ? &job->projection : NULL,
+                                       .system_name = v->system};
+    pdl_run_report_t          *report = NULL;
+    pdl_train_summary_t        summary;
+    pdl_status_t status = pdl_ranks_agree(job->ranks, speaks ? pdl_run_report_create(&spec, &report) : PDL_OK);
+
+    if (status) return status;
+    if (speaks) job->options.observer = pdl_run_report_observer(report);
+    status = pdl_train_run(&job->options, &summary);
+    pdl_status_t closed = pdl_run_report_destroy(report);
+    if (!status) status = closed;
+    if (status || !speaks) return status;
+    return v->json ? pdl_report_train_summary_json(&spec, &summary, stdout)
+                   : pdl_report_train_summary(&spec, &summary, stdout);
+}
+
+static void release(job_t *job)
+{
+    pdl_source_close(job->train);
+    pdl_source_close(job->valid);
+    pdl_backend_destroy(job->backend);
+    if (job->own_plan) pdl_plan_destroy(job->own_plan);
+    pdl_model_destroy(job->model);
+    if (job->file.plan) pdl_plan_file_free(&job->file);
+    pdl_ranks_destroy(job->ranks);
+}
+
+/* The ranks a plan file asks for; known before anything starts. */
+static pdl_status_t ranks_wanted(const pdl__train_values_t *v, const pdl__operands_t *operands, int64_t *ranks)
+{
+    pdl_plan_file_t file;
+
+    *ranks = v->pe;
+    if (operands->count == 0) return PDL_OK;
+    pdl_status_t status = pdl_plan_read(operands->text[0], &file);
+    if (status) return status;
+    *ranks = pdl_mesh_size(&file.plan->mesh);
+    pdl_plan_file_free(&file);
+    return PDL_OK;
+}
+
+static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)
+{
+    const pdl__train_values_t *v = given;
+    job_t                      job = {.values = v};
+    int64_t                    ranks;
+    pdl_status_t               status = ranks_wanted(v, operands, &ranks);
+
+    if (status) return status;
+    if (ranks > 4096)
+        return pdl_error(PDL_ERR_LIMIT, "%lld ranks are too many to start here: use mpirun or srun",
+                         (long long)ranks);
+    if (pdl_launch_wanted((int)ranks)) {
+        pdl_launch_spec_t spec = {.ranks = (int)ranks, .threads = (int)v->threads, .argv = pdl__arguments};
+        return pdl_launch_local(&spec, &pdl__exit_status);
+    }
+    status = pdl_ranks_create(&job.ranks);
+    if (status) return status;
+    status = pdl_ranks_agree(job.ranks, prepare(&job, operands));
+    if (!status) status = run_reported(&job);
+    release(&job);
+    return status;
+}
+
+const pdl__command_t pdl__train_commands[] = {
+    {.name = "train",
+     .usage = "[PLAN.yaml | --model M --data D] [--pe N] [--epochs E | --steps K] [--batch B] [--lr X] [...]",
+     .summary = "trains a model",
+     .notes =
+         "The same seed gives the same run, on any number of ranks but for the rounding of sums. A run that was\n"
+         "stopped goes on with the same options and --resume.\n",
+     .options = pdl__train_option_table,
+     .values = sizeof(pdl__train_values_t),
+     .optional = 1,
+     .run = run_train},
+    {.name = NULL},
+};

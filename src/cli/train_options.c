@@ -1,0 +1,181 @@
+/*
+ * paradl train: its options.
+ */
+#include "cli/train_options.h"
+
+#include <paradl/plan.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TEXT(field)                 PDL__TEXT(pdl__train_values_t, field)
+#define INT(field, low)             PDL__INT(pdl__train_values_t, field, low)
+#define NUMBER(field)               PDL__QUANTITY(pdl__train_values_t, field, PDL_UNIT_NONE)
+#define FLAG(field)                 PDL__FLAG(pdl__train_values_t, field)
+#define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
+
+static const char *const device_names[] = {"cpu"};
+static const char *const precision_names[] = {"fp32", "bf16"};
+
+const pdl__option_t pdl__train_option_table[] = {
+    {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true},
+    {"data", "D", NULL, "name of a data set, or the path of one (docs/data_formats.md)", TEXT(data),
+     .required = true},
+    {"strategy", "NAME", "data", "how the ranks share the work: serial or data", TEXT(strategy)},
+    {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", INT(pe, 1)},
+    {"epochs", "E", NULL, "passes over the data", INT(epochs, 1)},
+    {"steps", "K", NULL, "updates, instead of or before the end of the epochs", INT(steps, 1)},
+    {"batch", "B", "64", "samples of an update, over all ranks", INT(batch, 1)},
+    {"micro-batches", "N", "1", "parts of a rank's batch whose gradients are added up", INT(micro_batches, 1)},
+    {"optimizer", "NAME", "sgd", "what updates the weights", CHOICE(optimizer, pdl_method_names, PDL_METHOD_COUNT)},
+    {"lr", "X", NULL, "learning rate; else 0.1 for sgd, 0.001 for adamw and lamb, 1 for lars", NUMBER(lr)},
+    {"momentum", "X", "0.9", "of sgd and lars", NUMBER(momentum)},
+    {"nesterov", NULL, NULL, "looks ahead in sgd", FLAG(nesterov)},
+    {"beta1", "X", "0.9", "of adamw and lamb", NUMBER(beta1)},
+    {"beta2", "X", "0.999", "of adamw and lamb", NUMBER(beta2)},
+    {"epsilon", "X", "1e-8", "of adamw and lamb", NUMBER(epsilon)},
+    {"trust", "X", "0.001", "coefficient of lars", NUMBER(trust)},
+    {"weight-decay", "X", "0", "of weights, not of biases and norms", NUMBER(weight_decay)},
+    {"decay-all", NULL, NULL, "weight decay also for biases and norms", FLAG(decay_all)},
+    {"clip", "X", "0", "largest norm of all gradients; 0: no limit", NUMBER(clip)},
+    {"ema", "X", "0", "share kept by averaged weights, which then validate; 0: none", NUMBER(ema)},
+    {"schedule", "NAME", "constant", "of the learning rate after warm-up",
+     CHOICE(schedule, pdl_lr_names, PDL_LR_COUNT)},
+    {"warmup", "K", "0", "updates during which the rate rises", INT(warmup, 0)},
+    {"milestones", "K,...", NULL, "updates at which --schedule step lowers the rate", TEXT(milestones)},
+    {"gamma", "X", "0.1", "factor at each of them", NUMBER(gamma)},
+    {"power", "X", "1", "of --schedule polynomial", NUMBER(power)},
+    {"min-lr", "X", "0", "where cosine and polynomial end", NUMBER(min_lr)},
+    {"label-smoothing", "X", "0", "of the cross-entropy", NUMBER(label_smoothing)},
+    {"augment", "LIST", NULL, "of training images, such as crop:4,flip,cutout:8", TEXT(augment)},
+    {"no-normalise", NULL, NULL, "keeps pixels in 0..1 instead of mean 0 and deviation 1", FLAG(no_normalise)},
+    {"vocabulary", "V", "char", "of text: char, byte, or a GPT-2 vocab.json with merges.txt beside it",
+     TEXT(vocabulary)},
+    {"samples", "N", NULL, "size of a synthetic data set", INT(samples, 1)},
+    {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm)},
+    {"recompute", "WHICH", "none", "activations that are computed again instead of kept",
+     CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT)},
+    {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
+    {"device", "NAME", "cpu", "what computes", CHOICE(device, device_names, 1)},
+    {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", INT(threads, 1)},
+    {"loader-threads", "N", "1", "that prepare samples", INT(loader_threads, 1)},
+    {"algorithm", "NAME", "auto", "of the gradient exchange: auto, measure, library, or one of coll list",
+     TEXT(algorithm)},
+    {"bucket", "X", "8MiB", "gradients exchanged at a time",
+     PDL__QUANTITY(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
+    {"no-overlap", NULL, NULL, "exchanges gradients only after backward", FLAG(no_overlap)},
+    {"seed", "N", "1", "of weights, order and dropout: the same seed gives the same run", INT(seed, 0)},
+    {"no-valid", NULL, NULL, "does not validate", FLAG(no_valid)},
+    {"valid-every", "K", NULL, "updates between validations; else every epoch", INT(valid_every, 1)},
+    {"checkpoint", "DIR", NULL, "folder of checkpoints; Ctrl-C and SIGTERM write one", TEXT(checkpoint)},
+    {"checkpoint-every", "K", NULL, "updates between checkpoints; else every epoch", INT(checkpoint_every, 1)},
+    {"keep", "N", "2", "checkpoints that stay", INT(keep, 1)},
+    {"resume", NULL, NULL, "goes on from the latest checkpoint in --checkpoint", FLAG(resume)},
+    {"log", "FILE", NULL, "one JSON object a line for every update and epoch", TEXT(log)},
+    {"trace", "FILE", NULL, "timeline of operations for Perfetto", TEXT(trace)},
+    {"system", "S", "local", "whose projection the measurement is compared with", TEXT(system)},
+    {"quiet", NULL, NULL, "no progress", FLAG(quiet)},
+    {"json", NULL, NULL, "prints the summary as one JSON document", FLAG(json)},
+    {.name = NULL},
+};
+
+/* One entry of --augment. */
+static pdl_status_t parse_change(const char *text, pdl_augmentation_t *augmentation)
+{
+    const char *colon = strchr(text, ':');
+    int64_t     number = 0;
+
+    if (colon && pdl_parse_int(colon + 1, 1, 4096, &number)) return PDL_ERR_INPUT;
+    size_t length = colon ? (size_t)(colon - text) : strlen(text);
+    if (length == 4 && strncmp(text, "flip", 4) == 0 && !colon)
+        augmentation->flip = true;
+    else if (length == 4 && strncmp(text, "crop", 4) == 0)
+        augmentation->crop_pad = colon ? number : 4;
+    else if (length == 6 && strncmp(text, "cutout", 6) == 0)
+        augmentation->cutout = colon ? number : 8;
+    else
+        return PDL_ERR_INPUT;
+    return PDL_OK;
+}
+
+/* Calls `each` with every part of a list that commas divide. */
+static pdl_status_t split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context)
+{
+    char        *copy = strdup(list), *rest = copy, *part;
+    pdl_status_t status = copy ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    while (!status && (part = strtok_r(rest, ",", &rest)) != NULL) status = each(part, context);
+    free(copy);
+    return status;
+}
+
+static pdl_status_t add_change(const char *text, void *augmentation)
+{
+    if (strcmp(text, "none") == 0 || parse_change(text, augmentation) == PDL_OK) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--augment: \"%.40s\" is none of crop[:PIXELS], flip, cutout[:PIXELS]", text);
+}
+
+static pdl_status_t add_milestone(const char *text, void *context)
+{
+    pdl_optimizer_options_t *o = context;
+    int64_t                  step;
+
+    if (o->milestone_count == PDL_MAX_MILESTONES)
+        return pdl_error(PDL_ERR_INPUT, "--milestones: at most %d", PDL_MAX_MILESTONES);
+    if (pdl_parse_int(text, 1, INT64_MAX / 2, &step))
+        return pdl_error(PDL_ERR_INPUT, "--milestones: \"%.40s\" is not a number of updates", text);
+    o->milestone[o->milestone_count++] = (double)step;
+    return PDL_OK;
+}
+
+static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_options_t *o)
+{
+    pdl_optimizer_defaults(o);
+    o->method = (pdl_method_t)v->optimizer;
+    o->lr = v->lr;
+    o->momentum = v->momentum;
+    o->nesterov = v->nesterov;
+    o->beta1 = v->beta1;
+    o->beta2 = v->beta2;
+    o->epsilon = v->epsilon;
+    o->weight_decay = v->weight_decay;
+    o->decay_all = v->decay_all;
+    o->trust = v->trust;
+    o->clip_norm = v->clip;
+    o->ema = v->ema;
+    o->schedule = (pdl_lr_schedule_t)v->schedule;
+    o->warmup_steps = (double)v->warmup;
+    o->min_lr = v->min_lr;
+    o->power = v->power;
+    o->gamma = v->gamma;
+    return v->milestones ? split_list(v->milestones, add_milestone, o) : PDL_OK;
+}
+
+pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_options_t *o)
+{
+    pdl_status_t status;
+
+    pdl_train_defaults(o);
+    o->session.seed = (uint64_t)v->seed;
+    o->session.label_smoothing = v->label_smoothing;
+    o->session.bucket_bytes = (size_t)v->bucket;
+    o->session.algorithm = v->algorithm;
+    o->session.overlap = !v->no_overlap;
+    o->model_name = v->model;
+    o->epochs = v->epochs;
+    o->updates = v->steps;
+    o->valid_every = v->valid_every;
+    o->loader_threads = (int)v->loader_threads;
+    o->normalise = !v->no_normalise;
+    o->checkpoint = v->checkpoint;
+    o->checkpoint_every = v->checkpoint_every;
+    o->keep = (int)v->keep;
+    o->resume = v->resume;
+    o->trace = v->trace;
+    if (v->resume && !v->checkpoint) return pdl_error(PDL_ERR_INPUT, "--resume needs --checkpoint DIR");
+    if (v->label_smoothing < 0 || v->label_smoothing >= 1)
+        return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
+    status = optimizer_from(v, &o->session.optimizer);
+    if (!status && v->augment) status = split_list(v->augment, add_change, &o->augmentation);
+    return status;
+}

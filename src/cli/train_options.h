@@ -1,0 +1,27 @@
+/*
+ * The options of training: what they are called, and what they come to.
+ */
+#ifndef PDL_CLI_TRAIN_OPTIONS_H
+#define PDL_CLI_TRAIN_OPTIONS_H
+
+#include "cli/options.h"
+
+#include <paradl/train.h>
+
+typedef struct pdl__train_values {
+    const char *model, *data, *strategy, *log, *trace, *checkpoint, *augment, *system, *vocabulary, *algorithm,
+        *milestones;
+    int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
+        checkpoint_every, keep, samples;
+    double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
+        trust, bucket;
+    int  device, optimizer, schedule, precision, recompute;
+    bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, no_valid, no_normalise, json, quiet;
+} pdl__train_values_t;
+
+extern const pdl__option_t pdl__train_option_table[];
+
+/* Everything but plan, backend, ranks and sources. */
+pdl_status_t pdl__train_options_from(const pdl__train_values_t *values, pdl_train_options_t *options);
+
+#endif

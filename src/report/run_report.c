@@ -1,0 +1,187 @@
+/*
+ * The live side of a training run: one line that changes on a terminal, a line now and then elsewhere, and the log.
+ */
+#include <errno.h>
+#include <math.h>
+#include <paradl/json.h>
+#include <paradl/table.h>
+#include <paradl/train_report.h>
+#include <paradl/units.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pdl_run_report {
+    pdl_run_report_spec_t spec;
+    FILE                 *log;
+    double                shown_s; /* elapsed time when the line was last written */
+    double                loss;    /* smoothed */
+    bool                  open;    /* the live line stands without an end */
+    double                memory_bytes;
+};
+
+#define TERMINAL_PERIOD_S 0.1
+#define PLAIN_PERIOD_S    10.0
+
+static char *format_clock(double seconds, char *buffer, size_t size)
+{
+    long whole = (long)llround(fmin(seconds, 359999));
+
+    if (whole >= 3600)
+        snprintf(buffer, size, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(buffer, size, "%ld:%02ld", whole / 60, whole % 60);
+    return buffer;
+}
+
+static void end_line(pdl_run_report_t *r)
+{
+    if (r->open) fputc('\n', r->spec.talk);
+    r->open = false;
+}
+
+static void on_begin(void *context, const pdl_session_t *session, double start_up_s)
+{
+    pdl_run_report_t    *r = context;
+    pdl_session_memory_t memory;
+    char                 total[PDL_FORMAT_SIZE], arena[PDL_FORMAT_SIZE], start[PDL_FORMAT_SIZE];
+
+    pdl_session_memory(session, &memory);
+    r->memory_bytes = (double)memory.total;
+    if (!r->spec.talk) return;
+    fprintf(r->spec.talk,
+            "%s on %s: batch %lld, %d rank%s x %d thread%s, %s a rank (%s of activations), ready in %s\n",
+            r->spec.model_name, r->spec.data_name, (long long)r->spec.plan->batch, r->spec.ranks,
+            r->spec.ranks == 1 ? "" : "s", r->spec.threads, r->spec.threads == 1 ? "" : "s",
+            pdl_format_bytes((double)memory.total, total), pdl_format_bytes((double)memory.activations, arena),
+            pdl_format_seconds(start_up_s, start));
+}
+
+static void log_step(pdl_run_report_t *r, const pdl_train_step_t *step)
+{
+    pdl_json_t json;
+
+    pdl_json_begin_line(&json, r->log);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_int(&json, "step", step->update);
+    pdl_json_int(&json, "epoch", step->epoch + 1);
+    pdl_json_number(&json, "loss", step->result.loss);
+    pdl_json_number(&json, "accuracy", step->result.accuracy);
+    pdl_json_number(&json, "lr", step->result.lr);
+    pdl_json_number(&json, "samples_per_s", step->samples_per_s);
+    pdl_json_number(&json, "step_s", step->step_s);
+    pdl_json_number(&json, "compute_s", step->result.compute_s);
+    pdl_json_number(&json, "comm_s", step->result.comm_s);
+    pdl_json_number(&json, "io_s", step->io_s);
+    pdl_json_close(&json);
+}
+
+static void show_step(pdl_run_report_t *r, const pdl_train_step_t *step)
+{
+    char   left[32], rate[PDL_FORMAT_SIZE], memory[PDL_FORMAT_SIZE], epoch[64] = "";
+    double period_s = r->spec.terminal ? TERMINAL_PERIOD_S : PLAIN_PERIOD_S;
+    bool   last = step->update == step->updates;
+
+    if (!last && step->elapsed_s - r->shown_s < period_s) return;
+    r->shown_s = step->elapsed_s;
+    if (step->epochs > 0)
+        snprintf(epoch, sizeof(epoch), "epoch %lld/%lld  ", (long long)step->epoch + 1, (long long)step->epochs);
+    fprintf(r->spec.talk, "%s%sstep %lld/%lld  loss %.4f  accuracy %.2f %%  %s samples/s  left %s  %s%s",
+            r->spec.terminal ? "\r" : "", epoch, (long long)step->update, (long long)step->updates, r->loss,
+            100 * step->result.accuracy, pdl_format_short(step->samples_per_s, rate),
+            format_clock(step->left_s, left, sizeof(left)), pdl_format_bytes(r->memory_bytes, memory),
+            r->spec.terminal ? "\033[K" : "\n");
+    r->open = r->spec.terminal;
+    fflush(r->spec.talk);
+}
+
+static void on_step(void *context, const pdl_train_step_t *step)
+{
+    pdl_run_report_t *r = context;
+
+    r->loss = r->shown_s == 0 && r->loss == 0 ? step->result.loss : 0.9 * r->loss + 0.1 * step->result.loss;
+    if (r->log) log_step(r, step);
+    if (r->spec.talk) show_step(r, step);
+}
+
+static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
+{
+    pdl_json_t json;
+
+    pdl_json_begin_line(&json, r->log);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_int(&json, "epoch", epoch->epoch + 1);
+    pdl_json_number(&json, "train_loss", epoch->train_loss);
+    pdl_json_number(&json, "train_accuracy", epoch->train_accuracy);
+    if (epoch->validated) {
+        pdl_json_number(&json, "valid_loss", epoch->valid_loss);
+        pdl_json_number(&json, "valid_accuracy", epoch->valid_accuracy);
+        pdl_json_number(&json, "valid_s", epoch->valid_s);
+    }
+    pdl_json_number(&json, "epoch_s", epoch->epoch_s);
+    pdl_json_int(&json, "hidden", 0);
+    pdl_json_close(&json);
+    fflush(r->log);
+}
+
+static void on_epoch(void *context, const pdl_train_epoch_t *epoch)
+{
+    pdl_run_report_t *r = context;
+    char              time[PDL_FORMAT_SIZE];
+
+    if (r->log) log_epoch(r, epoch);
+    if (!r->spec.talk) return;
+    end_line(r);
+    fprintf(r->spec.talk, "epoch %lld  %s  training loss %.4f, accuracy %.2f %%", (long long)epoch->epoch + 1,
+            pdl_format_seconds(epoch->epoch_s, time), epoch->train_loss, 100 * epoch->train_accuracy);
+    if (epoch->validated)
+        fprintf(r->spec.talk, "  validation loss %.4f, accuracy %.2f %%", epoch->valid_loss,
+                100 * epoch->valid_accuracy);
+    fputc('\n', r->spec.talk);
+}
+
+static void on_note(void *context, const char *text)
+{
+    pdl_run_report_t *r = context;
+
+    if (!r->spec.talk) return;
+    end_line(r);
+    fprintf(r->spec.talk, "%s\n", text);
+}
+
+pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_report_t **out)
+{
+    pdl_run_report_t *r = calloc(1, sizeof(*r));
+
+    if (!r) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    r->spec = *spec;
+    if (spec->log) {
+        r->log = fopen(spec->log, spec->append ? "a" : "w");
+        if (!r->log) {
+            free(r);
+            return pdl_error(PDL_ERR_IO, "%s: cannot write the log: %s", spec->log, strerror(errno));
+        }
+    }
+    *out = r;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_run_report_destroy(pdl_run_report_t *r)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (!r) return PDL_OK;
+    end_line(r);
+    if (r->log) {
+        bool failed = ferror(r->log) != 0;
+        failed |= fclose(r->log) != 0;
+        if (failed) status = pdl_error(PDL_ERR_IO, "%s: the log is incomplete: %s", r->spec.log, strerror(errno));
+    }
+    free(r);
+    return status;
+}
+
+pdl_train_observer_t pdl_run_report_observer(pdl_run_report_t *report)
+{
+    return (pdl_train_observer_t){
+        .context = report, .on_begin = on_begin, .on_step = on_step, .on_epoch = on_epoch, .on_note = on_note};
+}

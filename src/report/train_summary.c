@@ -1,0 +1,96 @@
+/*
+ * The end of a training run: what came out, and what was projected beside what was measured.
+ */
+#include <math.h>
+#include <paradl/json.h>
+#include <paradl/table.h>
+#include <paradl/train_report.h>
+#include <paradl/units.h>
+
+/* One quantity of which there is a projection. */
+static void compare_row(pdl_table_t *table, const char *what, double projected, double measured,
+                        char *(*format)(double, char *))
+{
+    char first[PDL_FORMAT_SIZE], second[PDL_FORMAT_SIZE];
+
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "%s", what);
+    pdl_table_cell(table, "%s", isfinite(projected) ? format(projected, first) : "-");
+    pdl_table_cell(table, "%s", format(measured, second));
+    if (isfinite(projected) && measured > 0)
+        pdl_table_cell(table, "%+.0f %%", 100 * (projected - measured) / measured);
+}
+
+static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"per update", PDL_LEFT},
+                                           {"projected", PDL_RIGHT},
+                                           {"measured", PDL_RIGHT},
+                                           {"difference", PDL_RIGHT}};
+    const pdl_projection_t   *p = spec->projection;
+    pdl_table_t              *table = pdl_table_create(columns, 4);
+
+    compare_row(table, "time", p ? p->total_s : NAN, s->median_step_s, pdl_format_seconds);
+    compare_row(table, "computation", p ? p->compute_s : NAN, s->median_compute_s, pdl_format_seconds);
+    compare_row(table, "exposed communication", p ? p->comm_s : NAN, s->median_comm_s, pdl_format_seconds);
+    compare_row(table, "waiting for samples", p ? p->io_s : NAN, s->median_io_s, pdl_format_seconds);
+    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, (double)s->memory.total, pdl_format_bytes);
+    pdl_status_t status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    if (p) fprintf(stream, "projected for system %s; paradl calibrate measures this machine\n", spec->system_name);
+    return status;
+}
+
+pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
+{
+    char time[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE], rate[PDL_FORMAT_SIZE];
+
+    if (s->updates == 0) {
+        fputs("nothing left to do: the run was complete\n", stream);
+        return PDL_OK;
+    }
+    fprintf(stream, "%s %s updates in %s, %s samples/s",
+            s->stopped ? "stopped after" : "done:", pdl_format_count(s->updates, count),
+            pdl_format_seconds(s->elapsed_s, time), pdl_format_short((double)s->samples / s->median_step_s, rate));
+    if (s->last.validated)
+        fprintf(stream, "; validation loss %.4f, accuracy %.2f %%", s->last.valid_loss,
+                100 * s->last.valid_accuracy);
+    fputs("\n\n", stream);
+    return compare(spec, s, stream);
+}
+
+pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
+                                           FILE *stream)
+{
+    pdl_json_t json;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_string(&json, "model", spec->model_name);
+    pdl_json_string(&json, "data", spec->data_name);
+    pdl_json_int(&json, "batch", spec->plan->batch);
+    pdl_json_int(&json, "ranks", spec->ranks);
+    pdl_json_int(&json, "threads", spec->threads);
+    pdl_json_string(&json, "device", spec->device);
+    pdl_json_int(&json, "updates", s->updates);
+    pdl_json_bool(&json, "stopped", s->stopped);
+    pdl_json_number(&json, "elapsed_s", s->elapsed_s);
+    pdl_json_number(&json, "start_up_s", s->start_up_s);
+    pdl_json_number(&json, "step_s", s->median_step_s);
+    pdl_json_number(&json, "compute_s", s->median_compute_s);
+    pdl_json_number(&json, "comm_s", s->median_comm_s);
+    pdl_json_number(&json, "io_s", s->median_io_s);
+    pdl_json_number(&json, "train_loss", s->last.train_loss);
+    pdl_json_number(&json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
+    pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
+    pdl_json_number(&json, "memory_bytes", (double)s->memory.total);
+    pdl_json_number(&json, "activation_bytes", (double)s->memory.activations);
+    pdl_json_open(&json, "projected", '{');
+    pdl_json_number(&json, "step_s", spec->projection ? spec->projection->total_s : NAN);
+    pdl_json_number(&json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
+    pdl_json_number(&json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
+    pdl_json_number(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
