@@ -1,6 +1,7 @@
 /*
  * Lists of the built-in descriptions. Each is loaded, so that a list shows what it is and a broken file is noticed.
  */
+#include <paradl/data.h>
 #include <paradl/report.h>
 #include <paradl/share.h>
 #include <paradl/table.h>
@@ -84,7 +85,7 @@ pdl_status_t pdl_report_system_list(FILE *stream)
 static pdl_status_t add_dataset(pdl_table_t *table, const char *name)
 {
     pdl_dataset_t dataset;
-    char          count[PDL_FORMAT_SIZE], bytes[PDL_FORMAT_SIZE], shape[80];
+    char          count[PDL_FORMAT_SIZE], bytes[PDL_FORMAT_SIZE], shape[80], path[4096];
     pdl_status_t  status = pdl_dataset_load(name, &dataset);
 
     if (status) return status;
@@ -94,6 +95,11 @@ static pdl_status_t add_dataset(pdl_table_t *table, const char *name)
     pdl_table_cell(table, "%s",
                    dataset.shape.channels > 0 ? pdl_shape_format(&dataset.shape, shape, sizeof(shape)) : "");
     pdl_table_cell(table, "%s", pdl_format_bytes(dataset.bytes_per_sample, bytes));
+    switch (pdl_data_find(name, NULL, path, sizeof(path))) {
+    case PDL_DATA_HERE: pdl_table_cell(table, "%s", dataset.samples > 0 ? path : "made while it is read"); break;
+    case PDL_DATA_TO_GET: pdl_table_cell(table, "paradl data get %s", name); break;
+    case PDL_DATA_BY_PATH: pdl_table_cell(table, "by path"); break;
+    }
     return PDL_OK;
 }
 
@@ -103,7 +109,8 @@ pdl_status_t pdl_report_dataset_list(FILE *stream)
     static const pdl_column_t columns[] = {{"data", PDL_LEFT},
                                            {"samples", PDL_RIGHT},
                                            {"sample", PDL_RIGHT},
-                                           {"stored", PDL_RIGHT}};
+                                           {"stored", PDL_RIGHT},
+                                           {"files", PDL_LEFT}};
 
-    return print_list("data", extensions, columns, 4, add_dataset, stream);
+    return print_list("data", extensions, columns, 5, add_dataset, stream);
 }

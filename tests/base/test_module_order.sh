@@ -13,7 +13,7 @@ headers() {
     system) echo system ;;
     topo) echo contention topo ;;
     coll) echo coll sparse ;;
-    plan) echo plan mesh program pipeline tape ;;
+    plan) echo plan mesh program pipeline tape layout ;;
     oracle) echo oracle validate search orig published ;;
     sim) echo sim plan_sim ;;
     tensor) echo backend ;;

@@ -44,7 +44,7 @@ done
 expect 0 simulate --help
 for option in topology collective algorithm bytes engine $topology_options jobs placement segments density common \
     stragglers fail-link gamma eager latency-factors bandwidth-factors reverse-share latency-share every-step \
-    sweep-bytes sweep-hosts plot trace links json; do
+    sweep-bytes sweep-hosts plot trace trace-ranks system parameters slow links json; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done

@@ -319,6 +319,13 @@ static size_t make_shard(int from, int to)
             snprintf(name, sizeof(name), "some.folder/%04d.%s", i, extension);
             at += put_entry(shard + at, "././@LongLink", name, strlen(name) + 1, 'L');
             at += put_entry(shard + at, "cut", data, size, '0');
+        } else if (i == 7) { /* the same in POSIX's way, with its size */
+            char record[64];
+
+            snprintf(record, sizeof(record), "29 path=some.folder/%04d.%s\n%d size=%zu\n", i, extension,
+                     snprintf(NULL, 0, "%zu", size) + 9, size);
+            at += put_entry(shard + at, "pax", record, strlen(record), 'x');
+            at += put_entry(shard + at, "cut", data, size, '0');
         } else {
             snprintf(name, sizeof(name), "some.folder/%04d.%s", i, extension);
             at += put_entry(shard + at, name, data, size, '\0');

@@ -1,0 +1,93 @@
+#!/usr/bin/env bash
+# simulate PLAN.yaml: projected beside simulated, JSON with the same numbers, timelines, slow ranks, mistakes.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+# check TEXT: a Python condition on the JSON document d in `out`.
+check() {
+    python3 -c 'import json, sys; d = json.load(open("out")); assert eval(sys.argv[1]), sys.argv[1]' "$1" 2>message ||
+        fail "$1: $(tail -1 message)"
+}
+
+refuse() {
+    local text=$1
+    shift
+    expect 2 "$@"
+    has err "$text"
+    [ "$(wc -l <err)" -eq 1 ] || fail "paradl $*: more than one line: $(cat err)"
+    [ ! -s out ] || fail "paradl $*: a refusal printed something"
+}
+
+plans=$SOURCE/examples/plans
+
+# The parts add up, here and there, and the large 3-D plan is within 1 % of its projection.
+expect 0 simulate "$plans/gpt3_1024.yaml" --json
+check 'd["ranks"] == 1024 and len(d["stages"]) == 16 and d["flows"] > 0 and d["engine"] == "flow"'
+check 'abs(d["simulated"]["total_s"] / d["projected"]["total_s"] - 1) < 0.01'
+check 'all(abs(sum(v for k, v in d[w].items() if k != "total_s") / d[w]["total_s"] - 1) < 1e-9 for w in ("projected", "simulated"))'
+check 'all(0 <= s["idle_share"] < 1 for s in d["stages"]) and d["busiest_link"]["bytes"] > 0'
+check 'all(c["simulated_s"] > 0 and c["times"] > 0 for c in d["communications"])'
+expect 0 simulate "$plans/gpt3_1024.yaml"
+for word in projected simulated computation "layer collectives" "stage transfer" "gradient exchange, exposed" bubble total \
+    "busiest link" idle; do has out "$word"; done
+
+# A plan of data and spatial: halos; two runs print the same; the link-load engine answers too.
+expect 0 simulate "$plans/resnet50_1024.yaml"
+has out "halo exchange"
+cp out first
+expect 0 simulate "$plans/resnet50_1024.yaml"
+cmp -s first out || fail "two runs of the same plan differ"
+expect 0 simulate "$plans/resnet50_1024.yaml" --engine loads --json
+check 'd["engine"] == "loads" and abs(d["simulated"]["total_s"] / d["projected"]["total_s"] - 1) < 0.1'
+
+# What plan writes, simulate reads; the projection is the one the plan carries.
+expect 0 plan --model resnet18 --system dgx-h100 --pe 8 --strategy data --batch 256 -o plan.yaml
+expect 0 simulate plan.yaml --json
+check "abs(d['projected']['total_s'] / $(sed -n 's/.*iteration_s: \([0-9.e-]*\).*/\1/p' plan.yaml) - 1) < 1e-9"
+check 'd["model"] == "resnet18" and d["system"] == "dgx-h100" and d["strategy"] == "data"'
+
+# A slow rank holds everybody up.
+cp out even
+expect 0 simulate plan.yaml --slow 3:2 --json
+check 'd["simulated"]["compute_s"] > 1.9 * json.load(open("even"))["simulated"]["compute_s"]'
+
+# Timelines: one process per stage asked for, slices in order on the thread of computation, none after the end.
+expect 0 simulate "$plans/gpt3_1024.yaml" --trace t.json --trace-ranks 3 --json
+cp out whole
+cat >timeline.py <<'PYTHON'
+import json
+trace = json.load(open("t.json"))["traceEvents"]
+total_us = json.load(open("whole"))["simulated"]["total_s"] * 1e6
+slices = [e for e in trace if e["ph"] == "X"]
+assert {e["pid"] for e in trace} == {0, 64, 128}
+assert {e["args"]["name"] for e in trace if e["name"] == "thread_name"} == {
+    "computation", "layer communication", "stage transfer", "gradient exchange"}
+assert all(e["ts"] >= 0 and e["ts"] + e["dur"] <= total_us * (1 + 1e-9) for e in slices)
+passes = [e for e in slices if e["pid"] == 64 and e["name"] in ("forward", "backward")]
+assert len([e for e in passes if e["name"] == "forward"]) == 64
+passes.sort(key=lambda e: e["ts"])
+assert all(a["ts"] + a["dur"] <= b["ts"] * (1 + 1e-9) + 1e-6 for a, b in zip(passes, passes[1:]))
+PYTHON
+python3 timeline.py 2>message || fail "the timeline: $(tail -2 message)"
+
+# Mistakes.
+printf 'paradl: plan/1\nmodel: resnet50\ndata: {batch: 256}\nstrategy: data\nmesh: [{data: 8}]\n' >lost.yaml
+refuse "lost.yaml names no system: add one with --system" simulate lost.yaml
+expect 0 simulate lost.yaml --system selene
+refuse "8 PEs, but local has only 2" simulate lost.yaml --system local
+refuse "unknown system" simulate lost.yaml --system nowhere
+refuse "leave out --topology" simulate lost.yaml --topology dln
+refuse "engines flow and loads" simulate lost.yaml --system selene --engine simgrid
+refuse "--slow: expected RANK:FACTOR with ranks 0 to 7" simulate lost.yaml --system selene --slow 8:2
+refuse "--slow: expected RANK:FACTOR" simulate lost.yaml --system selene --slow 1
+refuse "are for a plan" simulate --topology dln --hosts 64 --bytes 1MiB --slow 1:2
+sed 's/data: {batch: 256}/data: {batch: 4}/; s/^model/system: selene\nmodel/' lost.yaml >small.yaml
+refuse "larger than the batch" simulate small.yaml
+sed 's/strategy: data/strategy: pipeline/; s/mesh: .*/mesh: [{pipeline: 400}]/' lost.yaml >deep.yaml
+refuse "stage" simulate deep.yaml --system selene
+expect 1 simulate nothing.yaml
+has err "nothing.yaml"
+expect 1 simulate lost.yaml --system selene --trace nowhere/t.json
+has err "nowhere/t.json"
+[ ! -e nowhere ] || fail "a failed run left something"
+finish
