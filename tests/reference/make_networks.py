@@ -160,5 +160,5 @@ if __name__ == "__main__":
     torch.set_num_threads(2)
     print("# made by make_networks.py with PyTorch %s" % torch.__version__.split("+")[0])
     write("resnet18-cifar", resnet_loss, lambda w: torch.optim.SGD(groups(w, 5e-4), lr=0.00005, momentum=0.9))
-    write("gpt", gpt_loss, lambda w: torch.optim.AdamW(groups(w, 0.1), lr=1e-3))
+    write("gpt", gpt_loss, lambda w: torch.optim.AdamW(groups(w, 0.1), lr=1e-3, eps=1e-6))
     write("cosmoflow-32", cosmoflow_loss, lambda w: torch.optim.SGD(groups(w, 5e-4), lr=0.01, momentum=0.9))

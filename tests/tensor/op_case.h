@@ -1,0 +1,588 @@
+/*
+ * One op of one backend, run once: a layer described by a short model text becomes an op, its inputs and weights
+ * are filled from a formula, forward and backward run in buffers of exactly the sizes asked for, and everything
+ * comes back plain and in double.
+ *
+ *     op_case_t   c = {.text = "input: {channels: 3, size: [5]}\nlayers: [{relu: {}}]", .samples = 2};
+ *     op_result_t result;
+ *
+ *     if (op_case_run(backend, &c, &result) == PDL_OK) { ... result.output ... }
+ *     op_result_free(&result);
+ *
+ * The op is the last layer of the text; the layers before it only give its inputs their shapes. What an op says
+ * about itself is believed: what it does not keep is overwritten before backward, and the workspace always is.
+ */
+#ifndef PDL_TEST_OP_CASE_H
+#define PDL_TEST_OP_CASE_H
+
+#include "op_value.h"
+#include "tensor/reference/reference.h"
+
+#include <paradl/backend.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct op_case {
+    const char  *text; /* input and layers of a model */
+    int64_t      samples;
+    double       tolerance; /* relative to the largest value of a tensor; 0: that of the test */
+    unsigned     seed;
+    pdl_fusion_t fusion;
+    bool         evaluate;          /* forward only */
+    bool         made_for_training; /* with evaluate: by an op that could also train */
+    bool         no_input_gradient, accumulate;
+    bool         two_gradients; /* where the op sums them */
+    bool         blocked;       /* images are offered blocked where the backend has that */
+    bool         inplace;       /* output over input, gradient over gradient, where the op allows it */
+    bool         split;         /* the tensor is a piece of a larger one (dropout) */
+    bool         coarse;        /* values are multiples of 1/128: exact in bf16, and many are equal */
+    double       smoothing;     /* of labels */
+    bool         ignore;        /* some classes are left out, in sample 0 all */
+    bool         weigh_samples;
+    /* batch norm over ranks: this rank has `samples` from `first_sample` on */
+    int64_t         first_sample, total_samples;
+    pdl_reduce_fn_t reduce;
+    void           *reduce_context;
+    /* finite differences: added to element `index` of a tensor (see op_value) */
+    int     moved_tensor;
+    int64_t moved_index;
+    double  moved_by;
+} op_case_t;
+
+typedef struct op_result {
+    char    layer[64], shape[96];
+    bool    loss, sums_gradients, has_inplace;
+    int     inputs, weights;
+    int64_t out_count, in_count[PDL_MAX_INPUTS], weight_count[PDL_MAX_WEIGHTS];
+    double *output, *input_gradient[PDL_MAX_INPUTS];                    /* NULL: none */
+    double *weight[PDL_MAX_WEIGHTS], *weight_gradient[PDL_MAX_WEIGHTS]; /* gradient NULL: not trainable */
+    char    weight_name[PDL_MAX_WEIGHTS][16];
+    int64_t weight_dims[PDL_MAX_WEIGHTS][5];
+    double  objective; /* sum of output * output gradient, or the scaled and weighted loss */
+} op_result_t;
+
+/* Everything an op needs while it runs. */
+typedef struct op_bench {
+    const op_case_t *c;
+    pdl_backend_t   *backend;
+    pdl_model_t     *model;
+    pdl_op_t        *op;
+    pdl_op_run_t     run;
+    pdl_shape_t      shapes[PDL_MAX_INPUTS];
+    void            *input[PDL_MAX_INPUTS], *input_gradient[PDL_MAX_INPUTS], *output, *gradient[2];
+    double          *before; /* reference with a fusion: the output before the activation */
+    size_t           input_bytes[PDL_MAX_INPUTS];
+    float           *sample_weight;
+} op_bench_t;
+
+/* At least one byte, all of them garbage: as floats, NaN. */
+static inline void *op_take(size_t bytes)
+{
+    size_t room = (bytes + 127) / 64 * 64;
+    void  *memory = aligned_alloc(64, room);
+
+    if (memory == NULL) abort();
+    memset(memory, 0xff, room);
+    return memory;
+}
+
+static inline double *op_doubles(int64_t count)
+{
+    return op_take((size_t)count * sizeof(double));
+}
+
+static inline double op_case_value(const op_case_t *c, int tensor, int64_t index)
+{
+    double value = op_value(c->seed, tensor, index);
+
+    if (c->coarse) value = floor(value * 128) / 128;
+    return tensor == c->moved_tensor && index == c->moved_index ? value + c->moved_by : value;
+}
+
+/* Plain doubles to the activation type and arrangement of the backend. */
+static inline pdl_status_t op_to_backend(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
+                                         const double *plain, pdl_format_t format, void *target)
+{
+    int64_t      count = pdl_shape_elements(shape) * samples;
+    pdl_status_t status;
+    void        *typed;
+    float       *single;
+
+    if (backend->activation_type == PDL_DTYPE_F64) {
+        memcpy(target, plain, (size_t)count * sizeof(double));
+        return PDL_OK;
+    }
+    single = op_take((size_t)count * sizeof(float));
+    typed = op_take((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++) single[i] = (float)plain[i];
+    backend->ops->from_float(backend, single, count, typed);
+    status = backend->ops->convert(backend, shape, samples, PDL_FORMAT_PLAIN, typed, format, target);
+    free(single);
+    free(typed);
+    return status;
+}
+
+static inline pdl_status_t op_from_backend(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
+                                           pdl_format_t format, const void *source, double *plain)
+{
+    int64_t      count = pdl_shape_elements(shape) * samples;
+    pdl_status_t status;
+    void        *typed;
+    float       *single;
+
+    if (backend->activation_type == PDL_DTYPE_F64) {
+        memcpy(plain, source, (size_t)count * sizeof(double));
+        return PDL_OK;
+    }
+    single = op_take((size_t)count * sizeof(float));
+    typed = op_take((size_t)count * sizeof(float));
+    status = backend->ops->convert(backend, shape, samples, format, source, PDL_FORMAT_PLAIN, typed);
+    backend->ops->to_float(backend, typed, count, single);
+    for (int64_t i = 0; i < count; i++) plain[i] = single[i];
+    free(single);
+    free(typed);
+    return status;
+}
+
+static inline int64_t op_plain_count(const pdl_weight_t *weight)
+{
+    int64_t count = 1;
+
+    for (int d = 0; d < weight->rank; d++) count *= weight->dims[d];
+    return count;
+}
+
+static inline pdl_status_t op_import(op_bench_t *b, int k, const double *plain, void *storage)
+{
+    int64_t      count = op_plain_count(&b->op->weight[k]);
+    float       *single;
+    pdl_status_t status;
+
+    memset(storage, 0, (size_t)b->op->weight[k].elements * pdl_dtype_bytes(b->backend->weight_type));
+    if (b->backend->weight_type == PDL_DTYPE_F64) {
+        memcpy(storage, plain, (size_t)count * sizeof(double));
+        return PDL_OK;
+    }
+    single = op_take((size_t)count * sizeof(float));
+    for (int64_t i = 0; i < count; i++) single[i] = (float)plain[i];
+    status = b->backend->ops->weight_import(b->op, k, single, storage);
+    free(single);
+    return status;
+}
+
+static inline pdl_status_t op_export(op_bench_t *b, int k, const void *storage, double *plain)
+{
+    int64_t      count = op_plain_count(&b->op->weight[k]);
+    float       *single;
+    pdl_status_t status;
+
+    if (b->backend->weight_type == PDL_DTYPE_F64) {
+        memcpy(plain, storage, (size_t)count * sizeof(double));
+        return PDL_OK;
+    }
+    single = op_take((size_t)count * sizeof(float));
+    status = b->backend->ops->weight_export(b->op, k, storage, single);
+    for (int64_t i = 0; i < count; i++) plain[i] = single[i];
+    free(single);
+    return status;
+}
+
+static inline bool op_is_loss(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_CROSS_ENTROPY || layer->type == PDL_LAYER_MSE;
+}
+
+static inline bool op_fused(const op_case_t *c)
+{
+    return c->fusion.add || c->fusion.activation != PDL_LAYER_INPUT;
+}
+
+/* A piece in the middle of something larger, in every dimension that may be split. */
+static inline pdl_origin_t op_origin(const op_case_t *c, const pdl_layer_t *layer)
+{
+    pdl_origin_t origin = {.whole = layer->out};
+
+    if (!c->split) return origin;
+    if (layer->type == PDL_LAYER_ATTENTION) {
+        origin.whole.channels *= 3;
+        origin.channel = layer->head_dim;
+        return origin;
+    }
+    origin.whole.channels += 5;
+    origin.channel = 3;
+    for (int d = 0; d < layer->out.rank; d++) {
+        origin.whole.extent[d] += 2 + d;
+        origin.space[d] = 1 + d;
+    }
+    return origin;
+}
+
+static inline const pdl_layer_t *op_layer(const op_bench_t *b)
+{
+    return pdl_model_layer(b->model, pdl_model_layer_count(b->model) - 1);
+}
+
+static inline pdl_status_t op_make(op_bench_t *b)
+{
+    const op_case_t   *c = b->c;
+    char               text[2048];
+    int                length = snprintf(text, sizeof(text), "paradl: model/1\nname: case\n%s\n", c->text);
+    pdl_status_t       status = pdl_model_read_yaml_memory(text, (size_t)length, "case", &b->model);
+    const pdl_layer_t *layer;
+    pdl_format_t       given[PDL_MAX_INPUTS];
+    pdl_op_spec_t      spec;
+
+    if (status) return status;
+    layer = op_layer(b);
+    spec = (pdl_op_spec_t){.layer = layer,
+                           .inputs = b->shapes,
+                           .given = given,
+                           .input_count = layer->input_count,
+                           .samples = c->samples,
+                           .fusion = c->fusion,
+                           .training = !c->evaluate || c->made_for_training,
+                           .input_gradient = !c->no_input_gradient && layer->type != PDL_LAYER_EMBEDDING,
+                           .accumulates = c->accumulate,
+                           .id = 3,
+                           .origin = op_origin(c, layer)};
+    for (int i = 0; i < layer->input_count; i++) b->shapes[i] = pdl_model_layer(b->model, layer->inputs[i])->out;
+    if (c->fusion.add) b->shapes[spec.input_count++] = layer->out;
+    /* The reference knows no fusions: what it lacks is computed here. */
+    if (b->backend->activation_type == PDL_DTYPE_F64) spec.fusion = (pdl_fusion_t){false, PDL_LAYER_INPUT};
+    if (b->backend->activation_type == PDL_DTYPE_F64 && c->fusion.add) spec.input_count--;
+    for (int i = 0; i < spec.input_count; i++) {
+        bool image = b->shapes[i].rank > 0 && !b->shapes[i].sequence;
+
+        given[i] = c->blocked && image && b->backend->activation_type != PDL_DTYPE_F64 ? PDL_FORMAT_BLOCKED
+                                                                                       : PDL_FORMAT_PLAIN;
+    }
+    return b->backend->ops->op_create(b->backend, &spec, &b->op);
+}
+
+static inline pdl_status_t op_fill_input(op_bench_t *b, int i)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    int64_t count = pdl_shape_elements(&b->shapes[i]) * b->c->samples, first = pdl_shape_elements(&b->shapes[i]);
+    size_t  bytes = b->backend->ops->tensor_bytes(b->backend, &b->shapes[i], b->c->samples, b->op->in_format[i]);
+    double *plain;
+    pdl_status_t status;
+
+    if (layer->type == PDL_LAYER_EMBEDDING) bytes = (size_t)count * sizeof(int32_t);
+    first *= b->c->first_sample;
+    b->input_bytes[i] = bytes;
+    b->run.input[i] = b->input[i] = op_take(bytes);
+    if (layer->type == PDL_LAYER_EMBEDDING) {
+        for (int64_t j = 0; j < count; j++)
+            ((int32_t *)b->input[i])[j] = op_index(b->c->seed, OP_INPUT + i, first + j, layer->vocabulary);
+        return PDL_OK;
+    }
+    plain = op_doubles(count);
+    for (int64_t j = 0; j < count; j++) plain[j] = op_case_value(b->c, OP_INPUT + i, first + j);
+    status = op_to_backend(b->backend, &b->shapes[i], b->c->samples, plain, b->op->in_format[i], b->input[i]);
+    free(plain);
+    return status;
+}
+
+static inline pdl_status_t op_fill_weight(op_bench_t *b, int k)
+{
+    const pdl_weight_t *weight = &b->op->weight[k];
+    int64_t             count = op_plain_count(weight);
+    size_t              bytes = (size_t)weight->elements * pdl_dtype_bytes(b->backend->weight_type);
+    double             *plain = op_doubles(count);
+    pdl_status_t        status;
+
+    for (int64_t j = 0; j < count; j++) {
+        plain[j] = op_case_value(b->c, OP_WEIGHT + k, j);
+        if (strcmp(weight->name, "running_var") == 0) plain[j] = 0.5 + fabs(plain[j]);
+    }
+    b->run.weight[k] = op_take(bytes);
+    status = op_import(b, k, plain, b->run.weight[k]);
+    if (!status && weight->trainable && !b->c->evaluate) {
+        b->run.weight_gradient[k] = op_take(bytes);
+        for (int64_t j = 0; j < count; j++) plain[j] = op_value(b->c->seed, OP_START + k, j);
+        if (b->c->accumulate) status = op_import(b, k, plain, b->run.weight_gradient[k]);
+    }
+    free(plain);
+    return status;
+}
+
+static inline pdl_status_t op_fill_target(op_bench_t *b)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    const op_case_t   *c = b->c;
+    int64_t      positions = pdl_shape_positions(&layer->in), count = c->samples * pdl_shape_elements(&layer->in);
+    double      *plain;
+    pdl_status_t status;
+
+    b->sample_weight = op_take((size_t)c->samples * sizeof(float));
+    for (int64_t n = 0; n < c->samples; n++)
+        b->sample_weight[n] = (float)(1.5 + op_value(c->seed, OP_SAMPLE_WEIGHT, n));
+    b->run.sample_weight = c->weigh_samples ? b->sample_weight : NULL;
+    if (layer->type == PDL_LAYER_MSE) {
+        plain = op_doubles(count);
+        for (int64_t i = 0; i < count; i++) plain[i] = op_case_value(c, OP_TARGET, i);
+        b->run.target = op_take((size_t)count * sizeof(double));
+        status = op_to_backend(b->backend, &layer->in, c->samples, plain, PDL_FORMAT_PLAIN, (void *)b->run.target);
+        free(plain);
+        return status;
+    }
+    b->run.target = op_take((size_t)(c->samples * positions) * sizeof(int32_t));
+    for (int64_t i = 0; i < c->samples * positions; i++) {
+        int32_t *class = (int32_t *)b->run.target + i;
+
+        *class = op_index(c->seed, OP_TARGET, i, layer->in.channels);
+        if (c->ignore && (i < positions || i % 3 == 1)) *class = -1;
+    }
+    return PDL_OK;
+}
+
+static inline pdl_status_t op_fill(op_bench_t *b)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    const op_case_t   *c = b->c;
+    pdl_status_t       status = PDL_OK;
+
+    for (int i = 0; i < b->op->spec.input_count && !status; i++) status = op_fill_input(b, i);
+    for (int k = 0; k < b->op->weight_count && !status; k++) status = op_fill_weight(b, k);
+    if (!status && op_is_loss(layer)) status = op_fill_target(b);
+    if (status) return status;
+    b->run.output = b->output = op_take(b->op->out_bytes);
+    b->run.saved = op_take(b->op->saved_bytes);
+    b->run.workspace = op_take(b->op->workspace_bytes);
+    b->run.packed = op_take(b->op->packed_bytes);
+    b->run.training = !c->evaluate;
+    b->run.accumulate = c->accumulate;
+    b->run.seed = 11;
+    b->run.step = 5;
+    b->run.first_sample = c->first_sample + (c->split ? 6 : 0);
+    b->run.reduce = c->reduce;
+    b->run.reduce_context = c->reduce_context;
+    b->run.total_samples = c->reduce ? c->total_samples : c->samples;
+    b->run.loss_scale = 0.25;
+    b->run.label_smoothing = c->smoothing;
+    if (b->op->packed_bytes > 0) return b->backend->ops->refresh(b->op, &b->run);
+    return PDL_OK;
+}
+
+/* Value of the output gradient; of two, their sum. */
+static inline double op_gradient_value(const op_case_t *c, int64_t i)
+{
+    double value = op_case_value(c, OP_GRADIENT, i);
+
+    return c->two_gradients ? value + op_case_value(c, OP_GRADIENT + 1, i) : value;
+}
+
+/* What the reference does not fuse: adds the last input, activates, and notes what came in for backward. */
+static inline void op_fused_forward(op_bench_t *b, double *y, int64_t count)
+{
+    const op_case_t   *c = b->c;
+    const pdl_layer_t *layer = op_layer(b);
+    int                added = layer->input_count;
+
+    b->before = op_doubles(count);
+    for (int64_t i = 0; i < count; i++) {
+        if (c->fusion.add) y[i] += op_case_value(c, OP_INPUT + added, count * c->first_sample / c->samples + i);
+        b->before[i] = y[i];
+        y[i] = pdl__reference_activate(layer, c->fusion.activation, y[i]);
+    }
+}
+
+static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    bool               reference = b->backend->activation_type == PDL_DTYPE_F64;
+    pdl_status_t       status;
+
+    if (b->c->inplace && b->op->inplace) {
+        if (b->op->keeps_inputs & 1)
+            return pdl_error(PDL_ERR_LIMIT, "the op writes over input 0 and yet wants to read it again");
+        b->run.output = b->input[0];
+    }
+    status = b->backend->ops->forward(b->op, &b->run);
+    if (status) return status;
+    if (result->loss) {
+        for (int64_t i = 0; i < 3 * b->c->samples; i++)
+            result->output[i] = reference ? ((double *)b->output)[i] : ((float *)b->output)[i];
+        for (int64_t n = 0; n < b->c->samples; n++)
+            result->objective +=
+                b->run.loss_scale * (b->run.sample_weight ? b->run.sample_weight[n] : 1) * result->output[n];
+        return PDL_OK;
+    }
+    if (reference && op_fused(b->c)) op_fused_forward(b, b->run.output, result->out_count);
+    status =
+        op_from_backend(b->backend, &layer->out, b->c->samples, b->op->out_format, b->run.output, result->output);
+    for (int64_t i = 0; i < result->out_count; i++)
+        result->objective += result->output[i] * op_gradient_value(b->c, i);
+    return status;
+}
+
+/* The gradients of the output, in its arrangement; of two, each apart when the op sums them. */
+static inline pdl_status_t op_make_gradients(op_bench_t *b, const op_result_t *result)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    bool               apart = b->c->two_gradients && b->op->sums_gradients;
+    double            *plain = op_doubles(result->out_count);
+    int64_t            first = result->out_count / b->c->samples * b->c->first_sample;
+    pdl_status_t       status = PDL_OK;
+
+    for (int g = 0; g < (apart ? 2 : 1) && !status; g++) {
+        b->gradient[g] = op_take(b->op->out_bytes);
+        for (int64_t i = 0; i < result->out_count; i++) {
+            plain[i] = apart ? op_case_value(b->c, OP_GRADIENT + g, first + i) : op_gradient_value(b->c, first + i);
+            if (b->before) plain[i] *= pdl__reference_slope(layer, b->c->fusion.activation, b->before[i]);
+        }
+        status = op_to_backend(b->backend, &layer->out, b->c->samples, plain, b->op->out_format, b->gradient[g]);
+        b->run.output_gradient[g] = b->gradient[g];
+    }
+    /* The tensor that the reference did not add itself: its gradient is what arrives at the layer. */
+    if (b->before && b->c->fusion.add && !b->c->no_input_gradient)
+        memcpy(result->input_gradient[layer->input_count], plain, (size_t)result->out_count * sizeof(double));
+    free(plain);
+    return status;
+}
+
+/* What the op said it does not read again is lost. */
+static inline void op_forget(op_bench_t *b)
+{
+    for (int i = 0; i < b->op->spec.input_count; i++)
+        if (!(b->op->keeps_inputs >> i & 1) && b->run.output != b->input[i])
+            memset(b->input[i], 0xff, b->input_bytes[i]);
+    if (!b->op->keeps_output && b->run.output == b->output) memset(b->output, 0xff, b->op->out_bytes);
+    memset(b->run.workspace, 0xff, b->op->workspace_bytes);
+}
+
+static inline void op_place_input_gradients(op_bench_t *b)
+{
+    for (int i = 0; i < b->op->spec.input_count; i++) {
+        pdl_gradient_use_t use = b->op->gradient_use[i];
+
+        if (b->c->no_input_gradient || use == PDL_GRADIENT_PASSED || op_layer(b)->type == PDL_LAYER_EMBEDDING)
+            continue;
+        if (b->c->inplace && use == PDL_GRADIENT_INPLACE && i == 0) {
+            b->run.input_gradient[i] = b->gradient[0];
+            continue;
+        }
+        b->run.input_gradient[i] = b->input_gradient[i] = op_take(b->input_bytes[i]);
+    }
+}
+
+static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
+{
+    unsigned     what = PDL_BACKWARD_WEIGHT | (b->c->no_input_gradient ? 0 : PDL_BACKWARD_DATA);
+    pdl_status_t status = result->loss ? PDL_OK : op_make_gradients(b, result);
+
+    if (status) return status;
+    op_forget(b);
+    op_place_input_gradients(b);
+    status = b->backend->ops->backward(b->op, &b->run, what);
+    for (int i = 0; i < b->op->spec.input_count && !status; i++) {
+        bool        passed = b->op->gradient_use[i] == PDL_GRADIENT_PASSED;
+        const void *from = passed ? b->gradient[0] : b->run.input_gradient[i];
+
+        if (result->input_gradient[i] == NULL || from == NULL) continue;
+        status = op_from_backend(b->backend, &b->shapes[i], b->c->samples,
+                                 passed ? b->op->out_format : b->op->in_format[i], from, result->input_gradient[i]);
+    }
+    for (int k = 0; k < b->op->weight_count && !status; k++)
+        if (result->weight_gradient[k])
+            status = op_export(b, k, b->run.weight_gradient[k], result->weight_gradient[k]);
+    return status;
+}
+
+static inline void op_result_make(const op_bench_t *b, op_result_t *result)
+{
+    const pdl_layer_t *layer = op_layer(b);
+    bool gradients = !b->c->evaluate && !b->c->no_input_gradient && layer->type != PDL_LAYER_EMBEDDING;
+    int  added = b->c->fusion.add ? 1 : 0;
+
+    snprintf(result->layer, sizeof(result->layer), "%s", pdl_layer_type_name(layer->type));
+    pdl_shape_format(&layer->in, result->shape, sizeof(result->shape));
+    result->loss = op_is_loss(layer);
+    result->sums_gradients = b->op->sums_gradients;
+    result->has_inplace = b->op->inplace;
+    result->inputs = layer->input_count + added;
+    result->weights = b->op->weight_count;
+    result->out_count = result->loss ? 3 * b->c->samples : pdl_shape_elements(&layer->out) * b->c->samples;
+    result->output = op_doubles(result->out_count);
+    for (int i = 0; i < result->inputs; i++) {
+        result->in_count[i] = pdl_shape_elements(&b->shapes[i]) * b->c->samples;
+        if (gradients) result->input_gradient[i] = op_doubles(result->in_count[i]);
+    }
+    for (int k = 0; k < result->weights; k++) {
+        result->weight_count[k] = op_plain_count(&b->op->weight[k]);
+        result->weight[k] = op_doubles(result->weight_count[k]);
+        snprintf(result->weight_name[k], sizeof(result->weight_name[k]), "%s", b->op->weight[k].name);
+        memcpy(result->weight_dims[k], b->op->weight[k].dims, sizeof(result->weight_dims[k]));
+        if (b->op->weight[k].trainable && !b->c->evaluate)
+            result->weight_gradient[k] = op_doubles(result->weight_count[k]);
+    }
+}
+
+static inline void op_clear(op_bench_t *b)
+{
+    for (int i = 0; i < PDL_MAX_INPUTS; i++) {
+        free(b->input[i]);
+        free(b->input_gradient[i]);
+    }
+    for (int k = 0; k < PDL_MAX_WEIGHTS; k++) {
+        free(b->run.weight[k]);
+        free(b->run.weight_gradient[k]);
+    }
+    free(b->output);
+    free(b->gradient[0]);
+    free(b->gradient[1]);
+    free(b->before);
+    free(b->run.saved);
+    free(b->run.workspace);
+    free(b->run.packed);
+    free((void *)b->run.target);
+    free(b->sample_weight);
+    b->backend->ops->op_destroy(b->op);
+    pdl_model_destroy(b->model);
+}
+
+__attribute__((unused)) static void op_result_free(op_result_t *result)
+{
+    free(result->output);
+    for (int i = 0; i < PDL_MAX_INPUTS; i++) free(result->input_gradient[i]);
+    for (int k = 0; k < PDL_MAX_WEIGHTS; k++) {
+        free(result->weight[k]);
+        free(result->weight_gradient[k]);
+    }
+    *result = (op_result_t){.output = NULL};
+}
+
+/* The result must be freed whatever the status. */
+__attribute__((unused)) static pdl_status_t op_case_run(pdl_backend_t *backend, const op_case_t *c,
+                                                        op_result_t *result)
+{
+    op_bench_t   bench = {.c = c, .backend = backend};
+    pdl_status_t status = op_make(&bench);
+
+    *result = (op_result_t){.output = NULL};
+    if (!status) {
+        op_result_make(&bench, result);
+        status = op_fill(&bench);
+    }
+    if (!status) status = op_forward(&bench, result);
+    if (!status && !c->evaluate) status = op_backward(&bench, result);
+    for (int k = 0; k < result->weights && !status; k++)
+        status = op_export(&bench, k, bench.run.weight[k], result->weight[k]);
+    op_clear(&bench);
+    return status;
+}
+
+/* The layer of a case in one line, for messages. */
+__attribute__((unused)) static const char *op_case_title(const op_case_t *c)
+{
+    static char title[512];
+    size_t      length = 0;
+
+    for (const char *s = c->text; *s != '\0' && length + 1 < sizeof(title); s++)
+        if (*s != '\n') title[length++] = *s;
+    title[length] = '\0';
+    return title;
+}
+
+#endif
