@@ -94,6 +94,8 @@ typedef struct pdl_op_spec {
     bool                tied;           /* another op uses its weight too: it is stored plain */
     uint64_t            id;             /* of the layer in the model: makes its random streams distinct */
     pdl_origin_t        origin;
+    double share; /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
+                                  with it the gradient, is multiplied by it: a partial sum */
 } pdl_op_spec_t;
 
 /* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the
@@ -156,6 +158,7 @@ typedef struct pdl_op_run {
     pdl_reduce_fn_t reduce;
     void           *reduce_context;
     int64_t         total_samples; /* over these ranks */
+    int64_t         total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
     /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its
        positions), the share of its positions predicted right (MSE: 0), and the probability given to the right
        class (mean over positions; MSE: 0). Their input gradient is that of sum over samples of scale * sample_weight * loss. */

@@ -44,6 +44,9 @@ typedef struct pdl_local {
     int             first_transfer, transfer_count; /* its forward and backward transfers in `transfers` */
     unsigned        gradient_axes;                  /* axes over which its dw is partial */
     pdl_placement_t out[PDL_MAX_AXES];              /* placement of y */
+    pdl_placement_t reads[PDL_MAX_AXES];            /* of every input, when the operation starts */
+    pdl_placement_t dx[PDL_MAX_AXES];               /* of their gradients, as the operation leaves them */
+    uint8_t         mode[PDL_MAX_AXES];             /* pdl_mode_t on each axis; PASS is resolved */
 } pdl_local_t;
 
 typedef struct pdl_program {

@@ -12,6 +12,12 @@
  *     if (pdl_ranks_rank(ranks) == 0) printf("loss %g\n", sums[0] / sums[1]);
  *     pdl_ranks_destroy(ranks);
  *
+ * Some of them can form a group, which is ranks again, counted from 0: rows and columns of a mesh, say.
+ *
+ *     pdl_ranks_split(ranks, rank / 4, rank, &row);         // 0..3, 4..7, ...
+ *     pdl_ranks_sum(row, sums, 2);
+ *     pdl_ranks_destroy(row);
+ *
  * A failure that only one rank meets in the middle of things, while the others already wait for it, ends in
  * pdl_ranks_abort(). Functions are called by one thread at a time; those marked collective by all ranks, in the
  * same order.
@@ -33,6 +39,10 @@ pdl_status_t pdl_ranks_create(pdl_ranks_t **ranks);
 /* Collective. Ends MPI if pdl_ranks_create() started it; NULL is allowed. */
 void pdl_ranks_destroy(pdl_ranks_t *ranks);
 
+/* Collective over `ranks`. The group of those that give the same colour (0 or more), in the order of their keys,
+   and of their ranks where keys are equal. It is destroyed before the ranks that it was made of. */
+pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t **group);
+
 int pdl_ranks_rank(const pdl_ranks_t *ranks);
 int pdl_ranks_size(const pdl_ranks_t *ranks);
 /* Among the ranks that share this machine's memory. */
@@ -50,7 +60,7 @@ pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, 
 pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks);
 
 /* Collective. The worst of the ranks' statuses, and on all of them the message of the first rank that has it,
-   headed by "rank R: " unless all ranks say the same. */
+   headed by "rank R: " (of the job, also in a group) unless all ranks say the same. */
 pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
 
 /* Ends all ranks because of `status`, whose message is printed once for the job, headed by the rank. Not
@@ -59,6 +69,31 @@ pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
 __attribute__((noreturn))
 #endif
 void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status);
+
+/*
+ * One message from one rank to another of any length, while both go on:
+ *
+ *     pdl_request_create(ranks, bytes, &request);           // once
+ *     pdl_ranks_send_start(request, data, bytes, peer, 7);  // there: pdl_ranks_receive_start(..., peer, 7)
+ *     ...
+ *     pdl_ranks_request_wait(request);                      // the buffer is free, or filled
+ *
+ * A request is used again and again, for one message at a time. Messages of the same two ranks and tag arrive in
+ * the order in which they were sent. Only creation allocates.
+ */
+#define PDL_RANKS_TAGS 32767 /* tags are 0 or more, and less than this */
+
+typedef struct pdl_request pdl_request_t;
+
+/* Local. For messages of up to `most_bytes` between `ranks`, which are borrowed. */
+pdl_status_t pdl_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_request_t **request);
+/* Local. NULL is allowed; what has been started has been waited for, unless something failed. */
+void pdl_request_destroy(pdl_request_t *request);
+/* `peer` is another rank; the buffer is left alone until the wait. Both sides give the same number of bytes. */
+pdl_status_t pdl_ranks_send_start(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag);
+pdl_status_t pdl_ranks_receive_start(pdl_request_t *request, void *data, int64_t bytes, int peer, int tag);
+/* Returns when the message has been sent or has arrived; at once where nothing was started. */
+pdl_status_t pdl_ranks_request_wait(pdl_request_t *request);
 
 #ifdef __cplusplus
 }

@@ -1,10 +1,11 @@
 /*
- * What people and programs are shown of the network laboratory: tables, JSON and drawings of topologies and of
- * simulated collectives.
+ * What people and programs are shown of the network laboratory: tables, JSON and drawings of topologies, of
+ * simulated collectives and of simulated plans.
  */
 #ifndef PARADL_SIM_REPORT_H
 #define PARADL_SIM_REPORT_H
 
+#include <paradl/plan_sim.h>
 #include <paradl/sim.h>
 #include <paradl/status.h>
 #include <paradl/topo.h>
@@ -43,6 +44,16 @@ pdl_status_t pdl_report_sweep(const pdl_sim_sweep_t *sweep, FILE *stream);
 pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream);
 /* Time against size or hosts as a drawing with logarithmic axes that needs no other file. */
 pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
+
+/* A simulated plan beside its projection; everything is borrowed. */
+typedef struct pdl_plan_sim_report {
+    const pdl_plan_t     *plan;
+    const char           *model_name, *system_name, *parameters;
+    const pdl_plan_sim_t *sim;
+    const char           *trace; /* path of the timeline that was written; NULL: none */
+} pdl_plan_sim_report_t;
+pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FILE *stream);
+pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report, FILE *stream);
 
 #ifdef __cplusplus
 }

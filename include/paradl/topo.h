@@ -18,6 +18,7 @@
 #define PARADL_TOPO_H
 
 #include <paradl/status.h>
+#include <paradl/system.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -91,6 +92,17 @@ typedef struct pdl_topology pdl_topology_t;
 pdl_status_t pdl_topology_create(const pdl_topology_spec_t *spec, pdl_topology_t **topology);
 pdl_status_t pdl_topology_read_memory(const char *text, size_t length, const char *name, pdl_topology_t **topology);
 void         pdl_topology_destroy(pdl_topology_t *topology);
+
+/* How fast the links of a system are in use: shares of their bandwidth, and start-ups of a message inside a node and
+   between nodes (0: as the system says). */
+typedef struct pdl_machine_speed {
+    double fabric_share, network_share, fabric_step_s, network_step_s;
+} pdl_machine_speed_t;
+
+/* The machine tree of a system with its first `hosts` PEs as hosts; `speed` NULL: as the system says. Its links and
+   routes are those of paradl/contention.h. */
+pdl_status_t pdl_topology_of_system(const pdl_system_t *system, int64_t hosts, const pdl_machine_speed_t *speed,
+                                    pdl_topology_t **topology);
 
 const char *pdl_topology_name(const pdl_topology_t *topology);
 const char *pdl_topology_description(const pdl_topology_t *topology); /* its sizes, in one line */

@@ -1,8 +1,9 @@
 /*
- * paradl simulate: collectives on a topology; one algorithm, a ranking, or a sweep.
+ * paradl simulate: collectives on a topology; one algorithm, a ranking, or a sweep. A plan goes to simulate_plan.c.
  */
 #include "cli/commands.h"
 #include "cli/simulate_options.h"
+#include "cli/simulate_plan.h"
 #include "cli/topology_options.h"
 
 #include <paradl/sim_report.h>
@@ -16,9 +17,9 @@ static const char *const placement_names[] = {"block", "stride"};
 typedef struct values {
     pdl__topology_values_t topology;
     const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
-    const char            *latency_factors, *bandwidth_factors;
+    const char            *latency_factors, *bandwidth_factors, *system, *parameters, *slow;
     double                 bytes, gamma, eager, reverse_share, density, common;
-    int64_t                jobs, segments;
+    int64_t                jobs, segments, trace_ranks;
     int                    collective, engine, placement;
     bool                   links, every_step, latency_share, json;
 } values_t;
@@ -64,6 +65,13 @@ static const pdl__option_t options[] = {
     {"sweep-hosts", "A:B:F", NULL, "hosts from A to B by factor F", PDL__TEXT(values_t, sweep_hosts)},
     {"plot", "FILE.svg", NULL, "draws the sweep", PDL__TEXT(values_t, plot)},
     {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace)},
+    {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
+    {"parameters", "NAME", NULL, "of a plan: parameter set of the cost model; else that of the system",
+     PDL__TEXT(values_t, parameters)},
+    {"slow", "RANK:FACTOR", NULL, "of a plan: a rank whose computation takes FACTOR times as long",
+     PDL__TEXT(values_t, slow)},
+    {"trace-ranks", "N", "8", "of a plan: ranks in the timeline, one of each pipeline stage",
+     PDL__INT(values_t, trace_ranks, 1)},
     {"links", NULL, NULL, "prints what each link carried", PDL__FLAG(values_t, links)},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
@@ -299,16 +307,32 @@ static pdl_status_t run_sweep(setting_t *setting)
     return status;
 }
 
+static pdl_status_t run_plan(const values_t *v, const char *path)
+{
+    pdl__plan_values_t values = {.path = path,
+                                 .system = v->system,
+                                 .parameters = v->parameters,
+                                 .slow = v->slow,
+                                 .trace = v->trace,
+                                 .engine = (pdl_engine_t)v->engine,
+                                 .trace_ranks = v->trace_ranks,
+                                 .json = v->json};
+
+    if (v->name != NULL)
+        return pdl_error(PDL_ERR_INPUT, "%.100s: a plan runs on the network of its system; leave out --topology",
+                         path);
+    return pdl__simulate_plan(&values);
+}
+
 static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 {
     const values_t *v = given;
     setting_t       setting;
     pdl_status_t    status;
 
-    if (operands->count > 0)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "%.100s: simulating plans is not there yet; --topology simulates collectives",
-                         operands->text[0]);
+    if (operands->count > 0) return run_plan(v, operands->text[0]);
+    if (v->system != NULL || v->parameters != NULL || v->slow != NULL)
+        return pdl_error(PDL_ERR_INPUT, "--system, --parameters and --slow are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
     status = prepare(v, &setting);
     if (!status) status = check_values(v, &setting.names);
@@ -318,9 +342,10 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__simulate_commands[] = {
     {.name = "simulate",
-     .usage = "--topology T --hosts P [--collective C] [--algorithm A|all] --bytes M [options]",
-     .summary = "simulates collectives on a network and ranks the algorithms",
-     .notes = "An option that the topology does not use is ignored.",
+     .usage =
+         "PLAN.yaml [options] | --topology T --hosts P [--collective C] [--algorithm A|all] --bytes M [options]",
+     .summary = "simulates a plan on its system, or collectives on a network, and ranks the algorithms",
+     .notes = "An option that the topology or the plan does not use is ignored.",
      .options = options,
      .values = sizeof(values_t),
      .optional = 1,

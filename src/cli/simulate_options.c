@@ -128,6 +128,22 @@ pdl_status_t pdl__parse_stragglers(const char *text, int hosts, double **start_s
     return PDL_OK;
 }
 
+pdl_status_t pdl__parse_slow(const char *text, int64_t ranks, int64_t *rank, double *factor)
+{
+    char        number[WORD], times[WORD];
+    const char *at = text;
+
+    if (next_word(&at, ":", number) && skip(&at, ':') && next_word(&at, ":", times) && *at == '\0' &&
+        !pdl_parse_int(number, 0, ranks - 1, rank) && !pdl_parse_quantity(times, PDL_UNIT_NONE, factor) &&
+        *factor > 0)
+        return PDL_OK;
+    return pdl_error(
+        PDL_ERR_INPUT,
+        "--slow: expected RANK:FACTOR with ranks 0 to %lld and a factor above 0, for example 3:1.5, found "
+        "\"%.60s\"",
+        (long long)ranks - 1, text);
+}
+
 static pdl_status_t fail_cable(pdl_topology_t *topology, const char *a_name, const char *b_name)
 {
     const pdl_link_t *links = pdl_topology_links(topology);

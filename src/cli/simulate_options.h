@@ -30,6 +30,9 @@ pdl_status_t pdl__parse_factors(const char *option, const char *text, pdl_factor
 /* HOST:TIME,HOST:TIME.. into a new array of one start per host. */
 pdl_status_t pdl__parse_stragglers(const char *text, int hosts, double **start_s);
 
+/* RANK:FACTOR: one rank of a plan and how many times as long its computation takes. */
+pdl_status_t pdl__parse_slow(const char *text, int64_t ranks, int64_t *rank, double *factor);
+
 /* A-B,C-D..: takes the cables between these vertices out. */
 pdl_status_t pdl__fail_links(const char *text, pdl_topology_t *topology);
 

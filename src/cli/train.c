@@ -5,6 +5,7 @@
 #include "cli/train_options.h"
 
 #include <paradl/launch.h>
+#include <paradl/search.h>
 #include <paradl/train_report.h>
 
 #include <string.h>
@@ -32,14 +33,51 @@ static pdl_optimizer_t memory_kind(const pdl__train_values_t *v)
     return v->momentum > 0 ? PDL_OPTIMIZER_MOMENTUM : PDL_OPTIMIZER_SGD;
 }
 
+/* A preset on the mesh that was asked for. */
+static pdl_status_t plan_on_mesh(job_t *job, const pdl_mesh_t *mesh)
+{
+    pdl_status_t status = pdl_plan_create(job->model, mesh, job->values->batch, &job->own_plan);
+
+    return status ? status : pdl_plan_apply_preset(job->own_plan, job->values->strategy, NULL);
+}
+
+/* The mesh on which the strategy is projected to be fastest here. */
+static pdl_status_t plan_by_search(job_t *job)
+{
+    const pdl__train_values_t *v = job->values;
+    pdl_request_t              request = pdl_request_default();
+    const pdl_system_t        *system = NULL;
+    pdl_parameters_t           parameters;
+    pdl_oracle_t              *oracle = NULL;
+    pdl_search_t              *search = NULL;
+    pdl_status_t               status = pdl_system_load(v->system, &system);
+
+    request.pe = pdl_ranks_size(job->ranks);
+    request.batch = v->batch;
+    request.strategy = v->strategy;
+    request.optimizer = memory_kind(v);
+    if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
+    if (!status) status = pdl_oracle_create(job->model, system, &parameters, &oracle);
+    if (!status) status = pdl_search_run(oracle, &request, &search);
+    if (!status && search->possible == 0)
+        status = pdl_error(PDL_ERR_LIMIT, "%s on %lld ranks is not possible: %s", v->strategy,
+                           (long long)request.pe, search->candidates[0].reason);
+    if (!status) status = pdl_plan_copy(search->candidates[0].plan, &job->own_plan);
+    pdl_search_destroy(search);
+    pdl_oracle_destroy(oracle);
+    pdl_system_destroy(system);
+    return status;
+}
+
 static pdl_status_t plan_from_options(job_t *job)
 {
     const pdl__train_values_t *v = job->values;
     pdl_mesh_t                 mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(job->ranks), 0}}, 1};
+    bool                       plain = strcmp(v->strategy, "data") == 0 || strcmp(v->strategy, "serial") == 0;
     pdl_status_t               status = pdl_model_load(v->model, &job->model);
 
-    if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->own_plan);
-    if (!status) status = pdl_plan_apply_preset(job->own_plan, v->strategy, NULL);
+    if (!status && v->mesh) status = pdl__train_mesh(v->mesh, &mesh);
+    if (!status) status = v->mesh || plain ? plan_on_mesh(job, &mesh) : plan_by_search(job);
     if (status) return status;
     job->own_plan->micro_batches = v->micro_batches;
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;

@@ -21,7 +21,12 @@ const pdl__option_t pdl__train_option_table[] = {
     {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true},
     {"data", "D", NULL, "name of a data set, or the path of one (docs/data_formats.md)", TEXT(data),
      .required = true},
-    {"strategy", "NAME", "data", "how the ranks share the work: serial or data", TEXT(strategy)},
+    {"strategy", "NAME", "data",
+     "how the ranks share the work: serial, data, spatial, filter, channel, tensor, data+filter, data+channel, "
+     "data+spatial, data+tensor or 3d",
+     TEXT(strategy)},
+    {"mesh", "AXES", NULL,
+     "axes and sizes, such as data:2,tensor:2 or spatial_0:2,spatial_1:2; else the projected best", TEXT(mesh)},
     {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", INT(pe, 1)},
     {"epochs", "E", NULL, "passes over the data", INT(epochs, 1)},
     {"steps", "K", NULL, "updates, instead of or before the end of the epochs", INT(steps, 1)},
@@ -78,6 +83,27 @@ const pdl__option_t pdl__train_option_table[] = {
     {"json", NULL, NULL, "prints the summary as one JSON document", FLAG(json)},
     {.name = NULL},
 };
+
+/* One axis of --mesh. */
+static pdl_status_t add_axis(const char *text, void *context)
+{
+    pdl_mesh_t *mesh = context;
+    pdl_axis_t  axis = {.kind = PDL_AXIS_KIND_COUNT};
+    const char *colon = strchr(text, ':');
+    size_t      length = colon ? (size_t)(colon - text) : 0;
+
+    for (int k = 0; k < PDL_AXIS_KIND_COUNT; k++)
+        if (strlen(pdl_axis_names[k]) == length && strncmp(text, pdl_axis_names[k], length) == 0)
+            axis.kind = (pdl_axis_kind_t)k;
+    if (length == 9 && strncmp(text, "spatial_", 8) == 0 && text[8] >= '0' && text[8] <= '2')
+        axis = (pdl_axis_t){.kind = PDL_AXIS_SPATIAL, .dim = text[8] - '0'};
+    if (axis.kind == PDL_AXIS_KIND_COUNT || pdl_parse_int(colon + 1, 1, 1 << 20, &axis.size))
+        return pdl_error(PDL_ERR_INPUT, "--mesh: \"%.40s\" is not an axis: write data:2, spatial_0:2 or tensor:4",
+                         text);
+    if (mesh->axis_count == PDL_MAX_AXES) return pdl_error(PDL_ERR_INPUT, "--mesh: at most %d axes", PDL_MAX_AXES);
+    mesh->axis[mesh->axis_count++] = axis;
+    return PDL_OK;
+}
 
 /* One entry of --augment. */
 static pdl_status_t parse_change(const char *text, pdl_augmentation_t *augmentation)
@@ -149,6 +175,12 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
     o->power = v->power;
     o->gamma = v->gamma;
     return v->milestones ? split_list(v->milestones, add_milestone, o) : PDL_OK;
+}
+
+pdl_status_t pdl__train_mesh(const char *text, pdl_mesh_t *mesh)
+{
+    *mesh = (pdl_mesh_t){0};
+    return split_list(text, add_axis, mesh);
 }
 
 pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_options_t *o)

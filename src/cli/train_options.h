@@ -9,8 +9,8 @@
 #include <paradl/train.h>
 
 typedef struct pdl__train_values {
-    const char *model, *data, *strategy, *log, *trace, *checkpoint, *augment, *system, *vocabulary, *algorithm,
-        *milestones;
+    const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
+        *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
         checkpoint_every, keep, samples;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
@@ -21,6 +21,8 @@ typedef struct pdl__train_values {
 
 extern const pdl__option_t pdl__train_option_table[];
 
+/* The mesh that --mesh asks for. */
+pdl_status_t pdl__train_mesh(const char *text, pdl_mesh_t *mesh);
 /* Everything but plan, backend, ranks and sources. */
 pdl_status_t pdl__train_options_from(const pdl__train_values_t *values, pdl_train_options_t *options);
 

@@ -1,6 +1,6 @@
 /*
- * In place of ranks_mpi.c and reduction_mpi.c in a build without MPI. Only pdl__world_start() is ever called, by a
- * process that a launcher has started: one rank alone needs none of the others.
+ * In place of ranks_mpi.c, requests_mpi.c and reduction_mpi.c in a build without MPI. Only pdl__world_start() is
+ * ever called, by a process that a launcher has started: one rank alone needs none of the others.
  */
 #include "comm/transport.h"
 
@@ -26,6 +26,18 @@ void pdl__world_stop(pdl__world_t *world)
     (void)world;
 }
 
+pdl_status_t pdl__world_reserve(pdl_ranks_t *group)
+{
+    (void)group;
+    return missing();
+}
+
+pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t *group)
+{
+    (void)ranks, (void)colour, (void)key, (void)group;
+    return missing();
+}
+
 pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes)
 {
     (void)world, (void)mine, (void)all, (void)bytes;
@@ -44,9 +56,40 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world)
     return missing();
 }
 
-void pdl__world_abort(pdl__world_t *world, int exit_status)
+void pdl__world_abort(int exit_status)
 {
-    (void)world, (void)exit_status;
+    (void)exit_status;
+}
+
+pdl_status_t pdl__pieces_create(int64_t most_bytes, pdl__pieces_t **pieces)
+{
+    (void)most_bytes, (void)pieces;
+    return missing();
+}
+
+void pdl__pieces_destroy(pdl__pieces_t *pieces)
+{
+    (void)pieces;
+}
+
+pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const void *data, int64_t bytes, int peer,
+                              int tag)
+{
+    (void)pieces, (void)world, (void)data, (void)bytes, (void)peer, (void)tag;
+    return missing();
+}
+
+pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, void *data, int64_t bytes, int peer,
+                                 int tag)
+{
+    (void)pieces, (void)world, (void)data, (void)bytes, (void)peer, (void)tag;
+    return missing();
+}
+
+pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
+{
+    (void)pieces;
+    return missing();
 }
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes)

@@ -17,6 +17,15 @@
 #define BROADCAST_STEP (1 << 30)
 #define MESSAGE_BYTES  2048
 
+static pdl_status_t make_room(pdl_ranks_t *ranks)
+{
+    if (ranks->size == 1) return PDL_OK;
+    ranks->piece = GATHER_VALUES / ranks->size > PIECE_VALUES ? GATHER_VALUES / ranks->size : PIECE_VALUES;
+    ranks->gathered = malloc((size_t)ranks->piece * (size_t)ranks->size * sizeof(*ranks->gathered));
+    if (ranks->gathered == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d ranks", ranks->size);
+    return PDL_OK;
+}
+
 pdl_status_t pdl_ranks_create(pdl_ranks_t **result)
 {
     pdl_ranks_t *ranks = calloc(1, sizeof(*ranks));
@@ -25,16 +34,40 @@ pdl_status_t pdl_ranks_create(pdl_ranks_t **result)
     if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     ranks->size = ranks->node_size = 1;
     if (pdl_launch_active() || pdl__world_running()) status = pdl__world_start(ranks);
-    if (!status && ranks->size > 1) {
-        ranks->piece = GATHER_VALUES / ranks->size > PIECE_VALUES ? GATHER_VALUES / ranks->size : PIECE_VALUES;
-        ranks->gathered = malloc((size_t)ranks->piece * (size_t)ranks->size * sizeof(*ranks->gathered));
-        if (ranks->gathered == NULL) status = pdl_error(PDL_ERR_NOMEM, "out of memory for %d ranks", ranks->size);
-    }
+    ranks->job_rank = ranks->rank;
+    if (!status) status = make_room(ranks);
     if (status) {
         pdl_ranks_destroy(ranks);
         return status;
     }
     *result = ranks;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t **result)
+{
+    pdl_ranks_t *group = calloc(1, sizeof(*group));
+    pdl_status_t status = PDL_OK;
+
+    if (group == NULL)
+        status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    else if (colour < 0)
+        status = pdl_error(PDL_ERR_INPUT, "colour %d of a group: expected 0 or more", colour);
+    else if (ranks->size > 1)
+        status = pdl__world_reserve(group);
+    status = pdl_ranks_agree(ranks, status);
+    if (!status) {
+        group->size = group->node_size = 1;
+        group->job_rank = ranks->job_rank;
+        if (ranks->size > 1) status = pdl__world_split(ranks, colour, key, group);
+        if (!status) status = make_room(group);
+        status = pdl_ranks_agree(ranks, status);
+    }
+    if (status) {
+        pdl_ranks_destroy(group);
+        return status;
+    }
+    *result = group;
     return PDL_OK;
 }
 
@@ -128,11 +161,12 @@ pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks)
 typedef struct verdict {
     int64_t  status;
     uint64_t hash; /* of the message: FNV-1a */
+    int64_t  job_rank;
 } verdict_t;
 
-static verdict_t verdict_of(pdl_status_t status)
+static verdict_t verdict_of(pdl_status_t status, int job_rank)
 {
-    verdict_t verdict = {.status = status, .hash = 0xcbf29ce484222325u};
+    verdict_t verdict = {.status = status, .hash = 0xcbf29ce484222325u, .job_rank = job_rank};
 
     for (const char *c = pdl_error_message(); status && *c != '\0'; c++)
         verdict.hash = (verdict.hash ^ (unsigned char)*c) * 0x100000001b3u;
@@ -141,7 +175,7 @@ static verdict_t verdict_of(pdl_status_t status)
 
 pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status)
 {
-    verdict_t    mine = verdict_of(status), worst, *all = (verdict_t *)ranks->gathered;
+    verdict_t    mine = verdict_of(status, ranks->job_rank), worst, *all = (verdict_t *)ranks->gathered;
     char         message[MESSAGE_BYTES];
     bool         unanimous = true;
     int          speaker = 0;
@@ -160,7 +194,7 @@ pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status)
     moved = pdl__world_broadcast(ranks->world, message, (int)sizeof(message), speaker);
     if (moved) return moved;
     if (unanimous) return pdl_error((pdl_status_t)worst.status, "%s", message);
-    return pdl_error((pdl_status_t)worst.status, "rank %d: %s", speaker, message);
+    return pdl_error((pdl_status_t)worst.status, "rank %d: %s", (int)worst.job_rank, message);
 }
 
 void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
@@ -171,8 +205,8 @@ void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
     if (ranks->size == 1) {
         fprintf(stderr, "paradl: %s\n", pdl_error_message());
     } else if (pdl__launch_claim()) {
-        fprintf(stderr, "paradl: rank %d: %s\n", ranks->rank, pdl_error_message());
+        fprintf(stderr, "paradl: rank %d: %s\n", ranks->job_rank, pdl_error_message());
     }
-    if (ranks->world != NULL) pdl__world_abort(ranks->world, exit_status);
+    if (ranks->world != NULL) pdl__world_abort(exit_status);
     _Exit(exit_status);
 }

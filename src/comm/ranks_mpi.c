@@ -41,31 +41,44 @@ static pdl_status_t check_size(const pdl_ranks_t *ranks)
                      expected);
 }
 
+/* The world's communicator has just been made. */
 static pdl_status_t find_place(pdl_ranks_t *ranks, pdl__world_t *world)
 {
     MPI_Comm     node = MPI_COMM_NULL;
-    pdl_status_t status = PDL_MPI(PMPI_Comm_dup(MPI_COMM_WORLD, &world->comm));
+    pdl_status_t status = PDL_MPI(PMPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN));
 
-    if (!status) status = PDL_MPI(PMPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN));
     if (!status) status = PDL_MPI(PMPI_Comm_rank(world->comm, &ranks->rank));
     if (!status) status = PDL_MPI(PMPI_Comm_size(world->comm, &ranks->size));
     if (!status) status = PDL_MPI(PMPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
     if (!status) status = PDL_MPI(PMPI_Comm_rank(node, &ranks->node_rank));
     if (!status) status = PDL_MPI(PMPI_Comm_size(node, &ranks->node_size));
     if (node != MPI_COMM_NULL) PMPI_Comm_free(&node);
-    return status ? status : check_size(ranks);
+    return status;
+}
+
+pdl_status_t pdl__world_reserve(pdl_ranks_t *ranks)
+{
+    ranks->world = calloc(1, sizeof(*ranks->world));
+    if (ranks->world == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    ranks->world->comm = MPI_COMM_NULL;
+    return PDL_OK;
 }
 
 pdl_status_t pdl__world_start(pdl_ranks_t *ranks)
 {
-    pdl__world_t *world = calloc(1, sizeof(*world));
-    pdl_status_t  status;
+    pdl_status_t status = pdl__world_reserve(ranks);
 
-    if (world == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    world->comm = MPI_COMM_NULL;
-    ranks->world = world;
-    status = start_mpi(world);
-    return status ? status : find_place(ranks, world);
+    if (!status) status = start_mpi(ranks->world);
+    if (!status) status = PDL_MPI(PMPI_Comm_dup(MPI_COMM_WORLD, &ranks->world->comm));
+    if (!status) status = find_place(ranks, ranks->world);
+    return status ? status : check_size(ranks);
+}
+
+pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t *group)
+{
+    pdl_status_t status = PDL_MPI(PMPI_Comm_split(ranks->world->comm, colour, key, &group->world->comm));
+
+    return status ? status : find_place(group, group->world);
 }
 
 void pdl__world_stop(pdl__world_t *world)
@@ -90,7 +103,7 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world)
     return PDL_MPI(PMPI_Barrier(world->comm));
 }
 
-void pdl__world_abort(pdl__world_t *world, int exit_status)
+void pdl__world_abort(int exit_status)
 {
-    PMPI_Abort(world->comm, exit_status);
+    PMPI_Abort(MPI_COMM_WORLD, exit_status);
 }

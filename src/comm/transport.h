@@ -1,6 +1,6 @@
 /*
- * What ranks and exchange need of MPI. With MPI it is in ranks_mpi.c and reduction_mpi.c; without it alone.c takes
- * their place, so that the rest is the same in both builds.
+ * What ranks, requests and exchange need of MPI. With MPI it is in ranks_mpi.c, requests_mpi.c and reduction_mpi.c;
+ * without it alone.c takes their place, so that the rest is the same in both builds.
  */
 #ifndef PDL_COMM_TRANSPORT_H
 #define PDL_COMM_TRANSPORT_H
@@ -13,6 +13,7 @@ typedef struct pdl__world pdl__world_t;
 struct pdl_ranks {
     int           rank, size;
     int           node_rank, node_size;
+    int           job_rank; /* the same as rank unless this is a group */
     pdl__world_t *world;    /* NULL: one rank without MPI */
     double       *gathered; /* room for `piece` values of every rank */
     int64_t       piece;
@@ -23,11 +24,27 @@ bool pdl__world_running(void);
 /* Fills in ranks and world. */
 pdl_status_t pdl__world_start(pdl_ranks_t *ranks);
 void         pdl__world_stop(pdl__world_t *world);
+/* The world of a group, not yet filled in, so that what follows does not fail on one rank only. */
+pdl_status_t pdl__world_reserve(pdl_ranks_t *group);
+/* Fills in the group and its world; collective over `ranks`. */
+pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t *group);
 /* `bytes` of every rank, in the order of the ranks. */
 pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes);
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root);
 pdl_status_t pdl__world_barrier(pdl__world_t *world);
-void         pdl__world_abort(pdl__world_t *world, int exit_status);
+/* Of the whole job, also from a group. */
+void pdl__world_abort(int exit_status);
+
+/* One message at a time, cut into pieces that MPI can count. */
+typedef struct pdl__pieces pdl__pieces_t;
+
+pdl_status_t pdl__pieces_create(int64_t most_bytes, pdl__pieces_t **pieces);
+void         pdl__pieces_destroy(pdl__pieces_t *pieces); /* NULL is allowed; must not be under way */
+pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const void *data, int64_t bytes, int peer,
+                              int tag);
+pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, void *data, int64_t bytes, int peer,
+                                 int tag);
+pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
 
 /* Sums over the ranks that may be under way at the same time, as long as they are in different lanes. Those of one
    lane start in the same order on every rank. */

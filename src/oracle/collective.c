@@ -57,8 +57,8 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     const pdl_level_t *levels = query->host_path ? system->host_level : system->level;
     if (query->size > 1)
         group->seconds_per_byte *= answer.seconds_per_byte * levels[answer.level].bandwidth_bytes_per_s;
-    if (answer.level > 0 && answer.phi <= 1)
-        group->seconds_per_byte /= usable_rails(system, p, query, answer.level);
+    group->rails = answer.level == 0 || answer.phi <= 1 ? usable_rails(system, p, query, answer.level) : 1;
+    if (answer.level > 0) group->seconds_per_byte /= group->rails;
     group->ranks_per_node =
         (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
     group->nodes = ceil(group->ranks / group->ranks_per_node);

@@ -39,6 +39,7 @@ typedef struct pdl_group {
     double phi;
     double kappa; /* congestion of the level by other jobs */
     int    level;
+    double rails;                              /* links of a rank, or ports of a node, that it drives at once */
     double nodes, ranks_per_node;              /* for tree and hierarchical algorithms */
     double node_step_s, node_seconds_per_byte; /* inside a node */
 } pdl_group_t;

@@ -77,7 +77,7 @@ static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, d
     return pr->p->gather_returns ? 2 * once : once;
 }
 
-static void add_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
+void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
 {
     const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
     double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
@@ -185,7 +185,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     }
     for (int i = 0; i < local->transfer_count; i++)
         if (program->transfers[local->first_transfer + i].axis >= 0)
-            add_transfer(pr, &program->transfers[local->first_transfer + i], s);
+            pdl__price_transfer(pr, &program->transfers[local->first_transfer + i], s);
     add_gradients(pr, layer, local, s);
 }
 

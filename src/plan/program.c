@@ -261,6 +261,11 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
         layouts.dx[a] = rule.dx;
         apply_rule(local, &rule, mode[a], a, mesh->axis[a].size, &bias);
     }
+    for (int a = 0; a < PDL_MAX_AXES; a++) {
+        local->reads[a] = layouts.reads[a];
+        local->dx[a] = layouts.dx[a];
+        local->mode[a] = (uint8_t)mode[a];
+    }
     for (int i = 0; i < layer->input_count; i++) emit_edge(c, index, i, &layouts);
     for (int a = 0; a < mesh->axis_count; a++) {
         if (mesh->axis[a].size == 1) continue;

@@ -71,17 +71,39 @@ static bool adds_two_of_a_shape(const pdl_model_t *model, int i)
                pdl_shape_elements(&pdl_model_layer(model, layer->inputs[1])->out);
 }
 
-/* The last layer that can be computed together with layer i. */
-static int reach(const pdl_model_t *model, pdl_backend_t *backend, int i, const int *head)
+/* Whether what one layer writes is what its reader wants, forward and backward. */
+static bool lies_alike(const pdl__layouts_t *l, int writer, int reader)
 {
+    for (int a = 0; a < l->plan->mesh.axis_count && !l->trivial; a++) {
+        pdl_placement_t written = l->layer[writer].out.on[a];
+        if (l->plan->mesh.axis[a].size == 1) continue;
+        if (written == PDL_PARTIAL || l->layer[reader].reads.on[a] != written ||
+            l->layer[reader].dx.on[a] != written)
+            return false;
+    }
+    return true;
+}
+
+/* The only reader, if it takes what layer i writes without anything moving between. */
+static int close_reader(const pdl__layouts_t *l, int i)
+{
+    int reader = only_reader(l->plan->model, i);
+
+    return reader >= 0 && lies_alike(l, i, reader) ? reader : -1;
+}
+
+/* The last layer that can be computed together with layer i. */
+static int reach(const pdl__layouts_t *l, pdl_backend_t *backend, int i, const int *head)
+{
+    const pdl_model_t *model = l->plan->model;
     const pdl_layer_t *layer = pdl_model_layer(model, i);
     pdl_fusion_t       fusion = {.add = false, .activation = PDL_LAYER_INPUT};
-    int                tail = i, next = only_reader(model, i);
+    int                tail = i, next = close_reader(l, i);
 
     /* Of two layers that could take in a sum the later one does, which the earlier sees from its claim. */
     if (next >= 0 && adds_two_of_a_shape(model, next) && head[next] == next) {
         fusion.add = true;
-        int after = only_reader(model, next);
+        int after = close_reader(l, next);
         if (after >= 0 && is_activation(pdl_model_layer(model, after)->type)) {
             fusion.activation = pdl_model_layer(model, after)->type;
             if (backend->ops->fuses(backend, layer, &fusion)) return after;
@@ -97,15 +119,16 @@ static int reach(const pdl_model_t *model, pdl_backend_t *backend, int i, const 
     return tail;
 }
 
-pdl_status_t pdl__fuse_layers(const pdl_model_t *model, pdl_backend_t *backend, int *head)
+pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head)
 {
-    int count = pdl_model_layer_count(model);
+    const pdl_model_t *model = layouts->plan->model;
+    int                count = pdl_model_layer_count(model);
 
     for (int i = 0; i < count; i++) head[i] = i;
     if (!backend->ops->fuses) return PDL_OK;
     for (int i = count - 1; i >= 1; i--) {
         if (head[i] != i) continue;
-        int tail = reach(model, backend, i, head);
+        int tail = reach(layouts, backend, i, head);
         if (tail == i) continue;
         /* Nothing ends at the layers in between. */
         for (int k = i; k != tail; k = next_layer(model, k)) head[k] = -1;

@@ -36,6 +36,16 @@ static pdl__unit_t *add_unit(pdl__graph_t *graph, pdl__unit_kind_t kind, int lay
     return unit;
 }
 
+/* A whole tensor's shape cut down to what this rank has. */
+static pdl_shape_t local_shape(const pdl_shape_t *whole, const pdl_region_t *region)
+{
+    pdl_shape_t shape = *whole;
+
+    shape.channels = pdl_region_extent(region, PDL_DIM_CHANNEL);
+    for (int k = 0; k < shape.rank; k++) shape.extent[k] = pdl_region_extent(region, PDL_DIM_SPACE + k);
+    return shape;
+}
+
 /* The unit that holds the output of unit `from` in another arrangement. */
 static pdl_status_t converted(pdl__graph_t *graph, int from, pdl_format_t format, int *result)
 {
@@ -51,10 +61,45 @@ static pdl_status_t converted(pdl__graph_t *graph, int from, pdl_format_t format
     pdl__unit_t *unit = add_unit(graph, PDL__UNIT_CONVERT, graph->unit[from].tail);
     if (!unit) return no_memory();
     unit->shape = graph->unit[from].shape;
+    unit->region = graph->unit[from].region;
     unit->format = format;
     unit->input[0] = from;
     unit->input_count = 1;
     unit->gradient = graph->unit[from].gradient;
+    *result = graph->unit_count - 1;
+    return PDL_OK;
+}
+
+/* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently. */
+static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
+{
+    pdl__graph_t   *graph = l->graph;
+    pdl__layouts_t *layouts = l->spec->layouts;
+    int             from = l->unit_of[producer];
+    pdl__edge_t    *edge;
+
+    *result = from;
+    if (layouts->trivial) return PDL_OK;
+    bool         gradient = l->spec->training && graph->unit[from].gradient;
+    pdl_status_t status = pdl__edge_create(layouts, producer, reader, gradient, &edge);
+    if (status) return status;
+    if (edge->forward_count == 0) {
+        pdl__edge_destroy(edge);
+        return PDL_OK;
+    }
+    status = converted(graph, from, PDL_FORMAT_PLAIN, &from);
+    pdl__unit_t *unit = status ? NULL : add_unit(graph, PDL__UNIT_EDGE, producer);
+    if (!unit) {
+        pdl__edge_destroy(edge);
+        return status ? status : no_memory();
+    }
+    unit->edge = edge;
+    unit->region = edge->arrives;
+    unit->shape = local_shape(&pdl_model_layer(l->model, producer)->out, &edge->arrives);
+    unit->format = PDL_FORMAT_PLAIN;
+    unit->input[0] = from;
+    unit->input_count = 1;
+    unit->gradient = gradient;
     *result = graph->unit_count - 1;
     return PDL_OK;
 }
@@ -75,24 +120,31 @@ static pdl_status_t lower_source(lowering_t *l)
     if (!unit) return no_memory();
     unit->shape = pdl_model_input(l->model);
     unit->format = PDL_FORMAT_PLAIN;
+    pdl_status_t status =
+        pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[0].out, &unit->shape, -1, 0, &unit->region);
     l->graph->tokens = reads_tokens(l->model);
     l->unit_of[0] = 0;
-    return PDL_OK;
+    return status;
 }
 
 /* Another shape of the same storage. Flattening is one as long as the tensor lies plain. */
 static pdl_status_t lower_view(lowering_t *l, int i)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, i);
-    int                from = l->unit_of[layer->inputs[0]];
-    pdl_status_t       status = PDL_OK;
+    pdl_region_t       region;
+    int                from;
+    pdl_status_t       status = arrive(l, layer->inputs[0], i, &from);
 
-    if (!pdl__is_identity(layer)) status = converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
+    if (!status)
+        status =
+            pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[i].out, &layer->out, -1, 0, &region);
+    if (!status && !pdl__is_identity(layer)) status = converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
 
     if (status) return status;
     pdl__unit_t *unit = add_unit(l->graph, PDL__UNIT_VIEW, i);
     if (!unit) return no_memory();
-    unit->shape = layer->out;
+    unit->region = region;
+    unit->shape = local_shape(&layer->out, &region);
     unit->format = l->graph->unit[from].format;
     unit->input[0] = from;
     unit->input_count = 1;
@@ -109,24 +161,25 @@ static bool has_tied_reader(const pdl_model_t *model, int i)
 }
 
 /* The producers a unit reads: those of its first layer, then the other side of a fused sum. */
-static pdl_status_t unit_inputs(const lowering_t *l, int head, int tail, pdl_fusion_t fusion, int *producer,
-                                int *count)
+static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, pdl_fusion_t fusion, int *producer, int *count)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, head);
+    pdl_status_t       status = PDL_OK;
 
     if (layer->input_count + fusion.add > PDL_MAX_INPUTS)
         return pdl_error(PDL_ERR_LIMIT,
                          "layer %s reads %d tensors, more than the %d that can be trained: concatenate in steps",
                          layer->name, layer->input_count, PDL_MAX_INPUTS);
     *count = layer->input_count;
-    for (int j = 0; j < layer->input_count; j++) producer[j] = l->unit_of[layer->inputs[j]];
-    if (!fusion.add) return PDL_OK;
-    const pdl_layer_t *sum = pdl_model_layer(l->model, tail);
-    if (sum->type != PDL_LAYER_ADD)
-        sum = pdl_model_layer(l->model, pdl__behind_identities(l->model, sum->inputs[0]));
-    producer[(*count)++] =
-        l->unit_of[sum->inputs[pdl__behind_identities(l->model, sum->inputs[0]) == head ? 1 : 0]];
-    return PDL_OK;
+    for (int j = 0; j < layer->input_count && !status; j++)
+        status = arrive(l, layer->inputs[j], head, &producer[j]);
+    if (!fusion.add || status) return status;
+    int                at = tail;
+    const pdl_layer_t *sum = pdl_model_layer(l->model, at);
+    if (sum->type != PDL_LAYER_ADD) at = pdl__behind_identities(l->model, sum->inputs[0]);
+    sum = pdl_model_layer(l->model, at);
+    bool first = pdl__behind_identities(l->model, sum->inputs[0]) == head;
+    return arrive(l, sum->inputs[first ? 1 : 0], at, &producer[(*count)++]);
 }
 
 static bool trains_weights(const pdl_op_t *op)
@@ -141,11 +194,36 @@ static bool is_loss(pdl_layer_type_t type)
     return type == PDL_LAYER_CROSS_ENTROPY || type == PDL_LAYER_MSE;
 }
 
+/* Where this rank's piece of a layer's output begins. */
+static pdl_origin_t origin_of(const pdl_layer_t *layer, const pdl_region_t *region)
+{
+    pdl_origin_t origin = {.whole = layer->out, .channel = region->range[PDL_DIM_CHANNEL][0].low};
+
+    for (int k = 0; k < PDL_MAX_SPACE; k++) origin.space[k] = region->range[PDL_DIM_SPACE + k][0].low;
+    return origin;
+}
+
+/* The layer as this rank computes it: the model's own when that is all of it. */
+static pdl_status_t localise(const lowering_t *l, int head, const pdl_region_t *in, const pdl_region_t *out,
+                             pdl_layer_t **local)
+{
+    *local = NULL;
+    if (l->spec->layouts->trivial) return PDL_OK;
+    *local = malloc(sizeof(**local));
+    if (!*local) return no_memory();
+    pdl_status_t status = pdl__local_layer(l->spec->layouts, head, in, out, *local);
+    if (!status) return PDL_OK;
+    free(*local);
+    *local = NULL;
+    return status;
+}
+
 /* Makes the op of layers head .. tail, reading what the units in `producer` hold. */
 static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int *producer, int count,
-                              pdl_op_t **op)
+                              const pdl_region_t *out, pdl__unit_t *unit)
 {
     const pdl__graph_t *graph = l->graph;
+    const pdl_layer_t  *layer = pdl_model_layer(l->model, head);
     pdl_shape_t         shape[PDL_MAX_INPUTS];
     pdl_format_t        given[PDL_MAX_INPUTS];
     bool                gradient = false;
@@ -155,52 +233,107 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
         given[j] = graph->unit[producer[j]].format;
         gradient |= graph->unit[producer[j]].gradient;
     }
-    const pdl_layer_t *layer = pdl_model_layer(l->model, head);
-    pdl_op_spec_t      spec = {.layer = layer,
-                               .inputs = shape,
-                               .given = given,
-                               .input_count = count,
-                               .samples = l->spec->samples,
-                               .fusion = pdl__fusion_of(l->model, head, tail),
-                               .training = l->spec->training,
-                               .input_gradient = l->spec->training && gradient,
-                               .accumulates = l->spec->plan->micro_batches > 1,
-                               .tied = layer->tied_to >= 0 || has_tied_reader(l->model, head),
-                               .id = (uint64_t)head,
-                               .origin = {.whole = layer->out}};
+    pdl_status_t status = localise(l, head, &graph->unit[producer[0]].region, out, &unit->local);
+    if (status) return status;
+    pdl_op_spec_t spec = {.layer = unit->local ? unit->local : layer,
+                          .inputs = shape,
+                          .given = given,
+                          .input_count = count,
+                          .samples = l->spec->samples,
+                          .fusion = pdl__fusion_of(l->model, head, tail),
+                          .training = l->spec->training,
+                          .input_gradient = l->spec->training && gradient,
+                          .accumulates = l->spec->plan->micro_batches > 1,
+                          .tied = layer->tied_to >= 0 || has_tied_reader(l->model, head),
+                          .id = (uint64_t)head,
+                          .origin = origin_of(layer, out)};
     spec.accumulates |= spec.tied;
-    return graph->backend->ops->op_create(graph->backend, &spec, op);
+    if (unit->local) spec.share = (double)pdl_shape_positions(&shape[0]) / (double)pdl_shape_positions(&layer->in);
+    return graph->backend->ops->op_create(graph->backend, &spec, &unit->op);
 }
 
-static pdl_status_t lower_op(lowering_t *l, int head, int tail)
+/* Gradients that are partial sums, of tensors that arrived as they were written, are summed where they are made. */
+static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer, int count, pdl__unit_t *unit)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, head);
-    int                producer[PDL_MAX_INPUTS], count = 0;
-    pdl_op_t          *op;
-    pdl_status_t       status = unit_inputs(l, head, tail, pdl__fusion_of(l->model, head, tail), producer, &count);
+    pdl_backend_t     *backend = l->graph->backend;
+    pdl_status_t       status = PDL_OK;
 
-    if (status) return status;
-    status = create_op(l, head, tail, producer, count, &op);
-    if (status) return status;
-    for (int j = 0; j < count && !status; j++)
-        status = converted(l->graph, producer[j], op->in_format[j], &producer[j]);
-    pdl__unit_t *unit = status ? NULL : add_unit(l->graph, PDL__UNIT_OP, head);
-    if (!unit) {
-        l->graph->backend->ops->op_destroy(op);
-        return status ? status : no_memory();
+    for (int j = 0; j < count && j < layer->input_count && !l->spec->layouts->trivial && !status; j++) {
+        const pdl__unit_t *from = &l->graph->unit[producer[j]];
+        unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
+        if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
+        size_t bytes = backend->ops->tensor_bytes(backend, &from->shape, l->spec->samples, unit->op->in_format[j]);
+        status = pdl__edge_create_sum(l->spec->layouts, axes, (int64_t)(bytes / sizeof(float)), &unit->after[j]);
     }
-    unit->op = op;
+    return status;
+}
+
+/* The ranks whose samples and positions batch norm takes together. */
+static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *unit)
+{
+    unsigned axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
+                    pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
+
+    if (pdl_model_layer(l->model, head)->type != PDL_LAYER_BATCH_NORM || axes == 0) return PDL_OK;
+    return pdl__layouts_group(l->spec->layouts, axes, &unit->statistics);
+}
+
+static void free_unit(pdl__graph_t *graph, pdl__unit_t *unit)
+{
+    if (unit->op) graph->backend->ops->op_destroy(unit->op);
+    free(unit->local);
+    pdl__edge_destroy(unit->edge);
+    for (int j = 0; j < PDL_MAX_INPUTS; j++) pdl__edge_destroy(unit->after[j]);
+}
+
+/* What the unit of an op is, now that the op is made and its inputs lie as it wants them. */
+static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *producer, int count)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->model, unit->layer);
+    unsigned           channel = pdl__layouts_axes(l->spec->layouts, unit->layer, PDL_MODE_CHANNEL);
+
     unit->tail = tail;
-    unit->shape = pdl_model_layer(l->model, tail)->out;
-    unit->format = op->out_format;
+    unit->shape = local_shape(&pdl_model_layer(l->model, tail)->out, &unit->region);
+    unit->format = unit->op->out_format;
     unit->loss = is_loss(layer->type);
-    unit->gradient = trains_weights(op);
+    unit->gradient = trains_weights(unit->op);
     unit->input_count = count;
     if (layer->tied_to >= 0) unit->tied_to = l->unit_of[layer->tied_to];
+    for (int a = 0; a < PDL_MAX_AXES; a++)
+        if (channel >> a & 1 && l->spec->layouts->coordinates[a] > 0) unit->zero_bias = true;
     for (int j = 0; j < count; j++) {
         unit->input[j] = producer[j];
         unit->gradient |= l->graph->unit[producer[j]].gradient;
     }
+}
+
+static pdl_status_t lower_op(lowering_t *l, int head, int tail)
+{
+    const pdl_layer_t *last = pdl_model_layer(l->model, tail);
+    int                producer[PDL_MAX_INPUTS], count = 0;
+    pdl__unit_t        made = {.kind = PDL__UNIT_OP, .layer = head};
+    pdl_status_t       status = unit_inputs(l, head, tail, pdl__fusion_of(l->model, head, tail), producer, &count);
+
+    if (!status)
+        status = pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[tail].out, &last->out, -1, 0,
+                                     &made.region);
+    if (!status) status = create_op(l, head, tail, producer, count, &made.region, &made);
+    if (!status) status = add_sums(l, head, producer, count, &made);
+    if (!status) status = find_statistics(l, head, &made);
+    for (int j = 0; j < count && !status; j++)
+        status = converted(l->graph, producer[j], made.op->in_format[j], &producer[j]);
+    pdl__unit_t *unit = status ? NULL : add_unit(l->graph, PDL__UNIT_OP, head);
+    if (!unit) {
+        free_unit(l->graph, &made);
+        return status ? status : no_memory();
+    }
+    unit->region = made.region;
+    unit->statistics = made.statistics;
+    unit->op = made.op;
+    unit->local = made.local;
+    memcpy(unit->after, made.after, sizeof(unit->after));
+    fill_unit(l, unit, tail, producer, count);
     l->unit_of[tail] = l->graph->unit_count - 1;
     if (unit->loss) l->graph->loss = l->unit_of[tail];
     return PDL_OK;
@@ -237,7 +370,11 @@ static pdl_tape_node_t node_of_op(const pdl__unit_t *unit)
                             .loss = unit->loss,
                             .backward = unit->gradient};
 
-    for (int j = 0; j < unit->input_count; j++) node.gradient[j] = (pdl_tape_gradient_t)op->gradient_use[j];
+    for (int j = 0; j < unit->input_count; j++) {
+        node.gradient[j] = (pdl_tape_gradient_t)op->gradient_use[j];
+        size_t scratch = unit->after[j] ? (size_t)unit->after[j]->scratch * sizeof(float) : 0;
+        if (scratch > node.workspace_bytes) node.workspace_bytes = scratch;
+    }
     return node;
 }
 
@@ -253,6 +390,9 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
         node->view = unit->kind == PDL__UNIT_VIEW;
         node->input_count = unit->input_count;
         node->backward = unit->gradient;
+        if (unit->edge) node->workspace_bytes = (size_t)unit->edge->scratch * sizeof(float);
+        /* After a sum every rank has the gradient of its own part already. */
+        if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
         if (unit->kind != PDL__UNIT_OP)
             node->out_bytes =
                 graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, graph->samples, unit->format);
@@ -279,7 +419,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
         graph->backend = spec->backend;
         graph->samples = spec->samples;
         graph->loss = -1;
-        status = pdl__fuse_layers(model, spec->backend, l.head);
+        status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);
     }
     if (!status) status = lower_layers(&l);
     if (!status) status = make_nodes(graph);
@@ -296,8 +436,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
 void pdl__graph_destroy(pdl__graph_t *graph)
 {
     if (!graph) return;
-    for (int i = 0; i < graph->unit_count; i++)
-        if (graph->unit[i].op) graph->backend->ops->op_destroy(graph->unit[i].op);
+    for (int i = 0; i < graph->unit_count; i++) free_unit(graph, &graph->unit[i]);
     free(graph->unit);
     free(graph->node);
     free(graph);

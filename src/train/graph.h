@@ -5,11 +5,18 @@
 #ifndef PDL_TRAIN_GRAPH_H
 #define PDL_TRAIN_GRAPH_H
 
+#include "train/edge.h"
 #include <paradl/backend.h>
 #include <paradl/plan.h>
 #include <paradl/tape.h>
 
-typedef enum pdl__unit_kind { PDL__UNIT_SOURCE, PDL__UNIT_OP, PDL__UNIT_CONVERT, PDL__UNIT_VIEW } pdl__unit_kind_t;
+typedef enum pdl__unit_kind {
+    PDL__UNIT_SOURCE,
+    PDL__UNIT_OP,
+    PDL__UNIT_CONVERT,
+    PDL__UNIT_VIEW,
+    PDL__UNIT_EDGE
+} pdl__unit_kind_t;
 
 typedef struct pdl__unit {
     pdl__unit_kind_t kind;
@@ -20,6 +27,12 @@ typedef struct pdl__unit {
     int              input[PDL_MAX_INPUTS];
     int              input_count;
     pdl_op_t        *op;                      /* PDL__UNIT_OP */
+    pdl_region_t     region;                  /* the part of the whole output that this rank has */
+    pdl_layer_t     *local;                   /* the layer as this rank computes it, where that is a part; owned */
+    pdl__edge_t     *edge;                    /* PDL__UNIT_EDGE; owned */
+    pdl__edge_t     *after[PDL_MAX_INPUTS];   /* sums of input gradients over ranks; owned */
+    pdl_ranks_t     *statistics;              /* batch norm: ranks with other values of its channels, or NULL */
+    bool             zero_bias;               /* another rank adds the bias */
     int              tied_to;                 /* unit whose weight 0 it uses as its own, or -1 */
     int              weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
     bool             loss;
@@ -28,6 +41,7 @@ typedef struct pdl__unit {
 
 typedef struct pdl__graph_spec {
     const pdl_plan_t *plan;
+    pdl__layouts_t   *layouts;
     pdl_backend_t    *backend;
     int64_t           samples; /* of one micro-batch on this rank */
     bool              training;
@@ -47,7 +61,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **gra
 void         pdl__graph_destroy(pdl__graph_t *graph);
 
 /* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */
-pdl_status_t pdl__fuse_layers(const pdl_model_t *model, pdl_backend_t *backend, int *head);
+pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head);
 
 /* What is fused behind `head` when the unit ends at `tail`. */
 pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);

@@ -46,6 +46,18 @@ static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
     return pdl_ranks_sum(context, values, count);
 }
 
+/* Batch norm over all ranks that have other samples or positions of the same channels. */
+static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_run_t *run)
+{
+    const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, unit->layer);
+
+    if (!s->spec.plan->sync_batch_norm || !unit->statistics) return;
+    run->reduce = sum_over_ranks;
+    run->reduce_context = unit->statistics;
+    run->total_samples = s->batch / s->micro_batches;
+    run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
+}
+
 static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
                                const pdl__play_t *play)
 {
@@ -64,29 +76,57 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
 
     for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, tape, op->input[j]);
     if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
-    for (int k = 0; k < unit->op->weight_count; k++)
-        run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
-    if (s->spec.plan->sync_batch_norm && pdl_ranks_size(s->spec.ranks) > 1) {
-        run.reduce = sum_over_ranks;
-        run.reduce_context = s->spec.ranks;
-        run.total_samples = s->batch / s->micro_batches;
+    for (int k = 0; k < unit->op->weight_count; k++) {
+        const pdl__entry_t *entry = &s->entry[unit->weight[k]];
+        run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry);
+        if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
     }
+    if (unit->op->spec.layer->type == PDL_LAYER_BATCH_NORM) share_statistics(s, unit, &run);
     return run;
 }
 
-static void set_targets(const pdl_session_t *s, const pdl_tape_op_t *op, const pdl_batch_t *batch,
-                        pdl_op_run_t *run)
+/* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */
+static double loss_share(const pdl_session_t *s)
+{
+    double share = s->graph->unit[s->graph->loss].op->spec.share;
+
+    return share > 0 ? share : 1;
+}
+
+/* The targets of the positions that this rank has. Rows of `item` bytes, in the order of the positions. */
+static const void *local_targets(pdl_session_t *s, const void *all, size_t item)
+{
+    const pdl__unit_t  *loss = &s->graph->unit[s->graph->loss];
+    const pdl_region_t *region = &s->graph->unit[loss->input[0]].region;
+    const pdl_shape_t  *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
+    const pdl_range_t  *r[PDL_MAX_SPACE];
+    char               *to = s->targets;
+
+    if (!s->targets) return all;
+    for (int k = 0; k < PDL_MAX_SPACE; k++) r[k] = &region->range[PDL_DIM_SPACE + k][0];
+    size_t run = (size_t)(r[2]->high - r[2]->low) * item;
+    for (int64_t n = 0; n < s->micro_samples; n++)
+        for (int64_t i = r[0]->low; i < r[0]->high; i++)
+            for (int64_t j = r[1]->low; j < r[1]->high; j++, to += run) {
+                int64_t row = (n * whole->extent[0] + i) * whole->extent[1] + j;
+                memcpy(to, (const char *)all + (size_t)(row * whole->extent[2] + r[2]->low) * item, run);
+            }
+    return s->targets;
+}
+
+static void set_targets(pdl_session_t *s, const pdl_tape_op_t *op, const pdl_batch_t *batch, pdl_op_run_t *run)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
-    const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
+    const pdl_shape_t *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
     int64_t            from = op->micro_batch * s->micro_samples;
 
     run->sample_weight = batch->weight + from;
+    run->loss_scale *= loss_share(s);
     if (!s->numbers) {
-        run->target = batch->labels + from * pdl_shape_positions(predicted);
+        run->target = local_targets(s, batch->labels + from * pdl_shape_positions(whole), sizeof(int32_t));
         return;
     }
-    int64_t elements = pdl_shape_elements(predicted);
+    int64_t elements = pdl_shape_elements(whole);
     s->spec.backend->ops->from_float(s->spec.backend, batch->numbers + from * elements, s->micro_samples * elements,
                                      s->numbers);
     run->target = s->numbers;
@@ -96,6 +136,7 @@ static void set_targets(const pdl_session_t *s, const pdl_tape_op_t *op, const p
 static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *output)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+    float  share = (float)loss_share(s);
 
     for (int row = 0; row < 3; row++) {
         float      *to = s->results + row * s->count + op->micro_batch * s->micro_samples;
@@ -108,7 +149,19 @@ static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *
                 memcpy(&value, from + (size_t)i * item, item);
                 to[i] = (float)value;
             }
+        for (int64_t i = 0; i < s->micro_samples; i++) to[i] *= share;
     }
+}
+
+/* Runs an edge; bytes are counted. */
+static pdl_status_t edge_forward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
+                                 void *scratch)
+{
+    double there, back;
+
+    pdl__edge_bytes(edge, &there, &back);
+    s->sent_bytes += there;
+    return pdl__edge_forward(edge, source, target, scratch);
 }
 
 static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
@@ -117,7 +170,10 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
     pdl_status_t             status;
 
-    if (unit->kind == PDL__UNIT_CONVERT) {
+    if (unit->kind == PDL__UNIT_EDGE) {
+        status = edge_forward(s, unit->edge, at(s, tape, op->input[0]), at(s, tape, op->output),
+                              at(s, tape, op->workspace));
+    } else if (unit->kind == PDL__UNIT_CONVERT) {
         status =
             ops->convert(s->spec.backend, &unit->shape, s->micro_samples, s->graph->unit[unit->input[0]].format,
                          at(s, tape, op->input[0]), unit->format, at(s, tape, op->output));
@@ -133,12 +189,26 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     return status;
 }
 
+/* Runs the way back of an edge; bytes are counted. */
+static pdl_status_t edge_backward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
+                                  void *scratch)
+{
+    double there, back;
+
+    pdl__edge_bytes(edge, &there, &back);
+    s->sent_bytes += back;
+    return pdl__edge_backward(edge, source, target, scratch);
+}
+
 static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
     unsigned                 what = 0;
 
+    if (unit->kind == PDL__UNIT_EDGE)
+        return edge_backward(s, unit->edge, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
+                             at(s, tape, op->workspace));
     if (unit->kind == PDL__UNIT_CONVERT)
         return ops->convert(s->spec.backend, &unit->shape, s->micro_samples, unit->format,
                             at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
@@ -159,6 +229,9 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
     }
     pdl_status_t status = ops->backward(unit->op, &run, what);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
+    for (int j = 0; j < unit->input_count && !status; j++)
+        if (unit->after[j] && run.input_gradient[j])
+            status = edge_backward(s, unit->after[j], run.input_gradient[j], run.input_gradient[j], run.workspace);
     return status;
 }
 
@@ -167,11 +240,12 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
 {
     const pdl__unit_t *unit = &s->graph->unit[u];
 
-    for (int k = 0; unit->op && s->exchange && k < unit->op->weight_count; k++) {
+    for (int k = 0; unit->op && k < unit->op->weight_count; k++) {
         pdl__entry_t *entry = &s->entry[unit->weight[k]];
-        if (!entry->info.trainable || --entry->missing > 0) continue;
-        if (--s->bucket_missing[entry->bucket] > 0) continue;
-        pdl_status_t status = pdl_exchange_ready(s->exchange, entry->bucket);
+        if (!entry->info.trainable || entry->group < 0 || --entry->missing > 0) continue;
+        pdl__buckets_t *buckets = &s->buckets[entry->group];
+        if (--buckets->missing[entry->bucket] > 0) continue;
+        pdl_status_t status = pdl_exchange_ready(buckets->exchange, entry->bucket);
         if (status) return status;
     }
     return PDL_OK;
@@ -194,12 +268,22 @@ static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl
 
 static void begin_update(pdl_session_t *s)
 {
-    for (int b = 0; b < s->bucket_count; b++) s->bucket_missing[b] = 0;
+    for (int g = 0; g < s->bucket_groups; g++)
+        memset(s->buckets[g].missing, 0, (size_t)s->buckets[g].count * sizeof(int));
     for (int i = 0; i < s->entry_count; i++) {
-        s->entry[i].missing = s->entry[i].users;
-        s->entry[i].written = false;
-        if (s->entry[i].info.trainable && s->bucket_count) s->bucket_missing[s->entry[i].bucket]++;
+        pdl__entry_t *entry = &s->entry[i];
+        entry->missing = entry->users;
+        entry->written = false;
+        if (entry->info.trainable && entry->group >= 0) s->buckets[entry->group].missing[entry->bucket]++;
     }
+}
+
+static pdl_status_t poll_exchanges(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int g = 0; g < s->bucket_groups && !status; g++) status = pdl_exchange_poll(s->buckets[g].exchange);
+    return status;
 }
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
@@ -212,7 +296,7 @@ pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__pl
         double start_s = s->timeline ? pdl__now_s() : 0;
         status = play_one(s, tape, &tape->op[i], play);
         if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
-        if (!status && s->exchange && play->mode == PDL__PLAY_TRAIN) status = pdl_exchange_poll(s->exchange);
+        if (!status && play->mode == PDL__PLAY_TRAIN) status = poll_exchanges(s);
     }
     return status;
 }

@@ -28,11 +28,49 @@ static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t arra
     return pdl_optimizer_moments(&s->spec.optimizer) == 2 ? "exp_avg" : "momentum_buffer";
 }
 
+/* Weights that lie in pieces are put together by all ranks: the one that writes says which comes next. */
+typedef struct turn {
+    int tensor, array; /* tensor -1: that was the last */
+} turn_t;
+
+static bool in_pieces(const pdl_session_t *s)
+{
+    return !s->layouts->trivial;
+}
+
 static pdl_status_t fill_tensor(void *context, int i, void *into)
 {
     const part_t *part = context;
+    turn_t        turn = {part->from[i].tensor, (int)part->from[i].array};
+    pdl_status_t  status = PDL_OK;
 
+    if (in_pieces(part->session)) status = pdl_ranks_broadcast(part->session->spec.ranks, &turn, sizeof(turn), 0);
+    if (status) return status;
     return pdl_session_get(part->session, part->from[i].tensor, part->from[i].array, into);
+}
+
+/* What the other ranks do while rank 0 writes. */
+static pdl_status_t lend_pieces(pdl_session_t *s)
+{
+    turn_t       turn = {0, 0};
+    pdl_status_t status = PDL_OK;
+
+    while (in_pieces(s) && !status) {
+        status = pdl_ranks_broadcast(s->spec.ranks, &turn, sizeof(turn), 0);
+        if (status || turn.tensor < 0) break;
+        float *whole = malloc((size_t)s->entry[turn.tensor].info.elements * sizeof(*whole));
+        if (!whole) return pdl_error(PDL_ERR_NOMEM, "out of memory while a checkpoint is written");
+        status = pdl_session_get(s, turn.tensor, (pdl_session_array_t)turn.array, whole);
+        free(whole);
+    }
+    return status;
+}
+
+static pdl_status_t end_turns(pdl_session_t *s)
+{
+    turn_t turn = {-1, 0};
+
+    return in_pieces(s) ? pdl_ranks_broadcast(s->spec.ranks, &turn, sizeof(turn), 0) : PDL_OK;
 }
 
 static void free_part(part_t *part)
@@ -111,7 +149,14 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
 {
     pdl_status_t status = pdl_session_average_statistics(s);
 
-    if (!status && pdl_ranks_rank(s->spec.ranks) == 0) status = write_checkpoint(s, folder, place, keep);
+    if (status) return status;
+    if (pdl_ranks_rank(s->spec.ranks) == 0) {
+        status = write_checkpoint(s, folder, place, keep);
+        pdl_status_t ended = end_turns(s);
+        if (!status) status = ended;
+    } else {
+        status = lend_pieces(s);
+    }
     return pdl_ranks_agree(s->spec.ranks, status);
 }
 

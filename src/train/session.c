@@ -18,39 +18,55 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
 }
 
+/* This rank's place among those that have other samples, and their number. */
+static void data_place(const pdl_plan_t *plan, int64_t rank, int64_t *place, int64_t *places)
+{
+    int64_t coordinates[PDL_MAX_AXES];
+
+    pdl_mesh_coordinates(&plan->mesh, rank, coordinates);
+    *place = 0;
+    *places = 1;
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        if (plan->mesh.axis[a].kind == PDL_AXIS_DATA) {
+            *place = *place * plan->mesh.axis[a].size + coordinates[a];
+            *places *= plan->mesh.axis[a].size;
+        }
+}
+
 /* What this rank does of every batch. */
 static pdl_status_t find_share(pdl_session_t *s)
 {
     const pdl_plan_t *plan = s->spec.plan;
-    int64_t           size = pdl_ranks_size(s->spec.ranks), low, high;
+    int64_t           size = pdl_ranks_size(s->spec.ranks), place, places, low, high;
 
-    for (int a = 0; a < plan->mesh.axis_count; a++)
-        if (plan->mesh.axis[a].kind != PDL_AXIS_DATA && plan->mesh.axis[a].size > 1)
-            return pdl_error(PDL_ERR_UNSUPPORTED, "train runs data parallelism; the plan's axis %s has size %lld",
-                             pdl_axis_names[plan->mesh.axis[a].kind], (long long)plan->mesh.axis[a].size);
+    if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) > 1)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "pipelines cannot be run yet: choose a plan without the axis pipeline");
     if (pdl_mesh_size(&plan->mesh) != size)
         return pdl_error(PDL_ERR_INPUT, "the plan needs %lld ranks, the job has %lld; start with --pe %lld",
                          (long long)pdl_mesh_size(&plan->mesh), (long long)size,
                          (long long)pdl_mesh_size(&plan->mesh));
-    if (plan->batch < size)
+    data_place(plan, pdl_ranks_rank(s->spec.ranks), &place, &places);
+    if (plan->batch < places)
         return pdl_error(PDL_ERR_INPUT, "a batch of %lld samples cannot be divided over %lld ranks",
-                         (long long)plan->batch, (long long)size);
-    pdl_block_range(plan->batch, size, pdl_ranks_rank(s->spec.ranks), &low, &high);
+                         (long long)plan->batch, (long long)places);
+    pdl_block_range(plan->batch, places, place, &low, &high);
     s->batch = plan->batch;
     s->first = low;
     s->count = high - low;
     s->micro_batches = (int)plan->micro_batches;
-    if (plan->batch % (size * plan->micro_batches) != 0 && plan->micro_batches > 1)
+    if (plan->batch % (places * plan->micro_batches) != 0 && plan->micro_batches > 1)
         return pdl_error(PDL_ERR_INPUT,
                          "a batch of %lld cannot be cut into %lld micro-batches on each of %lld ranks",
-                         (long long)plan->batch, (long long)plan->micro_batches, (long long)size);
+                         (long long)plan->batch, (long long)plan->micro_batches, (long long)places);
     s->micro_samples = s->count / s->micro_batches;
-    return PDL_OK;
+    return pdl__layouts_create(plan, s->spec.ranks, plan->batch / plan->micro_batches, &s->layouts);
 }
 
 static pdl_status_t create_program(pdl_session_t *s)
 {
     pdl__graph_spec_t  spec = {.plan = s->spec.plan,
+                               .layouts = s->layouts,
                                .backend = s->spec.backend,
                                .samples = s->micro_samples,
                                .training = s->spec.training};
@@ -85,6 +101,15 @@ static pdl_status_t take_buffers(pdl_session_t *s)
             s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, s->micro_samples, PDL_FORMAT_PLAIN));
         if (!s->numbers) return no_memory();
     }
+    if (loss->op->spec.share > 0 && loss->op->spec.share < 1) {
+        const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
+        if (s->numbers)
+            return pdl_error(PDL_ERR_UNSUPPORTED,
+                             "layer %s: a regression loss is not split in space; use replicate",
+                             loss->op->spec.layer->name);
+        s->targets = malloc((size_t)(s->micro_samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
+        if (!s->targets) return no_memory();
+    }
     if (s->spec.timeline) {
         s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
         if (!s->timeline) return no_memory();
@@ -94,28 +119,60 @@ static pdl_status_t take_buffers(pdl_session_t *s)
 }
 
 /* Buckets end with a weight, as soon as they are large enough. */
-static pdl_status_t create_exchange(pdl_session_t *s)
+static pdl_status_t create_buckets(pdl_session_t *s, pdl__buckets_t *group)
 {
-    int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float));
+    int64_t      wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), base = s->entry[group->first].offset;
+    int64_t     *bound = calloc((size_t)(group->last - group->first) + 2, sizeof(*bound));
+    pdl_status_t status = bound ? PDL_OK : no_memory();
 
-    if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
-    s->bound = calloc((size_t)s->entry_count + 2, sizeof(*s->bound));
-    s->bucket_missing = calloc((size_t)s->entry_count + 1, sizeof(*s->bucket_missing));
-    if (!s->bound || !s->bucket_missing) return no_memory();
-    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++) {
-        int64_t end = i + 1 < s->entry_count ? s->entry[i + 1].offset : s->elements;
-        s->entry[i].bucket = s->bucket_count;
-        s->bound[s->bucket_count + 1] = end;
-        if (end - s->bound[s->bucket_count] >= wanted) s->bucket_count++;
+    for (int i = group->first; i < group->last && !status; i++) {
+        int64_t end = (i + 1 < s->entry_count ? s->entry[i + 1].offset : s->elements) - base;
+        s->entry[i].group = (int)(group - s->buckets);
+        s->entry[i].bucket = group->count;
+        bound[group->count + 1] = end;
+        if (end - bound[group->count] >= wanted || i + 1 == group->last) group->count++;
     }
-    if (s->bound[s->bucket_count + 1] > s->bound[s->bucket_count]) s->bucket_count++;
-    pdl_exchange_spec_t spec = {.ranks = s->spec.ranks,
-                                .data = s->array[PDL_ARRAY_GRADIENT],
-                                .bound = s->bound,
-                                .buckets = s->bucket_count,
+    pdl_exchange_spec_t spec = {.data = (float *)s->array[PDL_ARRAY_GRADIENT] + base,
+                                .bound = bound,
+                                .buckets = group->count,
                                 .algorithm = s->spec.algorithm,
                                 .overlap = s->spec.overlap};
-    return pdl_exchange_create(&spec, &s->exchange);
+    if (!status) status = pdl__layouts_group(s->layouts, group->axes, &spec.ranks);
+    if (!status) {
+        group->missing = calloc((size_t)group->count, sizeof(*group->missing));
+        status = group->missing ? pdl_exchange_create(&spec, &group->exchange) : no_memory();
+    }
+    free(bound);
+    return status;
+}
+
+static pdl_status_t create_exchange(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < s->entry_count; i++) s->entry[i].group = -1;
+    if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
+    s->buckets = calloc((size_t)s->parameter_count + 1, sizeof(*s->buckets));
+    if (!s->buckets) return no_memory();
+    for (int i = 0; i < s->parameter_count && !status;) {
+        pdl__buckets_t *group = &s->buckets[s->bucket_groups];
+        *group = (pdl__buckets_t){.axes = s->entry[i].axes, .first = i};
+        while (i < s->parameter_count && s->entry[i].axes == group->axes) i++;
+        group->last = i;
+        if (group->axes == 0) continue;
+        s->bucket_groups++;
+        status = create_buckets(s, group);
+    }
+    return status;
+}
+
+static void destroy_exchange(pdl_session_t *s)
+{
+    for (int g = 0; g < s->bucket_groups; g++) {
+        pdl_exchange_destroy(s->buckets[g].exchange);
+        free(s->buckets[g].missing);
+    }
+    free(s->buckets);
 }
 
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
@@ -144,15 +201,15 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
 void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
-    pdl_exchange_destroy(s->exchange);
-    free(s->bound);
-    free(s->bucket_missing);
+    destroy_exchange(s);
     if (s->graph) pdl__session_free_weights(s);
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
     pdl_tape_destroy(s->tape);
     pdl_tape_destroy(s->forward_tape);
     pdl__graph_destroy(s->graph);
+    pdl__layouts_destroy(s->layouts);
     free(s->numbers);
+    free(s->targets);
     free(s->results);
     free(s->timeline);
     free(s);
@@ -167,14 +224,19 @@ void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
 /* Sums this rank's samples, then over the ranks. */
 static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double sums[4] = {0, 0, 0, s->stop};
+    const pdl__layouts_t *l = s->layouts;
+    const pdl__unit_t    *loss = &s->graph->unit[s->graph->loss];
+    double                sums[4] = {0, 0, 0, s->stop}, alike = 1, share = loss->op->spec.share;
 
+    /* Ranks that have the same samples whole count as one; those that share a sample's positions add up to one. */
+    for (int a = 0; a < l->plan->mesh.axis_count; a++)
+        if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED) alike *= (double)l->plan->mesh.axis[a].size;
     for (int64_t i = 0; i < s->count; i++) {
-        double weight = batch->weight[i];
+        double weight = batch->weight[i] / alike;
         if (weight == 0) continue;
         sums[0] += weight * (double)s->results[i];
         sums[1] += weight * (double)s->results[s->count + i];
-        sums[2] += weight;
+        sums[2] += weight * (share > 0 ? share : 1);
     }
     pdl_status_t status = pdl_ranks_sum(s->spec.ranks, sums, 4);
     if (status) return status;
@@ -224,12 +286,13 @@ static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
 {
     double start_s = pdl__now_s();
 
-    for (int b = 0; b < s->bucket_count; b++) {
-        pdl_status_t status = pdl_exchange_wait(s->exchange, b);
-        if (status) return status;
-    }
+    for (int g = 0; g < s->bucket_groups; g++)
+        for (int b = 0; b < s->buckets[g].count; b++) {
+            pdl_status_t status = pdl_exchange_wait(s->buckets[g].exchange, b);
+            if (status) return status;
+        }
     result->comm_s = pdl__now_s() - start_s;
-    if (s->bucket_count) pdl__session_note(s, -1, start_s);
+    if (s->bucket_groups) pdl__session_note(s, -1, start_s);
     return PDL_OK;
 }
 

@@ -13,9 +13,12 @@
 typedef struct pdl__entry {
     pdl_session_tensor_t info;
     int                  unit, k; /* the op that translates it */
+    pdl_region_t         region;  /* the part of it on this rank; info has the dimensions of the whole */
+    bool                 whole;   /* that is all of it */
+    unsigned             axes;    /* over which gradients are summed */
     int64_t              offset, storage;
-    int                  users;  /* ops whose gradients make it up */
-    int                  bucket; /* of the exchange */
+    int                  users;         /* ops whose gradients make it up */
+    int                  group, bucket; /* of the exchange; group -1: nothing to sum */
     /* of the update at hand */
     int  missing; /* users whose backward has not run */
     bool written; /* later gradients are added */
@@ -27,8 +30,18 @@ typedef struct pdl__moment {
     int    op; /* of the tape; negative: -1 exchange, -2 update */
 } pdl__moment_t;
 
+/* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
+typedef struct pdl__buckets {
+    unsigned        axes;
+    int             first, last; /* entries */
+    pdl_exchange_t *exchange;
+    int             count;
+    int            *missing; /* per bucket: entries without a complete gradient */
+} pdl__buckets_t;
+
 struct pdl_session {
     pdl_session_spec_t spec;
+    pdl__layouts_t    *layouts;
     pdl__graph_t      *graph;
     pdl_tape_t        *tape, *forward_tape; /* the first only when training */
     int64_t            batch, first, count, micro_samples;
@@ -48,12 +61,13 @@ struct pdl_session {
     char  *arena;
     size_t arena_bytes;
 
-    pdl_exchange_t *exchange;
-    int64_t        *bound; /* of the buckets */
-    int             bucket_count;
-    int            *bucket_missing; /* entries of a bucket without a complete gradient */
+    pdl__buckets_t *buckets; /* one for every set of axes over which gradients are summed */
+    int             bucket_groups;
+    float          *zeros;      /* the bias that another rank adds */
+    double          sent_bytes; /* by redistributions, since the beginning */
 
     void   *numbers; /* regression: the targets of a micro-batch in the activation type */
+    void   *targets; /* labels of the positions this rank has, where that is not all of them */
     float  *results; /* [3][count]: loss, correctness, confidence */
     int64_t updates;
 

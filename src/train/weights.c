@@ -26,10 +26,31 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
     return (char *)s->array[array] + (size_t)entry->offset * weight_bytes(s);
 }
 
+/* The part of a weight on this rank, and the axes over which its gradient is a partial sum. */
+static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_weight_t *weight, pdl__entry_t *entry)
+{
+    const pdl__layouts_t *l = s->layouts;
+    int64_t              *whole = entry->info.dims;
+
+    pdl__weight_whole(l, layer, weight->rank, weight->dims, whole);
+    pdl_status_t status = pdl__weight_region(l, layer, weight->rank, whole, l->coordinates, &entry->region);
+    entry->whole = true;
+    entry->info.elements = 1;
+    for (int d = 0; d < weight->rank; d++) {
+        entry->info.elements *= whole[d];
+        entry->whole &= whole[d] == weight->dims[d];
+    }
+    entry->axes = l->program->local[layer].gradient_axes;
+    /* Every rank has the rows of its own positions. */
+    if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && !entry->whole)
+        entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
+    return status;
+}
+
 /* Adds the weights of one unit; those it shares with another unit are that one's. */
 static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
 {
-    pdl__unit_t *unit = &s->graph->unit[u];
+    const pdl__unit_t *unit = &s->graph->unit[u];
 
     for (int k = 0; unit->op && k < unit->op->weight_count; k++) {
         const pdl_weight_t *weight = &unit->op->weight[k];
@@ -40,50 +61,75 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
         char         *name = malloc(length);
         if (!name) return no_memory(s);
         snprintf(name, length, "%s.%s", layer, weight->name);
-        *entry = (pdl__entry_t){.info = {.name = name, .rank = weight->rank, .elements = 1, .trainable = trainable},
+        *entry = (pdl__entry_t){.info = {.name = name, .rank = weight->rank, .trainable = trainable},
                                 .unit = u,
                                 .k = k,
-                                .offset = s->elements,
                                 .storage = weight->elements,
                                 .users = 1};
-        for (int d = 0; d < weight->rank; d++) {
-            entry->info.dims[d] = weight->dims[d];
-            entry->info.elements *= weight->dims[d];
-        }
-        s->elements += (weight->elements + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
-        unit->weight[k] = s->entry_count++;
+        s->entry_count++;
+        pdl_status_t status = place_entry(s, unit->layer, weight, entry);
+        if (status) return status;
     }
     return PDL_OK;
 }
 
+/* Entries that are exchanged over the same ranks come together, each group in the order in which backward ends. */
+static pdl_status_t group_entries(pdl_session_t *s, int count)
+{
+    pdl__entry_t *sorted = calloc((size_t)count + 1, sizeof(*sorted));
+    int           placed = 0;
+
+    if (!sorted) return no_memory(s);
+    for (int i = 0; i < count; i++) {
+        bool seen = false;
+        for (int k = 0; k < i; k++) seen |= s->entry[k].axes == s->entry[i].axes;
+        for (int k = i; k < count && !seen; k++)
+            if (s->entry[k].axes == s->entry[i].axes) sorted[placed++] = s->entry[k];
+    }
+    memcpy(s->entry, sorted, (size_t)count * sizeof(*sorted));
+    free(sorted);
+    return PDL_OK;
+}
+
+static void place_entries(pdl_session_t *s)
+{
+    for (int i = 0; i < s->entry_count; i++) {
+        pdl__entry_t *entry = &s->entry[i];
+        entry->offset = s->elements;
+        s->elements += (entry->storage + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
+        s->graph->unit[entry->unit].weight[entry->k] = i;
+        if (entry->info.trainable) {
+            s->trainable = s->elements;
+            s->parameter[s->parameter_count++] =
+                (pdl_parameter_t){.offset = entry->offset,
+                                  .elements = entry->storage,
+                                  .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
+        }
+    }
+}
+
 static pdl_status_t list_entries(pdl_session_t *s)
 {
-    int count = 0;
+    int          count = 0;
+    pdl_status_t status = PDL_OK;
 
     for (int u = 0; u < s->graph->unit_count; u++)
         if (s->graph->unit[u].op) count += s->graph->unit[u].op->weight_count;
     s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
     s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
     if (!s->entry || !s->parameter) return no_memory(s);
-    for (int pass = 0; pass < 2; pass++) {
-        for (int u = s->graph->unit_count - 1; u >= 0; u--) {
-            pdl_status_t status = add_entries(s, u, pass == 0);
-            if (status) return status;
-        }
-        if (pass == 0) s->trainable = s->elements;
+    for (int pass = 0; pass < 2 && !status; pass++) {
+        for (int u = s->graph->unit_count - 1; u >= 0 && !status; u--) status = add_entries(s, u, pass == 0);
+        if (pass == 0 && !status) status = group_entries(s, s->entry_count);
     }
+    if (status) return status;
+    place_entries(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (unit->tied_to < 0) continue;
         unit->weight[0] = s->graph->unit[unit->tied_to].weight[0];
         s->entry[unit->weight[0]].users++;
     }
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->entry[i].info.trainable)
-            s->parameter[s->parameter_count++] =
-                (pdl_parameter_t){.offset = s->entry[i].offset,
-                                  .elements = s->entry[i].storage,
-                                  .decays = s->entry[i].info.rank > 1 || s->spec.optimizer.decay_all};
     return PDL_OK;
 }
 
@@ -107,8 +153,13 @@ static pdl_status_t take_arrays(pdl_session_t *s)
         s->array[a] = pdl_memory_take((size_t)elements * weight_bytes(s));
         if (!s->array[a]) return no_memory(s);
     }
+    int64_t zeros = 0;
+    for (int i = 0; i < s->entry_count; i++)
+        if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
+            zeros = s->entry[i].storage;
+    s->zeros = calloc((size_t)zeros + 1, weight_bytes(s));
     s->packed_at = calloc((size_t)s->graph->unit_count, sizeof(*s->packed_at));
-    if (!s->packed_at) return no_memory(s);
+    if (!s->packed_at || !s->zeros) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         if (!s->graph->unit[u].op) continue;
         s->packed_at[u] = s->packed_bytes;
@@ -178,6 +229,7 @@ void pdl__session_free_weights(pdl_session_t *s)
     free(s->entry);
     free(s->parameter);
     free(s->packed_at);
+    free(s->zeros);
 }
 
 int pdl_session_tensor_count(const pdl_session_t *s)
@@ -200,20 +252,4 @@ int pdl_session_find(const pdl_session_t *s, const char *name)
 bool pdl_session_has(const pdl_session_t *s, int i, pdl_session_array_t array)
 {
     return s->array[array] && (array == PDL_ARRAY_WEIGHT || s->entry[i].info.trainable);
-}
-
-pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
-{
-    const pdl__entry_t *entry = &s->entry[i];
-
-    return s->spec.backend->ops->weight_export(s->graph->unit[entry->unit].op, entry->k,
-                                               pdl__entry_at(s, array, entry), plain);
-}
-
-pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
-{
-    const pdl__entry_t *entry = &s->entry[i];
-
-    return s->spec.backend->ops->weight_import(s->graph->unit[entry->unit].op, entry->k, plain,
-                                               pdl__entry_at(s, array, entry));
 }

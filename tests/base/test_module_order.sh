@@ -17,7 +17,7 @@ headers() {
     oracle) echo oracle validate search orig published ;;
     sim) echo sim plan_sim ;;
     tensor) echo backend ;;
-    comm) echo comm bench exchange ranks launch ;;
+    comm) echo comm bench exchange ranks launch regions ;;
     data) echo data ;;
     train) echo optimizer safetensors checkpoint init session train ;;
     report) echo table report bench_report sim_report train_report ;;

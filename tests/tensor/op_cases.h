@@ -186,6 +186,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
 /* Large enough that work is cut into blocks and shared by threads, with something left over at every end. */
 __attribute__((unused)) static const op_case_t large_op_cases[] = {
     {.text = IMAGE("67, size: [15, 13]", conv: {out: 35, kernel: 3, pad: 1}), .samples = 3},
+    /* Padding that differs from side to side, as the pieces of a spatial split have it. */
+    {.text = IMAGE("32, size: [8, 14]", conv: {out: 32, kernel: 3, pad: 1, pad_high: [0, 1], bias: false}), .samples = 8},
     {.text = IMAGE("64, size: [14, 14]", conv: {out: 64, kernel: 1, bias: false}), .samples = 3},
     {.text = IMAGE("3, size: [41, 37]", conv: {out: 24, kernel: 5, stride: 3, pad: 2}), .samples = 3},
     {.text = IMAGE("35, size: [21, 19]", conv: {out: 35, kernel: 3, pad: 1, groups: 35}), .samples = 2},

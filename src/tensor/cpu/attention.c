@@ -21,14 +21,13 @@ static pdl_status_t make_rotary(const pdl_op_t *op, pdl__attention_t *attention)
     int64_t half = attention->dim / 2;
 
     if (attention->dim % 2 != 0)
-        return pdl_error(PDL_ERR_INPUT, "%s: rotary attention needs an even head_dim, not %lld", op->spec.layer->name,
-                         (long long)attention->dim);
+        return pdl_error(PDL_ERR_INPUT, "%s: rotary attention needs an even head_dim, not %lld",
+                         op->spec.layer->name, (long long)attention->dim);
     attention->rotary = malloc((size_t)(attention->tokens * attention->dim) * sizeof(float));
     if (attention->rotary == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     for (int64_t t = 0; t < attention->tokens; t++)
         for (int64_t i = 0; i < half; i++) {
-            double angle =
-                (double)(op->spec.origin.space[0] + t) * pow(rotary_base, -(double)i / (double)half);
+            double angle = (double)(op->spec.origin.space[0] + t) * pow(rotary_base, -(double)i / (double)half);
 
             attention->rotary[2 * (t * half + i)] = (float)cos(angle);
             attention->rotary[2 * (t * half + i) + 1] = (float)sin(angle);
@@ -118,12 +117,12 @@ pdl__matrix_t pdl__attention_rows(const pdl__attention_pass_t *pass, int64_t sam
     return (pdl__matrix_t){rotated, attention->dim, false};
 }
 
-bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query, int64_t key,
-                         int64_t count, float *keep)
+bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query,
+                         int64_t key, int64_t count, float *keep)
 {
     const pdl__attention_t *attention = pass->attention;
-    int64_t                 row = (pass->run->first_sample + sample) * attention->all_heads + attention->at_head + head;
-    float                   kept = 1.0f / (1.0f - attention->rate);
+    int64_t row = (pass->run->first_sample + sample) * attention->all_heads + attention->at_head + head;
+    float   kept = 1.0f / (1.0f - attention->rate);
 
     if (!pass->run->training || attention->rate == 0) return false;
     pdl_random_fill(pass->run->seed, pass->stream,
@@ -140,7 +139,8 @@ void pdl__attention_scores(const pdl__attention_t *attention, int64_t queries, i
     for (int64_t i = 0; i < queries; i += PDL__GEMM_ROWS)
         for (int64_t j = 0; j < pdl__attention_seen(attention, keys, ahead, i + PDL__GEMM_ROWS - 1);
              j += PDL__GEMM_COLUMNS)
-            kernel(attention->dim, a + i * attention->dim, b + j * attention->dim, scores + i * KEYS + j, KEYS, false);
+            kernel(attention->dim, a + i * attention->dim, b + j * attention->dim, scores + i * KEYS + j, KEYS,
+                   false);
 }
 
 pdl__attention_pass_t pdl__attention_start(const pdl_op_t *op, const pdl_op_run_t *run, void *scratch,
@@ -187,7 +187,8 @@ static forward_t place_forward(const pdl__attention_t *attention, float *scratch
     return f;
 }
 
-/* Scores of one query to exp(scale (score - largest)), 0 beyond `seen`; returns the factor for what was summed before. */
+/* Scores of one query to exp(scale (score - largest)), 0 beyond `seen`; returns the factor for what was summed
+   before. */
 PDL__CLONES static float weigh(int64_t seen, float scale, float *scores, float *largest, double *total)
 {
     float high = pdl__largest(seen, scores), sum = 0, factor;
@@ -232,15 +233,15 @@ static void add_values(const pdl__attention_t *attention, const forward_t *f, in
 }
 
 /* Adds the keys [key, key + keys) to the queries of the tile. */
-static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_t sample, int64_t head, int64_t query,
-                         int64_t queries, int64_t key, int64_t keys)
+static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_t sample, int64_t head,
+                         int64_t query, int64_t queries, int64_t key, int64_t keys)
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 group = head / (attention->heads / attention->kv_heads), ahead = query - key;
     int64_t                 k_channel = (attention->heads + group) * attention->dim;
     int64_t                 v_channel = k_channel + attention->kv_heads * attention->dim;
-    pdl__matrix_t k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated), weights;
-    pdl__matrix_t v = pdl__attention_rows(pass, sample, v_channel, key, keys, false, NULL);
+    pdl__matrix_t           k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated), weights;
+    pdl__matrix_t           v = pdl__attention_rows(pass, sample, v_channel, key, keys, false, NULL);
 
     k.transposed = true;
     pdl__gemm_pack_b(&k, attention->dim, keys, f->k);
@@ -265,15 +266,15 @@ static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_
     add_values(attention, f, queries, keys, ahead);
 }
 
-static void forward_tile(const pdl__attention_pass_t *pass, forward_t *f, int64_t sample, int64_t head, int64_t query)
+static void forward_tile(const pdl__attention_pass_t *pass, forward_t *f, int64_t sample, int64_t head,
+                         int64_t query)
 {
     const pdl__attention_t *attention = pass->attention;
-    int64_t queries = attention->tokens - query < QUERIES ? attention->tokens - query : QUERIES;
-    int64_t end = attention->causal ? query + queries : attention->tokens;
-    float  *y = (float *)pass->run->output + (sample * attention->tokens + query) * attention->out_stride;
-    int64_t at = (sample * attention->heads + head) * attention->tokens + query;
-    pdl__matrix_t q =
-        pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated);
+    int64_t                 queries = attention->tokens - query < QUERIES ? attention->tokens - query : QUERIES;
+    int64_t                 end = attention->causal ? query + queries : attention->tokens;
+    float        *y = (float *)pass->run->output + (sample * attention->tokens + query) * attention->out_stride;
+    int64_t       at = (sample * attention->heads + head) * attention->tokens + query;
+    pdl__matrix_t q = pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated);
 
     pdl__gemm_pack_a(&q, queries, attention->dim, f->q);
     memset(f->sum, 0, (size_t)(QUERIES * attention->wide) * sizeof(float));

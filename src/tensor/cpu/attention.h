@@ -1,6 +1,7 @@
 /*
- * Attention by tiles: scores of some queries with some keys at a time, never all of them (Dao et al., FlashAttention,
- * 2022). Forward keeps the log of each query's sum of exponentials; backward makes the tiles again from it.
+ * Attention by tiles: scores of some queries with some keys at a time, never all of them (Dao et al.,
+ * FlashAttention, 2022). Forward keeps the log of each query's sum of exponentials; backward makes the tiles again
+ * from it.
  */
 #ifndef PDL_TENSOR_CPU_ATTENTION_H
 #define PDL_TENSOR_CPU_ATTENTION_H
@@ -44,7 +45,8 @@ pdl_status_t pdl__attention_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
 pdl__attention_pass_t pdl__attention_start(const pdl_op_t *op, const pdl_op_run_t *run, void *scratch,
                                            int64_t scratch_elements);
 
-/* `count` tokens of one head from channel `channel` of the input, as they are or rotated into `rotated` [count][dim]. */
+/* `count` tokens of one head from channel `channel` of the input, as they are or rotated into `rotated`
+   [count][dim]. */
 pdl__matrix_t pdl__attention_rows(const pdl__attention_pass_t *pass, int64_t sample, int64_t channel, int64_t token,
                                   int64_t count, bool rotate, float *rotated);
 
@@ -53,11 +55,11 @@ void pdl__attention_rotate(const pdl__attention_t *attention, int64_t token, int
                            const float *from, int64_t from_stride, float *to, int64_t to_stride);
 
 /* keep[j] = 0 or 1 / (1 - rate) for `count` keys from `key` on; false when nothing is dropped. */
-bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query, int64_t key,
-                         int64_t count, float *keep);
+bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query,
+                         int64_t key, int64_t count, float *keep);
 
-/* scores [queries][PDL__ATTENTION_KEYS] of a tile from panels, leaving out what no query of a panel may see: key j is
-   seen by query i when j <= i + ahead. */
+/* scores [queries][PDL__ATTENTION_KEYS] of a tile from panels, leaving out what no query of a panel may see: key
+   j is seen by query i when j <= i + ahead. */
 void pdl__attention_scores(const pdl__attention_t *attention, int64_t queries, int64_t keys, int64_t ahead,
                            const float *a, const float *b, float *scores);
 

@@ -1,6 +1,6 @@
 /*
- * Attention, backward. With p the weights of a query, o its output and D = do . o:
- * dv = p^T do, dp = do v^T, ds = scale p (dp - D), dq = ds k, dk = ds^T q; dropped weights are left out of dv and dp.
+ * Attention, backward. With p the weights of a query, o its output and D = do . o: dv = p^T do, dp = do v^T, ds =
+ * scale p (dp - D), dq = ds k, dk = ds^T q; dropped weights are left out of dv and dp.
  *
  * One worker has a key head with all the queries that read it, so that every sum has its order.
  */
@@ -26,12 +26,23 @@ static int64_t place(const pdl__attention_t *attention, float *scratch, backward
     struct {
         float **at;
         int64_t elements;
-    } parts[] = {{&b->k_tb, KEYS * dim},      {&b->k_b, KEYS * wide},      {&b->v_tb, KEYS * dim},
-                 {&b->q_a, QUERIES * dim},    {&b->q_b, QUERIES * wide},   {&b->do_a, QUERIES * dim},
-                 {&b->do_b, QUERIES * wide},  {&b->p, QUERIES * KEYS},     {&b->ds, QUERIES * KEYS},
-                 {&b->ds_a, QUERIES * KEYS},  {&b->p_ta, QUERIES * KEYS},  {&b->ds_ta, QUERIES * KEYS},
-                 {&b->dq, QUERIES * wide},    {&b->dk, KEYS * wide},       {&b->dv, KEYS * wide},
-                 {&b->rotated, KEYS * dim},   {&b->keep, KEYS}};
+    } parts[] = {{&b->k_tb, KEYS * dim},
+                 {&b->k_b, KEYS * wide},
+                 {&b->v_tb, KEYS * dim},
+                 {&b->q_a, QUERIES * dim},
+                 {&b->q_b, QUERIES * wide},
+                 {&b->do_a, QUERIES * dim},
+                 {&b->do_b, QUERIES * wide},
+                 {&b->p, QUERIES * KEYS},
+                 {&b->ds, QUERIES * KEYS},
+                 {&b->ds_a, QUERIES * KEYS},
+                 {&b->p_ta, QUERIES * KEYS},
+                 {&b->ds_ta, QUERIES * KEYS},
+                 {&b->dq, QUERIES * wide},
+                 {&b->dk, KEYS * wide},
+                 {&b->dv, KEYS * wide},
+                 {&b->rotated, KEYS * dim},
+                 {&b->keep, KEYS}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (scratch != NULL) *parts[i].at = scratch + used;
@@ -104,9 +115,9 @@ static void load_queries(const pdl__attention_pass_t *pass, const backward_t *b,
     const float            *dy = pass->run->output_gradient[0];
     pdl__matrix_t           q = pdl__attention_rows(pass, tile->sample, tile->head * attention->dim, tile->query,
                                                     tile->queries, true, b->rotated);
-    pdl__matrix_t           gradient = {dy + (tile->sample * attention->tokens + tile->query) * attention->out_stride +
-                                            tile->head * attention->dim,
-                                        attention->out_stride, false};
+    pdl__matrix_t gradient = {dy + (tile->sample * attention->tokens + tile->query) * attention->out_stride +
+                                  tile->head * attention->dim,
+                              attention->out_stride, false};
 
     pdl__gemm_pack_a(&q, tile->queries, attention->dim, b->q_a);
     pdl__gemm_pack_b(&q, tile->queries, attention->dim, b->q_b);
@@ -119,18 +130,18 @@ static void make_scores(const pdl__attention_pass_t *pass, const backward_t *b, 
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 ahead = tile->query - tile->key;
-    int64_t at = (tile->sample * attention->heads + tile->head) * attention->tokens + tile->query;
-    pdl__matrix_t p = {b->p, KEYS, true}, ds = {b->ds, KEYS, true};
+    int64_t                 at = (tile->sample * attention->heads + tile->head) * attention->tokens + tile->query;
+    pdl__matrix_t           p = {b->p, KEYS, true}, ds = {b->ds, KEYS, true};
 
     pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->q_a, b->k_tb, b->p);
     pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->do_a, b->v_tb, b->ds);
     for (int64_t i = 0; i < tile->queries; i++) {
         int64_t seen = pdl__attention_seen(attention, tile->keys, ahead, i);
-        bool    drops = seen > 0 && pdl__attention_keep(pass, tile->sample, tile->head, tile->query + i, tile->key,
-                                                        seen, b->keep);
+        bool    drops = seen > 0 &&
+                     pdl__attention_keep(pass, tile->sample, tile->head, tile->query + i, tile->key, seen, b->keep);
 
-        weigh(seen, attention->scale, pass->lse[at + i], pass->dots[at + i], drops ? b->keep : NULL, b->p + i * KEYS,
-              b->ds + i * KEYS);
+        weigh(seen, attention->scale, pass->lse[at + i], pass->dots[at + i], drops ? b->keep : NULL,
+              b->p + i * KEYS, b->ds + i * KEYS);
     }
     pdl__gemm_pack_a(&p, tile->keys, tile->queries, b->p_ta);
     pdl__gemm_pack_a(&ds, tile->keys, tile->queries, b->ds_ta);
@@ -173,7 +184,8 @@ static void add_queries(const pdl__attention_pass_t *pass, const backward_t *b, 
     const pdl__attention_t *attention = pass->attention;
     pdl__gemm_kernel_fn_t   kernel = pdl__gemm_kernel();
     float                  *dx = (float *)pass->run->input_gradient[0] +
-                (tile->sample * attention->tokens + tile->query) * attention->in_stride + tile->head * attention->dim;
+                (tile->sample * attention->tokens + tile->query) * attention->in_stride +
+                tile->head * attention->dim;
 
     for (int64_t i = 0; i < tile->queries; i += PDL__GEMM_ROWS) {
         int64_t seen = pdl__attention_seen(attention, tile->keys, tile->query - tile->key, i + PDL__GEMM_ROWS - 1);
@@ -274,8 +286,8 @@ pdl_status_t pdl__attention_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
     const pdl__attention_t *attention = op->private_data;
     int64_t                 rows = attention->samples * attention->tokens;
     float                  *dots = run->workspace;
-    pdl__attention_pass_t   pass = pdl__attention_start(op, run, dots + rows * attention->heads,
-                                                        pdl__attention_backward_scratch(attention));
+    pdl__attention_pass_t   pass =
+        pdl__attention_start(op, run, dots + rows * attention->heads, pdl__attention_backward_scratch(attention));
 
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
     pass.dots = dots;

@@ -2,13 +2,13 @@
  * Batch norm, with the sum and the ReLU that follow it in residual networks.
  *
  * It is bound by memory, so passes are few. Forward: one for the statistics, one that writes relu(norm(x) + add).
- * Backward: the first pass reads the output's gradients (two may come, from the two readers of a block's end), adds and
- * masks them, and sums; the second makes the gradient of x. What the first pass masked is written once, where the
- * gradient of the added tensor goes; without an added tensor the sign that ReLU saw is computed again from x, which
- * both passes read anyway.
+ * Backward: the first pass reads the output's gradients (two may come, from the two readers of a block's end), adds
+ * and masks them, and sums; the second makes the gradient of x. What the first pass masked is written once, where
+ * the gradient of the added tensor goes; without an added tensor the sign that ReLU saw is computed again from x,
+ * which both passes read anyway.
  *
- * Statistics are sums of x - c and (x - c)^2, c being the first value of the channel: a large mean does not swallow a small
- * variance. In double they become sums of x and x^2, which are added up over ranks.
+ * Statistics are sums of x - c and (x - c)^2, c being the first value of the channel: a large mean does not swallow
+ * a small variance. In double they become sums of x and x^2, which are added up over ranks.
  */
 #include "tensor/cpu/batch_norm.h"
 
@@ -124,6 +124,7 @@ static double *add_up(const pdl__batch_norm_t *norm, const pdl_op_run_t *run)
 
 static double value_count(const pdl_op_t *op, const pdl_op_run_t *run, int64_t positions)
 {
+    if (run->reduce != NULL && run->total_values > 0) return (double)run->total_values;
     return (double)(run->reduce != NULL ? run->total_samples : op->spec.samples) * (double)positions;
 }
 

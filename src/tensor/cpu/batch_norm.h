@@ -1,9 +1,9 @@
 /*
  * Between batch_norm.c, which knows layers, and its kernels, which know vectors.
  *
- * A tensor is cut into *panels*: rows of up to sixteen lanes at a fixed distance. A panel of a BLOCKED tensor is a part of the
- * space of one block (lanes are channels); of a sequence or vector, some rows of sixteen channels; of a PLAIN image,
- * the space of one channel of one sample, all lanes being that channel.
+ * A tensor is cut into *panels*: rows of up to sixteen lanes at a fixed distance. A panel of a BLOCKED tensor is a
+ * part of the space of one block (lanes are channels); of a sequence or vector, some rows of sixteen channels; of a
+ * PLAIN image, the space of one channel of one sample, all lanes being that channel.
  */
 #ifndef PDL_TENSOR_CPU_BATCH_NORM_H
 #define PDL_TENSOR_CPU_BATCH_NORM_H

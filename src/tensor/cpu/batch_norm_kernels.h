@@ -1,6 +1,6 @@
 /*
- * The passes of batch norm over memory, for one type of elements. The including file defines ELEMENT, LOAD, STORE, and
- * KERNELS, the name of the table.
+ * The passes of batch norm over memory, for one type of elements. The including file defines ELEMENT, LOAD, STORE,
+ * and KERNELS, the name of the table.
  *
  * Sums are made in float over at most SHORT rows, then added up in double: nearly as exact as double throughout, at
  * the speed of float.

@@ -1,6 +1,6 @@
 /*
- * Element-wise kernels work on chunks of floats. With bf16 a chunk is widened into a buffer that stays in the first-level
- * cache, and narrowed back; with fp32 it is the tensor's own memory.
+ * Element-wise kernels work on chunks of floats. With bf16 a chunk is widened into a buffer that stays in the
+ * first-level cache, and narrowed back; with fp32 it is the tensor's own memory.
  */
 #ifndef PDL_TENSOR_CPU_CHUNK_H
 #define PDL_TENSOR_CPU_CHUNK_H

@@ -44,8 +44,7 @@ static void sum_slice(void *context, int64_t first, int64_t end)
 {
     const columns_t *columns = context;
 
-    for (int64_t j = first; j < end; j += WIDTH)
-        sum_band(columns, j, end - j < WIDTH ? end - j : WIDTH);
+    for (int64_t j = first; j < end; j += WIDTH) sum_band(columns, j, end - j < WIDTH ? end - j : WIDTH);
 }
 
 void pdl__column_sums(const float *matrix, int64_t rows, int64_t columns, int64_t stride, bool add, float *sums)

@@ -29,7 +29,8 @@ typedef struct pdl__terms {
     void              *out;
 } pdl__terms_t;
 
-/* The output may be the first input, and that may come a second time: a chunk is written when all have been read. */
+/* The output may be the first input, and that may come a second time: a chunk is written when all have been read.
+   */
 PDL__CLONES static void add_slice(void *context, int64_t first, int64_t end)
 {
     const pdl__terms_t *terms = context;

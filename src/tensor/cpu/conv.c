@@ -1,38 +1,39 @@
 /*
  * Convolutions and their transposes, by oneDNN.
  *
- * Which arrangement? On processors with 512-bit vectors BLOCKED is kept from layer to layer. Measured on the layers of
- * ResNet-50 and ResNet-18 (processor time, batch 4 to 32) against channels-last with oneDNN's batched products: both run at 95 to
- * 120 GFLOP/s a core, near its peak, but channels-last copies weights in every backward. Windows of 3x3 with stride 1 go by
- * Winograd, F(4x4, 3x3): 180 to 275 GFLOP/s counted as direct, in all three directions. It is less exact, by a few 1e-6 of the
- * largest value. The first layer, with a
- * few channels and no gradient to its input, reads PLAIN and writes BLOCKED. Few channels elsewhere (LeNet) are a whole block
- * for oneDNN, because it takes less for an image in colours and then has no backward; faster than PLAIN, for which it unrolls
- * windows into a matrix. Where only the slow reference implements
- * an arrangement (groups that are not whole blocks), the next is tried.
+ * Which arrangement? On processors with 512-bit vectors BLOCKED is kept from layer to layer. Measured on the layers
+ * of ResNet-50 and ResNet-18 (processor time, batch 4 to 32) against channels-last with oneDNN's batched products:
+ * both run at 95 to 120 GFLOP/s a core, near its peak, but channels-last copies weights in every backward. Windows
+ * of 3x3 with stride 1 go by Winograd, F(4x4, 3x3): 180 to 275 GFLOP/s counted as direct, in all three directions.
+ * It is less exact, by a few 1e-6 of the largest value. The first layer, with a few channels and no gradient to its
+ * input, reads PLAIN and writes BLOCKED. Few channels elsewhere (LeNet) are a whole block for oneDNN, because it
+ * takes less for an image in colours and then has no backward; faster than PLAIN, for which it unrolls windows into
+ * a matrix. Where only the slow reference implements an arrangement (groups that are not whole blocks), the next is
+ * tried.
  *
- * Weights and their gradients lie as forward likes them. Backward to the input wants them otherwise: they are copied to the
- * workspace. With bf16, masters and gradients lie as backward to the weights likes them, and `refresh` makes the bf16
- * copies for the other two.
+ * Weights and their gradients lie as forward likes them. Backward to the input wants them otherwise: they are
+ * copied to the workspace. With bf16, masters and gradients lie as backward to the weights likes them, and
+ * `refresh` makes the bf16 copies for the other two.
  */
 #include "tensor/cpu/primitive.h"
-#include "tensor/cpu/simd.h"
-#include "tensor/cpu/threads.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct pdl__conv {
     pdl__conv_form_t form;
     pdl__primitive_t forward, backward_data, backward_weight;
-    pdl__primitive_t to_data;     /* weights as backward to the input wants them */
-    pdl__primitive_t to_forward;  /* bf16 only: as forward wants them */
-    pdl__primitive_t to_gradient; /* the weight gradient as weights are stored */
-    pdl__desc_t      plain;       /* PyTorch's order */
-    pdl__desc_t      storage;     /* borrowed from one of the primitives, or `plain` */
-    size_t           data_bytes;  /* of the weights for backward to the input */
+    pdl__primitive_t to_data;           /* weights as backward to the input wants them */
+    pdl__primitive_t to_forward;        /* bf16 only: as forward wants them */
+    pdl__primitive_t to_gradient;       /* the weight gradient as weights are stored */
+    pdl__primitive_t in_last, out_last; /* backward to the weights of a first layer: channels innermost */
+    pdl__desc_t      plain;             /* PyTorch's order */
+    pdl__desc_t      storage;           /* borrowed from one of the primitives, or `plain` */
+    size_t           data_bytes;        /* of the weights for backward to the input */
     size_t           gradient_bytes, storage_bytes;
-    size_t           packed_data;            /* bf16: where they begin in op->packed */
-    size_t           weights, bias, scratch; /* where things begin in the workspace */
+    size_t           packed_data; /* bf16: where they begin in op->packed */
+    bool             last;
+    size_t           in_copy, out_copy, weights, bias, scratch; /* where things begin in the workspace */
 } pdl__conv_t;
 
 static size_t round_up(size_t bytes)
@@ -51,6 +52,8 @@ static void conv_destroy(pdl_op_t *op)
     pdl__primitive_free(&conv->to_data);
     pdl__primitive_free(&conv->to_forward);
     pdl__primitive_free(&conv->to_gradient);
+    pdl__primitive_free(&conv->in_last);
+    pdl__primitive_free(&conv->out_last);
     pdl__desc_free(conv->plain);
     free(conv);
     op->private_data = NULL;
@@ -103,25 +106,36 @@ static pdl__desc_t plain_desc(const pdl__conv_form_t *form)
     return pdl__desc_strided(rank, form->weight, strides, dnnl_f32);
 }
 
+/* First the arrangement that makes copies unnecessary, then any; for a first layer of 2 or 4 to 15 channels oneDNN
+   wants channels innermost, which is a small copy of the input beside the alternatives (four times the work, or
+   none). */
+static pdl_status_t try_backward_weight(pdl__cpu_t *cpu, pdl__conv_t *conv, bool last)
+{
+    pdl__conv_form_t form = conv->form;
+    pdl_status_t     status;
+
+    conv->last = false;
+    if (form.type == dnnl_f32) form.weight_desc = pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT);
+    status = pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
+    form.weight_desc = NULL;
+    if (status == PDL_ERR_UNSUPPORTED)
+        status =
+            pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, last, &conv->backward_weight);
+    if (status != PDL_ERR_UNSUPPORTED || form.in != PDL__LIE_PLAIN || form.out != PDL__LIE_BLOCKED) return status;
+    conv->last = true;
+    form.in = form.out = PDL__LIE_LAST;
+    return pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
+}
+
 /* The descriptors of all directions wanted, or none. */
 static pdl_status_t try_form(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv, bool last)
 {
-    pdl__conv_form_t form = conv->form;
-    pdl_status_t     status = pdl__primitive_conv(cpu, &form, PDL__FORWARD, NULL, last, &conv->forward);
+    pdl_status_t status = pdl__primitive_conv(cpu, &conv->form, PDL__FORWARD, NULL, last, &conv->forward);
 
     if (status == PDL_OK && op->spec.training && op->spec.input_gradient)
-        status = pdl__primitive_conv(cpu, &form, PDL__BACKWARD_DATA, &conv->forward, last, &conv->backward_data);
-    if (status == PDL_OK && op->spec.training) {
-        /* First the arrangement that makes copies unnecessary, then any. */
-        if (form.type == dnnl_f32) form.weight_desc = pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT);
         status =
-            pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
-        if (status == PDL_ERR_UNSUPPORTED) {
-            form.weight_desc = NULL;
-            status =
-                pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, last, &conv->backward_weight);
-        }
-    }
+            pdl__primitive_conv(cpu, &conv->form, PDL__BACKWARD_DATA, &conv->forward, last, &conv->backward_data);
+    if (status == PDL_OK && op->spec.training) status = try_backward_weight(cpu, conv, last);
     if (status != PDL_OK) {
         pdl__primitive_free(&conv->forward);
         pdl__primitive_free(&conv->backward_data);
@@ -130,15 +144,23 @@ static pdl_status_t try_form(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *c
     return status;
 }
 
-/* oneDNN has the last word; this is what it would only look at in vain, or fail with. */
+/* Winograd computes tiles of 4x4 outputs, also over the border, and transforms the weights for all of them: with
+   less than about 24 tiles, or with borders of more than 60 percent, direct is faster. oneDNN decides about the
+   rest. */
 static bool suits_winograd(const pdl__cpu_t *cpu, const pdl_op_t *op, const pdl__conv_form_t *form)
 {
     const pdl_layer_t *layer = op->spec.layer;
+    int64_t            tiles = op->spec.samples;
 
     if (cpu->direct || form->type != dnnl_f32 || form->transposed || form->grouped || layer->in.rank != 2)
         return false;
-    for (int d = 0; d < 2; d++)
+    for (int d = 0; d < 2; d++) {
         if (layer->kernel[d] != 3 || layer->stride[d] != 1 || layer->dilation[d] != 1) return false;
+        /* oneDNN 2.6.3 gets the gradient of the input wrong where the padding is not the same on both sides. */
+        if (layer->pad_low[d] != layer->pad_high[d]) return false;
+        tiles *= (layer->out.extent[d] + 3) / 4;
+    }
+    if (tiles < 24 || 10 * tiles > op->spec.samples * pdl_shape_positions(&layer->out)) return false;
     return form->in == PDL__LIE_BLOCKED && form->out == PDL__LIE_BLOCKED;
 }
 
@@ -224,18 +246,55 @@ static pdl_status_t make_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t
     return status;
 }
 
+static pdl_status_t make_image_copy(pdl__cpu_t *cpu, const pdl_op_t *op, const int64_t *dims, pdl__lie_t lie,
+                                    pdl__primitive_t *made)
+{
+    const pdl__conv_t *conv = op->private_data;
+    pdl__desc_t        from = pdl__desc_image(2 + conv->form.space, dims, conv->form.type, lie);
+    pdl__desc_t        to = pdl__desc_image(2 + conv->form.space, dims, conv->form.type, PDL__LIE_LAST);
+    pdl_status_t       status = PDL_ERR_NOMEM;
+
+    if (from != NULL && to != NULL)
+        status = pdl__primitive_reorder(cpu, from, to, op->spec.layer, made);
+    else
+        (void)pdl_error(status, "%s: out of memory", op->spec.layer->name);
+    pdl__desc_free(from);
+    pdl__desc_free(to);
+    return status;
+}
+
+/* One block of channels is already innermost. */
+static pdl_status_t make_image_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (!conv->last) return PDL_OK;
+    status = make_image_copy(cpu, op, conv->form.x, PDL__LIE_PLAIN, &conv->in_last);
+    if (status == PDL_OK && conv->form.y[1] != PDL__BLOCK)
+        status = make_image_copy(cpu, op, conv->form.y, PDL__LIE_BLOCKED, &conv->out_last);
+    return status;
+}
+
 static size_t largest_scratch(const pdl__conv_t *conv)
 {
     const pdl__primitive_t *all[] = {&conv->forward, &conv->backward_data, &conv->backward_weight,
-                                     &conv->to_data, &conv->to_forward,    &conv->to_gradient};
+                                     &conv->to_data, &conv->to_forward,    &conv->to_gradient,
+                                     &conv->in_last, &conv->out_last};
     size_t                  most = 0;
 
-    for (int i = 0; i < 6; i++)
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         if (all[i]->scratch_bytes > most) most = all[i]->scratch_bytes;
     return most;
 }
 
-/* Gradient before ReLU | weights for backward to the input, or one or two weight gradients | bias | scratch. */
+static size_t copy_bytes(const pdl__primitive_t *copy)
+{
+    return copy->primitive != NULL ? round_up(dnnl_memory_desc_get_size(pdl__primitive_desc(copy, PDL__SLOT_DST)))
+                                   : 0;
+}
+
+/* Gradient before ReLU | input and gradient with channels innermost | weights for backward to the input, or one or
+   two weight gradients | bias | scratch. */
 static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
 {
     const pdl_layer_t *layer = op->spec.layer;
@@ -252,8 +311,10 @@ static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
     if (op->spec.accumulates) gradients += conv->storage_bytes;
     if (gradients > weights) weights = gradients;
     if (op->spec.training && conv->form.relu)
-        conv->weights =
+        conv->in_copy =
             round_up(cpu->base.ops->tensor_bytes(&cpu->base, &layer->out, op->spec.samples, op->out_format));
+    conv->out_copy = conv->in_copy + copy_bytes(&conv->in_last);
+    conv->weights = conv->out_copy + copy_bytes(&conv->out_last);
     conv->bias = conv->weights + round_up(weights);
     conv->scratch = conv->bias;
     if (op->spec.accumulates && conv->form.bias)
@@ -296,6 +357,7 @@ static pdl_status_t conv_create(pdl__cpu_t *cpu, pdl_op_t *op)
     }
     if (status == PDL_OK) status = finish_primitives(cpu, op, conv);
     if (status == PDL_OK) status = make_copies(cpu, op, conv);
+    if (status == PDL_OK) status = make_image_copies(cpu, op, conv);
     if (status != PDL_OK) {
         conv_destroy(op);
         return status;
@@ -315,13 +377,13 @@ static pdl_status_t conv_forward(pdl_op_t *op, const pdl_op_run_t *run)
     return pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->forward, buffers, op->spec.layer);
 }
 
-static pdl_status_t copy_weights(pdl_op_t *op, const pdl__primitive_t *reorder, const void *from, void *to,
-                                 void *scratch)
+static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, const void *from, void *to,
+                            void *scratch)
 {
     void *buffers[PDL__SLOTS] = {
         [PDL__SLOT_SRC] = (void *)from, [PDL__SLOT_DST] = to, [PDL__SLOT_SCRATCH] = scratch};
 
-    return pdl__primitive_run((pdl__cpu_t *)op->backend, reorder, buffers, op->spec.layer);
+    return pdl__primitive_run((pdl__cpu_t *)op->backend, primitive, buffers, op->spec.layer);
 }
 
 static pdl_status_t backward_data(pdl_op_t *op, const pdl_op_run_t *run, const void *gradient)
@@ -336,7 +398,7 @@ static pdl_status_t backward_data(pdl_op_t *op, const pdl_op_run_t *run, const v
         weights = (char *)run->packed + conv->packed_data;
     } else if (conv->to_data.primitive != NULL) {
         weights = workspace + conv->weights;
-        status = copy_weights(op, &conv->to_data, run->weight[0], weights, scratch);
+        status = reorder(op, &conv->to_data, run->weight[0], weights, scratch);
     }
     buffers[PDL__SLOT_WEIGHT] = weights;
     if (status == PDL_OK)
@@ -355,55 +417,25 @@ static pdl_status_t backward_weight(pdl_op_t *op, const pdl_op_run_t *run, const
     void        *bias = conv->form.bias && run->accumulate ? workspace + conv->bias : run->weight_gradient[1];
     void        *buffers[PDL__SLOTS] = {(void *)run->input[0], copied ? made : target, bias, (void *)gradient,
                                         workspace + conv->scratch};
-    pdl_status_t status;
+    pdl_status_t status = PDL_OK;
+
+    if (conv->last) {
+        buffers[PDL__SLOT_SRC] = workspace + conv->in_copy;
+        status = reorder(op, &conv->in_last, run->input[0], workspace + conv->in_copy, workspace + conv->scratch);
+    }
+    if (status == PDL_OK && conv->out_last.primitive != NULL) {
+        buffers[PDL__SLOT_DST] = workspace + conv->out_copy;
+        status = reorder(op, &conv->out_last, gradient, workspace + conv->out_copy, workspace + conv->scratch);
+    }
+    if (status != PDL_OK) return status;
 
     status = pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->backward_weight, buffers, op->spec.layer);
     if (status == PDL_OK && copied)
-        status = copy_weights(op, &conv->to_gradient, made, target, workspace + conv->scratch);
+        status = reorder(op, &conv->to_gradient, made, target, workspace + conv->scratch);
     if (status != PDL_OK || !run->accumulate) return status;
     pdl__cpu_add_floats(run->weight_gradient[0], sum, op->weight[0].elements);
     if (conv->form.bias) pdl__cpu_add_floats(run->weight_gradient[1], bias, op->weight[1].elements);
     return PDL_OK;
-}
-
-typedef struct pdl__mask {
-    const void *first, *second, *output;
-    void       *masked;
-} pdl__mask_t;
-
-PDL__CLONES static void mask_f32(void *context, int64_t first, int64_t end)
-{
-    const pdl__mask_t *mask = context;
-    const float *restrict a = mask->first;
-    const float *restrict b = mask->second;
-    const float *restrict y = mask->output;
-    float *restrict out = mask->masked;
-
-    if (b == NULL) {
-#pragma omp simd
-        for (int64_t i = first; i < end; i++) out[i] = y[i] > 0 ? a[i] : 0;
-    } else {
-#pragma omp simd
-        for (int64_t i = first; i < end; i++) out[i] = y[i] > 0 ? a[i] + b[i] : 0;
-    }
-}
-
-PDL__CLONES static void mask_bf16(void *context, int64_t first, int64_t end)
-{
-    const pdl__mask_t *mask = context;
-    const pdl__bf16_t *restrict a = mask->first;
-    const pdl__bf16_t *restrict b = mask->second;
-    const pdl__bf16_t *restrict y = mask->output;
-    pdl__bf16_t *restrict out = mask->masked;
-
-    if (b == NULL) {
-#pragma omp simd
-        for (int64_t i = first; i < end; i++) out[i] = pdl__from_bf16(y[i]) > 0 ? a[i] : 0;
-    } else {
-#pragma omp simd
-        for (int64_t i = first; i < end; i++)
-            out[i] = pdl__from_bf16(y[i]) > 0 ? pdl__to_bf16(pdl__from_bf16(a[i]) + pdl__from_bf16(b[i])) : 0;
-    }
 }
 
 static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
@@ -413,10 +445,7 @@ static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     pdl_status_t status = PDL_OK;
 
     if (conv->form.relu) {
-        pdl__mask_t mask = {gradient, run->output_gradient[1], run->output, run->workspace};
-        int64_t     count = (int64_t)(op->out_bytes / pdl_dtype_bytes(op->backend->activation_type));
-
-        pdl__parallel(count, 8192, conv->form.type == dnnl_bf16 ? mask_bf16 : mask_f32, &mask);
+        pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->out_bytes, run->workspace);
         gradient = run->workspace;
     }
     if ((what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL) status = backward_data(op, run, gradient);
@@ -432,33 +461,33 @@ static pdl_status_t conv_refresh(pdl_op_t *op, const pdl_op_run_t *run)
     pdl_status_t status;
 
     if (conv->form.type != dnnl_bf16) return PDL_OK;
-    status = copy_weights(op, &conv->to_forward, run->weight[0], run->packed, scratch);
+    status = reorder(op, &conv->to_forward, run->weight[0], run->packed, scratch);
     if (status == PDL_OK && conv->to_data.primitive != NULL)
-        status = copy_weights(op, &conv->to_data, run->weight[0], (char *)run->packed + conv->packed_data, scratch);
+        status = reorder(op, &conv->to_data, run->weight[0], (char *)run->packed + conv->packed_data, scratch);
     return status;
 }
 
 /* Outside of steps, so it may make a primitive for one use. */
 static pdl_status_t reorder_once(pdl_op_t *op, pdl__desc_t from, const void *source, pdl__desc_t to, void *target)
 {
-    pdl__primitive_t reorder;
+    pdl__primitive_t primitive;
     void            *scratch = NULL;
     pdl_status_t     status;
 
-    status = pdl__primitive_reorder((pdl__cpu_t *)op->backend, from, to, op->spec.layer, &reorder);
+    status = pdl__primitive_reorder((pdl__cpu_t *)op->backend, from, to, op->spec.layer, &primitive);
     if (status != PDL_OK) return status;
-    if (reorder.scratch_bytes > 0) {
-        scratch = aligned_alloc(64, round_up(reorder.scratch_bytes));
+    if (primitive.scratch_bytes > 0) {
+        scratch = aligned_alloc(64, round_up(primitive.scratch_bytes));
         if (scratch == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     }
-    if (status == PDL_OK) status = copy_weights(op, &reorder, source, target, scratch);
+    if (status == PDL_OK) status = reorder(op, &primitive, source, target, scratch);
     free(scratch);
-    pdl__primitive_free(&reorder);
+    pdl__primitive_free(&primitive);
     return status;
 }
 
-/* PyTorch's array and one in which the input channels are a whole block: rows of `narrow` and `wide` elements for each
-   filter, or, transposed, one after the other for all. */
+/* PyTorch's array and one in which the input channels are a whole block: rows of `narrow` and `wide` elements for
+   each filter, or, transposed, one after the other for all. */
 typedef struct pdl__widening {
     int64_t rows, narrow, wide;
 } pdl__widening_t;

@@ -1,6 +1,7 @@
 /*
- * Activation tensors from PLAIN to BLOCKED and back: for each sample and block, a transposition of [channels][space]
- * and [space][block]. Work is divided over samples and blocks, so that each piece of memory is written by one thread.
+ * Activation tensors from PLAIN to BLOCKED and back: for each sample and block, a transposition of
+ * [channels][space] and [space][block]. Work is divided over samples and blocks, so that each piece of memory is
+ * written by one thread.
  */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"

@@ -22,8 +22,8 @@ typedef struct pdl__cpu {
 
 /* What the backend does for one type of layer. `create` finds op->spec filled in (with copies of what its pointers
    point to), all inputs and the output PLAIN, and nothing else; it decides the rest, and when it fails it leaves
-   nothing behind. When it leaves out_bytes 0, they are those of layer->out in op->out_format. NULL for weight_import and
-   weight_export: the storage is plain. */
+   nothing behind. When it leaves out_bytes 0, they are those of layer->out in op->out_format. NULL for
+   weight_import and weight_export: the storage is plain. */
 typedef struct pdl__cpu_kind {
     pdl_status_t (*create)(pdl__cpu_t *cpu, pdl_op_t *op);
     void (*destroy)(pdl_op_t *op); /* frees private_data; NULL: free() */
@@ -62,6 +62,10 @@ pdl_weight_t *pdl__cpu_add_weight(pdl_op_t *op, const char *name, int rank, cons
 
 /* sum += values, in float whatever the activations are: weight gradients. */
 void pdl__cpu_add_floats(float *sum, const void *values, int64_t count);
+
+/* masked = a + b where the output of a ReLU is positive, else 0; `b` may be NULL. Activations. */
+void pdl__cpu_mask(pdl_backend_t *backend, const void *a, const void *b, const void *output, size_t bytes,
+                   void *masked);
 
 /* Entries of the backend's table that are not about ops (convert.c, vector.c, update.c). */
 pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t from,

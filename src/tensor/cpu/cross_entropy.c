@@ -2,8 +2,8 @@
  * Cross-entropy over channels at every position, with label smoothing: with q = (1 - s) [c = class] + s / C,
  * loss = log sum exp x - (1 - s) x_class - s mean x, and its gradient exp(x - log sum exp x) - q.
  *
- * Logits can be the largest tensor of a network, so forward passes over them once and keeps one number a position, the
- * log of the sum; backward passes over them once more, and its result may lie over them.
+ * Logits can be the largest tensor of a network, so forward passes over them once and keeps one number a position,
+ * the log of the sum; backward passes over them once more, and its result may lie over them.
  */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/threads.h"
@@ -20,14 +20,14 @@ typedef struct result {
 } result_t;
 
 typedef struct pass {
-    const float       *x;
-    const int32_t     *classes;
-    int64_t            samples, channels, positions;
-    double             smoothing;
-    float             *lse;    /* [samples][positions] */
-    result_t          *result; /* forward: the same */
-    const float       *factor; /* backward: [samples] */
-    float             *dx;
+    const float   *x;
+    const int32_t *classes;
+    int64_t        samples, channels, positions;
+    double         smoothing;
+    float         *lse;    /* [samples][positions] */
+    result_t      *result; /* forward: the same */
+    const float   *factor; /* backward: [samples] */
+    float         *dx;
 } pass_t;
 
 static pdl_status_t cross_entropy_create(pdl__cpu_t *cpu, pdl_op_t *op)
@@ -38,7 +38,8 @@ static pdl_status_t cross_entropy_create(pdl__cpu_t *cpu, pdl_op_t *op)
     op->out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
     op->keeps_inputs = 1;
     if (op->spec.training) op->saved_bytes = (size_t)rows * sizeof(float);
-    op->workspace_bytes = (size_t)rows * (sizeof(result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
+    op->workspace_bytes =
+        (size_t)rows * (sizeof(result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
     return PDL_OK;
 }
 
@@ -79,8 +80,8 @@ static result_t conclude(const pass_t *pass, const float *x, int64_t stride, int
     result_t result;
 
     *lse = (float)log_sum;
-    result.loss = (float)(log_sum - (1 - pass->smoothing) * at_class -
-                          pass->smoothing * row->total / (double)pass->channels);
+    result.loss =
+        (float)(log_sum - (1 - pass->smoothing) * at_class - pass->smoothing * row->total / (double)pass->channels);
     result.right = is_first_largest(x, stride, class, row->largest) ? 1.0f : 0.0f;
     result.probability = (float)exp(at_class - log_sum);
     return result;
@@ -105,8 +106,8 @@ static void forward_rows(void *context, int64_t first, int64_t end)
 }
 
 /* WIDTH or fewer positions side by side, channels `stride` apart. */
-PDL__CLONES static void measure_columns(int64_t channels, int64_t stride, int64_t width, const float *x, float *largest,
-                                        float *sum, float *total)
+PDL__CLONES static void measure_columns(int64_t channels, int64_t stride, int64_t width, const float *x,
+                                        float *largest, float *sum, float *total)
 {
     memcpy(largest, x, (size_t)width * sizeof(float));
     memset(sum, 0, (size_t)width * sizeof(float));
@@ -147,11 +148,12 @@ static void forward_bands(void *context, int64_t first, int64_t end)
 
         measure_columns(pass->channels, pass->positions, width, x, largest, sum, total);
         for (int64_t i = 0; i < width; i++) {
-            row_t   row = {largest[i], (double)sum[i], (double)total[i]};
+            row_t row = {largest[i], (double)sum[i], (double)total[i]};
             int32_t class = pass->classes[at + i];
 
-            pass->result[at + i] = class < 0 ? (result_t){0, 0, 0}
-                                             : conclude(pass, x + i, pass->positions, class, &row, &pass->lse[at + i]);
+            pass->result[at + i] = class < 0
+                                       ? (result_t){0, 0, 0}
+                                       : conclude(pass, x + i, pass->positions, class, &row, &pass->lse[at + i]);
         }
     }
 }
@@ -187,10 +189,11 @@ static pdl_status_t check_classes(const pdl_op_t *op, const pdl_op_run_t *run, c
 {
     for (int64_t i = 0; i < pass->samples * pass->positions; i++)
         if (pass->classes[i] >= pass->channels)
-            return pdl_error(PDL_ERR_INPUT,
-                             "%s: sample %lld of the batch has label %d, but the network tells only %lld classes apart",
-                             op->spec.layer->name, (long long)(run->first_sample + i / pass->positions),
-                             (int)pass->classes[i], (long long)pass->channels);
+            return pdl_error(
+                PDL_ERR_INPUT,
+                "%s: sample %lld of the batch has label %d, but the network tells only %lld classes apart",
+                op->spec.layer->name, (long long)(run->first_sample + i / pass->positions), (int)pass->classes[i],
+                (long long)pass->channels);
     return PDL_OK;
 }
 
@@ -309,5 +312,7 @@ static pdl_status_t cross_entropy_backward(pdl_op_t *op, const pdl_op_run_t *run
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_cross_entropy = {
-    .create = cross_entropy_create, .forward = cross_entropy_forward, .backward = cross_entropy_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_cross_entropy = {.create = cross_entropy_create,
+                                                .forward = cross_entropy_forward,
+                                                .backward = cross_entropy_backward,
+                                                .wide = true};

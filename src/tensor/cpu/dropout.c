@@ -1,6 +1,6 @@
 /*
- * Dropout. The mask is drawn at the indices that elements have in the whole tensor of the global batch, in plain order:
- * it does not depend on how many ranks share the work, nor on how the tensor lies here.
+ * Dropout. The mask is drawn at the indices that elements have in the whole tensor of the global batch, in plain
+ * order: it does not depend on how many ranks share the work, nor on how the tensor lies here.
  */
 #include "tensor/cpu/chunk.h"
 #include "tensor/cpu/cpu.h"

@@ -1,8 +1,8 @@
 /*
  * Embedding: a row of the table for every token; and position: a learned row added at every position of a sequence.
  *
- * The gradient of a table is summed in the order of the tokens by the one thread that owns the row, so that it does not
- * depend on the number of threads.
+ * The gradient of a table is summed in the order of the tokens by the one thread that owns the row, so that it does
+ * not depend on the number of threads.
  */
 #include "tensor/cpu/columns.h"
 #include "tensor/cpu/cpu.h"
@@ -104,7 +104,8 @@ static pdl_status_t embedding_backward(pdl_op_t *op, const pdl_op_run_t *run, un
     return PDL_OK;
 }
 
-/* Position: row t of the weight is added to row t of every sample; a class token takes row 0 and moves the others. */
+/* Position: row t of the weight is added to row t of every sample; a class token takes row 0 and moves the
+   others. */
 static pdl_status_t position_create(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
@@ -173,7 +174,11 @@ static pdl_status_t position_backward(pdl_op_t *op, const pdl_op_run_t *run, uns
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_embedding = {
-    .create = embedding_create, .forward = embedding_forward, .backward = embedding_backward, .wide = true};
-const pdl__cpu_kind_t pdl__cpu_position = {
-    .create = position_create, .forward = position_forward, .backward = position_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_embedding = {.create = embedding_create,
+                                            .forward = embedding_forward,
+                                            .backward = embedding_backward,
+                                            .wide = true};
+const pdl__cpu_kind_t pdl__cpu_position = {.create = position_create,
+                                           .forward = position_forward,
+                                           .backward = position_backward,
+                                           .wide = true};

@@ -9,8 +9,8 @@
 #define ROWS    PDL__GEMM_ROWS
 #define COLUMNS PDL__GEMM_COLUMNS
 
-/* What is packed at a time: up to DEPTH steps of k; as many columns of B as stay in the second-level cache (BAND floats in
-   all, 512 KiB) while STRIP rows of A pass by. */
+/* What is packed at a time: up to DEPTH steps of k; as many columns of B as stay in the second-level cache (BAND
+   floats in all, 512 KiB) while STRIP rows of A pass by. */
 #define DEPTH 512
 #define BAND  (128 * 1024)
 #define STRIP 128
@@ -43,7 +43,8 @@ PDL__INLINE void transpose8(const float *in, int64_t in_stride, float *out, int6
     }
 }
 
-/* One panel [depth][width] of `count` <= width lines, where a line runs along k: element (line, p) at line * stride + p. */
+/* One panel [depth][width] of `count` <= width lines, where a line runs along k: element (line, p) at line *
+   stride + p. */
 PDL__INLINE void pack_lines(const float *in, int64_t stride, int64_t count, int64_t depth, int width, float *panel)
 {
     int64_t whole = count / 8 * 8;
@@ -51,8 +52,7 @@ PDL__INLINE void pack_lines(const float *in, int64_t stride, int64_t count, int6
     for (int64_t line = 0; line < whole; line += 8) {
         int64_t p = 0;
 
-        for (; p + 8 <= depth; p += 8)
-            transpose8(in + line * stride + p, stride, panel + p * width + line, width);
+        for (; p + 8 <= depth; p += 8) transpose8(in + line * stride + p, stride, panel + p * width + line, width);
         for (; p < depth; p++)
             for (int i = 0; i < 8; i++) panel[p * width + line + i] = in[(line + i) * stride + p];
     }
@@ -111,8 +111,8 @@ PDL__CLONES void pdl__gemm_pack_b(const pdl__matrix_t *b, int64_t k, int64_t col
 }
 
 /* A part at the border of C is made in a buffer, because the kernel knows only whole ones. */
-static void border(pdl__gemm_kernel_fn_t kernel, int64_t k, const float *a, const float *b, float *c, int64_t c_stride,
-                   int64_t rows, int64_t columns, bool add)
+static void border(pdl__gemm_kernel_fn_t kernel, int64_t k, const float *a, const float *b, float *c,
+                   int64_t c_stride, int64_t rows, int64_t columns, bool add)
 {
     float part[ROWS * COLUMNS];
 
@@ -157,7 +157,8 @@ static pdl__matrix_t part_at(const pdl__matrix_t *matrix, int64_t i, int64_t j)
 }
 
 /* A rectangle of C. K is cut evenly, so that no cut is short. */
-static void region(const pdl__gemm_t *gemm, int64_t row0, int64_t row1, int64_t column0, int64_t column1, float *scratch)
+static void region(const pdl__gemm_t *gemm, int64_t row0, int64_t row1, int64_t column0, int64_t column1,
+                   float *scratch)
 {
     pdl__gemm_kernel_fn_t kernel = pdl__gemm_kernel();
     int64_t               cuts = (gemm->k + DEPTH - 1) / DEPTH, depth = ((gemm->k + cuts - 1) / cuts + 7) / 8 * 8;
@@ -188,8 +189,8 @@ static void region(const pdl__gemm_t *gemm, int64_t row0, int64_t row1, int64_t 
 
 typedef struct grid {
     const pdl__gemm_t *gemm;
-    int64_t            down, across;   /* rectangles of C in each direction */
-    int64_t            height, width;  /* of one */
+    int64_t            down, across;  /* rectangles of C in each direction */
+    int64_t            height, width; /* of one */
     float             *scratch;
 } grid_t;
 

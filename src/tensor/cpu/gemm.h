@@ -3,9 +3,9 @@
  * is in the cache.
  *
  * Operands are packed into panels, [k][PDL__GEMM_ROWS] of A and [k][PDL__GEMM_COLUMNS] of B, and a register kernel
- * multiplies one by the other (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008). An element
- * of C is summed over k in an order that depends on nothing but the number of terms: not on threads, not on its
- * neighbours.
+ * multiplies one by the other (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008). An
+ * element of C is summed over k in an order that depends on nothing but the number of terms: not on threads, not on
+ * its neighbours.
  */
 #ifndef PDL_TENSOR_CPU_GEMM_H
 #define PDL_TENSOR_CPU_GEMM_H

@@ -1,6 +1,6 @@
 /*
- * The register kernels: an 8 x 32 part of C stays in registers while k runs. With AVX-512 that is 16 accumulators; with
- * 256-bit registers, of which there are only 16, the part is done in four quarters.
+ * The register kernels: an 8 x 32 part of C stays in registers while k runs. With AVX-512 that is 16 accumulators;
+ * with 256-bit registers, of which there are only 16, the part is done in four quarters.
  */
 #include "tensor/cpu/gemm.h"
 #include "tensor/cpu/simd.h"

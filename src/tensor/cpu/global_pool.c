@@ -11,7 +11,8 @@
 
 typedef struct pdl__global_pool {
     pdl__panels_t panels;
-    int64_t       channels, positions;
+    int64_t       channels;
+    double        positions; /* of all ranks that share a sample */
 } pdl__global_pool_t;
 
 typedef struct pdl__spread {
@@ -33,7 +34,7 @@ static pdl_status_t global_create(pdl__cpu_t *cpu, pdl_op_t *op)
     if (pdl__cpu_blockable(shape)) op->in_format[0] = op->spec.given[0];
     pool->panels = pdl__panels_cut(shape, op->spec.samples, op->in_format[0], false);
     pool->channels = shape->channels;
-    pool->positions = pdl_shape_positions(shape);
+    pool->positions = (double)pdl_shape_positions(shape) / (op->spec.share > 0 ? op->spec.share : 1);
     op->workspace_bytes =
         (size_t)(pool->panels.samples * pool->panels.parts * 2 * pool->panels.padded) * sizeof(double);
     op->private_data = pool;
@@ -56,7 +57,7 @@ static pdl_status_t global_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
             for (int64_t part = 0; part < panels->parts; part++)
                 sum += pass.partial[(n * panels->parts + part) * 2 * panels->padded + c];
-            sum /= (double)pool->positions;
+            sum /= pool->positions;
             if (bf16)
                 ((pdl__bf16_t *)run->output)[at] = pdl__to_bf16((float)sum);
             else

@@ -1,9 +1,9 @@
 /*
- * Group norm: the channels of a group, over all positions of a sample, to mean 0 and variance 1, then scaled and shifted
- * channel by channel.
+ * Group norm: the channels of a group, over all positions of a sample, to mean 0 and variance 1, then scaled and
+ * shifted channel by channel.
  *
- * Every pass first sums channel by channel, in double precision, and then adds up the channels of a group: so groups
- * need not fit the blocks in which channels lie, and a channel belongs to one thread.
+ * Every pass first sums channel by channel, in double precision, and then adds up the channels of a group: so
+ * groups need not fit the blocks in which channels lie, and a channel belongs to one thread.
  */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
@@ -109,9 +109,9 @@ typedef struct pass {
     const pdl_op_run_t *run;
     const float        *a, *b; /* what is summed and combined: x and x, or dy and x */
     float              *out;
-    sums_t             *sums;   /* [samples][panels * lanes] */
-    statistics_t       *saved;  /* [samples][groups] */
-    float              *means;  /* backward: [samples][groups][2], mean of g and of g z */
+    sums_t             *sums;  /* [samples][panels * lanes] */
+    statistics_t       *saved; /* [samples][groups] */
+    float              *means; /* backward: [samples][groups][2], mean of g and of g z */
 } pass_t;
 
 /* Where a panel begins, and how many channels are side by side there; padding is treated as channels. */
@@ -175,8 +175,9 @@ static void combine_slice(void *context, int64_t first, int64_t end)
         float   u[PDL__BLOCK] = {0}, v[PDL__BLOCK] = {0}, w[PDL__BLOCK] = {0}; /* 0: padding stays 0 */
 
         for (int64_t lane = 0; lane < norm->lanes && channel + lane < norm->channels; lane++)
-            (pass->means != NULL ? backward_coefficients : forward_coefficients)(
-                pass, i / norm->panels, channel + lane, &u[lane], &v[lane], &w[lane]);
+            (pass->means != NULL ? backward_coefficients : forward_coefficients)(pass, i / norm->panels,
+                                                                                 channel + lane, &u[lane], &v[lane],
+                                                                                 &w[lane]);
         if (norm->lanes == 1)
             combine_line(norm->positions, pass->a + at, pass->b + at, u[0], v[0], w[0], pass->out + at);
         else
@@ -191,9 +192,8 @@ static void find_statistics(const pass_t *pass)
     double        count = (double)(width * norm->positions);
 
     for (int64_t i = 0; i < norm->samples * norm->groups; i++) {
-        const sums_t *sums =
-            pass->sums + i / norm->groups * norm->panels * norm->lanes + i % norm->groups * width;
-        double sum = 0, squares = 0, mean, variance;
+        const sums_t *sums = pass->sums + i / norm->groups * norm->panels * norm->lanes + i % norm->groups * width;
+        double        sum = 0, squares = 0, mean, variance;
 
         for (int64_t c = 0; c < width; c++) {
             sum += sums[c].first;
@@ -294,5 +294,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_group_norm = {
-    .create = norm_create, .forward = norm_forward, .backward = norm_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_group_norm = {.create = norm_create,
+                                             .forward = norm_forward,
+                                             .backward = norm_backward,
+                                             .wide = true};

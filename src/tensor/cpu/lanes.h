@@ -1,6 +1,6 @@
 /*
- * Sixteen lanes at a time: a block of channels, or sixteen neighbours. Vectors of the compiler, so that each processor
- * gets them in registers of its own width.
+ * Sixteen lanes at a time: a block of channels, or sixteen neighbours. Vectors of the compiler, so that each
+ * processor gets them in registers of its own width.
  */
 #ifndef PDL_TENSOR_CPU_LANES_H
 #define PDL_TENSOR_CPU_LANES_H
@@ -24,8 +24,8 @@ PDL__INLINE pdl__f16_t pdl__choose(pdl__i16_t mask, pdl__f16_t yes, pdl__f16_t n
     return (pdl__f16_t)(((pdl__i16_t)yes & mask) | ((pdl__i16_t)no & ~mask));
 }
 
-/* Masks: all bits of a lane, or none. They are made from sign bits, because gcc takes comparisons of these vectors apart
-   into single lanes when it compiles a function for several processors. */
+/* Masks: all bits of a lane, or none. They are made from sign bits, because gcc takes comparisons of these vectors
+   apart into single lanes when it compiles a function for several processors. */
 
 /* v > 0; also for a NaN without a sign. */
 PDL__INLINE pdl__i16_t pdl__positive(pdl__f16_t v)

@@ -4,8 +4,8 @@
  *
  * Images, whose channels do not lie side by side, are turned into rows first.
  *
- * Gradients of scale and shift are summed over blocks of rows and then over the blocks, in the same way for any number
- * of threads.
+ * Gradients of scale and shift are summed over blocks of rows and then over the blocks, in the same way for any
+ * number of threads.
  */
 #include "tensor/cpu/columns.h"
 #include "tensor/cpu/reshape.h"
@@ -142,8 +142,8 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-/* With z the normalised x and g = dy * weight: dx = scale (g - mean(g) - z mean(g z)), in RMS norm without mean(g). dx
-   may be dy. */
+/* With z the normalised x and g = dy * weight: dx = scale (g - mean(g) - z mean(g z)), in RMS norm without
+   mean(g). dx may be dy. */
 PDL__CLONES static void row_gradient(const norm_t *norm, statistics_t s, const float *x, const float *weight,
                                      const float *dy, float *dx)
 {
@@ -187,16 +187,18 @@ static void backward_slice(void *context, int64_t first, int64_t end)
         for (int64_t row = block * BLOCK; row < last; row++) {
             int64_t at = row * norm->channels;
 
-            if (pass->what & PDL_BACKWARD_WEIGHT) add_row(norm, pass->saved[row], pass->x + at, pass->dy + at, dweight, dbias);
+            if (pass->what & PDL_BACKWARD_WEIGHT)
+                add_row(norm, pass->saved[row], pass->x + at, pass->dy + at, dweight, dbias);
             if (pass->dx != NULL)
-                row_gradient(norm, pass->saved[row], pass->x + at, pass->run->weight[0], pass->dy + at, pass->dx + at);
+                row_gradient(norm, pass->saved[row], pass->x + at, pass->run->weight[0], pass->dy + at,
+                             pass->dx + at);
         }
     }
 }
 
 static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
-    pass_t        pass = {.norm = op->private_data, .run = run, .saved = run->saved, .sums = run->workspace, .what = what};
+    pass_t pass = {.norm = op->private_data, .run = run, .saved = run->saved, .sums = run->workspace, .what = what};
     const norm_t *norm = pass.norm;
     int64_t       blocks = block_count(norm);
     const float  *sums = pass.sums;
@@ -209,12 +211,15 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     if (data) as_image(op, &pass, pass.dx, run->input_gradient[0]);
     if (!(what & PDL_BACKWARD_WEIGHT)) return PDL_OK;
     if (run->weight_gradient[0] != NULL)
-        pdl__column_sums(sums, blocks, norm->channels, 2 * norm->channels, run->accumulate, run->weight_gradient[0]);
+        pdl__column_sums(sums, blocks, norm->channels, 2 * norm->channels, run->accumulate,
+                         run->weight_gradient[0]);
     if (norm->bias && run->weight_gradient[1] != NULL)
         pdl__column_sums(sums + norm->channels, blocks, norm->channels, 2 * norm->channels, run->accumulate,
                          run->weight_gradient[1]);
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_layer_norm = {
-    .create = norm_create, .forward = norm_forward, .backward = norm_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_layer_norm = {.create = norm_create,
+                                             .forward = norm_forward,
+                                             .backward = norm_backward,
+                                             .wide = true};

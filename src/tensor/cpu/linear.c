@@ -1,8 +1,8 @@
 /*
  * Linear: y = x w^T + bias for every position, x [rows][C], w [F][C], with an activation or a second tensor on top.
  *
- * The three products are our own (gemm.h): the results do not depend on the number of threads, bias and activation are
- * applied while a part of y is in the cache, and weights stay in the order of PyTorch.
+ * The three products are our own (gemm.h): the results do not depend on the number of threads, bias and activation
+ * are applied while a part of y is in the cache, and weights stay in the order of PyTorch.
  */
 #include "tensor/cpu/columns.h"
 #include "tensor/cpu/cpu.h"
@@ -69,8 +69,8 @@ static pdl_status_t linear_create(pdl__cpu_t *cpu, pdl_op_t *op)
 }
 
 /* One row: z = product + bias + added is written back, y = activation(z). z and y may be the same. */
-PDL__CLONES static void finish_row(pdl_layer_type_t activation, int64_t count, const float *bias, const float *added,
-                                   float *z, float *y)
+PDL__CLONES static void finish_row(pdl_layer_type_t activation, int64_t count, const float *bias,
+                                   const float *added, float *z, float *y)
 {
     if (bias != NULL) {
 #pragma omp simd
@@ -155,15 +155,15 @@ static void finish_part(void *context, int64_t row, int64_t rows, int64_t column
 static pdl_status_t linear_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     const linear_t *linear = op->private_data;
-    finish_t        finish = {.linear = linear, .z = linear->keeps_before ? run->saved : run->output, .y = run->output};
-    pdl__gemm_t     gemm = {.m = linear->rows,
-                            .n = linear->out,
-                            .k = linear->in,
-                            .a = {run->input[0], linear->in, false},
-                            .b = {run->weight[0], linear->in, true},
-                            .c = finish.z,
-                            .c_stride = linear->out,
-                            .after_context = &finish};
+    finish_t    finish = {.linear = linear, .z = linear->keeps_before ? run->saved : run->output, .y = run->output};
+    pdl__gemm_t gemm = {.m = linear->rows,
+                        .n = linear->out,
+                        .k = linear->in,
+                        .a = {run->input[0], linear->in, false},
+                        .b = {run->weight[0], linear->in, true},
+                        .c = finish.z,
+                        .c_stride = linear->out,
+                        .after_context = &finish};
 
     if (linear->bias) finish.bias = run->weight[1];
     if (linear->add) finish.added = run->input[op->spec.input_count - 1];
@@ -228,6 +228,8 @@ static pdl_status_t linear_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_linear = {
-    .create = linear_create, .forward = linear_forward, .backward = linear_backward, .fuses = linear_fuses,
-    .wide = true};
+const pdl__cpu_kind_t pdl__cpu_linear = {.create = linear_create,
+                                         .forward = linear_forward,
+                                         .backward = linear_backward,
+                                         .fuses = linear_fuses,
+                                         .wide = true};

@@ -1,8 +1,9 @@
 /*
- * Local response norm: y = x s^-beta, s = k + alpha / size * the sum of squares over a window of channels around x's.
+ * Local response norm: y = x s^-beta, s = k + alpha / size * the sum of squares over a window of channels around
+ * x's.
  *
- * The channels of one position are gathered into a column, where windows are sums of shifted neighbours. Saved: s, by
- * position, so that backward can read columns as they are.
+ * The channels of one position are gathered into a column, where windows are sums of shifted neighbours. Saved: s,
+ * by position, so that backward can read columns as they are.
  */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"

@@ -15,9 +15,9 @@ size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *w
     struct {
         float **at;
         int64_t elements;
-    } parts[] = {{&pass->logit, moe->rows * moe->experts}, {&pass->x, tokens * moe->in},
-                 {&pass->g, tokens * moe->hidden},         {&pass->u, tokens * moe->hidden},
-                 {&pass->a, tokens * moe->hidden},         {&pass->y, tokens * moe->out},
+    } parts[] = {{&pass->logit, moe->rows * moe->experts},  {&pass->x, tokens * moe->in},
+                 {&pass->g, tokens * moe->hidden},          {&pass->u, tokens * moe->hidden},
+                 {&pass->a, tokens * moe->hidden},          {&pass->y, tokens * moe->out},
                  {&pass->da, again * tokens * moe->hidden}, {&pass->dg, again * tokens * moe->hidden},
                  {&pass->du, again * tokens * moe->hidden}, {&pass->dx, again * tokens * moe->in}};
     size_t used = pdl__gemm_workspace(threads) + PDL__MOE_TOKENS * sizeof(*pass->list);
@@ -180,4 +180,7 @@ static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_moe = {.create = moe_create, .forward = moe_forward, .backward = pdl__moe_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_moe = {.create = moe_create,
+                                      .forward = moe_forward,
+                                      .backward = pdl__moe_backward,
+                                      .wide = true};

@@ -2,8 +2,8 @@
  * Mixture of experts: a router sends each token to its top_k experts, whose answers are weighed by the softmax over
  * the logits of these (as in Mixtral). An expert is down (silu(gate x) * up x) when gated, else down gelu(up x).
  *
- * Tokens are gathered expert by expert, a limited number at a time, so that everything is a matrix product of moderate
- * size; backward makes the inner values again.
+ * Tokens are gathered expert by expert, a limited number at a time, so that everything is a matrix product of
+ * moderate size; backward makes the inner values again.
  */
 #ifndef PDL_TENSOR_CPU_MOE_H
 #define PDL_TENSOR_CPU_MOE_H
@@ -30,13 +30,13 @@ typedef struct pdl__moe_pass {
     const pdl__moe_t   *moe;
     const pdl_op_run_t *run;
     int                 threads;
-    pdl__moe_choice_t  *choice;              /* [rows][top_k] */
-    int64_t            *list;                /* choices of the expert at work, as indices into `choice` */
-    int64_t             count;               /* of them */
-    float              *logit;               /* [rows][experts]; backward: its gradient */
-    float              *x, *g, *u, *a, *y;   /* of the tokens gathered: [count][in], 3 [count][hidden], [count][out] */
-    float              *da, *dg, *du, *dx;   /* backward */
-    void               *gemm;
+    pdl__moe_choice_t  *choice; /* [rows][top_k] */
+    int64_t            *list;   /* choices of the expert at work, as indices into `choice` */
+    int64_t             count;  /* of them */
+    float              *logit;  /* [rows][experts]; backward: its gradient */
+    float *x, *g, *u, *a, *y;   /* of the tokens gathered: [count][in], 3 [count][hidden], [count][out] */
+    float *da, *dg, *du, *dx;   /* backward */
+    void  *gemm;
 } pdl__moe_pass_t;
 
 /* Places the buffers in the workspace; with workspace NULL only their bytes count. Returns these. */

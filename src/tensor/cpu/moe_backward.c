@@ -1,6 +1,6 @@
 /*
- * Mixture of experts, backward. The gradient of a share is the answer times the gradient of the output, which is a times
- * da with da = dy down; the choice itself has no gradient.
+ * Mixture of experts, backward. The gradient of a share is the answer times the gradient of the output, which is a
+ * times da with da = dy down; the choice itself has no gradient.
  */
 #include "tensor/cpu/moe.h"
 #include "tensor/cpu/threads.h"
@@ -58,7 +58,8 @@ static void inner_slice(void *context, int64_t first, int64_t end)
     }
 }
 
-/* In pass->logit, from gradients of shares to those of logits: share (d - sum of share d), 0 for experts not chosen. */
+/* In pass->logit, from gradients of shares to those of logits: share (d - sum of share d), 0 for experts not
+   chosen. */
 static void logit_slice(void *context, int64_t first, int64_t end)
 {
     const pdl__moe_pass_t *pass = context;
@@ -102,7 +103,8 @@ static void expert_values(pdl__moe_pass_t *pass, int64_t expert)
 
     pdl__moe_inner(pass, expert);
     for (int64_t i = 0; i < pass->count; i++)
-        memcpy(pass->y + i * moe->out, dy + pass->list[i] / moe->top_k * moe->out, (size_t)moe->out * sizeof(float));
+        memcpy(pass->y + i * moe->out, dy + pass->list[i] / moe->top_k * moe->out,
+               (size_t)moe->out * sizeof(float));
     pdl__moe_multiply(pass, pass->count, moe->hidden, moe->out, plain(pass->y, moe->out),
                       plain(down + expert * moe->out * moe->hidden, moe->hidden), pass->da, false);
     pdl__parallel(pass->count, 8192 / moe->hidden + 1, inner_slice, pass);

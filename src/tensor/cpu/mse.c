@@ -80,7 +80,7 @@ static void backward_slice(void *context, int64_t first, int64_t end)
     const pass_t *pass = context;
 
     for (int64_t n = first; n < end; n++) {
-        double weight = pass->sample_weight != NULL ? (double)pass->sample_weight[n] : 1;
+        double  weight = pass->sample_weight != NULL ? (double)pass->sample_weight[n] : 1;
         int64_t at = n * pass->elements;
 
         difference(pass->elements, (float)(pass->loss_scale * weight * 2 / (double)pass->elements), pass->x + at,
@@ -97,4 +97,7 @@ static pdl_status_t mse_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_mse = {.create = mse_create, .forward = mse_forward, .backward = mse_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_mse = {.create = mse_create,
+                                      .forward = mse_forward,
+                                      .backward = mse_backward,
+                                      .wide = true};

@@ -1,9 +1,9 @@
 /*
  * Pooling over windows: the maximum, with the place of it saved for backward, or the mean.
  *
- * A plane is the space of one block of channels (BLOCKED, 16 lanes) or of one channel (PLAIN, 1 lane). Work is cut into
- * rows of planes: output positions with the same first coordinate. Backward adds to what windows share, so there a plane
- * is cut only when windows do not overlap along the first dimension.
+ * A plane is the space of one block of channels (BLOCKED, 16 lanes) or of one channel (PLAIN, 1 lane). Work is cut
+ * into rows of planes: output positions with the same first coordinate. Backward adds to what windows share, so
+ * there a plane is cut only when windows do not overlap along the first dimension.
  */
 #include "tensor/cpu/lanes.h"
 #include "tensor/cpu/threads.h"

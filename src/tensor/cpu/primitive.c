@@ -44,6 +44,7 @@ pdl__desc_t pdl__desc_image(int rank, const int64_t *dims, dnnl_data_type_t type
 {
     static const dnnl_format_tag_t plain[] = {dnnl_ncw, dnnl_nchw, dnnl_ncdhw};
     static const dnnl_format_tag_t blocked[] = {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c};
+    static const dnnl_format_tag_t last[] = {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc};
     dnnl_format_tag_t              tag = dnnl_format_tag_any;
     dnnl_memory_desc_t             desc;
     dnnl_dims_t                    copy = {0};
@@ -51,6 +52,7 @@ pdl__desc_t pdl__desc_image(int rank, const int64_t *dims, dnnl_data_type_t type
     if (lie == PDL__LIE_VECTOR) tag = dnnl_a;
     if (lie == PDL__LIE_PLAIN) tag = plain[rank - 3];
     if (lie == PDL__LIE_BLOCKED) tag = blocked[rank - 3];
+    if (lie == PDL__LIE_LAST) tag = last[rank - 3];
     copy_dims(copy, dims, rank);
     return keep_desc(dnnl_memory_desc_create_with_tag(&desc, rank, copy, type, tag), desc);
 }
@@ -282,7 +284,7 @@ pdl_status_t pdl__primitive_reorder(pdl__cpu_t *cpu, pdl__desc_t from, pdl__desc
         code =
             dnnl_reorder_primitive_desc_create(&made->descriptor, from, cpu->engine, to, cpu->engine, attributes);
     if (attributes != NULL) dnnl_primitive_attr_destroy(attributes);
-    status = pdl__dnnl_check(code, "reorder of weights", layer);
+    status = pdl__dnnl_check(code, "reorder", layer);
     if (status != PDL_OK) return status;
     made->argument[PDL__SLOT_SRC] = DNNL_ARG_FROM;
     made->argument[PDL__SLOT_DST] = DNNL_ARG_TO;

@@ -1,8 +1,8 @@
 /*
  * oneDNN behind a few functions: everything that differs between its versions 2 and 3 is in primitive.c.
  *
- * A primitive is made once together with its memory objects; a run only points these to other buffers. Scratch space
- * is the caller's.
+ * A primitive is made once together with its memory objects; a run only points these to other buffers. Scratch
+ * space is the caller's.
  */
 #ifndef PDL_TENSOR_CPU_PRIMITIVE_H
 #define PDL_TENSOR_CPU_PRIMITIVE_H
@@ -17,7 +17,13 @@ typedef const dnnl_memory_desc_t *pdl__desc_t;
 #endif
 
 /* How the dimensions of an array lie. */
-typedef enum pdl__lie { PDL__LIE_ANY, PDL__LIE_PLAIN, PDL__LIE_BLOCKED, PDL__LIE_VECTOR } pdl__lie_t;
+typedef enum pdl__lie {
+    PDL__LIE_ANY,
+    PDL__LIE_PLAIN,
+    PDL__LIE_BLOCKED,
+    PDL__LIE_LAST, /* channels innermost */
+    PDL__LIE_VECTOR
+} pdl__lie_t;
 
 /* NULL when out of memory or when oneDNN refuses. Images: dims = n, c, space... */
 pdl__desc_t pdl__desc_image(int rank, const int64_t *dims, dnnl_data_type_t type, pdl__lie_t lie);
@@ -36,8 +42,8 @@ typedef struct pdl__primitive {
 
 typedef enum pdl__direction { PDL__FORWARD, PDL__BACKWARD_DATA, PDL__BACKWARD_WEIGHT } pdl__direction_t;
 
-/* A convolution or its transpose. Arrays of dimensions as oneDNN has them: x, y = n, c, space...; weight = [groups],
-   out, in, kernel... */
+/* A convolution or its transpose. Arrays of dimensions as oneDNN has them: x, y = n, c, space...; weight =
+   [groups], out, in, kernel... */
 typedef struct pdl__conv_form {
     bool             transposed, training, bias, relu;
     int              space; /* dimensions of it */
@@ -50,8 +56,8 @@ typedef struct pdl__conv_form {
     dnnl_alg_kind_t  algorithm;
 } pdl__conv_form_t;
 
-/* Makes the descriptor only; `forward` is the hint for backward. PDL_ERR_UNSUPPORTED without a message when oneDNN has
-   nothing, or only its slow reference, for this form. */
+/* Makes the descriptor only; `forward` is the hint for backward. PDL_ERR_UNSUPPORTED without a message when oneDNN
+   has nothing, or only its slow reference, for this form. */
 pdl_status_t pdl__primitive_conv(pdl__cpu_t *cpu, const pdl__conv_form_t *form, pdl__direction_t direction,
                                  const pdl__primitive_t *forward, bool allow_reference, pdl__primitive_t *made);
 /* Makes the primitive and its memory objects from the descriptor. */

@@ -1,6 +1,6 @@
 /*
- * Layers that only move elements: flatten, to_sequence, select. They know elements by their size, so every precision
- * is served.
+ * Layers that only move elements: flatten, to_sequence, select. They know elements by their size, so every
+ * precision is served.
  */
 #include "tensor/cpu/reshape.h"
 #include "tensor/cpu/simd.h"
@@ -66,19 +66,20 @@ static void turn_all(const pdl_shape_t *shape, int64_t samples, pdl_format_t for
     pdl__parallel(samples * tiles, 4, turn_slice, &turn);
 }
 
-void pdl__cpu_to_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size, const void *image,
-                      void *rows)
+void pdl__cpu_to_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size,
+                      const void *image, void *rows)
 {
     turn_all(shape, samples, format, (turn_t){.image = (char *)image, .sequence = rows, .size = size});
 }
 
-void pdl__cpu_from_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size, const void *rows,
-                        void *image)
+void pdl__cpu_from_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size,
+                        const void *rows, void *image)
 {
     /* The padding is zero too. */
     if (format == PDL_FORMAT_BLOCKED && shape->channels % PDL__BLOCK != 0)
         memset(image, 0, (size_t)pdl__cpu_elements(shape, samples, PDL_FORMAT_BLOCKED) * size);
-    turn_all(shape, samples, format, (turn_t){.image = image, .sequence = (char *)rows, .size = size, .back = true});
+    turn_all(shape, samples, format,
+             (turn_t){.image = image, .sequence = (char *)rows, .size = size, .back = true});
 }
 
 /* Plain images are vectors already, as they lie; sequences have to be turned. */
@@ -105,8 +106,8 @@ static size_t element_bytes(const pdl_op_t *op)
 static pdl_status_t flatten_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     if (flatten_turns(op))
-        pdl__cpu_from_rows(&op->spec.layer->in, op->spec.samples, PDL_FORMAT_PLAIN, element_bytes(op), run->input[0],
-                           run->output);
+        pdl__cpu_from_rows(&op->spec.layer->in, op->spec.samples, PDL_FORMAT_PLAIN, element_bytes(op),
+                           run->input[0], run->output);
     else if (run->output != run->input[0])
         memcpy(run->output, run->input[0], op->out_bytes);
     return PDL_OK;
@@ -189,9 +190,12 @@ static pdl_status_t select_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_flatten = {
-    .create = flatten_create, .forward = flatten_forward, .backward = flatten_backward};
-const pdl__cpu_kind_t pdl__cpu_to_sequence = {
-    .create = to_sequence_create, .forward = to_sequence_forward, .backward = to_sequence_backward};
-const pdl__cpu_kind_t pdl__cpu_select = {
-    .create = select_create, .forward = select_forward, .backward = select_backward};
+const pdl__cpu_kind_t pdl__cpu_flatten = {.create = flatten_create,
+                                          .forward = flatten_forward,
+                                          .backward = flatten_backward};
+const pdl__cpu_kind_t pdl__cpu_to_sequence = {.create = to_sequence_create,
+                                              .forward = to_sequence_forward,
+                                              .backward = to_sequence_backward};
+const pdl__cpu_kind_t pdl__cpu_select = {.create = select_create,
+                                         .forward = select_forward,
+                                         .backward = select_backward};

@@ -7,9 +7,9 @@
 #include "tensor/cpu/cpu.h"
 
 /* `size` is that of an element, 2 or 4 bytes. */
-void pdl__cpu_to_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size, const void *image,
-                      void *rows);
-void pdl__cpu_from_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size, const void *rows,
-                        void *image);
+void pdl__cpu_to_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size,
+                      const void *image, void *rows);
+void pdl__cpu_from_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size,
+                        const void *rows, void *image);
 
 #endif

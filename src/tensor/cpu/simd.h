@@ -1,5 +1,6 @@
 /*
- * What the kernels of the CPU backend share: versions for each generation of processors, and the elements they load.
+ * What the kernels of the CPU backend share: versions for each generation of processors, and the elements they
+ * load.
  */
 #ifndef PDL_TENSOR_CPU_SIMD_H
 #define PDL_TENSOR_CPU_SIMD_H
@@ -8,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* A function marked with this is compiled for AVX-512, for AVX2 and for any processor; the loader picks one. Sanitizers
-   instrument the loader's choice before they are ready, so under them there is one version. */
+/* A function marked with this is compiled for AVX-512, for AVX2 and for any processor; the loader picks one.
+   Sanitizers instrument the loader's choice before they are ready, so under them there is one version. */
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define PDL__CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))

@@ -92,7 +92,8 @@ static void slice(void *context, int64_t first, int64_t end)
     int64_t       bands = (pass->positions + WIDTH - 1) / WIDTH;
 
     for (int64_t i = first; i < end; i++) {
-        int64_t position = i % bands * WIDTH, width = pass->positions - position < WIDTH ? pass->positions - position : WIDTH;
+        int64_t position = i % bands * WIDTH,
+                width = pass->positions - position < WIDTH ? pass->positions - position : WIDTH;
         int64_t at = i / bands * pass->channels * pass->positions + position;
 
         if (pass->positions == 1 && pass->y == NULL)
@@ -132,5 +133,7 @@ static pdl_status_t softmax_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_softmax = {
-    .create = softmax_create, .forward = softmax_forward, .backward = softmax_backward, .wide = true};
+const pdl__cpu_kind_t pdl__cpu_softmax = {.create = softmax_create,
+                                          .forward = softmax_forward,
+                                          .backward = softmax_backward,
+                                          .wide = true};

@@ -1,7 +1,7 @@
 /*
  * Upsampling. An output lies between two inputs in each dimension (nearest: on one), whose indices and shares are
- * tabled when the op is made. A plane is the space of one block of channels or of one channel; backward adds up inside
- * a plane.
+ * tabled when the op is made. A plane is the space of one block of channels or of one channel; backward adds up
+ * inside a plane.
  */
 #include "tensor/cpu/lanes.h"
 #include "tensor/cpu/threads.h"

@@ -90,6 +90,55 @@ void pdl__cpu_add_floats(float *sum, const void *values, int64_t count)
     pdl__parallel(count, GRAIN, sum_f32, &vectors);
 }
 
+typedef struct pdl__mask {
+    const void *first, *second, *output;
+    void       *masked;
+} pdl__mask_t;
+
+PDL__CLONES static void mask_f32(void *context, int64_t first, int64_t end)
+{
+    const pdl__mask_t *mask = context;
+    const float *restrict a = mask->first;
+    const float *restrict b = mask->second;
+    const float *restrict y = mask->output;
+    float *restrict out = mask->masked;
+
+    if (b == NULL) {
+#pragma omp simd
+        for (int64_t i = first; i < end; i++) out[i] = y[i] > 0 ? a[i] : 0;
+    } else {
+#pragma omp simd
+        for (int64_t i = first; i < end; i++) out[i] = y[i] > 0 ? a[i] + b[i] : 0;
+    }
+}
+
+PDL__CLONES static void mask_bf16(void *context, int64_t first, int64_t end)
+{
+    const pdl__mask_t *mask = context;
+    const pdl__bf16_t *restrict a = mask->first;
+    const pdl__bf16_t *restrict b = mask->second;
+    const pdl__bf16_t *restrict y = mask->output;
+    pdl__bf16_t *restrict out = mask->masked;
+
+    if (b == NULL) {
+#pragma omp simd
+        for (int64_t i = first; i < end; i++) out[i] = pdl__from_bf16(y[i]) > 0 ? a[i] : 0;
+    } else {
+#pragma omp simd
+        for (int64_t i = first; i < end; i++)
+            out[i] = pdl__from_bf16(y[i]) > 0 ? pdl__to_bf16(pdl__from_bf16(a[i]) + pdl__from_bf16(b[i])) : 0;
+    }
+}
+
+void pdl__cpu_mask(pdl_backend_t *backend, const void *a, const void *b, const void *output, size_t bytes,
+                   void *masked)
+{
+    pdl__mask_t mask = {a, b, output, masked};
+    int64_t     count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
+
+    pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? mask_bf16 : mask_f32, &mask);
+}
+
 /* x * 0 is NaN exactly when x is not finite, and NaN survives every sum: one multiply and one add per element. */
 PDL__CLONES static int all_finite_f32(const float *values, int64_t count)
 {

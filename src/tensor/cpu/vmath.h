@@ -6,8 +6,9 @@
 
 #include "tensor/cpu/simd.h"
 
-/* e^x to 1e-7 relative: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Beyond +-87 it stays at the last finite, normal
-   value; a NaN stays one. Adding 1.5 * 2^23 rounds to an integer and leaves that integer in the low bits. */
+/* e^x to 1e-7 relative: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Beyond +-87 it stays at the last
+   finite, normal value; a NaN stays one. Adding 1.5 * 2^23 rounds to an integer and leaves that integer in the
+   low bits. */
 PDL__INLINE float pdl__expf(float x)
 {
     const float round = 12582912.0f;
@@ -50,8 +51,8 @@ PDL__INLINE float pdl__largest(int64_t count, const float *x)
 }
 
 /* The normal distribution at x: *density its density, *below the probability of a value below x. The tail is
-   density * t P(t), t = 1 / (1 + 0.4 |x| / sqrt 2), with P fitted to 3e-7 relative, so that it stays accurate where it
-   is tiny. */
+   density * t P(t), t = 1 / (1 + 0.4 |x| / sqrt 2), with P fitted to 3e-7 relative, so that it stays accurate
+   where it is tiny. */
 PDL__INLINE void pdl__normal(float x, float *density, float *below)
 {
     float z = fabsf(x) * 0.70710678118654752f;

@@ -1,6 +1,7 @@
 /*
  * Batch norm. Statistics of a channel are over all samples and positions, also those of other ranks when there is
- * a `reduce`: then the sums are added up over the ranks before they are used. Saved: mean and 1 / deviation of each channel.
+ * a `reduce`: then the sums are added up over the ranks before they are used. Saved: mean and 1 / deviation of each
+ * channel.
  */
 #include "reference.h"
 
@@ -21,6 +22,7 @@ static batch_t make_batch(const pdl_op_t *op, const pdl_op_run_t *run)
                      .positions = pdl_shape_positions(&op->spec.layer->in)};
 
     batch.count = (double)((run->reduce ? run->total_samples : batch.samples) * batch.positions);
+    if (run->reduce && run->total_values > 0) batch.count = (double)run->total_values;
     return batch;
 }
 

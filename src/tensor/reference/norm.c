@@ -72,7 +72,7 @@ static void forward_set(const norm_t *norm, const set_t *set)
         }
 }
 
-/* With z the normalised x and g = dy * weight: dx = rstd (g - mean(g) - z mean(g z)), in RMS norm without mean(g). */
+/* With z the normalised x and g = dy * weight: dx = rstd (g - mean(g) - z mean(g z)); RMS norm has no mean(g). */
 static void backward_set(const norm_t *norm, const set_t *set)
 {
     statistics_t s = measure(norm, set);

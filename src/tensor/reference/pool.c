@@ -119,13 +119,14 @@ static pdl_status_t forward_global(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            positions = pdl_shape_positions(&layer->in);
+    double             all = (double)positions / (op->spec.share > 0 ? op->spec.share : 1);
     const double      *x = run->input[0];
     double            *y = run->output;
 
     for (int64_t n = 0; n < op->spec.samples; n++)
         for (int64_t c = 0; c < layer->in.channels; c++)
             for (int64_t p = 0; p < positions; p++)
-                y[n * layer->in.channels + c] += x[pdl__reference_at(&layer->in, n, c, p)] / (double)positions;
+                y[n * layer->in.channels + c] += x[pdl__reference_at(&layer->in, n, c, p)] / all;
     return PDL_OK;
 }
 
@@ -133,13 +134,14 @@ static pdl_status_t backward_global(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            positions = pdl_shape_positions(&layer->in);
+    double             all = (double)positions / (op->spec.share > 0 ? op->spec.share : 1);
     const double      *dy = run->output_gradient[0];
     double            *dx = run->input_gradient[0];
 
     for (int64_t n = 0; dx && n < op->spec.samples; n++)
         for (int64_t c = 0; c < layer->in.channels; c++)
             for (int64_t p = 0; p < positions; p++)
-                dx[pdl__reference_at(&layer->in, n, c, p)] = dy[n * layer->in.channels + c] / (double)positions;
+                dx[pdl__reference_at(&layer->in, n, c, p)] = dy[n * layer->in.channels + c] / all;
     return PDL_OK;
 }
 

@@ -1,8 +1,9 @@
 /*
  * Inside the reference backend: one table entry per layer type, and what they share.
  *
- * Everything is double, plain and computed by one thread in the most obvious order. Gradients arrive zeroed (or, for
- * weights that accumulate, as they were), so that every kind only ever adds to them; those that nobody wants are NULL.
+ * Everything is double, plain and computed by one thread in the most obvious order. Gradients arrive zeroed (or,
+ * for weights that accumulate, as they were), so that every kind only ever adds to them; those that nobody wants
+ * are NULL.
  */
 #ifndef PDL_TENSOR_REFERENCE_H
 #define PDL_TENSOR_REFERENCE_H

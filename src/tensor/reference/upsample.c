@@ -1,5 +1,6 @@
 /*
- * Upsampling: every output is a weighted sum of inputs, so both directions are one loop over (input, output, weight).
+ * Upsampling: every output is a weighted sum of inputs, so both directions are one loop over input, output and
+ * weight.
  */
 #include "reference.h"
 

@@ -1,5 +1,6 @@
 /*
- * What a backend does with vectors, whatever layer they belong to: conversions, sums, and the steps of the optimizers.
+ * What a backend does with vectors, whatever layer they belong to: conversions, sums, and the steps of the
+ * optimizers.
  */
 #include "reference.h"
 

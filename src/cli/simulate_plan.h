@@ -1,0 +1,19 @@
+/*
+ * `paradl simulate PLAN.yaml`.
+ */
+#ifndef PDL_CLI_SIMULATE_PLAN_H
+#define PDL_CLI_SIMULATE_PLAN_H
+
+#include <paradl/plan_sim.h>
+
+/* What the command line says beside the plan; NULL and 0: nothing. */
+typedef struct pdl__plan_values {
+    const char  *path, *system, *parameters, *slow, *trace;
+    pdl_engine_t engine;
+    int64_t      trace_ranks;
+    bool         json;
+} pdl__plan_values_t;
+
+pdl_status_t pdl__simulate_plan(const pdl__plan_values_t *values);
+
+#endif

@@ -1,0 +1,370 @@
+/*
+ * Redistributions and halos as lists of moves, axis by axis in the order in which the plan was priced.
+ */
+#include "train/edge.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A list of steps under construction: the layout and region reached so far. */
+typedef struct path {
+    pdl__layouts_t    *layouts;
+    pdl__edge_t       *edge;
+    const pdl_shape_t *shape; /* of the whole tensor */
+    pdl_layout_t       now;
+    pdl__edge_step_t  *steps;
+    int               *count;
+} path_t;
+
+/* Dimensions as they lie in memory. */
+static pdl_region_t in_memory(const pdl_shape_t *shape, const pdl_region_t *region)
+{
+    static const int image[] = {PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_SPACE + 1,
+                                PDL_DIM_SPACE + 2};
+    static const int sequence[] = {PDL_DIM_SAMPLE, PDL_DIM_SPACE, PDL_DIM_CHANNEL};
+
+    return shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
+}
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing redistributions");
+}
+
+/* A move among the ranks that differ in `axis` (-1: only this one); regions are in memory order, one per member. */
+static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
+                             pdl_move_t **move)
+{
+    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
+
+    if (!status) status = pdl_move_create(&spec, move);
+    if (!status) p->edge->moves[p->edge->move_count++] = *move;
+    return status;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void add_step(path_t *p, pdl__edge_step_t step)
+{
+    p->steps[(*p->count)++] = step;
+}
+
+/* What lies between the first step's source and the last one's target: two buffers that take turns, and the block of a
+   sum. */
+static void scratch_of(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block)
+{
+    *half = *block = 0;
+    for (int i = 0; i < count; i++) {
+        if (i + 1 < count) *half = most(*half, steps[i].after);
+        *block = most(*block, steps[i].block);
+    }
+}
+
+static int64_t scratch_elements(const pdl__edge_step_t *steps, int count)
+{
+    int64_t half, block;
+
+    scratch_of(steps, count, &half, &block);
+    return block + 2 * half;
+}
+
+/* Regions of all members of an axis in two layouts. */
+static pdl_status_t member_regions(const path_t *p, int axis, const pdl_layout_t *layout, pdl_region_t *regions)
+{
+    int64_t members = axis < 0 ? 1 : p->layouts->plan->mesh.axis[axis].size;
+
+    for (int64_t m = 0; m < members; m++) {
+        pdl_region_t region;
+        pdl_status_t status = pdl__layouts_region(p->layouts, layout, p->shape, axis, m, &region);
+        if (status) return status;
+        regions[m] = in_memory(p->shape, &region);
+    }
+    return PDL_OK;
+}
+
+/* The sum over an axis: blocks are summed at their owners, which then give them to all. */
+static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
+{
+    int64_t       members = p->layouts->plan->mesh.axis[axis].size, block = 0;
+    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
+    pdl_move_t   *move;
+
+    if (!own) return no_memory();
+    for (int64_t m = 0; m < members; m++) {
+        pdl_range_t range;
+        pdl_block_range(elements, members, m, &range.low, &range.high);
+        own[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{range}}};
+        need[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{{0, elements}}}};
+        if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
+    }
+    pdl_status_t status = add_move(p, axis, own, need, &move);
+    if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block});
+    free(own);
+    return status;
+}
+
+/* A change of layout on one axis that is not a sum: `from` and `to` differ in where elements lie. */
+static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bool transpose)
+{
+    /* A slice of what every rank holds moves nothing. */
+    bool    slice = !transpose && p->now.on[axis] == PDL_REPLICATED;
+    int     among = slice ? -1 : axis;
+    int64_t members = slice ? 1 : p->layouts->plan->mesh.axis[axis].size,
+            me = slice ? 0 : p->layouts->coordinates[axis];
+    pdl_region_t *from = calloc((size_t)members, 2 * sizeof(*from)), *to = from + members;
+    pdl_move_t   *move;
+    pdl_status_t  status = from ? PDL_OK : no_memory();
+
+    if (!status) status = member_regions(p, among, &p->now, from);
+    if (!status) status = member_regions(p, among, next, to);
+    if (!status) status = transpose ? add_move(p, among, to, from, &move) : add_move(p, among, from, to, &move);
+    if (!status)
+        add_step(p, (pdl__edge_step_t){move, transpose ? PDL__STEP_TRANSPOSE : PDL__STEP_MOVE,
+                                       pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0});
+    free(from);
+    return status;
+}
+
+static bool same_segments(const pdl_layout_t *a, const pdl_layout_t *b)
+{
+    return a->segments == b->segments &&
+           memcmp(a->segment, b->segment, (size_t)a->segments * sizeof(*a->segment)) == 0;
+}
+
+/* The order of the axes: slices first, then what shrinks a tensor, what keeps its size, what grows it. */
+static int turn_of(pdl_primitive_t primitive)
+{
+    switch (primitive) {
+    case PDL_LOCAL: return 0;
+    case PDL_REDUCE_SCATTER: return 1;
+    case PDL_ALLGATHER: return 3;
+    default: return 2;
+    }
+}
+
+static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *to)
+{
+    pdl_primitive_t primitive = pdl_redistribution(p->now.on[axis], to->on[axis]);
+    pdl_layout_t    next = p->now;
+    bool            recut = to->on[axis] == PDL_SPLIT_C && !same_segments(&p->now, to);
+    pdl_status_t    status = PDL_OK;
+
+    next.on[axis] = to->on[axis];
+    if (to->on[axis] == PDL_SPLIT_C) {
+        next.segments = to->segments;
+        memcpy(next.segment, to->segment, sizeof(next.segment));
+    }
+    if (primitive == PDL_ALLREDUCE) {
+        pdl_region_t mine;
+        status = pdl__layouts_region(p->layouts, &p->now, p->shape, -1, 0, &mine);
+        if (!status) status = add_sum(p, axis, pdl_region_elements(&mine));
+    } else if (p->now.on[axis] != to->on[axis] || recut)
+        status = add_change(p, axis, &next, primitive == PDL_REDUCE_SCATTER);
+    p->now = next;
+    return status;
+}
+
+static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
+{
+    const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
+    const pdl_layout_t from = p->now;
+
+    for (int turn = 0; turn < 4; turn++)
+        for (int a = 0; a < mesh->axis_count; a++) {
+            if (mesh->axis[a].size == 1 || mesh->axis[a].kind == PDL_AXIS_PIPELINE ||
+                mesh->axis[a].kind == PDL_AXIS_DATA || turn_of(pdl_redistribution(from.on[a], to->on[a])) != turn)
+                continue;
+            pdl_status_t status = redistribute_axis(p, a, to);
+            if (status) return status;
+        }
+    return PDL_OK;
+}
+
+/* The rows beyond its own that a piece needs along the extent an axis cuts. `region` grows by them. */
+static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *region)
+{
+    const pdl_layer_t *reader = pdl_model_layer(p->layouts->plan->model, layer);
+    int64_t       members = p->layouts->plan->mesh.axis[axis].size, me = p->layouts->coordinates[axis], low, high;
+    int           dim = PDL_DIM_SPACE + (int)(p->now.on[axis] - PDL_SPLIT_S0);
+    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members, grown = *region;
+    pdl_status_t  status = own ? PDL_OK : no_memory();
+    bool          needed = false;
+    pdl_move_t   *move;
+
+    for (int64_t m = 0; m < members && !status; m++) {
+        pdl_region_t piece = *region, out;
+        status = pdl__layouts_region(p->layouts, &p->layouts->layer[layer].out, &reader->out, axis, m, &out);
+        if (!status) status = pdl__layouts_region(p->layouts, &p->now, p->shape, axis, m, &own[m]);
+        if (status) break;
+        piece.range[dim][0] = own[m].range[dim][0];
+        own[m] = in_memory(p->shape, &piece);
+        pdl_range_t rows = pdl__window_needs(reader, dim - PDL_DIM_SPACE, out.range[dim][0], &low, &high);
+        needed |= rows.low != piece.range[dim][0].low || rows.high != piece.range[dim][0].high;
+        piece.range[dim][0] = rows;
+        need[m] = in_memory(p->shape, &piece);
+        if (m == me) grown = piece;
+    }
+    if (!status && needed) {
+        status = add_move(p, axis, own, need, &move);
+        if (!status)
+            add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(region),
+                                           pdl_region_elements(&grown), 0});
+        *region = grown;
+    }
+    free(own);
+    return status;
+}
+
+static pdl_status_t add_halos(path_t *p, int layer, pdl_region_t *region)
+{
+    const pdl_mesh_t *mesh = &p->layouts->plan->mesh;
+    unsigned          axes = pdl__layouts_axes(p->layouts, layer, PDL_MODE_SPACE);
+    pdl_status_t      status = PDL_OK;
+
+    if (!pdl__is_window(pdl_model_layer(p->layouts->plan->model, layer))) return PDL_OK;
+    for (int a = 0; a < mesh->axis_count && !status; a++)
+        if (axes >> a & 1) status = add_halo(p, layer, a, region);
+    return status;
+}
+
+/* Halos go back in the opposite order, then the gradient takes the layout its producer expects. */
+static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_t *reader,
+                             const pdl_layout_t *written)
+{
+    pdl__edge_t *edge = p->edge;
+    pdl_layout_t expected = *written;
+
+    p->steps = edge->backward;
+    p->count = &edge->backward_count;
+    for (int i = edge->forward_count - 1; i >= first_halo; i--) {
+        const pdl__edge_step_t *step = &edge->forward[i];
+        add_step(p, (pdl__edge_step_t){step->move, PDL__STEP_TRANSPOSE, step->after, step->before, 0});
+    }
+    for (int a = 0; a < PDL_MAX_AXES; a++)
+        if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
+    p->now = reader->dx;
+    return redistribute(p, &expected);
+}
+
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, pdl__edge_t **out)
+{
+    const pdl_layout_t *written = &layouts->layer[producer].out;
+    pdl__edge_t        *edge = calloc(1, sizeof(*edge));
+    path_t              p = {.layouts = layouts,
+                             .edge = edge,
+                             .shape = &pdl_model_layer(layouts->plan->model, producer)->out,
+                             .now = *written};
+
+    if (!edge) return no_memory();
+    p.steps = edge->forward;
+    p.count = &edge->forward_count;
+    pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
+    int          first_halo = edge->forward_count;
+    if (!status) status = pdl__layouts_region(layouts, &p.now, p.shape, -1, 0, &edge->arrives);
+    if (!status) status = add_halos(&p, layer, &edge->arrives);
+    if (!status && gradient) status = way_back(&p, first_halo, &layouts->layer[layer], written);
+    if (status) {
+        pdl__edge_destroy(edge);
+        return status;
+    }
+    edge->scratch = most(scratch_elements(edge->forward, edge->forward_count),
+                         scratch_elements(edge->backward, edge->backward_count));
+    *out = edge;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **out)
+{
+    pdl__edge_t *edge = calloc(1, sizeof(*edge));
+    path_t       p = {.layouts = layouts, .edge = edge};
+    pdl_status_t status = edge ? PDL_OK : no_memory();
+
+    if (!edge) return status;
+    p.steps = edge->backward;
+    p.count = &edge->backward_count;
+    for (int a = 0; a < layouts->plan->mesh.axis_count && !status; a++)
+        if (axes >> a & 1) status = add_sum(&p, a, elements);
+    if (status) {
+        pdl__edge_destroy(edge);
+        return status;
+    }
+    edge->scratch = scratch_elements(edge->backward, edge->backward_count);
+    *out = edge;
+    return PDL_OK;
+}
+
+unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer)
+{
+    const pdl__layer_layout_t *reader = &layouts->layer[layer];
+    unsigned                   axes = 0;
+
+    for (int a = 0; a < layouts->plan->mesh.axis_count; a++)
+        if (reader->dx.on[a] == PDL_PARTIAL && layouts->layer[producer].out.on[a] != PDL_PARTIAL &&
+            layouts->plan->mesh.axis[a].size > 1)
+            axes |= 1u << a;
+    return axes;
+}
+
+void pdl__edge_destroy(pdl__edge_t *edge)
+{
+    if (!edge) return;
+    for (int i = 0; i < edge->move_count; i++) pdl_move_destroy(edge->moves[i]);
+    free(edge);
+}
+
+static pdl_status_t run_step(const pdl__edge_step_t *step, const float *source, float *target, float *block)
+{
+    pdl_status_t status;
+
+    switch (step->action) {
+    case PDL__STEP_MOVE: return pdl_move_forward(step->move, source, target);
+    case PDL__STEP_TRANSPOSE: return pdl_move_backward(step->move, source, target);
+    case PDL__STEP_SUM:
+        status = pdl_move_backward(step->move, source, block);
+        return status ? status : pdl_move_forward(step->move, block, target);
+    }
+    return PDL_OK;
+}
+
+/* Steps write into two halves of the scratch memory by turns, the last one into the target. */
+static pdl_status_t run_steps(const pdl__edge_step_t *steps, int count, const float *source, float *target,
+                              float *scratch)
+{
+    int64_t half, block;
+
+    scratch_of(steps, count, &half, &block);
+    for (int i = 0; i < count; i++) {
+        float       *into = i + 1 == count ? target : scratch + block + (i % 2) * half;
+        pdl_status_t status = run_step(&steps[i], source, into, scratch);
+        if (status) return status;
+        source = into;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+{
+    return run_steps(edge->forward, edge->forward_count, source, target, scratch);
+}
+
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+{
+    return run_steps(edge->backward, edge->backward_count, source, target, scratch);
+}
+
+static double step_bytes(const pdl__edge_step_t *step)
+{
+    double there = (double)pdl_move_bytes(step->move, false), back = (double)pdl_move_bytes(step->move, true);
+
+    return step->action == PDL__STEP_SUM ? there + back : step->action == PDL__STEP_MOVE ? there : back;
+}
+
+void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward)
+{
+    *forward = *backward = 0;
+    for (int i = 0; i < edge->forward_count; i++) *forward += step_bytes(&edge->forward[i]);
+    for (int i = 0; i < edge->backward_count; i++) *backward += step_bytes(&edge->backward[i]);
+}

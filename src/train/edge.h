@@ -1,0 +1,51 @@
+/*
+ * What happens to a tensor between the layer that writes it and one that reads it, when they lay it out differently: a
+ * redistribution, then the exchange of halos; and the way back of its gradient.
+ */
+#ifndef PDL_TRAIN_EDGE_H
+#define PDL_TRAIN_EDGE_H
+
+#include "train/layouts.h"
+#include <paradl/regions.h>
+
+typedef enum pdl__step_action {
+    PDL__STEP_MOVE,      /* from owners to those who need it */
+    PDL__STEP_TRANSPOSE, /* back, and added at the owners */
+    PDL__STEP_SUM        /* both: every rank gets the sum of all */
+} pdl__step_action_t;
+
+typedef struct pdl__edge_step {
+    pdl_move_t        *move;
+    pdl__step_action_t action;
+    int64_t            before, after, block; /* elements on this rank: given, made, and in between for a sum */
+} pdl__edge_step_t;
+
+#define PDL__EDGE_STEPS (2 * PDL_MAX_AXES)
+
+typedef struct pdl__edge {
+    pdl__edge_step_t forward[PDL__EDGE_STEPS], backward[PDL__EDGE_STEPS];
+    int              forward_count, backward_count;
+    pdl_region_t     arrives;                    /* what the reader gets on this rank, halo included */
+    int64_t          scratch;                    /* elements needed while steps run */
+    pdl_move_t      *moves[2 * PDL__EDGE_STEPS]; /* owned */
+    int              move_count;
+} pdl__edge_t;
+
+/* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `gradient`: the way back
+   is wanted. */
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, pdl__edge_t **edge);
+/* Where the tensor arrives as it was written, and only its gradient is to be summed over these axes: in place, on the
+   storage of this many elements, in whatever order they lie. */
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **edge);
+/* The axes over which the gradient that `layer` leaves of its input is a partial sum that its producer wants whole. */
+unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer);
+void     pdl__edge_destroy(pdl__edge_t *edge); /* NULL is allowed */
+
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
+/* Source and target may be the same when every step is a sum. */
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
+
+/* Bytes this rank sends in one forward and one backward. */
+void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward);
+
+#endif

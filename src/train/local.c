@@ -1,0 +1,135 @@
+/*
+ * Layers and weights as one rank sees them.
+ */
+#include "train/layouts.h"
+#include <string.h>
+
+bool pdl__is_window(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+}
+
+pdl_range_t pdl__window_needs(const pdl_layer_t *layer, int dim, pdl_range_t out, int64_t *low, int64_t *high)
+{
+    pdl_range_t need = out;
+
+    *low = *high = 0;
+    if (!pdl__is_window(layer) || dim >= layer->in.rank) return need;
+    need.low = out.low * layer->stride[dim] - layer->pad_low[dim];
+    need.high = (out.high - 1) * layer->stride[dim] - layer->pad_low[dim] +
+                (layer->kernel[dim] - 1) * layer->dilation[dim] + 1;
+    if (need.low < 0) {
+        *low = -need.low;
+        need.low = 0;
+    }
+    if (need.high > layer->in.extent[dim]) {
+        *high = need.high - layer->in.extent[dim];
+        need.high = layer->in.extent[dim];
+    }
+    return need;
+}
+
+static void set_shape(pdl_shape_t *shape, const pdl_region_t *region)
+{
+    shape->channels = pdl_region_extent(region, PDL_DIM_CHANNEL);
+    for (int k = 0; k < shape->rank; k++) shape->extent[k] = pdl_region_extent(region, PDL_DIM_SPACE + k);
+}
+
+pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_region_t *in, const pdl_region_t *out,
+                              pdl_layer_t *local)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+
+    *local = *layer;
+    set_shape(&local->in, in);
+    set_shape(&local->out, out);
+    if (pdl__is_window(layer))
+        for (int k = 0; k < layer->in.rank; k++) {
+            if (local->out.extent[k] == layer->out.extent[k] && local->in.extent[k] == layer->in.extent[k])
+                continue;
+            pdl__window_needs(layer, k, out->range[PDL_DIM_SPACE + k][0], &local->pad_low[k], &local->pad_high[k]);
+        }
+    if (layer->groups > 1) local->groups = layer->groups * local->out.channels / layer->out.channels;
+    if (layer->type == PDL_LAYER_ATTENTION) {
+        local->heads = layer->heads * local->out.channels / layer->out.channels;
+        local->kv_heads = layer->kv_heads * local->out.channels / layer->out.channels;
+    }
+    if (pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY) || pdl__layouts_axes(l, index, PDL_MODE_EXPERT))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: mode %s cannot be run yet; use replicate", layer->name,
+                         pdl__layouts_axes(l, index, PDL_MODE_EXPERT) ? "expert" : "vocabulary");
+    return PDL_OK;
+}
+
+/* The channels a rank reads or writes, as the indices of a weight's dimension. */
+static pdl_status_t channels_of(const pdl__layouts_t *l, const pdl_layout_t *layout, const pdl_shape_t *shape,
+                                const int64_t *coordinates, pdl_region_t *region, int dim)
+{
+    pdl_region_t piece;
+    pdl_status_t status = pdl_layout_region(layout, &l->plan->mesh, shape, l->samples, coordinates, &piece);
+
+    region->segments[dim] = piece.segments[PDL_DIM_CHANNEL];
+    memcpy(region->range[dim], piece.range[PDL_DIM_CHANNEL], sizeof(region->range[dim]));
+    return status;
+}
+
+/* Which dimension of a weight holds outputs, and which inputs; -1: none. */
+static void weight_dims(const pdl_layer_t *layer, int rank, int *outputs, int *inputs)
+{
+    bool matrix = rank > 1;
+
+    *outputs = *inputs = -1;
+    switch (layer->type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_LINEAR:
+        *outputs = 0;
+        if (matrix && layer->groups <= 1) *inputs = 1;
+        break;
+    case PDL_LAYER_CONV_TRANSPOSE:
+        *outputs = matrix ? 1 : 0;
+        if (matrix) *inputs = 0;
+        break;
+    case PDL_LAYER_EMBEDDING:
+    case PDL_LAYER_POSITION: *outputs = rank - 1; break;
+    case PDL_LAYER_BATCH_NORM: *outputs = 0; break;
+    default: break;
+    }
+}
+
+void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64_t *local, int64_t *whole)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    int                outputs, inputs;
+
+    weight_dims(layer, rank, &outputs, &inputs);
+    for (int d = 0; d < rank; d++) whole[d] = local[d];
+    if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER)) whole[outputs] = layer->out.channels;
+    if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
+    if (layer->type == PDL_LAYER_POSITION && rank == 2 && local[0] > 1) whole[0] = layer->out.extent[0];
+}
+
+pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, const int64_t *dims,
+                                const int64_t *coordinates, pdl_region_t *region)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    int                outputs, inputs;
+    pdl_status_t       status = PDL_OK;
+
+    *region = (pdl_region_t){.rank = rank};
+    for (int d = 0; d < rank; d++) {
+        region->segments[d] = 1;
+        region->range[d][0].high = dims[d];
+    }
+    weight_dims(layer, rank, &outputs, &inputs);
+    if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER))
+        status = channels_of(l, &l->layer[index].out, &layer->out, coordinates, region, outputs);
+    if (!status && inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL))
+        status = channels_of(l, &l->layer[index].reads, &layer->in, coordinates, region, inputs);
+    /* A row of positions for every token this rank sees; the class token's weight has one row. */
+    if (!status && layer->type == PDL_LAYER_POSITION && rank == 2 && dims[0] > 1) {
+        pdl_region_t piece;
+        status =
+            pdl_layout_region(&l->layer[index].out, &l->plan->mesh, &layer->out, l->samples, coordinates, &piece);
+        region->range[0][0] = piece.range[PDL_DIM_SPACE][0];
+    }
+    return status;
+}

@@ -1,0 +1,152 @@
+/*
+ * Under mpirun: groups of ranks, and messages between two ranks.
+ */
+#include <paradl/exchange.h>
+
+#include "test.h"
+
+#include <stdlib.h>
+
+static pdl_ranks_t *ranks;
+static int          rank, size;
+
+static float value(int64_t i, int of_rank)
+{
+    return (float)((i * 7 + of_rank * 5 + i % 11 * of_rank) % 64);
+}
+
+static void groups_are_ranks(void)
+{
+    pdl_ranks_t *group = NULL, *pair = NULL;
+    int          count = (size - rank % 2 + 1) / 2;
+    double       values[2] = {rank, 1};
+    char         text[64] = "", message[64];
+
+    CHECK_OK(pdl_ranks_split(ranks, rank % 2, -rank, &group));
+    CHECK_INT(pdl_ranks_size(group), count);
+    CHECK_INT(pdl_ranks_rank(group), count - 1 - rank / 2);
+    CHECK_INT(pdl_ranks_node_size(group), count);
+    CHECK_OK(pdl_ranks_sum(group, values, 2));
+    CHECK_NEAR(values[0], count * (count - 1) + rank % 2 * count, 0);
+    CHECK_NEAR(values[1], count, 0);
+    values[0] = rank;
+    CHECK_OK(pdl_ranks_max(group, values, 1));
+    CHECK_NEAR(values[0], 2 * (count - 1) + rank % 2, 0);
+    snprintf(text, sizeof(text), "from %d", rank);
+    CHECK_OK(pdl_ranks_broadcast(group, text, sizeof(text), count - 1));
+    CHECK_STR(text, rank % 2 ? "from 1" : "from 0");
+    CHECK_OK(pdl_ranks_barrier(group));
+    snprintf(message, sizeof(message), count > 1 ? "rank %d: no" : "no", 2 + rank % 2);
+    CHECK_INT(pdl_ranks_agree(group, rank / 2 == (count > 1) ? pdl_error(PDL_ERR_INPUT, "no") : PDL_OK),
+              PDL_ERR_INPUT);
+    CHECK_STR(pdl_error_message(), message);
+    CHECK_OK(pdl_ranks_split(group, pdl_ranks_rank(group) / 2, 0, &pair));
+    CHECK(pdl_ranks_size(pair) == 2 || pdl_ranks_size(pair) == 1);
+    pdl_ranks_destroy(pair);
+    pdl_ranks_destroy(group);
+    CHECK_ERROR(pdl_ranks_split(ranks, rank == size - 1 ? -1 : 0, 0, &group), "colour -1");
+}
+
+static void groups_exchange(void)
+{
+    enum { COUNT = 3000 };
+    static const int64_t bound[] = {0, 700, COUNT};
+    pdl_ranks_t         *group = NULL;
+    pdl_exchange_t      *exchange = NULL;
+    float               *data = malloc(COUNT * sizeof(*data));
+    int                  wrong = 0;
+
+    CHECK_OK(pdl_ranks_split(ranks, rank % 2, rank, &group));
+    for (int i = 0; i < COUNT; i++) data[i] = value(i, rank);
+    CHECK_OK(pdl_exchange_create(
+        &(pdl_exchange_spec_t){.ranks = group, .data = data, .bound = bound, .buckets = 2, .algorithm = "auto"},
+        &exchange));
+    for (int b = 0; b < 2; b++) CHECK_OK(pdl_exchange_ready(exchange, b));
+    for (int b = 0; b < 2; b++) CHECK_OK(pdl_exchange_wait(exchange, b));
+    for (int i = 0; i < COUNT; i++) {
+        float sum = 0;
+
+        for (int r = rank % 2; r < size; r += 2) sum += value(i, r);
+        wrong += data[i] != sum;
+    }
+    CHECK_INT(wrong, 0);
+    pdl_exchange_destroy(exchange);
+    pdl_ranks_destroy(group);
+    free(data);
+}
+
+/* Around the ring, with two tags that are received in the other order, and nothing at all under a third. */
+static void messages_go_around(void)
+{
+    enum { COUNT = 50000 };
+    float         *sent = malloc(COUNT * sizeof(*sent)), *got = malloc(COUNT * sizeof(*got));
+    pdl_request_t *request[6] = {0};
+    int            next = (rank + 1) % size, before = (rank + size - 1) % size, small = rank, arrived = -1;
+
+    for (int i = 0; i < 6; i++) CHECK_OK(pdl_request_create(ranks, COUNT * (int64_t)sizeof(*sent), &request[i]));
+    for (int round = 0; size > 1 && round < 3; round++) {
+        for (int i = 0; i < COUNT; i++) sent[i] = value(i + round, rank);
+        CHECK_OK(pdl_ranks_receive_start(request[0], &arrived, sizeof(arrived), before, 0));
+        CHECK_OK(pdl_ranks_receive_start(request[1], got, COUNT * (int64_t)sizeof(*got), before, 9));
+        CHECK_OK(pdl_ranks_send_start(request[2], sent, COUNT * (int64_t)sizeof(*sent), next, 9));
+        CHECK_OK(pdl_ranks_send_start(request[3], &small, sizeof(small), next, 0));
+        CHECK_OK(pdl_ranks_send_start(request[4], NULL, 0, next, PDL_RANKS_TAGS - 1));
+        CHECK_OK(pdl_ranks_receive_start(request[5], NULL, 0, before, PDL_RANKS_TAGS - 1));
+        for (int i = 5; i >= 0; i--) CHECK_OK(pdl_ranks_request_wait(request[i]));
+        CHECK_INT(arrived, before);
+        for (int i = 0; i < COUNT; i++) sent[i] = value(i + round, before);
+        CHECK(memcmp(sent, got, COUNT * sizeof(*sent)) == 0);
+    }
+    for (int i = 0; i < 6; i++) pdl_request_destroy(request[i]);
+    pdl_request_destroy(NULL);
+    free(sent);
+    free(got);
+}
+
+static void wrong_messages_are_refused(void)
+{
+    pdl_request_t *request = NULL, *other = NULL;
+    char           data[8] = {0};
+    int            peer = rank ^ 1;
+
+    CHECK_ERROR(pdl_request_create(ranks, -1, &request), "expected 0 or more");
+    CHECK_OK(pdl_request_create(ranks, 8, &request));
+    CHECK_OK(pdl_request_create(ranks, 8, &other));
+    CHECK_OK(pdl_ranks_request_wait(request));
+    CHECK_ERROR(pdl_ranks_send_start(request, data, 8, rank, 0), "expected another of");
+    CHECK_ERROR(pdl_ranks_receive_start(request, data, 8, size, 0), "expected another of");
+    if (size > 1) {
+        CHECK_ERROR(pdl_ranks_send_start(request, data, 9, (rank + 1) % size, 0), "made for up to 8");
+        CHECK_ERROR(pdl_ranks_send_start(request, data, 8, (rank + 1) % size, PDL_RANKS_TAGS), "tag 32767");
+    }
+    if (peer < size) {
+        CHECK_OK(pdl_ranks_send_start(request, data, 4, peer, 0));
+        CHECK_ERROR(pdl_ranks_send_start(request, data, 4, peer, 0), "before it was waited for");
+        CHECK_OK(pdl_ranks_receive_start(other, data + 4, 3, peer, 1));
+        CHECK_OK(pdl_ranks_request_wait(request));
+        CHECK_OK(pdl_ranks_send_start(request, data, 2, peer, 1));
+        CHECK_ERROR(pdl_ranks_request_wait(other), "sent 2 bytes where 3 were expected");
+        CHECK_OK(pdl_ranks_request_wait(request));
+        CHECK_OK(pdl_ranks_receive_start(other, data, 4, peer, 0));
+        CHECK_OK(pdl_ranks_request_wait(other));
+    }
+    pdl_request_destroy(request);
+    pdl_request_destroy(other);
+}
+
+int main(void)
+{
+    if (pdl_ranks_create(&ranks) != PDL_OK) {
+        fprintf(stderr, "%s\n", pdl_error_message());
+        return 1;
+    }
+    rank = pdl_ranks_rank(ranks);
+    size = pdl_ranks_size(ranks);
+    RUN(groups_are_ranks);
+    RUN(groups_exchange);
+    RUN(messages_go_around);
+    RUN(wrong_messages_are_refused);
+    printf("%d ranks\n", size);
+    pdl_ranks_destroy(ranks);
+    return test_done();
+}
