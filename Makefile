@@ -1,7 +1,7 @@
 # Thin: CMake does the work, tools/setup.sh installs what it needs.
 #
 #   make            the command, in build/release/paradl
-#   make demo       the command on a real question
+#   make demo       the command on a real question; then the whole circle here: measure, plan, train, compare
 #   make test       all short tests, three builds; before every commit
 #   make test-long  the long tests
 #   make bench      every benchmark
@@ -33,6 +33,7 @@ setup:
 
 demo: all
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
+	@PARADL=build/release/paradl tools/demo.sh
 
 # The summary of the gcc tests comes last.
 test:

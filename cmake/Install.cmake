@@ -13,5 +13,17 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAD
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/paradl.1)
     install(FILES ${PROJECT_SOURCE_DIR}/docs/paradl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
+# What the static library needs beside it. None of it is in our headers, so whoever links the shared one needs no
+# package files of others.
+set(PDL_PRIVATE_LIBS -ldnnl)
+if(OpenMP_C_FOUND)
+    list(APPEND PDL_PRIVATE_LIBS -lgomp)
+endif()
+foreach(found HWLOC HDF5 JPEG PNG)
+    list(APPEND PDL_PRIVATE_LIBS ${${found}_LDFLAGS})
+endforeach()
+list(APPEND PDL_PRIVATE_LIBS -lz ${MPI_C_LIBRARIES} ${SIMGRID_LDFLAGS} -pthread -lm) # MPI first: see CMakeLists.txt
+list(REMOVE_DUPLICATES PDL_PRIVATE_LIBS)
+list(JOIN PDL_PRIVATE_LIBS " " PDL_PRIVATE_LIBS)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/paradl.pc.in ${PROJECT_BINARY_DIR}/paradl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/paradl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

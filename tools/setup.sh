@@ -10,7 +10,7 @@ packages=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libprotobuf-c-d
 command -v apt-get >/dev/null && packages+=(libsimgrid-dev)
 for task in "$@"; do
     case $task in
-    test) packages+=(g++ clang python3 mandoc) ;;
+    test) packages+=(g++ clang python3 mandoc procps) ;;
     fuzz) packages+=(clang libclang-rt-dev) ;;
     format) packages+=(clang-format) ;;
     lint) packages+=(clang clang-tidy) ;;
@@ -36,6 +36,8 @@ present() {
     libpng-dev) pkg-config --exists libpng ;;
     libsimgrid-dev) pkg-config --exists simgrid ;;
     libclang-rt-dev) command -v clang && test -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ;;
+    python3) python3 -c 'import json, pty, xml.dom.minidom' ;; # python3-minimal has none of these
+    procps) command -v pgrep ;;
     libonnx-dev) test -e /usr/include/onnx/onnx.proto || test -e /usr/local/include/onnx/onnx.proto ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1

@@ -91,11 +91,16 @@ typedef struct pdl_op_spec {
     bool                training;       /* otherwise only forward will run, with running statistics */
     bool                input_gradient; /* backward to the inputs is wanted */
     bool                accumulates;    /* weight gradients may be added to what is there (run.accumulate) */
-    bool                tied;           /* another op uses its weight too: it is stored plain */
-    uint64_t            id;             /* of the layer in the model: makes its random streams distinct */
-    pdl_origin_t        origin;
-    double share; /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
+    bool         plain_weights; /* its weight is stored plain: another op uses it too, or ranks with other shapes */
+    uint64_t     id;            /* of the layer in the model: makes its random streams distinct */
+    pdl_origin_t origin;
+    double       share; /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
                                   with it the gradient, is multiplied by it: a partial sum */
+    /* Embedding and cross-entropy of which this rank has a part of the vocabulary: `layer` has that part only.
+       An embedding gives zeros for tokens of others, a partial sum. Cross-entropy asks the other ranks (run.reduce)
+       and comes to the same results on all of them. */
+    int64_t first_class; /* of this rank: row of the table, or channel of the logits */
+    int64_t classes;     /* all of them; 0: not split */
 } pdl_op_spec_t;
 
 /* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the
@@ -137,7 +142,8 @@ typedef struct pdl_op {
     void              *private_data;
 } pdl_op_t;
 
-/* Sums `values` over the ranks that share a batch (synchronised batch norm). */
+/* Sums `values` over the ranks that share a batch (synchronised batch norm) or a vocabulary (split cross-entropy),
+   or takes the largest of each. */
 typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
 
 /* The buffers of one run. Those that forward does not need may be NULL in forward, and the other way round. */
@@ -154,8 +160,9 @@ typedef struct pdl_op_run {
     bool        again;                            /* forward is repeated for backward: running statistics stay */
     uint64_t    seed, step;                       /* of random numbers */
     int64_t     first_sample;                     /* index in the global batch of this rank's first sample */
-    /* batch norm: statistics over more ranks; `reduce` NULL: only this one */
-    pdl_reduce_fn_t reduce;
+    /* batch norm: statistics over more ranks; `reduce` NULL: only this one. Split cross-entropy: sums and maxima
+       over the ranks that have the other classes */
+    pdl_reduce_fn_t reduce, reduce_max;
     void           *reduce_context;
     int64_t         total_samples; /* over these ranks */
     int64_t         total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
@@ -241,6 +248,10 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
 /* Double precision, one thread, plain tensors only, no fusions. */
 pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
 void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
+
+/* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so
+   many seconds of its time; *vectors (may be NULL) names the instructions. */
+double pdl_cpu_fma_speed(double seconds, const char **vectors);
 
 /* Memory for tensors: page-aligned, huge pages where there are any, every page touched once. NULL when out of memory. */
 void *pdl_memory_take(size_t bytes);

@@ -42,24 +42,24 @@ extern const char *const pdl_collective_names[PDL_COLL_COUNT];
 
 typedef enum pdl_move_op { PDL_MOVE_COPY, PDL_MOVE_REDUCE } pdl_move_op_t;
 
-typedef struct pdl_range {
+typedef struct pdl_block_span {
     int64_t first, count;
-} pdl_range_t; /* blocks, cyclic */
+} pdl_block_span_t; /* blocks, cyclic */
 
 #define PDL_MAX_MOVES  512  /* of one rank in one step (multi-port algorithms) */
 #define PDL_MAX_RANGES 4096 /* of one rank in one step, all moves together */
 
-typedef struct pdl_move {
+typedef struct pdl_coll_move {
     int           peer;
     pdl_move_op_t op;
     int           range_first, range_count; /* into the ranges returned with the moves */
-} pdl_move_t;
+} pdl_coll_move_t;
 
 /* Large, and only the counted entries are ever written: keep one and use it again, never clear it. */
 typedef struct pdl_moves {
-    int         move_count, range_count;
-    pdl_move_t  move[PDL_MAX_MOVES];
-    pdl_range_t range[PDL_MAX_RANGES];
+    int              move_count, range_count;
+    pdl_coll_move_t  move[PDL_MAX_MOVES];
+    pdl_block_span_t range[PDL_MAX_RANGES];
 } pdl_moves_t;
 
 typedef struct pdl_schedule_spec {
@@ -104,7 +104,7 @@ void pdl_schedule_owned(const pdl_schedule_t *schedule, int rank, pdl_moves_t *m
 int pdl_schedule_period(const pdl_schedule_t *schedule, int first[], int last[]);
 
 /* Bytes of a range, of a vector of `elements` elements of `element_bytes` bytes. */
-int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_range_t *range, int64_t elements,
+int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *range, int64_t elements,
                         int64_t element_bytes);
 
 /* Names of the algorithms of a collective; NULL ends the list. */

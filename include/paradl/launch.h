@@ -41,7 +41,7 @@ typedef struct pdl_launch_spec {
    read nothing from the standard input.
 
    PDL_OK: the ranks have ended with *exit_status, and if that is not 0 one of them has said why. An error: they
-   could not be started, or one died without a word. */
+   could not be started (PDL_ERR_UNSUPPORTED: there is no mpirun), or one died without a word. */
 pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, int *exit_status);
 
 /* Whether this process is the one to print the message of a failure that all ranks may meet: true for a process by

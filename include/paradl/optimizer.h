@@ -64,8 +64,9 @@ double pdl_learning_rate(const pdl_optimizer_options_t *options, int64_t step);
 
 typedef struct pdl_parameter {
     int64_t offset,
-        elements; /* in the flat arrays; weights and statistics that are not trained are not in the list */
-    bool decays;  /* weight decay and layer-wise scaling apply */
+        elements;   /* in the flat arrays; weights and statistics that are not trained are not in the list */
+    bool    decays; /* weight decay and layer-wise scaling apply */
+    int64_t copies; /* ranks that hold the same weights, of use with `reduce` below; 0 means 1 */
 } pdl_parameter_t;
 
 /* Arrays of the optimizer's state per weight element: 0, 1 or 2 (and one more for EMA). */
@@ -77,7 +78,8 @@ typedef struct pdl_optimizer_run {
     int                    count;
     void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
     int64_t                step;                                  /* 0 for the first update */
-    /* Squared norm of all gradients over every rank that holds other weights; NULL: this rank holds them all. */
+    /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
+       rank holds them all. */
     pdl_reduce_fn_t reduce;
     void           *reduce_context;
 } pdl_optimizer_run_t;

@@ -63,6 +63,7 @@ extern "C" {
     X(overlap_slowdown, 1.05, 1, 2, 0, NONE, "slow-down of computation while collectives run")                   \
     X(memory_margin, 1.1, 1, 2, 0, NONE, "fragmentation: memory needed over memory used")                        \
     X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
+    X(channel_block, 1, 1, 64, 0, NONE, "images are padded to whole blocks of so many channels (own_runtime)")      \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
     X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")
@@ -88,6 +89,7 @@ extern "C" {
     X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
     X(leader_loads, 0, "one PE of a group loads the samples for all of it")                                      \
     X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
+    X(own_runtime, 0, "memory as paradl train takes it; otherwise by liveness, workspace_bytes and memory_margin") \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")
@@ -172,6 +174,21 @@ typedef struct pdl_projection {
     int                    finding_count;
 } pdl_projection_t;
 
+/* Kinds of work by which a projection and a run are compared. */
+typedef enum pdl_op_class {
+    PDL_CLASS_PRODUCT_FORWARD, /* convolutions, linear layers, attention */
+    PDL_CLASS_PRODUCT_BACKWARD,
+    PDL_CLASS_NORM,
+    PDL_CLASS_ELEMENT, /* all other layers */
+    PDL_CLASS_UPDATE,
+    PDL_CLASS_MOVE,     /* exchanges inside and between layers */
+    PDL_CLASS_GRADIENT, /* exchange of gradients, as far as it is not hidden */
+    PDL_CLASS_INPUT,    /* waiting for samples */
+    PDL_OP_CLASS_COUNT
+} pdl_op_class_t;
+extern const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT];
+pdl_op_class_t           pdl_op_class(pdl_layer_type_t type, bool backward);
+
 typedef struct pdl_oracle pdl_oracle_t;
 
 /* Borrows all three; `parameters` is copied. */
@@ -187,6 +204,10 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
    NULL: no input time. */
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                 pdl_projection_t *projection);
+
+/* The seconds of a projection of this plan class by class. Of pipelines, layers are not told apart: NAN. */
+pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
+                                const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
 
 /* Which axis lies innermost, that is inside a node first. */
 typedef enum pdl_order {

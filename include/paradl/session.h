@@ -19,6 +19,7 @@
 #include <paradl/backend.h>
 #include <paradl/data.h>
 #include <paradl/optimizer.h>
+#include <paradl/oracle.h>
 #include <paradl/plan.h>
 #include <paradl/ranks.h>
 #include <paradl/status.h>
@@ -116,6 +117,9 @@ typedef struct pdl_session_memory {
     size_t live;                                              /* of the arena: most bytes alive at once */
 } pdl_session_memory_t;
 void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memory);
+
+/* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */
+void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLASS_COUNT]);
 
 /* The times of the latest steps as Chrome/Perfetto JSON; spec.timeline must have been set. */
 pdl_status_t pdl_session_trace(const pdl_session_t *session, const char *path);

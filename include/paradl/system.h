@@ -8,6 +8,7 @@
 #ifndef PARADL_SYSTEM_H
 #define PARADL_SYSTEM_H
 
+#include <paradl/model.h>
 #include <paradl/status.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -61,6 +62,15 @@ typedef struct pdl_storage {
     double decode_samples_per_s; /* per PE, all its loader threads; 0: not described */
 } pdl_storage_t;
 
+/* What a layer, or a part of one, was measured to take on a PE (docs/calibration.md). */
+typedef struct pdl_measured {
+    int    layer; /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
+    int    after; /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
+    double work[2], seconds[2];  /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
+    double in_channels, out_channels, window; /* of the part; elements of a kernel */
+} pdl_measured_t;
+#define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
+
 typedef struct pdl_system {
     const char   *name, *description, *source;
     pdl_device_t  device;
@@ -72,7 +82,9 @@ typedef struct pdl_system {
     int64_t       pe_count;         /* product of the fan-outs */
     double        cost_per_pe_hour; /* in any currency; 0 unknown */
     const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
-    struct pdl_arena *arena;        /* owns all of the above */
+    const pdl_measured_t *measured; /* in 32 bits */
+    int                   measured_count;
+    struct pdl_arena     *arena;    /* owns all of the above */
 } pdl_system_t;
 
 /* SYSTEM of the command line: a built-in name or the path of a .yaml file. */

@@ -23,6 +23,8 @@ extern "C" {
 /* How backward treats the gradient of an input, as in a backend's op. */
 typedef enum pdl_tape_gradient { PDL_TAPE_OWN, PDL_TAPE_PASSED, PDL_TAPE_INPLACE } pdl_tape_gradient_t;
 
+/* A node without inputs that is no source gets its output from elsewhere, another stage of a pipeline say, and its gradient goes
+   there; one that sends its input away is a `loss` whose gradient comes from there, and has no output. */
 typedef struct pdl_tape_node {
     int                 input[PDL_TAPE_INPUTS]; /* producers, all smaller than this node's index */
     int                 input_count;
@@ -35,6 +37,7 @@ typedef struct pdl_tape_node {
     bool                keeps_output, inplace, sums_gradients;
     bool                loss;      /* backward starts here: it reads no gradient */
     bool                recompute; /* its output is not kept for backward, but made again when needed */
+    int                 chunk;     /* the pass it belongs to; 0 unless `order` tells passes apart */
     pdl_tape_gradient_t gradient[PDL_TAPE_INPUTS];
 } pdl_tape_node_t;
 
@@ -73,9 +76,18 @@ typedef struct pdl_tape {
     size_t             live_bytes;  /* most bytes alive at once: the lower bound of arena_bytes */
 } pdl_tape_t;
 
+/* Forward or backward of one micro-batch through the nodes of one chunk. */
+typedef struct pdl_tape_pass {
+    bool backward;
+    int  micro_batch, chunk;
+} pdl_tape_pass_t;
+
 typedef struct pdl_tape_options {
     int  micro_batches;
     bool training;
+    /* Every forward pass, and when training every backward pass, once; NULL: of each micro-batch in turn, chunk 0. */
+    const pdl_tape_pass_t *order;
+    int                    order_count;
 } pdl_tape_options_t;
 
 pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const pdl_tape_options_t *options,

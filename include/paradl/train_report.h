@@ -4,6 +4,7 @@
 #ifndef PARADL_TRAIN_REPORT_H
 #define PARADL_TRAIN_REPORT_H
 
+#include <paradl/calibrate.h>
 #include <paradl/oracle.h>
 #include <paradl/train.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@ typedef struct pdl_run_report_spec {
     int                     ranks, threads;
     const char             *device;
     const pdl_projection_t *projection;  /* of the plan on this machine, or NULL */
+    const double           *classes;     /* the projection class by class, or NULL */
     const char             *system_name; /* the projection's */
 } pdl_run_report_spec_t;
 
@@ -37,6 +39,9 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
                                       FILE *stream);
 pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,
                                            FILE *stream);
+
+/* What calibration found; `path` is where the description went. */
+pdl_status_t pdl_report_calibration(const pdl_calibration_t *calibration, const char *path, FILE *stream);
 
 #ifdef __cplusplus
 }

@@ -23,7 +23,7 @@ static const struct verb {
 } verbs[] = {{"model", pdl__model_commands}, {"system", pdl__system_commands},     {"data", pdl__data_commands},
              {"plan", pdl__plan_commands},   {"validate", pdl__validate_commands}, {"coll", pdl__coll_commands},
              {"topo", pdl__topo_commands},   {"simulate", pdl__simulate_commands}, {"train", pdl__train_commands},
-             {"eval", pdl__eval_commands}};
+             {"eval", pdl__eval_commands},   {"calibrate", pdl__calibrate_commands}};
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)

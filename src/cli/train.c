@@ -22,6 +22,7 @@ typedef struct job {
     pdl_backend_t             *backend;
     pdl_source_t              *train, *valid;
     pdl_projection_t           projection;
+    double                     classes[PDL_OP_CLASS_COUNT];
     bool                       projected;
     pdl_train_options_t        options;
 } job_t;
@@ -80,6 +81,8 @@ static pdl_status_t plan_from_options(job_t *job)
     if (!status) status = v->mesh || plain ? plan_on_mesh(job, &mesh) : plan_by_search(job);
     if (status) return status;
     job->own_plan->micro_batches = v->micro_batches;
+    job->own_plan->schedule = (pdl_pipeline_schedule_t)v->pipeline_schedule;
+    job->own_plan->virtual_stages = (int)v->virtual_stages;
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
     job->own_plan->optimizer = memory_kind(v);
@@ -130,24 +133,26 @@ static pdl_status_t create_backend(job_t *job)
                                                      : share > 1    ? share
                                                                     : 1,
                                           .precision = job->plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
-                                          .bind = true};
+                                          .bind = true,
+                                          .direct = v->direct};
 
     return pdl_backend_create_cpu(&options, &job->backend);
 }
 
-/* The comparison at the end is a service: a system that cannot be projected does not stop the run. */
+/* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
+   a service: a system that cannot be projected does not stop the run. */
 static void project(job_t *job)
 {
     const pdl_system_t *system = NULL;
     pdl_parameters_t    parameters;
     pdl_oracle_t       *oracle = NULL;
-    pdl_plan_t         *copy = NULL;
+    pdl_plan_t         *plan = job->own_plan ? job->own_plan : job->file.plan;
 
     if (pdl_system_load(job->values->system, &system)) return;
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
-        !pdl_oracle_create(job->plan->model, system, &parameters, &oracle) && !pdl_plan_copy(job->plan, &copy))
-        job->projected = pdl_oracle_project(oracle, copy, NULL, &job->projection) == PDL_OK;
-    pdl_plan_destroy(copy);
+        !pdl_oracle_create(plan->model, system, &parameters, &oracle))
+        job->projected = pdl_oracle_project(oracle, plan, NULL, &job->projection) == PDL_OK &&
+                         pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
 }
@@ -170,6 +175,15 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     return PDL_OK;
 }
 
+/* Nodes may describe themselves differently, but all ranks must cut the model alike. */
+static pdl_status_t share_stages(job_t *job)
+{
+    pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan;
+    int64_t     stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    return pdl_ranks_broadcast(job->ranks, plan->stage_first, (stages + 1) * (int64_t)sizeof(int), 0);
+}
+
 static pdl_status_t run_reported(job_t *job)
 {
     const pdl__train_values_t *v = job->values;
@@ -185,6 +199,7 @@ static pdl_status_t run_reported(job_t *job)
                                        .threads = job->backend->threads,
                                        .device = "cpu",
                                        .projection = job->projected ? &job->projection : NULL,
+                                       .classes = job->projected ? job->classes : NULL,
                                        .system_name = v->system};
     pdl_run_report_t          *report = NULL;
     pdl_train_summary_t        summary;
@@ -243,6 +258,7 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
     status = pdl_ranks_agree(job.ranks, prepare(&job, operands));
+    if (!status) status = share_stages(&job);
     if (!status) status = run_reported(&job);
     release(&job);
     return status;

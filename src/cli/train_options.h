@@ -12,11 +12,11 @@ typedef struct pdl__train_values {
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
         *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
-        checkpoint_every, keep, samples;
+        checkpoint_every, keep, samples, virtual_stages;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket;
-    int  device, optimizer, schedule, precision, recompute;
-    bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, no_valid, no_normalise, json, quiet;
+    int  device, optimizer, schedule, precision, recompute, pipeline_schedule;
+    bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json, quiet;
 } pdl__train_values_t;
 
 extern const pdl__option_t pdl__train_option_table[];

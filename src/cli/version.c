@@ -6,12 +6,24 @@
 #include <paradl/sim.h>
 #include <paradl/table.h>
 
+#include <hwloc.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <protobuf-c/protobuf-c.h>
 #include <string.h>
 #include <yaml.h>
+#include <zlib.h>
 
 #ifdef PDL_HAVE_MPI
 #include <mpi.h>
+#endif
+#ifdef PDL_HAVE_HDF5
+#include <hdf5.h>
+#endif
+#ifdef PDL_HAVE_JPEG
+#include <jpeglib.h>
+#endif
+#ifdef PDL_HAVE_PNG
+#include <png.h>
 #endif
 
 static void add_part(pdl_table_t *table, const char *part, const char *library, const char *version)
@@ -40,6 +52,52 @@ static void add_mpi(pdl_table_t *table)
 }
 #endif
 
+/* What trains: kernels, their threads, and where these are bound. */
+static void add_training(pdl_table_t *table)
+{
+    const dnnl_version_t *dnnl = dnnl_version();
+    char                  text[64];
+
+    snprintf(text, sizeof(text), "%d.%d.%d", dnnl->major, dnnl->minor, dnnl->patch);
+    add_part(table, "training", "oneDNN", text);
+#ifdef _OPENMP
+    snprintf(text, sizeof(text), "of %d-%02d", _OPENMP / 100, _OPENMP % 100);
+#else
+    snprintf(text, sizeof(text), "not found: own kernels use one thread");
+#endif
+    add_part(table, "threads", "OpenMP", text);
+    add_part(table, "binding", "hwloc", HWLOC_VERSION);
+}
+
+/* The formats of data that need a library. */
+static void add_formats(pdl_table_t *table)
+{
+    const char *jpeg = "not found", *png = "not found";
+    char        hdf5[64] = "not found";
+
+#ifdef PDL_HAVE_HDF5
+    unsigned major, minor, patch;
+    if (H5get_libversion(&major, &minor, &patch) >= 0)
+        snprintf(hdf5, sizeof(hdf5), "%u.%u.%u", major, minor, patch);
+#endif
+#ifdef PDL_HAVE_JPEG
+#define TEXT_OF(x)  #x
+#define VALUE_OF(x) TEXT_OF(x)
+#ifdef LIBJPEG_TURBO_VERSION
+    jpeg = VALUE_OF(LIBJPEG_TURBO_VERSION);
+#else
+    jpeg = VALUE_OF(JPEG_LIB_VERSION);
+#endif
+#endif
+#ifdef PDL_HAVE_PNG
+    png = png_get_libpng_ver(NULL);
+#endif
+    add_part(table, "gzip files", "zlib", zlibVersion());
+    add_part(table, "HDF5 files", "HDF5", hdf5);
+    add_part(table, "JPEG images", "libjpeg", jpeg);
+    add_part(table, "PNG images", "libpng", png);
+}
+
 pdl_status_t pdl__print_version(FILE *stream)
 {
     static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}, {"", PDL_LEFT}};
@@ -52,6 +110,8 @@ pdl_status_t pdl__print_version(FILE *stream)
     add_mpi(table);
     add_part(table, "simulation", "SimGrid",
              pdl_sim_simgrid_version() != NULL ? pdl_sim_simgrid_version() : "not found");
+    add_training(table);
+    add_formats(table);
     add_part(table, "CUDA", "not used", "");
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);

@@ -34,9 +34,9 @@ pdl_status_t pdl__setup_ring_rab(pdl_schedule_t *schedule, const pdl_schedule_sp
 
 static void emit_ring_rdb(const pdl_schedule_t *schedule, int step, int rank, pdl__view_t view, pdl_moves_t *moves)
 {
-    int         ring = schedule->gather_steps, middle = schedule->between;
-    int         hosts = schedule->hosts;
-    pdl_range_t own = {rank % hosts, 1};
+    int              ring = schedule->gather_steps, middle = schedule->between;
+    int              hosts = schedule->hosts;
+    pdl_block_span_t own = {rank % hosts, 1};
 
     pdl__clear(moves);
     if (step < ring) {

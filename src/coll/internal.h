@@ -135,7 +135,7 @@ static inline void pdl__clear(pdl_moves_t *moves)
 /* Opens a move; the ranges added afterwards belong to it. */
 static inline void pdl__add_move(pdl_moves_t *moves, int peer, pdl_move_op_t op)
 {
-    pdl_move_t *move = &moves->move[moves->move_count++];
+    pdl_coll_move_t *move = &moves->move[moves->move_count++];
 
     move->peer = peer;
     move->op = op;
@@ -145,7 +145,7 @@ static inline void pdl__add_move(pdl_moves_t *moves, int peer, pdl_move_op_t op)
 
 static inline void pdl__add_range(pdl_moves_t *moves, int64_t first, int64_t count)
 {
-    pdl_range_t *range = &moves->range[moves->range_count++];
+    pdl_block_span_t *range = &moves->range[moves->range_count++];
 
     range->first = first;
     range->count = count;
@@ -207,7 +207,7 @@ static inline bool pdl__is_folded(int extra, int member)
 void pdl__doubling_setup(pdl_schedule_t *schedule, int members, int radix);
 int  pdl__doubling_steps(const pdl_schedule_t *schedule);
 void pdl__doubling_emit(const pdl_schedule_t *schedule, int step, int member, int stride, int offset,
-                        pdl_range_t range, pdl__view_t view, pdl_moves_t *moves);
+                        pdl_block_span_t range, pdl__view_t view, pdl_moves_t *moves);
 
 /* tree.c: one step of a binomial broadcast (or, backwards, reduction) from member 0 of `members`. Returns the peer,
    or -1 where the member does nothing. */

@@ -11,8 +11,8 @@ static void count(const pdl_moves_t *moves, load_t *load)
 {
     *load = (load_t){.messages = moves->move_count};
     for (int m = 0; m < moves->move_count; m++) {
-        const pdl_move_t *move = &moves->move[m];
-        int64_t           blocks = 0;
+        const pdl_coll_move_t *move = &moves->move[m];
+        int64_t                blocks = 0;
 
         for (int r = 0; r < move->range_count; r++) blocks += moves->range[move->range_first + r].count;
         load->blocks += blocks;

@@ -27,7 +27,7 @@ int pdl__doubling_steps(const pdl_schedule_t *schedule)
 }
 
 void pdl__doubling_emit(const pdl_schedule_t *schedule, int step, int member, int stride, int offset,
-                        pdl_range_t range, pdl__view_t view, pdl_moves_t *moves)
+                        pdl_block_span_t range, pdl__view_t view, pdl_moves_t *moves)
 {
     int extra = schedule->extra, survivor, power = 1, size, digit;
 
@@ -53,7 +53,7 @@ void pdl__doubling_emit(const pdl_schedule_t *schedule, int step, int member, in
 
 static void emit(const pdl_schedule_t *schedule, int step, int rank, pdl__view_t view, pdl_moves_t *moves)
 {
-    pdl_range_t all = {0, 1};
+    pdl_block_span_t all = {0, 1};
 
     pdl__clear(moves);
     pdl__doubling_emit(schedule, step, rank, 1, 0, all, view, moves);

@@ -263,7 +263,7 @@ int64_t pdl__first_element(int64_t block, int64_t blocks, int64_t elements)
     return block * whole + block * rest / blocks;
 }
 
-int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_range_t *range, int64_t elements,
+int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *range, int64_t elements,
                         int64_t element_bytes)
 {
     int64_t blocks = schedule->blocks, first = range->first, end = first + range->count, wrapped = 0;

@@ -30,11 +30,11 @@ typedef struct executor {
     int                   step;
 
     /* All sends of the step; those of rank r are message[begin[r]] .. message[begin[r + 1] - 1]. */
-    size_t      *begin;
-    message_t   *message;
-    pdl_range_t *range;
-    uint64_t    *payload;
-    size_t       message_count, message_room, range_count, range_room, payload_count, payload_room;
+    size_t           *begin;
+    message_t        *message;
+    pdl_block_span_t *range;
+    uint64_t         *payload;
+    size_t            message_count, message_room, range_count, range_room, payload_count, payload_room;
 } executor_t;
 
 typedef struct span {
@@ -66,7 +66,7 @@ static uint64_t *number(const executor_t *run, int rank, int64_t element)
 }
 
 /* A cyclic range of blocks is one or two spans of elements. */
-static int spans_of(const executor_t *run, pdl_range_t range, span_t span[2])
+static int spans_of(const executor_t *run, pdl_block_span_t range, span_t span[2])
 {
     int64_t blocks = run->schedule->blocks, end = range.first + range.count;
 
@@ -113,22 +113,22 @@ static pdl_status_t reserve_payload(executor_t *run, size_t more)
 
 static pdl_status_t reserve_messages(executor_t *run, const pdl_moves_t *moves)
 {
-    message_t   *message;
-    pdl_range_t *range;
+    message_t        *message;
+    pdl_block_span_t *range;
 
     message = reserve(run->message, &run->message_room, run->message_count + (size_t)moves->move_count,
                       sizeof(message_t));
     if (message == NULL) return PDL_ERR_NOMEM;
     run->message = message;
-    range =
-        reserve(run->range, &run->range_room, run->range_count + (size_t)moves->range_count, sizeof(pdl_range_t));
+    range = reserve(run->range, &run->range_room, run->range_count + (size_t)moves->range_count,
+                    sizeof(pdl_block_span_t));
     if (range == NULL) return PDL_ERR_NOMEM;
     run->range = range;
     return PDL_OK;
 }
 
 /* Checks that a rank holds what it sends, and keeps the numbers as they are now. */
-static pdl_status_t read_range(executor_t *run, int rank, const pdl_move_t *move, pdl_range_t range)
+static pdl_status_t read_range(executor_t *run, int rank, const pdl_coll_move_t *move, pdl_block_span_t range)
 {
     span_t span[2];
     int    spans;
@@ -167,7 +167,7 @@ static pdl_status_t collect_sends(executor_t *run, int rank)
     run->begin[rank] = run->message_count;
     status = reserve_messages(run, moves);
     for (int m = 0; status == PDL_OK && m < moves->move_count; m++) {
-        const pdl_move_t *move = &moves->move[m];
+        const pdl_coll_move_t *move = &moves->move[m];
 
         if (move->peer < 0 || move->peer >= schedule->ranks || move->peer == rank) {
             return mistake(run, rank, "sends to", move->peer);
@@ -186,11 +186,12 @@ static pdl_status_t collect_sends(executor_t *run, int rank)
     return status;
 }
 
-static bool same_message(const executor_t *run, const message_t *sent, const pdl_move_t *move)
+static bool same_message(const executor_t *run, const message_t *sent, const pdl_coll_move_t *move)
 {
     if (sent->op != move->op || sent->range_count != move->range_count) return false;
     for (int r = 0; r < move->range_count; r++) {
-        pdl_range_t a = run->range[sent->range_first + (size_t)r], b = run->moves->range[move->range_first + r];
+        pdl_block_span_t a = run->range[sent->range_first + (size_t)r],
+                         b = run->moves->range[move->range_first + r];
         if (a.first != b.first || a.count != b.count) return false;
     }
     return true;
@@ -314,7 +315,7 @@ static void start(executor_t *run)
 }
 
 /* Whether a rank has the result of a range of blocks. */
-static pdl_status_t check_range(const executor_t *run, int rank, pdl_range_t range)
+static pdl_status_t check_range(const executor_t *run, int rank, pdl_block_span_t range)
 {
     const pdl_schedule_t *schedule = run->schedule;
     span_t                span[2];
@@ -341,7 +342,7 @@ static pdl_status_t check_result(executor_t *run)
     for (int rank = 0; status == PDL_OK && rank < schedule->ranks; rank++) {
         if (schedule->collective == PDL_COLL_ALLTOALL) {
             for (int64_t source = 0; status == PDL_OK && source < schedule->ranks; source++) {
-                status = check_range(run, rank, (pdl_range_t){(source * schedule->ranks + rank) * pair, pair});
+                status = check_range(run, rank, (pdl_block_span_t){(source * schedule->ranks + rank) * pair, pair});
             }
         } else if (schedule->collective == PDL_COLL_REDUCE_SCATTER) {
             pdl_schedule_owned(schedule, rank, run->moves);
@@ -349,7 +350,7 @@ static pdl_status_t check_result(executor_t *run)
                 status = check_range(run, rank, run->moves->range[r]);
             }
         } else {
-            status = check_range(run, rank, (pdl_range_t){0, schedule->blocks});
+            status = check_range(run, rank, (pdl_block_span_t){0, schedule->blocks});
         }
     }
     return status;

@@ -146,7 +146,7 @@ static _Noreturn void be_child(const launch_t *launch, pid_t parent, int report)
 static pdl_status_t explain(const launch_t *launch, int reason)
 {
     if (reason == ENOENT && launch->spec->ranks > 1)
-        return pdl_error(PDL_ERR_IO,
+        return pdl_error(PDL_ERR_UNSUPPORTED,
                          "%s is not found: install openmpi-bin, or start the ranks yourself, or set "
                          "PARADL_MPIRUN to the mpirun of the MPI that paradl was built with",
                          launch->command[0]);

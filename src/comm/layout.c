@@ -165,16 +165,17 @@ void pdl__layout_fini(pdl__layout_t *layout)
     *layout = (pdl__layout_t){0};
 }
 
-pdl_range_t pdl__layout_block(const pdl__layout_t *layout, int64_t block)
+pdl_block_span_t pdl__layout_block(const pdl__layout_t *layout, int64_t block)
 {
     int64_t pair, piece, first;
 
-    if (!layout->all_to_all) return (pdl_range_t){.first = layout->first[block], .count = layout->count[block]};
+    if (!layout->all_to_all)
+        return (pdl_block_span_t){.first = layout->first[block], .count = layout->count[block]};
     pair = block / layout->pieces;
     piece = block % layout->pieces;
     first = cut(layout->pair_elements, piece, layout->pieces);
-    return (pdl_range_t){.first = pair * layout->pair_elements + first,
-                         .count = cut(layout->pair_elements, piece + 1, layout->pieces) - first};
+    return (pdl_block_span_t){.first = pair * layout->pair_elements + first,
+                              .count = cut(layout->pair_elements, piece + 1, layout->pieces) - first};
 }
 
 pdl__segment_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count)

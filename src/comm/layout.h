@@ -39,7 +39,7 @@ pdl_status_t pdl__layout_init(const pdl_schedule_t *schedule, int rank, int64_t 
 void         pdl__layout_fini(pdl__layout_t *layout);
 
 /* A block in the global view. */
-pdl_range_t pdl__layout_block(const pdl__layout_t *layout, int64_t block);
+pdl_block_span_t pdl__layout_block(const pdl__layout_t *layout, int64_t block);
 /* The longest stretch of at most `count` elements from `first` on, both in the global view, that is one segment
    of this rank. */
 pdl__segment_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count);

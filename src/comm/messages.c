@@ -19,8 +19,8 @@
 
 /* The intervals of one move in the global view. */
 typedef struct intervals {
-    pdl_range_t *interval;
-    int          count, capacity;
+    pdl_block_span_t *interval;
+    int               count, capacity;
 } intervals_t;
 
 static pdl_status_t out_of_memory(void)
@@ -44,10 +44,10 @@ static pdl_status_t grow(void **array, int *capacity, int count, size_t size)
     return PDL_OK;
 }
 
-static pdl_status_t add_interval(intervals_t *list, pdl_range_t interval)
+static pdl_status_t add_interval(intervals_t *list, pdl_block_span_t interval)
 {
-    pdl_range_t *last = list->count > 0 ? &list->interval[list->count - 1] : NULL;
-    pdl_status_t status;
+    pdl_block_span_t *last = list->count > 0 ? &list->interval[list->count - 1] : NULL;
+    pdl_status_t      status;
 
     if (interval.count == 0) return PDL_OK;
     if (last != NULL && last->first + last->count == interval.first) {
@@ -59,14 +59,14 @@ static pdl_status_t add_interval(intervals_t *list, pdl_range_t interval)
     return status;
 }
 
-static pdl_status_t collect(const pdl__layout_t *layout, const pdl_moves_t *moves, const pdl_move_t *move,
+static pdl_status_t collect(const pdl__layout_t *layout, const pdl_moves_t *moves, const pdl_coll_move_t *move,
                             intervals_t *list)
 {
     pdl_status_t status = PDL_OK;
 
     list->count = 0;
     for (int i = 0; i < move->range_count; i++) {
-        const pdl_range_t *range = &moves->range[move->range_first + i];
+        const pdl_block_span_t *range = &moves->range[move->range_first + i];
 
         for (int64_t k = 0; !status && k < range->count; k++)
             status = add_interval(list, pdl__layout_block(layout, (range->first + k) % layout->blocks));
@@ -93,7 +93,8 @@ static pdl_status_t add_segment(pdl__messages_t *messages, pdl__message_t *messa
 
 /* The message of elements [begin, end) of the intervals laid end to end. */
 static pdl_status_t add_message(pdl__messages_t *messages, const pdl__layout_t *layout, pdl__message_list_t *list,
-                                const pdl_move_t *move, const pdl_range_t *interval, int64_t begin, int64_t end)
+                                const pdl_coll_move_t *move, const pdl_block_span_t *interval, int64_t begin,
+                                int64_t end)
 {
     pdl__message_t message = {.peer = move->peer,
                               .reduce = move->op == PDL_MOVE_REDUCE,
@@ -125,7 +126,7 @@ static pdl_status_t add_message(pdl__messages_t *messages, const pdl__layout_t *
 
 /* Intervals [from, to) of a move as messages of nearly equal size. */
 static pdl_status_t cut_stream(pdl__messages_t *messages, const pdl__layout_t *layout, pdl__message_list_t *list,
-                               const pdl_move_t *move, const intervals_t *intervals, int from, int to,
+                               const pdl_coll_move_t *move, const intervals_t *intervals, int from, int to,
                                int64_t chunk_elements)
 {
     int64_t      total = 0, pieces;
@@ -148,8 +149,8 @@ static pdl_status_t cut_moves(pdl__messages_t *messages, const pdl__layout_t *la
     pdl_status_t status = PDL_OK;
 
     for (int m = 0; !status && m < moves->move_count; m++) {
-        const pdl_move_t *move = &moves->move[m];
-        int               streams;
+        const pdl_coll_move_t *move = &moves->move[m];
+        int                    streams;
 
         status = collect(layout, moves, move, intervals);
         streams = intervals->count <= 2 ? intervals->count : 1;

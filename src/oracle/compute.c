@@ -36,6 +36,9 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->causal_skip = p->causal_skip;
+    cost->measured = precision == PDL_FP32 ? system->measured : NULL;
+    cost->measured_count = cost->measured ? system->measured_count : 0;
+    cost->model = NULL;
 }
 
 static double kernel(const pdl_compute_cost_t *cost, double flop_per_s, double flop, double elements)
@@ -172,8 +175,8 @@ static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
     *backward_s = kernel(cost, cost->expert_flop_per_s, 2.0 * flop, 2.0 * local->weights) + 2.0 * passes;
 }
 
-void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
-                        double *forward_s, double *backward_s)
+static void roofline_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                             double *forward_s, double *backward_s)
 {
     switch (layer->type) {
     case PDL_LAYER_CONV:
@@ -185,16 +188,38 @@ void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
     }
 }
 
-double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
-                           double weights, double tensors)
+void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                        double *forward_s, double *backward_s)
+{
+    roofline_seconds(cost, layer, local, forward_s, backward_s);
+    if (cost->measured_count == 0 || !cost->model) return;
+    double         seconds[2] = {*forward_s, *backward_s};
+    pdl_measured_t row;
+    pdl__measured_describe(cost->model, layer, local, &row);
+    pdl__measured_apply(cost, &row, seconds);
+    *forward_s = seconds[0];
+    *backward_s = seconds[1];
+}
+
+double pdl__update_bytes(pdl_optimizer_t optimizer, double weights)
 {
     /* 32-bit values read and written per weight: w and g; momentum; two moments. */
     static const double passes[PDL_OPTIMIZER_COUNT] = {3, 5, 7};
-    double              seconds;
 
-    if (!p->fused_update && p->update_bytes_per_s > 0)
-        seconds = weights * cost->item_bytes / p->update_bytes_per_s;
-    else
-        seconds = weights * 4.0 * passes[optimizer] / cost->bytes_per_s;
-    return seconds + tensors * p->update_tensor_s;
+    return weights * 4.0 * passes[optimizer];
+}
+
+double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
+                           double weights, double tensors)
+{
+    double bytes = pdl__update_bytes(optimizer, weights), seconds = bytes / cost->bytes_per_s;
+
+    if (!p->fused_update && p->update_bytes_per_s > 0) seconds = weights * cost->item_bytes / p->update_bytes_per_s;
+    seconds += tensors * p->update_tensor_s;
+    if (cost->measured_count == 0 || weights <= 0) return seconds;
+    pdl_measured_t row = {
+        .layer = PDL_MEASURED_UPDATE, .after = -1, .work = {bytes}, .in_channels = 1, .out_channels = 1, .window = 1};
+    double both[2] = {seconds, 0};
+    pdl__measured_apply(cost, &row, both);
+    return both[0];
 }

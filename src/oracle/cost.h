@@ -18,6 +18,9 @@ typedef struct pdl_compute_cost {
     double attention_flop_per_s, expert_flop_per_s;
     double narrow_tile;
     bool   causal_skip, fused_attention, fused_softmax;
+    const pdl_measured_t *measured; /* layers as they were measured, for this precision; or NULL */
+    int                   measured_count;
+    const pdl_model_t    *model; /* says what a layer follows; without it nothing measured is used */
 } pdl_compute_cost_t;
 
 void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
@@ -26,6 +29,14 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
 /* Seconds of forward and backward of one layer on one rank for one micro-batch. */
 void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s);
+
+/* measured.c: a layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
+void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
+                            pdl_measured_t *row);
+/* Corrects projected seconds by the measured layers that are like this one. */
+void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2]);
+/* Bytes that an update passes over. */
+double pdl__update_bytes(pdl_optimizer_t optimizer, double weights);
 
 /* Seconds of updating `weights` elements in `tensors` tensors. */
 double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,

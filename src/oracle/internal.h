@@ -102,8 +102,8 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl_exchange_t *exchange);
 
-void pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                         const pdl_stages_t *stages, pdl_projection_t *projection);
+pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                 const pdl_stages_t *stages, pdl_projection_t *projection);
 
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */
 double pdl__state_bytes(const pdl_case_t *c);

@@ -3,6 +3,7 @@
  * (docs/oracle.md, "Memory").
  */
 #include "oracle/internal.h"
+#include "plan/footprint.h"
 #include <math.h>
 #include <string.h>
 
@@ -85,27 +86,64 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);
 }
 
+/* Threads of a rank: the cores of a node, where a PE is one, are shared out over the ranks on it. */
+static int threads_of(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    double cores = (double)oracle->system->level[0].fanout * oracle->system->device.compute_units;
+    double ranks = fmin((double)c->pe, (double)oracle->system->level[0].fanout);
+
+    return (int)fmax(1, floor(cores / ranks));
+}
+
+/* The trainer places every buffer before it starts: what it takes is known op by op, and nothing is added for
+   allocators. What the process needs besides is not its own. */
+static pdl_status_t place_buffers(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                  pdl_memory_breakdown_t *b)
+{
+    pdl__footprint_spec_t spec = {.recompute = c->recompute,
+                                  .training = c->run_mode == PDL_TRAINING,
+                                  .accumulates = c->micro_batches > 1,
+                                  .item_bytes = profile->compute.item_bytes,
+                                  .channel_block = (int64_t)oracle->p.channel_block,
+                                  .threads = threads_of(oracle, c)};
+    pdl__footprint_t      footprint;
+    pdl_status_t          status = pdl__program_footprint(profile->program, &spec, &footprint);
+
+    if (status) return status;
+    b->saved_activations = footprint.saved;
+    b->transient = footprint.peak - footprint.saved;
+    b->workspace = b->context = b->margin = 0;
+    /* Gradients are exchanged where they lie. */
+    if (c->inner == 1) b->buffers = 0;
+    return PDL_OK;
+}
+
 static double breakdown_sum(const pdl_memory_breakdown_t *b)
 {
     return b->weights + b->gradients + b->optimizer + b->saved_activations + b->transient + b->buffers +
            b->workspace + b->context + b->margin;
 }
 
-void pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                         const pdl_stages_t *st, pdl_projection_t *out)
+pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                 const pdl_stages_t *st, pdl_projection_t *out)
 {
     double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
+    bool   placed = oracle->p.own_runtime && c->pipeline == 1;
 
     /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
     out->memory_bytes = 0;
     for (int k = 0; k < st->kind_count; k++) {
         pdl_memory_breakdown_t b;
         stage_memory(oracle, c, profile, st, st->kinds[k], &b);
+        pdl_status_t status = placed ? place_buffers(oracle, c, profile, &b) : PDL_OK;
+        if (status) return status;
         double bytes = breakdown_sum(&b);
         if (bytes > out->memory_bytes) {
             out->memory_bytes = bytes;
             out->memory = b;
         }
     }
-    out->fits = out->memory_bytes <= cap;
+    double besides = placed ? oracle->system->device.reserved_bytes : 0;
+    out->fits = out->memory_bytes + besides <= cap;
+    return PDL_OK;
 }

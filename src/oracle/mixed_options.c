@@ -47,6 +47,7 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     if (status) return status;
     b->profile.plan = b->plan;
     pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &b->profile.compute);
+    b->profile.compute.model = b->plan->model;
     b->pricing = (pdl_pricing_t){.system = oracle->system, .p = &oracle->p, .profile = &b->profile};
     b->compiler = (pdl_compiler_t){.plan = b->plan,
                                    .program = b->profile.program,

@@ -284,6 +284,7 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
+    profile->compute.model = profile->plan->model;
     pr->rings_only = uses_rings_only(profile->program);
     status = pdl__price_groups(pr);
     if (!status) status = find_single_borders(profile);

@@ -229,6 +229,5 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
     out->flop = useful_flop(oracle, c);
     project_interval(oracle, out);
     project_energy(oracle, c, out);
-    pdl__project_memory(oracle, c, profile, st, out);
-    return PDL_OK;
+    return pdl__project_memory(oracle, c, profile, st, out);
 }

@@ -1,30 +1,44 @@
 /*
- * Placing buffers in one arena by colouring the intervals during which they live. Large ones first, each at the
- * lowest place that is free as long as it lives: for training programs, whose saved tensors nest like brackets, this
- * stays within a few per cent of the most bytes alive at once.
+ * Placing buffers in one arena by colouring the intervals during which they live. No order of placing is best for
+ * all programs, so a few are tried until one reaches the most bytes alive at once, which nothing can beat: large
+ * ones first, which suits training, whose saved tensors nest like brackets; those that take most room for longest;
+ * those of the busiest moments first, which suits networks that look far back; and in the order of time, which suits
+ * recomputation. The best of them is then improved by placing first what came to lie highest.
  */
-#include <paradl/tape.h>
+#include "plan/tape.h"
 #include <stdlib.h>
 
-static int by_size(const void *a, const void *b)
-{
-    const pdl_tape_buffer_t *x = *(pdl_tape_buffer_t *const *)a, *y = *(pdl_tape_buffer_t *const *)b;
+#define ROUNDS 16   /* of improving the best order, ... */
+#define MANY   2000 /* ... unless there are so many buffers that it would take long */
 
+/* One buffer as the orders see it. */
+typedef struct piece {
+    pdl_tape_buffer_t *buffer;
+    size_t             bytes;     /* rounded up */
+    size_t             offset;    /* in the attempt at hand */
+    double             rank;      /* by the order at hand: the highest first */
+    double             best_rank; /* of the best attempt so far */
+} piece_t;
+
+typedef struct colouring {
+    piece_t  *piece;
+    piece_t **placed; /* sorted by offset */
+    size_t   *alive;  /* bytes at every step */
+    int       count, steps;
+    size_t    bound;     /* the most of these */
+    size_t    top, best; /* highest marks: of the latest attempt, and the lowest so far */
+} colouring_t;
+
+typedef enum order { BY_SIZE, BY_AREA, BY_BREADTH, BY_START, ORDER_COUNT } order_t;
+
+static int by_rank(const void *a, const void *b)
+{
+    const piece_t *x = a, *y = b;
+
+    if (x->rank != y->rank) return x->rank < y->rank ? 1 : -1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return x < y ? -1 : x > y;
-}
-
-/* The placed buffers are kept sorted by offset. */
-static void insert_sorted(pdl_tape_buffer_t **placed, int count, pdl_tape_buffer_t *buffer)
-{
-    int at = count;
-
-    while (at > 0 && placed[at - 1]->offset > buffer->offset) {
-        placed[at] = placed[at - 1];
-        at--;
-    }
-    placed[at] = buffer;
+    if (x->buffer->first != y->buffer->first) return x->buffer->first < y->buffer->first ? -1 : 1;
+    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
 static size_t align_up(size_t bytes, size_t alignment)
@@ -32,40 +46,139 @@ static size_t align_up(size_t bytes, size_t alignment)
     return (bytes + alignment - 1) & ~(alignment - 1);
 }
 
-/* The smallest gap between neighbours in time that holds the buffer; after the last one if there is none. */
-static size_t find_gap(pdl_tape_buffer_t *const *placed, int count, const pdl_tape_buffer_t *buffer,
-                       size_t alignment)
+/* Bytes alive at every step. */
+static void count_alive(colouring_t *c)
 {
-    size_t end = 0, best = 0, best_gap = SIZE_MAX, wanted = align_up(buffer->bytes, alignment);
+    /* Differences first: unsigned numbers may pass below zero on the way, the sums are right. */
+    for (int i = 0; i < c->count; i++) {
+        c->alive[c->piece[i].buffer->first] += c->piece[i].bytes;
+        c->alive[c->piece[i].buffer->last + 1] -= c->piece[i].bytes;
+    }
+    for (int t = 1; t < c->steps; t++) c->alive[t] += c->alive[t - 1];
+    for (int t = 0; t < c->steps; t++)
+        if (c->alive[t] > c->bound) c->bound = c->alive[t];
+}
+
+static double rank_of(const colouring_t *c, const piece_t *piece, order_t order)
+{
+    const pdl_tape_buffer_t *buffer = piece->buffer;
+    size_t                   most = 0;
+
+    switch (order) {
+    case BY_AREA: return (double)piece->bytes * (buffer->last - buffer->first + 1);
+    case BY_BREADTH:
+        for (int t = buffer->first; t <= buffer->last; t++)
+            if (c->alive[t] > most) most = c->alive[t];
+        return (double)most;
+    case BY_START: return -(double)buffer->first;
+    default: return (double)piece->bytes;
+    }
+}
+
+/* The placed pieces are kept sorted by offset. */
+static void insert_sorted(piece_t **placed, int count, piece_t *piece)
+{
+    int at = count;
+
+    while (at > 0 && placed[at - 1]->offset > piece->offset) {
+        placed[at] = placed[at - 1];
+        at--;
+    }
+    placed[at] = piece;
+}
+
+/* The smallest gap between neighbours in time that holds the piece; after the last one if there is none. */
+static size_t find_gap(piece_t *const *placed, int count, const piece_t *piece)
+{
+    size_t end = 0, best = 0, best_gap = SIZE_MAX;
 
     for (int i = 0; i < count; i++) {
-        const pdl_tape_buffer_t *other = placed[i];
-        if (other->last < buffer->first || buffer->last < other->first) continue;
-        if (other->offset >= end + wanted && other->offset - end < best_gap) {
-            best_gap = other->offset - end;
+        const pdl_tape_buffer_t *other = placed[i]->buffer;
+        if (other->last < piece->buffer->first || piece->buffer->last < other->first) continue;
+        size_t begin = placed[i]->offset;
+        if (begin >= end + piece->bytes && begin - end < best_gap) {
+            best_gap = begin - end;
             best = end;
         }
-        size_t other_end = other->offset + align_up(other->bytes, alignment);
-        if (other_end > end) end = other_end;
+        if (begin + placed[i]->bytes > end) end = begin + placed[i]->bytes;
     }
     return best_gap == SIZE_MAX ? end : best;
 }
 
+/* Places all, the highest ranks first; what becomes better than before is noted in the buffers. */
+static void attempt(colouring_t *c)
+{
+    size_t top = 0;
+
+    qsort(c->piece, (size_t)c->count, sizeof(*c->piece), by_rank);
+    for (int i = 0; i < c->count; i++) {
+        piece_t *piece = &c->piece[i];
+        piece->offset = find_gap(c->placed, i, piece);
+        insert_sorted(c->placed, i, piece);
+        if (piece->offset + piece->bytes > top) top = piece->offset + piece->bytes;
+    }
+    c->top = top;
+    if (top >= c->best) return;
+    c->best = top;
+    for (int i = 0; i < c->count; i++) {
+        c->piece[i].buffer->offset = c->piece[i].offset;
+        c->piece[i].best_rank = c->piece[i].rank;
+    }
+}
+
+static void attempt_order(colouring_t *c, order_t order)
+{
+    for (int i = 0; i < c->count; i++) c->piece[i].rank = rank_of(c, &c->piece[i], order);
+    attempt(c);
+}
+
+/* Who came to lie highest is placed first next time. */
+static void promote_highest(colouring_t *c)
+{
+    double most = 0;
+
+    for (int i = 0; i < c->count; i++)
+        if (c->piece[i].rank > most) most = c->piece[i].rank;
+    for (int i = 0; i < c->count; i++)
+        if (c->piece[i].offset + c->piece[i].bytes == c->top) c->piece[i].rank = most + 1;
+}
+
+static void improve(colouring_t *c)
+{
+    for (int i = 0; i < c->count; i++) c->piece[i].rank = c->piece[i].best_rank;
+    for (int round = 0; round <= ROUNDS && c->best > c->bound; round++) {
+        if (round > 0) promote_highest(c);
+        attempt(c);
+    }
+}
+
+static pdl_status_t prepare(colouring_t *c, pdl_tape_buffer_t *buffers, int count, size_t alignment)
+{
+    c->count = count;
+    for (int i = 0; i < count; i++)
+        if (buffers[i].last + 2 > c->steps) c->steps = buffers[i].last + 2;
+    c->piece = calloc((size_t)count + 1, sizeof(*c->piece));
+    c->placed = calloc((size_t)count + 1, sizeof(*c->placed));
+    c->alive = calloc((size_t)c->steps + 1, sizeof(*c->alive));
+    if (!c->piece || !c->placed || !c->alive)
+        return pdl_error(PDL_ERR_NOMEM, "out of memory while placing %d buffers", count);
+    for (int i = 0; i < count; i++)
+        c->piece[i] = (piece_t){.buffer = &buffers[i], .bytes = align_up(buffers[i].bytes, alignment)};
+    count_alive(c);
+    return PDL_OK;
+}
+
 pdl_status_t pdl_colour_intervals(pdl_tape_buffer_t *buffers, int count, size_t alignment, size_t *arena_bytes)
 {
-    pdl_tape_buffer_t **order = calloc((size_t)count + 1, 2 * sizeof(*order)), **placed = order + count;
-    size_t              top = 0;
+    colouring_t  c = {.best = SIZE_MAX};
+    pdl_status_t status = prepare(&c, buffers, count, alignment);
 
-    if (!order) return pdl_error(PDL_ERR_NOMEM, "out of memory while placing %d buffers", count);
-    for (int i = 0; i < count; i++) order[i] = &buffers[i];
-    qsort(order, (size_t)count, sizeof(*order), by_size);
-    for (int i = 0; i < count; i++) {
-        order[i]->offset = find_gap(placed, i, order[i], alignment);
-        insert_sorted(placed, i, order[i]);
-        size_t end = order[i]->offset + align_up(order[i]->bytes, alignment);
-        if (end > top) top = end;
-    }
-    free(order);
-    *arena_bytes = top;
-    return PDL_OK;
+    for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++)
+        attempt_order(&c, (order_t)order);
+    if (!status && c.best > c.bound && count < MANY) improve(&c);
+    *arena_bytes = c.best;
+    free(c.piece);
+    free(c.placed);
+    free(c.alive);
+    return status;
 }

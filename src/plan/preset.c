@@ -51,16 +51,30 @@ static int first_matrix_layer(const pdl_model_t *model)
     return -1;
 }
 
-/* What filter or channel parallelism does with a layer. Unsplit layers keep what they get (PASS), or in the
+/* The layer that uses the weight of another one; -1: none. */
+static int tied_reader(const pdl_model_t *model, int index)
+{
+    for (int i = index + 1; i < pdl_model_layer_count(model); i++)
+        if (pdl_model_layer(model, i)->tied_to == index) return i;
+    return -1;
+}
+
+/* What filter or channel parallelism does with a layer. A table that is also the weight of a head is cut as that:
+   its rows are filters there, its columns input channels. Unsplit layers keep what they get (PASS), or in the
    published form always get the whole tensor. */
 static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style, bool published)
 {
     const pdl_layer_t *layer = pdl_model_layer(model, index);
+    int                head = layer->type == PDL_LAYER_EMBEDDING ? tied_reader(model, index) : -1;
 
     if (published && layer->type == PDL_LAYER_LINEAR && !layer->in.sequence) return PDL_MODE_REPLICATE;
     if (pdl__is_matrix(layer)) {
         if (style == STYLE_FILTER || layer->groups > 1) return PDL_MODE_FILTER;
         return index == first_matrix_layer(model) ? PDL_MODE_REPLICATE : PDL_MODE_CHANNEL;
+    }
+    if (head >= 0) {
+        pdl_mode_t mode = width_mode(model, head, style, published);
+        if (mode != PDL_MODE_REPLICATE) return mode == PDL_MODE_FILTER ? PDL_MODE_VOCABULARY : PDL_MODE_FILTER;
     }
     return published ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
 }

@@ -1,5 +1,5 @@
 /*
- * Building a tape: forward and backward of every micro-batch in order, with a number for every buffer. A buffer lives
+ * Building a tape: passes forward and backward in the order given, with a number for every buffer. A buffer lives
  * from the first operation that names it to the last, so keeping a tensor for backward needs no bookkeeping of
  * its own: backward names it.
  */
@@ -92,40 +92,43 @@ static void run_forward(pdl__builder_t *b, int i, bool again)
     pdl_tape_op_t          op = blank(b, PDL_TAPE_FORWARD, i);
 
     op.again = again;
-    for (int j = 0; j < node->input_count; j++) op.input[j] = b->value[b->root[node->input[j]]];
+    for (int j = 0; j < node->input_count; j++) op.input[j] = b->held[b->root[node->input[j]]].value;
     op.output = !again && takes_input(b, i) ? op.input[0] : new_buffer(b, i, node->out_bytes);
     op.saved = new_buffer(b, i, node->saved_bytes);
     op.workspace = new_buffer(b, i, node->workspace_bytes);
-    b->value[i] = op.output;
-    b->saved[i] = op.saved;
-    b->there[i] = true;
+    b->held[i] = (pdl__held_t){op.output, op.saved, b->held[i].contributions, true};
     emit(b, &op);
 }
 
-static void forward_pass(pdl__builder_t *b)
+/* A micro-batch into the sources among the nodes of a chunk. */
+static void load_sources(pdl__builder_t *b, int chunk)
 {
     pdl_tape_op_t load = blank(b, PDL_TAPE_LOAD, -1);
     int           sources = 0;
 
     for (int i = 0; i < b->node_count; i++) {
-        b->contributions[i] = 0;
-        if (!b->nodes[i].source) continue;
-        b->value[i] = new_buffer(b, i, b->nodes[i].out_bytes);
-        b->there[i] = true;
-        if (sources < PDL_TAPE_INPUTS) load.input[sources++] = b->value[i];
+        if (!b->nodes[i].source || b->nodes[i].chunk != chunk) continue;
+        b->held[i].value = new_buffer(b, i, b->nodes[i].out_bytes);
+        b->held[i].there = true;
+        if (sources < PDL_TAPE_INPUTS) load.input[sources++] = b->held[i].value;
     }
-    emit(b, &load);
+    if (sources > 0) emit(b, &load);
+}
+
+static void forward_pass(pdl__builder_t *b, int chunk)
+{
+    load_sources(b, chunk);
     for (int i = 0; i < b->node_count && !b->status; i++)
-        if (!b->nodes[i].source && !b->nodes[i].view) run_forward(b, i, false);
+        if (!b->nodes[i].source && !b->nodes[i].view && b->nodes[i].chunk == chunk) run_forward(b, i, false);
     /* What is to be made again is not there any more. */
     for (int i = 0; i < b->node_count; i++)
-        if (b->nodes[i].recompute) b->there[i] = false;
+        if (b->nodes[i].recompute && b->nodes[i].chunk == chunk) b->held[i].there = false;
 }
 
 /* Makes the output and saved state of a node available to backward. */
 static void ensure(pdl__builder_t *b, int owner)
 {
-    if (b->there[owner] || b->status) return;
+    if (b->held[owner].there || b->status) return;
     const pdl_tape_node_t *node = &b->nodes[owner];
     for (int j = 0; j < node->input_count; j++) ensure(b, b->root[node->input[j]]);
     run_forward(b, owner, true);
@@ -136,8 +139,8 @@ static void contribute(pdl__builder_t *b, int owner, int buffer)
     if (b->status) return;
     b->status = grow((void **)&b->pending, b->pending_count, &b->pending_capacity, sizeof(*b->pending));
     if (b->status) return;
-    b->pending[b->pending_count++] = (pdl__pending_t){owner, buffer};
-    b->contributions[owner]++;
+    b->pending[b->pending_count++] = (pdl__pending_t){owner, b->micro_batch, buffer};
+    b->held[owner].contributions++;
 }
 
 static int uses_of(const pdl__builder_t *b, int buffer)
@@ -152,10 +155,10 @@ static int uses_of(const pdl__builder_t *b, int buffer)
 static int take(pdl__builder_t *b, int owner)
 {
     for (int k = 0; k < b->pending_count; k++)
-        if (b->pending[k].owner == owner) {
+        if (b->pending[k].owner == owner && b->pending[k].micro_batch == b->micro_batch) {
             int buffer = b->pending[k].buffer;
             memmove(&b->pending[k], &b->pending[k + 1], (size_t)(--b->pending_count - k) * sizeof(*b->pending));
-            b->contributions[owner]--;
+            b->held[owner].contributions--;
             return buffer;
         }
     return -1;
@@ -193,8 +196,8 @@ static void collect_gradients(pdl__builder_t *b, int i, int gradient[2])
 
     gradient[0] = take(b, i);
     gradient[1] = -1;
-    while (b->contributions[i] > allowed - 1) gradient[0] = sum_of(b, i, gradient[0], take(b, i));
-    if (b->contributions[i] > 0) gradient[1] = take(b, i);
+    while (b->held[i].contributions > allowed - 1) gradient[0] = sum_of(b, i, gradient[0], take(b, i));
+    if (b->held[i].contributions > 0) gradient[1] = take(b, i);
 }
 
 /* Where the gradient of input j goes. */
@@ -227,16 +230,16 @@ static void run_backward(pdl__builder_t *b, int i)
         if (node->keeps_inputs >> j & 1) ensure(b, b->root[node->input[j]]);
     if (node->keeps_output || node->saved_bytes > 0) ensure(b, i);
     for (int j = 0; j < node->input_count; j++)
-        if (node->keeps_inputs >> j & 1) op.input[j] = b->value[b->root[node->input[j]]];
-    if (node->keeps_output) op.output = b->value[i];
-    op.saved = b->saved[i];
+        if (node->keeps_inputs >> j & 1) op.input[j] = b->held[b->root[node->input[j]]].value;
+    if (node->keeps_output) op.output = b->held[i].value;
+    op.saved = b->held[i].saved;
     op.workspace = new_buffer(b, i, node->workspace_bytes);
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1) op.input_gradient[j] = gradient_target(b, i, j, op.gradient, &taken);
     emit(b, &op);
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1) contribute(b, b->root[node->input[j]], op.input_gradient[j]);
-    if (b->micro_batch + 1 < b->micro_batches) return;
+    if (!b->last) return;
     op = blank(b, PDL_TAPE_GRADIENT_DONE, i);
     emit(b, &op);
 }
@@ -251,38 +254,83 @@ static void study_nodes(pdl__builder_t *b, bool training)
         for (int j = 0; j < node->input_count; j++) {
             int owner = b->root[node->input[j]];
             if (!node->view) b->last_reader[owner] = i;
-            if (training && node->backward && node->keeps_inputs >> j & 1) b->kept[owner] = true;
+            /* Making it again reads its inputs again. */
+            if (training && node->backward && (node->keeps_inputs >> j & 1 || node->recompute))
+                b->kept[owner] = true;
         }
         if (training && node->backward && node->keeps_output) b->kept[b->root[i]] = true;
     }
 }
 
-static pdl_status_t create_builder(pdl__builder_t *b, int count)
+static void backward_pass(pdl__builder_t *b, int chunk)
+{
+    for (int i = b->node_count - 1; i >= 0 && !b->status; i--) {
+        const pdl_tape_node_t *node = &b->nodes[i];
+        if (node->backward && !node->view && !node->source && node->chunk == chunk) run_backward(b, i);
+    }
+}
+
+static void run_pass(pdl__builder_t *b, const pdl_tape_pass_t *pass, bool last)
+{
+    b->micro_batch = pass->micro_batch;
+    b->held = b->all_held + (size_t)pass->micro_batch * (size_t)b->node_count;
+    b->last = last;
+    if (pass->backward)
+        backward_pass(b, pass->chunk);
+    else
+        forward_pass(b, pass->chunk);
+}
+
+/* Whether no backward pass of the chunk of pass k follows it. */
+static bool is_last(const pdl_tape_options_t *options, int k)
+{
+    for (int i = k + 1; i < options->order_count; i++)
+        if (options->order[i].backward && options->order[i].chunk == options->order[k].chunk) return false;
+    return true;
+}
+
+static void run_passes(pdl__builder_t *b, const pdl_tape_options_t *options)
+{
+    for (int k = 0; options->order && k < options->order_count && !b->status; k++)
+        run_pass(b, &options->order[k], is_last(options, k));
+    for (int m = 0; !options->order && m < options->micro_batches && !b->status; m++) {
+        run_pass(b, &(pdl_tape_pass_t){.micro_batch = m}, false);
+        if (options->training && !b->status)
+            run_pass(b, &(pdl_tape_pass_t){.backward = true, .micro_batch = m}, m + 1 == options->micro_batches);
+    }
+}
+
+static pdl_status_t create_builder(pdl__builder_t *b, int count, int micro_batches)
 {
     size_t n = (size_t)count;
 
-    b->root = calloc(n, 5 * sizeof(int) + 2 * sizeof(bool));
-    if (!b->root) return no_memory();
+    b->root = calloc(n, 2 * sizeof(int) + sizeof(bool));
+    b->all_held = calloc(n * (size_t)micro_batches + 1, sizeof(*b->all_held));
+    if (!b->root || !b->all_held) return no_memory();
     b->last_reader = b->root + n;
-    b->value = b->last_reader + n;
-    b->saved = b->value + n;
-    b->contributions = b->saved + n;
-    b->kept = (bool *)(b->contributions + n);
-    b->there = b->kept + n;
+    b->kept = (bool *)(b->last_reader + n);
     return PDL_OK;
 }
 
-static size_t most_alive(const pdl_tape_t *tape)
+static pdl_status_t most_alive(const pdl_tape_t *tape, size_t *most)
 {
-    size_t most = 0;
+    size_t *change = calloc((size_t)tape->op_count + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
 
-    for (int i = 0; i < tape->op_count; i++) {
-        size_t alive = 0;
-        for (int k = 0; k < tape->buffer_count; k++)
-            if (tape->buffer[k].first <= i && i <= tape->buffer[k].last) alive += tape->buffer[k].bytes;
-        if (alive > most) most = alive;
+    *most = 0;
+    if (!change) return no_memory();
+    ends += tape->op_count + 1;
+    for (int k = 0; k < tape->buffer_count; k++) {
+        if (tape->buffer[k].first < 0) continue;
+        change[tape->buffer[k].first] += tape->buffer[k].bytes;
+        ends[tape->buffer[k].last] += tape->buffer[k].bytes;
     }
-    return most;
+    for (int i = 0; i < tape->op_count; i++) {
+        alive += change[i];
+        if (alive > *most) *most = alive;
+        alive -= ends[i];
+    }
+    free(change);
+    return PDL_OK;
 }
 
 #define ALIGNMENT 64
@@ -290,26 +338,23 @@ static size_t most_alive(const pdl_tape_t *tape)
 pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const pdl_tape_options_t *options,
                              pdl_tape_t **out)
 {
-    pdl__builder_t b = {.nodes = nodes, .node_count = node_count, .micro_batches = options->micro_batches};
+    pdl__builder_t b = {.nodes = nodes, .node_count = node_count};
 
     if (node_count < 1) return pdl_error(PDL_ERR_INPUT, "a program needs at least one layer");
     b.tape = calloc(1, sizeof(*b.tape));
-    b.status = b.tape ? create_builder(&b, node_count) : no_memory();
+    b.status = b.tape ? create_builder(&b, node_count, options->micro_batches) : no_memory();
     if (!b.status) study_nodes(&b, options->training);
-    for (; b.micro_batch < b.micro_batches && !b.status; b.micro_batch++) {
-        forward_pass(&b);
-        for (int i = node_count - 1; i >= 0 && options->training && !b.status; i--)
-            if (nodes[i].backward && !nodes[i].view && !nodes[i].source) run_backward(&b, i);
-    }
+    if (!b.status) run_passes(&b, options);
     free(b.root);
+    free(b.all_held);
     free(b.pending);
     if (!b.status)
         b.status = pdl_colour_intervals(b.tape->buffer, b.tape->buffer_count, ALIGNMENT, &b.tape->arena_bytes);
+    if (!b.status) b.status = most_alive(b.tape, &b.tape->live_bytes);
     if (b.status) {
         pdl_tape_destroy(b.tape);
         return b.status;
     }
-    b.tape->live_bytes = most_alive(b.tape);
     *out = b.tape;
     return PDL_OK;
 }

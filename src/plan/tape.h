@@ -8,24 +8,33 @@
 
 /* A gradient that has been made and waits for the backward pass of its owner. */
 typedef struct pdl__pending {
-    int owner, buffer;
+    int owner, micro_batch, buffer;
 } pdl__pending_t;
+
+/* What a node holds of one micro-batch. */
+typedef struct pdl__held {
+    int  value, saved;  /* buffers */
+    int  contributions; /* gradients that wait for it */
+    bool there;         /* its output and saved state are held */
+} pdl__held_t;
 
 typedef struct pdl__builder {
     const pdl_tape_node_t *nodes;
-    int                    node_count, micro_batches, micro_batch;
+    int                    node_count, micro_batch; /* the latter of the pass at hand */
+    bool                   last;                    /* no backward pass of this chunk follows */
+    pdl__held_t           *all_held, *held;         /* of all micro-batches; of the one at hand */
     pdl_tape_t            *tape;
     int                    op_capacity, buffer_capacity;
     /* per node */
-    int            *root;          /* the node whose storage its output is */
-    int            *last_reader;   /* in forward order */
-    int            *value, *saved; /* buffers of the micro-batch at hand */
-    int            *contributions; /* gradients that wait for it */
-    bool           *kept;          /* backward reads its output */
-    bool           *there;         /* its output and saved state are held */
+    int            *root;        /* the node whose storage its output is */
+    int            *last_reader; /* in forward order */
+    bool           *kept;        /* backward reads its output */
     pdl__pending_t *pending;
     int             pending_count, pending_capacity;
     pdl_status_t    status; /* the first failure */
 } pdl__builder_t;
+
+/* Marks the nodes whose output is made again in backward under full recompute. */
+pdl_status_t pdl__tape_choose_recompute(pdl_tape_node_t *nodes, int count);
 
 #endif

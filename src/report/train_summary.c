@@ -33,7 +33,13 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
     compare_row(table, "time", p ? p->total_s : NAN, s->median_step_s, pdl_format_seconds);
     compare_row(table, "computation", p ? p->compute_s : NAN, s->median_compute_s, pdl_format_seconds);
     compare_row(table, "exposed communication", p ? p->comm_s : NAN, s->median_comm_s, pdl_format_seconds);
-    compare_row(table, "waiting for samples", p ? p->io_s : NAN, s->median_io_s, pdl_format_seconds);
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) {
+        double projected = spec->classes ? spec->classes[i] : NAN;
+        char   name[64];
+        if (!(projected > 0) && s->class_s[i] <= 0) continue;
+        snprintf(name, sizeof(name), "  %s", pdl_op_class_names[i]);
+        compare_row(table, name, projected, s->class_s[i], pdl_format_seconds);
+    }
     compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, (double)s->memory.total, pdl_format_bytes);
     pdl_status_t status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
@@ -57,6 +63,13 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
                 100 * s->last.valid_accuracy);
     fputs("\n\n", stream);
     return compare(spec, s, stream);
+}
+
+static void class_json(pdl_json_t *json, const double *seconds)
+{
+    pdl_json_open(json, "classes", '{');
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) pdl_json_number(json, pdl_op_class_names[i], seconds[i]);
+    pdl_json_close(json);
 }
 
 pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
@@ -85,11 +98,13 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
     pdl_json_number(&json, "memory_bytes", (double)s->memory.total);
     pdl_json_number(&json, "activation_bytes", (double)s->memory.activations);
+    class_json(&json, s->class_s);
     pdl_json_open(&json, "projected", '{');
     pdl_json_number(&json, "step_s", spec->projection ? spec->projection->total_s : NAN);
     pdl_json_number(&json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
     pdl_json_number(&json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
     pdl_json_number(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
+    if (spec->classes) class_json(&json, spec->classes);
     pdl_json_close(&json);
     pdl_json_close(&json);
     return PDL_OK;

@@ -53,8 +53,8 @@ static int sum_rank(pairs_t *pairs, const pdl_schedule_t *schedule, int rank, do
     for (int step = 0; step < pdl_schedule_steps(schedule); step++) {
         pdl_schedule_sends(schedule, step, rank, &pairs->moves);
         for (int m = 0; m < pairs->moves.move_count; m++) {
-            const pdl_move_t *move = &pairs->moves.move[m];
-            double            bytes = 0;
+            const pdl_coll_move_t *move = &pairs->moves.move[m];
+            double                 bytes = 0;
 
             for (int i = 0; i < move->range_count; i++)
                 bytes += block * (double)pairs->moves.range[move->range_first + i].count;

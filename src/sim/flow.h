@@ -57,7 +57,7 @@ pdl_status_t pdl__flow_advance(pdl__engine_t *engine, int32_t rank);
 void pdl__flow_arrive(pdl__engine_t *engine, int32_t flow);
 
 /* The bytes of a move, of the moves it is one of. */
-double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_move_t *move);
+double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_coll_move_t *move);
 
 /* True when repeating steps are extrapolated. Blocks then have their mean size, which need not be whole: steps
    would not repeat if some of their messages had an element more. */

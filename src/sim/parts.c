@@ -28,7 +28,7 @@ static void load_end(parts_t *parts, int link, double bytes)
     parts->load[link] += bytes;
 }
 
-static void add_message(parts_t *parts, int rank, const pdl_move_t *move)
+static void add_message(parts_t *parts, int rank, const pdl_coll_move_t *move)
 {
     const pdl_sim_options_t *options = &parts->asked->options;
     double                   blocks = 0, bytes, slowest = INFINITY, latency = 0;

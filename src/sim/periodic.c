@@ -119,9 +119,9 @@ static void count_steps(pdl__engine_t *engine, int32_t step, int64_t times)
     for (int32_t r = 0; r < engine->ranks; r++) {
         pdl_schedule_sends(job->schedule, step, r, &engine->sends);
         for (int i = 0; i < engine->sends.move_count; i++) {
-            const pdl_move_t   *move = &engine->sends.move[i];
-            double              bytes = pdl__flow_bytes(job, &engine->sends, move);
-            const pdl__route_t *route;
+            const pdl_coll_move_t *move = &engine->sends.move[i];
+            double                 bytes = pdl__flow_bytes(job, &engine->sends, move);
+            const pdl__route_t    *route;
 
             engine->flows += times;
             if (engine->rank[r].host == engine->rank[move->peer].host) continue;

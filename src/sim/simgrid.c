@@ -93,8 +93,8 @@ static void add_moves(messages_t *messages, const actor_t *self, bool send)
     const pdl_sim_job_t *job = &run.jobs[self->job];
 
     for (int i = 0; i < run.moves.move_count; i++) {
-        const pdl_move_t *move = &run.moves.move[i];
-        double            bytes = pdl__flow_bytes(&run.sizes[self->job], &run.moves, move);
+        const pdl_coll_move_t *move = &run.moves.move[i];
+        double                 bytes = pdl__flow_bytes(&run.sizes[self->job], &run.moves, move);
 
         if (!send && move->op == PDL_MOVE_REDUCE) messages->reduced += bytes;
         if (host_of(job, self->rank) == host_of(job, move->peer)) continue;

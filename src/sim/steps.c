@@ -30,10 +30,10 @@ void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t
     job->block_bytes = equal || job->elements % blocks == 0 ? (double)bytes / (double)blocks : 0;
 }
 
-double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_move_t *move)
+double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_coll_move_t *move)
 {
-    const pdl_range_t *range = moves->range + move->range_first;
-    int64_t            sum = 0;
+    const pdl_block_span_t *range = moves->range + move->range_first;
+    int64_t                 sum = 0;
 
     if (job->block_bytes > 0) {
         for (int i = 0; i < move->range_count; i++) sum += range[i].count;
@@ -188,19 +188,19 @@ static pdl_status_t start_messages(pdl__engine_t *engine, int32_t id)
     pdl_status_t      status;
 
     for (int i = 0; i < engine->sends.move_count; i++) {
-        const pdl_move_t *move = &engine->sends.move[i];
-        int32_t           peer = job->base + move->peer;
-        double            bytes = pdl__flow_bytes(job, &engine->sends, move);
-        bool              eager = is_eager(engine, bytes);
+        const pdl_coll_move_t *move = &engine->sends.move[i];
+        int32_t                peer = job->base + move->peer;
+        double                 bytes = pdl__flow_bytes(job, &engine->sends, move);
+        bool                   eager = is_eager(engine, bytes);
 
         if (!eager && engine->rank[peer].step != rank->step) continue;
         status = start_flow(engine, id, peer, bytes, eager);
         if (status) return status;
     }
     for (int i = 0; i < engine->receives.move_count; i++) {
-        const pdl_move_t *move = &engine->receives.move[i];
-        int32_t           peer = job->base + move->peer;
-        double            bytes = pdl__flow_bytes(job, &engine->receives, move);
+        const pdl_coll_move_t *move = &engine->receives.move[i];
+        int32_t                peer = job->base + move->peer;
+        double                 bytes = pdl__flow_bytes(job, &engine->receives, move);
 
         if (move->op == PDL_MOVE_REDUCE) rank->reduced += bytes;
         if (engine->rank[peer].step != rank->step || peer == id || is_eager(engine, bytes)) continue;

@@ -15,10 +15,12 @@
  *     storage: {node_bandwidth, total_bandwidth, decode_samples_per_s}
  *     cost_per_pe_hour: 1.2
  *     parameters: abci-v
+ *     measured:          # optional: see measured.c
  *
  * Ports default to 1 up to the level that joins nodes and, above it, to as many links as lead into the group from
  * below. A host path may leave out outer levels: those are as without it.
  */
+#include "system/measured.h"
 #include <paradl/arena.h>
 #include <paradl/share.h>
 #include <paradl/system.h>
@@ -35,7 +37,7 @@
 
 static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
                                         "device",           "levels",     "host_path",   "storage",
-                                        "cost_per_pe_hour", "parameters", NULL};
+                                        "cost_per_pe_hour", "parameters", "measured",    NULL};
 static const char *const device_keys[] = {"name",
                                           "memory",
                                           "memory_bandwidth",
@@ -325,6 +327,8 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     st = read_host_path(root, system);
     if (st) return st;
     st = read_storage(root, &system->storage);
+    if (st) return st;
+    st = pdl__system_read_measured(root, system);
     if (st) return st;
     return pdl_yaml_get_number(root, "cost_per_pe_hour", PDL_UNIT_NONE, PDL_OPTIONAL, &system->cost_per_pe_hour);
 }

@@ -167,16 +167,86 @@ static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *t
     return status;
 }
 
+static bool splits(const pdl_axis_t *axis)
+{
+    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
+}
+
+/* Whether two axes cut the same dimension, before or after, and one of them changes: cuts nest in the order of the mesh,
+   so pieces would not be found where taking axis after axis looks for them. */
+static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pdl_layout_t *to)
+{
+    for (int dim = PDL_SPLIT_N; dim < PDL_PLACEMENT_COUNT; dim++) {
+        int  users = 0;
+        bool changes = false;
+        for (int a = 0; a < mesh->axis_count; a++) {
+            if (!splits(&mesh->axis[a]) || ((int)from->on[a] != dim && (int)to->on[a] != dim)) continue;
+            users++;
+            changes |= from->on[a] != to->on[a] || (dim == PDL_SPLIT_C && !same_segments(from, to));
+        }
+        if (users > 1 && changes) return true;
+    }
+    return false;
+}
+
+/* All changes in one move among the ranks that differ in the axes which change. */
+static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
+{
+    const pdl__layouts_t *l = p->layouts;
+    const pdl_mesh_t     *mesh = &l->plan->mesh;
+    unsigned              axes = 0;
+    int64_t               members = 1, me = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] == PDL_SPLIT_C)) {
+            axes |= 1u << a;
+            members *= mesh->axis[a].size;
+            me = me * mesh->axis[a].size + l->coordinates[a];
+        }
+    pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
+    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
+    for (int64_t m = 0; m < members && !status; m++) {
+        int64_t      coordinates[PDL_MAX_AXES], rest = m;
+        pdl_region_t region;
+        memcpy(coordinates, l->coordinates, sizeof(coordinates));
+        for (int a = mesh->axis_count - 1; a >= 0; a--)
+            if (axes >> a & 1) {
+                coordinates[a] = rest % mesh->axis[a].size;
+                rest /= mesh->axis[a].size;
+            }
+        status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
+        own[m] = in_memory(p->shape, &region);
+        if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
+        need[m] = in_memory(p->shape, &region);
+    }
+    pdl_move_t *move = NULL;
+    if (!status) status = pdl_move_create(&spec, &move);
+    if (!status) {
+        p->edge->moves[p->edge->move_count++] = move;
+        add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                       pdl_region_elements(&need[me]), 0});
+        p->now = *to;
+    }
+    free(own);
+    return status;
+}
+
 static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
 {
     const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
     const pdl_layout_t from = p->now;
 
+    if (entangled(mesh, &from, to)) {
+        pdl_layout_t whole = from;
+        for (int a = 0; a < mesh->axis_count; a++)
+            if (whole.on[a] == PDL_PARTIAL && to->on[a] != PDL_PARTIAL) whole.on[a] = PDL_REPLICATED;
+        pdl_status_t status = redistribute(p, &whole);
+        return status ? status : move_at_once(p, to);
+    }
     for (int turn = 0; turn < 4; turn++)
         for (int a = 0; a < mesh->axis_count; a++) {
-            if (mesh->axis[a].size == 1 || mesh->axis[a].kind == PDL_AXIS_PIPELINE ||
-                mesh->axis[a].kind == PDL_AXIS_DATA || turn_of(pdl_redistribution(from.on[a], to->on[a])) != turn)
-                continue;
+            if (!splits(&mesh->axis[a]) || turn_of(pdl_redistribution(from.on[a], to->on[a])) != turn) continue;
             pdl_status_t status = redistribute_axis(p, a, to);
             if (status) return status;
         }
@@ -245,7 +315,8 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
     }
     for (int a = 0; a < PDL_MAX_AXES; a++)
         if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
-    p->now = reader->dx;
+    /* The gradient is cut as the tensor was when it arrived; what the reader says of channels is about its first input. */
+    memcpy(p->now.on, reader->dx.on, sizeof(p->now.on));
     return redistribute(p, &expected);
 }
 

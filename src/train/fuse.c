@@ -89,7 +89,8 @@ static int close_reader(const pdl__layouts_t *l, int i)
 {
     int reader = only_reader(l->plan->model, i);
 
-    return reader >= 0 && lies_alike(l, i, reader) ? reader : -1;
+    if (reader < 0 || l->stages->run[i] != l->stages->run[reader]) return -1;
+    return lies_alike(l, i, reader) ? reader : -1;
 }
 
 /* The last layer that can be computed together with layer i. */

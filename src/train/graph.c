@@ -31,7 +31,7 @@ static pdl__unit_t *add_unit(pdl__graph_t *graph, pdl__unit_kind_t kind, int lay
         graph->capacity = capacity;
     }
     pdl__unit_t *unit = &graph->unit[graph->unit_count++];
-    *unit = (pdl__unit_t){.kind = kind, .layer = layer, .tail = layer, .tied_to = -1};
+    *unit = (pdl__unit_t){.kind = kind, .layer = layer, .tail = layer, .tied_to = -1, .chunk = graph->chunk};
     for (int k = 0; k < PDL_MAX_WEIGHTS; k++) unit->weight[k] = -1;
     return unit;
 }
@@ -70,18 +70,81 @@ static pdl_status_t converted(pdl__graph_t *graph, int from, pdl_format_t format
     return PDL_OK;
 }
 
+/* The two directions between this rank and the one of stage `peer`, for the output of a layer. */
+static pdl_status_t connect(const lowering_t *l, int layer, int peer, bool gradient, pdl__unit_t *unit)
+{
+    const pdl__pipe_t  *stages = l->spec->layouts->stages;
+    pdl_backend_t      *backend = l->graph->backend;
+    pdl__channel_spec_t spec = {.ranks = stages->ranks,
+                                .peer = peer,
+                                .tag = layer % PDL_RANKS_TAGS,
+                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape, l->spec->samples,
+                                                                    PDL_FORMAT_PLAIN)};
+    bool                receives = unit->kind == PDL__UNIT_RECEIVE;
+    int                 messages = pdl__pipe_messages(stages, stages->at, peer);
+
+    spec.slots = receives ? 1 : messages;
+    pdl_status_t status = pdl__channel_create(&spec, &unit->there);
+    spec.slots = receives ? messages : 1;
+    if (!status && gradient && l->spec->training) status = pdl__channel_create(&spec, &unit->back);
+    return status;
+}
+
+/* What layer `producer` of an earlier stage writes, as it lies there. */
+static pdl_status_t receive(lowering_t *l, int producer)
+{
+    const pdl__layouts_t *layouts = l->spec->layouts;
+    const pdl_shape_t    *whole = &pdl_model_layer(l->model, producer)->out;
+    pdl__unit_t          *unit = add_unit(l->graph, PDL__UNIT_RECEIVE, producer);
+    bool                  gradient;
+
+    if (!unit) return no_memory();
+    l->unit_of[producer] = l->graph->unit_count - 1;
+    pdl__pipe_reads(layouts->stages, producer, layouts->stages->at, &gradient);
+    pdl_status_t status = pdl__layouts_region(layouts, &layouts->layer[producer].out, whole, -1, 0, &unit->region);
+    unit->shape = local_shape(whole, &unit->region);
+    unit->format = PDL_FORMAT_PLAIN;
+    unit->gradient = gradient;
+    return status ? status : connect(l, producer, pdl__pipe_stage_of(layouts->stages, producer), gradient, unit);
+}
+
+/* Sends the output of a layer to the other stages that read it. */
+static pdl_status_t send(lowering_t *l, int layer)
+{
+    const pdl__pipe_t *stages = l->spec->layouts->stages;
+    pdl_status_t       status = PDL_OK;
+
+    for (int k = 0; k < stages->count && !status; k++) {
+        bool gradient;
+        int  from = l->unit_of[layer];
+        if (k == stages->at || !pdl__pipe_reads(stages, layer, k, &gradient)) continue;
+        status = converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
+        pdl__unit_t *unit = status ? NULL : add_unit(l->graph, PDL__UNIT_SEND, layer);
+        if (!unit) return status ? status : no_memory();
+        unit->shape = l->graph->unit[from].shape;
+        unit->region = l->graph->unit[from].region;
+        unit->format = PDL_FORMAT_PLAIN;
+        unit->input[0] = from;
+        unit->input_count = 1;
+        unit->gradient = gradient;
+        status = connect(l, layer, k, gradient, unit);
+    }
+    return status;
+}
+
 /* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently. */
 static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
 {
     pdl__graph_t   *graph = l->graph;
     pdl__layouts_t *layouts = l->spec->layouts;
+    pdl_status_t    status = l->unit_of[producer] < 0 ? receive(l, producer) : PDL_OK;
     int             from = l->unit_of[producer];
     pdl__edge_t    *edge;
 
     *result = from;
-    if (layouts->trivial) return PDL_OK;
-    bool         gradient = l->spec->training && graph->unit[from].gradient;
-    pdl_status_t status = pdl__edge_create(layouts, producer, reader, gradient, &edge);
+    if (layouts->trivial || status) return status;
+    bool gradient = l->spec->training && graph->unit[from].gradient;
+    status = pdl__edge_create(layouts, producer, reader, gradient, &edge);
     if (status) return status;
     if (edge->forward_count == 0) {
         pdl__edge_destroy(edge);
@@ -113,11 +176,16 @@ static bool reads_tokens(const pdl_model_t *model)
     return false;
 }
 
+/* Samples are loaded wherever a layer reads them. */
 static pdl_status_t lower_source(lowering_t *l)
 {
-    pdl__unit_t *unit = add_unit(l->graph, PDL__UNIT_SOURCE, 0);
+    bool         gradient;
+    pdl__unit_t *unit;
 
+    if (!pdl__pipe_reads(l->spec->layouts->stages, 0, l->spec->layouts->stages->at, &gradient)) return PDL_OK;
+    unit = add_unit(l->graph, PDL__UNIT_SOURCE, 0);
     if (!unit) return no_memory();
+    l->graph->source = 0;
     unit->shape = pdl_model_input(l->model);
     unit->format = PDL_FORMAT_PLAIN;
     pdl_status_t status =
@@ -218,6 +286,19 @@ static pdl_status_t localise(const lowering_t *l, int head, const pdl_region_t *
     return status;
 }
 
+/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive. */
+static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, pdl_op_spec_t *spec)
+{
+    const pdl__layouts_t *layouts = l->spec->layouts;
+    const pdl_layer_t    *layer = pdl_model_layer(l->model, head);
+
+    if (!pdl__layouts_axes(layouts, head, PDL_MODE_VOCABULARY)) return;
+    bool table = layer->type == PDL_LAYER_EMBEDDING;
+    spec->classes = table ? layer->vocabulary : layer->in.channels;
+    spec->first_class =
+        table ? pdl__vocabulary_rows(layouts, head, layouts->coordinates).low : in->range[PDL_DIM_CHANNEL][0].low;
+}
+
 /* Makes the op of layers head .. tail, reading what the units in `producer` hold. */
 static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int *producer, int count,
                               const pdl_region_t *out, pdl__unit_t *unit)
@@ -233,8 +314,11 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
         given[j] = graph->unit[producer[j]].format;
         gradient |= graph->unit[producer[j]].gradient;
     }
-    pdl_status_t status = localise(l, head, &graph->unit[producer[0]].region, out, &unit->local);
+    const pdl_region_t *in = &graph->unit[producer[0]].region;
+    pdl_status_t        status = pdl__check_tied(l->spec->layouts, head);
+    if (!status) status = localise(l, head, in, out, &unit->local);
     if (status) return status;
+    bool          shared = layer->tied_to >= 0 || has_tied_reader(l->model, head);
     pdl_op_spec_t spec = {.layer = unit->local ? unit->local : layer,
                           .inputs = shape,
                           .given = given,
@@ -243,11 +327,11 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
                           .fusion = pdl__fusion_of(l->model, head, tail),
                           .training = l->spec->training,
                           .input_gradient = l->spec->training && gradient,
-                          .accumulates = l->spec->plan->micro_batches > 1,
-                          .tied = layer->tied_to >= 0 || has_tied_reader(l->model, head),
+                          .accumulates = l->spec->plan->micro_batches > 1 || shared,
+                          .plain_weights = shared || !l->spec->layouts->trivial,
                           .id = (uint64_t)head,
                           .origin = origin_of(layer, out)};
-    spec.accumulates |= spec.tied;
+    find_classes(l, head, in, &spec);
     if (unit->local) spec.share = (double)pdl_shape_positions(&shape[0]) / (double)pdl_shape_positions(&layer->in);
     return graph->backend->ops->op_create(graph->backend, &spec, &unit->op);
 }
@@ -269,13 +353,17 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
     return status;
 }
 
-/* The ranks whose samples and positions batch norm takes together. */
+/* The ranks whose samples and positions batch norm takes together, or whose classes cross-entropy does. */
 static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *unit)
 {
-    unsigned axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
-                    pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
+    pdl_layer_type_t type = pdl_model_layer(l->model, head)->type;
+    unsigned         axes = 0;
 
-    if (pdl_model_layer(l->model, head)->type != PDL_LAYER_BATCH_NORM || axes == 0) return PDL_OK;
+    if (type == PDL_LAYER_BATCH_NORM)
+        axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
+               pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
+    if (type == PDL_LAYER_CROSS_ENTROPY) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
+    if (axes == 0) return PDL_OK;
     return pdl__layouts_group(l->spec->layouts, axes, &unit->statistics);
 }
 
@@ -284,7 +372,20 @@ static void free_unit(pdl__graph_t *graph, pdl__unit_t *unit)
     if (unit->op) graph->backend->ops->op_destroy(unit->op);
     free(unit->local);
     pdl__edge_destroy(unit->edge);
+    pdl__channel_destroy(unit->there);
+    pdl__channel_destroy(unit->back);
     for (int j = 0; j < PDL_MAX_INPUTS; j++) pdl__edge_destroy(unit->after[j]);
+}
+
+/* The unit of this stage that has the weight of layer `owner`, or -1. */
+static int tied_unit(const lowering_t *l, int owner)
+{
+    const pdl__pipe_t *stages = l->spec->layouts->stages;
+
+    if (pdl__pipe_stage_of(stages, owner) == stages->at) return l->unit_of[owner];
+    for (int i = 0; i < l->graph->unit_count; i++)
+        if (l->graph->unit[i].op && pdl_model_layer(l->model, l->graph->unit[i].layer)->tied_to == owner) return i;
+    return -1;
 }
 
 /* What the unit of an op is, now that the op is made and its inputs lie as it wants them. */
@@ -299,7 +400,8 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
     unit->loss = is_loss(layer->type);
     unit->gradient = trains_weights(unit->op);
     unit->input_count = count;
-    if (layer->tied_to >= 0) unit->tied_to = l->unit_of[layer->tied_to];
+    if (layer->tied_to >= 0) unit->tied_to = tied_unit(l, layer->tied_to);
+    if (unit->tied_to == (int)(unit - l->graph->unit)) unit->tied_to = -1; /* the first of them here */
     for (int a = 0; a < PDL_MAX_AXES; a++)
         if (channel >> a & 1 && l->spec->layouts->coordinates[a] > 0) unit->zero_bias = true;
     for (int j = 0; j < count; j++) {
@@ -339,19 +441,34 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
     return PDL_OK;
 }
 
+static bool has_loss(const pdl_model_t *model)
+{
+    for (int i = 0; i < pdl_model_layer_count(model); i++)
+        if (is_loss(pdl_model_layer(model, i)->type)) return true;
+    return false;
+}
+
+static pdl_status_t lower_layer(lowering_t *l, int i)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->model, i);
+    pdl_status_t       status;
+
+    l->graph->chunk = l->spec->layouts->stages->run[i] / l->spec->layouts->stages->count;
+    if (layer->type == PDL_LAYER_FLATTEN || pdl__is_identity(layer))
+        status = lower_view(l, i);
+    else
+        status = lower_op(l, l->head[i], i);
+    return status ? status : send(l, i);
+}
+
 static pdl_status_t lower_layers(lowering_t *l)
 {
-    pdl_status_t status = lower_source(l);
+    const pdl__pipe_t *stages = l->spec->layouts->stages;
+    pdl_status_t       status = lower_source(l);
 
-    for (int i = 1; i < pdl_model_layer_count(l->model) && !status; i++) {
-        if (l->head[i] < 0) continue;
-        const pdl_layer_t *layer = pdl_model_layer(l->model, i);
-        if (layer->type == PDL_LAYER_FLATTEN || pdl__is_identity(layer))
-            status = lower_view(l, i);
-        else
-            status = lower_op(l, l->head[i], i);
-    }
-    if (!status && l->graph->loss < 0)
+    for (int i = 1; i < pdl_model_layer_count(l->model) && !status; i++)
+        if (l->head[i] >= 0 && pdl__pipe_stage_of(stages, i) == stages->at) status = lower_layer(l, i);
+    if (!status && !has_loss(l->model))
         status = pdl_error(PDL_ERR_INPUT, "model %s ends without a loss: add a layer cross_entropy or mse",
                            pdl_model_name(l->model));
     return status;
@@ -390,10 +507,12 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
         node->view = unit->kind == PDL__UNIT_VIEW;
         node->input_count = unit->input_count;
         node->backward = unit->gradient;
+        node->chunk = unit->chunk;
+        node->loss |= unit->kind == PDL__UNIT_SEND;
         if (unit->edge) node->workspace_bytes = (size_t)unit->edge->scratch * sizeof(float);
         /* After a sum every rank has the gradient of its own part already. */
         if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
-        if (unit->kind != PDL__UNIT_OP)
+        if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)
             node->out_bytes =
                 graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, graph->samples, unit->format);
         if (node->source && graph->tokens)
@@ -418,7 +537,8 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     if (!status) {
         graph->backend = spec->backend;
         graph->samples = spec->samples;
-        graph->loss = -1;
+        graph->loss = graph->source = -1;
+        for (size_t i = 0; i < count; i++) l.unit_of[i] = -1;
         status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);
     }
     if (!status) status = lower_layers(&l);

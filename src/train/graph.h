@@ -5,6 +5,7 @@
 #ifndef PDL_TRAIN_GRAPH_H
 #define PDL_TRAIN_GRAPH_H
 
+#include "train/channel.h"
 #include "train/edge.h"
 #include <paradl/backend.h>
 #include <paradl/plan.h>
@@ -15,7 +16,9 @@ typedef enum pdl__unit_kind {
     PDL__UNIT_OP,
     PDL__UNIT_CONVERT,
     PDL__UNIT_VIEW,
-    PDL__UNIT_EDGE
+    PDL__UNIT_EDGE,
+    PDL__UNIT_RECEIVE, /* the output of a layer of another stage; its gradient goes back there */
+    PDL__UNIT_SEND     /* the other end: no output, and a gradient for its input */
 } pdl__unit_kind_t;
 
 typedef struct pdl__unit {
@@ -26,17 +29,19 @@ typedef struct pdl__unit {
     pdl_format_t     format; /* of the output */
     int              input[PDL_MAX_INPUTS];
     int              input_count;
-    pdl_op_t        *op;                      /* PDL__UNIT_OP */
-    pdl_region_t     region;                  /* the part of the whole output that this rank has */
-    pdl_layer_t     *local;                   /* the layer as this rank computes it, where that is a part; owned */
-    pdl__edge_t     *edge;                    /* PDL__UNIT_EDGE; owned */
-    pdl__edge_t     *after[PDL_MAX_INPUTS];   /* sums of input gradients over ranks; owned */
-    pdl_ranks_t     *statistics;              /* batch norm: ranks with other values of its channels, or NULL */
-    bool             zero_bias;               /* another rank adds the bias */
-    int              tied_to;                 /* unit whose weight 0 it uses as its own, or -1 */
-    int              weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
-    bool             loss;
-    bool             gradient; /* its output gets a gradient */
+    pdl_op_t        *op;                    /* PDL__UNIT_OP */
+    pdl_region_t     region;                /* the part of the whole output that this rank has */
+    pdl_layer_t     *local;                 /* the layer as this rank computes it, where that is a part; owned */
+    pdl__edge_t     *edge;                  /* PDL__UNIT_EDGE; owned */
+    pdl__edge_t     *after[PDL_MAX_INPUTS]; /* sums of input gradients over ranks; owned */
+    pdl_ranks_t    *statistics; /* ranks with other values of the channels (batch norm) or other classes; or NULL */
+    bool            zero_bias;  /* another rank adds the bias */
+    int             tied_to;    /* unit whose weight 0 it uses as its own, or -1 */
+    int             weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
+    pdl__channel_t *there, *back; /* PDL__UNIT_RECEIVE and _SEND: of values, and of gradients or NULL; owned */
+    int             chunk;
+    bool            loss;
+    bool            gradient; /* its output gets a gradient */
 } pdl__unit_t;
 
 typedef struct pdl__graph_spec {
@@ -51,7 +56,8 @@ typedef struct pdl__graph {
     pdl_backend_t   *backend;
     pdl__unit_t     *unit;
     int              unit_count, capacity;
-    int              source, loss; /* units */
+    int              source, loss; /* units, or -1 where another stage has them */
+    int              chunk;        /* of the layers being lowered */
     int64_t          samples;
     bool             tokens; /* the source holds indices */
     pdl_tape_node_t *node;   /* one per unit */

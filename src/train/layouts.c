@@ -97,14 +97,29 @@ static pdl_status_t create_group(pdl__layouts_t *l, unsigned axes)
 /* Making a group is collective, so all that may be asked for are made at once. */
 static pdl_status_t create_groups(pdl__layouts_t *l)
 {
-    unsigned     all = 0;
+    unsigned     all = 0, pipeline = 0;
     pdl_status_t status = PDL_OK;
 
-    for (int a = 0; a < l->plan->mesh.axis_count; a++)
-        if (l->plan->mesh.axis[a].size > 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE) all |= 1u << a;
+    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
+        if (l->plan->mesh.axis[a].size == 1) continue;
+        if (l->plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE)
+            pipeline = 1u << a;
+        else
+            all |= 1u << a;
+    }
     for (unsigned axes = 0; axes <= all && !status; axes++)
         if ((axes & all) == axes) status = create_group(l, axes);
+    if (pipeline && !status) status = create_group(l, pipeline);
+    l->stage_axes = all;
+    l->stages->ranks = l->group[pipeline];
     return status;
+}
+
+static int stage_at(const pdl__layouts_t *l)
+{
+    int axis = pdl_mesh_find(&l->plan->mesh, PDL_AXIS_PIPELINE);
+
+    return axis >= 0 ? (int)l->coordinates[axis] : 0;
 }
 
 pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples, pdl__layouts_t **out)
@@ -130,9 +145,11 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
     }
     l->trivial = true;
     for (int a = 0; a < plan->mesh.axis_count; a++)
-        l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA;
+        l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
+                      plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
     for (int i = 0; i < count; i++) place_layer(l, i);
-    status = create_groups(l);
+    status = pdl__pipe_create(plan, stage_at(l), &l->stages);
+    if (!status) status = create_groups(l);
     if (status) {
         pdl__layouts_destroy(l);
         return status;
@@ -145,6 +162,7 @@ void pdl__layouts_destroy(pdl__layouts_t *l)
 {
     if (!l) return;
     for (unsigned mask = 0; mask < 1u << PDL_MAX_AXES; mask++) pdl_ranks_destroy(l->group[mask]);
+    pdl__pipe_destroy(l->stages);
     pdl_program_destroy(l->program);
     free(l->layer);
     free(l);
@@ -155,6 +173,17 @@ pdl_status_t pdl__layouts_group(const pdl__layouts_t *l, unsigned axes, pdl_rank
     *group = l->group[axes];
     if (!*group) return pdl_error(PDL_ERR_LIMIT, "the plan has no group of ranks over these axes");
     return PDL_OK;
+}
+
+void pdl__layouts_member(const pdl__layouts_t *l, unsigned axes, int member, int64_t *coordinates)
+{
+    memcpy(coordinates, l->coordinates, sizeof(l->coordinates));
+    for (int a = l->plan->mesh.axis_count - 1; a >= 0; a--) {
+        int size = (int)l->plan->mesh.axis[a].size;
+        if (!(axes >> a & 1)) continue;
+        coordinates[a] = member % size;
+        member /= size;
+    }
 }
 
 pdl_status_t pdl__layouts_region(const pdl__layouts_t *l, const pdl_layout_t *layout, const pdl_shape_t *shape,

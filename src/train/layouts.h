@@ -5,6 +5,7 @@
 #ifndef PDL_TRAIN_LAYOUTS_H
 #define PDL_TRAIN_LAYOUTS_H
 
+#include "train/pipe.h"
 #include <paradl/layout.h>
 #include <paradl/program.h>
 #include <paradl/ranks.h>
@@ -22,6 +23,8 @@ typedef struct pdl__layouts {
     int64_t              coordinates[PDL_MAX_AXES]; /* of this rank */
     bool                 trivial;                   /* no axis but data axes splits anything */
     pdl_ranks_t         *world;                     /* borrowed */
+    unsigned             stage_axes; /* all but the pipeline: ranks that differ in them have the same layers */
+    pdl__pipe_t         *stages;
     pdl_ranks_t *group[1 << PDL_MAX_AXES]; /* by the axes in which members differ; all that the mesh allows */
 } pdl__layouts_t;
 
@@ -31,6 +34,9 @@ void         pdl__layouts_destroy(pdl__layouts_t *layouts);
 
 /* The ranks that differ from this one in these axes only. */
 pdl_status_t pdl__layouts_group(const pdl__layouts_t *layouts, unsigned axes, pdl_ranks_t **group);
+
+/* The coordinates of a member of such a group. */
+void pdl__layouts_member(const pdl__layouts_t *layouts, unsigned axes, int member, int64_t *coordinates);
 
 /* What the rank with coordinate `at` on `axis`, otherwise this one, holds of a tensor; axis -1: this rank. */
 pdl_status_t pdl__layouts_region(const pdl__layouts_t *layouts, const pdl_layout_t *layout,
@@ -49,6 +55,12 @@ pdl_range_t pdl__window_needs(const pdl_layer_t *layer, int dim, pdl_range_t out
 /* The layer as this rank computes it, `in` and `out` being what it reads (halo included) and writes. */
 pdl_status_t pdl__local_layer(const pdl__layouts_t *layouts, int layer, const pdl_region_t *in,
                               const pdl_region_t *out, pdl_layer_t *local);
+
+/* The rows of an embedding's table that the rank with these coordinates holds. */
+pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
+
+/* Refuses a layer that uses the weight of another one but would need another part of it on this rank. */
+pdl_status_t pdl__check_tied(const pdl__layouts_t *layouts, int layer);
 
 /* Whole dimensions of a weight from those of this rank's op. */
 void pdl__weight_whole(const pdl__layouts_t *layouts, int layer, int rank, const int64_t *local, int64_t *whole);

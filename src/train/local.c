@@ -54,10 +54,29 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
         local->heads = layer->heads * local->out.channels / layer->out.channels;
         local->kv_heads = layer->kv_heads * local->out.channels / layer->out.channels;
     }
-    if (pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY) || pdl__layouts_axes(l, index, PDL_MODE_EXPERT))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: mode %s cannot be run yet; use replicate", layer->name,
-                         pdl__layouts_axes(l, index, PDL_MODE_EXPERT) ? "expert" : "vocabulary");
+    if (layer->type == PDL_LAYER_EMBEDDING) {
+        pdl_range_t rows = pdl__vocabulary_rows(l, index, l->coordinates);
+        local->vocabulary = rows.high - rows.low;
+    }
+    if (pdl__layouts_axes(l, index, PDL_MODE_EXPERT))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: mode expert cannot be run yet; use replicate",
+                         layer->name);
     return PDL_OK;
+}
+
+/* Blocks nest in the order of the mesh, as those of channels do. */
+pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *l, int index, const int64_t *coordinates)
+{
+    unsigned    axes = pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY);
+    pdl_range_t rows = {0, pdl_model_layer(l->plan->model, index)->vocabulary};
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
+        int64_t low, high;
+        if (!(axes >> a & 1)) continue;
+        pdl_block_range(rows.high - rows.low, l->plan->mesh.axis[a].size, coordinates[a], &low, &high);
+        rows = (pdl_range_t){rows.low + low, rows.low + high};
+    }
+    return rows;
 }
 
 /* The channels a rank reads or writes, as the indices of a weight's dimension. */
@@ -105,6 +124,7 @@ void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64
     if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER)) whole[outputs] = layer->out.channels;
     if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
     if (layer->type == PDL_LAYER_POSITION && rank == 2 && local[0] > 1) whole[0] = layer->out.extent[0];
+    if (layer->type == PDL_LAYER_EMBEDDING) whole[0] = layer->vocabulary;
 }
 
 pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, const int64_t *dims,
@@ -124,6 +144,7 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
         status = channels_of(l, &l->layer[index].out, &layer->out, coordinates, region, outputs);
     if (!status && inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL))
         status = channels_of(l, &l->layer[index].reads, &layer->in, coordinates, region, inputs);
+    if (layer->type == PDL_LAYER_EMBEDDING) region->range[0][0] = pdl__vocabulary_rows(l, index, coordinates);
     /* A row of positions for every token this rank sees; the class token's weight has one row. */
     if (!status && layer->type == PDL_LAYER_POSITION && rank == 2 && dims[0] > 1) {
         pdl_region_t piece;
@@ -132,4 +153,34 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
         region->range[0][0] = piece.range[PDL_DIM_SPACE][0];
     }
     return status;
+}
+
+static bool same_region(const pdl_region_t *a, const pdl_region_t *b)
+{
+    for (int d = 0; d < a->rank; d++) {
+        if (a->segments[d] != b->segments[d]) return false;
+        for (int s = 0; s < a->segments[d]; s++)
+            if (a->range[d][s].low != b->range[d][s].low || a->range[d][s].high != b->range[d][s].high)
+                return false;
+    }
+    return true;
+}
+
+pdl_status_t pdl__check_tied(const pdl__layouts_t *l, int index)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    const int64_t      dims[2] = {layer->out.channels, layer->in.channels};
+    pdl_region_t       mine, owners;
+
+    if (layer->tied_to < 0 || l->trivial) return PDL_OK;
+    pdl_status_t status = pdl__weight_region(l, index, 2, dims, l->coordinates, &mine);
+    if (!status) status = pdl__weight_region(l, layer->tied_to, 2, dims, l->coordinates, &owners);
+    if (status) return status;
+    const pdl_local_t *local = l->program->local;
+    if (same_region(&mine, &owners) && local[index].gradient_axes == local[layer->tied_to].gradient_axes)
+        return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED,
+                     "layers %s and %s share a weight, but the plan splits it differently for the two: split the "
+                     "vocabulary of the one and the filters of the other over the same axes, or replicate both",
+                     pdl_model_layer(l->plan->model, layer->tied_to)->name, layer->name);
 }

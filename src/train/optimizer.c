@@ -139,10 +139,16 @@ static pdl_status_t gradient_norm_of(const step_t *step, double *norm)
     double                     sum = 0;
     pdl_status_t               status = PDL_OK;
 
-    for (int next = 0; next < run->count;) {
+    for (int next = 0; next < run->count && run->reduce == NULL;) {
         range_t range = take_range(run, false, &next);
 
         sum += sum_squares(step, at(step, run->gradients, range.offset), range.elements);
+    }
+    for (int i = 0; i < run->count && run->reduce != NULL; i++) {
+        const pdl_parameter_t *p = &run->parameters[i];
+
+        sum += sum_squares(step, at(step, run->gradients, p->offset), p->elements) /
+               (double)(p->copies > 1 ? p->copies : 1);
     }
     if (run->reduce != NULL) status = run->reduce(run->reduce_context, &sum, 1);
     *norm = sqrt(sum);

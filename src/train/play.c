@@ -13,10 +13,28 @@ double pdl__now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+static pdl_op_class_t class_of(const pdl_session_t *s, int op)
+{
+    if (op < 0) return op == -1 ? PDL_CLASS_GRADIENT : PDL_CLASS_UPDATE;
+    const pdl_tape_op_t *entry = &s->tape->op[op];
+    const pdl__unit_t   *unit = &s->graph->unit[entry->node];
+    if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
+    if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
+        return PDL_CLASS_MOVE;
+    if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
+    return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type,
+                        entry->kind == PDL_TAPE_BACKWARD);
+}
+
 void pdl__session_note(pdl_session_t *s, int op, double start_s)
 {
+    double end_s = pdl__now_s(), moved_s = s->moved_s;
+
+    s->class_s[PDL_CLASS_MOVE] += moved_s;
+    s->class_s[class_of(s, op)] += end_s - start_s - moved_s;
+    s->moved_s = 0;
     if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), op};
+    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op};
 }
 
 static void *at(const pdl_session_t *s, const pdl_tape_t *tape, int buffer)
@@ -44,6 +62,11 @@ static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *
 static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
 {
     return pdl_ranks_sum(context, values, count);
+}
+
+static pdl_status_t max_over_ranks(void *context, double *values, int64_t count)
+{
+    return pdl_ranks_max(context, values, count);
 }
 
 /* Batch norm over all ranks that have other samples or positions of the same channels. */
@@ -82,6 +105,11 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
         if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
     }
     if (unit->op->spec.layer->type == PDL_LAYER_BATCH_NORM) share_statistics(s, unit, &run);
+    if (unit->op->spec.layer->type == PDL_LAYER_CROSS_ENTROPY && unit->statistics) {
+        run.reduce = sum_over_ranks;
+        run.reduce_max = max_over_ranks;
+        run.reduce_context = unit->statistics;
+    }
     return run;
 }
 
@@ -153,15 +181,17 @@ static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *
     }
 }
 
-/* Runs an edge; bytes are counted. */
+/* Runs an edge; bytes and time are counted. */
 static pdl_status_t edge_forward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
                                  void *scratch)
 {
-    double there, back;
+    double there, back, start_s = pdl__now_s();
 
     pdl__edge_bytes(edge, &there, &back);
     s->sent_bytes += there;
-    return pdl__edge_forward(edge, source, target, scratch);
+    pdl_status_t status = pdl__edge_forward(edge, source, target, scratch);
+    s->moved_s += pdl__now_s() - start_s;
+    return status;
 }
 
 static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
@@ -170,7 +200,9 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
     pdl_status_t             status;
 
-    if (unit->kind == PDL__UNIT_EDGE) {
+    if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND) {
+        status = pdl__border_forward(s, unit, at(s, tape, op->input[0]), at(s, tape, op->output));
+    } else if (unit->kind == PDL__UNIT_EDGE) {
         status = edge_forward(s, unit->edge, at(s, tape, op->input[0]), at(s, tape, op->output),
                               at(s, tape, op->workspace));
     } else if (unit->kind == PDL__UNIT_CONVERT) {
@@ -184,20 +216,23 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         if (!status && unit->loss) keep_results(s, op, run.output);
     }
     if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss &&
+        unit->kind != PDL__UNIT_SEND &&
         ops->find_not_finite(s->spec.backend, at(s, tape, op->output), s->graph->node[op->node].out_bytes) >= 0)
         play->found = op->node;
     return status;
 }
 
-/* Runs the way back of an edge; bytes are counted. */
+/* Runs the way back of an edge; bytes and time are counted. */
 static pdl_status_t edge_backward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
                                   void *scratch)
 {
-    double there, back;
+    double there, back, start_s = pdl__now_s();
 
     pdl__edge_bytes(edge, &there, &back);
     s->sent_bytes += back;
-    return pdl__edge_backward(edge, source, target, scratch);
+    pdl_status_t status = pdl__edge_backward(edge, source, target, scratch);
+    s->moved_s += pdl__now_s() - start_s;
+    return status;
 }
 
 static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
@@ -206,6 +241,8 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
     unsigned                 what = 0;
 
+    if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
+        return pdl__border_backward(s, unit, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]));
     if (unit->kind == PDL__UNIT_EDGE)
         return edge_backward(s, unit->edge, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
                              at(s, tape, op->workspace));
@@ -282,21 +319,25 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
+    if (s->bucket_groups == 0) return PDL_OK;
+    double start_s = pdl__now_s();
     for (int g = 0; g < s->bucket_groups && !status; g++) status = pdl_exchange_poll(s->buckets[g].exchange);
+    s->class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
     return status;
 }
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
-    pdl_status_t status = PDL_OK;
+    pdl_status_t status = pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN);
 
     play->found = -1;
+    s->moved_s = 0;
     begin_update(s);
     for (int i = 0; i < tape->op_count && !status; i++) {
-        double start_s = s->timeline ? pdl__now_s() : 0;
+        double start_s = pdl__now_s();
         status = play_one(s, tape, &tape->op[i], play);
         if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
         if (!status && play->mode == PDL__PLAY_TRAIN) status = poll_exchanges(s);
     }
-    return status;
+    return status ? status : pdl__borders_end(s);
 }

@@ -271,6 +271,10 @@ static void summarise(run_t *run)
     summary->median_compute_s = median_of(run->times[1], summary->updates);
     summary->median_comm_s = median_of(run->times[2], summary->updates);
     summary->median_io_s = median_of(run->times[3], summary->updates);
+    pdl_session_classes(run->session, summary->class_s);
+    for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
+        summary->class_s[i] /= (double)summary->updates;
+    summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
     pdl_session_memory(run->session, &summary->memory);
 }
 

@@ -9,15 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct listed {
+/* A tensor of the session's list, and which of its arrays. */
+typedef struct choice {
     int                 tensor;
     pdl_session_array_t array;
-} listed_t;
+} choice_t;
 
 typedef struct part {
     pdl_session_t *session;
     pdl_stored_t  *stored;
-    listed_t      *from;
+    choice_t      *from;
     int            count;
 } part_t;
 
@@ -28,14 +29,45 @@ static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t arra
     return pdl_optimizer_moments(&s->spec.optimizer) == 2 ? "exp_avg" : "momentum_buffer";
 }
 
-/* Weights that lie in pieces are put together by all ranks: the one that writes says which comes next. */
+/* Weights that lie in pieces, or in another stage, are put together by all ranks: the one that writes says which comes
+   next. */
 typedef struct turn {
     int tensor, array; /* tensor -1: that was the last */
 } turn_t;
 
 static bool in_pieces(const pdl_session_t *s)
 {
-    return !s->layouts->trivial;
+    return !s->layouts->trivial || s->layouts->stages->count > 1;
+}
+
+/* From the first rank of a stage to the first of all. */
+static pdl_status_t hand_over(const pdl_session_t *s, int stage, float *whole, int64_t elements)
+{
+    const pdl__pipe_t *stages = s->layouts->stages;
+    int64_t            bytes = elements * (int64_t)sizeof(*whole);
+    pdl_request_t     *request;
+
+    if (stage == 0 || pdl_ranks_rank(s->layouts->group[s->layouts->stage_axes]) != 0) return PDL_OK;
+    if (stages->at != 0 && stages->at != stage) return PDL_OK;
+    pdl_status_t status = pdl_request_create(stages->ranks, bytes, &request);
+    if (status) return status;
+    if (stages->at == 0)
+        status = pdl_ranks_receive_start(request, whole, bytes, stage, 0);
+    else
+        status = pdl_ranks_send_start(request, whole, bytes, 0, 0);
+    if (!status) status = pdl_ranks_request_wait(request);
+    pdl_request_destroy(request);
+    return status;
+}
+
+/* Collective where tensors lie in pieces: rank 0 gets a whole one, the others use `whole` as they need. */
+static pdl_status_t gather_tensor(const pdl_session_t *s, int i, pdl_session_array_t array, float *whole)
+{
+    const pdl__listed_t *listed = &s->listed[i];
+    pdl_status_t         status = PDL_OK;
+
+    if (listed->stage == s->layouts->stages->at) status = pdl_session_get(s, listed->entry, array, whole);
+    return status ? status : hand_over(s, listed->stage, whole, listed->info.elements);
 }
 
 static pdl_status_t fill_tensor(void *context, int i, void *into)
@@ -46,7 +78,7 @@ static pdl_status_t fill_tensor(void *context, int i, void *into)
 
     if (in_pieces(part->session)) status = pdl_ranks_broadcast(part->session->spec.ranks, &turn, sizeof(turn), 0);
     if (status) return status;
-    return pdl_session_get(part->session, part->from[i].tensor, part->from[i].array, into);
+    return gather_tensor(part->session, part->from[i].tensor, part->from[i].array, into);
 }
 
 /* What the other ranks do while rank 0 writes. */
@@ -58,9 +90,9 @@ static pdl_status_t lend_pieces(pdl_session_t *s)
     while (in_pieces(s) && !status) {
         status = pdl_ranks_broadcast(s->spec.ranks, &turn, sizeof(turn), 0);
         if (status || turn.tensor < 0) break;
-        float *whole = malloc((size_t)s->entry[turn.tensor].info.elements * sizeof(*whole));
+        float *whole = malloc((size_t)s->listed[turn.tensor].info.elements * sizeof(*whole));
         if (!whole) return pdl_error(PDL_ERR_NOMEM, "out of memory while a checkpoint is written");
-        status = pdl_session_get(s, turn.tensor, (pdl_session_array_t)turn.array, whole);
+        status = gather_tensor(s, turn.tensor, (pdl_session_array_t)turn.array, whole);
         free(whole);
     }
     return status;
@@ -83,7 +115,7 @@ static void free_part(part_t *part)
 static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
 {
     pdl_session_t              *s = part->session;
-    const pdl_session_tensor_t *info = pdl_session_tensor(s, i);
+    const pdl_session_tensor_t *info = &s->listed[i].info;
     const char                 *suffix = array == PDL_ARRAY_WEIGHT ? "" : state_suffix(s, array);
     size_t                      length = strlen(info->name) + strlen(suffix) + 2;
     char                       *name = malloc(length);
@@ -96,14 +128,14 @@ static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
                              .rank = info->rank,
                              .bytes = (size_t)info->elements * sizeof(float)};
     memcpy(stored->dims, info->dims, sizeof(info->dims));
-    part->from[part->count++] = (listed_t){i, array};
+    part->from[part->count++] = (choice_t){i, array};
     return true;
 }
 
 /* The tensors of the arrays first .. last. */
 static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_session_array_t last, part_t *part)
 {
-    size_t most = (size_t)s->entry_count * (size_t)(last - first + 1) + 1;
+    size_t most = (size_t)s->listed_count * (size_t)(last - first + 1) + 1;
     bool   listed = true;
 
     *part = (part_t){.session = s,
@@ -111,8 +143,9 @@ static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_s
                      .from = calloc(most, sizeof(*part->from))};
     listed = part->stored && part->from;
     for (int a = (int)first; a <= (int)last; a++)
-        for (int i = 0; i < s->entry_count && listed; i++)
-            if (pdl_session_has(s, i, (pdl_session_array_t)a))
+        for (int i = 0; i < s->listed_count && listed; i++)
+            if (pdl__session_keeps(s, (pdl_session_array_t)a) &&
+                (a == PDL_ARRAY_WEIGHT || s->listed[i].info.trainable))
                 listed = list_tensor(part, i, (pdl_session_array_t)a);
     if (listed) return PDL_OK;
     free_part(part);
@@ -160,6 +193,13 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
     return pdl_ranks_agree(s->spec.ranks, status);
 }
 
+/* The entry of this rank that holds a listed tensor: its own, or a copy of another stage's; -1: none. */
+static int entry_of(const pdl_session_t *s, int i)
+{
+    if (s->listed[i].stage == s->layouts->stages->at) return s->listed[i].entry;
+    return pdl_session_find(s, s->listed[i].info.name);
+}
+
 static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file, const part_t *part)
 {
     int64_t      most = 0;
@@ -171,8 +211,10 @@ static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file
     if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
     for (int i = 0; i < part->count && !status; i++) {
         const pdl_stored_t *stored = pdl_safetensors_find(file, part->stored[i].name);
-        status = pdl_stored_to_float(stored, s->entry[part->from[i].tensor].info.elements, plain);
-        if (!status) status = pdl_session_set(s, part->from[i].tensor, part->from[i].array, plain);
+        int                 entry = entry_of(s, part->from[i].tensor);
+        if (entry < 0) continue;
+        status = pdl_stored_to_float(stored, s->entry[entry].info.elements, plain);
+        if (!status) status = pdl_session_set(s, entry, part->from[i].array, plain);
     }
     free(plain);
     return status;

@@ -39,9 +39,10 @@ static pdl_status_t find_share(pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int64_t           size = pdl_ranks_size(s->spec.ranks), place, places, low, high;
 
-    if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) > 1)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "pipelines cannot be run yet: choose a plan without the axis pipeline");
+    int axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    if (axis >= 0 && plan->mesh.axis[axis].size != pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "a mesh with two pipeline axes cannot be run: join them to one");
     if (pdl_mesh_size(&plan->mesh) != size)
         return pdl_error(PDL_ERR_INPUT, "the plan needs %lld ranks, the job has %lld; start with --pe %lld",
                          (long long)pdl_mesh_size(&plan->mesh), (long long)size,
@@ -63,30 +64,59 @@ static pdl_status_t find_share(pdl_session_t *s)
     return pdl__layouts_create(plan, s->spec.ranks, plan->batch / plan->micro_batches, &s->layouts);
 }
 
+static pdl_status_t create_tape(pdl_session_t *s, bool training, pdl_tape_t **tape)
+{
+    pdl_tape_options_t options = {.micro_batches = s->micro_batches, .training = training};
+    pdl_tape_pass_t   *order = NULL;
+    pdl_status_t       status = PDL_OK;
+
+    if (s->layouts->stages->count > 1) {
+        status = pdl__pipe_order(s->layouts->stages, training, &order, &options.order_count);
+        options.order = order;
+    }
+    if (!status) status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, tape);
+    free(order);
+    return status;
+}
+
 static pdl_status_t create_program(pdl_session_t *s)
 {
-    pdl__graph_spec_t  spec = {.plan = s->spec.plan,
-                               .layouts = s->layouts,
-                               .backend = s->spec.backend,
-                               .samples = s->micro_samples,
-                               .training = s->spec.training};
-    pdl_tape_options_t options = {.micro_batches = s->micro_batches};
-    pdl_status_t       status = pdl__graph_create(&spec, &s->graph);
+    pdl__graph_spec_t spec = {.plan = s->spec.plan,
+                              .layouts = s->layouts,
+                              .backend = s->spec.backend,
+                              .samples = s->micro_samples,
+                              .training = s->spec.training};
+    pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
-    if (!status) status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, &s->forward_tape);
-    options.training = true;
-    if (!status && s->spec.training)
-        status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, &s->tape);
+    if (!status) status = create_tape(s, false, &s->forward_tape);
+    if (!status && s->spec.training) status = create_tape(s, true, &s->tape);
     if (status) return status;
     s->arena_bytes = s->forward_tape->arena_bytes;
     if (s->tape && s->tape->arena_bytes > s->arena_bytes) s->arena_bytes = s->tape->arena_bytes;
     return PDL_OK;
 }
 
-static pdl_status_t take_buffers(pdl_session_t *s)
+/* Where targets are put in order for the loss, on the ranks that compute it. */
+static pdl_status_t take_targets(pdl_session_t *s)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+    const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
 
+    if (loss->op->spec.layer->type == PDL_LAYER_MSE) {
+        s->numbers = malloc(
+            s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, s->micro_samples, PDL_FORMAT_PLAIN));
+        if (!s->numbers) return no_memory();
+    }
+    if (loss->op->spec.share == 0 || loss->op->spec.share == 1) return PDL_OK;
+    if (s->numbers)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
+                         loss->op->spec.layer->name);
+    s->targets = malloc((size_t)(s->micro_samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
+    return s->targets ? PDL_OK : no_memory();
+}
+
+static pdl_status_t take_buffers(pdl_session_t *s)
+{
     s->arena = pdl_memory_take(s->arena_bytes);
     if (!s->arena) {
         return pdl_error(PDL_ERR_NOMEM,
@@ -95,21 +125,8 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     }
     s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
     if (!s->results) return no_memory();
-    if (loss->op->spec.layer->type == PDL_LAYER_MSE) {
-        const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
-        s->numbers = malloc(
-            s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, s->micro_samples, PDL_FORMAT_PLAIN));
-        if (!s->numbers) return no_memory();
-    }
-    if (loss->op->spec.share > 0 && loss->op->spec.share < 1) {
-        const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
-        if (s->numbers)
-            return pdl_error(PDL_ERR_UNSUPPORTED,
-                             "layer %s: a regression loss is not split in space; use replicate",
-                             loss->op->spec.layer->name);
-        s->targets = malloc((size_t)(s->micro_samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
-        if (!s->targets) return no_memory();
-    }
+    pdl_status_t status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
+    if (status) return status;
     if (s->spec.timeline) {
         s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
         if (!s->timeline) return no_memory();
@@ -190,6 +207,8 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = take_buffers(s);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = create_exchange(s);
+    if (!status) status = pdl__ties_create(s);
+    if (!status) status = pdl__session_list(s);
     if (status) {
         pdl_session_destroy(s);
         return status;
@@ -202,6 +221,8 @@ void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
     destroy_exchange(s);
+    pdl__ties_destroy(s);
+    pdl__session_free_list(s);
     if (s->graph) pdl__session_free_weights(s);
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
     pdl_tape_destroy(s->tape);
@@ -221,16 +242,17 @@ void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
     *count = s->count;
 }
 
-/* Sums this rank's samples, then over the ranks. */
-static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+/* Sums of this rank's samples: loss, accuracy, and how many they are. Ranks that have the same samples whole count as
+   one; those that share a sample's positions add up to one. */
+static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double *sums)
 {
     const pdl__layouts_t *l = s->layouts;
     const pdl__unit_t    *loss = &s->graph->unit[s->graph->loss];
-    double                sums[4] = {0, 0, 0, s->stop}, alike = 1, share = loss->op->spec.share;
+    double                alike = 1, share = loss->op->spec.share;
 
-    /* Ranks that have the same samples whole count as one; those that share a sample's positions add up to one. */
     for (int a = 0; a < l->plan->mesh.axis_count; a++)
-        if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED) alike *= (double)l->plan->mesh.axis[a].size;
+        if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE)
+            alike *= (double)l->plan->mesh.axis[a].size;
     for (int64_t i = 0; i < s->count; i++) {
         double weight = batch->weight[i] / alike;
         if (weight == 0) continue;
@@ -238,6 +260,13 @@ static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pd
         sums[1] += weight * (double)s->results[s->count + i];
         sums[2] += weight * (share > 0 ? share : 1);
     }
+}
+
+static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    double sums[4] = {0, 0, 0, s->stop};
+
+    if (s->graph->loss >= 0) sum_samples(s, batch, sums);
     pdl_status_t status = pdl_ranks_sum(s->spec.ranks, sums, 4);
     if (status) return status;
     result->samples = sums[2];
@@ -258,28 +287,29 @@ static int bad_gradient(const pdl_session_t *s)
     return -1;
 }
 
-/* Runs forward again, looking at every output. Collective: each rank may see something else. */
+/* Runs forward again, looking at every output. Collective: each rank may see something else, and those that know best speak. */
 static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batch, const char *what)
 {
-    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_SEARCH};
-    int          gradient = bad_gradient(s);
-    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
-
-    if (status) return status;
     static const char remedy[] = "lower the learning rate, add warm-up or clip gradients";
-    if (play.found >= 0)
+    pdl__play_t       play = {.batch = batch, .mode = PDL__PLAY_SEARCH};
+    int               gradient = bad_gradient(s);
+    pdl_status_t      status = pdl__session_play(s, s->forward_tape, &play);
+    double            knows = play.found >= 0 ? 2 : gradient >= 0, best = knows;
+
+    if (!status) status = pdl_ranks_max(s->spec.ranks, &best, 1);
+    if (status) return status;
+    if (knows == 2)
         status =
             pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the output of layer %s; %s",
                       what, (long long)s->updates,
                       pdl_model_layer(s->spec.plan->model, s->graph->unit[play.found].layer)->name, remedy);
-    else if (gradient >= 0)
+    else if (knows == 1)
         status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the gradient of %s; %s",
                            what, (long long)s->updates, s->entry[gradient].info.name, remedy);
     else
-        status = pdl_error(PDL_ERR_LIMIT,
-                           "the %s is not finite at update %lld, on another rank or in the loss itself; %s", what,
+        status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld, in the loss itself; %s", what,
                            (long long)s->updates, remedy);
-    return pdl_ranks_agree(s->spec.ranks, status);
+    return pdl_ranks_agree(s->spec.ranks, knows < best ? PDL_OK : status);
 }
 
 static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
@@ -291,9 +321,15 @@ static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
             pdl_status_t status = pdl_exchange_wait(s->buckets[g].exchange, b);
             if (status) return status;
         }
+    pdl_status_t status = pdl__ties_sum(s);
     result->comm_s = pdl__now_s() - start_s;
-    if (s->bucket_groups) pdl__session_note(s, -1, start_s);
-    return PDL_OK;
+    if (s->bucket_groups || s->tie_count) pdl__session_note(s, -1, start_s);
+    return status;
+}
+
+static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
+{
+    return pdl_ranks_sum(context, values, count);
 }
 
 static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
@@ -308,6 +344,10 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
                                .ema = s->array[PDL_ARRAY_EMA],
                                .step = s->updates};
     bool                clips = s->spec.optimizer.clip_norm > 0;
+    if (!s->layouts->trivial || s->layouts->stages->count > 1) {
+        run.reduce = sum_over_ranks;
+        run.reduce_context = s->spec.ranks;
+    }
     pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
 
     if (!status) status = pdl__session_refresh(s);
@@ -371,21 +411,31 @@ void pdl_session_request_stop(pdl_session_t *s)
     s->stop = 1;
 }
 
-pdl_status_t pdl_session_average_statistics(pdl_session_t *s)
+/* One statistic, over the ranks that have others of the same channels. */
+static pdl_status_t average_entry(pdl_session_t *s, const pdl__entry_t *entry)
 {
-    int    size = pdl_ranks_size(s->spec.ranks);
-    double values[512];
+    pdl_ranks_t *group = s->graph->unit[entry->unit].statistics;
+    float       *statistics = pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry);
+    double       values[512];
 
-    if (size == 1 || s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
-    float *statistics = (float *)s->array[PDL_ARRAY_WEIGHT] + s->trainable;
-    for (int64_t from = 0; from < s->elements - s->trainable; from += 512) {
-        int64_t count = s->elements - s->trainable - from < 512 ? s->elements - s->trainable - from : 512;
+    for (int64_t from = 0; from < entry->storage && group; from += 512) {
+        int64_t count = entry->storage - from < 512 ? entry->storage - from : 512;
         for (int64_t i = 0; i < count; i++) values[i] = (double)statistics[from + i];
-        pdl_status_t status = pdl_ranks_sum(s->spec.ranks, values, count);
+        pdl_status_t status = pdl_ranks_sum(group, values, count);
         if (status) return status;
-        for (int64_t i = 0; i < count; i++) statistics[from + i] = (float)(values[i] / size);
+        for (int64_t i = 0; i < count; i++) statistics[from + i] = (float)(values[i] / pdl_ranks_size(group));
     }
     return PDL_OK;
+}
+
+pdl_status_t pdl_session_average_statistics(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (pdl_ranks_size(s->spec.ranks) == 1 || s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
+    for (int i = 0; i < s->entry_count && !status; i++)
+        if (!s->entry[i].info.trainable) status = average_entry(s, &s->entry[i]);
+    return status;
 }
 
 int64_t pdl_session_updates(const pdl_session_t *s)
@@ -403,7 +453,7 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
     *memory = (pdl_session_memory_t){.weights = (size_t)s->elements * item + s->packed_bytes,
-                                     .activations = s->arena_bytes};
+                                     .activations = s->arena_bytes + pdl__borders_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         if (s->array[a]) memory->optimizer += (size_t)s->trainable * item;
     if (s->array[PDL_ARRAY_GRADIENT]) memory->gradients = (size_t)s->trainable * item;

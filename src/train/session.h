@@ -15,7 +15,9 @@ typedef struct pdl__entry {
     int                  unit, k; /* the op that translates it */
     pdl_region_t         region;  /* the part of it on this rank; info has the dimensions of the whole */
     bool                 whole;   /* that is all of it */
-    unsigned             axes;    /* over which gradients are summed */
+    int                  owner; /* layer whose weight it is: that of the unit unless tied to one of another stage */
+    int64_t              copies; /* ranks that hold the same part */
+    unsigned             axes;   /* over which gradients are summed */
     int64_t              offset, storage;
     int                  users;         /* ops whose gradients make it up */
     int                  group, bucket; /* of the exchange; group -1: nothing to sum */
@@ -27,7 +29,8 @@ typedef struct pdl__entry {
 /* The time of one operation. */
 typedef struct pdl__moment {
     double start_s, end_s;
-    int    op; /* of the tape; negative: -1 exchange, -2 update */
+    double moved_s; /* of it, redistribution */
+    int    op;      /* of the tape; negative: -1 exchange, -2 update */
 } pdl__moment_t;
 
 /* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
@@ -38,6 +41,18 @@ typedef struct pdl__buckets {
     int             count;
     int            *missing; /* per bucket: entries without a complete gradient */
 } pdl__buckets_t;
+
+/* A weight that several stages hold: their gradients are summed. */
+typedef struct pdl__tie {
+    pdl_ranks_t    *ranks;
+    pdl_exchange_t *exchange;
+} pdl__tie_t;
+
+/* A weight or statistic of the model, whichever stage holds it. */
+typedef struct pdl__listed {
+    pdl_session_tensor_t info;
+    int                  stage, entry;
+} pdl__listed_t;
 
 struct pdl_session {
     pdl_session_spec_t spec;
@@ -50,6 +65,9 @@ struct pdl_session {
     /* trainable weights come first, in the order in which backward finishes their gradients */
     pdl__entry_t    *entry;
     int              entry_count;
+    pdl__listed_t   *listed; /* those of all stages, the same on every rank */
+    int              listed_count;
+    char            *listed_names;
     int64_t          elements, trainable; /* of the flat arrays; of these, trainable */
     void            *array[PDL_ARRAY_COUNT];
     pdl_parameter_t *parameter;
@@ -63,6 +81,8 @@ struct pdl_session {
 
     pdl__buckets_t *buckets; /* one for every set of axes over which gradients are summed */
     int             bucket_groups;
+    pdl__tie_t     *ties;
+    int             tie_count;
     float          *zeros;      /* the bias that another rank adds */
     double          sent_bytes; /* by redistributions, since the beginning */
 
@@ -76,6 +96,8 @@ struct pdl_session {
     pdl__moment_t *timeline;
     int            timeline_count;
     double         timeline_zero_s;
+    double         class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
+    double         moved_s;                     /* redistribution of the operation at hand */
 };
 
 /* weights.c */
@@ -83,6 +105,26 @@ pdl_status_t pdl__session_weights(pdl_session_t *session);
 void         pdl__session_free_weights(pdl_session_t *session);
 pdl_status_t pdl__session_refresh(pdl_session_t *session);
 void        *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__entry_t *entry);
+
+/* listed.c: collective. */
+pdl_status_t pdl__session_list(pdl_session_t *session);
+void         pdl__session_free_list(pdl_session_t *session);
+/* Whether sessions like this one have an array at all: a stage without weights has none. */
+bool pdl__session_keeps(const pdl_session_t *session, pdl_session_array_t array);
+
+/* ties.c: collective. */
+pdl_status_t pdl__ties_create(pdl_session_t *session);
+void         pdl__ties_destroy(pdl_session_t *session);
+pdl_status_t pdl__ties_sum(pdl_session_t *session);
+
+/* borders.c: before and after a tape plays, and a unit that receives from or sends to another stage. */
+pdl_status_t pdl__borders_begin(pdl_session_t *session, bool training);
+pdl_status_t pdl__borders_end(pdl_session_t *session);
+pdl_status_t pdl__border_forward(pdl_session_t *session, const pdl__unit_t *unit, const void *input, void *output);
+pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *unit, const void *gradient,
+                                  void *input_gradient);
+/* Memory of messages between stages. */
+size_t pdl__borders_bytes(const pdl_session_t *session);
 
 /* play.c: runs a tape on this rank's batch. */
 typedef enum pdl__play_mode { PDL__PLAY_TRAIN, PDL__PLAY_EVALUATE, PDL__PLAY_SEARCH } pdl__play_mode_t;
@@ -96,6 +138,7 @@ pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, p
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000
+/* An operation of the training tape (-1: exchange, -2: update) has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, double start_s);
 
 #endif

@@ -26,17 +26,18 @@ static pdl_status_t no_memory(const pdl__entry_t *entry)
     return pdl_error(PDL_ERR_NOMEM, "out of memory for %s", entry->info.name);
 }
 
-/* Collective over all ranks: everyone gets the whole. */
+/* Collective over the ranks of a stage: everyone gets the whole. */
 static pdl_status_t gather(const pdl_session_t *s, const pdl__entry_t *entry, const float *piece, float *whole)
 {
-    int           ranks = pdl_ranks_size(s->spec.ranks), layer = s->graph->unit[entry->unit].layer;
+    pdl_ranks_t  *group = s->layouts->group[s->layouts->stage_axes];
+    int           ranks = pdl_ranks_size(group), layer = s->graph->unit[entry->unit].layer;
     pdl_region_t *own = calloc((size_t)ranks, 2 * sizeof(*own)), *need = own + ranks;
     pdl_move_t   *move = NULL;
     pdl_status_t  status = own ? PDL_OK : no_memory(entry);
 
     for (int r = 0; r < ranks && !status; r++) {
         int64_t coordinates[PDL_MAX_AXES];
-        pdl_mesh_coordinates(&s->spec.plan->mesh, r, coordinates);
+        pdl__layouts_member(s->layouts, s->layouts->stage_axes, r, coordinates);
         status = pdl__weight_region(s->layouts, layer, entry->info.rank, entry->info.dims, coordinates, &own[r]);
         need[r] = (pdl_region_t){.rank = entry->info.rank};
         for (int d = 0; d < entry->info.rank; d++) {
@@ -44,7 +45,7 @@ static pdl_status_t gather(const pdl_session_t *s, const pdl__entry_t *entry, co
             need[r].range[d][0].high = entry->info.dims[d];
         }
     }
-    pdl_move_spec_t spec = {.group = s->spec.ranks, .own = own, .need = need};
+    pdl_move_spec_t spec = {.group = group, .own = own, .need = need};
     if (!status) status = pdl_move_create(&spec, &move);
     if (!status) status = pdl_move_forward(move, piece, whole);
     pdl_move_destroy(move);

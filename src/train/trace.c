@@ -1,5 +1,5 @@
 /*
- * The timeline of a session for Perfetto and chrome://tracing.
+ * Times of a session: by class, and its timeline for Perfetto and chrome://tracing.
  */
 #include "train/session.h"
 #include <paradl/json.h>
@@ -13,10 +13,19 @@ static const char *event_name(const pdl_session_t *s, int op, char *buffer, size
     if (op < 0) return op == -1 ? "wait for gradients" : "update";
     const pdl_tape_op_t *entry = &s->tape->op[op];
     const char          *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[entry->node].layer)->name;
-    bool                 convert = s->graph->unit[entry->node].kind == PDL__UNIT_CONVERT;
-    snprintf(buffer, size, "%s%s %s%s", entry->again ? "again " : "", verbs[entry->kind], layer,
-             convert ? " (convert)" : "");
+    pdl__unit_kind_t     kind = s->graph->unit[entry->node].kind;
+    const char          *note = kind == PDL__UNIT_CONVERT   ? " (convert)"
+                                : kind == PDL__UNIT_EDGE    ? " (redistribute)"
+                                : kind == PDL__UNIT_RECEIVE ? " (from another stage)"
+                                : kind == PDL__UNIT_SEND    ? " (to another stage)"
+                                                            : "";
+    snprintf(buffer, size, "%s%s %s%s", entry->again ? "again " : "", verbs[entry->kind], layer, note);
     return buffer;
+}
+
+void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])
+{
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = s->class_s[i];
 }
 
 pdl_status_t pdl_session_trace(const pdl_session_t *s, const char *path)

@@ -26,6 +26,35 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
     return (char *)s->array[array] + (size_t)entry->offset * weight_bytes(s);
 }
 
+static bool same_region(const pdl_region_t *a, const pdl_region_t *b)
+{
+    for (int d = 0; d < a->rank; d++) {
+        if (a->segments[d] != b->segments[d]) return false;
+        for (int k = 0; k < a->segments[d]; k++)
+            if (a->range[d][k].low != b->range[d][k].low || a->range[d][k].high != b->range[d][k].high)
+                return false;
+    }
+    return true;
+}
+
+/* How many ranks hold the same part: of this stage, and of others where it is tied. */
+static pdl_status_t count_copies(const pdl__layouts_t *l, int layer, pdl__entry_t *entry)
+{
+    int          members = pdl_ranks_size(l->group[l->stage_axes]);
+    pdl_status_t status = PDL_OK;
+
+    entry->copies = 0;
+    for (int m = 0; m < members && !status; m++) {
+        int64_t      coordinates[PDL_MAX_AXES];
+        pdl_region_t region;
+        pdl__layouts_member(l, l->stage_axes, m, coordinates);
+        status = pdl__weight_region(l, layer, entry->info.rank, entry->info.dims, coordinates, &region);
+        entry->copies += same_region(&region, &entry->region);
+    }
+    if (entry->k == 0) entry->copies *= pdl__pipe_holders(l->stages, entry->owner);
+    return status;
+}
+
 /* The part of a weight on this rank, and the axes over which its gradient is a partial sum. */
 static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_weight_t *weight, pdl__entry_t *entry)
 {
@@ -41,6 +70,7 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
         entry->whole &= whole[d] == weight->dims[d];
     }
     entry->axes = l->program->local[layer].gradient_axes;
+    if (!status) status = count_copies(l, layer, entry);
     /* Every rank has the rows of its own positions. */
     if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && !entry->whole)
         entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
@@ -56,7 +86,9 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
         const pdl_weight_t *weight = &unit->op->weight[k];
         if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
         pdl__entry_t *entry = &s->entry[s->entry_count];
-        const char   *layer = pdl_model_layer(s->spec.plan->model, unit->layer)->name;
+        int           tied = pdl_model_layer(s->spec.plan->model, unit->layer)->tied_to;
+        int           owner = k == 0 && tied >= 0 ? tied : unit->layer;
+        const char   *layer = pdl_model_layer(s->spec.plan->model, owner)->name;
         size_t        length = strlen(layer) + strlen(weight->name) + 2;
         char         *name = malloc(length);
         if (!name) return no_memory(s);
@@ -64,6 +96,7 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
         *entry = (pdl__entry_t){.info = {.name = name, .rank = weight->rank, .trainable = trainable},
                                 .unit = u,
                                 .k = k,
+                                .owner = owner,
                                 .storage = weight->elements,
                                 .users = 1};
         s->entry_count++;
@@ -103,6 +136,7 @@ static void place_entries(pdl_session_t *s)
             s->parameter[s->parameter_count++] =
                 (pdl_parameter_t){.offset = entry->offset,
                                   .elements = entry->storage,
+                                  .copies = entry->copies,
                                   .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
         }
     }
@@ -135,14 +169,8 @@ static pdl_status_t list_entries(pdl_session_t *s)
 
 static int64_t array_elements(const pdl_session_t *s, pdl_session_array_t array)
 {
-    int moments = pdl_optimizer_moments(&s->spec.optimizer);
-
     if (array == PDL_ARRAY_WEIGHT) return s->elements;
-    if (!s->spec.training) return 0;
-    if ((array == PDL_ARRAY_MOMENT1 && moments < 1) || (array == PDL_ARRAY_MOMENT2 && moments < 2) ||
-        (array == PDL_ARRAY_EMA && s->spec.optimizer.ema == 0))
-        return 0;
-    return s->trainable;
+    return pdl__session_keeps(s, array) ? s->trainable : 0;
 }
 
 static pdl_status_t take_arrays(pdl_session_t *s)
@@ -183,7 +211,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
     for (int i = 0; i < s->entry_count && !status; i++) {
         const pdl__entry_t *entry = &s->entry[i];
         const pdl__unit_t  *unit = &s->graph->unit[entry->unit];
-        status = pdl_init_weight(pdl_model_layer(model, unit->layer), unit->op->weight[entry->k].name,
+        status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->op->weight[entry->k].name,
                                  entry->info.rank, entry->info.dims, s->spec.seed, plain);
         if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
         if (!status && s->array[PDL_ARRAY_EMA] && entry->info.trainable)

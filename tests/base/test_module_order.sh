@@ -19,7 +19,7 @@ headers() {
     tensor) echo backend ;;
     comm) echo comm bench exchange ranks launch regions ;;
     data) echo data ;;
-    train) echo optimizer safetensors checkpoint init session train ;;
+    train) echo optimizer safetensors checkpoint init session train calibrate ;;
     report) echo table report bench_report sim_report train_report ;;
     esac
 }

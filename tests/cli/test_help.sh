@@ -4,12 +4,12 @@ set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
 expect 0 --help
-for verb in model system data plan validate topo simulate; do has out "paradl $verb"; done
+for verb in model system data plan train eval calibrate validate topo simulate; do has out "paradl $verb"; done
 expect 0 --version
 has out "paradl "
-has out "libyaml"
+for part in libyaml oneDNN OpenMP hwloc zlib HDF5 libjpeg libpng; do has out "$part"; done
 
-for verb in model system data plan validate topo simulate; do
+for verb in model system data plan train eval calibrate validate topo simulate; do
     expect 0 $verb --help
     has out "usage: paradl $verb"
     [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"
@@ -25,6 +25,23 @@ done
 expect 0 plan --help
 for option in model system pe data batch samples-per-pe strategy goal max-memory top explain formulas mode \
     precision optimizer parameters spatial-until groups divisor output json; do
+    has out "--$option"
+    has "$SOURCE/docs/paradl.1" "Fl -$option"
+done
+# The options of train and eval are many: the help names them, and the manual page has to know each.
+for verb in train eval; do
+    expect 0 $verb --help
+    options=$(grep -oE '^  --[a-z0-9-]+' out | sed 's/^ *--//')
+    [ "$(wc -w <<<"$options")" -ge 10 ] || fail "$verb --help shows only: $options"
+    for option in $options; do
+        [ "$option" = help ] || has "$SOURCE/docs/paradl.1" "Fl -$option"
+    done
+done
+for option in $(grep -oE '^    \{"[a-z0-9-]+"' "$SOURCE/src/cli/train_options.c" | tr -d ' {"'); do
+    has "$SOURCE/docs/training.md" "--$option"
+done
+expect 0 calibrate --help
+for option in output model pe threads quick quiet; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done

@@ -4,8 +4,8 @@ set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 export OMP_NUM_THREADS=1
 
-run=(train --model resnet-tiny --data synthetic --samples 300 --no-valid --steps 50 --batch 13 --lr 0.02 --threads 1
-     --sync-batch-norm --quiet)
+run=(train --model resnet-tiny --data synthetic --samples 400 --no-valid --steps 50 --batch 26 --lr 0.001 --threads 1
+     --sync-batch-norm --direct --quiet)
 for ranks in 1 2 3 4; do
     expect 0 "${run[@]}" --pe $ranks --log run$ranks.jsonl
 done
@@ -20,7 +20,7 @@ def losses(name):
     return [line["loss"] for line in map(json.loads, open(f"run{name}.jsonl")) if "step" in line]
 
 serial = losses("1")
-assert len(serial) == 50 and serial[-1] < 0.7 * serial[0], serial
+assert len(serial) == 50 and serial[-1] < serial[0], serial
 for name in ("2", "3", "4", "3b", "2b"):
     worst = max(abs(a - b) / abs(a) for a, b in zip(serial, losses(name)))
     print(f"{name}: {worst:.2e}")

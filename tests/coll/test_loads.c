@@ -16,7 +16,7 @@ static pdl_schedule_t *create(pdl_schedule_spec_t spec)
     return schedule;
 }
 
-static int64_t blocks_of(const pdl_move_t *move)
+static int64_t blocks_of(const pdl_coll_move_t *move)
 {
     int64_t blocks = 0;
 

@@ -31,9 +31,9 @@ static void remove_move(pdl_moves_t *moves, int m)
 
 static void change(const pdl_schedule_t *schedule, pdl__view_t view, pdl_moves_t *moves, int m)
 {
-    pdl_move_t  *move = &moves->move[m];
-    pdl_range_t *range = &moves->range[move->range_first];
-    bool         sends = view == PDL__SENDS;
+    pdl_coll_move_t  *move = &moves->move[m];
+    pdl_block_span_t *range = &moves->range[move->range_first];
+    bool              sends = view == PDL__SENDS;
 
     switch (broken.mutation) {
     case OTHER_BLOCK: range->first = (range->first + 1) % schedule->blocks; break;

@@ -175,8 +175,8 @@ static void bytes_of_ranges_add_up(void)
     for (int64_t elements = 0; elements < 40; elements++) {
         int64_t sum = 0;
         for (int64_t b = 0; b < 7; b++) {
-            int64_t     from = b * elements / 7, to = (b + 1) * elements / 7;
-            pdl_range_t range = {b, 1}, around = {b, 7};
+            int64_t          from = b * elements / 7, to = (b + 1) * elements / 7;
+            pdl_block_span_t range = {b, 1}, around = {b, 7};
 
             CHECK_INT(pdl_range_bytes(schedule, &range, elements, 4), 4 * (to - from));
             CHECK_INT(pdl_range_bytes(schedule, &around, elements, 4), 4 * elements);

@@ -4,6 +4,7 @@
  */
 #include "random.h"
 #include "test.h"
+#include <paradl/pipeline.h>
 #include <paradl/tape.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct machine {
     cell_t                *cells;
     double                 expected[MAX_NODES]; /* gradient of each node's output: number of paths to the loss */
     int                    root[MAX_NODES];
+    bool                   finished[MAX_NODES]; /* its weight gradients have been called final */
 } machine_t;
 
 static void write_cells(machine_t *m, int buffer, cell_t content)
@@ -74,7 +76,7 @@ static bool backward(machine_t *m, const pdl_tape_op_t *op)
     const pdl_tape_node_t *node = &m->nodes[op->node];
     double                 paths = node->loss ? 1 : paths_in(m, op->gradient[0]) + paths_in(m, op->gradient[1]);
 
-    if (paths != m->expected[op->node]) return false;
+    if (paths != m->expected[op->node] || m->finished[op->node]) return false;
     if (op->gradient[1] >= 0 && !node->sums_gradients) return false;
     for (int j = 0; j < node->input_count; j++)
         if (node->keeps_inputs >> j & 1 &&
@@ -103,10 +105,21 @@ static bool play(machine_t *m, int micro_batches, int *done)
             write_cells(m, op->output,
                         (cell_t){GRADIENT, -1, op->micro_batch,
                                  paths_in(m, op->gradient[0]) + paths_in(m, op->gradient[1])});
-        *done += op->kind == PDL_TAPE_GRADIENT_DONE;
+        if (op->kind == PDL_TAPE_GRADIENT_DONE) {
+            right &= !m->finished[op->node];
+            m->finished[op->node] = true;
+            *done += 1;
+        }
         if (!right) return false;
     }
     return true;
+}
+
+/* The latest node up to i that has an output. */
+static int readable(const pdl_tape_node_t *nodes, int i)
+{
+    while (nodes[i].loss) i--;
+    return i;
 }
 
 /* Node 0 is the source, the last one the loss; every node reads one to three earlier ones. */
@@ -128,7 +141,7 @@ static void draw_graph(pdl_tape_node_t *nodes, int count, bool recompute)
         node->sums_gradients = below(2);
         node->recompute = recompute && !loss && below(2);
         for (int j = 0; j < node->input_count; j++) {
-            node->input[j] = j == 0 ? i - 1 : below(i);
+            node->input[j] = readable(nodes, j == 0 ? i - 1 : below(i));
             if (below(2)) node->keeps_inputs |= 1u << j;
             if (node->input[j] > 0) node->input_gradients |= 1u << j;
             node->gradient[j] = below(3) == 0 ? PDL_TAPE_INPLACE : PDL_TAPE_OWN;
@@ -151,7 +164,8 @@ static void expect_paths(machine_t *m, int count)
         for (int j = 0; j < m->nodes[i].input_count; j++)
             if (m->nodes[i].input_gradients >> j & 1) m->expected[m->root[m->nodes[i].input[j]]] += paths;
     }
-    m->expected[count - 1] = 1;
+    for (int i = 0; i < count; i++)
+        if (m->nodes[i].loss) m->expected[i] = 1;
 }
 
 static void test_random_graphs(void)
@@ -169,6 +183,71 @@ static void test_random_graphs(void)
         CHECK(play(&m, micro_batches, &done));
         CHECK(tape->arena_bytes >= tape->live_bytes);
         if (options.training) CHECK(done > 0);
+        free(m.cells);
+        pdl_tape_destroy(tape);
+    }
+}
+
+/* Turns some nodes into ones that receive from or send to another stage, and puts those from `cut` on into a second chunk. */
+static void cut_graph(pdl_tape_node_t *nodes, int count, int cut)
+{
+    for (int i = 1; i < count; i++) {
+        bool read = nodes[i].loss;
+        for (int k = i + 1; k < count; k++)
+            for (int j = 0; j < nodes[k].input_count; j++) read |= nodes[k].input[j] == i;
+        nodes[i].chunk = i >= cut;
+        if (nodes[i].view) continue;
+        if (below(5) == 0 && !nodes[i].loss) {
+            size_t bytes = nodes[i].out_bytes;
+            nodes[i] = (pdl_tape_node_t){.backward = true, .out_bytes = bytes, .chunk = i >= cut};
+        } else if (!read) {
+            nodes[i] = (pdl_tape_node_t){.input = {nodes[i].input[0]},
+                                         .input_count = 1,
+                                         .backward = true,
+                                         .input_gradients = nodes[i].input[0] > 0,
+                                         .loss = true,
+                                         .chunk = i >= cut};
+        }
+    }
+}
+
+/* The order of a stage of a random pipeline. */
+static int draw_order(int micro_batches, int chunks, bool training, pdl_tape_pass_t *order)
+{
+    pdl_pipeline_t    pipeline = {.schedule = chunks > 1 ? PDL_SCHEDULE_INTERLEAVED
+                                              : below(2) ? PDL_SCHEDULE_GPIPE
+                                                         : PDL_SCHEDULE_1F1B,
+                                  .stages = 1 + below(4),
+                                  .chunks = chunks,
+                                  .micro_batches = micro_batches,
+                                  .training = training};
+    pdl_pipeline_op_t ops[64];
+    int               count = (int)pdl_pipeline_op_count(&pipeline);
+
+    pdl_pipeline_order(&pipeline, below(pipeline.stages), ops);
+    for (int k = 0; k < count; k++)
+        order[k] = (pdl_tape_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk};
+    return count;
+}
+
+static void test_pipelines(void)
+{
+    for (int trial = 0; trial < 2000; trial++) {
+        int             count = 3 + below(MAX_NODES - 3), done = 0, chunks = 1 + trial % 2;
+        pdl_tape_node_t nodes[MAX_NODES];
+        pdl_tape_pass_t order[64];
+        int             micro_batches = 1 + below(6);
+        draw_graph(nodes, count, trial % 3 == 0);
+        cut_graph(nodes, count, chunks > 1 ? 1 + below(count - 1) : count);
+        pdl_tape_options_t options = {.micro_batches = micro_batches, .training = trial % 5 != 0, .order = order};
+        options.order_count = draw_order(micro_batches, chunks, options.training, order);
+        pdl_tape_t *tape;
+        CHECK_INT(pdl_tape_create(nodes, count, &options, &tape), PDL_OK);
+        machine_t m = {.nodes = nodes, .tape = tape, .cells = calloc(tape->arena_bytes / CELL + 1, sizeof(cell_t))};
+        expect_paths(&m, count);
+        CHECK(play(&m, micro_batches, &done));
+        for (int i = 1; i < count && options.training; i++)
+            CHECK(m.finished[i] == (!nodes[i].view && m.expected[i] > 0));
         free(m.cells);
         pdl_tape_destroy(tape);
     }
@@ -207,6 +286,7 @@ static void test_chain_is_tight(void)
 int main(void)
 {
     RUN(test_random_graphs);
+    RUN(test_pipelines);
     RUN(test_chain_is_tight);
     return test_done();
 }

@@ -24,6 +24,10 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("16, size: [7, 5]", conv: {out: 16, kernel: 1, stride: 2}), .samples = 1},
     {.text = IMAGE("5, size: [8, 7]", conv: {out: 6, kernel: 2, stride: 3}), .samples = 2},
     {.text = IMAGE("5, size: [4, 9]", conv: {out: 3, kernel: 2, pad: [0, 1], pad_high: [3, 0]}), .samples = 2},
+    /* Pieces of a spatial split: padding on one side only, a few rows. */
+    {.text = IMAGE("14, size: [4, 8]", conv: {out: 8, kernel: 3, pad: 1, pad_high: [0, 1]}), .samples = 5},
+    {.text = IMAGE("14, size: [5, 8]", conv: {out: 8, kernel: 3, pad: [0, 1], pad_high: [0, 1]}), .samples = 5},
+    {.text = IMAGE("14, size: [4, 8]", conv: {out: 8, kernel: 3, pad: [0, 1], pad_high: [1, 1]}), .samples = 5},
     {.text = IMAGE("4, size: [9, 9]", conv: {out: 8, kernel: 3, dilation: [2, 3], pad: 2}), .samples = 2},
     {.text = IMAGE("6, size: [5, 5]", conv: {out: 9, kernel: 3, pad: 1, groups: 3}), .samples = 2},
     {.text = IMAGE("32, size: [5, 4]", conv: {out: 64, kernel: 3, pad: 1, groups: 2}), .samples = 2},
@@ -38,6 +42,9 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("4, size: [3, 4, 5]",
                    conv: {out: 4, kernel: [1, 3, 2], dilation: [1, 1, 2], pad: [0, 1, 1], groups: 2}),
      .samples = 1},
+    /* few channels and filters: rows longer than a vector, panels over several samples, more chunks than samples */
+    {.text = IMAGE("2, size: [3, 35]", conv: {out: 9, kernel: [2, 11], dilation: [1, 2], pad: [4, 3]}), .samples = 2},
+    {.text = IMAGE("15, size: [2, 2]", conv: {out: 3, kernel: 2, bias: false}), .samples = 67},
     {.text = IMAGE("3, size: [7]", conv_transpose: {out: 4, kernel: 3, stride: 2, pad: 1}), .samples = 2},
     {.text = IMAGE("4, size: [4, 5]", conv_transpose: {out: 6, kernel: 2, stride: 2}), .samples = 2},
     {.text = IMAGE("5, size: [3, 4]", conv_transpose: {out: 3, kernel: 3, stride: 2, pad: 1, output_pad: 1}),
@@ -99,6 +106,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("10", softmax: {}), .samples = 3},
     /* pooling */
     {.text = IMAGE("3, size: [7, 9]", max_pool: 2), .samples = 2},
+    {.text = IMAGE("2, size: [5, 11]", max_pool: 2), .samples = 2},
+    {.text = IMAGE("1, size: [2, 33]", max_pool: 2), .samples = 2, .evaluate = true},
     {.text = IMAGE("17, size: [8, 7]", max_pool: {kernel: 3, stride: 2, pad: 1}), .samples = 2},
     {.text = IMAGE("3, size: [7]", max_pool: {kernel: 2, stride: 3}), .samples = 2},
     {.text = IMAGE("2, size: [9, 8]", max_pool: {kernel: 2, dilation: 3, stride: 1}), .samples = 2},
@@ -186,6 +195,11 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
 /* Large enough that work is cut into blocks and shared by threads, with something left over at every end. */
 __attribute__((unused)) static const op_case_t large_op_cases[] = {
     {.text = IMAGE("67, size: [15, 13]", conv: {out: 35, kernel: 3, pad: 1}), .samples = 3},
+    /* few channels and filters */
+    {.text = IMAGE("1, size: [28, 28]", conv: {out: 6, kernel: 5, pad: 2}), .samples = 3},
+    {.text = IMAGE("6, size: [14, 14]", conv: {out: 16, kernel: 5}), .samples = 5},
+    {.text = IMAGE("2, size: [5, 4, 19]", conv: {out: 8, kernel: [3, 2, 3], pad: [1, 0, 1]}), .samples = 35},
+    {.text = IMAGE("6, size: [28, 28]", max_pool: 2), .samples = 3, .coarse = true},
     /* Padding that differs from side to side, as the pieces of a spatial split have it. */
     {.text = IMAGE("32, size: [8, 14]", conv: {out: 32, kernel: 3, pad: 1, pad_high: [0, 1], bias: false}), .samples = 8},
     {.text = IMAGE("64, size: [14, 14]", conv: {out: 64, kernel: 1, bias: false}), .samples = 3},

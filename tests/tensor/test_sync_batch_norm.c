@@ -3,21 +3,10 @@
  * with the whole batch computes. The ranks are threads here.
  */
 #include "op_cases.h"
+#include "op_meeting.h"
 #include "test.h"
 
-#include <pthread.h>
-
 #define PARTS 2
-#define ROOM  4096
-
-/* Where the parts meet. A part that is done takes part no more, so that the other does not wait for ever. */
-typedef struct meeting {
-    pthread_mutex_t lock;
-    pthread_cond_t  changed;
-    double          sum[ROOM];
-    int             arrived, left, round;
-    bool            gone; /* a part has ended */
-} meeting_t;
 
 typedef struct part {
     op_case_t      c;
@@ -27,42 +16,13 @@ typedef struct part {
     pdl_status_t   status;
 } part_t;
 
-/* The last to arrive opens the next round; `sum` stays until both have read it, as nobody enters before. */
-static pdl_status_t add_up(void *context, double *values, int64_t count)
-{
-    meeting_t *meeting = context;
-    bool       met;
-    int        round;
-
-    if (count > ROOM) return pdl_error(PDL_ERR_LIMIT, "%lld values", (long long)count);
-    pthread_mutex_lock(&meeting->lock);
-    while (meeting->left > 0) pthread_cond_wait(&meeting->changed, &meeting->lock);
-    round = meeting->round;
-    for (int64_t i = 0; i < count; i++) meeting->sum[i] = values[i] + (meeting->arrived > 0 ? meeting->sum[i] : 0);
-    if (++meeting->arrived == PARTS) {
-        meeting->left = PARTS;
-        meeting->arrived = 0;
-        meeting->round++;
-        pthread_cond_broadcast(&meeting->changed);
-    }
-    while (meeting->round == round && !meeting->gone) pthread_cond_wait(&meeting->changed, &meeting->lock);
-    met = meeting->round != round;
-    if (met) memcpy(values, meeting->sum, (size_t)count * sizeof(*values));
-    if (met && --meeting->left == 0) pthread_cond_broadcast(&meeting->changed);
-    pthread_mutex_unlock(&meeting->lock);
-    return met ? PDL_OK : pdl_error(PDL_ERR_LIMIT, "the other part has ended");
-}
-
 static void *run_part(void *argument)
 {
     part_t *part = argument;
 
     part->status = op_case_run(part->backend, &part->c, &part->result);
     if (part->status) printf("a part failed: %s\n", pdl_error_message());
-    pthread_mutex_lock(&part->meeting->lock);
-    part->meeting->gone = true;
-    pthread_cond_broadcast(&part->meeting->changed);
-    pthread_mutex_unlock(&part->meeting->lock);
+    meeting_leave(part->meeting);
     return NULL;
 }
 
@@ -94,7 +54,7 @@ static void check(pdl_backend_t *backends[PARTS], pdl_backend_t *reference, cons
 {
     static const int64_t samples[PARTS] = {2, 3};
 
-    meeting_t   meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    meeting_t   meeting = MEETING_OF(PARTS);
     part_t      parts[PARTS];
     pthread_t   threads[PARTS];
     op_result_t whole;
@@ -107,7 +67,7 @@ static void check(pdl_backend_t *backends[PARTS], pdl_backend_t *reference, cons
         parts[i].c.samples = samples[i];
         parts[i].c.first_sample = i * samples[0];
         parts[i].c.total_samples = all.samples;
-        parts[i].c.reduce = add_up;
+        parts[i].c.reduce = meeting_sum;
         parts[i].c.reduce_context = &meeting;
         CHECK_INT(pthread_create(&threads[i], NULL, run_part, &parts[i]), 0);
     }

@@ -71,7 +71,7 @@ static pdl_optimizer_run_t begin(bench_t *bench, const pdl_parameter_t *paramete
 
 /* Five tensors: the first three decay and lie side by side, then two that do not. */
 static const pdl_parameter_t five[] = {
-    {0, 2, true}, {2, 4, true}, {6, 1, true}, {7, 3, false}, {10, 1, false},
+    {0, 2, true, 1}, {2, 4, true, 1}, {6, 1, true, 1}, {7, 3, false, 1}, {10, 1, false, 1},
 };
 
 static int read_row(FILE *file, const char *letter, double *values, int count)
@@ -271,7 +271,7 @@ static void clips_by_the_global_norm(void)
 {
     pdl_optimizer_options_t o;
     double                  w[2] = {0, 0}, g[2] = {3, 0}, elsewhere = 16, found;
-    const pdl_parameter_t   one = {0, 2, true};
+    const pdl_parameter_t   one = {0, 2, true, 1};
 
     pdl_optimizer_defaults(&o);
     o.momentum = 0;
@@ -304,7 +304,7 @@ static void clips_by_the_global_norm(void)
 static void averages_follow_the_weights(void)
 {
     pdl_optimizer_options_t o;
-    const pdl_parameter_t   two[] = {{0, 1, true}, {2, 1, false}}; /* a gap at 1 that nobody owns */
+    const pdl_parameter_t   two[] = {{0, 1, true, 1}, {2, 1, false, 1}}; /* a gap at 1 that nobody owns */
     double                  ones[3] = {1, 1, 1};
 
     pdl_optimizer_defaults(&o);

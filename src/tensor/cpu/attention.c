@@ -132,15 +132,14 @@ bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int6
 }
 
 void pdl__attention_scores(const pdl__attention_t *attention, int64_t queries, int64_t keys, int64_t ahead,
-                           const float *a, const float *b, float *scores)
+                           pdl__left_t a, const float *b, float *scores)
 {
-    pdl__gemm_kernel_fn_t kernel = pdl__gemm_kernel();
+    pdl__gemm_direct_fn_t kernel = pdl__gemm_direct();
 
-    for (int64_t i = 0; i < queries; i += PDL__GEMM_ROWS)
+    for (int64_t i = 0; i < queries; i += PDL__GEMM_ROWS, a.data += a.panel)
         for (int64_t j = 0; j < pdl__attention_seen(attention, keys, ahead, i + PDL__GEMM_ROWS - 1);
              j += PDL__GEMM_COLUMNS)
-            kernel(attention->dim, a + i * attention->dim, b + j * attention->dim, scores + i * KEYS + j, KEYS,
-                   false);
+            kernel(attention->dim, &a, b + j * attention->dim, scores + i * KEYS + j, KEYS, false);
 }
 
 pdl__attention_pass_t pdl__attention_start(const pdl_op_t *op, const pdl_op_run_t *run, void *scratch,
@@ -157,33 +156,33 @@ pdl__attention_pass_t pdl__attention_start(const pdl_op_t *op, const pdl_op_run_
 
 /* The scratch of one worker. */
 typedef struct forward {
-    float *q, *k, *v;        /* panels */
-    float *scores, *weights; /* of a tile, plain and as panels */
-    float *sum;              /* [QUERIES][wide], the output before it is divided */
-    float *rotated;
-    float *keep;
-    float  largest[QUERIES];
-    double total[QUERIES];
+    float      *queries, *k, *v; /* panels */
+    pdl__left_t q;               /* as they lie, or the panels */
+    float      *scores;          /* of a tile */
+    float      *sum;             /* [QUERIES][wide], the output before it is divided */
+    float      *rotated, *rotated_queries;
+    float      *keep;
+    float       largest[QUERIES];
+    double      total[QUERIES];
 } forward_t;
 
 int64_t pdl__attention_forward_scratch(const pdl__attention_t *attention)
 {
-    return QUERIES * attention->dim + KEYS * attention->dim + KEYS * attention->wide + 2 * QUERIES * KEYS +
-           QUERIES * attention->wide + KEYS * attention->dim + KEYS;
+    return 2 * (QUERIES + KEYS) * attention->dim + (QUERIES + KEYS) * attention->wide + QUERIES * KEYS + KEYS;
 }
 
 static forward_t place_forward(const pdl__attention_t *attention, float *scratch)
 {
     forward_t f;
 
-    f.q = scratch;
-    f.k = f.q + QUERIES * attention->dim;
+    f.queries = scratch;
+    f.k = f.queries + QUERIES * attention->dim;
     f.v = f.k + KEYS * attention->dim;
     f.scores = f.v + KEYS * attention->wide;
-    f.weights = f.scores + QUERIES * KEYS;
-    f.sum = f.weights + QUERIES * KEYS;
+    f.sum = f.scores + QUERIES * KEYS;
     f.rotated = f.sum + QUERIES * attention->wide;
-    f.keep = f.rotated + KEYS * attention->dim;
+    f.rotated_queries = f.rotated + KEYS * attention->dim;
+    f.keep = f.rotated_queries + QUERIES * attention->dim;
     return f;
 }
 
@@ -217,18 +216,19 @@ PDL__CLONES static void multiply_row(int64_t count, const float *factor, int64_t
     }
 }
 
-/* sum += weights * v, key by key up to the last that a panel of queries sees. */
+/* sum += weights * v, key by key up to the last that a panel of queries sees. The last panel may have rows beyond
+   the last query; what they come to is not read. */
 static void add_values(const pdl__attention_t *attention, const forward_t *f, int64_t queries, int64_t keys,
                        int64_t ahead)
 {
-    pdl__gemm_kernel_fn_t kernel = pdl__gemm_kernel();
+    pdl__gemm_direct_fn_t kernel = pdl__gemm_direct();
+    pdl__left_t           weights = {f->scores, KEYS, 1, PDL__GEMM_ROWS * KEYS};
 
-    for (int64_t i = 0; i < queries; i += PDL__GEMM_ROWS) {
+    for (int64_t i = 0; i < queries; i += PDL__GEMM_ROWS, weights.data += weights.panel) {
         int64_t seen = pdl__attention_seen(attention, keys, ahead, i + PDL__GEMM_ROWS - 1);
 
         for (int64_t c = 0; seen > 0 && c < attention->wide; c += PDL__GEMM_COLUMNS)
-            kernel(seen, f->weights + i * keys, f->v + c * keys, f->sum + i * attention->wide + c, attention->wide,
-                   true);
+            kernel(seen, &weights, f->v + c * keys, f->sum + i * attention->wide + c, attention->wide, true);
     }
 }
 
@@ -240,7 +240,7 @@ static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_
     int64_t                 group = head / (attention->heads / attention->kv_heads), ahead = query - key;
     int64_t                 k_channel = (attention->heads + group) * attention->dim;
     int64_t                 v_channel = k_channel + attention->kv_heads * attention->dim;
-    pdl__matrix_t           k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated), weights;
+    pdl__matrix_t           k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated);
     pdl__matrix_t           v = pdl__attention_rows(pass, sample, v_channel, key, keys, false, NULL);
 
     k.transposed = true;
@@ -261,8 +261,6 @@ static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_
         if (pdl__attention_keep(pass, sample, head, query + i, key, seen, f->keep))
             multiply_row(seen, f->keep, 1, row);
     }
-    weights = (pdl__matrix_t){f->scores, KEYS, false};
-    pdl__gemm_pack_a(&weights, queries, keys, f->weights);
     add_values(attention, f, queries, keys, ahead);
 }
 
@@ -274,9 +272,10 @@ static void forward_tile(const pdl__attention_pass_t *pass, forward_t *f, int64_
     int64_t                 end = attention->causal ? query + queries : attention->tokens;
     float        *y = (float *)pass->run->output + (sample * attention->tokens + query) * attention->out_stride;
     int64_t       at = (sample * attention->heads + head) * attention->tokens + query;
-    pdl__matrix_t q = pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated);
+    pdl__matrix_t q =
+        pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated_queries);
 
-    pdl__gemm_pack_a(&q, queries, attention->dim, f->q);
+    f->q = pdl__gemm_left(&q, queries, attention->dim, f->queries);
     memset(f->sum, 0, (size_t)(QUERIES * attention->wide) * sizeof(float));
     for (int64_t i = 0; i < queries; i++) {
         f->largest[i] = -FLT_MAX;

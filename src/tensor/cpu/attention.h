@@ -58,10 +58,10 @@ void pdl__attention_rotate(const pdl__attention_t *attention, int64_t token, int
 bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query,
                          int64_t key, int64_t count, float *keep);
 
-/* scores [queries][PDL__ATTENTION_KEYS] of a tile from panels, leaving out what no query of a panel may see: key
-   j is seen by query i when j <= i + ahead. */
+/* scores [queries][PDL__ATTENTION_KEYS] of a tile from a left factor and panels, leaving out what no query of a
+   panel may see: key j is seen by query i when j <= i + ahead. */
 void pdl__attention_scores(const pdl__attention_t *attention, int64_t queries, int64_t keys, int64_t ahead,
-                           const float *a, const float *b, float *scores);
+                           pdl__left_t a, const float *b, float *scores);
 
 /* How many of a tile's keys query i sees. */
 static inline int64_t pdl__attention_seen(const pdl__attention_t *attention, int64_t keys, int64_t ahead, int64_t i)

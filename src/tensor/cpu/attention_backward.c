@@ -13,11 +13,12 @@
 
 /* The scratch of one worker; _a and _b: as panels of a left and a right factor, _t: transposed. */
 typedef struct backward {
-    float *k_tb, *k_b, *v_tb, *q_a, *q_b, *do_a, *do_b;
-    float *p, *ds, *ds_a, *p_ta, *ds_ta; /* of a tile */
-    float *dq;                           /* [QUERIES][wide] */
-    float *dk, *dv;                      /* [KEYS][wide] */
-    float *rotated, *keep;
+    float      *k_tb, *k_b, *v_tb, *q_a, *q_b, *do_a, *do_b;
+    pdl__left_t q, gradient; /* as they lie, or q_a and do_a */
+    float      *p, *ds;      /* of a tile */
+    float      *dq;          /* [QUERIES][wide] */
+    float      *dk, *dv;     /* [KEYS][wide] */
+    float      *rotated, *keep;
 } backward_t;
 
 static int64_t place(const pdl__attention_t *attention, float *scratch, backward_t *b)
@@ -26,23 +27,11 @@ static int64_t place(const pdl__attention_t *attention, float *scratch, backward
     struct {
         float **at;
         int64_t elements;
-    } parts[] = {{&b->k_tb, KEYS * dim},
-                 {&b->k_b, KEYS * wide},
-                 {&b->v_tb, KEYS * dim},
-                 {&b->q_a, QUERIES * dim},
-                 {&b->q_b, QUERIES * wide},
-                 {&b->do_a, QUERIES * dim},
-                 {&b->do_b, QUERIES * wide},
-                 {&b->p, QUERIES * KEYS},
-                 {&b->ds, QUERIES * KEYS},
-                 {&b->ds_a, QUERIES * KEYS},
-                 {&b->p_ta, QUERIES * KEYS},
-                 {&b->ds_ta, QUERIES * KEYS},
-                 {&b->dq, QUERIES * wide},
-                 {&b->dk, KEYS * wide},
-                 {&b->dv, KEYS * wide},
-                 {&b->rotated, KEYS * dim},
-                 {&b->keep, KEYS}};
+    } parts[] = {{&b->k_tb, KEYS * dim},     {&b->k_b, KEYS * wide},    {&b->v_tb, KEYS * dim},
+                 {&b->q_a, QUERIES * dim},   {&b->q_b, QUERIES * wide}, {&b->do_a, QUERIES * dim},
+                 {&b->do_b, QUERIES * wide}, {&b->p, QUERIES * KEYS},   {&b->ds, QUERIES * KEYS},
+                 {&b->dq, QUERIES * wide},   {&b->dk, KEYS * wide},     {&b->dv, KEYS * wide},
+                 {&b->rotated, KEYS * dim},  {&b->keep, KEYS}};
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
         if (scratch != NULL) *parts[i].at = scratch + used;
@@ -109,7 +98,7 @@ static void load_keys(const pdl__attention_pass_t *pass, const backward_t *b, co
     pdl__gemm_pack_b(&v, attention->dim, tile->keys, b->v_tb);
 }
 
-static void load_queries(const pdl__attention_pass_t *pass, const backward_t *b, const tile_t *tile)
+static void load_queries(const pdl__attention_pass_t *pass, backward_t *b, const tile_t *tile)
 {
     const pdl__attention_t *attention = pass->attention;
     const float            *dy = pass->run->output_gradient[0];
@@ -119,22 +108,21 @@ static void load_queries(const pdl__attention_pass_t *pass, const backward_t *b,
                                   tile->head * attention->dim,
                               attention->out_stride, false};
 
-    pdl__gemm_pack_a(&q, tile->queries, attention->dim, b->q_a);
+    b->q = pdl__gemm_left(&q, tile->queries, attention->dim, b->q_a);
     pdl__gemm_pack_b(&q, tile->queries, attention->dim, b->q_b);
-    pdl__gemm_pack_a(&gradient, tile->queries, attention->dim, b->do_a);
+    b->gradient = pdl__gemm_left(&gradient, tile->queries, attention->dim, b->do_a);
     pdl__gemm_pack_b(&gradient, tile->queries, attention->dim, b->do_b);
 }
 
-/* p and ds of the tile, plain and as the panels that the products read. */
+/* p and ds of the tile. */
 static void make_scores(const pdl__attention_pass_t *pass, const backward_t *b, const tile_t *tile)
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 ahead = tile->query - tile->key;
     int64_t                 at = (tile->sample * attention->heads + tile->head) * attention->tokens + tile->query;
-    pdl__matrix_t           p = {b->p, KEYS, true}, ds = {b->ds, KEYS, true};
 
-    pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->q_a, b->k_tb, b->p);
-    pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->do_a, b->v_tb, b->ds);
+    pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->q, b->k_tb, b->p);
+    pdl__attention_scores(attention, tile->queries, tile->keys, ahead, b->gradient, b->v_tb, b->ds);
     for (int64_t i = 0; i < tile->queries; i++) {
         int64_t seen = pdl__attention_seen(attention, tile->keys, ahead, i);
         bool    drops = seen > 0 &&
@@ -143,27 +131,25 @@ static void make_scores(const pdl__attention_pass_t *pass, const backward_t *b, 
         weigh(seen, attention->scale, pass->lse[at + i], pass->dots[at + i], drops ? b->keep : NULL,
               b->p + i * KEYS, b->ds + i * KEYS);
     }
-    pdl__gemm_pack_a(&p, tile->keys, tile->queries, b->p_ta);
-    pdl__gemm_pack_a(&ds, tile->keys, tile->queries, b->ds_ta);
-    ds.transposed = false;
-    pdl__gemm_pack_a(&ds, tile->queries, tile->keys, b->ds_a);
 }
 
-/* dv += p^T do and dk += ds^T q, from the first query on that sees any key of a panel. */
+/* dv += p^T do and dk += ds^T q, from the first query on that sees any key of a panel. Rows of p and ds go on with
+   zeros beyond the last key. */
 static void add_keys(const pdl__attention_t *attention, const backward_t *b, const tile_t *tile)
 {
-    pdl__gemm_kernel_fn_t kernel = pdl__gemm_kernel();
+    pdl__gemm_direct_fn_t kernel = pdl__gemm_direct();
 
     for (int64_t j = 0; j < tile->keys; j += PDL__GEMM_ROWS) {
         int64_t from = attention->causal ? tile->key + j - tile->query : 0;
         int64_t skip = from > 0 ? from : 0, count = tile->queries - skip;
 
         for (int64_t c = 0; count > 0 && c < attention->wide; c += PDL__GEMM_COLUMNS) {
-            int64_t left = j * tile->queries + skip * PDL__GEMM_ROWS;
-            int64_t right = c * tile->queries + skip * PDL__GEMM_COLUMNS, to = j * attention->wide + c;
+            pdl__left_t p = {b->p + skip * KEYS + j, 1, KEYS, PDL__GEMM_ROWS};
+            pdl__left_t ds = {b->ds + skip * KEYS + j, 1, KEYS, PDL__GEMM_ROWS};
+            int64_t     right = c * tile->queries + skip * PDL__GEMM_COLUMNS, to = j * attention->wide + c;
 
-            kernel(count, b->p_ta + left, b->do_b + right, b->dv + to, attention->wide, true);
-            kernel(count, b->ds_ta + left, b->q_b + right, b->dk + to, attention->wide, true);
+            kernel(count, &p, b->do_b + right, b->dv + to, attention->wide, true);
+            kernel(count, &ds, b->q_b + right, b->dk + to, attention->wide, true);
         }
     }
 }
@@ -178,21 +164,21 @@ PDL__CLONES static void store_row(int64_t count, bool add, const float *from, fl
     for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
-/* dq (+)= ds k: the first tile of keys writes, later ones add. */
+/* dq (+)= ds k: the first tile of keys writes, later ones add. Rows beyond the last query are not read. */
 static void add_queries(const pdl__attention_pass_t *pass, const backward_t *b, const tile_t *tile)
 {
     const pdl__attention_t *attention = pass->attention;
-    pdl__gemm_kernel_fn_t   kernel = pdl__gemm_kernel();
+    pdl__gemm_direct_fn_t   kernel = pdl__gemm_direct();
+    pdl__left_t             ds = {b->ds, KEYS, 1, PDL__GEMM_ROWS * KEYS};
     float                  *dx = (float *)pass->run->input_gradient[0] +
                 (tile->sample * attention->tokens + tile->query) * attention->in_stride +
                 tile->head * attention->dim;
 
-    for (int64_t i = 0; i < tile->queries; i += PDL__GEMM_ROWS) {
+    for (int64_t i = 0; i < tile->queries; i += PDL__GEMM_ROWS, ds.data += ds.panel) {
         int64_t seen = pdl__attention_seen(attention, tile->keys, tile->query - tile->key, i + PDL__GEMM_ROWS - 1);
 
         for (int64_t c = 0; c < attention->wide; c += PDL__GEMM_COLUMNS)
-            kernel(seen, b->ds_a + i * tile->keys, b->k_b + c * tile->keys, b->dq + i * attention->wide + c,
-                   attention->wide, false);
+            kernel(seen, &ds, b->k_b + c * tile->keys, b->dq + i * attention->wide + c, attention->wide, false);
     }
     for (int64_t i = 0; i < tile->queries; i++)
         store_row(attention->dim, tile->key > 0, b->dq + i * attention->wide, dx + i * attention->in_stride);
@@ -215,7 +201,7 @@ static void store_keys(const pdl__attention_pass_t *pass, const backward_t *b, c
 }
 
 /* A tile of keys with every query that sees it. */
-static void backward_keys(const pdl__attention_pass_t *pass, const backward_t *b, tile_t *tile)
+static void backward_keys(const pdl__attention_pass_t *pass, backward_t *b, tile_t *tile)
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 share = attention->heads / attention->kv_heads;
@@ -234,7 +220,7 @@ static void backward_keys(const pdl__attention_pass_t *pass, const backward_t *b
     store_keys(pass, b, tile);
 }
 
-static void backward_group(const pdl__attention_pass_t *pass, const backward_t *b, int64_t sample, int64_t group)
+static void backward_group(const pdl__attention_pass_t *pass, backward_t *b, int64_t sample, int64_t group)
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 share = attention->heads / attention->kv_heads;

@@ -1,20 +1,21 @@
 /*
- * Convolutions and their transposes, by oneDNN.
+ * Convolutions and their transposes, by oneDNN, but for small ones.
  *
  * Which arrangement? On processors with 512-bit vectors BLOCKED is kept from layer to layer. Measured on the layers
  * of ResNet-50 and ResNet-18 (processor time, batch 4 to 32) against channels-last with oneDNN's batched products:
  * both run at 95 to 120 GFLOP/s a core, near its peak, but channels-last copies weights in every backward. Windows
  * of 3x3 with stride 1 go by Winograd, F(4x4, 3x3): 180 to 275 GFLOP/s counted as direct, in all three directions.
  * It is less exact, by a few 1e-6 of the largest value. The first layer, with a few channels and no gradient to its
- * input, reads PLAIN and writes BLOCKED. Few channels elsewhere (LeNet) are a whole block for oneDNN, because it
- * takes less for an image in colours and then has no backward; faster than PLAIN, for which it unrolls windows into
- * a matrix. Where only the slow reference implements an arrangement (groups that are not whole blocks), the next is
- * tried.
+ * input, reads PLAIN and writes BLOCKED. Few channels in and out (LeNet) are computed by conv_small.c. Few channels
+ * elsewhere are a whole block for oneDNN, because it takes less for an image in colours and then has no backward;
+ * faster than PLAIN, for which it unrolls windows into a matrix. Where only the slow reference implements an
+ * arrangement (groups that are not whole blocks), the next is tried.
  *
  * Weights and their gradients lie as forward likes them. Backward to the input wants them otherwise: they are
  * copied to the workspace. With bf16, masters and gradients lie as backward to the weights likes them, and
  * `refresh` makes the bf16 copies for the other two.
  */
+#include "tensor/cpu/conv_small.h"
 #include "tensor/cpu/primitive.h"
 
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 
 typedef struct pdl__conv {
     pdl__conv_form_t form;
+    pdl__small_t    *small; /* not NULL: computed without oneDNN, and nothing below is used */
     pdl__primitive_t forward, backward_data, backward_weight;
     pdl__primitive_t to_data;           /* weights as backward to the input wants them */
     pdl__primitive_t to_forward;        /* bf16 only: as forward wants them */
@@ -46,6 +48,7 @@ static void conv_destroy(pdl_op_t *op)
     pdl__conv_t *conv = op->private_data;
 
     if (conv == NULL) return;
+    pdl__small_destroy(conv->small);
     pdl__primitive_free(&conv->forward);
     pdl__primitive_free(&conv->backward_data);
     pdl__primitive_free(&conv->backward_weight);
@@ -229,7 +232,9 @@ static pdl_status_t make_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t
     if (conv->backward_data.primitive != NULL) data = pdl__primitive_desc(&conv->backward_data, PDL__SLOT_WEIGHT);
     if (conv->backward_weight.primitive != NULL)
         gradient = pdl__primitive_desc(&conv->backward_weight, PDL__SLOT_WEIGHT);
-    if (conv->form.type == dnnl_f32)
+    if (op->spec.plain_weights)
+        conv->storage = conv->plain;
+    else if (conv->form.type == dnnl_f32)
         conv->storage = forward;
     else
         conv->storage = gradient != NULL ? gradient : conv->plain;
@@ -306,6 +311,7 @@ static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
         op->packed_bytes = conv->packed_data + round_up(conv->data_bytes);
     } else {
         weights = conv->data_bytes;
+        if (copy_bytes(&conv->to_forward) > weights) weights = copy_bytes(&conv->to_forward);
     }
     if (conv->to_gradient.primitive != NULL) gradients += round_up(conv->gradient_bytes);
     if (op->spec.accumulates) gradients += conv->storage_bytes;
@@ -329,14 +335,30 @@ static void describe_op(pdl_op_t *op, const pdl__conv_t *conv)
     int64_t            dims[5] = {transposed ? layer->in.channels : layer->out.channels,
                        (transposed ? layer->out.channels : layer->in.channels) / layer->groups, layer->kernel[0],
                        layer->kernel[1], layer->kernel[2]};
+    pdl_weight_t *weight = pdl__cpu_add_weight(op, "weight", 2 + layer->in.rank, dims, true);
 
-    pdl__cpu_add_weight(op, "weight", 2 + layer->in.rank, dims, true)->elements =
-        (int64_t)(conv->storage_bytes / sizeof(float));
+    if (conv->small == NULL) weight->elements = (int64_t)(conv->storage_bytes / sizeof(float));
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, &layer->out.channels, true);
     op->keeps_inputs = 1;
     op->keeps_output = conv->form.relu;
     op->sums_gradients = conv->form.relu;
     op->gradient_use[0] = PDL_GRADIENT_OWN;
+}
+
+/* The primitives, and the memory that they want. */
+static pdl_status_t create_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
+{
+    pdl_status_t status = choose_form(cpu, op, conv);
+
+    if (status == PDL_OK) {
+        conv->plain = plain_desc(&conv->form);
+        if (conv->plain == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
+    }
+    if (status == PDL_OK) status = finish_primitives(cpu, op, conv);
+    if (status == PDL_OK) status = make_copies(cpu, op, conv);
+    if (status == PDL_OK) status = make_image_copies(cpu, op, conv);
+    if (status == PDL_OK) plan_memory(cpu, op, conv);
+    return status;
 }
 
 static pdl_status_t conv_create(pdl__cpu_t *cpu, pdl_op_t *op)
@@ -345,36 +367,19 @@ static pdl_status_t conv_create(pdl__cpu_t *cpu, pdl_op_t *op)
     pdl__conv_t       *conv;
     pdl_status_t       status;
 
-    if (op->spec.tied)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: a convolution cannot share its weight", layer->name);
     conv = op->private_data = calloc(1, sizeof(*conv));
     if (conv == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     fill_form(cpu, op, &conv->form);
-    status = choose_form(cpu, op, conv);
-    if (status == PDL_OK) {
-        conv->plain = plain_desc(&conv->form);
-        if (conv->plain == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
-    }
-    if (status == PDL_OK) status = finish_primitives(cpu, op, conv);
-    if (status == PDL_OK) status = make_copies(cpu, op, conv);
-    if (status == PDL_OK) status = make_image_copies(cpu, op, conv);
+    if (pdl__small_suits(cpu, op))
+        status = pdl__small_create(op, &conv->small);
+    else
+        status = create_primitives(cpu, op, conv);
     if (status != PDL_OK) {
         conv_destroy(op);
         return status;
     }
-    plan_memory(cpu, op, conv);
     describe_op(op, conv);
     return PDL_OK;
-}
-
-static pdl_status_t conv_forward(pdl_op_t *op, const pdl_op_run_t *run)
-{
-    pdl__conv_t *conv = op->private_data;
-    char        *workspace = run->workspace;
-    void *buffers[PDL__SLOTS] = {(void *)run->input[0], conv->form.type == dnnl_bf16 ? run->packed : run->weight[0],
-                                 run->weight[1], run->output, workspace != NULL ? workspace + conv->scratch : NULL};
-
-    return pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->forward, buffers, op->spec.layer);
 }
 
 static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, const void *from, void *to,
@@ -384,6 +389,26 @@ static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, con
         [PDL__SLOT_SRC] = (void *)from, [PDL__SLOT_DST] = to, [PDL__SLOT_SCRATCH] = scratch};
 
     return pdl__primitive_run((pdl__cpu_t *)op->backend, primitive, buffers, op->spec.layer);
+}
+
+static pdl_status_t conv_forward(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    pdl__conv_t *conv = op->private_data;
+    char        *workspace = run->workspace, *scratch = workspace != NULL ? workspace + conv->scratch : NULL;
+    void        *weights = conv->form.type == dnnl_bf16 ? run->packed : run->weight[0];
+    pdl_status_t status = PDL_OK;
+
+    if (conv->small != NULL) {
+        pdl__small_forward(conv->small, run);
+        return PDL_OK;
+    }
+    if (conv->form.type == dnnl_f32 && conv->to_forward.primitive != NULL) {
+        weights = workspace + conv->weights;
+        status = reorder(op, &conv->to_forward, run->weight[0], weights, scratch);
+    }
+    void *buffers[PDL__SLOTS] = {(void *)run->input[0], weights, run->weight[1], run->output, scratch};
+    if (status != PDL_OK) return status;
+    return pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->forward, buffers, op->spec.layer);
 }
 
 static pdl_status_t backward_data(pdl_op_t *op, const pdl_op_run_t *run, const void *gradient)
@@ -444,6 +469,10 @@ static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     const void  *gradient = run->output_gradient[0];
     pdl_status_t status = PDL_OK;
 
+    if (conv->small != NULL) {
+        pdl__small_backward(conv->small, run, what);
+        return PDL_OK;
+    }
     if (conv->form.relu) {
         pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->out_bytes, run->workspace);
         gradient = run->workspace;
@@ -511,7 +540,7 @@ static pdl_status_t conv_import(pdl_op_t *op, int k, const float *plain, void *s
     float          *wide;
     pdl_status_t    status;
 
-    if (k > 0) {
+    if (k > 0 || conv->small != NULL) {
         memcpy(storage, plain, (size_t)op->weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }
@@ -532,7 +561,7 @@ static pdl_status_t conv_export(pdl_op_t *op, int k, const void *storage, float 
     float          *wide;
     pdl_status_t    status;
 
-    if (k > 0) {
+    if (k > 0 || conv->small != NULL) {
         memcpy(plain, storage, (size_t)op->weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }

@@ -5,30 +5,17 @@
  * Logits can be the largest tensor of a network, so forward passes over them once and keeps one number a position,
  * the log of the sum; backward passes over them once more, and its result may lie over them.
  */
-#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/cross_entropy.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/cpu/vmath.h"
 
 #include <float.h>
 
 #define CHUNK 1024 /* channels of a row at a time: read from memory once, from the first-level cache twice */
-#define WIDTH 64   /* positions of an image at a time */
+#define WIDTH PDL__ENTROPY_WIDTH
 
-/* What one position comes to. */
-typedef struct result {
-    float loss, right, probability;
-} result_t;
-
-typedef struct pass {
-    const float   *x;
-    const int32_t *classes;
-    int64_t        samples, channels, positions;
-    double         smoothing;
-    float         *lse;    /* [samples][positions] */
-    result_t      *result; /* forward: the same */
-    const float   *factor; /* backward: [samples] */
-    float         *dx;
-} pass_t;
+typedef pdl__entropy_t     pass_t;
+typedef pdl__entropy_row_t row_t;
 
 static pdl_status_t cross_entropy_create(pdl__cpu_t *cpu, pdl_op_t *op)
 {
@@ -39,15 +26,10 @@ static pdl_status_t cross_entropy_create(pdl__cpu_t *cpu, pdl_op_t *op)
     op->keeps_inputs = 1;
     if (op->spec.training) op->saved_bytes = (size_t)rows * sizeof(float);
     op->workspace_bytes =
-        (size_t)rows * (sizeof(result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
+        (size_t)rows * (sizeof(pdl__entropy_result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
+    if (op->spec.classes > 0) op->workspace_bytes += pdl__entropy_split_bytes(rows);
     return PDL_OK;
 }
-
-/* Largest, sum of exp(x - largest) and sum of a row. */
-typedef struct row {
-    float  largest;
-    double sum, total;
-} row_t;
 
 PDL__CLONES static void add_chunk(int64_t count, const float *x, row_t *row)
 {
@@ -73,18 +55,37 @@ static bool is_first_largest(const float *x, int64_t stride, int32_t class, floa
     return true;
 }
 
-static result_t conclude(const pass_t *pass, const float *x, int64_t stride, int32_t class, const row_t *row,
-                         float *lse)
+pdl__entropy_result_t pdl__entropy_conclude(const pdl__entropy_t *pass, const pdl__entropy_row_t *row,
+                                            double at_class, bool right, float *lse)
 {
-    double   log_sum = (double)row->largest + log(row->sum), at_class = (double)x[class * stride];
-    result_t result;
+    double                log_sum = (double)row->largest + log(row->sum);
+    pdl__entropy_result_t result = {.right = right ? 1.0f : 0.0f};
 
     *lse = (float)log_sum;
     result.loss =
-        (float)(log_sum - (1 - pass->smoothing) * at_class - pass->smoothing * row->total / (double)pass->channels);
-    result.right = is_first_largest(x, stride, class, row->largest) ? 1.0f : 0.0f;
+        (float)(log_sum - (1 - pass->smoothing) * at_class - pass->smoothing * row->total / (double)pass->all);
     result.probability = (float)exp(at_class - log_sum);
     return result;
+}
+
+/* The result of a position whose channels are all here. */
+static void conclude(const pass_t *pass, const float *x, const row_t *row, int64_t i)
+{
+    int32_t class = pass->classes[i];
+
+    pass->result[i] = (pdl__entropy_result_t){0, 0, 0};
+    if (class < 0) return;
+    bool right = is_first_largest(x, pass->stride, class, row->largest);
+    pass->result[i] = pdl__entropy_conclude(pass, row, (double)x[class * pass->stride], right, &pass->lse[i]);
+}
+
+pdl__entropy_row_t pdl__entropy_measure_row(int64_t channels, const float *x)
+{
+    row_t row = {.largest = -FLT_MAX};
+
+    for (int64_t c = 0; c < channels; c += CHUNK)
+        add_chunk(channels - c < CHUNK ? channels - c : CHUNK, x + c, &row);
+    return row;
 }
 
 static void forward_rows(void *context, int64_t first, int64_t end)
@@ -93,15 +94,10 @@ static void forward_rows(void *context, int64_t first, int64_t end)
 
     for (int64_t i = first; i < end; i++) {
         const float *x = pass->x + i * pass->channels;
-        row_t        row = {.largest = -FLT_MAX};
+        row_t        row = {.largest = 0};
 
-        if (pass->classes[i] < 0) {
-            pass->result[i] = (result_t){0, 0, 0};
-            continue;
-        }
-        for (int64_t c = 0; c < pass->channels; c += CHUNK)
-            add_chunk(pass->channels - c < CHUNK ? pass->channels - c : CHUNK, x + c, &row);
-        pass->result[i] = conclude(pass, x, 1, pass->classes[i], &row, &pass->lse[i]);
+        if (pass->classes[i] >= 0) row = pdl__entropy_measure_row(pass->channels, x);
+        conclude(pass, x, &row, i);
     }
 }
 
@@ -125,36 +121,27 @@ PDL__CLONES static void measure_columns(int64_t channels, int64_t stride, int64_
     }
 }
 
-/* A band is WIDTH positions of an image. */
-static int64_t band_count(const pass_t *pass)
+void pdl__entropy_measure_band(int64_t channels, int64_t stride, int64_t width, const float *x,
+                               pdl__entropy_row_t *rows)
 {
-    return (pass->positions + WIDTH - 1) / WIDTH;
-}
+    float largest[WIDTH], sum[WIDTH], total[WIDTH];
 
-static int64_t band_width(const pass_t *pass, int64_t position)
-{
-    return pass->positions - position < WIDTH ? pass->positions - position : WIDTH;
+    measure_columns(channels, stride, width, x, largest, sum, total);
+    for (int64_t i = 0; i < width; i++) rows[i] = (row_t){largest[i], (double)sum[i], (double)total[i]};
 }
 
 static void forward_bands(void *context, int64_t first, int64_t end)
 {
     const pass_t *pass = context;
-    float         largest[WIDTH], sum[WIDTH], total[WIDTH];
+    row_t         rows[WIDTH];
 
     for (int64_t band = first; band < end; band++) {
-        int64_t      n = band / band_count(pass), position = band % band_count(pass) * WIDTH;
-        int64_t      width = band_width(pass, position), at = n * pass->positions + position;
+        int64_t      n = band / pdl__entropy_bands(pass), position = band % pdl__entropy_bands(pass) * WIDTH;
+        int64_t      width = pdl__entropy_band_width(pass, position), at = n * pass->positions + position;
         const float *x = pass->x + n * pass->channels * pass->positions + position;
 
-        measure_columns(pass->channels, pass->positions, width, x, largest, sum, total);
-        for (int64_t i = 0; i < width; i++) {
-            row_t row = {largest[i], (double)sum[i], (double)total[i]};
-            int32_t class = pass->classes[at + i];
-
-            pass->result[at + i] = class < 0
-                                       ? (result_t){0, 0, 0}
-                                       : conclude(pass, x + i, pass->positions, class, &row, &pass->lse[at + i]);
-        }
+        pdl__entropy_measure_band(pass->channels, pass->stride, width, x, rows);
+        for (int64_t i = 0; i < width; i++) conclude(pass, x + i, &rows[i], at + i);
     }
 }
 
@@ -170,9 +157,9 @@ static int64_t counted(const int32_t *classes, int64_t positions)
 static void conclude_samples(const pass_t *pass, float *output)
 {
     for (int64_t n = 0; n < pass->samples; n++) {
-        const result_t *result = pass->result + n * pass->positions;
-        int64_t         count = counted(pass->classes + n * pass->positions, pass->positions);
-        double          share = count > 0 ? 1 / (double)count : 0, loss = 0, right = 0, probability = 0;
+        const pdl__entropy_result_t *result = pass->result + n * pass->positions;
+        int64_t                      count = counted(pass->classes + n * pass->positions, pass->positions);
+        double share = count > 0 ? 1 / (double)count : 0, loss = 0, right = 0, probability = 0;
 
         for (int64_t p = 0; p < pass->positions; p++) {
             loss += (double)result[p].loss;
@@ -188,13 +175,19 @@ static void conclude_samples(const pass_t *pass, float *output)
 static pdl_status_t check_classes(const pdl_op_t *op, const pdl_op_run_t *run, const pass_t *pass)
 {
     for (int64_t i = 0; i < pass->samples * pass->positions; i++)
-        if (pass->classes[i] >= pass->channels)
+        if (pass->classes[i] >= pass->all)
             return pdl_error(
                 PDL_ERR_INPUT,
                 "%s: sample %lld of the batch has label %d, but the network tells only %lld classes apart",
                 op->spec.layer->name, (long long)(run->first_sample + i / pass->positions), (int)pass->classes[i],
-                (long long)pass->channels);
+                (long long)pass->all);
     return PDL_OK;
+}
+
+/* Sequences and vectors go row by row, images by bands of positions. */
+static bool by_rows(const pdl_op_t *op)
+{
+    return op->spec.layer->in.sequence || pdl_shape_positions(&op->spec.layer->in) == 1;
 }
 
 static pass_t make_pass(const pdl_op_t *op, const pdl_op_run_t *run)
@@ -206,31 +199,39 @@ static pass_t make_pass(const pdl_op_t *op, const pdl_op_run_t *run)
                     .samples = op->spec.samples,
                     .channels = shape->channels,
                     .positions = pdl_shape_positions(shape),
+                    .stride = by_rows(op) ? 1 : pdl_shape_positions(shape),
+                    .first = op->spec.first_class,
+                    .all = op->spec.classes > 0 ? op->spec.classes : shape->channels,
                     .smoothing = run->label_smoothing,
                     .lse = run->saved};
-}
-
-/* Sequences and vectors go row by row, images by bands of positions. */
-static bool by_rows(const pdl_op_t *op)
-{
-    return op->spec.layer->in.sequence || pdl_shape_positions(&op->spec.layer->in) == 1;
 }
 
 static pdl_status_t cross_entropy_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     pass_t       pass = make_pass(op, run);
     int64_t      rows = pass.samples * pass.positions;
+    size_t       split = op->spec.classes > 0 ? pdl__entropy_split_bytes(rows) : 0;
     pdl_status_t status = check_classes(op, run, &pass);
 
     if (status != PDL_OK) return status;
-    pass.result = run->workspace;
+    pass.result = (pdl__entropy_result_t *)((char *)run->workspace + split);
     if (!op->spec.training) pass.lse = (float *)(pass.result + rows);
-    if (by_rows(op))
+    if (split > 0)
+        status = pdl__entropy_split_forward(&pass, run, run->workspace);
+    else if (by_rows(op))
         pdl__parallel(rows, 4096 / pass.channels + 1, forward_rows, &pass);
     else
-        pdl__parallel(pass.samples * band_count(&pass), 1, forward_bands, &pass);
-    conclude_samples(&pass, run->output);
-    return PDL_OK;
+        pdl__parallel(pass.samples * pdl__entropy_bands(&pass), 1, forward_bands, &pass);
+    if (status == PDL_OK) conclude_samples(&pass, run->output);
+    return status;
+}
+
+/* The channel of a class, -1 when another rank has it. */
+static int64_t channel_of(const pass_t *pass, int32_t class)
+{
+    int64_t channel = class - pass->first;
+
+    return channel >= 0 && channel < pass->channels ? channel : -1;
 }
 
 PDL__CLONES static void gradient_row(int64_t count, const float *x, float lse, float factor, float everywhere,
@@ -252,8 +253,9 @@ static void backward_rows(void *context, int64_t first, int64_t end)
             continue;
         }
         gradient_row(pass->channels, pass->x + i * pass->channels, pass->lse[i], factor,
-                     factor * (float)(pass->smoothing / (double)pass->channels), dx);
-        dx[pass->classes[i]] -= factor * (float)(1 - pass->smoothing);
+                     factor * (float)(pass->smoothing / (double)pass->all), dx);
+        int64_t channel = channel_of(pass, pass->classes[i]);
+        if (channel >= 0) dx[channel] -= factor * (float)(1 - pass->smoothing);
     }
 }
 
@@ -274,8 +276,8 @@ static void backward_bands(void *context, int64_t first, int64_t end)
     float         lse[WIDTH], factor[WIDTH];
 
     for (int64_t band = first; band < end; band++) {
-        int64_t n = band / band_count(pass), position = band % band_count(pass) * WIDTH;
-        int64_t width = band_width(pass, position), at = n * pass->positions + position;
+        int64_t n = band / pdl__entropy_bands(pass), position = band % pdl__entropy_bands(pass) * WIDTH;
+        int64_t width = pdl__entropy_band_width(pass, position), at = n * pass->positions + position;
         int64_t begin = n * pass->channels * pass->positions + position;
 
         for (int64_t i = 0; i < width; i++) {
@@ -283,11 +285,12 @@ static void backward_bands(void *context, int64_t first, int64_t end)
             lse[i] = pass->classes[at + i] < 0 ? 0.0f : pass->lse[at + i];
         }
         gradient_columns(pass->channels, pass->positions, width, pass->x + begin, lse, factor,
-                         (float)(pass->smoothing / (double)pass->channels), pass->dx + begin);
-        for (int64_t i = 0; i < width; i++)
-            if (pass->classes[at + i] >= 0)
-                pass->dx[begin + pass->classes[at + i] * pass->positions + i] -=
-                    factor[i] * (float)(1 - pass->smoothing);
+                         (float)(pass->smoothing / (double)pass->all), pass->dx + begin);
+        for (int64_t i = 0; i < width; i++) {
+            int64_t channel = pass->classes[at + i] < 0 ? -1 : channel_of(pass, pass->classes[at + i]);
+            if (channel >= 0)
+                pass->dx[begin + channel * pass->positions + i] -= factor[i] * (float)(1 - pass->smoothing);
+        }
     }
 }
 
@@ -308,7 +311,7 @@ static pdl_status_t cross_entropy_backward(pdl_op_t *op, const pdl_op_run_t *run
     if (by_rows(op))
         pdl__parallel(pass.samples * pass.positions, 4096 / pass.channels + 1, backward_rows, &pass);
     else
-        pdl__parallel(pass.samples * band_count(&pass), 1, backward_bands, &pass);
+        pdl__parallel(pass.samples * pdl__entropy_bands(&pass), 1, backward_bands, &pass);
     return PDL_OK;
 }
 

@@ -1,5 +1,6 @@
 /*
  * Embedding: a row of the table for every token; and position: a learned row added at every position of a sequence.
+ * Of a table that is split over ranks, tokens whose row another rank has give zeros.
  *
  * The gradient of a table is summed in the order of the tokens by the one thread that owns the row, so that it does
  * not depend on the number of threads.
@@ -12,7 +13,8 @@
 typedef struct table {
     const int32_t *tokens;
     int64_t        rows, channels;
-    const float   *from; /* forward: the table; backward: the gradient of the rows */
+    int64_t        first, count; /* the tokens whose rows are here */
+    const float   *from;         /* forward: the table; backward: the gradient of the rows */
     float         *to;
     bool           add;
 } table_t;
@@ -37,13 +39,14 @@ static pdl_status_t embedding_create(pdl__cpu_t *cpu, pdl_op_t *op)
 static pdl_status_t check_tokens(const pdl_op_t *op, const table_t *table)
 {
     const pdl_layer_t *layer = op->spec.layer;
+    int64_t            vocabulary = op->spec.classes > 0 ? op->spec.classes : layer->vocabulary;
 
     for (int64_t i = 0; i < table->rows; i++)
-        if (table->tokens[i] < 0 || table->tokens[i] >= layer->vocabulary)
+        if (table->tokens[i] < 0 || table->tokens[i] >= vocabulary)
             return pdl_error(PDL_ERR_INPUT,
                              "%s: token %d at position %lld of sample %lld is outside the vocabulary of %lld",
                              layer->name, (int)table->tokens[i], (long long)(i % layer->in.extent[0]),
-                             (long long)(i / layer->in.extent[0]), (long long)layer->vocabulary);
+                             (long long)(i / layer->in.extent[0]), (long long)vocabulary);
     return PDL_OK;
 }
 
@@ -53,16 +56,24 @@ static table_t make_table(const pdl_op_t *op, const pdl_op_run_t *run)
 
     return (table_t){.tokens = run->input[0],
                      .rows = op->spec.samples * layer->in.extent[0],
-                     .channels = layer->out.channels};
+                     .channels = layer->out.channels,
+                     .first = op->spec.first_class,
+                     .count = layer->vocabulary};
 }
 
 static void look_up_slice(void *context, int64_t first, int64_t end)
 {
     const table_t *table = context;
 
-    for (int64_t i = first; i < end; i++)
-        memcpy(table->to + i * table->channels, table->from + table->tokens[i] * table->channels,
-               (size_t)table->channels * sizeof(float));
+    for (int64_t i = first; i < end; i++) {
+        int64_t row = table->tokens[i] - table->first;
+        size_t  bytes = (size_t)table->channels * sizeof(float);
+
+        if (row < 0 || row >= table->count)
+            memset(table->to + i * table->channels, 0, bytes);
+        else
+            memcpy(table->to + i * table->channels, table->from + row * table->channels, bytes);
+    }
 }
 
 static pdl_status_t embedding_forward(pdl_op_t *op, const pdl_op_run_t *run)
@@ -85,9 +96,10 @@ static void add_rows_slice(void *context, int64_t first, int64_t end)
     if (!table->add)
         memset(table->to + first * table->channels, 0, (size_t)((end - first) * table->channels) * sizeof(float));
     for (int64_t i = 0; i < table->rows; i++) {
-        float *row = table->to + table->tokens[i] * table->channels;
+        int64_t at = table->tokens[i] - table->first;
 
-        if (table->tokens[i] < first || table->tokens[i] >= end) continue;
+        if (at < first || at >= end) continue;
+        float *row = table->to + at * table->channels;
         add_to(table->channels, row, table->from + i * table->channels, row);
     }
 }

@@ -110,8 +110,18 @@ PDL__CLONES void pdl__gemm_pack_b(const pdl__matrix_t *b, int64_t k, int64_t col
     }
 }
 
+pdl__left_t pdl__gemm_left(const pdl__matrix_t *a, int64_t rows, int64_t k, float *panels)
+{
+    if (rows % ROWS != 0) {
+        pdl__gemm_pack_a(a, rows, k, panels);
+        return (pdl__left_t){panels, 1, ROWS, ROWS * k};
+    }
+    if (a->transposed) return (pdl__left_t){a->data, 1, a->stride, ROWS};
+    return (pdl__left_t){a->data, a->stride, 1, ROWS * a->stride};
+}
+
 /* A part at the border of C is made in a buffer, because the kernel knows only whole ones. */
-static void border(pdl__gemm_kernel_fn_t kernel, int64_t k, const float *a, const float *b, float *c,
+static void border(pdl__gemm_direct_fn_t kernel, int64_t k, const pdl__left_t *a, const float *b, float *c,
                    int64_t c_stride, int64_t rows, int64_t columns, bool add)
 {
     float part[ROWS * COLUMNS];
@@ -125,19 +135,19 @@ static void border(pdl__gemm_kernel_fn_t kernel, int64_t k, const float *a, cons
         }
 }
 
-/* rows x columns of C from packed panels. */
-static void multiply(pdl__gemm_kernel_fn_t kernel, int64_t rows, int64_t columns, int64_t k, const float *a,
+/* rows x columns of C from a left factor and packed panels. The rows of A that are multiplied stay in the
+   first-level cache, while B passes by. */
+static void multiply(pdl__gemm_direct_fn_t kernel, int64_t rows, int64_t columns, int64_t k, pdl__left_t a,
                      const float *b, float *c, int64_t c_stride, bool add)
 {
-    for (int64_t column = 0; column < columns; column += COLUMNS)
-        for (int64_t row = 0; row < rows; row += ROWS) {
-            const float *panel_a = a + row * k, *panel_b = b + column * k;
-            float       *part = c + row * c_stride + column;
+    for (int64_t row = 0; row < rows; row += ROWS, a.data += a.panel)
+        for (int64_t column = 0; column < columns; column += COLUMNS) {
+            float *part = c + row * c_stride + column;
 
             if (rows - row >= ROWS && columns - column >= COLUMNS)
-                kernel(k, panel_a, panel_b, part, c_stride, add);
+                kernel(k, &a, b + column * k, part, c_stride, add);
             else
-                border(kernel, k, panel_a, panel_b, part, c_stride, rows - row < ROWS ? rows - row : ROWS,
+                border(kernel, k, &a, b + column * k, part, c_stride, rows - row < ROWS ? rows - row : ROWS,
                        columns - column < COLUMNS ? columns - column : COLUMNS, add);
         }
 }
@@ -156,11 +166,20 @@ static pdl__matrix_t part_at(const pdl__matrix_t *matrix, int64_t i, int64_t j)
     return part;
 }
 
+/* A strip of A as a left factor: rows that lie along k are read where they are; those that lie across it are not,
+   because a column of them would fall into few sets of the cache. */
+static pdl__left_t strip_of(const pdl__matrix_t *a, int64_t rows, int64_t k, float *panels)
+{
+    if (!a->transposed) return pdl__gemm_left(a, rows, k, panels);
+    pdl__gemm_pack_a(a, rows, k, panels);
+    return (pdl__left_t){panels, 1, ROWS, ROWS * k};
+}
+
 /* A rectangle of C. K is cut evenly, so that no cut is short. */
 static void region(const pdl__gemm_t *gemm, int64_t row0, int64_t row1, int64_t column0, int64_t column1,
                    float *scratch)
 {
-    pdl__gemm_kernel_fn_t kernel = pdl__gemm_kernel();
+    pdl__gemm_direct_fn_t kernel = pdl__gemm_direct();
     int64_t               cuts = (gemm->k + DEPTH - 1) / DEPTH, depth = ((gemm->k + cuts - 1) / cuts + 7) / 8 * 8;
     int64_t               band = BAND / depth / COLUMNS * COLUMNS;
     float                *packed_b = scratch, *packed_a = scratch + BAND;
@@ -178,9 +197,8 @@ static void region(const pdl__gemm_t *gemm, int64_t row0, int64_t row1, int64_t 
                 int64_t       rows = smaller(STRIP, row1 - row);
                 pdl__matrix_t a = part_at(&gemm->a, row, k0);
 
-                pdl__gemm_pack_a(&a, rows, k, packed_a);
-                multiply(kernel, rows, columns, k, packed_a, packed_b, gemm->c + row * gemm->c_stride + column,
-                         gemm->c_stride, add);
+                multiply(kernel, rows, columns, k, strip_of(&a, rows, k, packed_a), packed_b,
+                         gemm->c + row * gemm->c_stride + column, gemm->c_stride, add);
                 if (last && gemm->after != NULL) gemm->after(gemm->after_context, row, rows, column, columns);
             }
         }
@@ -222,17 +240,18 @@ size_t pdl__gemm_workspace(int threads)
 }
 
 /* One rectangle a thread; of the ways to cut that leave nobody idle, the one where the longest packs and multiplies
-   the least. Packing an element costs about as much as multiplying it with eight others. */
+   the least. Packing an element costs about as much as multiplying it with eight others, and reading one of A as it
+   lies as much as with one. */
 void pdl__gemm_run(const pdl__gemm_t *gemm, int threads, void *workspace)
 {
     grid_t  grid = {.gemm = gemm, .scratch = workspace};
-    int64_t best = INT64_MAX;
+    int64_t best = INT64_MAX, left = gemm->a.transposed ? 8 : 1;
 
     if (gemm->m * gemm->n * gemm->k < INT64_C(32) * 32 * 32) threads = 1;
     for (int64_t down = 1; down <= threads; down++) {
         int64_t across = threads / down;
         int64_t height = piece(gemm->m, down, ROWS), width = piece(gemm->n, across, COLUMNS);
-        int64_t cost = height * width + 8 * height * ((width + 511) / 512) + 8 * width;
+        int64_t cost = height * width + left * height * ((width + 511) / 512) + 8 * width;
 
         if (cost >= best) continue;
         best = cost;

@@ -3,9 +3,10 @@
  * is in the cache.
  *
  * Operands are packed into panels, [k][PDL__GEMM_ROWS] of A and [k][PDL__GEMM_COLUMNS] of B, and a register kernel
- * multiplies one by the other (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008). An
- * element of C is summed over k in an order that depends on nothing but the number of terms: not on threads, not on
- * its neighbours.
+ * multiplies one by the other (Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008).
+ * Rows of A that lie along k are not packed: the kernel reads them one element at a time in any case. An element of
+ * C is summed over k in an order that depends on nothing but the number of terms: not on threads, not on its
+ * neighbours, not on packing.
  */
 #ifndef PDL_TENSOR_CPU_GEMM_H
 #define PDL_TENSOR_CPU_GEMM_H
@@ -52,5 +53,21 @@ void pdl__gemm_pack_b(const pdl__matrix_t *b, int64_t k, int64_t columns, float 
 typedef void (*pdl__gemm_kernel_fn_t)(int64_t k, const float *a, const float *b, float *c, int64_t c_stride,
                                       bool add);
 pdl__gemm_kernel_fn_t pdl__gemm_kernel(void); /* the fastest that this processor has */
+
+/* A left factor as it lies, where that is as fast as panels: element (i, p) at i * row + p * step, one of which is
+   1; `panel` is from one PDL__GEMM_ROWS rows to the next. */
+typedef struct pdl__left {
+    const float *data;
+    int64_t      row, step, panel;
+} pdl__left_t;
+
+/* The factor without packing, or, where rows are not whole panels and the kernel would read beyond, packed into
+   `panels`. */
+pdl__left_t pdl__gemm_left(const pdl__matrix_t *a, int64_t rows, int64_t k, float *panels);
+
+/* As pdl__gemm_kernel, with the PDL__GEMM_ROWS rows that begin at a->data. The sums have the same bits. */
+typedef void (*pdl__gemm_direct_fn_t)(int64_t k, const pdl__left_t *a, const float *b, float *c, int64_t c_stride,
+                                      bool add);
+pdl__gemm_direct_fn_t pdl__gemm_direct(void);
 
 #endif

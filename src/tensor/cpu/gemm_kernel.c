@@ -29,8 +29,10 @@ PDL__INLINE void fetch(const float *c, int64_t c_stride)
 }
 
 #if defined(__x86_64__)
+/* The sums of an 8 x 32 part, where element (i, p) of A lies at i * row + p * step. */
 TARGET("avx512f")
-static void kernel_avx512(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
+PDL__INLINE void part_avx512(int64_t k, const float *a, int64_t row, int64_t step, const float *b, float *c,
+                             int64_t c_stride, bool add)
 {
     v16_t left[ROWS], right[ROWS];
 
@@ -42,8 +44,8 @@ static void kernel_avx512(int64_t k, const float *a, const float *b, float *c, i
 
 #pragma GCC unroll 8
         for (int i = 0; i < ROWS; i++) {
-            left[i] += a[p * ROWS + i] * b0;
-            right[i] += a[p * ROWS + i] * b1;
+            left[i] += a[i * row + p * step] * b0;
+            right[i] += a[i * row + p * step] * b1;
         }
     }
 #pragma GCC unroll 8
@@ -58,10 +60,26 @@ static void kernel_avx512(int64_t k, const float *a, const float *b, float *c, i
         out[1] = right[i];
     }
 }
+
+TARGET("avx512f")
+static void kernel_avx512(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
+{
+    part_avx512(k, a, 1, ROWS, b, c, c_stride, add);
+}
+
+TARGET("avx512f")
+static void direct_avx512(int64_t k, const pdl__left_t *a, const float *b, float *c, int64_t c_stride, bool add)
+{
+    if (a->step == 1)
+        part_avx512(k, a->data, a->row, 1, b, c, c_stride, add);
+    else
+        part_avx512(k, a->data, 1, a->step, b, c, c_stride, add);
+}
 #endif
 
 /* Four rows and sixteen columns: eight accumulators of eight. */
-PDL__INLINE void quarter(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
+PDL__INLINE void quarter(int64_t k, const float *a, int64_t row, int64_t step, const float *b, float *c,
+                         int64_t c_stride, bool add)
 {
     v8_t left[4], right[4];
 
@@ -72,8 +90,8 @@ PDL__INLINE void quarter(int64_t k, const float *a, const float *b, float *c, in
 
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            left[i] += a[p * ROWS + i] * b0;
-            right[i] += a[p * ROWS + i] * b1;
+            left[i] += a[i * row + p * step] * b0;
+            right[i] += a[i * row + p * step] * b1;
         }
     }
 #pragma GCC unroll 4
@@ -89,25 +107,46 @@ PDL__INLINE void quarter(int64_t k, const float *a, const float *b, float *c, in
     }
 }
 
-PDL__INLINE void quarters(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
+PDL__INLINE void quarters(int64_t k, const float *a, int64_t row, int64_t step, const float *b, float *c,
+                          int64_t c_stride, bool add)
 {
     fetch(c, c_stride);
-    for (int row = 0; row < ROWS; row += 4)
-        for (int column = 0; column < COLUMNS; column += 16)
-            quarter(k, a + row, b + column, c + row * c_stride + column, c_stride, add);
+    for (int i = 0; i < ROWS; i += 4)
+        for (int j = 0; j < COLUMNS; j += 16)
+            quarter(k, a + i * row, row, step, b + j, c + i * c_stride + j, c_stride, add);
+}
+
+PDL__INLINE void direct_quarters(int64_t k, const pdl__left_t *a, const float *b, float *c, int64_t c_stride,
+                                 bool add)
+{
+    if (a->step == 1)
+        quarters(k, a->data, a->row, 1, b, c, c_stride, add);
+    else
+        quarters(k, a->data, 1, a->step, b, c, c_stride, add);
 }
 
 #if defined(__x86_64__)
 TARGET("avx2,fma")
 static void kernel_avx2(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
 {
-    quarters(k, a, b, c, c_stride, add);
+    quarters(k, a, 1, ROWS, b, c, c_stride, add);
+}
+
+TARGET("avx2,fma")
+static void direct_avx2(int64_t k, const pdl__left_t *a, const float *b, float *c, int64_t c_stride, bool add)
+{
+    direct_quarters(k, a, b, c, c_stride, add);
 }
 #endif
 
 static void kernel_any(int64_t k, const float *a, const float *b, float *c, int64_t c_stride, bool add)
 {
-    quarters(k, a, b, c, c_stride, add);
+    quarters(k, a, 1, ROWS, b, c, c_stride, add);
+}
+
+static void direct_any(int64_t k, const pdl__left_t *a, const float *b, float *c, int64_t c_stride, bool add)
+{
+    direct_quarters(k, a, b, c, c_stride, add);
 }
 
 pdl__gemm_kernel_fn_t pdl__gemm_kernel(void)
@@ -117,4 +156,13 @@ pdl__gemm_kernel_fn_t pdl__gemm_kernel(void)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kernel_avx2;
 #endif
     return kernel_any;
+}
+
+pdl__gemm_direct_fn_t pdl__gemm_direct(void)
+{
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx512f")) return direct_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return direct_avx2;
+#endif
+    return direct_any;
 }

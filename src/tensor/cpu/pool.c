@@ -3,9 +3,11 @@
  *
  * A plane is the space of one block of channels (BLOCKED, 16 lanes) or of one channel (PLAIN, 1 lane). Work is cut
  * into rows of planes: output positions with the same first coordinate. Backward adds to what windows share, so
- * there a plane is cut only when windows do not overlap along the first dimension.
+ * there a plane is cut only when windows do not overlap along the first dimension. Maxima of pairs, on PLAIN, have
+ * a kernel of their own (pool_pairs.h).
  */
 #include "tensor/cpu/lanes.h"
+#include "tensor/cpu/pool_pairs.h"
 #include "tensor/cpu/threads.h"
 
 #include <stdlib.h>
@@ -183,8 +185,8 @@ static pdl_status_t pool_create(pdl__cpu_t *cpu, pdl_op_t *op)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: pooling windows have less than 65535 elements", layer->name);
     op->in_format[0] = op->out_format = op->spec.given[0];
     if (op->spec.training && layer->type == PDL_LAYER_MAX_POOL)
-        op->saved_bytes =
-            (size_t)pdl__cpu_elements(&layer->out, op->spec.samples, op->out_format) * sizeof(uint16_t);
+        op->saved_bytes = (size_t)pdl__cpu_elements(&layer->out, op->spec.samples, op->out_format) *
+                          (pdl__pairs_suit(op) ? sizeof(uint8_t) : sizeof(uint16_t));
     return PDL_OK;
 }
 
@@ -218,6 +220,10 @@ static pdl_status_t pool_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     pdl__pool_t p = describe(op, run);
 
+    if (pdl__pairs_suit(op)) {
+        pdl__pairs_forward(op, run->input[0], run->output, op->saved_bytes > 0 ? run->saved : NULL);
+        return PDL_OK;
+    }
     p.in = run->input[0];
     p.out = run->output;
     run_pieces(op, &p, false);
@@ -231,6 +237,10 @@ static pdl_status_t pool_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     bool               overlap = layer->stride[0] <= (layer->kernel[0] - 1) * layer->dilation[0];
 
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
+    if (pdl__pairs_suit(op)) {
+        pdl__pairs_backward(op, run->output_gradient[0], run->saved, run->input_gradient[0]);
+        return PDL_OK;
+    }
     p.in = run->output_gradient[0];
     p.out = run->input_gradient[0];
     /* Planes are many, but for volumes of few channels and samples. */

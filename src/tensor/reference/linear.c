@@ -66,15 +66,19 @@ static pdl_status_t forward_embedding(const pdl_op_t *op, const pdl_op_run_t *ru
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            rows = op->spec.samples * layer->in.extent[0], channels = layer->out.channels;
+    int64_t            vocabulary = op->spec.classes > 0 ? op->spec.classes : layer->vocabulary;
     const int32_t     *tokens = run->input[0];
     const double      *w = run->weight[0];
     double            *y = run->output;
 
     for (int64_t r = 0; r < rows; r++) {
-        if (tokens[r] < 0 || tokens[r] >= layer->vocabulary)
+        int64_t row = tokens[r] - op->spec.first_class;
+
+        if (tokens[r] < 0 || tokens[r] >= vocabulary)
             return pdl_error(PDL_ERR_INPUT, "layer %s: token %d is outside the vocabulary of %lld", layer->name,
-                             (int)tokens[r], (long long)layer->vocabulary);
-        for (int64_t c = 0; c < channels; c++) y[r * channels + c] = w[tokens[r] * channels + c];
+                             (int)tokens[r], (long long)vocabulary);
+        if (row < 0 || row >= layer->vocabulary) continue; /* another rank has it */
+        for (int64_t c = 0; c < channels; c++) y[r * channels + c] = w[row * channels + c];
     }
     return PDL_OK;
 }
@@ -87,8 +91,12 @@ static pdl_status_t backward_embedding(const pdl_op_t *op, const pdl_op_run_t *r
     const double      *dy = run->output_gradient[0];
     double            *dw = run->weight_gradient[0];
 
-    for (int64_t r = 0; dw && r < rows; r++)
-        for (int64_t c = 0; c < channels; c++) dw[tokens[r] * channels + c] += dy[r * channels + c];
+    for (int64_t r = 0; dw && r < rows; r++) {
+        int64_t row = tokens[r] - op->spec.first_class;
+
+        if (row < 0 || row >= layer->vocabulary) continue;
+        for (int64_t c = 0; c < channels; c++) dw[row * channels + c] += dy[r * channels + c];
+    }
     return PDL_OK;
 }
 

@@ -59,6 +59,7 @@ static pdl_status_t forward_cross_entropy(const pdl_op_t *op, const pdl_op_run_t
     int64_t            positions = pdl_shape_positions(shape), samples = op->spec.samples;
     double            *out = run->output;
 
+    if (op->spec.classes > 0) return pdl__reference_split_forward(op, run);
     for (int64_t n = 0; n < samples; n++) {
         const int32_t *classes = (const int32_t *)run->target + n * positions;
         int64_t        count = counted(classes, positions);
@@ -87,6 +88,10 @@ static pdl_status_t backward_cross_entropy(const pdl_op_t *op, const pdl_op_run_
     const double      *x = run->input[0];
     double            *dx = run->input_gradient[0], smoothing = run->label_smoothing;
 
+    if (op->spec.classes > 0) {
+        pdl__reference_split_backward(op, run);
+        return PDL_OK;
+    }
     for (int64_t n = 0; dx && n < op->spec.samples; n++) {
         const int32_t *classes = (const int32_t *)run->target + n * positions;
         double         scale = sample_scale(run, n) / (double)counted(classes, positions);
@@ -130,5 +135,6 @@ static pdl_status_t backward_mse(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_cross_entropy = {NULL, forward_cross_entropy, backward_cross_entropy};
+const pdl__reference_kind_t pdl__reference_cross_entropy = {pdl__reference_split_create, forward_cross_entropy,
+                                                            backward_cross_entropy};
 const pdl__reference_kind_t pdl__reference_mse = {NULL, forward_mse, backward_mse};

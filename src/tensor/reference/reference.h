@@ -54,6 +54,11 @@ static inline void pdl__reference_part(const int64_t extent[PDL_MAX_SPACE], int6
 double pdl__reference_activate(const pdl_layer_t *layer, pdl_layer_type_t type, double x);
 double pdl__reference_slope(const pdl_layer_t *layer, pdl_layer_type_t type, double x);
 
+/* Cross-entropy of which other ranks have other classes. */
+void         pdl__reference_split_create(pdl_op_t *op);
+pdl_status_t pdl__reference_split_forward(const pdl_op_t *op, const pdl_op_run_t *run);
+void         pdl__reference_split_backward(const pdl_op_t *op, const pdl_op_run_t *run);
+
 /* 0 when the element at `index` of the stream is dropped, else 1 / (1 - rate); 1 outside of training. */
 double pdl__reference_keep(const pdl_op_t *op, const pdl_op_run_t *run, const char *purpose, int64_t index);
 

@@ -1,0 +1,121 @@
+/*
+ * paradl calibrate: measures this machine and writes its system description.
+ */
+#include "cli/commands.h"
+
+#include <paradl/calibrate.h>
+#include <paradl/launch.h>
+#include <paradl/train_report.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct values {
+    const char *output, *models;
+    int64_t     pe, threads;
+    bool        quick, quiet;
+} values_t;
+
+static const pdl__option_t options[] = {
+    {"output", "SYSTEM.yaml", NULL, "the system description to write", PDL__TEXT(values_t, output),
+     .required = true, .letter = 'o'},
+    {"model", "M[,M...]", NULL, "times the layers of these models too", PDL__TEXT(values_t, models)},
+    {"pe", "N", NULL, "processing elements (ranks) of this machine; default: its cores divided by --threads",
+     PDL__INT(values_t, pe, 1)},
+    {"threads", "N", "1", "cores of a processing element", PDL__INT(values_t, threads, 1)},
+    {"quick", NULL, NULL, "fewer shapes and repetitions: seconds instead of a minute or two",
+     PDL__FLAG(values_t, quick)},
+    {"quiet", NULL, NULL, "no progress", PDL__FLAG(values_t, quiet)},
+    {.name = NULL},
+};
+
+/* "a,b" becomes two names; `text` is cut up. */
+static pdl_status_t split_models(char *text, pdl_calibration_options_t *o)
+{
+    for (char *rest = text, *name = strtok_r(text, ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+        if (o->model_count == PDL_CALIBRATION_MODELS)
+            return pdl_error(PDL_ERR_LIMIT, "--model: at most %d models", PDL_CALIBRATION_MODELS);
+        o->models[o->model_count++] = name;
+    }
+    return PDL_OK;
+}
+
+/* The file's name without folder and extension. */
+static void name_of(const char *path, char name[64])
+{
+    const char *slash = strrchr(path, '/');
+
+    snprintf(name, 64, "%s", slash ? slash + 1 : path);
+    if (strrchr(name, '.') && strrchr(name, '.') != name) *strrchr(name, '.') = '\0';
+}
+
+static pdl_status_t write_result(const values_t *v, const pdl_calibration_t *calibration, pdl_output_t *output)
+{
+    char name[64];
+
+    name_of(v->output, name);
+    pdl_status_t status = pdl_calibration_write(calibration, name, pdl_output_stream(output));
+    status = pdl__finish_output(output, status);
+    if (status) return status;
+    return pdl_report_calibration(calibration, v->output, stdout);
+}
+
+static pdl_status_t measure(const values_t *v, pdl_ranks_t *ranks)
+{
+    pdl_calibration_options_t o = {.ranks = ranks,
+                                   .threads = (int)v->threads,
+                                   .quick = v->quick,
+                                   .talk = v->quiet ? NULL : stderr};
+    pdl_calibration_t        *calibration = NULL;
+    pdl_output_t             *output = NULL;
+    bool                      speaks = pdl_ranks_rank(ranks) == 0;
+    char                     *models = strdup(v->models ? v->models : "");
+    pdl_status_t status = models ? split_models(models, &o) : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    /* A file that cannot be written is known before anything is measured. */
+    if (!status && speaks) status = pdl_output_open(v->output, &output);
+    status = pdl_ranks_agree(ranks, status);
+    if (!status) status = pdl_calibrate(&o, &calibration);
+    if (!status && speaks)
+        status = write_result(v, calibration, output);
+    else if (output)
+        pdl_output_discard(output);
+    status = pdl_ranks_agree(ranks, status);
+    pdl_calibration_destroy(calibration);
+    free(models);
+    return status;
+}
+
+static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *operands)
+{
+    const values_t *v = given;
+    long            cores = sysconf(_SC_NPROCESSORS_ONLN);
+    int64_t         pe = v->pe > 0 ? v->pe : cores / v->threads;
+    pdl_ranks_t    *ranks = NULL;
+
+    (void)operands;
+    if (pe < 1) pe = 1;
+    if (pe > 1024) return pdl_error(PDL_ERR_LIMIT, "%lld ranks are too many for one machine", (long long)pe);
+    if (pdl_launch_wanted((int)pe)) {
+        pdl_launch_spec_t spec = {.ranks = (int)pe, .threads = (int)v->threads, .argv = pdl__arguments};
+        pdl_status_t      status = pdl_launch_local(&spec, &pdl__exit_status);
+        if (status != PDL_ERR_UNSUPPORTED) return status;
+        fprintf(stderr, "%s: one PE is measured, messages are not\n", pdl_error_message());
+    }
+    pdl_status_t status = pdl_ranks_create(&ranks);
+    if (!status) status = measure(v, ranks);
+    pdl_ranks_destroy(ranks);
+    return status;
+}
+
+const pdl__command_t pdl__calibrate_commands[] = {
+    {.name = "calibrate",
+     .usage = "-o SYSTEM.yaml [--model M[,M...]] [--pe N] [--threads N] [--quick]",
+     .summary = "measures this machine and writes its system description",
+     .notes = "Use it as --system SYSTEM.yaml of plan and train. The machine should have nothing else to do.\n",
+     .options = options,
+     .values = sizeof(values_t),
+     .run = run_calibrate},
+    {.name = NULL},
+};

@@ -1,0 +1,56 @@
+/*
+ * A projection class by class, for the comparison with what a run took.
+ */
+#include "oracle/internal.h"
+#include <math.h>
+
+const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT] = {
+    "products, forward", "products, backward", "normalisation",      "element-wise", "update",
+    "redistribution",    "gradient exchange",  "waiting for samples"};
+
+pdl_op_class_t pdl_op_class(pdl_layer_type_t type, bool backward)
+{
+    switch (type) {
+    case PDL_LAYER_CONV:
+    case PDL_LAYER_CONV_TRANSPOSE:
+    case PDL_LAYER_LINEAR:
+    case PDL_LAYER_ATTENTION:
+    case PDL_LAYER_MOE: return backward ? PDL_CLASS_PRODUCT_BACKWARD : PDL_CLASS_PRODUCT_FORWARD;
+    case PDL_LAYER_BATCH_NORM:
+    case PDL_LAYER_LAYER_NORM:
+    case PDL_LAYER_RMS_NORM:
+    case PDL_LAYER_GROUP_NORM:
+    case PDL_LAYER_LOCAL_RESPONSE_NORM: return PDL_CLASS_NORM;
+    default: return PDL_CLASS_ELEMENT;
+    }
+}
+
+pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
+                                const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT])
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = 0;
+    seconds[PDL_CLASS_UPDATE] = projection->update_s;
+    seconds[PDL_CLASS_GRADIENT] = projection->comm[PDL_COMM_GRADIENT];
+    seconds[PDL_CLASS_MOVE] = projection->comm_s - projection->comm[PDL_COMM_GRADIENT];
+    seconds[PDL_CLASS_INPUT] = projection->io_s;
+    pdl__case_of_plan(plan, NULL, &c);
+    if (c.pipeline > 1) {
+        for (int i = 0; i < PDL_CLASS_UPDATE; i++) seconds[i] = NAN;
+        return PDL_OK;
+    }
+    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    if (status) return status;
+    for (int i = 0; i < profile->program->layer_count; i++) {
+        pdl_layer_type_t  type = pdl_model_layer(plan->model, i)->type;
+        const pdl_sums_t *before = &profile->prefix[i], *after = &profile->prefix[i + 1];
+        double            m = (double)c.micro_batches;
+        double            again = plan->recompute == PDL_RECOMPUTE_FULL ? 2 : 1;
+        seconds[pdl_op_class(type, false)] += again * m * (after->forward - before->forward);
+        seconds[pdl_op_class(type, true)] += m * (after->backward - before->backward);
+    }
+    pdl__profile_destroy(profile);
+    return PDL_OK;
+}

@@ -1,0 +1,43 @@
+/*
+ * What calibration found, for people.
+ */
+#include <paradl/table.h>
+#include <paradl/train_report.h>
+#include <paradl/units.h>
+
+static void pair(pdl_table_t *table, const char *name, const char *value)
+{
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "%s", name);
+    pdl_table_cell(table, "%s", value);
+}
+
+pdl_status_t pdl_report_calibration(const pdl_calibration_t *c, const char *path, FILE *stream)
+{
+    static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
+    pdl_table_t              *table = pdl_table_create(columns, 2);
+    char                      text[PDL_FORMAT_SIZE], line[128];
+
+    snprintf(line, sizeof(line), "%d, each %d core%s", c->ranks, c->threads, c->threads > 1 ? "s" : "");
+    pair(table, "PEs", line);
+    pair(table, "multiply-adds of a PE", pdl_format_flop_rate(c->flop_per_s, text));
+    pair(table, "memory of a PE", pdl_format_byte_rate(c->bytes_per_s, text));
+    snprintf(line, sizeof(line), "%.0f %% of the first, %.0f %% of the second", 100 * c->matrix_efficiency,
+             100 * c->memory_efficiency);
+    pair(table, "layers reach", line);
+    pair(table, "least time of an operation", pdl_format_seconds(c->launch_s, text));
+    if (c->link_bytes_per_s > 0) {
+        pair(table, "start-up of a message", pdl_format_seconds(c->latency_s, text));
+        pair(table, "messages", pdl_format_byte_rate(c->link_bytes_per_s, text));
+    }
+    if (c->storage_bytes_per_s > 0) pair(table, "storage", pdl_format_byte_rate(c->storage_bytes_per_s, text));
+    pair(table, "samples a second and loader", pdl_format_short(c->samples_per_s, text));
+    snprintf(line, sizeof(line), "%d kinds", c->row_count);
+    pair(table, "layers measured", line);
+    pdl_status_t status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    if (status) return status;
+    fprintf(stream, "written to %s in %s; use it with --system %s\n", path, pdl_format_seconds(c->elapsed_s, text),
+            path);
+    return PDL_OK;
+}

@@ -1,0 +1,13 @@
+/*
+ * The measured layers of a system description.
+ */
+#ifndef PDL_SYSTEM_MEASURED_H
+#define PDL_SYSTEM_MEASURED_H
+
+#include <paradl/system.h>
+#include <paradl/yaml.h>
+
+/* The list "measured" of a description, if it has one. */
+pdl_status_t pdl__system_read_measured(const pdl_yaml_t *root, pdl_system_t *system);
+
+#endif

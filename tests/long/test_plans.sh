@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# More than 200 random plans on 2 to 8 ranks give the numbers of one rank.
+set -euo pipefail
+. "$SOURCE/tests/comm/common.sh"
+
+[ -n "${PROGRAM_PLANS-}" ] || { echo "skipped: built without MPI"; exit 0; }
+for case in "2 60" "3 40" "4 60" "6 25" "8 25"; do
+    read -r count plans <<<"$case"
+    timeout 900 mpirun --oversubscribe --mca mpi_yield_when_idle 1 -n "$count" "$PROGRAM_PLANS" 100 "$plans" >out 2>&1 ||
+        fail "$count ranks: $(grep -A1 FAIL out | head -8)"
+    grep "^$count ranks:" out || fail "no result on $count ranks: $(tail -3 out)"
+done
+finish

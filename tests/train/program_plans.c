@@ -1,0 +1,252 @@
+/*
+ * Under mpirun: random plans. A small network, a random mesh over the ranks and a random legal mode for every layer and axis;
+ * losses of a few updates and the weights after them equal those of the same network on one rank.
+ *
+ *     program_plans FIRST COUNT      plans FIRST .. FIRST + COUNT - 1
+ */
+#include <math.h>
+#include <paradl/session.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+
+#define STEPS 3
+
+static const char *const networks[] = {
+    /* a residual block with batch norm */
+    "paradl: model/1\nname: residual\ninput: {channels: 3, size: [12, 10]}\nlayers:\n"
+    "  - conv: {name: stem, out: 8, kernel: 3, pad: 1, bias: false}\n  - batch_norm: {name: bn0}\n  - relu: {name: "
+    "r0}\n"
+    "  - conv: {name: a, out: 8, kernel: 3, pad: 1, bias: false}\n  - batch_norm: {name: bn1}\n"
+    "  - add: {name: sum, from: [bn1, r0]}\n  - relu: {name: r1}\n  - max_pool: {name: pool, kernel: 2}\n"
+    "  - conv: {name: b, out: 6, kernel: 3, stride: 2, pad: 1}\n  - gelu: {name: g}\n  - global_avg_pool: {name: "
+    "avg}\n"
+    "  - flatten: {name: flat}\n  - linear: {name: fc, out: 5}\n  - cross_entropy: {name: loss}\n",
+    /* strides, dilation, average pooling, a flattened image, two linear layers */
+    "paradl: model/1\nname: windows\ninput: {channels: 2, size: [17, 16]}\nlayers:\n"
+    "  - conv: {name: a, out: 6, kernel: 5, stride: 2, pad: 2}\n  - tanh: {name: t}\n"
+    "  - conv: {name: b, out: 8, kernel: 3, dilation: 2, pad: 2}\n  - silu: {name: s}\n"
+    "  - avg_pool: {name: pool, kernel: 3, stride: 2, pad: 1}\n  - conv: {name: c, out: 8, kernel: 1}\n  - gelu: "
+    "{name: g}\n"
+    "  - flatten: {name: flat}\n  - linear: {name: fc1, out: 12}\n  - gelu: {name: g2}\n  - linear: {name: fc2, "
+    "out: 6}\n"
+    "  - cross_entropy: {name: loss}\n",
+    /* volumes and regression */
+    "paradl: model/1\nname: volume\ninput: {channels: 2, size: [8, 6, 7]}\nlayers:\n"
+    "  - conv: {name: a, out: 6, kernel: 3, pad: 1}\n  - leaky_relu: {name: l}\n  - avg_pool: {name: pool, kernel: "
+    "2}\n"
+    "  - conv: {name: b, out: 8, kernel: 3, pad: 1}\n  - silu: {name: s}\n  - flatten: {name: flat}\n"
+    "  - linear: {name: fc1, out: 8}\n  - gelu: {name: g}\n  - linear: {name: fc2, out: 4}\n  - mse: {name: "
+    "loss}\n",
+    /* down, up and a concatenation; a class for every pixel */
+    "paradl: model/1\nname: pixels\ninput: {channels: 3, size: [12, 8]}\nlayers:\n"
+    "  - conv: {name: a, out: 6, kernel: 3, pad: 1}\n  - gelu: {name: ga}\n  - max_pool: {name: pool, kernel: 2}\n"
+    "  - conv: {name: b, out: 8, kernel: 3, pad: 1}\n  - gelu: {name: gb}\n  - upsample: {name: up, factor: 2}\n"
+    "  - concat: {name: both, from: [ga, up]}\n  - conv: {name: c, out: 8, kernel: 3, pad: 1}\n  - gelu: {name: "
+    "gc}\n"
+    "  - conv: {name: d, out: 4, kernel: 1}\n  - cross_entropy: {name: loss}\n",
+    /* a transformer block */
+    "paradl: model/1\nname: block\ninput: {tokens: 12, vocabulary: 13}\nlayers:\n"
+    "  - embedding: {name: wte, out: 16, init: normal, std: 0.3}\n  - position: {name: wpe, init: normal, std: "
+    "0.3}\n"
+    "  - layer_norm: {name: ln1}\n  - linear: {name: qkv, out: 48}\n  - attention: {name: attn, heads: 4, causal: "
+    "true}\n"
+    "  - linear: {name: proj, out: 16}\n  - add: {name: sum1, from: [wpe, proj]}\n  - layer_norm: {name: ln2}\n"
+    "  - linear: {name: up, out: 32}\n  - gelu: {name: g}\n  - linear: {name: down, out: 16}\n"
+    "  - add: {name: sum2, from: [sum1, down]}\n  - layer_norm: {name: ln3}\n  - linear: {name: head, out: 13, "
+    "bias: false}\n"
+    "  - cross_entropy: {name: loss}\n",
+};
+#define NETWORKS ((int)(sizeof(networks) / sizeof(*networks)))
+
+static pdl_ranks_t *world, *alone;
+
+/* Axes whose product is the number of ranks, in random order and of random kind. */
+static void draw_mesh(pdl_mesh_t *mesh, const pdl_model_t *model)
+{
+    int left = pdl_ranks_size(world);
+
+    *mesh = (pdl_mesh_t){0};
+    while (left > 1 || mesh->axis_count == 0) {
+        int size = left;
+        for (int divisor = 2; divisor < left; divisor++)
+            if (left % divisor == 0 && between(0, 1)) size = divisor;
+        pdl_axis_t axis = {.kind = (pdl_axis_kind_t)between(PDL_AXIS_DATA, PDL_AXIS_TENSOR), .size = size};
+        if (axis.kind == PDL_AXIS_SPATIAL) axis.dim = (int)between(0, pdl_model_input(model).rank - 1);
+        mesh->axis[mesh->axis_count++] = axis;
+        left /= size;
+    }
+}
+
+static bool cuts_the_same(const pdl_mesh_t *mesh, int a)
+{
+    for (int b = 0; b < mesh->axis_count; b++)
+        if (b != a && mesh->axis[b].kind == PDL_AXIS_SPATIAL && mesh->axis[b].dim == mesh->axis[a].dim) return true;
+    return false;
+}
+
+/* A mode that the layer allows on an axis; splits of one dimension over two axes are left to the presets. */
+static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, int a, const pdl_modes_t *modes)
+{
+    static const pdl_mode_t spatial[] = {PDL_MODE_SPACE, PDL_MODE_SPACE, PDL_MODE_PASS, PDL_MODE_REPLICATE};
+    static const pdl_mode_t tensor[] = {PDL_MODE_VOCABULARY, PDL_MODE_FILTER, PDL_MODE_CHANNEL,
+                                        PDL_MODE_HEADS,      PDL_MODE_PASS,   PDL_MODE_REPLICATE};
+    const pdl_axis_t       *axis = &mesh->axis[a];
+
+    if (axis->kind == PDL_AXIS_DATA) return PDL_MODE_SAMPLE;
+    for (int attempt = 0; attempt < 20; attempt++) {
+        pdl_mode_t mode = axis->kind == PDL_AXIS_SPATIAL ? spatial[between(0, 3)] : tensor[between(0, 5)];
+        bool       twice = mode == PDL_MODE_SPACE && cuts_the_same(mesh, a);
+        for (int b = 0; b < a; b++)
+            twice |= mode != PDL_MODE_PASS && modes->on[b] == (uint8_t)mode && mode != PDL_MODE_REPLICATE &&
+                     mode != PDL_MODE_SPACE;
+        if (!twice && pdl_mode_allowed(layer, mode, axis, NULL, 0)) return mode;
+    }
+    return PDL_MODE_REPLICATE;
+}
+
+static void fill_batch(const pdl_model_t *model, int64_t batch, float *values, int32_t *tokens, int32_t *labels,
+                       float *numbers, int classes)
+{
+    (void)model;
+    for (int64_t i = 0; i < batch * 1024; i++) {
+        values[i] = (float)between(-1000, 1000) / 700;
+        tokens[i] = (int32_t)between(0, 12);
+        labels[i] = (int32_t)between(0, classes - 1);
+        numbers[i] = (float)between(-1000, 1000) / 700;
+    }
+}
+
+typedef struct outcome {
+    double loss[STEPS];
+    double weights; /* a checksum of them all */
+} outcome_t;
+
+static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const pdl_batch_t *whole,
+                             outcome_t *outcome)
+{
+    pdl_cpu_options_t  cpu = {.threads = 1, .direct = true};
+    pdl_session_spec_t spec;
+    pdl_session_t     *session = NULL;
+    pdl_backend_t     *backend = NULL;
+    pdl_status_t       status = pdl_backend_create_cpu(&cpu, &backend);
+
+    pdl_session_defaults(&spec);
+    spec.plan = plan;
+    spec.backend = backend;
+    spec.ranks = ranks;
+    spec.optimizer.lr = 0.02;
+    if (!status) status = pdl_session_create(&spec, &session);
+    for (int step = 0; step < STEPS && !status; step++) {
+        pdl_step_result_t  result;
+        pdl_batch_t        batch = *whole;
+        int64_t            first, count, positions = 1;
+        const pdl_layer_t *loss = pdl_model_layer(plan->model, pdl_model_layer_count(plan->model) - 1);
+        pdl_shape_t        input = pdl_model_input(plan->model);
+        pdl_session_share(session, &first, &count);
+        positions = pdl_shape_positions(&loss->in);
+        batch.values += first * pdl_shape_elements(&input);
+        batch.tokens += first * pdl_shape_positions(&input);
+        batch.labels += first * positions;
+        batch.numbers += first * pdl_shape_elements(&loss->in);
+        status = pdl_session_step(session, &batch, &result);
+        outcome->loss[step] = result.loss;
+    }
+    outcome->weights = 0;
+    for (int i = 0; !status && i < pdl_session_tensor_count(session); i++) {
+        const pdl_session_tensor_t *info = pdl_session_tensor(session, i);
+        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
+        status = pdl_session_get(session, i, PDL_ARRAY_WEIGHT, plain);
+        for (int64_t k = 0; k < info->elements && info->trainable; k++) outcome->weights += fabs((double)plain[k]);
+        free(plain);
+    }
+    pdl_session_destroy(session);
+    pdl_backend_destroy(backend);
+    return status;
+}
+
+static void describe(const pdl_plan_t *plan, char *text, size_t size)
+{
+    char   mesh[128];
+    size_t used = (size_t)snprintf(text, size, "%s on %s:", pdl_model_name(plan->model),
+                                   pdl_mesh_format(&plan->mesh, mesh, sizeof(mesh)));
+
+    for (int i = 1; i < pdl_model_layer_count(plan->model) && used + 64 < size; i++) {
+        used += (size_t)snprintf(text + used, size - used, " %s", pdl_model_layer(plan->model, i)->name);
+        for (int a = 0; a < plan->mesh.axis_count; a++)
+            used += (size_t)snprintf(text + used, size - used, "%c%s", a ? ',' : '=',
+                                     pdl_mode_names[plan->modes[i].on[a]]);
+    }
+}
+
+/* 1: agrees; 0: the plan is refused, which is not counted; -1: differs. */
+static int try_plan(int seed)
+{
+    static float   values[16 * 1024], numbers[16 * 1024], weight[16];
+    static int32_t tokens[16 * 1024], labels[16 * 1024];
+    pdl_model_t   *model;
+    pdl_plan_t    *plan, *serial;
+    pdl_mesh_t     mesh, one = {{{PDL_AXIS_DATA, 1, 0}}, 1};
+    char           text[4096];
+    int            verdict = -1;
+
+    random_seed = (uint64_t)seed * 7919 + 1;
+    int         which = (int)between(0, NETWORKS - 1);
+    int64_t     batch = 4 + between(0, 2) * pdl_ranks_size(world);
+    pdl_batch_t data = {.values = values, .tokens = tokens, .labels = labels, .numbers = numbers, .weight = weight};
+    if (pdl_model_read_yaml_memory(networks[which], strlen(networks[which]), "network", &model)) return -1;
+    fill_batch(model, batch, values, tokens, labels, numbers, 4);
+    for (int i = 0; i < 16; i++) weight[i] = 1;
+    draw_mesh(&mesh, model);
+    if (pdl_plan_create(model, &mesh, batch, &plan) || pdl_plan_create(model, &one, batch, &serial)) return -1;
+    for (int i = 1; i < pdl_model_layer_count(model); i++)
+        for (int a = 0; a < mesh.axis_count; a++)
+            plan->modes[i].on[a] = (uint8_t)draw_mode(pdl_model_layer(model, i), &mesh, a, &plan->modes[i]);
+    plan->sync_batch_norm = true;
+    serial->sync_batch_norm = true;
+    describe(plan, text, sizeof(text));
+    outcome_t    expected, got;
+    pdl_status_t status = pdl_plan_check(plan);
+    if (status) {
+        verdict = 0;
+    } else if (run_plan(serial, alone, &data, &expected) || (status = run_plan(plan, world, &data, &got))) {
+        verdict = status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED ? 0 : -1;
+        if (pdl_ranks_rank(world) == 0)
+            printf("%s %d: %s\n  %s\n", verdict ? "FAIL" : "refused", seed, pdl_error_message(), text);
+    } else {
+        double worst = fabs(got.weights - expected.weights) / expected.weights;
+        for (int s = 0; s < STEPS; s++)
+            worst = fmax(worst, fabs(got.loss[s] - expected.loss[s]) / expected.loss[s]);
+        verdict = worst < 1e-4 ? 1 : -1;
+        if (verdict < 0 && pdl_ranks_rank(world) == 0)
+            printf("FAIL %d: off by %.1e, losses %g %g %g, on one rank %g %g %g\n  %s\n", seed, worst, got.loss[0],
+                   got.loss[1], got.loss[2], expected.loss[0], expected.loss[1], expected.loss[2], text);
+    }
+    pdl_plan_destroy(plan);
+    pdl_plan_destroy(serial);
+    pdl_model_destroy(model);
+    return verdict;
+}
+
+int main(int argc, char **argv)
+{
+    int first = argc > 1 ? atoi(argv[1]) : 1, count = argc > 2 ? atoi(argv[2]) : 10, agreed = 0, failed = 0,
+        tried = 0;
+
+    if (pdl_ranks_create(&world)) return 1;
+    if (pdl_ranks_split(world, pdl_ranks_rank(world), 0, &alone)) return 1;
+    for (int seed = first; agreed + failed < count && tried < 4 * count; seed++, tried++) {
+        int verdict = try_plan(seed);
+        agreed += verdict > 0;
+        failed += verdict < 0;
+    }
+    if (pdl_ranks_rank(world) == 0)
+        printf("%d ranks: %d plans agree with one rank, %d do not, %d were refused\n", pdl_ranks_size(world),
+               agreed, failed, tried - agreed - failed);
+    bool enough = failed == 0 && agreed == count;
+    pdl_ranks_destroy(alone);
+    pdl_ranks_destroy(world);
+    return enough ? 0 : 1;
+}

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Random plans on 2, 3 and 4 ranks give the numbers of one rank; 20 of them, tests/long has more.
+set -euo pipefail
+. "$SOURCE/tests/comm/common.sh"
+
+[ -n "${PROGRAM_PLANS-}" ] || { echo "skipped: built without MPI"; exit 0; }
+for case in "2 8" "3 4" "4 8"; do
+    read -r count plans <<<"$case"
+    ranks "$count" "$PROGRAM_PLANS" 1 "$plans" >out 2>&1 || fail "$count ranks: $(grep -A1 FAIL out | head -8)"
+    grep "^$count ranks:" out || fail "no result on $count ranks: $(tail -3 out)"
+done
+finish
