@@ -49,7 +49,7 @@ asan:
 	@tools/setup.sh test
 	@cmake --preset asan
 	@cmake --build --preset asan -j $(JOBS)
-	@ctest --preset asan -L short -j $(JOBS)
+	@ctest --preset asan -L short -LE slow -j $(JOBS)
 
 test-long:
 	@tools/setup.sh test

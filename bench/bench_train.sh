@@ -4,7 +4,7 @@
 # For each model the best setting of PyTorch is found first (peer_torch.py); then ours and PyTorch's runs alternate, and the
 # table has the medians, the median of the ratios of neighbours, and both as shares of the arithmetic ceiling (fma_peak.c).
 #
-# MODELS="lenet resnet50" chooses models, ROUNDS=N the number of alternations (5), THREADS=N the threads (2), PYTHON the
+# MODELS="lenet resnet50" chooses models, ROUNDS=N the number of alternations (5), STEPS=N the steps of each, THREADS=N the threads (2), PYTHON the
 # interpreter that has torch.
 set -euo pipefail
 
@@ -36,6 +36,7 @@ batch_of() {
 }
 
 steps_of() {
+    [ -z "${STEPS-}" ] || { echo "$STEPS" && return; }
     case $1 in
     lenet) echo 200 ;;
     gpt-4x256-small) echo 30 ;;

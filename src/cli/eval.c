@@ -2,13 +2,13 @@
  * paradl eval: scores a checkpoint.
  */
 #include "cli/commands.h"
+#include "cli/threads.h"
 
 #include <paradl/checkpoint.h>
 #include <paradl/json.h>
 #include <paradl/launch.h>
 #include <paradl/train.h>
 
-#include <unistd.h>
 
 typedef struct values {
     const char *data, *model, *vocabulary;
@@ -69,11 +69,7 @@ static pdl_status_t prepare(job_t *job)
     pdl_source_options_t source = {.split = v->train_split ? PDL_SPLIT_TRAIN : PDL_SPLIT_VALID,
                                    .vocabulary = v->vocabulary,
                                    .samples = v->samples};
-    long                 share = sysconf(_SC_NPROCESSORS_ONLN) / pdl_ranks_node_size(job->ranks);
-    pdl_cpu_options_t    cpu = {.threads = v->threads > 0 ? (int)v->threads
-                                           : share > 1    ? (int)share
-                                                          : 1,
-                                .bind = true};
+    pdl_cpu_options_t    cpu = {.threads = pdl__compute_threads(v->threads, job->ranks), .bind = true};
     pdl_status_t         status = load_model(job);
 
     if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->plan);

@@ -2,6 +2,7 @@
  * paradl train: carries a plan out.
  */
 #include "cli/commands.h"
+#include "cli/threads.h"
 #include "cli/train_options.h"
 
 #include <paradl/launch.h>
@@ -9,7 +10,6 @@
 #include <paradl/train_report.h>
 
 #include <string.h>
-#include <unistd.h>
 
 /* Everything a run holds. */
 typedef struct job {
@@ -60,6 +60,7 @@ static pdl_status_t plan_by_search(job_t *job)
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
     if (!status) status = pdl_oracle_create(job->model, system, &parameters, &oracle);
     if (!status) status = pdl_search_run(oracle, &request, &search);
+    if (status) status = pdl_error(status, "%s; or name the axes with --mesh", pdl_error_message());
     if (!status && search->possible == 0)
         status = pdl_error(PDL_ERR_LIMIT, "%s on %lld ranks is not possible: %s", v->strategy,
                            (long long)request.pe, search->candidates[0].reason);
@@ -127,11 +128,7 @@ static pdl_status_t open_data(job_t *job)
 static pdl_status_t create_backend(job_t *job)
 {
     const pdl__train_values_t *v = job->values;
-    long                       cores = sysconf(_SC_NPROCESSORS_ONLN);
-    int                        share = (int)(cores / pdl_ranks_node_size(job->ranks));
-    pdl_cpu_options_t          options = {.threads = v->threads > 0 ? (int)v->threads
-                                                     : share > 1    ? share
-                                                                    : 1,
+    pdl_cpu_options_t          options = {.threads = pdl__compute_threads(v->threads, job->ranks),
                                           .precision = job->plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
                                           .bind = true,
                                           .direct = v->direct};

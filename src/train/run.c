@@ -12,10 +12,11 @@
 /* The session that a signal stops. Runs do not nest. */
 static pdl_session_t *volatile running;
 
+/* The first signal asks; one more ends a run that does not get round to stopping. */
 static void on_signal(int number)
 {
-    (void)number;
     if (running) pdl_session_request_stop(running);
+    signal(number, SIG_DFL);
 }
 
 static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};

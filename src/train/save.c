@@ -237,7 +237,11 @@ static pdl_status_t restore_state(pdl_session_t *s, const pdl_checkpoint_t *chec
         status = pdl_error(PDL_ERR_INPUT, "%s was written with --seed %llu, this run has %llu: use the same seed",
                            pdl_checkpoint_path(checkpoint), (unsigned long long)info->seed,
                            (unsigned long long)s->spec.seed);
-    if (!status) status = pdl_checkpoint_compare(pdl_checkpoint_state(checkpoint), state.stored, state.count);
+    if (!status && pdl_checkpoint_compare(pdl_checkpoint_state(checkpoint), state.stored, state.count))
+        status =
+            pdl_error(PDL_ERR_INPUT,
+                      "%s holds another optimizer's state: resume with the same --optimizer, --momentum and --ema",
+                      pdl_checkpoint_path(checkpoint));
     if (!status) status = restore_part(s, pdl_checkpoint_state(checkpoint), &state);
     if (!status) {
         s->updates = info->step;

@@ -33,16 +33,31 @@ static void data_place(const pdl_plan_t *plan, int64_t rank, int64_t *place, int
         }
 }
 
+/* What a plan may ask for and this version does not do. */
+static pdl_status_t check_plan(const pdl_session_t *s)
+{
+    const pdl_plan_t *plan = s->spec.plan;
+    int               axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+
+    if (plan->sharding != PDL_SHARDING_NONE)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "sharding %s cannot be run yet: plan with sharding none",
+                         pdl_sharding_names[plan->sharding]);
+    if (plan->precision != PDL_FP32 && plan->precision != PDL_BF16)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "precision %s cannot be trained here: use fp32 or bf16",
+                         pdl_precision_names[plan->precision]);
+    if (axis >= 0 && plan->mesh.axis[axis].size != pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "a mesh with two pipeline axes cannot be run: join them to one");
+    return PDL_OK;
+}
+
 /* What this rank does of every batch. */
 static pdl_status_t find_share(pdl_session_t *s)
 {
     const pdl_plan_t *plan = s->spec.plan;
     int64_t           size = pdl_ranks_size(s->spec.ranks), place, places, low, high;
+    pdl_status_t      status = check_plan(s);
 
-    int axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
-
-    if (axis >= 0 && plan->mesh.axis[axis].size != pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "a mesh with two pipeline axes cannot be run: join them to one");
+    if (status) return status;
     if (pdl_mesh_size(&plan->mesh) != size)
         return pdl_error(PDL_ERR_INPUT, "the plan needs %lld ranks, the job has %lld; start with --pe %lld",
                          (long long)pdl_mesh_size(&plan->mesh), (long long)size,
@@ -61,7 +76,11 @@ static pdl_status_t find_share(pdl_session_t *s)
                          "a batch of %lld cannot be cut into %lld micro-batches on each of %lld ranks",
                          (long long)plan->batch, (long long)plan->micro_batches, (long long)places);
     s->micro_samples = s->count / s->micro_batches;
-    return pdl__layouts_create(plan, s->spec.ranks, plan->batch / plan->micro_batches, &s->layouts);
+    status = pdl__layouts_create(plan, s->spec.ranks, plan->batch / plan->micro_batches, &s->layouts);
+    if (!status && !s->layouts->trivial && s->spec.backend->activation_type == PDL_DTYPE_BF16)
+        status =
+            pdl_error(PDL_ERR_UNSUPPORTED, "tensors are split in fp32 only: use --precision fp32 with this mesh");
+    return status;
 }
 
 static pdl_status_t create_tape(pdl_session_t *s, bool training, pdl_tape_t **tape)

@@ -20,8 +20,8 @@ PY
 
 for set in mnist fashion-mnist; do expect 0 data get $set; done
 learns mnist valid_accuracy "x >= 0.990" --model lenet --data mnist --epochs 5 --batch 64 --lr 0.05 --schedule cosine
-learns fashion valid_accuracy "x >= 0.925" --model resnet-tiny --data fashion-mnist --epochs 10 --batch 64 --lr 0.05 \
-    --weight-decay 5e-4 --nesterov --schedule cosine --warmup 200 --augment crop:2,flip
+learns fashion valid_accuracy "x >= 0.925" --model resnet-tiny --data fashion-mnist --epochs 10 --batch 64 --lr 0.1 \
+    --weight-decay 5e-4 --nesterov --schedule cosine --warmup 200 --augment flip
 learns shakespeare valid_loss "x <= 1.90" --model gpt-char-small --data tinyshakespeare --steps 2000 --batch 12 \
     --optimizer adamw --lr 0.003 --beta2 0.99 --weight-decay 0.1 --warmup 100 --schedule cosine --min-lr 0.0003 --clip 1
 finish
