@@ -53,8 +53,8 @@ typedef struct pdl_source_options {
     pdl_split_t split;
     const char *folder; /* where downloaded sets are kept; NULL: PARADL_DATA, else ~/.cache/paradl */
     pdl_shape_t
-                 shape; /* what the model reads; images are scaled and cropped to it, synthetic sets take it. rank 0 and channels 0: as stored */
-    int64_t      classes; /* what the model's loss expects: synthetic sets make as many, others refuse labels and tokens
+            shape; /* what the model reads; images are scaled and cropped to it, synthetic sets take it. rank 0 and channels 0: as stored */
+    int64_t classes; /* what the model's loss expects: synthetic sets make as many, others refuse labels and tokens
                              that are not below it, or another number of values to fit. 0: as stored */
     pdl_target_t target;  /* synthetic sets */
     int64_t      samples; /* synthetic sets; 0: their default */

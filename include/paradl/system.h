@@ -66,7 +66,8 @@ typedef struct pdl_storage {
 typedef struct pdl_measured {
     int    layer; /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
     int    after; /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
-    double work[2], seconds[2];  /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
+    double work[2],
+        seconds[2]; /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
     double in_channels, out_channels, window; /* of the part; elements of a kernel */
 } pdl_measured_t;
 #define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
@@ -84,7 +85,7 @@ typedef struct pdl_system {
     const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
     const pdl_measured_t *measured; /* in 32 bits */
     int                   measured_count;
-    struct pdl_arena     *arena;    /* owns all of the above */
+    struct pdl_arena     *arena; /* owns all of the above */
 } pdl_system_t;
 
 /* SYSTEM of the command line: a built-in name or the path of a .yaml file. */

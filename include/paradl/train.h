@@ -76,7 +76,7 @@ typedef struct pdl_train_summary {
     double               elapsed_s, start_up_s;
     double               median_step_s, median_compute_s, median_comm_s, median_io_s;
     double               class_s[PDL_OP_CLASS_COUNT]; /* per update, mean */
-    pdl_train_epoch_t    last; /* epoch; validated at the end if there is a validation set */
+    pdl_train_epoch_t    last;                        /* epoch; validated at the end if there is a validation set */
     pdl_session_memory_t memory;
 } pdl_train_summary_t;
 

@@ -9,7 +9,6 @@
 #include <paradl/launch.h>
 #include <paradl/train.h>
 
-
 typedef struct values {
     const char *data, *model, *vocabulary;
     int64_t     batch, pe, threads, loader_threads, samples;

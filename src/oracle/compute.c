@@ -217,9 +217,13 @@ double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *
     if (!p->fused_update && p->update_bytes_per_s > 0) seconds = weights * cost->item_bytes / p->update_bytes_per_s;
     seconds += tensors * p->update_tensor_s;
     if (cost->measured_count == 0 || weights <= 0) return seconds;
-    pdl_measured_t row = {
-        .layer = PDL_MEASURED_UPDATE, .after = -1, .work = {bytes}, .in_channels = 1, .out_channels = 1, .window = 1};
-    double both[2] = {seconds, 0};
+    pdl_measured_t row = {.layer = PDL_MEASURED_UPDATE,
+                          .after = -1,
+                          .work = {bytes},
+                          .in_channels = 1,
+                          .out_channels = 1,
+                          .window = 1};
+    double         both[2] = {seconds, 0};
     pdl__measured_apply(cost, &row, both);
     return both[0];
 }

@@ -9,15 +9,15 @@
 
 /* Device and parameters folded together once, so that pricing a layer is arithmetic only. */
 typedef struct pdl_compute_cost {
-    double flop_per_s; /* reachable, for this precision */
-    double convolution_flop_per_s, winograd_flop_per_s;
-    double bytes_per_s; /* reachable memory bandwidth */
-    double kernel_s;
-    double item_bytes;
-    double cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
-    double attention_flop_per_s, expert_flop_per_s;
-    double narrow_tile;
-    bool   causal_skip, fused_attention, fused_softmax;
+    double                flop_per_s; /* reachable, for this precision */
+    double                convolution_flop_per_s, winograd_flop_per_s;
+    double                bytes_per_s; /* reachable memory bandwidth */
+    double                kernel_s;
+    double                item_bytes;
+    double                cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
+    double                attention_flop_per_s, expert_flop_per_s;
+    double                narrow_tile;
+    bool                  causal_skip, fused_attention, fused_softmax;
     const pdl_measured_t *measured; /* layers as they were measured, for this precision; or NULL */
     int                   measured_count;
     const pdl_model_t    *model; /* says what a layer follows; without it nothing measured is used */

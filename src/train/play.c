@@ -22,8 +22,7 @@ static pdl_op_class_t class_of(const pdl_session_t *s, int op)
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
     if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
-    return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type,
-                        entry->kind == PDL_TAPE_BACKWARD);
+    return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, entry->kind == PDL_TAPE_BACKWARD);
 }
 
 void pdl__session_note(pdl_session_t *s, int op, double start_s)
