@@ -6,7 +6,7 @@
 
 #define GEMM_SCRATCH      786432.0  /* packed panels of a product, per thread */
 #define ATTENTION_SCRATCH 450000.0  /* tiles of scores, per thread */
-#define WINOGRAD_SCRATCH  4194304.0 /* tiles on their way, per thread */
+#define WINOGRAD_SCRATCH  8388608.0 /* tiles on their way: the same on one thread and on two */
 
 bool pdl__footprint_joins(const pdl_layer_t *layer, const pdl__joined_t *joined)
 {
@@ -102,7 +102,7 @@ static double convolution_scratch(const pdl__footprint_op_t *op)
     double             gradients = op->spec->accumulates ? op->weight_bytes : 0;
 
     if (tiles > 0)
-        return gradients + 36 * 4 * in * out * (1 + threads) + WINOGRAD_SCRATCH * threads +
+        return gradients + 36 * 4 * in * out * (1 + threads) + WINOGRAD_SCRATCH +
                (out > 64 ? 36 * 4 * tiles * (in + out) : 0);
     /* Direct ones turn the weights for the gradient of the input. */
     double turned = op->input_gradient && layer->groups == 1 ? op->weight_bytes : 0;
