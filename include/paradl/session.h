@@ -67,7 +67,7 @@ typedef struct pdl_step_result {
 /* `batch` holds this rank's samples. A loss that is not finite is an error that names the layer whose output, or the weight whose
    gradient, was not finite first. */
 pdl_status_t pdl_session_step(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
-/* Forward only, with running statistics and without dropout; `use_ema`: with the averaged weights. */
+/* Forward only, with running statistics and without dropout. */
 pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Evaluation takes the averaged weights between these two calls (does nothing without EMA). */
 pdl_status_t pdl_session_swap_ema(pdl_session_t *session);

@@ -180,15 +180,16 @@ static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *
     }
 }
 
-/* Runs an edge; bytes and time are counted. */
-static pdl_status_t edge_forward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
-                                 void *scratch)
+/* Runs an edge, there or back; bytes and time are counted. */
+static pdl_status_t run_edge(pdl_session_t *s, const pdl__edge_t *edge, bool way_back, const void *source,
+                             void *target, void *scratch)
 {
     double there, back, start_s = pdl__now_s();
 
     pdl__edge_bytes(edge, &there, &back);
-    s->sent_bytes += there;
-    pdl_status_t status = pdl__edge_forward(edge, source, target, scratch);
+    s->sent_bytes += way_back ? back : there;
+    pdl_status_t status = way_back ? pdl__edge_backward(edge, source, target, scratch)
+                                   : pdl__edge_forward(edge, source, target, scratch);
     s->moved_s += pdl__now_s() - start_s;
     return status;
 }
@@ -202,8 +203,8 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND) {
         status = pdl__border_forward(s, unit, at(s, tape, op->input[0]), at(s, tape, op->output));
     } else if (unit->kind == PDL__UNIT_EDGE) {
-        status = edge_forward(s, unit->edge, at(s, tape, op->input[0]), at(s, tape, op->output),
-                              at(s, tape, op->workspace));
+        status = run_edge(s, unit->edge, false, at(s, tape, op->input[0]), at(s, tape, op->output),
+                          at(s, tape, op->workspace));
     } else if (unit->kind == PDL__UNIT_CONVERT) {
         status =
             ops->convert(s->spec.backend, &unit->shape, s->micro_samples, s->graph->unit[unit->input[0]].format,
@@ -221,19 +222,6 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     return status;
 }
 
-/* Runs the way back of an edge; bytes and time are counted. */
-static pdl_status_t edge_backward(pdl_session_t *s, const pdl__edge_t *edge, const void *source, void *target,
-                                  void *scratch)
-{
-    double there, back, start_s = pdl__now_s();
-
-    pdl__edge_bytes(edge, &there, &back);
-    s->sent_bytes += back;
-    pdl_status_t status = pdl__edge_backward(edge, source, target, scratch);
-    s->moved_s += pdl__now_s() - start_s;
-    return status;
-}
-
 static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
@@ -243,8 +231,8 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return pdl__border_backward(s, unit, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]));
     if (unit->kind == PDL__UNIT_EDGE)
-        return edge_backward(s, unit->edge, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
-                             at(s, tape, op->workspace));
+        return run_edge(s, unit->edge, true, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
+                        at(s, tape, op->workspace));
     if (unit->kind == PDL__UNIT_CONVERT)
         return ops->convert(s->spec.backend, &unit->shape, s->micro_samples, unit->format,
                             at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
@@ -267,7 +255,7 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     for (int j = 0; j < unit->input_count && !status; j++)
         if (unit->after[j] && run.input_gradient[j])
-            status = edge_backward(s, unit->after[j], run.input_gradient[j], run.input_gradient[j], run.workspace);
+            status = run_edge(s, unit->after[j], true, run.input_gradient[j], run.input_gradient[j], run.workspace);
     return status;
 }
 
