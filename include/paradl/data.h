@@ -96,11 +96,15 @@ typedef struct pdl_augmentation {
 typedef pdl_status_t (*pdl_order_fn_t)(void *context, int64_t epoch, int64_t step, int64_t count, int64_t *indices);
 
 typedef struct pdl_loader_spec {
-    pdl_source_t      *source;  /* borrowed */
-    int64_t            samples; /* in a batch, on this rank */
-    pdl_order_fn_t     order;
-    void              *order_context;
-    int64_t            steps_per_epoch;
+    pdl_source_t  *source;  /* borrowed */
+    int64_t        samples; /* in a batch, on this rank */
+    pdl_order_fn_t order;
+    void          *order_context;
+    int64_t        steps_per_epoch;
+    bool           gated; /* nothing of another epoch is prepared before pdl_loader_epoch() opens it */
+    /* Weight of a sample's loss, or NULL: 1. Called by the threads of the loader. */
+    float (*weigh)(void *context, int64_t index);
+    void              *weigh_context;
     int                threads; /* at least 1 */
     int                depth;   /* batches prepared ahead, at least 1 */
     bool               normalise;
@@ -125,6 +129,8 @@ pdl_status_t              pdl_loader_create(const pdl_loader_spec_t *spec, pdl_l
 void                      pdl_loader_destroy(pdl_loader_t *loader);
 /* The next batch, in order; valid until the next call. The first after creation is epoch 0, step 0. */
 pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch);
+/* Opens an epoch of `steps` steps, from `first` on; gated loaders only. The batches of the epoch before have been taken. */
+pdl_status_t pdl_loader_epoch(pdl_loader_t *loader, int64_t epoch, int64_t first, int64_t steps);
 /* Goes on at another place (resume). */
 pdl_status_t pdl_loader_seek(pdl_loader_t *loader, int64_t epoch, int64_t step);
 

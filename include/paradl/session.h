@@ -28,6 +28,19 @@
 extern "C" {
 #endif
 
+/* What a network says of the samples of a micro-batch, one position and all classes a sample, before the softmax. */
+typedef struct pdl_logits {
+    int64_t        first, samples, classes; /* samples of this rank's batch from `first` on */
+    const float   *values;                  /* [samples][classes] */
+    const int32_t *labels;                  /* [samples] */
+    const float   *weight;                  /* [samples] */
+    float         *confidence;              /* [samples]: may be changed, see pdl_session_samples() */
+    float         *extra; /* [samples][classes], zero: added to the gradient of the loss by the logits; NULL when
+                             there is no backward pass */
+    double scale; /* of the gradient of one sample's loss: what is put into `extra` is to be multiplied by it */
+} pdl_logits_t;
+typedef void (*pdl_logits_fn_t)(void *context, const pdl_logits_t *logits);
+
 typedef struct pdl_session_spec {
     const pdl_plan_t       *plan; /* borrowed, as the next two */
     pdl_backend_t          *backend;
@@ -40,6 +53,15 @@ typedef struct pdl_session_spec {
     const char             *algorithm;    /* of the gradient exchange: "auto", "library", or a schedule's name */
     bool                    overlap;      /* exchange while backward runs */
     bool                    timeline;     /* keep the times of operations for pdl_session_trace() */
+    /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
+       ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */
+    int64_t workers;
+    /* Data-parallel replicas update each for itself: gradients are not summed over data axes, and the loss is the mean
+       over this replica's samples. What brings them together is the caller's (aggregate.h). */
+    bool separate;
+    /* Called after the forward pass of the loss, once per micro-batch; may be NULL. */
+    pdl_logits_fn_t logits;
+    void           *logits_context;
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, "auto", overlapped, SGD. */
 void pdl_session_defaults(pdl_session_spec_t *spec);
@@ -72,12 +94,22 @@ pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *bat
 /* Evaluation takes the averaged weights between these two calls (does nothing without EMA). */
 pdl_status_t pdl_session_swap_ema(pdl_session_t *session);
 
-/* Loss, correctness and confidence of this rank's samples in the latest step or evaluation, [count] each. */
+/* Loss, correctness and confidence of this rank's samples in the latest step or evaluation, [count] each; of the whole
+   samples on ranks for which pdl_session_reports() holds, and of no meaning on others. */
 typedef struct pdl_sample_results {
     const float *loss, *correct, *confidence;
     int64_t      count;
 } pdl_sample_results_t;
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *session);
+
+/* Whether this rank speaks for its samples: of the ranks that share them, one does. */
+bool pdl_session_reports(const pdl_session_t *session);
+/* The ranks that have other samples, this one included, in the order of their samples; the session's. */
+pdl_status_t pdl_session_data_ranks(const pdl_session_t *session, pdl_ranks_t **ranks);
+
+/* The rate of the next updates is that of the schedule at `position` (in updates, with fractions) times `factor`.
+   Without this call it is that of the number of updates, times 1. */
+void pdl_session_set_rate(pdl_session_t *session, double position, double factor);
 
 /* Asks all ranks to stop: the next result says so on every one of them. May be called from a signal handler. */
 void pdl_session_request_stop(pdl_session_t *session);

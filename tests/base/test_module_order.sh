@@ -18,8 +18,8 @@ headers() {
     sim) echo sim plan_sim ;;
     tensor) echo backend ;;
     comm) echo comm bench exchange ranks launch regions ;;
-    data) echo data ;;
-    train) echo optimizer safetensors checkpoint init session train calibrate ;;
+    data) echo data store shuffle hide ;;
+    train) echo optimizer safetensors checkpoint init session train aggregate calibrate ;;
     report) echo table report bench_report sim_report train_report ;;
     esac
 }

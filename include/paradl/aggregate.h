@@ -1,0 +1,56 @@
+/*
+ * Training in rounds: workers that update weights of their own on samples of their own, and bring them together now and
+ * then instead of after every step.
+ *
+ *   local:K  K updates each, then the mean of all weights (local SGD; a whole local epoch with K = 0: FedAvg)
+ *   sem      each model is trained on the samples of two workers, drawn anew every round, before the mean
+ *   cadis    the mean gives equal weight to groups of workers with like updates, and local training holds on to what
+ *            the common model says
+ *   feddct   instead of one wide network, workers train several narrow ones together, which agree by a common loss
+ *
+ * docs/aggregation.md has the rules.
+ */
+#ifndef PARADL_AGGREGATE_H
+#define PARADL_AGGREGATE_H
+
+#include <paradl/session.h>
+#include <paradl/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_aggregation {
+    PDL_AGGREGATE_STEP, /* every step: ordinary data parallelism */
+    PDL_AGGREGATE_LOCAL,
+    PDL_AGGREGATE_SEM,
+    PDL_AGGREGATE_CADIS,
+    PDL_AGGREGATE_FEDDCT,
+    PDL_AGGREGATE_COUNT
+} pdl_aggregation_t;
+extern const char *const pdl_aggregation_names[PDL_AGGREGATE_COUNT]; /* step local sem cadis feddct */
+
+typedef struct pdl_aggregate_options {
+    pdl_aggregation_t kind;
+    int64_t           steps; /* local: updates of a round; 0: a local epoch */
+    int64_t  epochs[2];    /* sem: local epochs before and after the models change places; the others use the sum */
+    int64_t  hops;         /* sem: places that a model visits in a round; 2 is a pair */
+    bool     keep_moments; /* the optimizer's state survives the end of a round, and travels */
+    double   threshold, distill, temperature; /* cadis */
+    int64_t  nets;                            /* feddct: S */
+    double   agreement;                       /* feddct: weight of the common loss */
+    int64_t  agreement_warmup;                /* rounds until it has that weight */
+    bool     published_warmup; /* the common loss stays at the first round's weight, as in the released program */
+    uint64_t seed;
+} pdl_aggregate_options_t;
+/* Step; epochs 1 and 1, hops 2, moments reset; 0.5, 1, 1; 4 nets, 0.5 after 40 rounds. */
+void pdl_aggregate_defaults(pdl_aggregate_options_t *options);
+/* "step", "local:8", "local" (an epoch), "sem", "cadis", "feddct". */
+pdl_status_t pdl_aggregate_parse(const char *text, pdl_aggregate_options_t *options);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
