@@ -59,8 +59,8 @@ void pdl_optimizer_defaults(pdl_optimizer_options_t *options);
 /* PDL_ERR_INPUT names the option that is wrong and its range. */
 pdl_status_t pdl_optimizer_check(const pdl_optimizer_options_t *options);
 
-/* The rate of step 0, 1, 2, ... */
-double pdl_learning_rate(const pdl_optimizer_options_t *options, int64_t step);
+/* The rate of step 0, 1, 2, ...; positions between them are those of runs whose epochs differ in length. */
+double pdl_learning_rate(const pdl_optimizer_options_t *options, double step);
 
 typedef struct pdl_parameter {
     int64_t offset,
@@ -78,6 +78,7 @@ typedef struct pdl_optimizer_run {
     int                    count;
     void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
     int64_t                step;                                  /* 0 for the first update */
+    double                 lr; /* of this update; 0: that of the schedule at `step` */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;

@@ -56,6 +56,8 @@ typedef struct pdl_session_spec {
     /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
        ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */
     int64_t workers;
+    bool
+        first_statistics; /* pdl_session_average_statistics() takes those of the first worker instead of the mean */
     /* Data-parallel replicas update each for itself: gradients are not summed over data axes, and the loss is the mean
        over this replica's samples. What brings them together is the caller's (aggregate.h). */
     bool separate;
@@ -102,6 +104,8 @@ typedef struct pdl_sample_results {
 } pdl_sample_results_t;
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *session);
 
+/* Collective. Completes the results of samples whose positions lie on several ranks; at most once a step. */
+pdl_status_t pdl_session_gather_samples(pdl_session_t *session);
 /* Whether this rank speaks for its samples: of the ranks that share them, one does. */
 bool pdl_session_reports(const pdl_session_t *session);
 /* The ranks that have other samples, this one included, in the order of their samples; the session's. */

@@ -156,9 +156,17 @@ static pdl_status_t prepare_sample(worker_t *worker, slot_t *slot, int64_t place
         return pdl_error(PDL_ERR_INPUT, "%s has %lld samples: there is no sample %lld", worker->loader->info->name,
                          (long long)samples, (long long)index);
     }
-    slot->weight[place] = 1;
+    slot->weight[place] =
+        worker->loader->spec.weigh ? worker->loader->spec.weigh(worker->loader->spec.weigh_context, index) : 1;
     return worker->loader->info->tokens ? read_tokens(worker->loader, slot, place)
                                         : read_values(worker, slot, place);
+}
+
+/* Gated loaders stop here until the next epoch is opened. Under the lock. */
+static bool epoch_is_over(const pdl_loader_t *loader)
+{
+    return loader->spec.gated && loader->given < 0 && !loader->opening &&
+           loader->step == loader->spec.steps_per_epoch;
 }
 
 /* Whether a worker finds something to do. Under the lock. */
@@ -167,6 +175,7 @@ static bool has_work(const pdl_loader_t *loader)
     const int64_t oldest = loader->next - (loader->holding ? 1 : 0);
 
     if (loader->resting || loader->opening) return false;
+    if (epoch_is_over(loader)) return false;
     return loader->given >= 0 || loader->filling < oldest + loader->slot_count;
 }
 
@@ -185,7 +194,7 @@ static void open_batch(pdl_loader_t *loader)
         loader->spec.order(loader->spec.order_context, slot->epoch, slot->step, loader->spec.samples, slot->index);
     pthread_mutex_lock(&loader->lock);
     loader->opening = false;
-    if (++loader->step == loader->spec.steps_per_epoch) {
+    if (++loader->step == loader->spec.steps_per_epoch && !loader->spec.gated) {
         loader->step = 0;
         loader->epoch++;
     }
@@ -269,6 +278,11 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
         loader->holding = false; /* the batch before may be overwritten now */
         pthread_cond_broadcast(&loader->work);
     }
+    if (loader->filling <= loader->next && epoch_is_over(loader)) {
+        pthread_mutex_unlock(&loader->lock);
+        return pdl_error(PDL_ERR_INPUT, "the epoch has no more than %lld steps: open the next one first",
+                         (long long)loader->spec.steps_per_epoch);
+    }
     /* The batch is complete when all of its samples were given out and came back. */
     while (loader->filling <= loader->next || slot->left > 0) pthread_cond_wait(&loader->ready, &loader->lock);
     if (slot->status) {
@@ -290,15 +304,17 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
     return PDL_OK;
 }
 
-pdl_status_t pdl_loader_seek(pdl_loader_t *loader, int64_t epoch, int64_t step)
+/* Begins anew at step `step` of an epoch of `steps` steps. */
+static pdl_status_t go_on_at(pdl_loader_t *loader, int64_t epoch, int64_t step, int64_t steps)
 {
-    if (epoch < 0 || step < 0 || step >= loader->spec.steps_per_epoch) {
+    if (epoch < 0 || step < 0 || step >= steps) {
         return pdl_error(PDL_ERR_INPUT, "cannot go on at step %lld of epoch %lld: an epoch has %lld steps",
-                         (long long)step, (long long)epoch, (long long)loader->spec.steps_per_epoch);
+                         (long long)step, (long long)epoch, (long long)steps);
     }
     pthread_mutex_lock(&loader->lock);
     loader->resting = true;
     while (loader->busy > 0) pthread_cond_wait(&loader->ready, &loader->lock);
+    loader->spec.steps_per_epoch = steps;
     loader->next = loader->filling = 0;
     loader->given = -1;
     loader->epoch = epoch;
@@ -307,6 +323,16 @@ pdl_status_t pdl_loader_seek(pdl_loader_t *loader, int64_t epoch, int64_t step)
     pthread_cond_broadcast(&loader->work);
     pthread_mutex_unlock(&loader->lock);
     return PDL_OK;
+}
+
+pdl_status_t pdl_loader_seek(pdl_loader_t *loader, int64_t epoch, int64_t step)
+{
+    return go_on_at(loader, epoch, step, loader->spec.steps_per_epoch);
+}
+
+pdl_status_t pdl_loader_epoch(pdl_loader_t *loader, int64_t epoch, int64_t first, int64_t steps)
+{
+    return go_on_at(loader, epoch, first, steps);
 }
 
 void pdl_loader_destroy(pdl_loader_t *loader)
@@ -460,6 +486,7 @@ pdl_status_t pdl_loader_create(const pdl_loader_spec_t *spec, pdl_loader_t **res
     loader->moves = !info->tokens && pdl__augment_moves(&spec->augmentation);
     loader->slot_count = spec->depth + 1;
     loader->given = -1;
+    if (spec->gated) loader->step = spec->steps_per_epoch; /* closed until pdl_loader_epoch() */
     /* A few portions for each worker even out what they cost; a portion of many small samples saves on the lock. */
     loader->chunk = spec->samples / ((int64_t)spec->threads * 4);
     if (loader->chunk < 1) loader->chunk = 1;

@@ -44,10 +44,10 @@ static double scheduled(const pdl_optimizer_options_t *options, double rate, dou
     return rate;
 }
 
-double pdl_learning_rate(const pdl_optimizer_options_t *options, int64_t step)
+double pdl_learning_rate(const pdl_optimizer_options_t *options, double step)
 {
-    double rate = base_rate(options), at = (double)step;
+    double rate = base_rate(options);
 
-    if (at < options->warmup_steps) return rate * fmin(1, (at + 1) / options->warmup_steps);
-    return scheduled(options, rate, at);
+    if (step < options->warmup_steps) return rate * fmin(1, (step + 1) / options->warmup_steps);
+    return scheduled(options, rate, step);
 }

@@ -185,19 +185,20 @@ static void update_ema(const step_t *step)
     }
 }
 
-static pdl_update_t common_update(const pdl_optimizer_options_t *options, int64_t step)
+static pdl_update_t common_update(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
 {
+    double       step = (double)run->step;
     pdl_update_t update = {
         .kind = options->momentum > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
                                       : PDL_UPDATE_SGD,
-        .lr = pdl_learning_rate(options, step),
+        .lr = run->lr > 0 ? run->lr : pdl_learning_rate(options, step),
         .momentum = options->momentum,
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .epsilon = options->epsilon,
         .decay = options->weight_decay,
-        .correction1 = 1 - pow(options->beta1, (double)step + 1),
-        .correction2 = 1 - pow(options->beta2, (double)step + 1),
+        .correction1 = 1 - pow(options->beta1, step + 1),
+        .correction2 = 1 - pow(options->beta2, step + 1),
         .gradient_scale = 1,
     };
 
@@ -208,7 +209,7 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, int64_
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
                                 double *gradient_norm)
 {
-    step_t       step = {.options = options, .run = run, .update = common_update(options, run->step)};
+    step_t       step = {.options = options, .run = run, .update = common_update(options, run)};
     pdl_status_t status;
 
     step.element_bytes = run->backend->weight_type == PDL_DTYPE_F64 ? sizeof(double) : sizeof(float);

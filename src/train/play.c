@@ -100,7 +100,8 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
     if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
     for (int k = 0; k < unit->op->weight_count; k++) {
         const pdl__entry_t *entry = &s->entry[unit->weight[k]];
-        run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry);
+        run.weight[k] = entry->info.trainable ? pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry)
+                                              : pdl__statistics_at(s, entry, pdl__worker_of(s, op->micro_batch));
         if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
     }
     if (unit->op->spec.layer->type == PDL_LAYER_BATCH_NORM) share_statistics(s, unit, &run);

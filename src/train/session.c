@@ -51,6 +51,37 @@ static pdl_status_t check_plan(const pdl_session_t *s)
 }
 
 /* What this rank does of every batch. */
+static bool has_batch_norm(const pdl_model_t *model)
+{
+    for (int i = 0; i < pdl_model_layer_count(model); i++)
+        if (pdl_model_layer(model, i)->type == PDL_LAYER_BATCH_NORM) return true;
+    return false;
+}
+
+/* Workers differ only in the statistics of batch norm, for which each of them is a micro-batch (or several). */
+static pdl_status_t cut_batch(pdl_session_t *s)
+{
+    const pdl_plan_t *plan = s->spec.plan;
+    int64_t           parts = plan->micro_batches;
+
+    s->workers = s->spec.workers > 1 && has_batch_norm(plan->model) && !plan->sync_batch_norm ? s->spec.workers : 1;
+    parts *= s->workers;
+    if (parts > 1 && (s->count % parts != 0 || s->count * (plan->batch / s->count) != plan->batch))
+        return pdl_error(PDL_ERR_INPUT,
+                         "a batch of %lld cannot be cut into %lld micro-batches of one size on each of the ranks "
+                         "that share it: use a multiple of %lld",
+                         (long long)plan->batch, (long long)parts,
+                         (long long)(parts * pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA)));
+    s->micro_batches = (int)parts;
+    s->micro_samples = s->count / parts;
+    if (parts == plan->micro_batches) return PDL_OK;
+    pdl_status_t status = pdl_plan_copy(plan, &s->own_plan);
+    if (status) return status;
+    s->own_plan->micro_batches = parts;
+    s->spec.plan = s->own_plan;
+    return PDL_OK;
+}
+
 static pdl_status_t find_share(pdl_session_t *s)
 {
     const pdl_plan_t *plan = s->spec.plan;
@@ -70,13 +101,9 @@ static pdl_status_t find_share(pdl_session_t *s)
     s->batch = plan->batch;
     s->first = low;
     s->count = high - low;
-    s->micro_batches = (int)plan->micro_batches;
-    if (plan->batch % (places * plan->micro_batches) != 0 && plan->micro_batches > 1)
-        return pdl_error(PDL_ERR_INPUT,
-                         "a batch of %lld cannot be cut into %lld micro-batches on each of %lld ranks",
-                         (long long)plan->batch, (long long)plan->micro_batches, (long long)places);
-    s->micro_samples = s->count / s->micro_batches;
-    status = pdl__layouts_create(plan, s->spec.ranks, plan->batch / plan->micro_batches, &s->layouts);
+    status = cut_batch(s);
+    if (!status)
+        status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
     if (!status && !s->layouts->trivial && s->spec.backend->activation_type == PDL_DTYPE_BF16)
         status =
             pdl_error(PDL_ERR_UNSUPPORTED, "tensors are split in fp32 only: use --precision fp32 with this mesh");
@@ -218,6 +245,8 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
 
     if (!status) {
         s->spec = *spec;
+        s->rate_position = -1;
+        s->rate_factor = 1;
         status = find_share(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
@@ -248,6 +277,7 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl_tape_destroy(s->forward_tape);
     pdl__graph_destroy(s->graph);
     pdl__layouts_destroy(s->layouts);
+    if (s->own_plan) pdl_plan_destroy(s->own_plan);
     free(s->numbers);
     free(s->targets);
     free(s->results);
@@ -361,7 +391,8 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
                                .gradients = s->array[PDL_ARRAY_GRADIENT],
                                .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
                                .ema = s->array[PDL_ARRAY_EMA],
-                               .step = s->updates};
+                               .step = s->updates,
+                               .lr = result->lr};
     bool                clips = s->spec.optimizer.clip_norm > 0;
     if (!s->layouts->trivial || s->layouts->stages->count > 1) {
         run.reduce = sum_over_ranks;
@@ -380,7 +411,8 @@ pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
     pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN};
     pdl_status_t status = pdl__session_play(s, s->tape, &play);
 
-    *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, s->updates)};
+    double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
+    *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
     if (!status) status = finish_exchange(s, result);
     if (!status) status = gather_result(s, batch, result);
     if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
@@ -425,36 +457,15 @@ pdl_sample_results_t pdl_session_samples(const pdl_session_t *s)
     return (pdl_sample_results_t){s->results, s->results + s->count, s->results + 2 * s->count, s->count};
 }
 
+void pdl_session_set_rate(pdl_session_t *s, double position, double factor)
+{
+    s->rate_position = position;
+    s->rate_factor = factor;
+}
+
 void pdl_session_request_stop(pdl_session_t *s)
 {
     s->stop = 1;
-}
-
-/* One statistic, over the ranks that have others of the same channels. */
-static pdl_status_t average_entry(pdl_session_t *s, const pdl__entry_t *entry)
-{
-    pdl_ranks_t *group = s->graph->unit[entry->unit].statistics;
-    float       *statistics = pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry);
-    double       values[512];
-
-    for (int64_t from = 0; from < entry->storage && group; from += 512) {
-        int64_t count = entry->storage - from < 512 ? entry->storage - from : 512;
-        for (int64_t i = 0; i < count; i++) values[i] = (double)statistics[from + i];
-        pdl_status_t status = pdl_ranks_sum(group, values, count);
-        if (status) return status;
-        for (int64_t i = 0; i < count; i++) statistics[from + i] = (float)(values[i] / pdl_ranks_size(group));
-    }
-    return PDL_OK;
-}
-
-pdl_status_t pdl_session_average_statistics(pdl_session_t *s)
-{
-    pdl_status_t status = PDL_OK;
-
-    if (pdl_ranks_size(s->spec.ranks) == 1 || s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
-    for (int i = 0; i < s->entry_count && !status; i++)
-        if (!s->entry[i].info.trainable) status = average_entry(s, &s->entry[i]);
-    return status;
 }
 
 int64_t pdl_session_updates(const pdl_session_t *s)
@@ -471,8 +482,9 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
-    *memory = (pdl_session_memory_t){.weights = (size_t)s->elements * item + s->packed_bytes,
-                                     .activations = s->arena_bytes + pdl__borders_bytes(s)};
+    *memory =
+        (pdl_session_memory_t){.weights = (size_t)(s->elements + pdl__worker_elements(s)) * item + s->packed_bytes,
+                               .activations = s->arena_bytes + pdl__borders_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         if (s->array[a]) memory->optimizer += (size_t)s->trainable * item;
     if (s->array[PDL_ARRAY_GRADIENT]) memory->gradients = (size_t)s->trainable * item;

@@ -61,6 +61,10 @@ struct pdl_session {
     pdl_tape_t        *tape, *forward_tape; /* the first only when training */
     int64_t            batch, first, count, micro_samples;
     int                micro_batches;
+    int64_t            workers;       /* with statistics of their own */
+    pdl_plan_t        *own_plan;      /* with a micro-batch for each of them; else NULL */
+    double             rate_position; /* of the schedule; negative: the number of updates */
+    double             rate_factor;
 
     /* trainable weights come first, in the order in which backward finishes their gradients */
     pdl__entry_t    *entry;
@@ -105,6 +109,12 @@ pdl_status_t pdl__session_weights(pdl_session_t *session);
 void         pdl__session_free_weights(pdl_session_t *session);
 pdl_status_t pdl__session_refresh(pdl_session_t *session);
 void        *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__entry_t *entry);
+
+/* workers.c: statistics of batch norm, a copy for every worker behind those of the first. */
+void   *pdl__statistics_at(const pdl_session_t *session, const pdl__entry_t *entry, int64_t worker);
+int64_t pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
+int64_t pdl__worker_of(const pdl_session_t *session, int micro_batch);
+void    pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
 
 /* listed.c: collective. */
 pdl_status_t pdl__session_list(pdl_session_t *session);

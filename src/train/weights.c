@@ -169,7 +169,7 @@ static pdl_status_t list_entries(pdl_session_t *s)
 
 static int64_t array_elements(const pdl_session_t *s, pdl_session_array_t array)
 {
-    if (array == PDL_ARRAY_WEIGHT) return s->elements;
+    if (array == PDL_ARRAY_WEIGHT) return s->elements + pdl__worker_elements(s);
     return pdl__session_keeps(s, array) ? s->trainable : 0;
 }
 
@@ -218,6 +218,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
             status = pdl_session_set(s, i, PDL_ARRAY_EMA, plain);
     }
     free(plain);
+    pdl__spread_statistics(s);
     return status;
 }
 

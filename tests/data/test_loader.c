@@ -465,6 +465,39 @@ static void tokens_shift_every_epoch(void)
     pdl_source_close(source);
 }
 
+static float half_of_odd(void *context, int64_t index)
+{
+    (void)context;
+    return index % 2 ? 0.5f : 1;
+}
+
+/* Epochs of other lengths, each opened when it is time; and samples that count less. */
+static void gates_open_one_epoch(void)
+{
+    pdl_global_order_t order = plain_order(8);
+    pdl_loader_spec_t  spec = plain_spec(&order, 2, 3);
+    pdl_loader_t      *loader = NULL;
+    pdl_batch_t        batch;
+    const int64_t      steps[] = {3, 1, 6};
+
+    spec.gated = true;
+    spec.weigh = half_of_odd;
+    CHECK_OK(pdl_loader_create(&spec, &loader));
+    CHECK_ERROR(pdl_loader_next(loader, &batch), "open the next one");
+    for (int64_t epoch = 0; epoch < 3; epoch++) {
+        CHECK_OK(pdl_loader_epoch(loader, epoch, epoch == 2 ? 4 : 0, steps[epoch]));
+        for (int64_t step = epoch == 2 ? 4 : 0; step < steps[epoch]; step++) {
+            CHECK_OK(pdl_loader_next(loader, &batch));
+            CHECK(batch.epoch == epoch && batch.step == step);
+            for (int64_t i = 0; i < 8; i++) CHECK(batch.weight[i] == half_of_odd(NULL, batch.index[i]));
+        }
+        CHECK_ERROR(pdl_loader_next(loader, &batch), "open the next one");
+    }
+    CHECK_ERROR(pdl_loader_epoch(loader, 3, 2, 2), "cannot go on");
+    pdl_loader_destroy(loader);
+    pdl_global_order_free(&order);
+}
+
 static void refuses_nonsense(void)
 {
     pdl_global_order_t order = plain_order(8);
@@ -498,6 +531,7 @@ int main(void)
         RUN(errors_come_at_their_batch);
         RUN(ends_while_workers_are_busy);
         RUN(tokens_shift_every_epoch);
+        RUN(gates_open_one_epoch);
         RUN(refuses_nonsense);
     }
     pdl_source_close(images);
