@@ -12,6 +12,9 @@
 pdl_status_t pdl__banks_take(pdl_session_t *session, int count, bool moments);
 void         pdl__banks_give(pdl_session_t *session); /* selects bank 0, and frees the others */
 
+/* Bytes of all banks but the first. */
+size_t pdl__banks_bytes(const pdl_session_t *session);
+
 /* From now on the session means this bank. Also after a change of its numbers from outside. */
 pdl_status_t pdl__bank_select(pdl_session_t *session, int bank);
 
