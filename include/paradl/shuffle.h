@@ -90,8 +90,10 @@ typedef struct pdl_shuffle_spec {
     pdl_shuffle_options_t options;
     int64_t               samples; /* N */
     int64_t               workers; /* M, over all ranks */
-    int64_t               batch;   /* of one worker and step */
-    bool keep_rest; /* global: a last batch that is not full is filled up from the start instead of dropped */
+    int64_t               batch;   /* of one worker and step; not used by global */
+    /* Global: the batch of all ranks, and where this rank's part of it begins; parts need not be equal. */
+    int64_t whole_batch, first;
+    bool    keep_rest; /* global: a last batch that is not full is filled up from the start instead of dropped */
     /* Classes of all samples, for a sorted partition and the label imbalance; may be NULL otherwise. Borrowed. */
     const int32_t *labels;
     int64_t        classes;
@@ -103,7 +105,8 @@ typedef struct pdl_shuffle pdl_shuffle_t;
 
 /* Collective. Loads the store with this rank's partitions. Refused: fewer samples than workers, Q outside 0 .. 1. */
 pdl_status_t pdl_shuffle_create(const pdl_shuffle_spec_t *spec, pdl_shuffle_t **shuffle);
-void         pdl_shuffle_destroy(pdl_shuffle_t *shuffle); /* NULL is allowed */
+/* Collective; NULL is allowed. An exchange under way comes to its end, but is not committed. */
+void pdl_shuffle_destroy(pdl_shuffle_t *shuffle);
 
 /* The workers of this rank: [first, first + count). */
 void pdl_shuffle_workers(const pdl_shuffle_t *shuffle, int64_t *first, int64_t *count);

@@ -137,7 +137,12 @@ pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *uni
 size_t pdl__borders_bytes(const pdl_session_t *session);
 
 /* play.c: runs a tape on this rank's batch. */
-typedef enum pdl__play_mode { PDL__PLAY_TRAIN, PDL__PLAY_EVALUATE, PDL__PLAY_SEARCH } pdl__play_mode_t;
+typedef enum pdl__play_mode {
+    PDL__PLAY_TRAIN,
+    PDL__PLAY_EVALUATE,
+    PDL__PLAY_PASS, /* forward as in training */
+    PDL__PLAY_SEARCH
+} pdl__play_mode_t;
 typedef struct pdl__play {
     const pdl_batch_t *batch;
     pdl__play_mode_t   mode;
