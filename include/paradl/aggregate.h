@@ -49,6 +49,8 @@ typedef struct pdl_aggregate_options {
 void pdl_aggregate_defaults(pdl_aggregate_options_t *options);
 /* "step", "local:8", "local" (an epoch), "sem", "cadis", "feddct". */
 pdl_status_t pdl_aggregate_parse(const char *text, pdl_aggregate_options_t *options);
+/* PDL_ERR_INPUT names the option that is wrong and its range. */
+pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *options);
 
 #ifdef __cplusplus
 }

@@ -91,6 +91,10 @@ typedef struct pdl_step_result {
 /* `batch` holds this rank's samples. A loss that is not finite is an error that names the layer whose output, or the weight whose
    gradient, was not finite first. */
 pdl_status_t pdl_session_step(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* The same in two calls, forward and the rest, for a loss that is common to several sessions: what the hook was shown as
+   `extra` may be filled in between. The two get the same batch. Not with micro-batches or stages. */
+pdl_status_t pdl_session_step_begin(pdl_session_t *session, const pdl_batch_t *batch);
+pdl_status_t pdl_session_step_finish(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Forward only, with running statistics and without dropout. */
 pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Forward only, but as in training: with statistics of the batch, which also enter the running ones, and dropout. */

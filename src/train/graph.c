@@ -362,6 +362,7 @@ static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *
     if (type == PDL_LAYER_BATCH_NORM)
         axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
                pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
+    if (l->spec->separate) axes &= ~pdl__data_axes(&l->spec->plan->mesh);
     if (type == PDL_LAYER_CROSS_ENTROPY) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
     if (axes == 0) return PDL_OK;
     return pdl__layouts_group(l->spec->layouts, axes, &unit->statistics);

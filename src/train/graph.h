@@ -50,6 +50,7 @@ typedef struct pdl__graph_spec {
     pdl_backend_t    *backend;
     int64_t           samples; /* of one micro-batch on this rank */
     bool              training;
+    bool              separate; /* statistics are not shared over data axes */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {

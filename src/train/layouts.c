@@ -206,3 +206,12 @@ unsigned pdl__layouts_axes(const pdl__layouts_t *l, int layer, pdl_mode_t mode)
             axes |= 1u << a;
     return axes;
 }
+
+unsigned pdl__data_axes(const pdl_mesh_t *mesh)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) axes |= 1u << a;
+    return axes;
+}

@@ -45,6 +45,9 @@ pdl_status_t pdl__layouts_region(const pdl__layouts_t *layouts, const pdl_layout
 /* The axes on which a layer runs in a mode, as bits. */
 unsigned pdl__layouts_axes(const pdl__layouts_t *layouts, int layer, pdl_mode_t mode);
 
+/* The data axes of a mesh that have more than one rank, as bits. */
+unsigned pdl__data_axes(const pdl_mesh_t *mesh);
+
 /* Convolution and pooling: an output depends on a window of inputs. */
 bool pdl__is_window(const pdl_layer_t *layer);
 

@@ -76,7 +76,7 @@ static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_r
     if (!s->spec.plan->sync_batch_norm || !unit->statistics) return;
     run->reduce = sum_over_ranks;
     run->reduce_context = unit->statistics;
-    run->total_samples = s->batch / s->micro_batches;
+    run->total_samples = s->mean_over / s->micro_batches;
     run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
 }
 
@@ -91,9 +91,9 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
                               .again = op->again || play->mode == PDL__PLAY_SEARCH,
                               .seed = s->spec.seed,
                               .step = (uint64_t)s->updates,
-                              .first_sample = s->first + op->micro_batch * s->micro_samples,
+                              .first_sample = s->draws_at + op->micro_batch * s->micro_samples,
                               .total_samples = s->micro_samples,
-                              .loss_scale = 1.0 / (double)s->batch,
+                              .loss_scale = 1.0 / (double)s->mean_over,
                               .label_smoothing = play->mode == PDL__PLAY_TRAIN ? s->spec.label_smoothing : 0};
 
     for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, tape, op->input[j]);
@@ -215,6 +215,8 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         if (unit->loss) set_targets(s, op, play->batch, &run);
         status = ops->forward(unit->op, &run);
         if (!status && unit->loss) keep_results(s, op, run.output);
+        if (!status && unit->loss && s->logits.call && play->mode != PDL__PLAY_SEARCH)
+            pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
     }
     if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss &&
         unit->kind != PDL__UNIT_SEND &&
@@ -253,6 +255,8 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
         run.accumulate |= entry->written;
     }
     pdl_status_t status = ops->backward(unit->op, &run, what);
+    if (!status && unit->loss && s->logits.call && run.input_gradient[0])
+        pdl__logits_add(s, op->micro_batch, &run);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     for (int j = 0; j < unit->input_count && !status; j++)
         if (unit->after[j] && run.input_gradient[j])
@@ -316,13 +320,16 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
-    pdl_status_t status = pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN);
+    pdl_status_t status = play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN) : PDL_OK;
 
     play->found = -1;
     s->moved_s = 0;
-    begin_update(s);
-    for (int i = 0; i < tape->op_count && !status; i++) {
+    if (play->next == 0) begin_update(s);
+    for (; play->next < tape->op_count && !status; play->next++) {
+        int    i = play->next;
         double start_s = pdl__now_s();
+        if (play->halts && tape->op[i].kind != PDL_TAPE_LOAD && tape->op[i].kind != PDL_TAPE_FORWARD)
+            return PDL_OK;
         status = play_one(s, tape, &tape->op[i], play);
         if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
         if (!status && play->mode == PDL__PLAY_TRAIN) status = poll_exchanges(s);

@@ -1,7 +1,7 @@
 /*
  * A session: made once, then one update after the other.
  */
-#include "train/session.h"
+#include "train/bank.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -101,6 +101,8 @@ static pdl_status_t find_share(pdl_session_t *s)
     s->batch = plan->batch;
     s->first = low;
     s->count = high - low;
+    s->mean_over = s->spec.separate ? s->count : s->batch;
+    s->draws_at = s->first;
     status = cut_batch(s);
     if (!status)
         status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
@@ -131,7 +133,8 @@ static pdl_status_t create_program(pdl_session_t *s)
                               .layouts = s->layouts,
                               .backend = s->spec.backend,
                               .samples = s->micro_samples,
-                              .training = s->spec.training};
+                              .training = s->spec.training,
+                              .separate = s->spec.separate};
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
     if (!status) status = create_tape(s, false, &s->forward_tape);
@@ -250,9 +253,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         status = find_share(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
+    status = pdl_ranks_agree(spec->ranks, status);
+    if (!status) status = pdl__separate_create(s);
     if (!status) status = create_program(s);
     if (!status) status = pdl__session_weights(s);
     if (!status) status = take_buffers(s);
+    if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = create_exchange(s);
     if (!status) status = pdl__ties_create(s);
@@ -271,6 +277,7 @@ void pdl_session_destroy(pdl_session_t *s)
     destroy_exchange(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
+    pdl__banks_give(s);
     if (s->graph) pdl__session_free_weights(s);
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
     pdl_tape_destroy(s->tape);
@@ -278,6 +285,8 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__graph_destroy(s->graph);
     pdl__layouts_destroy(s->layouts);
     if (s->own_plan) pdl_plan_destroy(s->own_plan);
+    pdl__separate_destroy(s);
+    pdl__logits_destroy(s);
     free(s->numbers);
     free(s->targets);
     free(s->results);
@@ -311,12 +320,13 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
     }
 }
 
-static pdl_status_t gather_result(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
+                                  pdl_step_result_t *result)
 {
     double sums[4] = {0, 0, 0, s->stop};
 
     if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    pdl_status_t status = pdl_ranks_sum(s->spec.ranks, sums, 4);
+    pdl_status_t status = pdl_ranks_sum(ranks, sums, 4);
     if (status) return status;
     result->samples = sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
@@ -345,7 +355,7 @@ static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batc
     pdl_status_t      status = pdl__session_play(s, s->forward_tape, &play);
     double            knows = play.found >= 0 ? 2 : gradient >= 0, best = knows;
 
-    if (!status) status = pdl_ranks_max(s->spec.ranks, &best, 1);
+    if (!status) status = pdl_ranks_max(s->replica, &best, 1);
     if (status) return status;
     if (knows == 2)
         status =
@@ -358,7 +368,7 @@ static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batc
     else
         status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld, in the loss itself; %s", what,
                            (long long)s->updates, remedy);
-    return pdl_ranks_agree(s->spec.ranks, knows < best ? PDL_OK : status);
+    return pdl_ranks_agree(s->replica, knows < best ? PDL_OK : status);
 }
 
 static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
@@ -391,12 +401,12 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
                                .gradients = s->array[PDL_ARRAY_GRADIENT],
                                .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
                                .ema = s->array[PDL_ARRAY_EMA],
-                               .step = s->updates,
+                               .step = s->updates - s->moments_from,
                                .lr = result->lr};
     bool                clips = s->spec.optimizer.clip_norm > 0;
     if (!s->layouts->trivial || s->layouts->stages->count > 1) {
         run.reduce = sum_over_ranks;
-        run.reduce_context = s->spec.ranks;
+        run.reduce_context = s->replica;
     }
     pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
 
@@ -405,16 +415,29 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
     return status;
 }
 
-pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
+{
+    pdl__play_t play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .halts = true};
+
+    if (s->micro_batches > 1 || s->layouts->stages->count > 1)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "a step cannot halt at its loss with micro-batches or stages: plan without them");
+    pdl_status_t status = pdl__session_play(s, s->tape, &play);
+    s->halted = play.next;
+    return status;
+}
+
+pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     double       start_s = pdl__now_s();
-    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN};
+    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .next = s->halted};
     pdl_status_t status = pdl__session_play(s, s->tape, &play);
 
+    s->halted = 0;
     double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
     if (!status) status = finish_exchange(s, result);
-    if (!status) status = gather_result(s, batch, result);
+    if (!status) status = gather_result(s, s->replica, batch, result);
     if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
     if (!status) status = update_weights(s, result);
     if (!status && !isfinite(result->gradient_norm)) status = explain_not_finite(s, batch, "gradient");
@@ -425,6 +448,13 @@ pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
     return PDL_OK;
 }
 
+/* Nothing has been played yet, so finishing is all of it. */
+pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    s->halted = 0;
+    return pdl_session_step_finish(s, batch, result);
+}
+
 static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const pdl_batch_t *batch,
                                  pdl_step_result_t *result)
 {
@@ -433,7 +463,7 @@ static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const 
     pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
 
     *result = (pdl_step_result_t){0};
-    if (!status) status = gather_result(s, batch, result);
+    if (!status) status = gather_result(s, s->spec.ranks, batch, result);
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
 }

@@ -54,6 +54,21 @@ typedef struct pdl__listed {
     int                  stage, entry;
 } pdl__listed_t;
 
+/* Weights and optimizer state that can take the place of the session's own. */
+typedef struct pdl__bank {
+    void *array[PDL_ARRAY_COUNT]; /* of weights and moments; the others stay */
+} pdl__bank_t;
+
+/* What the hook of the logits is shown, and what it answers. */
+typedef struct pdl__logits {
+    pdl_logits_fn_t call;
+    void           *context;
+    int64_t         classes;
+    float          *values; /* [micro_samples][classes] */
+    float          *extra;  /* [count][classes] */
+    void           *added;  /* `extra` of a micro-batch in the activation type */
+} pdl__logits_t;
+
 struct pdl_session {
     pdl_session_spec_t spec;
     pdl__layouts_t    *layouts;
@@ -65,6 +80,9 @@ struct pdl_session {
     pdl_plan_t        *own_plan;      /* with a micro-batch for each of them; else NULL */
     double             rate_position; /* of the schedule; negative: the number of updates */
     double             rate_factor;
+    int64_t            mean_over; /* samples whose mean the loss is */
+    int64_t            draws_at;  /* index of the first sample in the random numbers of a step */
+    pdl_ranks_t       *replica;   /* the ranks that update the same weights; owned when separate */
 
     /* trainable weights come first, in the order in which backward finishes their gradients */
     pdl__entry_t    *entry;
@@ -94,6 +112,14 @@ struct pdl_session {
     void   *targets; /* labels of the positions this rank has, where that is not all of them */
     float  *results; /* [3][count]: loss, correctness, confidence */
     int64_t updates;
+
+    int64_t moments_from; /* the update before which the optimizer's state was zero */
+
+    pdl__logits_t logits;
+    pdl__bank_t  *bank; /* bank 0 is the session's own; NULL: there are no others */
+    int           bank_count, selected;
+    bool          bank_moments;
+    int           halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
 
     volatile sig_atomic_t stop;
 
@@ -136,6 +162,16 @@ pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *uni
 /* Memory of messages between stages. */
 size_t pdl__borders_bytes(const pdl_session_t *session);
 
+/* separate.c: data-parallel replicas that update each for itself. */
+pdl_status_t pdl__separate_create(pdl_session_t *session);
+void         pdl__separate_destroy(pdl_session_t *session);
+
+/* logits.c: makes ready to show logits to `call`; then shows those of a micro-batch, and adds what was answered. */
+pdl_status_t pdl__logits_create(pdl_session_t *session, pdl_logits_fn_t call, void *context);
+void         pdl__logits_destroy(pdl_session_t *session);
+void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
+void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
+
 /* play.c: runs a tape on this rank's batch. */
 typedef enum pdl__play_mode {
     PDL__PLAY_TRAIN,
@@ -146,6 +182,8 @@ typedef enum pdl__play_mode {
 typedef struct pdl__play {
     const pdl_batch_t *batch;
     pdl__play_mode_t   mode;
+    bool               halts; /* before the first operation that is not of the forward pass */
+    int                next;  /* operation to begin with; where it stopped */
     int                found; /* PDL__PLAY_SEARCH: unit whose output is the first that is not finite, or -1 */
 } pdl__play_t;
 pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);

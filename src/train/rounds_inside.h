@@ -1,0 +1,74 @@
+/*
+ * What the files of rounds share.
+ */
+#ifndef PDL_TRAIN_ROUNDS_INSIDE_H
+#define PDL_TRAIN_ROUNDS_INSIDE_H
+
+#include "train/bank.h"
+#include "train/rounds.h"
+#include "train/tour.h"
+
+/* Models that travel between ranks, one message for each array of a bank. */
+typedef struct pdl__travel {
+    int             slots; /* models under way at once, there and back */
+    pdl_request_t **request;
+    int            *spare; /* banks that hold no model */
+} pdl__travel_t;
+
+/* Workers with like updates, and what they are told to hold on to. */
+typedef struct pdl__cadis {
+    int     tensor; /* of the session: the last linear layer */
+    int64_t classes, features;
+    float  *update;     /* [workers][classes][features] */
+    float  *common;     /* the layer before the round */
+    double *state;      /* rounds seen, then the mean similarity [workers][workers] */
+    bool    teaches;    /* the hook is shown what the common weights say */
+    bool    distills;   /* in this round */
+    float  *teacher;    /* [count][logits] */
+    double *work;       /* two rows of logits */
+    pdl_logits_fn_t before; /* a hook that was there already */
+    void           *before_context;
+} pdl__cadis_t;
+
+struct pdl__rounds {
+    pdl__rounds_spec_t spec;
+    pdl_session_t     *session;
+    pdl_ranks_t       *ranks; /* those with other workers; the session's */
+    int64_t            workers, first, count, batch;
+    pdl__rounds_plan_t plan;
+    double            *samples; /* [workers] */
+    double            *share;   /* [workers] of the mean */
+    int64_t           *cluster; /* [workers] */
+    int64_t            clusters;
+    int               *bank; /* [count]: the bank with the model that is at a worker */
+    int               *before; /* the same before models moved */
+    double            *local; /* [count]: shares of these */
+    int64_t            round, in_cycle, updates;
+    double             state[1]; /* rounds seen, where there is nothing else to keep */
+    pdl__tour_t        tour;
+    pdl__travel_t      travel;
+    pdl__cadis_t       cadis;
+    pdl_exchange_t    *exchange[PDL_ARRAY_COUNT]; /* of the common weights, and moments if kept */
+    double             sums[4];                   /* loss, accuracy, samples, stop */
+    double             bytes;                     /* sent by moves */
+    bool               stopped;
+};
+
+#define PDL__COMMON_BANK 0
+
+/* rounds_move.c */
+pdl_status_t pdl__travel_create(pdl__rounds_t *rounds, int first_spare);
+void         pdl__travel_destroy(pdl__rounds_t *rounds);
+int          pdl__travel_spares(const pdl_aggregate_options_t *options, int ranks);
+/* Every model to the next worker of its tour. */
+pdl_status_t pdl__travel_move(pdl__rounds_t *rounds);
+
+/* rounds_cadis.c */
+pdl_status_t pdl__cadis_create(pdl__rounds_t *rounds);
+void         pdl__cadis_destroy(pdl__rounds_t *rounds);
+/* What the common weights say of a batch, before the worker's step. */
+pdl_status_t pdl__cadis_teach(pdl__rounds_t *rounds, const pdl_batch_t *batch, int bank);
+/* Clusters from the models as they are, and the shares of the workers. */
+pdl_status_t pdl__cadis_shares(pdl__rounds_t *rounds, double *similarity);
+
+#endif

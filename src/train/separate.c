@@ -1,0 +1,25 @@
+/*
+ * Replicas that update each for itself: gradients, statistics and the sums of a step stay among the ranks that hold one
+ * copy of the weights.
+ */
+#include "train/session.h"
+
+pdl_status_t pdl__separate_create(pdl_session_t *s)
+{
+    const pdl_mesh_t *mesh = &s->spec.plan->mesh;
+    int64_t           coordinates[PDL_MAX_AXES];
+    int               place = 0, rank = pdl_ranks_rank(s->spec.ranks);
+
+    s->replica = s->spec.ranks;
+    if (!s->spec.separate || pdl_ranks_size(s->spec.ranks) == 1) return PDL_OK;
+    pdl_mesh_coordinates(mesh, rank, coordinates);
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axis[a].kind == PDL_AXIS_DATA) place = place * (int)mesh->axis[a].size + (int)coordinates[a];
+    s->replica = NULL;
+    return pdl_ranks_split(s->spec.ranks, place, rank, &s->replica);
+}
+
+void pdl__separate_destroy(pdl_session_t *s)
+{
+    if (s->replica != s->spec.ranks) pdl_ranks_destroy(s->replica);
+}
