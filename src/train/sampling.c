@@ -54,6 +54,7 @@ pdl_status_t pdl__sampling_prepare(const pdl_train_options_t *o, pdl_session_spe
     if (sampling->hide.method == PDL_HIDE_IMPORTANCE && has_partitions(sampling))
         return pdl_error(PDL_ERR_INPUT, "--hide-method importance draws from all samples: use --shuffle global");
     spec->workers = workers / places;
+    if (sampling->batch_confidence && sampling->hide.method != PDL_HIDE_NONE) spec->logits = pdl__batch_confidence;
     return PDL_OK;
 }
 

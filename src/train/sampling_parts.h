@@ -23,6 +23,9 @@ struct pdl__sampling {
 /* What is loaded of a training set; the caller adds the order. */
 pdl_loader_spec_t pdl__sampling_loader(pdl__sampling_t *sampling);
 
+/* sampling_refresh.c: a pdl_logits_fn_t whose confidence is the greatest share that a sample has of a class in its batch: the
+   softmax goes over samples, as in the published program of KAKURENBO. */
+void pdl__batch_confidence(void *context, const pdl_logits_t *logits);
 /* sampling_refresh.c: a forward pass over the hidden samples of this rank, whose results are noted. */
 pdl_status_t pdl__sampling_refresh(pdl__sampling_t *sampling);
 /* Takes down what the session knows of the samples of a batch, the first of which is at `position` of the epoch. */

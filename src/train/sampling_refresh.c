@@ -3,6 +3,7 @@
  * known when the next choice is made.
  */
 #include "train/sampling_parts.h"
+#include <math.h>
 
 pdl_status_t pdl__sampling_note(pdl__sampling_t *s, const pdl_batch_t *batch, int64_t position)
 {
@@ -13,6 +14,22 @@ pdl_status_t pdl__sampling_note(pdl__sampling_t *s, const pdl_batch_t *batch, in
         pdl_hide_note(s->hide, position + s->session->first, batch->index, results.loss, results.correct,
                       results.confidence, results.count);
     return status;
+}
+
+void pdl__batch_confidence(void *context, const pdl_logits_t *logits)
+{
+    (void)context;
+    for (int64_t n = 0; n < logits->samples; n++) logits->confidence[n] = 0;
+    for (int64_t c = 0; c < logits->classes; c++) {
+        const float *column = logits->values + c;
+        double       most = -INFINITY, sum = 0;
+        for (int64_t n = 0; n < logits->samples; n++) most = fmax(most, (double)column[n * logits->classes]);
+        for (int64_t n = 0; n < logits->samples; n++) sum += exp((double)column[n * logits->classes] - most);
+        for (int64_t n = 0; n < logits->samples; n++) {
+            float share = (float)(exp((double)column[n * logits->classes] - most) / sum);
+            if (share > logits->confidence[n]) logits->confidence[n] = share;
+        }
+    }
 }
 
 typedef struct list {
