@@ -44,6 +44,13 @@ pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all,
     return missing();
 }
 
+pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
+                                    const int *first, int rank)
+{
+    (void)world, (void)mine, (void)all, (void)bytes, (void)first, (void)rank;
+    return missing();
+}
+
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
 {
     (void)world, (void)data, (void)bytes, (void)root;
