@@ -36,7 +36,8 @@ pdl_status_t pdl_aggregate_parse(const char *text, pdl_aggregate_options_t *opti
             steps = strtoll(colon + 1, &end, 10);
             if (k != PDL_AGGREGATE_LOCAL || end == colon + 1 || *end || steps < 1 || steps > INT32_MAX)
                 return pdl_error(PDL_ERR_INPUT,
-                                 "--aggregate %s: only local takes a number, of updates in a round, as local:8", text);
+                                 "--aggregate %s: only local takes a number, of updates in a round, as local:8",
+                                 text);
         }
         options->kind = (pdl_aggregation_t)k;
         options->steps = steps;
@@ -56,8 +57,7 @@ pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *o)
 {
     pdl_status_t status = within("local-epochs", (double)o->epochs[0], 1, 1e6);
 
-    if (!status)
-        status = within("local-epochs", (double)o->epochs[1], o->kind == PDL_AGGREGATE_SEM ? 1 : 0, 1e6);
+    if (!status) status = within("local-epochs", (double)o->epochs[1], o->kind == PDL_AGGREGATE_SEM ? 1 : 0, 1e6);
     if (!status) status = within("hops", (double)o->hops, 2, 1e6);
     if (!status) status = within("cluster-threshold", o->threshold, -1, 1);
     if (!status) status = within("distill", o->distill, 0, 1e6);

@@ -91,8 +91,8 @@ static void mean_of_chunk(pdl_session_t *s, int array, int64_t from, int64_t cou
     for (int b = 0; b < banks; b++) {
         const void *values = s->bank[bank[b]].array[array];
         for (int64_t i = 0; i < count; i++)
-            sum[i] += share[b] * (doubles ? ((const double *)values)[from + i]
-                                          : (double)((const float *)values)[from + i]);
+            sum[i] += share[b] *
+                      (doubles ? ((const double *)values)[from + i] : (double)((const float *)values)[from + i]);
     }
     void *target = s->bank[to].array[array];
     for (int64_t i = 0; i < count; i++)

@@ -16,12 +16,13 @@ static pdl_status_t check(const pdl_session_t *s)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: only a cross_entropy has logits to look at", layer->name);
     if (pdl_shape_positions(&layer->in) != 1)
         return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "layer %s has %lld positions a sample: logits can be looked at where there is one", layer->name,
-                         (long long)pdl_shape_positions(&layer->in));
+                         "layer %s has %lld positions a sample: logits can be looked at where there is one",
+                         layer->name, (long long)pdl_shape_positions(&layer->in));
     if (loss->statistics || (share > 0 && share < 1))
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "layer %s is split over ranks: logits can be looked at where they are whole; use replicate",
-                         layer->name);
+        return pdl_error(
+            PDL_ERR_UNSUPPORTED,
+            "layer %s is split over ranks: logits can be looked at where they are whole; use replicate",
+            layer->name);
     return PDL_OK;
 }
 

@@ -270,9 +270,9 @@ static pdl_status_t sum_over_ranks(pdl__rounds_t *r, int array)
 {
     pdl_session_t  *s = r->session;
     pdl_exchange_t *exchange = r->exchange[array];
-    int64_t         elements = pdl__bank_elements(s, array), piece = (int64_t)(s->spec.bucket_bytes / sizeof(float));
-    int64_t         count = piece > 0 ? (elements + piece - 1) / piece : 1;
-    pdl_status_t    status = PDL_OK;
+    int64_t      elements = pdl__bank_elements(s, array), piece = (int64_t)(s->spec.bucket_bytes / sizeof(float));
+    int64_t      count = piece > 0 ? (elements + piece - 1) / piece : 1;
+    pdl_status_t status = PDL_OK;
 
     if (pdl_ranks_size(r->ranks) == 1) return PDL_OK;
     if (!exchange) return pdl_ranks_sum(r->ranks, s->bank[PDL__COMMON_BANK].array[array], elements);
@@ -331,6 +331,9 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     int64_t                        before = r->updates;
 
     *result = (pdl__round_result_t){.round = r->round};
+    if (r->in_cycle >= r->plan.rounds)
+        return pdl_error(PDL_ERR_INPUT, "the cycle has no more than %lld rounds: begin the next one first",
+                         (long long)r->plan.rounds);
     memset(r->sums, 0, sizeof(r->sums));
     r->stopped = false;
     r->cadis.distills = o->kind == PDL_AGGREGATE_CADIS && o->distill > 0 && r->round > 0;

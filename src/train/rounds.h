@@ -37,7 +37,8 @@ typedef struct pdl__rounds_spec {
 
 /* What a cycle is made of. */
 typedef struct pdl__rounds_plan {
-    int64_t steps;   /* of a local epoch: the most that any worker needs; others begin again with their first samples */
+    int64_t
+        steps; /* of a local epoch: the most that any worker needs; others begin again with their first samples */
     int64_t epochs;  /* local epochs of the cycle */
     int64_t segment; /* steps of a worker between two turns */
     int64_t rounds;  /* of the cycle */

@@ -44,8 +44,8 @@ static void look(void *context, const pdl_logits_t *logits)
     for (int64_t i = 0; i < logits->samples && c->distills && logits->extra; i++) {
         double  scale = r->spec.options.distill * logits->scale * (double)logits->weight[i];
         int64_t at = i * logits->classes;
-        pdl__distill(logits->classes, teacher + at, logits->values + at, r->spec.options.temperature, scale, c->work,
-                     logits->extra + at);
+        pdl__distill(logits->classes, teacher + at, logits->values + at, r->spec.options.temperature, scale,
+                     c->work, logits->extra + at);
     }
     if (c->before) c->before(c->before_context, logits);
 }
@@ -136,8 +136,8 @@ pdl_status_t pdl__cadis_shares(pdl__rounds_t *r, double *mean)
     if (status) return status;
     for (int64_t u = 0; u < n; u++)
         for (int64_t v = u + 1; v < n; v++) {
-            double now = pdl__update_similarity(c->classes, c->features, c->update + u * elements,
-                                                c->update + v * elements);
+            double now =
+                pdl__update_similarity(c->classes, c->features, c->update + u * elements, c->update + v * elements);
             double *smooth = &similarity[u * n + v];
             *smooth += (now - *smooth) / (double)(r->round + 1);
             similarity[v * n + u] = *smooth;

@@ -17,16 +17,16 @@ typedef struct pdl__travel {
 
 /* Workers with like updates, and what they are told to hold on to. */
 typedef struct pdl__cadis {
-    int     tensor; /* of the session: the last linear layer */
-    int64_t classes, features;
-    float  *update;     /* [workers][classes][features] */
-    float  *common;     /* the layer before the round */
-    double *state;      /* rounds seen, then the mean similarity [workers][workers] */
-    bool    teaches;    /* the hook is shown what the common weights say */
-    bool    distills;   /* in this round */
-    float  *teacher;    /* [count][logits] */
-    double *work;       /* two rows of logits */
-    pdl_logits_fn_t before; /* a hook that was there already */
+    int             tensor; /* of the session: the last linear layer */
+    int64_t         classes, features;
+    float          *update;   /* [workers][classes][features] */
+    float          *common;   /* the layer before the round */
+    double         *state;    /* rounds seen, then the mean similarity [workers][workers] */
+    bool            teaches;  /* the hook is shown what the common weights say */
+    bool            distills; /* in this round */
+    float          *teacher;  /* [count][logits] */
+    double         *work;     /* two rows of logits */
+    pdl_logits_fn_t before;   /* a hook that was there already */
     void           *before_context;
 } pdl__cadis_t;
 
@@ -40,9 +40,9 @@ struct pdl__rounds {
     double            *share;   /* [workers] of the mean */
     int64_t           *cluster; /* [workers] */
     int64_t            clusters;
-    int               *bank; /* [count]: the bank with the model that is at a worker */
+    int               *bank;   /* [count]: the bank with the model that is at a worker */
     int               *before; /* the same before models moved */
-    double            *local; /* [count]: shares of these */
+    double            *local;  /* [count]: shares of these */
     int64_t            round, in_cycle, updates;
     double             state[1]; /* rounds seen, where there is nothing else to keep */
     pdl__tour_t        tour;

@@ -59,8 +59,8 @@ static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int bank, int 
 
     for (int i = 0, a; !status && (a = pdl__bank_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
         pdl_request_t *request = r->travel.request[(slot * 2 + sends) * ARRAYS + i];
-        int64_t bytes = pdl__bank_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
-        int     tag = (int)(worker % PDL_RANKS_TAGS);
+        int64_t        bytes = pdl__bank_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
+        int            tag = (int)(worker % PDL_RANKS_TAGS);
         if (sends) r->bytes += (double)bytes;
         status = sends ? pdl_ranks_send_start(request, s->bank[bank].array[a], bytes, peer, tag)
                        : pdl_ranks_receive_start(request, s->bank[bank].array[a], bytes, peer, tag);
