@@ -115,7 +115,8 @@ const int64_t *pdl_shuffle_partition(const pdl_shuffle_t *shuffle, int64_t worke
 
 /* What an epoch depends on besides the partition. */
 typedef struct pdl_shuffle_epoch {
-    const float    *loss;   /* [samples], lagging: for paired; known for the samples of this rank at least */
+    const float    *loss; /* [samples], lagging: for paired; known for the samples of this rank at least. Those that
+                               are not finite are unknown and count as highest; NULL: pairs and samples are drawn */
     const uint64_t *hidden; /* bit i: sample i is not trained on in this epoch; NULL: none is */
     const int64_t  *drawn;  /* global: trains on these, in this order, instead of a permutation; or NULL */
     int64_t         drawn_count;
@@ -152,8 +153,9 @@ void pdl_shuffle_report(const pdl_shuffle_t *shuffle, pdl_shuffle_report_t *repo
 /* Collective. The state of all workers as numbers, the same on every rank: for a checkpoint. Inside an epoch it is the
    epoch's beginning, and the exchange starts over. *count numbers are written to *numbers, to be freed. */
 pdl_status_t pdl_shuffle_save(pdl_shuffle_t *shuffle, int64_t **numbers, int64_t *count);
-/* Collective, before the first begin. With `inside` the next begin is of the epoch that was at hand, and repeats its
-   decisions instead of making new ones. Numbers of other samples, workers or options are refused. */
+/* Collective, before the first begin; the number of ranks may have changed. With `inside` the next begin is of the epoch
+   that was at hand, and repeats its decisions instead of making new ones, whatever the losses are now; hidden and drawn
+   samples are given to it again. Numbers of other samples, workers or options are refused. */
 pdl_status_t pdl_shuffle_restore(pdl_shuffle_t *shuffle, const int64_t *numbers, int64_t count, bool inside);
 
 /* Where worker `worker` sends the sample of slot `slot` in epoch `epoch`, and whom it receives one from. */
