@@ -26,6 +26,7 @@
 #define PARADL_RANKS_H
 
 #include <paradl/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -56,6 +57,9 @@ pdl_status_t pdl_ranks_sum(pdl_ranks_t *ranks, double *values, int64_t count);
 pdl_status_t pdl_ranks_max(pdl_ranks_t *ranks, double *values, int64_t count);
 /* Collective. The bytes of rank `root` to all. */
 pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, int root);
+/* Collective. The bytes of all ranks, in the order of the ranks and one after the other, to all; sizes[r] is how many
+   are from rank r. Each rank gives as many as it likes. Where `all` is NULL, on every rank, only the sizes are told. */
+pdl_status_t pdl_ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes);
 /* Collective. */
 pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks);
 
@@ -94,6 +98,8 @@ pdl_status_t pdl_ranks_send_start(pdl_request_t *request, const void *data, int6
 pdl_status_t pdl_ranks_receive_start(pdl_request_t *request, void *data, int64_t bytes, int peer, int tag);
 /* Returns when the message has been sent or has arrived; at once where nothing was started. */
 pdl_status_t pdl_ranks_request_wait(pdl_request_t *request);
+/* Whether that is so already, without waiting; once it is, there is nothing left to wait for. */
+pdl_status_t pdl_ranks_request_test(pdl_request_t *request, bool *done);
 
 #ifdef __cplusplus
 }

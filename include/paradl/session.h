@@ -97,6 +97,8 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *session, const pdl_batch_t *b
 pdl_status_t pdl_session_step_finish(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Forward only, with running statistics and without dropout. */
 pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* Forward only, but as in training: with statistics of the batch, which also enter the running ones, and dropout. */
+pdl_status_t pdl_session_pass(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Evaluation takes the averaged weights between these two calls (does nothing without EMA). */
 pdl_status_t pdl_session_swap_ema(pdl_session_t *session);
 

@@ -13,8 +13,11 @@
 #ifndef PARADL_TRAIN_H
 #define PARADL_TRAIN_H
 
+#include <paradl/aggregate.h>
 #include <paradl/data.h>
+#include <paradl/hide.h>
 #include <paradl/session.h>
+#include <paradl/shuffle.h>
 #include <paradl/status.h>
 
 #ifdef __cplusplus
@@ -33,11 +36,16 @@ typedef struct pdl_train_step {
 } pdl_train_step_t;
 
 typedef struct pdl_train_epoch {
-    int64_t epoch; /* 0, 1, ... */
-    double  train_loss, train_accuracy;
-    bool    validated;
-    double  valid_loss, valid_accuracy, valid_s;
-    double  epoch_s; /* training only */
+    int64_t              epoch; /* 0, 1, ... */
+    double               train_loss, train_accuracy;
+    bool                 validated;
+    double               valid_loss, valid_accuracy, valid_s;
+    double               epoch_s;          /* training, exchange and refresh; without validation */
+    int64_t              steps;            /* updates */
+    bool                 exchanges, hides; /* what follows has a meaning */
+    pdl_shuffle_report_t shuffle;
+    pdl_hide_report_t    hide;
+    double               refresh_s; /* forward passes over hidden samples */
 } pdl_train_epoch_t;
 
 /* Called on every rank; entries may be NULL. */
@@ -49,23 +57,37 @@ typedef struct pdl_train_observer {
     void (*on_note)(void *context, const char *text); /* a checkpoint was written, a run resumed */
 } pdl_train_observer_t;
 
+/* Which samples are trained on, by whom, and with what weight. */
+typedef struct pdl_sampling_options {
+    int64_t               workers; /* that share every batch; 0: one for every rank with samples of its own */
+    pdl_shuffle_options_t shuffle;
+    const char           *store; /* where a rank keeps its samples: "none", "memory" or a folder; NULL: memory where
+                                    several ranks have partitions, else none */
+    pdl_hide_options_t    hide;
+    bool                  batch_confidence; /* confidence as the published program of KAKURENBO computes it */
+    bool                  refresh_training; /* the refresh pass in training mode, as there */
+    bool                  check;            /* all invariants at the end of every epoch */
+} pdl_sampling_options_t;
+
 typedef struct pdl_train_options {
-    pdl_session_spec_t   session;
-    const char          *model_name;  /* as it was asked for, kept in checkpoints */
-    pdl_source_t        *train;       /* borrowed */
-    pdl_source_t        *valid;       /* borrowed; NULL: no validation */
-    int64_t              epochs;      /* either this ... */
-    int64_t              updates;     /* ... or this many updates; both: whatever comes first */
-    int64_t              valid_every; /* updates between validations; 0: at the end of every epoch */
-    int                  loader_threads, prefetch;
-    bool                 normalise;
-    pdl_augmentation_t   augmentation;
-    const char          *checkpoint;       /* folder, or NULL */
-    int64_t              checkpoint_every; /* updates; 0: at the end of every epoch */
-    int                  keep;             /* checkpoints that stay */
-    bool                 resume;           /* goes on from the latest, if there is one */
-    const char          *trace;            /* file, or NULL; rank r > 0 adds ".r" */
-    pdl_train_observer_t observer;
+    pdl_session_spec_t      session;
+    const char             *model_name;  /* as it was asked for, kept in checkpoints */
+    pdl_source_t           *train;       /* borrowed */
+    pdl_source_t           *valid;       /* borrowed; NULL: no validation */
+    int64_t                 epochs;      /* either this ... */
+    int64_t                 updates;     /* ... or this many updates; both: whatever comes first */
+    int64_t                 valid_every; /* updates between validations; 0: at the end of every epoch */
+    int                     loader_threads, prefetch;
+    bool                    normalise;
+    pdl_augmentation_t      augmentation;
+    pdl_sampling_options_t  sampling;
+    pdl_aggregate_options_t aggregate;
+    const char             *checkpoint;       /* folder, or NULL */
+    int64_t                 checkpoint_every; /* updates; 0: at the end of every epoch */
+    int                     keep;             /* checkpoints that stay */
+    bool                    resume;           /* goes on from the latest, if there is one */
+    const char             *trace;            /* file, or NULL; rank r > 0 adds ".r" */
+    pdl_train_observer_t    observer;
 } pdl_train_options_t;
 void pdl_train_defaults(pdl_train_options_t *options);
 

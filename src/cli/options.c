@@ -7,6 +7,7 @@
 
 #include "base/closest.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define MAX_OPTIONS 64
@@ -222,5 +223,15 @@ pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream)
     pdl_table_cell(table, "shows this");
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
+    return status;
+}
+
+pdl_status_t pdl__split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context)
+{
+    char        *copy = strdup(list), *rest = copy, *part;
+    pdl_status_t status = copy ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    while (!status && (part = strtok_r(rest, ",", &rest)) != NULL) status = each(part, context);
+    free(copy);
     return status;
 }

@@ -67,4 +67,7 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
                                 pdl__operands_t *operands, bool *help);
 pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream);
 
+/* Calls `each` with every part of a list that commas divide. */
+pdl_status_t pdl__split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context);
+
 #endif

@@ -61,6 +61,7 @@ const pdl__option_t pdl__train_option_table[] = {
      TEXT(vocabulary)},
     {"samples", "N", NULL, "size of a synthetic data set", INT(samples, 1)},
     {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm)},
+    PDL__SAMPLING_OPTIONS(pdl__train_values_t),
     {"recompute", "WHICH", "none", "activations that are computed again instead of kept",
      CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT)},
     {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
@@ -129,17 +130,6 @@ static pdl_status_t parse_change(const char *text, pdl_augmentation_t *augmentat
     return PDL_OK;
 }
 
-/* Calls `each` with every part of a list that commas divide. */
-static pdl_status_t split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context)
-{
-    char        *copy = strdup(list), *rest = copy, *part;
-    pdl_status_t status = copy ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
-
-    while (!status && (part = strtok_r(rest, ",", &rest)) != NULL) status = each(part, context);
-    free(copy);
-    return status;
-}
-
 static pdl_status_t add_change(const char *text, void *augmentation)
 {
     if (strcmp(text, "none") == 0 || parse_change(text, augmentation) == PDL_OK) return PDL_OK;
@@ -179,13 +169,13 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
     o->min_lr = v->min_lr;
     o->power = v->power;
     o->gamma = v->gamma;
-    return v->milestones ? split_list(v->milestones, add_milestone, o) : PDL_OK;
+    return v->milestones ? pdl__split_list(v->milestones, add_milestone, o) : PDL_OK;
 }
 
 pdl_status_t pdl__train_mesh(const char *text, pdl_mesh_t *mesh)
 {
     *mesh = (pdl_mesh_t){0};
-    return split_list(text, add_axis, mesh);
+    return pdl__split_list(text, add_axis, mesh);
 }
 
 pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_options_t *o)
@@ -213,6 +203,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     if (v->label_smoothing < 0 || v->label_smoothing >= 1)
         return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
     status = optimizer_from(v, &o->session.optimizer);
-    if (!status && v->augment) status = split_list(v->augment, add_change, &o->augmentation);
+    if (!status) status = pdl__sampling_options_from(&v->sampling, (uint64_t)v->seed, o);
+    if (!status && v->augment) status = pdl__split_list(v->augment, add_change, &o->augmentation);
     return status;
 }

@@ -4,11 +4,12 @@
 #ifndef PDL_CLI_TRAIN_OPTIONS_H
 #define PDL_CLI_TRAIN_OPTIONS_H
 
-#include "cli/options.h"
+#include "cli/sampling_options.h"
 
 #include <paradl/train.h>
 
 typedef struct pdl__train_values {
+    pdl__sampling_values_t sampling;
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
         *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,

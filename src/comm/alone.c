@@ -44,6 +44,13 @@ pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all,
     return missing();
 }
 
+pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
+                                    const int *first, int rank)
+{
+    (void)world, (void)mine, (void)all, (void)bytes, (void)first, (void)rank;
+    return missing();
+}
+
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
 {
     (void)world, (void)data, (void)bytes, (void)root;
@@ -89,6 +96,12 @@ pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, voi
 pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
 {
     (void)pieces;
+    return missing();
+}
+
+pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done)
+{
+    (void)pieces, (void)done;
     return missing();
 }
 

@@ -8,6 +8,7 @@
 
 #include <paradl/launch.h>
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +152,50 @@ pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, 
         status = pdl__world_broadcast(ranks->world, (char *)data + first, (int)n, root);
     }
     return status;
+}
+
+/* Where MPI's int does not count that far: one rank after the other. */
+static pdl_status_t gather_much(pdl_ranks_t *ranks, const void *mine, void *all, const int64_t *sizes)
+{
+    pdl_status_t status = PDL_OK;
+    char        *place = all;
+
+    for (int r = 0; !status && r < ranks->size; r++) {
+        if (r == ranks->rank && sizes[r] > 0) memcpy(place, mine, (size_t)sizes[r]);
+        status = pdl_ranks_broadcast(ranks, place, sizes[r], r);
+        place += sizes[r];
+    }
+    return status;
+}
+
+pdl_status_t pdl__ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes,
+                                   int64_t most)
+{
+    int64_t      total = 0;
+    int         *count, *first;
+    pdl_status_t status;
+
+    sizes[ranks->rank] = bytes;
+    if (ranks->size == 1) {
+        if (all != NULL && bytes > 0) memcpy(all, mine, (size_t)bytes);
+        return PDL_OK;
+    }
+    status = pdl__world_gather(ranks->world, &bytes, sizes, (int)sizeof(bytes));
+    if (status || all == NULL) return status;
+    for (int r = 0; r < ranks->size; r++) total += sizes[r];
+    if (total > most) return gather_much(ranks, mine, all, sizes);
+    count = (int *)ranks->gathered;
+    first = count + ranks->size;
+    for (int r = 0; r < ranks->size; r++) {
+        count[r] = (int)sizes[r];
+        first[r] = r == 0 ? 0 : first[r - 1] + count[r - 1];
+    }
+    return pdl__world_gather_some(ranks->world, mine, all, count, first, ranks->rank);
+}
+
+pdl_status_t pdl_ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes)
+{
+    return pdl__ranks_gather_all(ranks, mine, bytes, all, sizes, INT_MAX);
 }
 
 pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks)

@@ -93,6 +93,12 @@ pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all,
     return PDL_MPI(PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm));
 }
 
+pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
+                                    const int *first, int rank)
+{
+    return PDL_MPI(PMPI_Allgatherv(mine, bytes[rank], MPI_BYTE, all, bytes, first, MPI_BYTE, world->comm));
+}
+
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
 {
     return PDL_MPI(PMPI_Bcast(data, bytes, MPI_BYTE, root, world->comm));

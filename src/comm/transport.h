@@ -30,8 +30,14 @@ pdl_status_t pdl__world_reserve(pdl_ranks_t *group);
 pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t *group);
 /* `bytes` of every rank, in the order of the ranks. */
 pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes);
+/* bytes[r] of every rank r to where `all` has place for them, first[r]; `rank` is this one. */
+pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
+                                    const int *first, int rank);
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root);
 pdl_status_t pdl__world_barrier(pdl__world_t *world);
+/* pdl_ranks_gather_all() that takes another way when more than `most` bytes come together. */
+pdl_status_t pdl__ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes,
+                                   int64_t most);
 /* Of the whole job, also from a group. */
 void pdl__world_abort(int exit_status);
 
@@ -45,6 +51,8 @@ pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const 
 pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, void *data, int64_t bytes, int peer,
                                  int tag);
 pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
+/* Where all have moved nothing is under way afterwards, as after the wait. */
+pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done);
 
 /* Sums over the ranks that may be under way at the same time, as long as they are in different lanes. Those of one
    lane start in the same order on every rank. */

@@ -103,6 +103,29 @@ static void on_step(void *context, const pdl_train_step_t *step)
     if (r->spec.talk) show_step(r, step);
 }
 
+/* Names of the log are fixed: people's scripts read them. */
+static void log_sampling(pdl_json_t *json, const pdl_train_epoch_t *epoch)
+{
+    pdl_json_int(json, "steps", epoch->steps);
+    pdl_json_int(json, "hidden", epoch->hides ? epoch->hide.hidden : 0);
+    if (epoch->hides) {
+        pdl_json_number(json, "hidden_fraction", epoch->hide.fraction);
+        pdl_json_number(json, "hidden_most", epoch->hide.most);
+        pdl_json_int(json, "moved_back", epoch->hide.moved_back);
+        pdl_json_number(json, "select_s", epoch->hide.select_s);
+        pdl_json_number(json, "refresh_s", epoch->refresh_s);
+    }
+    if (!epoch->exchanges) return;
+    pdl_json_int(json, "exchanged", epoch->shuffle.sent);
+    pdl_json_number(json, "exchanged_bytes", epoch->shuffle.bytes);
+    pdl_json_number(json, "exchange_s", epoch->shuffle.exchange_s);
+    pdl_json_int(json, "stored_most", epoch->shuffle.stored_most);
+    pdl_json_number(json, "partners", epoch->shuffle.partners);
+    pdl_json_number(json, "score_variance", epoch->shuffle.score_variance);
+    pdl_json_number(json, "label_imbalance", epoch->shuffle.imbalance);
+    pdl_json_number(json, "seen", epoch->shuffle.seen);
+}
+
 static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
 {
     pdl_json_t json;
@@ -118,7 +141,7 @@ static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
         pdl_json_number(&json, "valid_s", epoch->valid_s);
     }
     pdl_json_number(&json, "epoch_s", epoch->epoch_s);
-    pdl_json_int(&json, "hidden", 0);
+    log_sampling(&json, epoch);
     pdl_json_close(&json);
     fflush(r->log);
 }
@@ -136,6 +159,9 @@ static void on_epoch(void *context, const pdl_train_epoch_t *epoch)
     if (epoch->validated)
         fprintf(r->spec.talk, "  validation loss %.4f, accuracy %.2f %%", epoch->valid_loss,
                 100 * epoch->valid_accuracy);
+    if (epoch->hides) fprintf(r->spec.talk, "  hidden %.1f %%", 100 * epoch->hide.fraction);
+    if (epoch->exchanges && epoch->shuffle.sent > 0)
+        fprintf(r->spec.talk, "  exchanged %lld samples", (long long)epoch->shuffle.sent);
     fputc('\n', r->spec.talk);
 }
 

@@ -2,6 +2,7 @@
  * Opens checkpoints and compares them with a model.
  */
 #include "train/checkpoint.h"
+#include "train/save.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,12 +182,14 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool is_counter(const char *name)
+/* Counters of PyTorch, and what a run keeps beside the state of its optimizer. */
+static bool is_other(const char *name)
 {
     static const char ending[] = ".num_batches_tracked";
     size_t            length = strlen(name);
 
-    return length >= sizeof(ending) - 1 && strcmp(name + length - (sizeof(ending) - 1), ending) == 0;
+    return strncmp(name, PDL__EXTRA, sizeof(PDL__EXTRA) - 1) == 0 ||
+           (length >= sizeof(ending) - 1 && strcmp(name + length - (sizeof(ending) - 1), ending) == 0);
 }
 
 /* The first tensor of the file that nobody asked for. */
@@ -201,7 +204,7 @@ static pdl_status_t find_surplus(const pdl_safetensors_t *file, const pdl_stored
     for (int i = 0; !status && i < pdl_safetensors_count(file); i++) {
         const char *name = pdl_safetensors_at(file, i)->name;
 
-        if (is_counter(name) || bsearch(&name, names, (size_t)count, sizeof(*names), compare_names) != NULL)
+        if (is_other(name) || bsearch(&name, names, (size_t)count, sizeof(*names), compare_names) != NULL)
             continue;
         status = pdl_error(PDL_ERR_INPUT, "%s: its tensor %s is not in this model: it is of another model",
                            pdl_safetensors_name(file), name);

@@ -1,8 +1,9 @@
 /*
  * A training run: the loop around the session.
  */
-#include "train/save.h"
+#include "train/sampling.h"
 #include "train/session.h"
+#include <math.h>
 #include <paradl/train.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,10 +27,11 @@ typedef struct run {
     const pdl_train_options_t *options;
     pdl_train_summary_t       *summary;
     pdl_session_t             *session;
-    pdl_loader_t              *loader;
-    pdl_global_order_t         order;
-    int64_t                    steps_per_epoch, total;   /* updates */
+    pdl__sampling_t           *sampling;
+    int64_t                    epochs, total;            /* of the run; updates if nothing is hidden */
+    int64_t                    full_steps;               /* updates of an epoch if nothing is hidden */
     int64_t                    first_update;             /* made before this run */
+    int64_t                    epoch, step;              /* where the next update is */
     double                     start_s, begun_s, last_s; /* created; first update began; the latest ended */
     double                     epoch_start_s;
     double                     sums[3];  /* loss, accuracy, samples of the epoch */
@@ -42,6 +44,9 @@ void pdl_train_defaults(pdl_train_options_t *options)
     *options =
         (pdl_train_options_t){.loader_threads = 1, .prefetch = 3, .normalise = true, .keep = PDL_CHECKPOINT_KEEP};
     pdl_session_defaults(&options->session);
+    pdl_shuffle_defaults(&options->sampling.shuffle);
+    pdl_hide_defaults(&options->sampling.hide);
+    pdl_aggregate_defaults(&options->aggregate);
 }
 
 static void note(const run_t *run, const char *text)
@@ -57,43 +62,22 @@ static pdl_status_t plan_length(run_t *run, pdl_session_spec_t *spec)
     const pdl_train_options_t *o = run->options;
     const pdl_source_info_t   *info = pdl_source_info(o->train);
 
-    run->order = (pdl_global_order_t){.samples = info->samples,
-                                      .batch = o->session.plan->batch,
-                                      .seed = o->session.seed,
-                                      .shuffle = true,
-                                      .epoch = -1};
-    run->steps_per_epoch = pdl_global_order_steps(&run->order);
-    if (run->steps_per_epoch < 1)
+    if (info->samples < o->session.plan->batch)
         return pdl_error(PDL_ERR_INPUT, "%s has %lld samples, fewer than a batch of %lld: lower --batch",
                          info->name, (long long)info->samples, (long long)o->session.plan->batch);
     if (o->epochs < 1 && o->updates < 1)
         return pdl_error(PDL_ERR_INPUT, "say how long to train: --epochs or --steps");
-    run->total = o->epochs > 0 ? o->epochs * run->steps_per_epoch : o->updates;
+    run->full_steps = pdl__sampling_full_steps(o);
+    run->total = o->epochs > 0 ? o->epochs * run->full_steps : o->updates;
     if (o->updates > 0 && o->updates < run->total) run->total = o->updates;
+    run->epochs = o->epochs > 0 ? o->epochs : (run->total + run->full_steps - 1) / run->full_steps;
     if (spec->optimizer.total_steps == 0) spec->optimizer.total_steps = (double)run->total;
     return PDL_OK;
 }
 
-static pdl_status_t create_loader(run_t *run)
+static pdl_status_t resume(run_t *run)
 {
-    const pdl_train_options_t *o = run->options;
-    pdl_loader_spec_t          spec = {.source = o->train,
-                                       .order = pdl_global_order,
-                                       .order_context = &run->order,
-                                       .steps_per_epoch = run->steps_per_epoch,
-                                       .threads = o->loader_threads,
-                                       .depth = o->prefetch,
-                                       .normalise = o->normalise,
-                                       .shift_tokens = true,
-                                       .augmentation = o->augmentation,
-                                       .seed = o->session.seed};
-
-    pdl_session_share(run->session, &run->order.first, &spec.samples);
-    return pdl_loader_create(&spec, &run->loader);
-}
-
-static pdl_status_t resume(run_t *run, pdl__place_t *place)
-{
+    pdl__place_t      place = {0};
     const char       *folder = run->options->checkpoint;
     pdl_checkpoint_t *checkpoint;
     int64_t           step;
@@ -107,8 +91,11 @@ static pdl_status_t resume(run_t *run, pdl__place_t *place)
     }
     checkpoint = NULL;
     status = pdl_ranks_agree(run->options->session.ranks, pdl_checkpoint_open(folder, &checkpoint));
-    if (!status) status = pdl__session_restore(run->session, checkpoint, true, place);
+    if (!status) status = pdl__session_restore(run->session, checkpoint, true, &place);
+    if (!status) status = pdl__sampling_restore(run->sampling, checkpoint, place.step_in_epoch > 0);
     if (!status) {
+        run->epoch = place.epoch;
+        run->step = place.step_in_epoch;
         snprintf(text, sizeof(text), "resumed from %s", pdl_checkpoint_path(checkpoint));
         note(run, text);
     }
@@ -120,20 +107,31 @@ static pdl_status_t resume(run_t *run, pdl__place_t *place)
 static pdl_status_t save(run_t *run)
 {
     const pdl_train_options_t *o = run->options;
-    int64_t                    updates = pdl_session_updates(run->session);
+    pdl__extras_t              extras;
     char                       text[512];
-    pdl__place_t               place = {.epoch = updates / run->steps_per_epoch,
-                                        .step_in_epoch = updates % run->steps_per_epoch,
+    pdl__place_t               place = {.epoch = run->epoch,
+                                        .step_in_epoch = run->step,
                                         .model_name = o->model_name,
-                                        .model_hash = pdl_model_hash(o->session.plan->model)};
-    pdl_status_t               status = pdl__session_save(run->session, o->checkpoint, &place, o->keep);
+                                        .model_hash = pdl_model_hash(o->session.plan->model),
+                                        .extras = &extras};
+    pdl_status_t               status = pdl__sampling_save(run->sampling, &extras);
 
-    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s", (long long)updates, o->checkpoint);
+    if (status) return status;
+    status = pdl__session_save(run->session, o->checkpoint, &place, o->keep);
+    pdl__extras_free(&extras);
+    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s",
+             (long long)pdl_session_updates(run->session), o->checkpoint);
     if (!status) note(run, text);
     return status;
 }
 
-static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_result_t *result)
+/* Updates that the run would have taken to get here if nothing were hidden, the one at hand included. */
+static double way_gone(const run_t *run, const pdl_batch_t *batch, int64_t steps)
+{
+    return ((double)batch->epoch + (double)(batch->step + 1) / (double)steps) * (double)run->full_steps;
+}
+
+static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_result_t *result, int64_t steps)
 {
     double  now_s = pdl__now_s(), step_s = now_s - run->last_s;
     int64_t update = pdl_session_updates(run->session), made = update - run->first_update;
@@ -146,7 +144,8 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
     run->last_s = now_s;
     const pdl_train_observer_t *observer = &run->options->observer;
     if (!observer->on_step) return;
-    double           elapsed_s = now_s - run->begun_s;
+    double           elapsed_s = now_s - run->begun_s, gone = way_gone(run, batch, steps);
+    double           begun = gone - (double)made * gone / (double)update;
     pdl_train_step_t step = {.update = update,
                              .updates = run->total,
                              .epoch = batch->epoch,
@@ -156,7 +155,7 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
                              .io_s = batch->waited_s,
                              .samples_per_s = result->samples / step_s,
                              .elapsed_s = elapsed_s,
-                             .left_s = elapsed_s / (double)made * (double)(run->total - update)};
+                             .left_s = elapsed_s / fmax(gone - begun, 1e-9) * fmax((double)run->total - gone, 0)};
     observer->on_step(observer->context, &step);
 }
 
@@ -179,65 +178,85 @@ static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
 }
 
 /* At the end of an epoch, and of the run. */
-static pdl_status_t end_epoch(run_t *run, int64_t number, bool with_validation)
+static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
-    pdl_train_epoch_t epoch = {.epoch = number, .epoch_s = run->last_s - run->epoch_start_s};
-    pdl_status_t      status = PDL_OK;
+    pdl_status_t status = PDL_OK;
 
+    epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
     if (run->sums[2] > 0) {
-        epoch.train_loss = run->sums[0] / run->sums[2];
-        epoch.train_accuracy = run->sums[1] / run->sums[2];
+        epoch->train_loss = run->sums[0] / run->sums[2];
+        epoch->train_accuracy = run->sums[1] / run->sums[2];
     }
-    if (with_validation) status = validate(run, &epoch);
+    if (with_validation) status = validate(run, epoch);
     if (status) return status;
     memset(run->sums, 0, sizeof(run->sums));
-    run->summary->last = epoch;
+    run->summary->last = *epoch;
     const pdl_train_observer_t *observer = &run->options->observer;
-    if (observer->on_epoch) observer->on_epoch(observer->context, &epoch);
+    if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
     run->last_s = run->epoch_start_s = pdl__now_s();
     return PDL_OK;
 }
 
-static bool due(int64_t every, int64_t update, int64_t steps_per_epoch)
+/* Whether something is to be done after an update: every so many, else at the end of every epoch. */
+static bool due(int64_t every, int64_t update, bool epoch_ends)
 {
-    return update % (every > 0 ? every : steps_per_epoch) == 0;
+    return every > 0 ? update % every == 0 : epoch_ends;
 }
 
-static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, bool *last)
+static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t steps, bool *last)
 {
     const pdl_train_options_t *o = run->options;
     int64_t                    update = pdl_session_updates(run->session);
-    bool                       over = *last || update == run->total;
-    bool                       epoch_ends = update % run->steps_per_epoch == 0;
-    pdl_status_t               status = PDL_OK;
+    bool                       epoch_ends = batch->step + 1 == steps;
+    pdl_train_epoch_t          epoch = {.epoch = batch->epoch, .steps = batch->step + 1};
+    pdl_status_t               status = pdl__sampling_after(run->sampling, batch);
 
+    if (!status && epoch_ends) status = pdl__sampling_end(run->sampling, &epoch);
+    if (status) return status;
+    run->epoch = batch->epoch + epoch_ends;
+    run->step = epoch_ends ? 0 : batch->step + 1;
+    bool over = *last || run->epoch == run->epochs || (o->updates > 0 && update == o->updates);
     *last = over;
     /* Someone who stops a run wants it to stop now, with a checkpoint but without a validation. */
     bool stopped = run->summary->stopped;
-    bool validates = o->valid && !stopped && (over || due(o->valid_every, update, run->steps_per_epoch));
-    if (validates || epoch_ends || over) status = end_epoch(run, batch->epoch, validates);
-    if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, run->steps_per_epoch)))
-        status = save(run);
+    bool validates = o->valid && !stopped && (over || due(o->valid_every, update, epoch_ends));
+    if (validates || epoch_ends || over) status = end_epoch(run, &epoch, validates);
+    if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
     run->last_s = pdl__now_s();
+    return status;
+}
+
+/* From the place at hand to the end of the epoch, or of the run. */
+static pdl_status_t run_epoch(run_t *run, bool *last)
+{
+    int64_t      epoch = run->epoch, steps;
+    double       rate;
+    pdl_status_t status = pdl__sampling_begin(run->sampling, epoch, run->step, &steps, &rate);
+
+    while (!status && !*last && run->epoch == epoch) {
+        pdl_batch_t       batch;
+        pdl_step_result_t result;
+        status = pdl__sampling_next(run->sampling, &batch);
+        if (status) break;
+        double position = way_gone(run, &batch, steps) - (double)run->full_steps / (double)steps;
+        pdl_session_set_rate(run->session, position, rate);
+        status = pdl_session_step(run->session, &batch, &result);
+        if (status) break;
+        tell_step(run, &batch, &result, steps);
+        run->summary->stopped = *last = result.stop;
+        status = after_update(run, &batch, steps, last);
+    }
     return status;
 }
 
 static pdl_status_t loop(run_t *run)
 {
-    bool         last = pdl_session_updates(run->session) >= run->total;
+    int64_t      most = run->options->updates;
+    bool         last = run->epoch >= run->epochs || (most > 0 && pdl_session_updates(run->session) >= most);
     pdl_status_t status = PDL_OK;
 
     run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
-    while (!last && !status) {
-        pdl_batch_t       batch;
-        pdl_step_result_t result;
-        status = pdl_loader_next(run->loader, &batch);
-        if (!status) status = pdl_session_step(run->session, &batch, &result);
-        if (status) break;
-        tell_step(run, &batch, &result);
-        run->summary->stopped = last = result.stop;
-        status = after_update(run, &batch, &last);
-    }
+    while (!last && !status) status = run_epoch(run, &last);
     /* The others may be on their way into the next exchange, where nobody would join them. */
     if (status && pdl_ranks_size(run->options->session.ranks) > 1)
         pdl_ranks_abort(run->options->session.ranks, status);
@@ -283,19 +302,16 @@ static pdl_status_t prepare(run_t *run)
 {
     const pdl_train_options_t *o = run->options;
     pdl_session_spec_t         spec = o->session;
-    pdl__place_t               place = {0};
     pdl_status_t               status = pdl_check_data(spec.plan->model, pdl_source_info(o->train));
 
     if (!status && o->valid) status = pdl_check_data(spec.plan->model, pdl_source_info(o->valid));
+    if (!status) status = pdl__sampling_prepare(o, &spec);
     if (!status) status = plan_length(run, &spec);
     spec.timeline = o->trace != NULL;
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = pdl_session_create(&spec, &run->session);
-    if (!status && o->checkpoint && o->resume) status = resume(run, &place);
-    if (!status) status = pdl_ranks_agree(spec.ranks, create_loader(run));
-    if (!status && run->first_update > 0)
-        status = pdl_loader_seek(run->loader, run->first_update / run->steps_per_epoch,
-                                 run->first_update % run->steps_per_epoch);
+    if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
+    if (!status && o->checkpoint && o->resume) status = resume(run);
     for (int i = 0; i < 4 && !status; i++) {
         run->times[i] = calloc((size_t)run->total + 1, sizeof(double));
         if (!run->times[i])
@@ -346,8 +362,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     }
     if (!status) summarise(&run);
     if (!status) status = write_trace(&run);
-    pdl_loader_destroy(run.loader);
-    pdl_global_order_free(&run.order);
+    pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);
     pdl_session_destroy(run.session);
     return status;

@@ -16,10 +16,11 @@ typedef struct choice {
 } choice_t;
 
 typedef struct part {
-    pdl_session_t *session;
-    pdl_stored_t  *stored;
-    choice_t      *from;
-    int            count;
+    pdl_session_t       *session;
+    pdl_stored_t        *stored;
+    choice_t            *from;
+    int                  count;
+    const pdl__extras_t *extras; /* behind the session's */
 } part_t;
 
 static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t array)
@@ -75,6 +76,12 @@ static pdl_status_t fill_tensor(void *context, int i, void *into)
     const part_t *part = context;
     turn_t        turn = {part->from[i].tensor, (int)part->from[i].array};
     pdl_status_t  status = PDL_OK;
+
+    if (turn.tensor < 0) {
+        const pdl__extra_t *extra = &part->extras->extra[-1 - turn.tensor];
+        memcpy(into, extra->data, (size_t)extra->count * (extra->bytes ? 1 : sizeof(int64_t)));
+        return PDL_OK;
+    }
 
     if (in_pieces(part->session)) status = pdl_ranks_broadcast(part->session->spec.ranks, &turn, sizeof(turn), 0);
     if (status) return status;
@@ -135,7 +142,7 @@ static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
 /* The tensors of the arrays first .. last. */
 static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_session_array_t last, part_t *part)
 {
-    size_t most = (size_t)s->listed_count * (size_t)(last - first + 1) + 1;
+    size_t most = (size_t)s->listed_count * (size_t)(last - first + 1) + PDL__EXTRAS + 1;
     bool   listed = true;
 
     *part = (part_t){.session = s,
@@ -153,6 +160,28 @@ static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_s
     return pdl_error(PDL_ERR_NOMEM, "out of memory while listing the weights");
 }
 
+static pdl_status_t list_extras(part_t *part, const pdl__extras_t *extras)
+{
+    part->extras = extras;
+    for (int i = 0; i < extras->count; i++) {
+        const pdl__extra_t *extra = &extras->extra[i];
+        char               *name = strdup(extra->name);
+        if (!name) return pdl_error(PDL_ERR_NOMEM, "out of memory while listing the weights");
+        part->from[part->count] = (choice_t){.tensor = -1 - i};
+        part->stored[part->count++] = (pdl_stored_t){.name = name,
+                                                     .type = extra->bytes ? PDL_STORED_U8 : PDL_STORED_I64,
+                                                     .rank = 1,
+                                                     .dims = {extra->count}};
+    }
+    return PDL_OK;
+}
+
+void pdl__extras_free(pdl__extras_t *extras)
+{
+    for (int i = 0; i < extras->count; i++) free(extras->extra[i].data);
+    *extras = (pdl__extras_t){0};
+}
+
 static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
 {
     pdl_checkpoint_info_t info = {.step = s->updates,
@@ -168,6 +197,7 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
 
     if (status) return status;
     status = list_part(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_EMA, &state);
+    if (!status && place->extras) status = list_extras(&state, place->extras);
     if (!status) {
         pdl_checkpoint_part_t model_part = {model.stored, model.count, fill_tensor, &model};
         pdl_checkpoint_part_t state_part = {state.stored, state.count, fill_tensor, &state};

@@ -7,11 +7,27 @@
 #include <paradl/checkpoint.h>
 #include <paradl/session.h>
 
+/* Numbers of somebody else that a checkpoint carries with it, under names that begin with PDL__EXTRA. */
+#define PDL__EXTRA  "sampling."
+#define PDL__EXTRAS 2
+typedef struct pdl__extra {
+    const char *name;
+    bool        bytes; /* otherwise of 64 bits */
+    int64_t     count;
+    void       *data; /* owned by the list */
+} pdl__extra_t;
+typedef struct pdl__extras {
+    pdl__extra_t extra[PDL__EXTRAS];
+    int          count;
+} pdl__extras_t;
+void pdl__extras_free(pdl__extras_t *extras);
+
 /* Where the run stands besides the session's own state. */
 typedef struct pdl__place {
-    int64_t     epoch, step_in_epoch;
-    const char *model_name;
-    uint64_t    model_hash;
+    int64_t              epoch, step_in_epoch;
+    const char          *model_name;
+    uint64_t             model_hash;
+    const pdl__extras_t *extras; /* saving: may be NULL */
 } pdl__place_t;
 
 /* Collective: rank 0 writes, all ranks learn whether it worked. */

@@ -455,16 +455,27 @@ pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
     return pdl_session_step_finish(s, batch, result);
 }
 
-pdl_status_t pdl_session_evaluate(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const pdl_batch_t *batch,
+                                 pdl_step_result_t *result)
 {
     double       start_s = pdl__now_s();
-    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_EVALUATE};
+    pdl__play_t  play = {.batch = batch, .mode = mode};
     pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
 
     *result = (pdl_step_result_t){0};
     if (!status) status = gather_result(s, s->spec.ranks, batch, result);
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
+}
+
+pdl_status_t pdl_session_evaluate(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    return play_forward(s, PDL__PLAY_EVALUATE, batch, result);
+}
+
+pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    return play_forward(s, PDL__PLAY_PASS, batch, result);
 }
 
 pdl_status_t pdl_session_swap_ema(pdl_session_t *s)

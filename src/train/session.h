@@ -173,7 +173,12 @@ void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl
 void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
 
 /* play.c: runs a tape on this rank's batch. */
-typedef enum pdl__play_mode { PDL__PLAY_TRAIN, PDL__PLAY_EVALUATE, PDL__PLAY_SEARCH } pdl__play_mode_t;
+typedef enum pdl__play_mode {
+    PDL__PLAY_TRAIN,
+    PDL__PLAY_EVALUATE,
+    PDL__PLAY_PASS, /* forward as in training */
+    PDL__PLAY_SEARCH
+} pdl__play_mode_t;
 typedef struct pdl__play {
     const pdl_batch_t *batch;
     pdl__play_mode_t   mode;

@@ -3,6 +3,7 @@
  */
 #include <paradl/exchange.h>
 
+#include "comm/transport.h"
 #include "test.h"
 
 #include <stdlib.h>
@@ -103,6 +104,33 @@ static void messages_go_around(void)
     free(got);
 }
 
+/* Rank r gives r * 1000 bytes, so that the first gives none. Both ways, and without asking for more than the sizes. */
+static void bytes_come_together(void)
+{
+    int64_t  mine = rank * INT64_C(1000), total = size * (size - INT64_C(1)) / 2 * 1000, wrong, place;
+    int64_t *sizes = calloc((size_t)size, sizeof(*sizes));
+    char    *given = malloc((size_t)mine + 1), *all = malloc((size_t)total + 1);
+
+    memset(given, 'a' + rank, (size_t)mine);
+    CHECK_OK(pdl_ranks_gather_all(ranks, given, mine, NULL, sizes));
+    for (int r = 0; r < size; r++) CHECK_INT(sizes[r], r * 1000);
+    for (int way = 0; way < 2; way++) {
+        memset(all, '?', (size_t)total + 1);
+        memset(sizes, 0, (size_t)size * sizeof(*sizes));
+        CHECK_OK(pdl__ranks_gather_all(ranks, given, mine, all, sizes, way == 0 ? INT32_MAX : 0));
+        wrong = place = 0;
+        for (int r = 0; r < size; r++) {
+            CHECK_INT(sizes[r], r * 1000);
+            for (int64_t i = 0; i < sizes[r]; i++) wrong += all[place++] != 'a' + r;
+        }
+        CHECK_INT(wrong, 0);
+        CHECK_INT(all[total], '?');
+    }
+    free(sizes);
+    free(given);
+    free(all);
+}
+
 static void wrong_messages_are_refused(void)
 {
     pdl_request_t *request = NULL, *other = NULL;
@@ -145,6 +173,7 @@ int main(void)
     RUN(groups_are_ranks);
     RUN(groups_exchange);
     RUN(messages_go_around);
+    RUN(bytes_come_together);
     RUN(wrong_messages_are_refused);
     printf("%d ranks\n", size);
     pdl_ranks_destroy(ranks);

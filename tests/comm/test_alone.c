@@ -47,8 +47,16 @@ static void one_rank_keeps_its_sums(void)
 {
     pdl_ranks_t *ranks = NULL;
     double       values[2] = {1.5, -2};
+    char         text[6] = "";
+    int64_t      size = 0;
 
     CHECK_OK(pdl_ranks_create(&ranks));
+    CHECK_OK(pdl_ranks_gather_all(ranks, "alone", 6, NULL, &size));
+    CHECK_INT(size, 6);
+    CHECK_OK(pdl_ranks_gather_all(ranks, "alone", 6, text, &size));
+    CHECK_STR(text, "alone");
+    CHECK_OK(pdl_ranks_gather_all(ranks, NULL, 0, text, &size));
+    CHECK_INT(size, 0);
     CHECK_INT(pdl_ranks_rank(ranks), 0);
     CHECK_INT(pdl_ranks_size(ranks), 1);
     CHECK_INT(pdl_ranks_node_size(ranks), 1);

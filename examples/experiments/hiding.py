@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""Sample hiding against the baseline, the controls and its own components.
+
+    examples/experiments/hiding.py [--data fashion-mnist|cifar10|both] [--quick] [--seeds N] [--out FOLDER]
+
+The same recipe with and without hiding: accuracy, hidden fraction, time saved beside the bound 2f/3, and the saving that the
+cost model predicts from the baseline's own times. --quick leaves out ablation and controls other than random hiding.
+Times are comparable only if nothing else runs on the machine.
+"""
+import argparse
+import os
+
+import runs
+
+RECIPES = {
+    "fashion-mnist": ["--model", runs.model("resnet-fashion"), "--data", "fashion-mnist", "--augment", "flip"],
+    "cifar10": ["--model", runs.model("resnet-cifar"), "--data", "cifar10", "--augment", "crop:4,flip"],
+}
+SAMPLES = {"fashion-mnist": 60000, "cifar10": 50000}
+VALID = 10000
+EPOCHS = {"fashion-mnist": 8, "cifar10": 12}
+VARIANTS = {
+    "baseline": [],
+    "hiding": ["--hide", "0.3"],
+    "random": ["--hide", "0.3", "--hide-method", "random"],
+    "lowest only (HE)": ["--hide", "0.3", "--hide-without", "move-back,reduce,rate"],
+    "HE + MB": ["--hide", "0.3", "--hide-without", "reduce,rate"],
+    "HE + MB + RF": ["--hide", "0.3", "--hide-without", "rate"],
+    "importance": ["--hide-method", "importance"],
+    "selective": ["--hide-method", "selective", "--hide-beta", "0.43"],
+    "unbiased": ["--hide", "0.3", "--hide-method", "unbiased"],
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default="both", choices=["fashion-mnist", "cifar10", "both"])
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--epochs", type=int, help="else 8 for fashion-mnist and 12 for cifar10")
+    parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", default="results/hiding")
+    given = parser.parse_args()
+    sets = list(RECIPES) if given.data == "both" else [given.data]
+    variants = ["baseline", "hiding", "random"] if given.quick else list(VARIANTS)
+    jobs = {(data, variant, seed):
+            [*RECIPES[data], "--epochs", str(given.epochs or EPOCHS[data]), "--batch", "64", "--lr", "0.1",
+             "--nesterov", "--weight-decay", "5e-4", "--schedule", "cosine", *VARIANTS[variant], "--seed", str(seed)]
+            for data in sets for seed in range(1, given.seeds + 1) for variant in variants}
+    done = runs.Runs(given.out, given.parallel).all(jobs)
+    for data in sets:
+        report(given, done, data, variants)
+
+
+def seconds(epochs):
+    """The training time of a run, selection and refresh included, without validation."""
+    return sum(epoch["epoch_s"] for epoch in epochs)
+
+
+def predicted(baseline, samples, hidden):
+    """What the cost model (docs/sample_hiding.md) expects to be saved, from the baseline alone: its validation says what
+    a forward pass costs, its training what all of a sample costs."""
+    forward = runs.mean([epoch["valid_s"] for epoch in baseline]) / VALID
+    whole = runs.mean([epoch["epoch_s"] for epoch in baseline]) / samples
+    return hidden * (whole - forward) / whole
+
+
+def report(given, done, data, variants):
+    seeds = range(1, given.seeds + 1)
+    rows, curves = [], []
+    base = {seed: done[data, "baseline", seed] for seed in seeds}
+    for variant in variants:
+        logs = [done[data, variant, seed] for seed in seeds]
+        accuracy = [100 * log[-1]["valid_accuracy"] for log in logs]
+        change = [value - 100 * base[seed][-1]["valid_accuracy"] for value, seed in zip(accuracy, seeds)]
+        hidden = runs.mean([epoch.get("hidden_fraction", 0) for log in logs for epoch in log])
+        saving = [1 - seconds(log) / seconds(base[seed]) for log, seed in zip(logs, seeds)]
+        bound = 2 / 3 * hidden
+        expected = runs.mean([predicted(base[seed], SAMPLES[data], hidden) for seed in seeds])
+        share = f"{100 * runs.mean(saving) / bound:.0f} %" if bound > 0 else "-"
+        rows.append([variant, f"{runs.mean(accuracy):.2f} ± {runs.deviation(accuracy):.2f}",
+                     f"{runs.mean(change):+.2f}", f"{100 * hidden:.1f} %", f"{100 * runs.mean(saving):.1f} %",
+                     f"{100 * expected:.1f} %", f"{100 * bound:.1f} %", share])
+        curves.append((variant, [(number + 1, runs.mean([100 * log[number]["valid_accuracy"] for log in logs]), 0)
+                                 for number in range(len(logs[0]))]))
+    print(f"\n{data}: {len(base[1])} epochs, {given.seeds} seeds")
+    runs.table(["", "accuracy %", "change", "hidden", "time saved", "predicted", "bound 2f/3", "of the bound"], rows)
+    runs.plot(os.path.join(given.out, f"accuracy-{data}.svg"), f"{data}: accuracy by epoch", "epoch", "accuracy in %",
+              curves)
+    hidden = [("hidden F*", [(n + 1, 100 * runs.mean([done[data, "hiding", s][n]["hidden_fraction"] for s in seeds]), 0)
+                             for n in range(len(base[1]))]),
+              ("most F", [(n + 1, 100 * runs.mean([done[data, "hiding", s][n]["hidden_most"] for s in seeds]), 0)
+                          for n in range(len(base[1]))])]
+    runs.plot(os.path.join(given.out, f"hidden-{data}.svg"), f"{data}: hidden samples", "epoch", "hidden in %", hidden)
+
+
+if __name__ == "__main__":
+    main()

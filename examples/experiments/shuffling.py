@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+"""Accuracy on Fashion-MNIST against the exchanged fraction Q and the number of workers M.
+
+    examples/experiments/shuffling.py [--quick] [--seeds N] [--workers 8,64,256] [--out FOLDER]
+
+Workers are logical: one process stands for all M, with batch-norm statistics for each, and has the numbers of M ranks. The
+first partition is random or sorted by class; the second makes local shuffling fail visibly. Prints a table and writes one
+plot for each partition.
+"""
+import argparse
+import os
+
+import runs
+
+FRACTIONS = [0, 0.01, 0.03, 0.1, 0.3, 1]
+
+
+def options(workers, partition, fraction, seed, epochs, batch):
+    shuffle = "global" if fraction is None else "local" if fraction == 0 else f"partial:{fraction}"
+    return ["--model", runs.model("bn-small"), "--data", "fashion-mnist", "--epochs", str(epochs), "--batch",
+            str(batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
+            "--shuffle", shuffle, "--partition", partition, "--seed", str(seed)]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="M = 64, sorted, Q = 0, 0.1 and 0.3 only")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--workers", default="8,64,256")
+    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--batch", type=int, default=512)
+    parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--out", default="results/shuffling")
+    given = parser.parse_args()
+    workers = [64] if given.quick else [int(word) for word in given.workers.split(",")]
+    fractions = [None, 0, 0.1, 0.3] if given.quick else [None, *FRACTIONS]
+    partitions = ["sorted"] if given.quick else ["random", "sorted"]
+    jobs = {(partition, count, "global" if fraction is None else fraction, seed):
+            options(count, partition, fraction, seed, given.epochs, given.batch)
+            for partition in partitions for count in workers for fraction in fractions
+            for seed in range(1, given.seeds + 1)}
+    done = runs.Runs(given.out, given.parallel).all(jobs)
+    for partition in partitions:
+        report(given, done, partition, workers, ["global" if f is None else f for f in fractions])
+
+
+def report(given, done, partition, workers, fractions):
+    seeds = range(1, given.seeds + 1)
+
+    def accuracies(count, fraction):
+        return [100 * done[partition, count, fraction, seed][-1]["valid_accuracy"] for seed in seeds]
+
+    print(f"\n{partition} partition, {given.epochs} epochs, batch {given.batch}, {given.seeds} seeds: accuracy in %")
+    rows = []
+    for count in workers:
+        reference = runs.mean(accuracies(count, "global"))
+        enough = next((str(fraction) for fraction in fractions[1:]
+                       if runs.mean(accuracies(count, fraction)) >= reference - 0.5), "-")
+        rows.append([f"M {count}", *(f"{runs.mean(accuracies(count, f)):.2f} ± {runs.deviation(accuracies(count, f)):.2f}"
+                                     for f in fractions), enough])
+    runs.table(["", *("global" if f == "global" else "local" if f == 0 else f"Q {f}" for f in fractions),
+                "least Q within 0.5"], rows)
+    series = [(f"M {count}", [(place, runs.mean(accuracies(count, fraction)), runs.deviation(accuracies(count, fraction)))
+                              for place, fraction in enumerate([*fractions[1:], "global"])]) for count in workers]
+    runs.plot(os.path.join(given.out, f"accuracy-{partition}.svg"),
+              f"Fashion-MNIST, {partition} first partition", "exchanged fraction Q", "accuracy in %", series,
+              ["local" if f == 0 else str(f) for f in fractions[1:]] + ["global"])
+
+
+if __name__ == "__main__":
+    main()
