@@ -1,27 +1,15 @@
 /*
  * A training run: the loop around the session.
  */
+#include "train/run_rounds.h"
 #include "train/sampling.h"
 #include "train/session.h"
+#include "train/signals.h"
 #include <math.h>
 #include <paradl/train.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The session that a signal stops. Runs do not nest. */
-static pdl_session_t *volatile running;
-
-/* The first signal asks; one more ends a run that does not get round to stopping. */
-static void on_signal(int number)
-{
-    if (running) pdl_session_request_stop(running);
-    signal(number, SIG_DFL);
-}
-
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
-#define STOP_SIGNALS ((int)(sizeof(stop_signals) / sizeof(*stop_signals)))
 
 typedef struct run {
     const pdl_train_options_t *options;
@@ -36,7 +24,6 @@ typedef struct run {
     double                     epoch_start_s;
     double                     sums[3];  /* loss, accuracy, samples of the epoch */
     double                    *times[4]; /* step, compute, comm, io of every update of this run */
-    struct sigaction           before[STOP_SIGNALS];
 } run_t;
 
 void pdl_train_defaults(pdl_train_options_t *options)
@@ -320,21 +307,6 @@ static pdl_status_t prepare(run_t *run)
     return status;
 }
 
-static void catch_signals(run_t *run)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    sigemptyset(&action.sa_mask);
-    running = run->session;
-    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &action, &run->before[i]);
-}
-
-static void release_signals(run_t *run)
-{
-    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &run->before[i], NULL);
-    running = NULL;
-}
-
 static pdl_status_t write_trace(const run_t *run)
 {
     int  rank = pdl_ranks_rank(run->options->session.ranks);
@@ -351,14 +323,15 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     pdl_status_t status;
 
     *summary = (pdl_train_summary_t){0};
+    if (options->aggregate.kind != PDL_AGGREGATE_STEP) return pdl__run_rounds(options, summary);
     status = prepare(&run);
     if (!status) {
         summary->start_up_s = pdl__now_s() - run.start_s;
         const pdl_train_observer_t *observer = &options->observer;
         if (observer->on_begin) observer->on_begin(observer->context, run.session, summary->start_up_s);
-        catch_signals(&run);
+        pdl__signals_catch(run.session);
         status = loop(&run);
-        release_signals(&run);
+        pdl__signals_release();
     }
     if (!status) summarise(&run);
     if (!status) status = write_trace(&run);
