@@ -1,6 +1,6 @@
 /*
- * Replicas that update each for itself: gradients, statistics and the sums of a step stay among the ranks that hold one
- * copy of the weights.
+ * Replicas that update each for itself: gradients, statistics and the sums of a step stay among the ranks that hold
+ * one copy of the weights.
  */
 #include "train/session.h"
 

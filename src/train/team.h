@@ -9,8 +9,9 @@
 
 typedef struct pdl__team pdl__team_t;
 
-/* Collective, as all but the queries. `options` are borrowed; what a run of steps would give every rank of a batch, every
-   worker gets here. `cycles` is set to how many make up the run, and `updates` to the updates of a worker in them. */
+/* Collective, as all but the queries. `options` are borrowed; what a run of steps would give every rank of a batch,
+   every worker gets here. `cycles` is set to how many make up the run, and `updates` to the updates of a worker in
+   them. */
 pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **team);
 void         pdl__team_destroy(pdl__team_t *team); /* NULL is allowed */
 
