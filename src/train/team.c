@@ -323,11 +323,12 @@ static pdl_status_t gather_extras(pdl__team_t *t, pdl__extras_t *extras)
 pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round)
 {
     const pdl_train_options_t *o = &t->options;
+    const pdl_model_t         *model = pdl__team_session(t)->spec.plan->model; /* one net's */
     pdl__extras_t              extras = {0};
     pdl__place_t               place = {.epoch = cycle,
                                         .step_in_epoch = round,
-                                        .model_name = o->model_name,
-                                        .model_hash = pdl_model_hash(o->session.plan->model),
+                                        .model_name = t->ensemble ? pdl_model_name(model) : o->model_name,
+                                        .model_hash = pdl_model_hash(model),
                                         .extras = &extras};
     int                        nets = t->ensemble ? (int)o->aggregate.nets : 1;
     char                       path[4096];
