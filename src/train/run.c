@@ -165,10 +165,11 @@ static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
     pdl_score_t                score;
 
     if (!o->valid) return PDL_OK;
-    pdl_status_t status = pdl_session_average_statistics(run->session);
+    pdl_status_t status = pdl_session_mean_statistics(run->session, true);
     if (!status) status = pdl_session_swap_ema(run->session);
     if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, &score);
     if (!status) status = pdl_session_swap_ema(run->session);
+    if (!status) status = pdl_session_mean_statistics(run->session, false);
     if (status) return status;
     epoch->validated = true;
     epoch->valid_loss = score.loss;

@@ -291,6 +291,7 @@ void pdl_session_destroy(pdl_session_t *s)
     free(s->targets);
     free(s->results);
     free(s->timeline);
+    free(s->kept);
     free(s);
 }
 

@@ -76,8 +76,10 @@ struct pdl_session {
     pdl_tape_t        *tape, *forward_tape; /* the first only when training */
     int64_t            batch, first, count, micro_samples;
     int                micro_batches;
-    int64_t            workers;       /* with statistics of their own */
-    pdl_plan_t        *own_plan;      /* with a micro-batch for each of them; else NULL */
+    int64_t            workers;  /* with statistics of their own */
+    pdl_plan_t        *own_plan; /* with a micro-batch for each of them; else NULL */
+    void              *kept;     /* statistics of the workers while their mean is in use, or NULL */
+    bool               statistics_are_mean;
     double             rate_position; /* of the schedule; negative: the number of updates */
     double             rate_factor;
     int64_t            mean_over; /* samples whose mean the loss is */
@@ -141,6 +143,10 @@ void   *pdl__statistics_at(const pdl_session_t *session, const pdl__entry_t *ent
 int64_t pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
 int64_t pdl__worker_of(const pdl_session_t *session, int micro_batch);
 void    pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
+/* Collective. The statistics of all workers of all ranks, to be freed; NULL where there is only one set of them. */
+pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t *bytes);
+/* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
+pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, int64_t bytes);
 
 /* listed.c: collective. */
 pdl_status_t pdl__session_list(pdl_session_t *session);
