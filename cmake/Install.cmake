@@ -19,7 +19,7 @@ set(PDL_PRIVATE_LIBS -ldnnl)
 if(OpenMP_C_FOUND)
     list(APPEND PDL_PRIVATE_LIBS -lgomp)
 endif()
-foreach(found HWLOC HDF5 JPEG PNG)
+foreach(found HWLOC HDF5 JPEG PNG URING)
     list(APPEND PDL_PRIVATE_LIBS ${${found}_LDFLAGS})
 endforeach()
 list(APPEND PDL_PRIVATE_LIBS -lz ${MPI_C_LIBRARIES} ${SIMGRID_LDFLAGS} -pthread -lm) # MPI first: see CMakeLists.txt

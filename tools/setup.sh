@@ -6,8 +6,8 @@ set -euo pipefail
 
 packages=(gcc libc6-dev cmake ninja-build pkg-config libyaml-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
           openmpi-bin libopenmpi-dev libdnnl-dev libhwloc-dev zlib1g-dev libhdf5-dev libjpeg-dev libpng-dev)
-# SimGrid is optional: installed where that is easy, not asked for elsewhere.
-command -v apt-get >/dev/null && packages+=(libsimgrid-dev)
+# SimGrid and liburing are optional: installed where that is easy, not asked for elsewhere.
+command -v apt-get >/dev/null && packages+=(libsimgrid-dev liburing-dev)
 for task in "$@"; do
     case $task in
     test) packages+=(g++ clang python3 mandoc procps) ;;
@@ -34,6 +34,7 @@ present() {
     libhdf5-dev) pkg-config --exists hdf5 ;;
     libjpeg-dev) pkg-config --exists libjpeg ;;
     libpng-dev) pkg-config --exists libpng ;;
+    liburing-dev) pkg-config --exists liburing ;;
     libsimgrid-dev) pkg-config --exists simgrid ;;
     libclang-rt-dev) command -v clang && test -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ;;
     python3) python3 -c 'import json, pty, xml.dom.minidom' ;; # python3-minimal has none of these

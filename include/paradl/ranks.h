@@ -26,6 +26,7 @@
 #define PARADL_RANKS_H
 
 #include <paradl/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -94,6 +95,8 @@ pdl_status_t pdl_ranks_send_start(pdl_request_t *request, const void *data, int6
 pdl_status_t pdl_ranks_receive_start(pdl_request_t *request, void *data, int64_t bytes, int peer, int tag);
 /* Returns when the message has been sent or has arrived; at once where nothing was started. */
 pdl_status_t pdl_ranks_request_wait(pdl_request_t *request);
+/* Whether that is so already, without waiting; once it is, there is nothing left to wait for. */
+pdl_status_t pdl_ranks_request_test(pdl_request_t *request, bool *done);
 
 #ifdef __cplusplus
 }

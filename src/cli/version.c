@@ -96,6 +96,7 @@ static void add_formats(pdl_table_t *table)
     add_part(table, "HDF5 files", "HDF5", hdf5);
     add_part(table, "JPEG images", "libjpeg", jpeg);
     add_part(table, "PNG images", "libpng", png);
+    add_part(table, "sample stores", "liburing", PDL_URING);
 }
 
 pdl_status_t pdl__print_version(FILE *stream)

@@ -92,6 +92,12 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
     return missing();
 }
 
+pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done)
+{
+    (void)pieces, (void)done;
+    return missing();
+}
+
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes)
 {
     (void)ranks, (void)count, (void)lanes;

@@ -95,3 +95,14 @@ pdl_status_t pdl_ranks_request_wait(pdl_request_t *request)
     request->moving = false;
     return status;
 }
+
+pdl_status_t pdl_ranks_request_test(pdl_request_t *request, bool *done)
+{
+    pdl_status_t status = PDL_OK;
+
+    *done = true;
+    if (!request->moving) return PDL_OK;
+    status = pdl__pieces_test(request->pieces, done);
+    if (*done) request->moving = false;
+    return status;
+}

@@ -108,3 +108,17 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
     pieces->count = 0;
     return first;
 }
+
+/* Requests are looked at and left as they are, so that the wait finds how long each message was. */
+pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done)
+{
+    *done = false;
+    for (int i = 0; i < pieces->count; i++) {
+        int          moved;
+        pdl_status_t status = PDL_MPI(PMPI_Request_get_status(pieces->request[i], &moved, MPI_STATUS_IGNORE));
+
+        if (status || !moved) return status;
+    }
+    *done = true;
+    return pdl__pieces_wait(pieces);
+}

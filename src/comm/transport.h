@@ -45,6 +45,8 @@ pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const 
 pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, void *data, int64_t bytes, int peer,
                                  int tag);
 pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
+/* Where all have moved nothing is under way afterwards, as after the wait. */
+pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done);
 
 /* Sums over the ranks that may be under way at the same time, as long as they are in different lanes. Those of one
    lane start in the same order on every rank. */
