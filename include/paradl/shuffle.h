@@ -90,8 +90,10 @@ typedef struct pdl_shuffle_spec {
     pdl_shuffle_options_t options;
     int64_t               samples; /* N */
     int64_t               workers; /* M, over all ranks */
-    int64_t               batch;   /* of one worker and step */
-    bool keep_rest; /* global: a last batch that is not full is filled up from the start instead of dropped */
+    int64_t               batch;   /* of one worker and step; not used by global */
+    /* Global: the batch of all ranks, and where this rank's part of it begins; parts need not be equal. */
+    int64_t whole_batch, first;
+    bool    keep_rest; /* global: a last batch that is not full is filled up from the start instead of dropped */
     /* Classes of all samples, for a sorted partition and the label imbalance; may be NULL otherwise. Borrowed. */
     const int32_t *labels;
     int64_t        classes;
@@ -103,7 +105,8 @@ typedef struct pdl_shuffle pdl_shuffle_t;
 
 /* Collective. Loads the store with this rank's partitions. Refused: fewer samples than workers, Q outside 0 .. 1. */
 pdl_status_t pdl_shuffle_create(const pdl_shuffle_spec_t *spec, pdl_shuffle_t **shuffle);
-void         pdl_shuffle_destroy(pdl_shuffle_t *shuffle); /* NULL is allowed */
+/* Collective; NULL is allowed. An exchange under way comes to its end, but is not committed. */
+void pdl_shuffle_destroy(pdl_shuffle_t *shuffle);
 
 /* The workers of this rank: [first, first + count). */
 void pdl_shuffle_workers(const pdl_shuffle_t *shuffle, int64_t *first, int64_t *count);
@@ -112,7 +115,8 @@ const int64_t *pdl_shuffle_partition(const pdl_shuffle_t *shuffle, int64_t worke
 
 /* What an epoch depends on besides the partition. */
 typedef struct pdl_shuffle_epoch {
-    const float    *loss;   /* [samples], lagging: for paired; known for the samples of this rank at least */
+    const float    *loss; /* [samples], lagging: for paired; known for the samples of this rank at least. Those that
+                               are not finite are unknown and count as highest; NULL: pairs and samples are drawn */
     const uint64_t *hidden; /* bit i: sample i is not trained on in this epoch; NULL: none is */
     const int64_t  *drawn;  /* global: trains on these, in this order, instead of a permutation; or NULL */
     int64_t         drawn_count;
@@ -149,8 +153,9 @@ void pdl_shuffle_report(const pdl_shuffle_t *shuffle, pdl_shuffle_report_t *repo
 /* Collective. The state of all workers as numbers, the same on every rank: for a checkpoint. Inside an epoch it is the
    epoch's beginning, and the exchange starts over. *count numbers are written to *numbers, to be freed. */
 pdl_status_t pdl_shuffle_save(pdl_shuffle_t *shuffle, int64_t **numbers, int64_t *count);
-/* Collective, before the first begin. With `inside` the next begin is of the epoch that was at hand, and repeats its
-   decisions instead of making new ones. Numbers of other samples, workers or options are refused. */
+/* Collective, before the first begin; the number of ranks may have changed. With `inside` the next begin is of the epoch
+   that was at hand, and repeats its decisions instead of making new ones, whatever the losses are now; hidden and drawn
+   samples are given to it again. Numbers of other samples, workers or options are refused. */
 pdl_status_t pdl_shuffle_restore(pdl_shuffle_t *shuffle, const int64_t *numbers, int64_t count, bool inside);
 
 /* Where worker `worker` sends the sample of slot `slot` in epoch `epoch`, and whom it receives one from. */

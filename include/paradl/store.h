@@ -32,7 +32,8 @@ void         pdl_store_destroy(pdl_store_t *store); /* removes its files; NULL i
 
 /* Makes these samples, and no others, the ones that are held: those not held yet are read from the source. */
 pdl_status_t pdl_store_load(pdl_store_t *store, const int64_t *ids, int64_t count);
-/* Reads what is held; may be read from several threads at once, but not during load and commit. */
+/* Reads what is held; may be read from several threads at once, also while samples are added, but not during load and
+   commit. It belongs to the store. */
 pdl_source_t *pdl_store_source(pdl_store_t *store);
 int64_t       pdl_store_count(const pdl_store_t *store); /* samples held, added ones included */
 double        pdl_store_bytes(const pdl_store_t *store); /* of their records */
