@@ -53,13 +53,16 @@ typedef struct pdl_hide_options {
     int               milestone_count;                 /* 0: at 3/10, 6/10 and 8/10 of the run */
     int64_t           milestone[PDL_HIDE_MILESTONES];  /* epochs */
     double            factor[PDL_HIDE_MILESTONES + 1]; /* of F between them */
-    int64_t           refresh_every; /* hidden samples are refreshed every so many epochs; 0: never */
+    /* Hidden samples are refreshed every so many epochs (k: in epochs k-1, 2k-1, ...); 0: never; -1: in every epoch, but
+       never with unbiased. A sample that was hidden for so many epochs (never: for one) without being seen is trained on
+       in the next, unless chance brings it back anyway (random, unbiased). */
+    int64_t refresh_every;
     double            trim;          /* also hides this part with the highest losses */
     double            beta;          /* selective */
     double            until;         /* unbiased: hides in this first part of the run */
     uint64_t          seed;
 } pdl_hide_options_t;
-/* Method none, F 0.3, tau 0.7, all four components, factors 1 0.8 0.6 0.4, global, refresh every epoch, beta 1, until 0.875,
+/* Method none, F 0.3, tau 0.7, all four components, factors 1 0.8 0.6 0.4, global, refresh -1, no trim, beta 1, until 0.875,
    seed 1. */
 void pdl_hide_defaults(pdl_hide_options_t *options);
 /* PDL_ERR_INPUT names the option (as on the command line) and its range. */
@@ -93,8 +96,8 @@ double          pdl_hide_rate(const pdl_hide_t *hide);                  /* facto
 bool            pdl_hide_refreshes(const pdl_hide_t *hide);             /* in this epoch */
 
 typedef struct pdl_hide_report {
-    int64_t candidates, moved_back, hidden; /* of this epoch, over all ranks */
-    double  most, fraction;                 /* F_e and F*_e */
+    int64_t candidates, moved_back, hidden; /* of this epoch, over all ranks; the first is the sum of the others */
+    double  most, fraction;                 /* F_e (with what is trimmed) and F*_e */
     double  select_s;                       /* time of begin and combine on this rank */
     double  threshold_loss;                 /* the largest loss among candidates; 0 when there are none */
 } pdl_hide_report_t;
