@@ -56,11 +56,11 @@ typedef struct pdl_hide_options {
     /* Hidden samples are refreshed every so many epochs (k: in epochs k-1, 2k-1, ...); 0: never; -1: in every epoch, but
        never with unbiased. A sample that was hidden for so many epochs (never: for one) without being seen is trained on
        in the next, unless chance brings it back anyway (random, unbiased). */
-    int64_t refresh_every;
-    double            trim;          /* also hides this part with the highest losses */
-    double            beta;          /* selective */
-    double            until;         /* unbiased: hides in this first part of the run */
-    uint64_t          seed;
+    int64_t  refresh_every;
+    double   trim;  /* also hides this part with the highest losses */
+    double   beta;  /* selective */
+    double   until; /* unbiased: hides in this first part of the run */
+    uint64_t seed;
 } pdl_hide_options_t;
 /* Method none, F 0.3, tau 0.7, all four components, factors 1 0.8 0.6 0.4, global, refresh -1, no trim, beta 1, until 0.875,
    seed 1. */
@@ -84,7 +84,8 @@ typedef struct pdl_hide_workers {
     bool                  reports; /* local scope: this rank counts for its place (others have the same workers) */
 } pdl_hide_workers_t;
 
-/* Collective over `ranks`. */
+/* Collective over `ranks`. Hides less than asked for where less than a batch would stay; fewer samples than that are
+   refused. What ranks have noted has been combined. */
 pdl_status_t pdl_hide_begin(pdl_hide_t *hide, int64_t epoch, int64_t epochs, const pdl_hide_workers_t *workers);
 
 const uint64_t *pdl_hide_bits(const pdl_hide_t *hide); /* bit i: sample i is hidden; NULL: none */
@@ -99,7 +100,7 @@ typedef struct pdl_hide_report {
     int64_t candidates, moved_back, hidden; /* of this epoch, over all ranks; the first is the sum of the others */
     double  most, fraction;                 /* F_e (with what is trimmed) and F*_e */
     double  select_s;                       /* time of begin and combine on this rank */
-    double  threshold_loss;                 /* the largest loss among candidates; 0 when there are none */
+    double  threshold_loss; /* the largest loss among candidates but those trimmed; 0 when there are none */
 } pdl_hide_report_t;
 void pdl_hide_report(const pdl_hide_t *hide, pdl_hide_report_t *report);
 

@@ -163,6 +163,29 @@ static void every_method(void)
     }
 }
 
+/* Ranks that share all workers, as those of one pipeline do: one speaks for them, and all hide the same. */
+static void twins_count_once(void)
+{
+    static int64_t     partition[2][SAMPLES];
+    const int64_t     *list[2] = {partition[0], partition[1]};
+    int64_t            sizes[2] = {0};
+    pdl_hide_workers_t workers = {
+        .batch = 2, .ranks = ranks, .count = 2, .partition = list, .sizes = sizes, .reports = rank == size - 1};
+    pdl_hide_options_t options;
+    pdl_hide_t        *hide = NULL;
+
+    for (int64_t i = 0; i < SAMPLES; i++) partition[i % 2][sizes[i % 2]++] = i;
+    pdl_hide_defaults(&options);
+    options.method = PDL_HIDE_LOSS;
+    options.scope = PDL_HIDE_LOCAL;
+    options.move_back = false;
+    CHECK_OK(pdl_hide_create(&options, SAMPLES, &hide));
+    CHECK_OK(pdl_hide_begin(hide, 1, 100, &workers));
+    CHECK_INT(hide->report.hidden, 150 + 150); /* of 502 and 501 */
+    CHECK(memcmp(hide->hidden, hide->hidden_all, (size_t)hide->words * sizeof(*hide->hidden)) == 0);
+    pdl_hide_destroy(hide);
+}
+
 static void mistakes_are_noticed(void)
 {
     pdl_hide_options_t options;
@@ -195,6 +218,7 @@ int main(void)
     size = pdl_ranks_size(ranks);
     RUN(ranks_select_together);
     RUN(every_method);
+    RUN(twins_count_once);
     RUN(mistakes_are_noticed);
     pdl_ranks_destroy(ranks);
     return test_done();
