@@ -7,18 +7,17 @@
 #include <paradl/data_policy.h>
 
 /* Nodes of 2 PEs behind a link of 1 GB/s, four nodes to a rack, racks behind 1 GB/s that four nodes share. */
-static const char machine[] =
-    "paradl: system/1\nname: toy\n"
-    "device: {name: x, memory: 16GB, memory_bandwidth: 1TB/s, peak: {fp32: 10TFLOP/s}}\n"
-    "levels:\n"
-    "  - {name: node, fanout: 2, bandwidth: 10GB/s, latency: 1us}\n"
-    "  - {name: rack, fanout: 4, bandwidth: 1GB/s, latency: 2us}\n"
-    "  - {name: machine, fanout: 2, bandwidth: 1GB/s, latency: 10us, ports: 1}\n"
-    "storage:\n"
-    "  node_bandwidth: 100MB/s\n"
-    "  decode_samples_per_s: 1000\n"
-    "  local: {bandwidth: 200MB/s, capacity: 1GB}\n"
-    "  shared: {client_bandwidth: 50MB/s, bandwidth: 400MB/s, efficiency: 0.5}\n";
+static const char machine[] = "paradl: system/1\nname: toy\n"
+                              "device: {name: x, memory: 16GB, memory_bandwidth: 1TB/s, peak: {fp32: 10TFLOP/s}}\n"
+                              "levels:\n"
+                              "  - {name: node, fanout: 2, bandwidth: 10GB/s, latency: 1us}\n"
+                              "  - {name: rack, fanout: 4, bandwidth: 1GB/s, latency: 2us}\n"
+                              "  - {name: machine, fanout: 2, bandwidth: 1GB/s, latency: 10us, ports: 1}\n"
+                              "storage:\n"
+                              "  node_bandwidth: 100MB/s\n"
+                              "  decode_samples_per_s: 1000\n"
+                              "  local: {bandwidth: 200MB/s, capacity: 1GB}\n"
+                              "  shared: {client_bandwidth: 50MB/s, bandwidth: 400MB/s, efficiency: 0.5}\n";
 
 static void reading(void)
 {
@@ -307,11 +306,8 @@ static void storage_at_scale(void)
     CHECK_OK(pdl_system_load("abci-v", &system));
     CHECK_OK(pdl_dataset_load("imagenet", &imagenet));
     b = begin("lenet", system, simple());
-    pdl_policy_question_t question = {.dataset = &imagenet,
-                                      .pe = 4096,
-                                      .workers = 4096,
-                                      .batch = 131072,
-                                      .projection = &projection};
+    pdl_policy_question_t question = {
+        .dataset = &imagenet, .pe = 4096, .workers = 4096, .batch = 131072, .projection = &projection};
     CHECK_OK(pdl_data_policy_parse("partial:0.1", &question.policy));
     CHECK_OK(pdl_oracle_policy(b.oracle, &question, &out));
     CHECK_NEAR(100 * out.stored_share, 0.027, 6e-3);

@@ -41,10 +41,11 @@ static void reads_texts(void)
 
 static void formats_what_it_reads(void)
 {
-    static const char *const texts[] = {"global",       "global,store:local",   "local",
-                                        "partial:0.03", "paired:0.1,hide:0.25", "local,hide:0.3,mean:0.1,refresh:0"};
-    pdl_data_policy_t        p;
-    char                     text[PDL_POLICY_TEXT_SIZE];
+    static const char *const texts[] = {
+        "global",       "global,store:local",   "local",
+        "partial:0.03", "paired:0.1,hide:0.25", "local,hide:0.3,mean:0.1,refresh:0"};
+    pdl_data_policy_t p;
+    char              text[PDL_POLICY_TEXT_SIZE];
 
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         CHECK_OK(pdl_data_policy_parse(texts[i], &p));
