@@ -76,6 +76,12 @@ pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan
                           pdl_plan_sim_t **sim);
 void         pdl_plan_sim_destroy(pdl_plan_sim_t *sim);
 
+/* Rate at which each of `workers`, spread evenly over `pe` PEs, sends in a personalised all-to-all that runs step by
+   step on the network of the system; start-ups are left out. Seconds for the largest number of workers. */
+#define PDL_EXCHANGE_WORKERS 4096
+pdl_status_t pdl_sim_exchange_rate(const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,
+                                   int64_t workers, double *bytes_per_s);
+
 #ifdef __cplusplus
 }
 #endif
