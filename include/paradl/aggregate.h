@@ -35,13 +35,15 @@ extern const char *const pdl_aggregation_names[PDL_AGGREGATE_COUNT]; /* step loc
 typedef struct pdl_aggregate_options {
     pdl_aggregation_t kind;
     int64_t           steps; /* local: updates of a round; 0: a local epoch */
-    int64_t  epochs[2];    /* sem: local epochs before and after the models change places; the others use the sum */
+    /* sem: local epochs before and after the models change places; feddct: the first, of each worker; others: the sum */
+    int64_t  epochs[2];
     int64_t  hops;         /* sem: places that a model visits in a round; 2 is a pair */
     bool     keep_moments; /* the optimizer's state survives the end of a round, and travels */
     double   threshold, distill, temperature; /* cadis */
     int64_t  nets;                            /* feddct: S */
     double   agreement;                       /* feddct: weight of the common loss */
     int64_t  agreement_warmup;                /* rounds until it has that weight */
+    double   mixup; /* feddct: alpha of the mixture of pairs of samples; 0: none */
     bool     published_warmup; /* the common loss stays at the first round's weight, as in the released program */
     uint64_t seed;
 } pdl_aggregate_options_t;

@@ -79,13 +79,15 @@ static int64_t fewer_groups(const division_t *d, int64_t groups)
     return fewer > 1 ? fewer : 1;
 }
 
-/* A narrow stem, and a factor that all other convolutions have over it. */
+/* Residual blocks, a narrow stem, and a factor that all other convolutions have over it. */
 static void find_widening(division_t *d)
 {
     int64_t stem = 0, factor = 0;
+    bool    residual = false;
 
     for (int i = 0; i < pdl_model_layer_count(d->model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(d->model, i);
+        residual |= layer->type == PDL_LAYER_ADD;
         if (!has_width(layer) || d->kept[i]) continue;
         if (layer->type != PDL_LAYER_CONV || layer->groups > 1) return;
         if (stem == 0) {
@@ -95,7 +97,7 @@ static void find_widening(division_t *d)
         if (layer->out.channels % stem != 0) return;
         factor = common_divisor(factor, layer->out.channels / stem);
     }
-    if (factor < 2) return;
+    if (factor < 2 || !residual) return;
     d->stem = stem;
     d->widen = factor;
 }

@@ -64,6 +64,7 @@ pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *o)
     if (!status) status = within("temperature", o->temperature, 1e-3, 1e6);
     if (!status) status = within("nets", (double)o->nets, 1, 64);
     if (!status) status = within("agreement", o->agreement, 0, 1e6);
+    if (!status) status = within("mixup", o->mixup, 0, 100);
     if (!status) status = within("agreement-warmup", (double)o->agreement_warmup, 0, 1e9);
     return status;
 }

@@ -59,6 +59,14 @@ void pdl__banks_give(pdl_session_t *s)
     s->bank_count = 0;
 }
 
+size_t pdl__banks_bytes(const pdl_session_t *s)
+{
+    size_t one = 0;
+
+    for (int i = 0, a; s->bank && (a = pdl__bank_array(s, i, s->bank_moments)) >= 0; i++) one += array_bytes(s, a);
+    return s->bank ? (size_t)(s->bank_count - 1) * one : 0;
+}
+
 pdl_status_t pdl__bank_select(pdl_session_t *s, int bank)
 {
     memcpy(s->array, s->bank[bank].array, sizeof(s->array));

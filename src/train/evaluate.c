@@ -1,11 +1,10 @@
 /*
  * Scoring a session on all samples of a data set, each counted once whatever the number of ranks.
  */
-#include "train/session.h"
-#include <paradl/train.h>
+#include "train/evaluate.h"
 
-pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
-                          pdl_score_t *score)
+pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluate, void *context,
+                        pdl_source_t *source, int loader_threads, bool normalise, pdl_score_t *score)
 {
     pdl_global_order_t order = {.samples = pdl_source_info(source)->samples,
                                 .batch = session->batch,
@@ -28,7 +27,7 @@ pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int load
         pdl_batch_t       batch;
         pdl_step_result_t result;
         status = pdl_ranks_agree(session->spec.ranks, pdl_loader_next(loader, &batch));
-        if (!status) status = pdl_session_evaluate(session, &batch, &result);
+        if (!status) status = evaluate(context, &batch, &result);
         if (status) break;
         sums[0] += result.loss * result.samples;
         sums[1] += result.accuracy * result.samples;
@@ -39,4 +38,15 @@ pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int load
     if (status) return status;
     *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__now_s() - start_s};
     return PDL_OK;
+}
+
+static pdl_status_t evaluate_session(void *session, const pdl_batch_t *batch, pdl_step_result_t *result)
+{
+    return pdl_session_evaluate(session, batch, result);
+}
+
+pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
+                          pdl_score_t *score)
+{
+    return pdl__score(session, evaluate_session, session, source, loader_threads, normalise, score);
 }

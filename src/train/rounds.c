@@ -61,38 +61,6 @@ static pdl_status_t check(const pdl__rounds_t *r)
     return PDL_OK;
 }
 
-/* Sums of the common weights over ranks, in pieces of the size of a bucket. */
-static pdl_status_t create_exchange(pdl__rounds_t *r, int array)
-{
-    pdl_session_t *s = r->session;
-    int64_t        elements = pdl__bank_elements(s, array), piece = (int64_t)(s->spec.bucket_bytes / sizeof(float));
-    int64_t        count = piece > 0 ? (elements + piece - 1) / piece : 1;
-    int64_t       *bound = calloc((size_t)count + 1, sizeof(*bound));
-
-    if (!bound) return no_memory(r);
-    for (int64_t b = 1; b <= count; b++) bound[b] = b == count ? elements : b * piece;
-    pdl_exchange_spec_t spec = {.ranks = r->ranks,
-                                .data = s->bank[PDL__COMMON_BANK].array[array],
-                                .bound = bound,
-                                .buckets = (int)count,
-                                .algorithm = s->spec.algorithm,
-                                .overlap = true};
-    pdl_status_t        status = pdl_exchange_create(&spec, &r->exchange[array]);
-    free(bound);
-    return status;
-}
-
-static pdl_status_t create_exchanges(pdl__rounds_t *r)
-{
-    bool         floats = r->session->spec.backend->weight_type == PDL_DTYPE_F32;
-    pdl_status_t status = PDL_OK;
-
-    if (pdl_ranks_size(r->ranks) == 1 || !floats) return PDL_OK;
-    for (int i = 0, a; !status && (a = pdl__bank_array(r->session, i, r->spec.options.keep_moments)) >= 0; i++)
-        status = create_exchange(r, a);
-    return status;
-}
-
 static pdl_status_t take(pdl__rounds_t *r)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
@@ -131,7 +99,8 @@ pdl_status_t pdl__rounds_create(const pdl__rounds_spec_t *spec, pdl__rounds_t **
         status = take(r);
     }
     status = pdl_ranks_agree(r->session->spec.ranks, status);
-    if (!status) status = create_exchanges(r);
+    if (!status)
+        status = pdl__bank_sum_init(&r->sum, r->session, r->ranks, PDL__COMMON_BANK, spec->options.keep_moments);
     if (status) {
         pdl__rounds_destroy(r);
         return status;
@@ -144,7 +113,7 @@ pdl_status_t pdl__rounds_create(const pdl__rounds_spec_t *spec, pdl__rounds_t **
 void pdl__rounds_destroy(pdl__rounds_t *r)
 {
     if (!r) return;
-    for (int a = 0; a < PDL_ARRAY_COUNT; a++) pdl_exchange_destroy(r->exchange[a]);
+    pdl__bank_sum_fini(&r->sum);
     pdl__cadis_destroy(r);
     pdl__travel_destroy(r);
     pdl__banks_give(r->session);
@@ -265,22 +234,6 @@ static void shares_by_samples(pdl__rounds_t *r)
     for (int64_t w = 0; w < r->workers; w++) r->share[w] /= all;
 }
 
-/* The parts of the ranks to the whole. Double precision is the reference's: small, so that order may be kept. */
-static pdl_status_t sum_over_ranks(pdl__rounds_t *r, int array)
-{
-    pdl_session_t  *s = r->session;
-    pdl_exchange_t *exchange = r->exchange[array];
-    int64_t      elements = pdl__bank_elements(s, array), piece = (int64_t)(s->spec.bucket_bytes / sizeof(float));
-    int64_t      count = piece > 0 ? (elements + piece - 1) / piece : 1;
-    pdl_status_t status = PDL_OK;
-
-    if (pdl_ranks_size(r->ranks) == 1) return PDL_OK;
-    if (!exchange) return pdl_ranks_sum(r->ranks, s->bank[PDL__COMMON_BANK].array[array], elements);
-    for (int b = 0; b < count && !status; b++) status = pdl_exchange_ready(exchange, b);
-    for (int b = 0; b < count && !status; b++) status = pdl_exchange_wait(exchange, b);
-    return status;
-}
-
 static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
 {
     bool         moments = r->spec.options.keep_moments;
@@ -293,22 +246,8 @@ static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
     if (status) return status;
     for (int64_t w = 0; w < r->count; w++) r->local[w] = r->share[r->first + w];
     pdl__bank_mean(r->session, (int)r->count, r->bank, r->local, PDL__COMMON_BANK, moments);
-    for (int i = 0, a; !status && (a = pdl__bank_array(r->session, i, moments)) >= 0; i++)
-        status = sum_over_ranks(r, a);
     result->clusters = r->clusters;
-    return status;
-}
-
-static double bytes_sent(const pdl__rounds_t *r)
-{
-    double all = r->bytes;
-
-    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
-        double bytes = 0, waited_s, polled_s;
-        if (r->exchange[a]) pdl_exchange_counters(r->exchange[a], &bytes, &waited_s, &polled_s);
-        all += bytes;
-    }
-    return all;
+    return pdl__bank_sum_run(&r->sum);
 }
 
 /* Who is done first waits here; whether the round counts is decided by all. */
@@ -327,7 +266,7 @@ static pdl_status_t meet(pdl__rounds_t *r, pdl__round_result_t *result)
 pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
-    double                         start_s = pdl__now_s(), bytes = bytes_sent(r);
+    double                         start_s = pdl__now_s(), bytes = r->bytes + pdl__bank_sum_bytes(&r->sum);
     int64_t                        before = r->updates;
 
     *result = (pdl__round_result_t){.round = r->round};
@@ -349,7 +288,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     pdl_session_set_updates(r->session, r->updates);
     result->updates = r->updates - before;
     result->exchange_s = pdl__now_s() - start_s + r->sums[3];
-    result->bytes = bytes_sent(r) - bytes;
+    result->bytes = r->bytes + pdl__bank_sum_bytes(&r->sum) - bytes;
     if (!result->stop) {
         r->round++;
         r->in_cycle++;

@@ -48,9 +48,9 @@ struct pdl__rounds {
     pdl__tour_t        tour;
     pdl__travel_t      travel;
     pdl__cadis_t       cadis;
-    pdl_exchange_t    *exchange[PDL_ARRAY_COUNT]; /* of the common weights, and moments if kept */
-    double             sums[4];                   /* loss, accuracy, samples, stop */
-    double             bytes;                     /* sent by moves */
+    pdl__bank_sum_t    sum;     /* of the common weights, over the ranks */
+    double             sums[4]; /* loss, accuracy, samples, stop */
+    double             bytes;   /* sent by moves */
     bool               stopped;
 };
 

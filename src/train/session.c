@@ -531,5 +531,6 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
         if (s->array[a]) memory->optimizer += (size_t)s->trainable * item;
     if (s->array[PDL_ARRAY_GRADIENT]) memory->gradients = (size_t)s->trainable * item;
     memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
+    memory->weights += pdl__banks_bytes(s);
     memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "train/ensemble.h"
 #include "train/rounds_fixture.h"
 
 static pdl_ranks_t *world, *alone;
@@ -60,12 +61,94 @@ static bool compare(const trial_t *trial)
     return good;
 }
 
+/* Batches of an ensemble: all nets see the same. */
+typedef struct views {
+    fixture_t f;
+    int64_t   worker, taken[4];
+    float     values[4][8 * ELEMENTS];
+    int32_t   labels[4][8];
+} views_t;
+
+static pdl_status_t open_turn(void *context, int64_t worker, int64_t epoch)
+{
+    views_t *v = context;
+
+    (void)epoch;
+    v->worker = worker;
+    memset(v->taken, 0, sizeof(v->taken));
+    return PDL_OK;
+}
+
+static pdl_status_t next_view(void *context, int net, pdl_batch_t *batch)
+{
+    views_t *v = context;
+
+    fill(&v->f, v->worker, v->taken[net]++ * v->f.batch, v->values[net], v->labels[net]);
+    *batch = (pdl_batch_t){.values = v->values[net], .labels = v->labels[net], .weight = v->f.weight};
+    return PDL_OK;
+}
+
+/* Three rounds of two nets. */
+static pdl_status_t run_ensemble(views_t *v, pdl__ensemble_t **ensemble, pdl__ensemble_result_t *result)
+{
+    pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(v->f.ranks), 0}}, 1};
+    pdl_cpu_options_t    cpu = {.threads = 1};
+    pdl__ensemble_spec_t spec = {.workers = v->f.workers, .views = {open_turn, next_view, v}};
+    pdl_status_t status = pdl_model_read_yaml_memory(rounds_network, strlen(rounds_network), "test", &v->f.model);
+    int64_t      steps;
+
+    pdl_aggregate_defaults(&spec.options);
+    pdl_session_defaults(&spec.session);
+    spec.options.kind = PDL_AGGREGATE_FEDDCT;
+    spec.options.nets = 2;
+    spec.options.mixup = 0.2;
+    for (int i = 0; i < 8; i++) v->f.weight[i] = 1;
+    if (!status) status = pdl_plan_create(v->f.model, &mesh, v->f.batch * mesh.axis[0].size, &v->f.plan);
+    if (!status) status = pdl_plan_apply_preset(v->f.plan, "data", NULL);
+    if (!status) status = pdl_backend_create_cpu(&cpu, &v->f.backend);
+    spec.session.plan = v->f.plan;
+    spec.session.backend = v->f.backend;
+    spec.session.ranks = v->f.ranks;
+    spec.session.optimizer.lr = 0.05;
+    if (!status) status = pdl__ensemble_create(&spec, ensemble);
+    if (!status) status = pdl__ensemble_begin(*ensemble, v->f.samples, &steps);
+    for (int i = 0; i < 3 && !status; i++) status = pdl__ensemble_run(*ensemble, result);
+    return status;
+}
+
+static bool compare_ensembles(void)
+{
+    static const int64_t   samples[] = {24, 16, 30, 20, 24};
+    static const int32_t   classes[] = {15, 3, 12, 5, 10};
+    views_t                v[2];
+    pdl__ensemble_t       *e[2] = {NULL, NULL};
+    pdl__ensemble_result_t result[2] = {{0}, {0}};
+    pdl_status_t           status = PDL_OK;
+    double                 apart = 0;
+
+    for (int i = 0; i < 2; i++) {
+        v[i] = (views_t){.f = {.batch = 8, .workers = 5, .samples = samples, .classes = classes}};
+        v[i].f.ranks = i ? alone : world;
+        if (!status) status = run_ensemble(&v[i], &e[i], &result[i]);
+    }
+    for (int n = 0; n < 2 && !status; n++)
+        apart = fmax(apart, weights_apart(pdl__ensemble_net(e[0], n), pdl__ensemble_net(e[1], n)));
+    bool good = !status && apart < 2e-5 && fabs(result[0].loss - result[1].loss) < 1e-4;
+    if (!good) printf("FAIL feddct: %g apart, %s\n", apart, status ? pdl_error_message() : "");
+    for (int i = 1; i >= 0; i--) {
+        pdl__ensemble_destroy(e[i]);
+        close_fixture(&v[i].f);
+    }
+    return good;
+}
+
 int main(void)
 {
-    int count = (int)(sizeof(trials) / sizeof(*trials)), good = 0;
+    int count = (int)(sizeof(trials) / sizeof(*trials)) + 1, good = 0;
 
     if (pdl_ranks_create(&world) || pdl_ranks_split(world, pdl_ranks_rank(world), 0, &alone)) return 1;
-    for (int i = 0; i < count; i++) good += compare(&trials[i]);
+    for (int i = 0; i < count - 1; i++) good += compare(&trials[i]);
+    good += compare_ensembles();
     if (pdl_ranks_rank(world) == 0) printf("%d ranks: %d of %d kinds alike\n", pdl_ranks_size(world), good, count);
     pdl_ranks_destroy(alone);
     pdl_ranks_destroy(world);
