@@ -164,11 +164,6 @@ int64_t pdl_shuffle_target(const pdl_shuffle_options_t *options, int64_t workers
 int64_t pdl_shuffle_origin(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,
                            int64_t worker);
 
-/* Expected share of all samples that a worker has had after `epochs`, and the probability that a sample never left its
-   first worker, for random destinations. */
-double pdl_shuffle_seen(double fraction, int64_t workers, int64_t epochs);
-double pdl_shuffle_stayed(double fraction, int64_t epochs);
-
 #ifdef __cplusplus
 }
 #endif

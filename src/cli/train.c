@@ -154,6 +154,23 @@ static void project(job_t *job)
     pdl_system_destroy(system);
 }
 
+/* What the plan says of samples holds unless the command says something else. */
+static void apply_policy(job_t *job)
+{
+    const pdl_data_policy_t *policy = &job->plan->data_policy;
+    pdl_sampling_options_t  *o = &job->options.sampling;
+
+    if (!policy->given) return;
+    if (o->shuffle.kind == PDL_SHUFFLE_GLOBAL) {
+        o->shuffle.kind = (pdl_shuffle_kind_t)policy->shuffle;
+        o->shuffle.fraction = policy->exchange;
+    }
+    if (o->hide.method != PDL_HIDE_NONE || policy->hide == 0) return;
+    o->hide.method = PDL_HIDE_LOSS;
+    o->hide.fraction = policy->hide;
+    o->hide.refresh_every = policy->refresh_every;
+}
+
 static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
 {
     pdl_status_t status = pdl__train_options_from(job->values, &job->options);
@@ -162,6 +179,7 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = open_data(job);
     if (!status) status = create_backend(job);
     if (status) return status;
+    apply_policy(job);
     project(job);
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
