@@ -6,7 +6,6 @@
 
 #include "base/closest.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
