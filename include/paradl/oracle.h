@@ -180,6 +180,7 @@ typedef enum pdl_op_class {
     PDL_CLASS_PRODUCT_BACKWARD,
     PDL_CLASS_NORM,
     PDL_CLASS_ELEMENT, /* all other layers */
+    PDL_CLASS_CONVERT, /* between the arrangements of images that layers and messages want */
     PDL_CLASS_UPDATE,
     PDL_CLASS_MOVE,     /* exchanges inside and between layers */
     PDL_CLASS_GRADIENT, /* exchange of gradients, as far as it is not hidden */
@@ -205,7 +206,8 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                 pdl_projection_t *projection);
 
-/* The seconds of a projection of this plan class by class. Of pipelines, layers are not told apart: NAN. */
+/* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
+   stages; what a stage waits for others, bubbles included, counts as exchange between layers. */
 pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
                                 const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
 
