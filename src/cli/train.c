@@ -160,7 +160,7 @@ static void project(job_t *job)
     if (pdl_system_load(job->values->system, &system)) return;
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
         !pdl_oracle_create(plan->model, system, &parameters, &oracle))
-        job->projected = pdl_oracle_project(oracle, plan, NULL, &job->projection) == PDL_OK &&
+        job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {
         simulate(job, oracle, plan);
