@@ -64,7 +64,6 @@ for name in ("serial", "data", "spatial", "filter", "pipeline", "lopsided"):
     assert abs(work / run["work_s"] - 1) < 1e-6 and run["most_work_s"] >= run["work_s"] * (1 - 1e-9), name
     assert run["classes"]["gradient exchange"] > 0 or name not in ("data", "spatial"), name
     assert (run["classes"]["redistribution"] > 0) == (name not in ("serial", "data")), name
-    assert run["classes"]["conversion"] > 0 or name != "spatial"
     for finding in run["findings"]:
         assert finding["share"] > 0 and finding["hint"], (name, finding)
 assert "load balance" in [f["name"] for f in json.load(open("lopsided.json"))["findings"]]
