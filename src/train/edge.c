@@ -471,3 +471,15 @@ void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward)
     for (int i = 0; i < edge->forward_count; i++) *forward += step_bytes(&edge->forward[i]);
     for (int i = 0; i < edge->backward_count; i++) *backward += step_bytes(&edge->backward[i]);
 }
+
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward)
+{
+    const pdl__edge_step_t *steps = backward ? edge->backward : edge->forward;
+    int                     count = backward ? edge->backward_count : edge->forward_count;
+    double                  elements = 0;
+
+    for (int i = 0; i < count; i++)
+        if (steps[i].action != PDL__STEP_SUM)
+            elements += (double)(steps[i].before < steps[i].after ? steps[i].before : steps[i].after);
+    return elements * sizeof(float);
+}

@@ -48,6 +48,8 @@ pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, flo
 /* Source and target may be the same when every step is a sum. */
 pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
 
+/* Bytes that stay on this rank, copied or added, in one forward or backward. */
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward);
 /* Bytes this rank sends in one forward and one backward. */
 void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward);
 
