@@ -57,8 +57,8 @@ static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t
         group->seconds_per_byte /= group->rails;
     }
     if (group->rails > 1)
-        group->seconds_per_byte = fmax(group->seconds_per_byte,
-                                       1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s));
+        group->seconds_per_byte =
+            fmax(group->seconds_per_byte, 1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s));
 }
 
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,

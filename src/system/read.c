@@ -38,20 +38,10 @@
 static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
                                         "device",           "levels",     "host_path",   "storage",
                                         "cost_per_pe_hour", "parameters", "measured",    NULL};
-static const char *const device_keys[] = {"name",
-                                          "memory",
-                                          "memory_bandwidth",
-                                          "peak",
-                                          "compute_units",
-                                          "launch",
-                                          "matrix_efficiency",
-                                          "memory_efficiency",
-                                          "power",
-                                          "idle_power",
-                                          "host_bandwidth",
-                                          "reserved",
-                                          "copy_bandwidth",
-                                          NULL};
+static const char *const device_keys[] = {"name",           "memory",     "memory_bandwidth",  "peak",
+                                          "compute_units",  "launch",     "matrix_efficiency", "memory_efficiency",
+                                          "power",          "idle_power", "host_bandwidth",    "reserved",
+                                          "copy_bandwidth", NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
 static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",

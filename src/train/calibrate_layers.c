@@ -5,8 +5,8 @@
 #include "oracle/cost.h"
 #include "train/calibrate.h"
 #include "train/session.h"
-#include <paradl/train.h>
 #include <math.h>
+#include <paradl/train.h>
 #include <stdlib.h>
 #include <string.h>
 
