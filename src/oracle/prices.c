@@ -1,6 +1,6 @@
 /*
  * Prices of communications by the closed form, for plans that are played. Transfers between stages are the messages of one
- * step (docs/oracle.md, "Self-contention"): all of them start together, and each pays the start-up of the level it crosses.
+ * step (docs/oracle.md, "Contention"): all of them start together, and each pays the start-up of the level it crosses.
  */
 #include "oracle/play.h"
 #include <math.h>
