@@ -21,6 +21,7 @@ static pdl_op_class_t class_of(const pdl_session_t *s, int op)
     if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
+    if (unit->kind == PDL__UNIT_CONVERT) return PDL_CLASS_CONVERT;
     if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
     return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, entry->kind == PDL_TAPE_BACKWARD);
 }

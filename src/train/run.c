@@ -36,6 +36,7 @@ typedef struct run {
     double                     epoch_start_s;
     double                     sums[3];  /* loss, accuracy, samples of the epoch */
     double                    *times[4]; /* step, compute, comm, io of every update of this run */
+    double                     warm[PDL_OP_CLASS_COUNT]; /* classes of the first update, where it does not count */
     struct sigaction           before[STOP_SIGNALS];
 } run_t;
 
@@ -138,6 +139,7 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
     double  values[4] = {step_s, result->compute_s, result->comm_s, batch->waited_s};
 
     for (int i = 0; i < 4; i++) run->times[i][made - 1] = values[i];
+    if (made == 1 && run->total - run->first_update > 2) pdl_session_classes(run->session, run->warm);
     run->sums[0] += result->loss * result->samples;
     run->sums[1] += result->accuracy * result->samples;
     run->sums[2] += result->samples;
@@ -281,22 +283,24 @@ static double median_of(double *values, int64_t count)
     return values[skip + (count - skip) / 2];
 }
 
-static void summarise(run_t *run)
+static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
+    int64_t              skip = run->total - run->first_update > 2;
 
     summary->updates = pdl_session_updates(run->session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
+    if (summary->updates <= skip) skip = 0;
+    pdl_status_t status = pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip,
+                                               summary->updates - skip, summary);
     summary->median_step_s = median_of(run->times[0], summary->updates);
     summary->median_compute_s = median_of(run->times[1], summary->updates);
     summary->median_comm_s = median_of(run->times[2], summary->updates);
     summary->median_io_s = median_of(run->times[3], summary->updates);
-    pdl_session_classes(run->session, summary->class_s);
-    for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
-        summary->class_s[i] /= (double)summary->updates;
     summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
     pdl_session_memory(run->session, &summary->memory);
+    return status;
 }
 
 static pdl_status_t prepare(run_t *run)
@@ -361,7 +365,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
         status = loop(&run);
         release_signals(&run);
     }
-    if (!status) summarise(&run);
+    if (!status) status = summarise(&run);
     if (!status) status = write_trace(&run);
     pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);

@@ -372,7 +372,13 @@ static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batc
     return pdl_ranks_agree(s->replica, knows < best ? PDL_OK : status);
 }
 
-static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
+/* Exchanges inside and between layers and of gradients, so far. */
+static double exchanged_s(const pdl_session_t *s)
+{
+    return s->class_s[PDL_CLASS_MOVE] + s->class_s[PDL_CLASS_GRADIENT];
+}
+
+static pdl_status_t finish_exchange(pdl_session_t *s)
 {
     double start_s = pdl__now_s();
 
@@ -382,7 +388,6 @@ static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
             if (status) return status;
         }
     pdl_status_t status = pdl__ties_sum(s);
-    result->comm_s = pdl__now_s() - start_s;
     if (s->bucket_groups || s->tie_count) pdl__session_note(s, -1, start_s);
     return status;
 }
@@ -430,14 +435,14 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
 
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       start_s = pdl__now_s();
+    double       start_s = pdl__now_s(), exchanged = exchanged_s(s);
     pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .next = s->halted};
     pdl_status_t status = pdl__session_play(s, s->tape, &play);
 
     s->halted = 0;
     double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
-    if (!status) status = finish_exchange(s, result);
+    if (!status) status = finish_exchange(s);
     if (!status) status = gather_result(s, s->replica, batch, result);
     if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
     if (!status) status = update_weights(s, result);
@@ -445,6 +450,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     if (status) return status;
     s->updates++;
     result->step_s = pdl__now_s() - start_s;
+    result->comm_s = exchanged_s(s) - exchanged;
     result->compute_s = result->step_s - result->comm_s;
     return PDL_OK;
 }

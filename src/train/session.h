@@ -7,6 +7,7 @@
 #include "train/graph.h"
 #include <paradl/exchange.h>
 #include <paradl/session.h>
+#include <paradl/train.h>
 #include <signal.h>
 
 /* One weight or statistic: [offset, offset + storage) of the flat arrays. */
@@ -193,6 +194,11 @@ typedef struct pdl__play {
     int                found; /* PDL__PLAY_SEARCH: unit whose output is the first that is not finite, or -1 */
 } pdl__play_t;
 pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
+
+/* run_summary.c: collective. Classes of `updates` updates behind those that `before` has, and what ranks have in common, into
+   the summary; `comm_s` has the time of exchanges of each. */
+pdl_status_t pdl__summarise_ranks(const pdl_session_t *session, const double before[PDL_OP_CLASS_COUNT],
+                                  const double *comm_s, int64_t updates, pdl_train_summary_t *summary);
 
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
