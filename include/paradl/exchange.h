@@ -8,8 +8,8 @@
  *     ... backward:  pdl_exchange_ready(exchange, b);  pdl_exchange_poll(exchange);  ...
  *     pdl_exchange_wait(exchange, b);   // bucket b holds the sum on every rank, and may be filled again
  *
- * Instead of the whole sum on every rank each may get a part of it (a reduce-scatter), and parts may be put together
- * again (an allgather): spec.collective, with the parts in spec.part.
+ * Instead of the whole sum on every rank each may get a part of it (a reduce-scatter), and parts may be put
+ * together again (an allgather): spec.collective, with the parts in spec.part.
  *
  * With the project's schedules the order of additions is fixed: the same ranks, sizes and algorithms give the same
  * bits in every run and on every rank. Of "library" MPI only advises that: the same bits on every rank are usual,
@@ -35,9 +35,9 @@ typedef struct pdl_exchange_spec {
     float         *data;  /* borrowed; NULL: pdl_exchange_place() says where every bucket is */
     const int64_t *bound; /* bucket b is [bound[b], bound[b+1]); borrowed during creation */
     int            buckets;
-    /* PDL_COLL_ALLREDUCE, PDL_COLL_REDUCE_SCATTER or PDL_COLL_ALLGATHER. For the last two part[b * ranks + r] is the
-       number of elements of bucket b that are rank r's, in the order of the ranks; borrowed during creation. After a
-       reduce-scatter a rank's part of the bucket is the sum, and the rest is lost. */
+    /* PDL_COLL_ALLREDUCE, PDL_COLL_REDUCE_SCATTER or PDL_COLL_ALLGATHER. For the last two part[b * ranks + r] is
+       the number of elements of bucket b that are rank r's, in the order of the ranks; borrowed during creation.
+       After a reduce-scatter a rank's part of the bucket is the sum, and the rest is lost. */
     pdl_collective_t collective;
     const int64_t   *part;
     /* Of every bucket: one of the project's allreduce schedules, "library" for MPI's own, "auto" for the schedule

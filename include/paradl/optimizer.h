@@ -85,9 +85,9 @@ typedef struct pdl_optimizer_run {
     void           *reduce_context;
     /* Where weights and gradients lie, if not at the offsets of the state: one for every parameter, or NULL. */
     const int64_t *weight_at, *gradient_at;
-    /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of tensor[i],
-       which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same tensors, two values a
-       tensor in `sums`, to which each has given its part over its `copies`. NULL: all are whole. */
+    /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of
+       tensor[i], which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same
+       tensors: two values a tensor in `sums`, each part over its `copies`. NULL: all are whole. */
     const int      *tensor;
     int             tensors;
     double         *sums; /* [2 * tensors] */

@@ -1,5 +1,6 @@
 /*
- * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator of its lane.
+ * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator
+ * of its lane.
  */
 #include "comm/check.h"
 #include "comm/world.h"

@@ -47,8 +47,8 @@ pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, voi
                                  int tag);
 pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
 
-/* Sums over the ranks, and exchanges of parts, that may be under way at the same time, as long as they are in different lanes. Those of one
-   lane start in the same order on every rank. */
+/* Sums over the ranks, and exchanges of parts, that may be under way at the same time, as long as they are in
+   different lanes. Those of one lane start in the same order on every rank. */
 typedef struct pdl__lanes pdl__lanes_t;
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes); /* collective */

@@ -3,6 +3,7 @@
  * samples, for which one rank speaks.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <string.h>
 
 /* Floats of one worker's statistics. */
@@ -30,9 +31,9 @@ int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
 
 void pdl__spread_statistics(pdl_session_t *s)
 {
-    size_t bytes = (size_t)statistics_stride(s) * pdl_dtype_bytes(s->spec.backend->weight_type);
-    char  *first =
-        (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+    size_t  item = pdl_dtype_bytes(s->spec.backend->weight_type), bytes = (size_t)statistics_stride(s) * item;
+    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->held : s->trainable;
+    char   *first = (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)trainable * item;
 
     for (int64_t w = 1; w < s->workers; w++) memcpy(first + (size_t)w * bytes, first, bytes);
 }
