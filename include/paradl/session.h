@@ -150,10 +150,12 @@ int                         pdl_session_tensor_count(const pdl_session_t *sessio
 const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *session, int i);
 int                         pdl_session_find(const pdl_session_t *session, const char *name); /* -1 when absent */
 bool                        pdl_session_has(const pdl_session_t *session, int i, pdl_session_array_t array);
+/* Collective where values lie in parts on several ranks: where the weight is split, and of arrays that are sharded.
+   Setting is local, and takes this rank's part of `plain`. */
 pdl_status_t pdl_session_get(const pdl_session_t *session, int i, pdl_session_array_t array, float *plain);
 pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t array, const float *plain);
 
-/* Bytes held by this rank. */
+/* Bytes held by this rank. With sharding, room for whole buckets that come and go counts as weights and gradients. */
 typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */

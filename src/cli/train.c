@@ -87,6 +87,7 @@ static pdl_status_t plan_from_options(job_t *job)
     job->own_plan->schedule = (pdl_pipeline_schedule_t)v->pipeline_schedule;
     job->own_plan->virtual_stages = (int)v->virtual_stages;
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;
+    job->own_plan->sharding = (pdl_sharding_t)v->sharding;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
     job->own_plan->optimizer = memory_kind(v);
     job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
