@@ -79,6 +79,43 @@ extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 extern const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT];
 
+/* How samples reach the workers, and how many are left out: docs/data_policy.md. The names are those of the training
+   options. */
+typedef enum pdl_policy_shuffle {
+    PDL_POLICY_GLOBAL,
+    PDL_POLICY_LOCAL,
+    PDL_POLICY_PARTIAL,
+    PDL_POLICY_PAIRED,
+    PDL_POLICY_SHUFFLE_COUNT
+} pdl_policy_shuffle_t;
+extern const char *const pdl_policy_shuffle_names[PDL_POLICY_SHUFFLE_COUNT]; /* global local partial paired */
+/* Where samples are read: the parallel file system that all nodes share, or the storage of the node. */
+typedef enum pdl_policy_store { PDL_POLICY_PFS, PDL_POLICY_NODE, PDL_POLICY_STORE_COUNT } pdl_policy_store_t;
+extern const char *const pdl_policy_store_names[PDL_POLICY_STORE_COUNT]; /* pfs local */
+
+typedef struct pdl_data_policy {
+    bool                 given; /* false: the plan says nothing, and the rest is as after default() */
+    pdl_policy_shuffle_t shuffle;
+    double               exchange;      /* Q: share of a worker's samples that changes hands in an epoch */
+    pdl_policy_store_t   store;         /* pfs only with global */
+    double               hide;          /* F: share of the samples that is hidden at most; 0: none */
+    double               hide_mean;     /* expected mean over the run of what is really hidden, at most F */
+    int64_t              refresh_every; /* hidden samples are looked at every so many epochs; 0: never */
+} pdl_data_policy_t;
+
+/* Share of F that is hidden on average when nothing better is known: factors 1, 0.8, 0.6 and 0.4 that change after
+   3/10, 6/10 and 8/10 of the run, and no candidate moved back. */
+#define PDL_POLICY_HIDE_MEAN 0.74
+
+/* Global from the parallel file system, nothing hidden, refreshed every epoch. */
+pdl_data_policy_t pdl_data_policy_default(void);
+/* "partial:0.1,hide:0.3,mean:0.2,refresh:1,store:local"; everything after the first part is optional. */
+pdl_status_t pdl_data_policy_parse(const char *text, pdl_data_policy_t *policy);
+/* The same form, without what is as usual; returns `text`. */
+#define PDL_POLICY_TEXT_SIZE 128
+char        *pdl_data_policy_format(const pdl_data_policy_t *policy, char text[PDL_POLICY_TEXT_SIZE]);
+pdl_status_t pdl_data_policy_check(const pdl_data_policy_t *policy);
+
 /* Modes of one layer, an entry per axis of the mesh. */
 typedef struct pdl_modes {
     uint8_t on[PDL_MAX_AXES];
@@ -97,12 +134,13 @@ typedef struct pdl_plan {
     int                     virtual_stages; /* chunks per rank; 1 unless interleaved */
     pdl_recompute_t         recompute;
     pdl_sharding_t          sharding;
-    bool            sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
-    bool            sync_batch_norm;
-    pdl_algorithm_t algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
-    pdl_optimizer_t optimizer;
-    pdl_precision_t precision;
-    pdl_run_mode_t  run_mode;
+    bool              sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool              sync_batch_norm;
+    pdl_algorithm_t   algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
+    pdl_optimizer_t   optimizer;
+    pdl_precision_t   precision;
+    pdl_run_mode_t    run_mode;
+    pdl_data_policy_t data_policy;
 } pdl_plan_t;
 
 /* All layers in mode PASS, one stage per pipeline rank cut at equal layer counts, SGD with momentum, fp32. */

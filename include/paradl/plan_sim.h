@@ -30,14 +30,6 @@ typedef struct pdl_plan_sim_options {
 } pdl_plan_sim_options_t;
 pdl_plan_sim_options_t pdl_plan_sim_options_default(void);
 
-/* One iteration; the parts add up to the total. Input is not simulated. */
-typedef struct pdl_plan_parts {
-    double compute_s; /* of the busiest stage, with the slow-down by hidden exchanges */
-    double comm[PDL_COMM_CLASS_COUNT];
-    double bubble_s;
-    double total_s;
-} pdl_plan_parts_t;
-
 typedef struct pdl_stage_sim {
     int    first_layer, last_layer; /* of its first chunk, the last one excluded */
     double compute_s, comm_s;       /* busy; comm_s: exchanges inside layers and halos */
@@ -75,6 +67,12 @@ typedef struct pdl_plan_sim {
 pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                           pdl_plan_sim_t **sim);
 void         pdl_plan_sim_destroy(pdl_plan_sim_t *sim);
+
+/* Rate at which each of `workers`, spread evenly over `pe` PEs, sends in a personalised all-to-all that runs step by
+   step on the network of the system; start-ups are left out. Seconds for the largest number of workers. */
+#define PDL_EXCHANGE_WORKERS 4096
+pdl_status_t pdl_sim_exchange_rate(const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,
+                                   int64_t workers, double *bytes_per_s);
 
 #ifdef __cplusplus
 }

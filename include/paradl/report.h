@@ -5,7 +5,9 @@
 #ifndef PARADL_REPORT_H
 #define PARADL_REPORT_H
 
+#include <paradl/data_policy.h>
 #include <paradl/dataset.h>
+#include <paradl/json.h>
 #include <paradl/model.h>
 #include <paradl/published.h>
 #include <paradl/search.h>
@@ -32,23 +34,38 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream);
 pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream);
 pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream);
 
+/* Data policies of a plan report: one for every possible candidate, or several for the best of them. */
+typedef struct pdl_policy_report {
+    const pdl_policy_row_t *rows;
+    int                     count;
+    bool                    compared;    /* rows are policies for the best candidate */
+    const pdl_policy_row_t *base;        /* global without hiding, for the best candidate */
+    const char             *explanation; /* or NULL */
+} pdl_policy_report_t;
+
 /* What a plan report is about; everything is borrowed. */
 typedef struct pdl_plan_report {
-    const pdl_model_t   *model;
-    const char          *model_name; /* as the user wrote it */
-    const pdl_system_t  *system;
-    const pdl_dataset_t *dataset; /* or NULL */
-    const pdl_request_t *request;
-    const pdl_search_t  *search;
-    const char          *formulas;    /* "paradl" or "orig" */
-    const char          *parameters;  /* name of the parameter set; NULL for the original formulas */
-    const char          *explanation; /* or NULL */
-    const char          *plan_path;   /* of the file the best plan was written to, or NULL */
-    int64_t              top;         /* possible candidates to show; 0: all */
+    const pdl_model_t         *model;
+    const char                *model_name; /* as the user wrote it */
+    const pdl_system_t        *system;
+    const pdl_dataset_t       *dataset; /* or NULL */
+    const pdl_request_t       *request;
+    const pdl_search_t        *search;
+    const char                *formulas;    /* "paradl" or "orig" */
+    const char                *parameters;  /* name of the parameter set; NULL for the original formulas */
+    const char                *explanation; /* or NULL */
+    const char                *plan_path;   /* of the file the best plan was written to, or NULL */
+    int64_t                    top;         /* possible candidates to show; 0: all */
+    const pdl_policy_report_t *policy;      /* or NULL */
 } pdl_plan_report_t;
 
 pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream);
 pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream);
+
+/* The part of it about data policies; one policy in JSON as an object of this key. */
+pdl_status_t pdl_report_policy(const pdl_policy_report_t *report, FILE *stream);
+void         pdl_report_policy_json(pdl_json_t *json, const char *key, const pdl_policy_row_t *row,
+                                    const pdl_policy_row_t *base);
 
 /* Accuracy per source, strategy, model and quantity, the ranking, and the rows that cannot be expressed.
    `cross` holds `cross_count` results of cross-validation by pdl_leave_out_t, or is NULL. */

@@ -56,8 +56,7 @@ typedef struct pdl_session_spec {
     /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
        ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */
     int64_t workers;
-    bool
-        first_statistics; /* pdl_session_average_statistics() takes those of the first worker instead of the mean */
+    bool first_statistics; /* pdl_session_mean_statistics() takes those of the first worker instead of the mean */
     /* Data-parallel replicas update each for itself: gradients are not summed over data axes, and the loss is the mean
        over this replica's samples. What brings them together is the caller's (aggregate.h). */
     bool separate;
@@ -123,8 +122,9 @@ void pdl_session_set_rate(pdl_session_t *session, double position, double factor
 
 /* Asks all ranks to stop: the next result says so on every one of them. May be called from a signal handler. */
 void pdl_session_request_stop(pdl_session_t *session);
-/* Statistics of batch norm that ranks keep each for themselves become their mean on all ranks. */
-pdl_status_t pdl_session_average_statistics(pdl_session_t *session);
+/* Collective. The statistics of batch norm that workers keep each for themselves are replaced by their mean (or the first's), for
+   evaluation; or they come back, which has to be before the next step. */
+pdl_status_t pdl_session_mean_statistics(pdl_session_t *session, bool mean);
 
 /* Updates made so far; random numbers and learning rates follow from it. */
 int64_t pdl_session_updates(const pdl_session_t *session);
@@ -150,10 +150,12 @@ int                         pdl_session_tensor_count(const pdl_session_t *sessio
 const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *session, int i);
 int                         pdl_session_find(const pdl_session_t *session, const char *name); /* -1 when absent */
 bool                        pdl_session_has(const pdl_session_t *session, int i, pdl_session_array_t array);
+/* Collective where values lie in parts on several ranks: where the weight is split, and of arrays that are sharded.
+   Setting is local, and takes this rank's part of `plain`. */
 pdl_status_t pdl_session_get(const pdl_session_t *session, int i, pdl_session_array_t array, float *plain);
 pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t array, const float *plain);
 
-/* Bytes held by this rank. */
+/* Bytes held by this rank. With sharding, room for whole buckets that come and go counts as weights and gradients. */
 typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */

@@ -129,7 +129,7 @@ pdl_status_t pdl_shuffle_begin(pdl_shuffle_t *shuffle, int64_t epoch, const pdl_
    was begun last. May be called from another thread than the rest, between begin and end. */
 pdl_status_t pdl_shuffle_order(void *shuffle, int64_t epoch, int64_t step, int64_t count, int64_t *indices);
 /* The samples that this rank's workers have hidden in this epoch, for the refresh: a share of all hidden samples, each
-   on one rank. Valid until the next begin. */
+   on one rank. Valid until the next begin; a store has them until the end, which may have sent them away. */
 const int64_t *pdl_shuffle_hidden(const pdl_shuffle_t *shuffle, int64_t *count);
 /* Posts slice `step` of the exchange and looks after earlier ones; steps may be skipped (resume). */
 pdl_status_t pdl_shuffle_step(pdl_shuffle_t *shuffle, int64_t step);
@@ -163,11 +163,6 @@ int64_t pdl_shuffle_target(const pdl_shuffle_options_t *options, int64_t workers
                            int64_t worker);
 int64_t pdl_shuffle_origin(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,
                            int64_t worker);
-
-/* Expected share of all samples that a worker has had after `epochs`, and the probability that a sample never left its
-   first worker, for random destinations. */
-double pdl_shuffle_seen(double fraction, int64_t workers, int64_t epochs);
-double pdl_shuffle_stayed(double fraction, int64_t epochs);
 
 #ifdef __cplusplus
 }

@@ -6,6 +6,7 @@
 #define PARADL_SIM_REPORT_H
 
 #include <paradl/plan_sim.h>
+#include <paradl/report.h>
 #include <paradl/sim.h>
 #include <paradl/status.h>
 #include <paradl/topo.h>
@@ -47,10 +48,11 @@ pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
 
 /* A simulated plan beside its projection; everything is borrowed. */
 typedef struct pdl_plan_sim_report {
-    const pdl_plan_t     *plan;
-    const char           *model_name, *system_name, *parameters;
-    const pdl_plan_sim_t *sim;
-    const char           *trace; /* path of the timeline that was written; NULL: none */
+    const pdl_plan_t          *plan;
+    const char                *model_name, *system_name, *parameters;
+    const pdl_plan_sim_t      *sim;
+    const char                *trace;  /* path of the timeline that was written; NULL: none */
+    const pdl_policy_report_t *policy; /* or NULL */
 } pdl_plan_sim_report_t;
 pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FILE *stream);
 pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report, FILE *stream);

@@ -55,11 +55,18 @@ typedef struct pdl_device {
     double      power_w, idle_power_w;
     double      host_bandwidth_bytes_per_s; /* to host memory, for swapping; 0 unknown */
     double      reserved_bytes;             /* runtime context and libraries */
+    double      copy_bytes_per_s; /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;
 
 typedef struct pdl_storage {
     double node_bandwidth_bytes_per_s, total_bandwidth_bytes_per_s; /* 0: not described */
     double decode_samples_per_s; /* per PE, all its loader threads; 0: not described */
+    /* Apart from each other, for data policies; without keys of their own they are as the first two say. */
+    double local_bandwidth_bytes_per_s;  /* of the storage of a node */
+    double local_bytes;                  /* that it holds; 0: not described */
+    double client_bandwidth_bytes_per_s; /* of a node that reads from the parallel file system */
+    double shared_bandwidth_bytes_per_s; /* of that file system for all nodes together */
+    double shared_efficiency;            /* share of both rates that samples read in random order reach */
 } pdl_storage_t;
 
 /* What a layer, or a part of one, was measured to take on a PE (docs/calibration.md). */

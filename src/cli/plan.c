@@ -2,6 +2,7 @@
  * paradl plan: projects every strategy, ranks them and writes the best plan.
  */
 #include "cli/commands.h"
+#include "cli/plan_policy.h"
 
 #include <paradl/orig.h>
 #include <paradl/report.h>
@@ -13,9 +14,9 @@ static const char *const formula_names[FORMULAS_COUNT] = {"paradl", "orig"};
 static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFERENCE] = "inference"};
 
 typedef struct values {
-    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output;
+    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output, *data_policy;
     int64_t     pe, batch, samples_per_pe, top, groups;
-    double      max_memory, divisor;
+    double      max_memory, divisor, exchange_bandwidth;
     int         goal, formulas, mode, precision, optimizer;
     bool        explain, json;
 } values_t;
@@ -55,6 +56,13 @@ static const pdl__option_t options[] = {
     {"divisor", "X", NULL,
      "--formulas orig: what contention divides the bandwidth by; else twice the PEs of a group",
      PDL__QUANTITY(values_t, divisor, PDL_UNIT_NONE)},
+    {"data-policy", "TEXT", NULL,
+     "how samples reach the workers: global, local, partial:Q or paired:Q, then ,hide:F ,mean:F ,refresh:EPOCHS "
+     ",store:pfs or ,store:local; all compares",
+     TEXT(data_policy)},
+    {"exchange-bandwidth", "RATE", NULL,
+     "--data-policy: at which a worker exchanges samples, as simulated or measured; else projected",
+     PDL__QUANTITY(values_t, exchange_bandwidth, PDL_UNIT_BYTE_RATE)},
     {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o'},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
@@ -77,6 +85,12 @@ static pdl_status_t check_values(const values_t *v)
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
     if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->explain || v->max_memory > 0))
         return pdl_error(PDL_ERR_INPUT, "--formulas orig only projects: leave out -o, --explain and --max-memory");
+    if (v->exchange_bandwidth > 0 && v->data_policy == NULL)
+        return pdl_error(PDL_ERR_INPUT, "--exchange-bandwidth needs --data-policy");
+    if (v->data_policy != NULL && v->data == NULL)
+        return pdl_error(PDL_ERR_INPUT, "--data-policy needs a data set: name one with --data");
+    if (v->data_policy != NULL && (v->formulas == FORMULAS_ORIG || v->mode == PDL_INFERENCE))
+        return pdl_error(PDL_ERR_INPUT, "--data-policy is about training with --formulas paradl");
     return PDL_OK;
 }
 
@@ -142,9 +156,32 @@ static pdl_status_t show(const values_t *v, const pdl_plan_report_t *report)
     return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld PEs: see the reasons above", (long long)v->pe);
 }
 
+/* What is said and written about the best candidates. */
+static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t *oracle, pdl_plan_report_t *report,
+                           pdl_search_t *search)
+{
+    char               explanation[4096];
+    pdl__plan_policy_t policy = {.rows = NULL};
+    pdl_status_t       status = PDL_OK;
+
+    if (search->possible > 0 && v->data_policy != NULL) {
+        status =
+            pdl__plan_policy_project(&policy, v->data_policy, v->exchange_bandwidth, oracle, &q->request, search);
+        if (!status && v->explain) pdl__plan_policy_explain(&policy);
+        report->policy = &policy.report;
+    }
+    if (!status && v->explain && search->possible > 0) {
+        status = pdl_search_explain(oracle, &q->request, search, explanation, sizeof(explanation));
+        report->explanation = explanation;
+    }
+    if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
+    if (!status) status = show(v, report);
+    pdl__plan_policy_free(&policy);
+    return status;
+}
+
 static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_oracle_t *oracle)
 {
-    char              explanation[4096];
     pdl_plan_report_t report = {.model = q->model,
                                 .model_name = v->model,
                                 .system = q->system,
@@ -161,12 +198,7 @@ static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_orac
     status = pdl_search_run(oracle, &q->request, &search);
     if (status) return status;
     report.search = search;
-    if (v->explain && search->possible > 0) {
-        status = pdl_search_explain(oracle, &q->request, search, explanation, sizeof(explanation));
-        report.explanation = explanation;
-    }
-    if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
-    if (!status) status = show(v, &report);
+    status = answer(v, q, oracle, &report, search);
     pdl_search_destroy(search);
     return status;
 }
@@ -238,6 +270,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status = check_values(v);
 
     (void)operands;
+    if (!status && v->data_policy != NULL) status = pdl__plan_policy_check(v->data_policy);
     if (!status) status = load(v, &q);
     if (!status) status = v->formulas == FORMULAS_ORIG ? run_orig(v, &q) : run_paradl(v, &q);
     unload(&q);

@@ -17,6 +17,7 @@ typedef struct job {
     pdl_parameters_t          parameters;
     pdl_oracle_t             *oracle;
     pdl_plan_sim_options_t    options;
+    pdl_policy_row_t          policy[2]; /* the plan's and, to compare, global without hiding */
 } job_t;
 
 static pdl_status_t load(job_t *job)
@@ -42,14 +43,47 @@ static void unload(job_t *job)
     pdl_plan_file_free(&job->file);
 }
 
+/* The plan's data policy on the simulated iteration, with the exchange played on the network as well. */
+static pdl_status_t project_policy(job_t *job, const pdl_plan_sim_t *sim)
+{
+    pdl_plan_t           *plan = job->file.plan;
+    pdl_policy_question_t question;
+    pdl_projection_t      projection;
+    pdl_dataset_t         dataset;
+    pdl_status_t          status = pdl_dataset_load(job->file.data_name, &dataset);
+
+    if (!status) status = pdl_oracle_project(job->oracle, plan, &dataset, &projection);
+    if (status) return status;
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) projection.comm[i] = sim->simulated.comm[i];
+    projection.bubble_s = sim->simulated.bubble_s;
+    question = pdl_policy_question_of_plan(plan, &dataset, &projection);
+    if (question.workers > 1 && question.workers <= PDL_EXCHANGE_WORKERS && plan->data_policy.exchange > 0)
+        status = pdl_sim_exchange_rate(job->system, &job->parameters, question.pe, question.workers,
+                                       &question.exchange_bytes_per_s);
+    job->policy[0].policy = plan->data_policy;
+    job->policy[1].policy = pdl_data_policy_default();
+    for (int i = 0; i < 2 && !status; i++) {
+        question.policy = job->policy[i].policy;
+        status = pdl_oracle_policy(job->oracle, &question, &job->policy[i].projection);
+    }
+    return status;
+}
+
+static bool has_policy(const job_t *job)
+{
+    return job->file.plan->data_policy.given && job->file.data_name[0] != '\0';
+}
+
 static pdl_status_t show(const job_t *job, const pdl_plan_sim_t *sim)
 {
+    pdl_policy_report_t   policy = {.rows = job->policy, .count = 1, .base = &job->policy[1]};
     pdl_plan_sim_report_t report = {.plan = job->file.plan,
                                     .model_name = job->file.model_name,
                                     .system_name = job->system_name,
                                     .parameters = job->parameters.name,
                                     .sim = sim,
-                                    .trace = job->values->trace};
+                                    .trace = job->values->trace,
+                                    .policy = has_policy(job) ? &policy : NULL};
 
     return job->values->json ? pdl_report_plan_simulation_json(&report, stdout)
                              : pdl_report_plan_simulation(&report, stdout);
@@ -80,6 +114,7 @@ pdl_status_t pdl__simulate_plan(const pdl__plan_values_t *v)
     if (!status)
         status =
             v->trace != NULL ? run_traced(&job, &sim) : pdl_sim_plan(job.oracle, job.file.plan, &job.options, &sim);
+    if (!status && has_policy(&job)) status = project_policy(&job, sim);
     if (!status) status = show(&job, sim);
     pdl_plan_sim_destroy(sim);
     unload(&job);

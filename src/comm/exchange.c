@@ -42,6 +42,12 @@ struct pdl_exchange {
 static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
 {
     if (spec->buckets < 0) return pdl_error(PDL_ERR_INPUT, "%d buckets: expected 0 or more", spec->buckets);
+    if (spec->collective > PDL_COLL_ALLGATHER)
+        return pdl_error(PDL_ERR_INPUT,
+                         "%s cannot be exchanged in buckets: use allreduce, reduce-scatter or allgather",
+                         pdl_collective_names[spec->collective]);
+    if (spec->collective != PDL_COLL_ALLREDUCE && spec->part == NULL)
+        return pdl_error(PDL_ERR_INPUT, "an exchange of parts does not say whose they are");
     for (int b = 0; b < spec->buckets; b++) {
         if (spec->bound[b] < 0 || spec->bound[b + 1] < spec->bound[b])
             return pdl_error(PDL_ERR_INPUT, "bucket %d is [%" PRId64 ", %" PRId64 "): expected increasing bounds",
@@ -55,7 +61,7 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t 
     const char  *wanted = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm, *algorithm;
     pdl_status_t status;
 
-    bucket->data = spec->data + spec->bound[b];
+    if (spec->data != NULL) bucket->data = spec->data + spec->bound[b];
     bucket->count = spec->bound[b + 1] - spec->bound[b];
     bucket->lane = b % LANES;
     if (bucket->count == 0) return PDL_OK;
@@ -64,8 +70,15 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t 
     bucket->algorithm = malloc(strlen(algorithm) + 1);
     if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     strcpy(bucket->algorithm, algorithm);
-    return pdl__reduction_create(chooser->lanes, bucket->lane, algorithm, bucket->count, spec->chunk_bytes,
-                                 &bucket->reduction);
+    return pdl__reduction_create(
+        chooser->lanes,
+        &(pdl__reduction_spec_t){.lane = bucket->lane,
+                                 .collective = spec->collective,
+                                 .algorithm = algorithm,
+                                 .elements = bucket->count,
+                                 .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
+                                 .chunk_bytes = spec->chunk_bytes},
+        &bucket->reduction);
 }
 
 static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
@@ -132,6 +145,17 @@ static pdl_status_t check_bucket(const pdl_exchange_t *exchange, int b)
 {
     if (b < 0 || b >= exchange->buckets)
         return pdl_error(PDL_ERR_INPUT, "bucket %d: there are %d", b, exchange->buckets);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_exchange_place(pdl_exchange_t *exchange, int b, float *data)
+{
+    pdl_status_t status = check_bucket(exchange, b);
+
+    if (status) return status;
+    if (exchange->bucket[b].state != IDLE)
+        return pdl_error(PDL_ERR_INPUT, "bucket %d is moved to another place before it was waited for", b);
+    exchange->bucket[b].data = data;
     return PDL_OK;
 }
 

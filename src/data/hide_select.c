@@ -30,8 +30,8 @@ typedef struct counters {
    fixed length, no branches and only whole numbers, so that compilers make vector instructions of it. */
 static void count_block(const float *loss, const digit_t *digit, uint32_t prefix, counters_t *counters)
 {
-    const int      shift = digit->shift;
-    const int      above = digit->shift + digit->bits - 1; /* in two shifts, for the first digit has nothing above */
+    const int shift = digit->shift;
+    const int above = digit->shift + digit->bits - 1; /* in two shifts, for the first digit has nothing above */
     const uint32_t mask = (UINT32_C(1) << digit->bits) - 1;
     uint32_t       place[BLOCK];
 
@@ -47,7 +47,8 @@ static void count_block(const float *loss, const digit_t *digit, uint32_t prefix
     }
 }
 
-static void count_some(const float *loss, int64_t total, const digit_t *digit, uint32_t prefix, counters_t *counters)
+static void count_some(const float *loss, int64_t total, const digit_t *digit, uint32_t prefix,
+                       counters_t *counters)
 {
     int64_t first = 0;
 

@@ -6,7 +6,6 @@
 
 #include "base/closest.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -63,17 +62,4 @@ pdl_status_t pdl_shuffle_parse(const char *text, pdl_shuffle_options_t *options)
     options->kind = kind;
     options->fraction = fraction;
     return PDL_OK;
-}
-
-double pdl_shuffle_seen(double fraction, int64_t workers, int64_t epochs)
-{
-    const double own = 1.0 / (double)workers;
-
-    if (epochs < 1) return 0;
-    return own + (1 - own) * (1 - pow(1 - fraction * own, (double)(epochs - 1)));
-}
-
-double pdl_shuffle_stayed(double fraction, int64_t epochs)
-{
-    return epochs <= 1 ? 1 : pow(1 - fraction, (double)(epochs - 1));
 }

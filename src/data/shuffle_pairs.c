@@ -78,7 +78,7 @@ static void match(pdl_shuffle_t *shuffle, bool drawn, ranked_t *order)
 /* Losses that are not numbers, or not known, count as highest: such samples are to be looked at. */
 static double travel_key(float loss)
 {
-    return isnan(loss) ? INFINITY : loss;
+    return isfinite(loss) ? loss : INFINITY;
 }
 
 /* What leaves a worker; its list has been shuffled, so the last samples are drawn at random. */

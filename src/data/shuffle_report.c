@@ -2,6 +2,7 @@
  * What an epoch's exchange did, and whether everything is still there.
  */
 #include "data/shuffle.h"
+#include <paradl/data_policy.h>
 
 #include <inttypes.h>
 #include <math.h>
@@ -88,7 +89,7 @@ pdl_status_t pdl__report_make(pdl_shuffle_t *shuffle)
     } else if (options->kind != PDL_SHUFFLE_LOCAL) {
         fraction = (double)shuffle->slots / (double)(shuffle->spec.samples / shuffle->spec.workers);
     }
-    report->seen = pdl_shuffle_seen(fraction, shuffle->spec.workers, shuffle->epoch + 1);
+    report->seen = pdl_policy_seen(fraction, (double)shuffle->spec.workers, (double)(shuffle->epoch + 1));
     return PDL_OK;
 }
 

@@ -27,7 +27,8 @@ struct pdl__files {
     uint8_t        *buffer[DEPTH]; /* of writes */
     bool            busy[DEPTH];
     int             under_way;
-    int             error; /* of a write, kept for the flush */
+    bool            broken; /* the ring failed: what follows is done plainly */
+    int             error;  /* of a write, kept for the flush */
 };
 
 /* A file without a name where the file system has such, else one whose name goes at once. */
@@ -117,7 +118,9 @@ static int reap(pdl__files_t *files)
     int              error = pdl__ring_wait(files->ring, &ended, &moved);
 
     if (ended == NULL) {
-        files->under_way = 0; /* the ring itself is broken, nothing more will come of it */
+        files->under_way = 0; /* nothing more will come of it */
+        memset(files->busy, 0, sizeof(files->busy));
+        files->broken = true;
         return error != 0 ? error : EIO;
     }
     files->under_way--;
@@ -153,11 +156,12 @@ static void start(pdl__files_t *files, int i, pdl__transfer_t transfer)
     int error;
 
     files->transfer[i] = transfer;
-    error = pdl__ring_start(files->ring, files->file, &files->transfer[i]);
+    error = files->broken ? EIO : pdl__ring_start(files->ring, files->file, &files->transfer[i]);
     if (error == 0) {
         files->busy[i] = true;
         files->under_way++;
     } else {
+        files->broken = true;
         note_failure(files, move_all(files->file, transfer.data, transfer.bytes, transfer.offset, transfer.writes));
     }
 }
@@ -167,7 +171,7 @@ pdl_status_t pdl__files_write(pdl__files_t *files, int64_t place, const void *re
     const int64_t offset = place * files->place_bytes;
     int           i, error;
 
-    if (files->ring == NULL) {
+    if (files->ring == NULL || files->broken) {
         error = move_all(files->file, (uint8_t *)(uintptr_t)record, bytes, offset, true);
         return error == 0 ? PDL_OK : refuse(files, "write", error);
     }
@@ -200,7 +204,7 @@ pdl_status_t pdl__files_read_many(pdl__files_t *files, const int64_t *place, con
     pdl_status_t status = PDL_OK;
     int          error;
 
-    if (files->ring == NULL || count == 1) {
+    if (files->ring == NULL || files->broken || count == 1) {
         for (int64_t i = 0; !status && i < count; i++) {
             status = pdl__files_read(files, place[i], records, bytes[i]);
             records += bytes[i];

@@ -47,8 +47,8 @@ int pdl__ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer)
     io_uring_sqe_set_data(entry, transfer);
     do {
         submitted = io_uring_submit(&ring->queue);
-    } while (submitted == -EINTR || submitted == -EAGAIN);
-    return submitted < 0 ? -submitted : 0;
+    } while (submitted == -EINTR || submitted == -EAGAIN || submitted == -EBUSY);
+    return submitted < 0 ? -submitted : 0; /* the entry stays in the queue, which is not to be used again */
 }
 
 int pdl__ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved)

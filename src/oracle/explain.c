@@ -2,27 +2,10 @@
  * Why the winner wins, and what would have to change for the next one to win.
  */
 #include "oracle/internal.h"
+#include "oracle/writer.h"
 #include <math.h>
 #include <paradl/search.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-typedef struct writer {
-    char  *text;
-    size_t size, used;
-} writer_t;
-
-PDL_PRINTF(2, 3) static void say(writer_t *w, const char *format, ...)
-{
-    va_list arguments;
-
-    if (w->used >= w->size) return;
-    va_start(arguments, format);
-    int written = vsnprintf(w->text + w->used, w->size - w->used, format, arguments);
-    va_end(arguments);
-    if (written > 0) w->used += (size_t)written;
-}
 
 /* Seconds per sample of each part, so that candidates with different batches compare. */
 typedef struct part {
@@ -30,7 +13,7 @@ typedef struct part {
     double      first, second;
 } part_t;
 
-static void say_difference(writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
+static void say_difference(pdl__writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
 {
     double                  na = (double)a->config.batch, nb = (double)b->config.batch;
     const pdl_projection_t *p = &a->projection, *q = &b->projection;
@@ -49,11 +32,12 @@ static void say_difference(writer_t *w, const pdl_candidate_t *a, const pdl_cand
 
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         if (!most || parts[i].second - parts[i].first > most->second - most->first) most = &parts[i];
-    say(w, "%s beats %s by %.0f %% per sample", a->strategy, b->strategy, 100 * (b->sample_s / a->sample_s - 1));
+    pdl__say(w, "%s beats %s by %.0f %% per sample", a->strategy, b->strategy,
+             100 * (b->sample_s / a->sample_s - 1));
     if (most->second > most->first)
-        say(w, ", chiefly in %s: %s against %s per sample", most->name, pdl_format_seconds(most->first, x),
-            pdl_format_seconds(most->second, y));
-    say(w, ".\n");
+        pdl__say(w, ", chiefly in %s: %s against %s per sample", most->name, pdl_format_seconds(most->first, x),
+                 pdl_format_seconds(most->second, y));
+    pdl__say(w, ".\n");
 }
 
 /* Time per sample of a candidate under other parameters; negative when it cannot be had. */
@@ -103,7 +87,7 @@ static double turning_factor(pdl_oracle_t *oracle, const pdl_request_t *request,
     return answer;
 }
 
-static void say_network(writer_t *w, pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
+static void say_network(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s)
 {
     const pdl_system_t *system = oracle->system;
     int                 level = system->level_count > 1 ? 1 : 0;
@@ -112,49 +96,52 @@ static void say_network(writer_t *w, pdl_oracle_t *oracle, const pdl_request_t *
     if (request->pe <= pdl_system_group_size(system, 0)) return;
     double factor = turning_factor(oracle, request, s);
     if (factor == 0) {
-        say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n",
-            s->candidates[1].strategy);
+        pdl__say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n",
+                 s->candidates[1].strategy);
         return;
     }
     double bandwidth = system->level[level].bandwidth_bytes_per_s;
-    say(w, "%s would win if the bandwidth between nodes %s %s per port (it is %s).\n", s->candidates[1].strategy,
-        factor < 1 ? "fell below" : "rose above", pdl_format_byte_rate(factor * bandwidth, then),
-        pdl_format_byte_rate(bandwidth, now));
+    pdl__say(w, "%s would win if the bandwidth between nodes %s %s per port (it is %s).\n",
+             s->candidates[1].strategy, factor < 1 ? "fell below" : "rose above",
+             pdl_format_byte_rate(factor * bandwidth, then), pdl_format_byte_rate(bandwidth, now));
 }
 
-static void say_bounds(writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
+static void say_bounds(pdl__writer_t *w, const pdl_candidate_t *a, const pdl_candidate_t *b)
 {
     char need[PDL_FORMAT_SIZE], less[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
 
     if (b->config.data < a->config.data)
-        say(w, "%s would also win if the batch had to stay below %s samples, one for each replica of %s.\n",
-            b->strategy, pdl_format_count(a->config.data, count), a->strategy);
+        pdl__say(w, "%s would also win if the batch had to stay below %s samples, one for each replica of %s.\n",
+                 b->strategy, pdl_format_count(a->config.data, count), a->strategy);
     if (b->projection.memory_bytes < 0.98 * a->projection.memory_bytes)
-        say(w, "%s would also win with less than %s of memory per PE; it needs %s.\n", b->strategy,
-            pdl_format_bytes(a->projection.memory_bytes, need), pdl_format_bytes(b->projection.memory_bytes, less));
+        pdl__say(w, "%s would also win with less than %s of memory per PE; it needs %s.\n", b->strategy,
+                 pdl_format_bytes(a->projection.memory_bytes, need),
+                 pdl_format_bytes(b->projection.memory_bytes, less));
 }
 
 pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s,
                                 char *text, size_t size)
 {
-    writer_t w = {text, size, 0};
+    pdl__writer_t w = {text, size, 0};
 
     if (size) text[0] = '\0';
     if (s->possible == 0) {
-        say(&w, "No strategy fits: more PEs, more memory per PE or fewer samples are needed.\n");
+        pdl__say(&w, "No strategy fits: more PEs, more memory per PE or fewer samples are needed.\n");
         return PDL_OK;
     }
     const pdl_candidate_t *best = &s->candidates[0];
     for (int i = 0; i < best->projection.finding_count; i++) {
         const pdl_finding_t *f = &best->projection.findings[i];
         if (f->share <= 1)
-            say(&w, "%s: %s %.0f %%; %s.\n", f->limit ? "limit" : "bottleneck", f->name, 100 * f->share, f->hint);
+            pdl__say(&w, "%s: %s %.0f %%; %s.\n", f->limit ? "limit" : "bottleneck", f->name, 100 * f->share,
+                     f->hint);
         else
-            say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
+            pdl__say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
     }
     if (best->largest_batch > best->config.batch) {
         char count[PDL_FORMAT_SIZE];
-        say(&w, "Memory would hold a batch of up to %s samples.\n", pdl_format_count(best->largest_batch, count));
+        pdl__say(&w, "Memory would hold a batch of up to %s samples.\n",
+                 pdl_format_count(best->largest_batch, count));
     }
     if (s->possible < 2) return PDL_OK;
     if (request->goal == PDL_GOAL_TIME) {

@@ -7,6 +7,7 @@
 
 #include <paradl/plan.h>
 #include <paradl/units.h>
+#include <paradl/yaml.h>
 
 /* Beyond these a plan is a mistake: ranks and samples are counted in MPI's int elsewhere. */
 #define PDL__PLAN_MAX_RANKS INT32_MAX
@@ -40,6 +41,13 @@ typedef struct pdl__projection_key {
     pdl_unit_t  unit;
 } pdl__projection_key_t;
 extern const pdl__projection_key_t pdl__projection_keys[];
+
+/* As few digits as give the same number again; a decimal point whatever the locale. */
+void pdl__plan_write_number(double value, FILE *stream);
+
+/* The key data_policy of a plan file; nothing is written when the plan has none. */
+pdl_status_t pdl__data_policy_read(const pdl_yaml_t *root, pdl_data_policy_t *policy);
+void         pdl__data_policy_write(const pdl_data_policy_t *policy, FILE *stream);
 
 /* Modes in short: what holds for every layer, then exceptions, of which a later one wins. */
 typedef struct pdl__mode_rule {

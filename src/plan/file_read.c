@@ -4,8 +4,6 @@
  */
 #include "plan/file.h"
 
-#include <paradl/yaml.h>
-
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -442,10 +440,10 @@ static pdl_status_t read_subject(const pdl_yaml_t *root, pdl_plan_file_t *file)
 /* Memory comes before the modes because a preset looks at sequence_parallel. */
 static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
 {
-    static const char *const keys[] = {"paradl",      "model",     "model_hash", "system",          "data",
-                                       "strategy",    "mesh",      "modes",      "pipeline",        "memory",
-                                       "collectives", "precision", "optimizer",  "sync_batch_norm", "mode",
-                                       "projected",   NULL};
+    static const char *const keys[] = {"paradl",      "model",       "model_hash", "system",          "data",
+                                       "strategy",    "mesh",        "modes",      "pipeline",        "memory",
+                                       "collectives", "precision",   "optimizer",  "sync_batch_norm", "mode",
+                                       "projected",   "data_policy", NULL};
     pdl_status_t             st = pdl_yaml_check_format(root, "plan");
 
     if (st == PDL_OK) st = pdl_yaml_check_keys(root, keys);
@@ -455,6 +453,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
     if (st == PDL_OK) st = read_pipeline(root, file->plan);
     if (st == PDL_OK) st = read_collectives(root, file->plan);
     if (st == PDL_OK) st = read_settings(root, file->plan);
+    if (st == PDL_OK) st = pdl__data_policy_read(root, &file->plan->data_policy);
     if (st == PDL_OK) st = read_projection(root, file);
     return st;
 }

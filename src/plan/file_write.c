@@ -42,8 +42,7 @@ static void write_name(const char *name, FILE *stream)
     }
 }
 
-/* As few digits as give the same number again; a decimal point whatever the locale. */
-static void write_number(double value, FILE *stream)
+void pdl__plan_write_number(double value, FILE *stream)
 {
     char  text[40];
     char *comma;
@@ -183,7 +182,7 @@ static void write_projection(const pdl_plan_projection_t *projection, FILE *stre
     fputs("projected: {", stream);
     for (const pdl__projection_key_t *k = pdl__projection_keys; k->key != NULL; k++) {
         fprintf(stream, "%s%s: ", k != pdl__projection_keys ? ", " : "", k->key);
-        write_number(fabs(projected(projection, k)), stream); /* of a zero, the sign would not be read */
+        pdl__plan_write_number(fabs(projected(projection, k)), stream); /* of a zero, the sign would not be read */
     }
     fputs("}\n", stream);
 }
@@ -213,6 +212,8 @@ static pdl_status_t check_arguments(const pdl_plan_t *plan, const char *model_na
         return pdl_error(PDL_ERR_INPUT, "the plan cannot be written: its batch is %" PRId64 ", expected 1 to %d",
                          plan->batch, PDL__PLAN_MAX_BATCH);
     }
+    st = pdl_data_policy_check(&plan->data_policy);
+    if (st != PDL_OK) return st;
     for (const pdl__projection_key_t *k = pdl__projection_keys; projection != NULL && k->key != NULL; k++) {
         double value = projected(projection, k);
 
@@ -236,6 +237,7 @@ pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, cons
     if (st != PDL_OK) return st;
     write_pipeline(plan, stream);
     write_policies(plan, stream);
+    pdl__data_policy_write(&plan->data_policy, stream);
     if (projection != NULL) write_projection(projection, stream);
     return pdl_output_flush(stream, "the plan");
 }

@@ -59,7 +59,8 @@ pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, i
                          .virtual_stages = 1,
                          .schedule = PDL_SCHEDULE_1F1B,
                          .optimizer = PDL_OPTIMIZER_MOMENTUM,
-                         .precision = PDL_FP32};
+                         .precision = PDL_FP32,
+                         .data_policy = pdl_data_policy_default()};
     status = allocate(plan);
     if (status) {
         pdl_plan_destroy(plan);
@@ -173,7 +174,8 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     if (plan->micro_batches > (plan->batch + replicas - 1) / replicas)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
                          (long long)plan->micro_batches, (long long)((plan->batch + replicas - 1) / replicas));
-    pdl_status_t status = check_stages(plan);
+    pdl_status_t status = pdl_data_policy_check(&plan->data_policy);
+    if (!status) status = check_stages(plan);
     if (!status) status = check_modes(plan);
     return status ? status : check_samples(plan);
 }

@@ -113,7 +113,25 @@ static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
     pdl_json_number(json, "memory_bytes", or_unknown(p->memory_bytes));
 }
 
-static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank)
+/* Rows stand beside the possible candidates, which come first. */
+static void write_policy(pdl_json_t *json, const pdl_policy_report_t *policy, int candidate)
+{
+    if (policy == NULL || policy->compared || candidate >= policy->count) return;
+    pdl_report_policy_json(json, "data_policy", &policy->rows[candidate], candidate == 0 ? policy->base : NULL);
+}
+
+static void write_policies_compared(pdl_json_t *json, const pdl_policy_report_t *policy)
+{
+    if (policy == NULL) return;
+    if (policy->compared) {
+        pdl_json_open(json, "data_policies", '[');
+        for (int i = 0; i < policy->count; i++) pdl_report_policy_json(json, NULL, &policy->rows[i], policy->base);
+        pdl_json_close(json);
+    }
+    if (policy->explanation != NULL) pdl_json_string(json, "data_policy_explanation", policy->explanation);
+}
+
+static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank, const pdl_policy_report_t *policy)
 {
     pdl_json_open(json, NULL, '{');
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
@@ -126,6 +144,7 @@ static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank
     pdl_json_bool(json, "feasible", c->possible);
     pdl_json_string(json, "reason", c->possible ? NULL : c->reason);
     write_limits(json, &c->projection);
+    write_policy(json, policy, rank - 1);
     pdl_json_close(json);
 }
 
@@ -156,7 +175,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_open(&json, "candidates", '[');
     for (int i = 0; i < search->count; i++) {
         if (search->candidates[i].possible && report->top > 0 && i >= report->top) continue;
-        write_candidate(&json, &search->candidates[i], i + 1);
+        write_candidate(&json, &search->candidates[i], i + 1, report->policy);
     }
     pdl_json_close(&json);
     pdl_json_open(&json, "search", '{');
@@ -164,6 +183,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_number(&json, "seconds", search->seconds);
     pdl_json_bool(&json, "certified", search->certified);
     pdl_json_close(&json);
+    write_policies_compared(&json, report->policy);
     if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
     if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
     pdl_json_close(&json);

@@ -247,6 +247,7 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
         fprintf(stream, "%s%s", report->explanation,
                 length > 0 && report->explanation[length - 1] != '\n' ? "\n" : "");
     }
+    if (report->policy != NULL) status = pdl_report_policy(report->policy, stream);
     if (report->plan_path != NULL) fprintf(stream, "plan written to %s\n", report->plan_path);
-    return PDL_OK;
+    return status;
 }

@@ -192,6 +192,8 @@ pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FIL
     if (sim->busiest_link[0] != '\0')
         fprintf(stream, "\nbusiest link: %s, %s, busy for %.0f %% of the time\n", sim->busiest_link,
                 pdl_format_bytes(sim->busiest_bytes, bytes), 100 * sim->busiest_share);
+    if (report->policy != NULL) status = pdl_report_policy(report->policy, stream);
+    if (status) return status;
     if (report->trace != NULL) fprintf(stream, "timeline: %s\n", report->trace);
     return pdl_output_flush(stream, "standard output");
 }
@@ -282,6 +284,8 @@ pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report
         pdl_json_number(&json, "share", sim->busiest_share);
         pdl_json_close(&json);
     }
+    if (report->policy != NULL)
+        pdl_report_policy_json(&json, "data_policy", &report->policy->rows[0], report->policy->base);
     pdl_json_int(&json, "flows", sim->flows);
     pdl_json_number(&json, "wall_s", sim->wall_s);
     pdl_json_close(&json);

@@ -6,6 +6,8 @@
 #include <paradl/table.h>
 #include <paradl/units.h>
 
+#include <math.h>
+
 static const pdl_column_t pairs[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
 
 static void add_pair(pdl_table_t *table, const char *name, const char *value)
@@ -49,8 +51,13 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
     add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
     add_peaks(table, device);
     add_rate(table, "to host memory", device->host_bandwidth_bytes_per_s);
+    add_rate(table, "copies of tensors", device->copy_bytes_per_s);
     add_rate(table, "storage of a node", system->storage.node_bandwidth_bytes_per_s);
     add_rate(table, "storage together", system->storage.total_bandwidth_bytes_per_s);
+    if (system->storage.local_bytes > 0)
+        add_pair(table, "storage of a node holds", pdl_format_bytes(system->storage.local_bytes, text));
+    if (system->storage.shared_bandwidth_bytes_per_s != system->storage.total_bandwidth_bytes_per_s)
+        add_rate(table, "parallel file system", system->storage.shared_bandwidth_bytes_per_s);
     if (device->power_w > 0) {
         snprintf(count, sizeof(count), "%.0f W, idle %.0f W", device->power_w, device->idle_power_w);
         add_pair(table, "power", count);
@@ -140,6 +147,22 @@ static void write_device(pdl_json_t *json, const pdl_device_t *device)
     pdl_json_close(json);
 }
 
+/* What is not described is null. */
+static void write_storage(pdl_json_t *json, const pdl_storage_t *s)
+{
+#define KNOWN(value) ((value) > 0 ? (value) : (double)NAN)
+    pdl_json_open(json, "storage", '{');
+    pdl_json_number(json, "node_bandwidth_bytes_per_s", KNOWN(s->node_bandwidth_bytes_per_s));
+    pdl_json_number(json, "total_bandwidth_bytes_per_s", KNOWN(s->total_bandwidth_bytes_per_s));
+    pdl_json_number(json, "local_bandwidth_bytes_per_s", KNOWN(s->local_bandwidth_bytes_per_s));
+    pdl_json_number(json, "local_bytes", KNOWN(s->local_bytes));
+    pdl_json_number(json, "client_bandwidth_bytes_per_s", KNOWN(s->client_bandwidth_bytes_per_s));
+    pdl_json_number(json, "shared_bandwidth_bytes_per_s", KNOWN(s->shared_bandwidth_bytes_per_s));
+    pdl_json_number(json, "shared_efficiency", s->shared_efficiency);
+    pdl_json_close(json);
+#undef KNOWN
+}
+
 pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
 {
     pdl_json_t json;
@@ -151,6 +174,7 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
     pdl_json_string(&json, "source", system->source);
     pdl_json_int(&json, "pe", system->pe_count);
     write_device(&json, &system->device);
+    write_storage(&json, &system->storage);
     write_levels(&json, "levels", system->level, system->level_count);
     if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);
     pdl_json_string(&json, "parameters", system->parameters);

@@ -7,12 +7,14 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_bandwidth, reserved}
+ *        memory_efficiency, power, idle_power, host_bandwidth, reserved, copy_bandwidth}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
  *       - {name, transport, bandwidth, latency, ports, oversubscription, shared, congestion}
- *     storage: {node_bandwidth, total_bandwidth, decode_samples_per_s}
+ *     storage:
+ *       {node_bandwidth, total_bandwidth, decode_samples_per_s, local: {bandwidth, capacity},
+ *        shared: {client_bandwidth, bandwidth, efficiency}}
  *     cost_per_pe_hour: 1.2
  *     parameters: abci-v
  *     measured:          # optional: see measured.c
@@ -38,25 +40,19 @@
 static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
                                         "device",           "levels",     "host_path",   "storage",
                                         "cost_per_pe_hour", "parameters", "measured",    NULL};
-static const char *const device_keys[] = {"name",
-                                          "memory",
-                                          "memory_bandwidth",
-                                          "peak",
-                                          "compute_units",
-                                          "launch",
-                                          "matrix_efficiency",
-                                          "memory_efficiency",
-                                          "power",
-                                          "idle_power",
-                                          "host_bandwidth",
-                                          "reserved",
-                                          NULL};
+static const char *const device_keys[] = {"name",           "memory",     "memory_bandwidth",  "peak",
+                                          "compute_units",  "launch",     "matrix_efficiency", "memory_efficiency",
+                                          "power",          "idle_power", "host_bandwidth",    "reserved",
+                                          "copy_bandwidth", NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
 static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",
                                               "latency", "ports",      "oversubscription",
                                               "shared",  "congestion", NULL};
-static const char *const storage_keys[] = {"node_bandwidth", "total_bandwidth", "decode_samples_per_s", NULL};
+static const char *const storage_keys[] = {"node_bandwidth", "total_bandwidth", "decode_samples_per_s",
+                                           "local",          "shared",          NULL};
+static const char *const local_keys[] = {"bandwidth", "capacity", NULL};
+static const char *const shared_keys[] = {"client_bandwidth", "bandwidth", "efficiency", NULL};
 
 /* The strings of the document go away with it; the system keeps copies. */
 static pdl_status_t keep_string(pdl_system_t *system, const pdl_yaml_t *mapping, const char *key, pdl_need_t need,
@@ -146,6 +142,8 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     if (st) return st;
     st = pdl_yaml_get_number(node, "host_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
                              &device->host_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
     if (st) return st;
     return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
 }
@@ -285,11 +283,43 @@ static pdl_status_t read_host_path(const pdl_yaml_t *root, pdl_system_t *system)
     return PDL_OK;
 }
 
+static pdl_status_t read_local(const pdl_yaml_t *node, pdl_storage_t *storage)
+{
+    pdl_status_t st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the storage of a node");
+    if (st) return st;
+    st = get_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &storage->local_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = get_positive(node, "capacity", PDL_UNIT_BYTES, PDL_OPTIONAL, &storage->local_bytes);
+    if (st) return st;
+    return pdl_yaml_check_keys(node, local_keys);
+}
+
+static pdl_status_t read_shared(const pdl_yaml_t *node, pdl_storage_t *storage)
+{
+    pdl_status_t st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the parallel file system");
+    if (st) return st;
+    st = get_positive(node, "client_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
+                      &storage->client_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = get_positive(node, "bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &storage->shared_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = get_share(node, "efficiency", &storage->shared_efficiency);
+    if (st) return st;
+    return pdl_yaml_check_keys(node, shared_keys);
+}
+
 static pdl_status_t read_storage(const pdl_yaml_t *root, pdl_storage_t *storage)
 {
     const pdl_yaml_t *node = pdl_yaml_find(root, "storage");
     pdl_status_t      st;
 
+    storage->shared_efficiency = 1;
     if (node == NULL) return PDL_OK;
     st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a description of the storage");
     if (st) return st;
@@ -301,6 +331,12 @@ static pdl_status_t read_storage(const pdl_yaml_t *root, pdl_storage_t *storage)
     if (st) return st;
     st = pdl_yaml_get_number(node, "decode_samples_per_s", PDL_UNIT_NONE, PDL_OPTIONAL,
                              &storage->decode_samples_per_s);
+    if (st) return st;
+    storage->local_bandwidth_bytes_per_s = storage->client_bandwidth_bytes_per_s =
+        storage->node_bandwidth_bytes_per_s;
+    storage->shared_bandwidth_bytes_per_s = storage->total_bandwidth_bytes_per_s;
+    st = read_local(pdl_yaml_find(node, "local"), storage);
+    if (!st) st = read_shared(pdl_yaml_find(node, "shared"), storage);
     if (st) return st;
     return pdl_yaml_check_keys(node, storage_keys);
 }

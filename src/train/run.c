@@ -24,6 +24,7 @@ typedef struct run {
     double                     epoch_start_s;
     double                     sums[3];  /* loss, accuracy, samples of the epoch */
     double                    *times[4]; /* step, compute, comm, io of every update of this run */
+    double                     warm[PDL_OP_CLASS_COUNT]; /* classes of the first update, where it does not count */
 } run_t;
 
 void pdl_train_defaults(pdl_train_options_t *options)
@@ -125,6 +126,7 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
     double  values[4] = {step_s, result->compute_s, result->comm_s, batch->waited_s};
 
     for (int i = 0; i < 4; i++) run->times[i][made - 1] = values[i];
+    if (made == 1 && run->total - run->first_update > 2) pdl_session_classes(run->session, run->warm);
     run->sums[0] += result->loss * result->samples;
     run->sums[1] += result->accuracy * result->samples;
     run->sums[2] += result->samples;
@@ -152,10 +154,11 @@ static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
     pdl_score_t                score;
 
     if (!o->valid) return PDL_OK;
-    pdl_status_t status = pdl_session_average_statistics(run->session);
+    pdl_status_t status = pdl_session_mean_statistics(run->session, true);
     if (!status) status = pdl_session_swap_ema(run->session);
     if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, &score);
     if (!status) status = pdl_session_swap_ema(run->session);
+    if (!status) status = pdl_session_mean_statistics(run->session, false);
     if (status) return status;
     epoch->validated = true;
     epoch->valid_loss = score.loss;
@@ -267,22 +270,24 @@ static double median_of(double *values, int64_t count)
     return values[skip + (count - skip) / 2];
 }
 
-static void summarise(run_t *run)
+static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
+    int64_t              skip = run->total - run->first_update > 2;
 
     summary->updates = pdl_session_updates(run->session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
+    if (summary->updates <= skip) skip = 0;
+    pdl_status_t status = pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip,
+                                               summary->updates - skip, summary);
     summary->median_step_s = median_of(run->times[0], summary->updates);
     summary->median_compute_s = median_of(run->times[1], summary->updates);
     summary->median_comm_s = median_of(run->times[2], summary->updates);
     summary->median_io_s = median_of(run->times[3], summary->updates);
-    pdl_session_classes(run->session, summary->class_s);
-    for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
-        summary->class_s[i] /= (double)summary->updates;
     summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
     pdl_session_memory(run->session, &summary->memory);
+    return status;
 }
 
 static pdl_status_t prepare(run_t *run)
@@ -333,7 +338,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
         status = loop(&run);
         pdl__signals_release();
     }
-    if (!status) summarise(&run);
+    if (!status) status = summarise(&run);
     if (!status) status = write_trace(&run);
     pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);

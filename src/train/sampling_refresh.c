@@ -73,7 +73,7 @@ pdl_status_t pdl__sampling_refresh(pdl__sampling_t *s)
     status = count_batches(s, &list, spec.samples, &spec.steps_per_epoch);
     if (status || spec.steps_per_epoch == 0) return status;
     /* Weights of workers differ in statistics only, and what is hidden should not depend on which one looks. */
-    if (!s->options->sampling.refresh_training) status = pdl_session_average_statistics(s->session);
+    if (!s->options->sampling.refresh_training) status = pdl_session_mean_statistics(s->session, true);
     if (!status) status = pdl_ranks_agree(s->options->session.ranks, pdl_loader_create(&spec, &loader));
     /* The loader augments as it does in this epoch. */
     if (!status) status = pdl_loader_seek(loader, s->epoch, 0);
@@ -87,5 +87,5 @@ pdl_status_t pdl__sampling_refresh(pdl__sampling_t *s)
         if (!status) status = pdl__sampling_note(s, &batch, (s->steps + i) * s->batch);
     }
     pdl_loader_destroy(loader);
-    return status;
+    return status ? status : pdl_session_mean_statistics(s->session, false);
 }

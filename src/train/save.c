@@ -38,7 +38,7 @@ typedef struct turn {
 
 static bool in_pieces(const pdl_session_t *s)
 {
-    return !s->layouts->trivial || s->layouts->stages->count > 1;
+    return !s->layouts->trivial || s->layouts->stages->count > 1 || s->sharding != PDL_SHARDING_NONE;
 }
 
 /* From the first rank of a stage to the first of all. */
@@ -208,9 +208,12 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
     return status;
 }
 
-pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
+static const char statistics_name[] = PDL__EXTRA "statistics";
+
+/* Writes the mean of the statistics, while all ranks take part. */
+static pdl_status_t save_mean(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
 {
-    pdl_status_t status = pdl_session_average_statistics(s);
+    pdl_status_t status = pdl_session_mean_statistics(s, true);
 
     if (status) return status;
     if (pdl_ranks_rank(s->spec.ranks) == 0) {
@@ -221,6 +224,32 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
         status = lend_pieces(s);
     }
     return pdl_ranks_agree(s->spec.ranks, status);
+}
+
+pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
+{
+    pdl__extras_t extras = {0};
+    pdl__place_t  whole = *place;
+    pdl__extra_t  statistics = {.name = statistics_name, .bytes = true};
+    bool          mean = s->statistics_are_mean;
+    pdl_status_t  status = pdl__statistics_gather(s, &statistics.data, &statistics.count);
+
+    if (place->extras) extras = *place->extras;
+    if (statistics.count > 0) extras.extra[extras.count++] = statistics;
+    whole.extras = &extras;
+    if (!status) status = save_mean(s, folder, &whole, keep);
+    if (!status) status = pdl_session_mean_statistics(s, mean);
+    free(statistics.data);
+    return status;
+}
+
+/* What the mean in the checkpoint was made of, if that is there. */
+static pdl_status_t restore_statistics(pdl_session_t *s, const pdl_checkpoint_t *checkpoint)
+{
+    const pdl_stored_t *stored = pdl_safetensors_find(pdl_checkpoint_state(checkpoint), statistics_name);
+
+    if (!stored) return PDL_OK;
+    return pdl__statistics_scatter(s, stored->data, (int64_t)stored->bytes);
 }
 
 /* The entry of this rank that holds a listed tensor: its own, or a copy of another stage's; -1: none. */
@@ -305,7 +334,9 @@ static pdl_status_t restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint
 pdl_status_t pdl__session_restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint, bool state,
                                   pdl__place_t *place)
 {
-    return pdl_ranks_agree(s->spec.ranks, restore(s, checkpoint, state, place));
+    pdl_status_t status = pdl_ranks_agree(s->spec.ranks, restore(s, checkpoint, state, place));
+
+    return status || !state ? status : restore_statistics(s, checkpoint);
 }
 
 /* The averages of the trainable weights, from where the optimizer's state is. */

@@ -3,6 +3,7 @@
  * is that their gradients are summed over the stages.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <stdlib.h>
 
 static int entry_of(const pdl_session_t *s, int owner)
@@ -10,6 +11,18 @@ static int entry_of(const pdl_session_t *s, int owner)
     for (int i = 0; i < s->entry_count; i++)
         if (s->entry[i].owner == owner && s->entry[i].k == 0 && s->entry[i].info.trainable) return i;
     return -1;
+}
+
+/* The gradient of a weight, or this rank's part of it: then it is alone in its bucket. */
+static float *own_gradient(const pdl_session_t *s, const pdl__entry_t *entry, int64_t *count)
+{
+    const pdl__bucket_t *bucket;
+
+    *count = entry->storage;
+    if (!pdl__shard_cuts(s, PDL_ARRAY_GRADIENT, entry)) return pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+    bucket = &s->buckets[entry->group].bucket[entry->bucket];
+    *count = bucket->part_high - bucket->part_low;
+    return pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
 }
 
 /* All stages form the group; those that do not hold the weight stay outside. */
@@ -28,9 +41,11 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     }
     pdl__tie_t *tie = &s->ties[s->tie_count++];
     tie->ranks = group;
+    int64_t             count;
+    float              *data = own_gradient(s, &s->entry[i], &count);
     pdl_exchange_spec_t spec = {.ranks = group,
-                                .data = pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
-                                .bound = (const int64_t[]){0, s->entry[i].storage},
+                                .data = data,
+                                .bound = (const int64_t[]){0, count},
                                 .buckets = 1,
                                 .algorithm = s->spec.algorithm};
     return pdl_exchange_create(&spec, &tie->exchange);

@@ -3,6 +3,8 @@
  * samples, for which one rank speaks.
  */
 #include "train/session.h"
+#include "train/shard.h"
+#include <stdlib.h>
 #include <string.h>
 
 /* Floats of one worker's statistics. */
@@ -28,13 +30,31 @@ int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
     return micro_batch / (s->micro_batches / s->workers);
 }
 
+static size_t statistics_bytes(const pdl_session_t *s)
+{
+    return (size_t)(s->workers * statistics_stride(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
+/* Behind the weights that are trained, or the part of them that is held here. */
+static char *statistics_begin(const pdl_session_t *s)
+{
+    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->held : s->trainable;
+
+    return (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
 void pdl__spread_statistics(pdl_session_t *s)
 {
-    size_t bytes = (size_t)statistics_stride(s) * pdl_dtype_bytes(s->spec.backend->weight_type);
-    char  *first =
-        (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+    size_t bytes = statistics_bytes(s) / (size_t)s->workers;
 
-    for (int64_t w = 1; w < s->workers; w++) memcpy(first + (size_t)w * bytes, first, bytes);
+    for (int64_t w = 1; w < s->workers; w++)
+        memcpy(statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
+}
+
+/* Whether there are several sets of statistics, here or on other ranks. */
+static bool statistics_differ(const pdl_session_t *s)
+{
+    return s->workers > 1 || pdl_ranks_size(s->spec.ranks) > 1;
 }
 
 /* One statistic, over the workers here and on the ranks that have others of the same channels. The first's alone is
@@ -63,15 +83,68 @@ static pdl_status_t average_entry(pdl_session_t *s, const pdl__entry_t *entry)
     return PDL_OK;
 }
 
-pdl_status_t pdl_session_average_statistics(pdl_session_t *s)
+static pdl_status_t average_statistics(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->spec.separate || s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
-    if (pdl_ranks_size(s->spec.ranks) == 1 && s->workers == 1) return PDL_OK;
+    if (s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
     for (int i = 0; i < s->entry_count && !status; i++)
         if (!s->entry[i].info.trainable) status = average_entry(s, &s->entry[i]);
     pdl__spread_statistics(s);
+    return status;
+}
+
+pdl_status_t pdl_session_mean_statistics(pdl_session_t *s, bool mean)
+{
+    if (!statistics_differ(s) || s->spec.separate || mean == s->statistics_are_mean) return PDL_OK;
+    s->statistics_are_mean = mean;
+    if (!mean) {
+        if (s->kept) memcpy(statistics_begin(s), s->kept, statistics_bytes(s));
+        return PDL_OK;
+    }
+    if (!s->kept && statistics_bytes(s) > 0) {
+        s->kept = malloc(statistics_bytes(s));
+        if (!s->kept) return pdl_error(PDL_ERR_NOMEM, "out of memory for the statistics of workers");
+    }
+    if (s->kept) memcpy(s->kept, statistics_begin(s), statistics_bytes(s));
+    return average_statistics(s);
+}
+
+pdl_status_t pdl__statistics_gather(pdl_session_t *s, void **all, int64_t *bytes)
+{
+    int64_t     *sizes = calloc((size_t)pdl_ranks_size(s->spec.ranks), sizeof(*sizes));
+    int64_t      own = (int64_t)statistics_bytes(s);
+    pdl_status_t status =
+        pdl_ranks_agree(s->spec.ranks, sizes ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory"));
+
+    *all = NULL;
+    *bytes = 0;
+    if (!status && statistics_differ(s)) status = pdl_ranks_gather_all(s->spec.ranks, NULL, own, NULL, sizes);
+    for (int r = 0; r < pdl_ranks_size(s->spec.ranks) && !status; r++) *bytes += sizes[r];
+    if (!status && *bytes > 0) {
+        *all = malloc((size_t)*bytes);
+        status = pdl_ranks_agree(s->spec.ranks, *all ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory"));
+        if (!status)
+            status = pdl_ranks_gather_all(s->spec.ranks, own > 0 ? statistics_begin(s) : NULL, own, *all, sizes);
+    }
+    free(sizes);
+    return status;
+}
+
+pdl_status_t pdl__statistics_scatter(pdl_session_t *s, const void *all, int64_t bytes)
+{
+    int64_t     *sizes = calloc((size_t)pdl_ranks_size(s->spec.ranks), sizeof(*sizes)), total = 0, first = 0;
+    pdl_status_t status =
+        pdl_ranks_agree(s->spec.ranks, sizes ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory"));
+
+    if (!status) status = pdl_ranks_gather_all(s->spec.ranks, NULL, (int64_t)statistics_bytes(s), NULL, sizes);
+    for (int r = 0; r < pdl_ranks_size(s->spec.ranks) && !status; r++) {
+        if (r < pdl_ranks_rank(s->spec.ranks)) first += sizes[r];
+        total += sizes[r];
+    }
+    /* Those of other ranks or workers: the mean, which has been restored, has to do. */
+    if (!status && total == bytes) memcpy(statistics_begin(s), (const char *)all + first, statistics_bytes(s));
+    free(sizes);
     return status;
 }
 

@@ -14,7 +14,7 @@ headers() {
     topo) echo contention topo ;;
     coll) echo coll sparse ;;
     plan) echo plan mesh program pipeline tape layout ;;
-    oracle) echo oracle validate search orig published ;;
+    oracle) echo oracle validate search orig published data_policy ;;
     sim) echo sim plan_sim ;;
     tensor) echo backend ;;
     comm) echo comm bench exchange ranks launch regions ;;

@@ -14,4 +14,16 @@ has out "within 7..8"
 got=0
 bash "$claims" C10 >out 2>err || got=$?
 [ "$got" -eq 2 ] || fail "an unknown claim: exit status $got"
+
+bash "$SOURCE/examples/experiments/shuffle_time.sh" --short shuffle >out 2>err || fail "shuffle_time.sh: $(head -c 300 err)"
+[ ! -s err ] || fail "shuffle_time.sh talks: $(head -c 300 err)"
+has out "fp32: reading from the file system grows"
+has out "global / local never falls"
+for precision in fp32 fp16; do
+    has shuffle/epoch_$precision.svg "</svg>"
+    [ "$(wc -l <shuffle/epoch_$precision.tsv)" -eq 4 ] || fail "shuffle/epoch_$precision.tsv has not three sizes"
+done
+got=0
+bash "$SOURCE/examples/experiments/shuffle_time.sh" --fast >out 2>err || got=$?
+[ "$got" -eq 2 ] || fail "an unknown argument of shuffle_time.sh: exit status $got"
 finish

@@ -21,7 +21,7 @@ steps = [[line for line in log if "step" in line] for log in logs]
 epochs = [[line for line in log if "train_loss" in line] for log in logs]
 assert len(steps[0]) == len(steps[1]) > 0
 worst = max(abs(a["loss"] - b["loss"]) / abs(a["loss"]) for a, b in zip(*steps))
-assert worst <= 1e-5, worst
+assert worst <= 2e-5, worst
 for a, b in zip(*epochs):
     assert abs(a["valid_loss"] - b["valid_loss"]) <= 1e-5 * abs(a["valid_loss"]), (a, b)
     for key in "steps hidden exchanged partners seen".split():
@@ -44,7 +44,7 @@ expect 0 "${run[@]}" --epochs 3 --pe 3 --shuffle local --hide 0.5 --hide-thresho
 alike one.jsonl three.jsonl
 
 # Under every strategy the same samples are hidden.
-hide=(train --model lenet --data synthetic --samples 320 --batch 32 --lr 0.01 --threads 1 --direct --quiet --epochs 4
+hide=(train --model lenet --data synthetic --samples 320 --batch 32 --lr 0.004 --threads 1 --direct --quiet --epochs 5
       --hide 0.4 --hide-without reduce)
 expect 0 "${hide[@]}" --log serial.jsonl
 for strategy in data spatial filter pipeline; do
@@ -84,6 +84,12 @@ for options in "--shuffle paired:0.3 --workers 6" "--shuffle partial:0.5 --worke
             fail "$options: a resumed run differs in $file"
     done
 done
+rm -rf straight halves
+ranks=("${run[@]}" --epochs 3 --pe 2 --workers 4 --shuffle partial:0.4)
+expect 0 "${ranks[@]}" --checkpoint straight
+expect 0 "${ranks[@]}" --steps 14 --checkpoint halves
+expect 0 "${ranks[@]}" --checkpoint halves --resume
+cmp straight/step-00000033/model.safetensors halves/step-00000033/model.safetensors || fail "resumed on two ranks"
 expect 2 "${run[@]}" --epochs 5 --checkpoint halves --resume
 has err "resume with the same options"
 

@@ -1,5 +1,6 @@
 /* Shuffling with all workers in one process: every sample is trained on, and is with one worker, in every epoch. */
 #include <paradl/data.h>
+#include <paradl/data_policy.h>
 #include <paradl/mesh.h>
 #include <paradl/random.h>
 #include <paradl/shuffle.h>
@@ -267,7 +268,7 @@ static void exchange_repairs_a_sorted_partition(void)
             CHECK(first < 0.25);
         }
         CHECK(last < 0.25);
-        CHECK_NEAR(report.seen, pdl_shuffle_seen(0.3, 20, 12), 0);
+        CHECK_NEAR(report.seen, pdl_policy_seen(0.3, 20, 12), 0);
         CHECK_NEAR(report.partners, 19, 0.01);
         pdl_shuffle_destroy(shuffle);
     }
@@ -276,10 +277,10 @@ static void exchange_repairs_a_sorted_partition(void)
 
 static void closed_forms_are_those_of_the_text(void)
 {
-    CHECK_NEAR(pdl_shuffle_seen(0.1, 512, 90), 0.0192, 0.005);
-    CHECK_NEAR(pdl_shuffle_seen(0, 8, 50), 0.125, 1e-12);
-    CHECK_NEAR(pdl_shuffle_seen(1, 8, 3), 1 - pow(7 / 8.0, 3), 1e-12);
-    CHECK_NEAR(pdl_shuffle_stayed(0.1, 11), pow(0.9, 10), 1e-12);
+    CHECK_NEAR(pdl_policy_seen(0.1, 512, 90), 0.0192, 0.005);
+    CHECK_NEAR(pdl_policy_seen(0, 8, 50), 0.125, 1e-12);
+    CHECK_NEAR(pdl_policy_seen(1, 8, 3), 1 - pow(7 / 8.0, 3), 1e-12);
+    CHECK_NEAR(pdl_policy_never_left(0.1, 11), pow(0.9, 10), 1e-12);
 }
 
 /* ---- hiding ---- */

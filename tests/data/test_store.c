@@ -45,16 +45,16 @@ static pdl_source_t *open_synthetic(pdl_target_t target, int64_t classes)
     return source;
 }
 
-/* Sixteen-bit tokens; the last window cannot be moved as far as the others. */
-static pdl_source_t *open_tokens(int64_t count)
+/* Sixteen-bit tokens, the last of them all the same; the last window cannot be moved as far as the others. */
+static pdl_source_t *open_tokens(int64_t count, int64_t repeated)
 {
     uint16_t             tokens[64];
     pdl_source_options_t options = {.shape = {.channels = 1, .extent = {8}, .rank = 1, .sequence = true},
                                     .valid_share = 1e-12};
     pdl_source_t        *source = NULL;
 
-    for (int64_t i = 0; i < count; i++) tokens[i] = (uint16_t)(i > count - 12 ? 7 : i * 1021);
-    make_folder(in_scratch("tokens%lld", (long long)count));
+    for (int64_t i = 0; i < count; i++) tokens[i] = (uint16_t)(i >= count - repeated ? 7 : i * 1021);
+    if (repeated == 0) make_folder(in_scratch("tokens%lld", (long long)count));
     write_file(in_scratch("tokens%lld/train.bin", (long long)count), tokens, (size_t)count * 2);
     write_file(in_scratch("tokens%lld/val.bin", (long long)count), tokens, (size_t)count * 2);
     CHECK_OK(pdl_source_open(in_scratch("tokens%lld", (long long)count), &options, &source));
@@ -145,7 +145,9 @@ static void every_kind_of_sample_comes_back(void)
     check_round_trip(open_synthetic(PDL_TARGET_VALUES, 3), 40 + 4 * 63);
     check_round_trip(open_synthetic(PDL_TARGET_TOKENS, 200), 40 + 24);
     check_round_trip(open_synthetic(PDL_TARGET_TOKENS, 100000), 40 + 4 * 24);
-    for (int64_t count = 33; count <= 42; count++) check_round_trip(open_tokens(count), 0);
+    for (int64_t count = 33; count <= 42; count++) {
+        for (int64_t repeated = 0; repeated <= 16; repeated += 4) check_round_trip(open_tokens(count, repeated), 0);
+    }
 }
 
 static void samples_come_and_go(void)

@@ -34,6 +34,13 @@ static char *write_again(const pdl_plan_file_t *file, size_t *length)
     return text;
 }
 
+static void require_same_policy(const pdl_data_policy_t *p, const pdl_data_policy_t *q)
+{
+    require(p->given == q->given && p->shuffle == q->shuffle && p->store == q->store);
+    require(p->exchange == q->exchange && p->hide == q->hide && p->refresh_every == q->refresh_every);
+    require(p->hide_mean == q->hide_mean);
+}
+
 static void require_same(const pdl_plan_file_t *a, const pdl_plan_file_t *b)
 {
     const pdl_plan_t *p = a->plan, *q = b->plan;
@@ -53,6 +60,7 @@ static void require_same(const pdl_plan_file_t *a, const pdl_plan_file_t *b)
     require(a->projection.memory_bytes == b->projection.memory_bytes);
     require(strcmp(a->system_name, b->system_name) == 0 && strcmp(a->data_name, b->data_name) == 0);
     require(strcmp(p->strategy, q->strategy) == 0);
+    require_same_policy(&p->data_policy, &q->data_policy);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -47,7 +47,7 @@ static void end(bench_t *b)
     pdl_model_destroy(b->model);
 }
 
-static pdl_projection_t evaluate(bench_t *b, const pdl_config_t *config)
+__attribute__((unused)) static pdl_projection_t evaluate(bench_t *b, const pdl_config_t *config)
 {
     pdl_projection_t out;
 

@@ -85,6 +85,12 @@ static void everything_that_can_be_said_is_read(void)
     CHECK_NEAR(system->storage.node_bandwidth_bytes_per_s, 3e9, 0);
     CHECK_NEAR(system->storage.total_bandwidth_bytes_per_s, 1e12, 0);
     CHECK_NEAR(system->storage.decode_samples_per_s, 2000, 0);
+    /* Without keys of their own, node and parallel file system are as the two rates say. */
+    CHECK_NEAR(system->storage.local_bandwidth_bytes_per_s, 3e9, 0);
+    CHECK_NEAR(system->storage.client_bandwidth_bytes_per_s, 3e9, 0);
+    CHECK_NEAR(system->storage.shared_bandwidth_bytes_per_s, 1e12, 0);
+    CHECK_NEAR(system->storage.shared_efficiency, 1, 0);
+    CHECK_NEAR(system->storage.local_bytes, 0, 0);
     pdl_system_destroy(system);
 }
 
@@ -155,6 +161,10 @@ static void mistakes_in_the_rest_are_named(void)
                   "fp33");
     CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {speed: 1GB/s}\n", "speed");
     CHECK_REFUSED(HEAD DEVICE LEVELS "storage: fast\n", "toy.yaml:10:");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {local: 1TB}\n", "toy.yaml:10:");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {local: {capacity: 0}}\n", "capacity");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {shared: {efficiency: 2}}\n", "efficiency");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {shared: {speed: 2}}\n", "speed");
 }
 
 static void unknown_names_are_refused(void)
