@@ -102,7 +102,9 @@ pdl_status_t pdl_session_pass(pdl_session_t *session, const pdl_batch_t *batch, 
 pdl_status_t pdl_session_swap_ema(pdl_session_t *session);
 
 /* Loss, correctness and confidence of this rank's samples in the latest step or evaluation, [count] each; of the whole
-   samples on ranks for which pdl_session_reports() holds, and of no meaning on others. */
+   samples on ranks for which pdl_session_reports() holds, and of no meaning on others. Where the plan divides the samples of the
+   loss further (mode sample on a tensor or spatial axis), every rank has those it computed and zeros for the rest:
+   their sum over these axes is complete. */
 typedef struct pdl_sample_results {
     const float *loss, *correct, *confidence;
     int64_t      count;

@@ -189,7 +189,8 @@ static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pd
     return false;
 }
 
-/* All changes in one move among the ranks that differ in the axes which change. */
+/* All changes in one move among the ranks that differ in the axes which change, or which cut anything: a cut outside
+   or inside of one that changes shifts. */
 static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
 {
     const pdl__layouts_t *l = p->layouts;
@@ -198,7 +199,7 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     int64_t               members = 1, me = 0;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] == PDL_SPLIT_C)) {
+        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) {
             axes |= 1u << a;
             members *= mesh->axis[a].size;
             me = me * mesh->axis[a].size + l->coordinates[a];
@@ -232,6 +233,19 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     return status;
 }
 
+/* How a tensor is to lie: where its channels stay whole, what the reader says of their cuts, which is about its first
+   input, is not about this one. */
+static pdl_layout_t wanted(const path_t *p, const pdl_layout_t *to)
+{
+    pdl_layout_t layout = *to;
+
+    for (int a = 0; a < p->layouts->plan->mesh.axis_count; a++)
+        if (splits(&p->layouts->plan->mesh.axis[a]) && to->on[a] == PDL_SPLIT_C) return layout;
+    layout.segments = p->now.segments;
+    memcpy(layout.segment, p->now.segment, sizeof(layout.segment));
+    return layout;
+}
+
 static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
 {
     const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
@@ -242,7 +256,8 @@ static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
         for (int a = 0; a < mesh->axis_count; a++)
             if (whole.on[a] == PDL_PARTIAL && to->on[a] != PDL_PARTIAL) whole.on[a] = PDL_REPLICATED;
         pdl_status_t status = redistribute(p, &whole);
-        return status ? status : move_at_once(p, to);
+        pdl_layout_t next = wanted(p, to);
+        return status ? status : move_at_once(p, &next);
     }
     for (int turn = 0; turn < 4; turn++)
         for (int a = 0; a < mesh->axis_count; a++) {

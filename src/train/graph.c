@@ -78,7 +78,8 @@ static pdl_status_t connect(const lowering_t *l, int layer, int peer, bool gradi
     pdl__channel_spec_t spec = {.ranks = stages->ranks,
                                 .peer = peer,
                                 .tag = layer % PDL_RANKS_TAGS,
-                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape, l->spec->samples,
+                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape,
+                                                                    pdl__region_samples(&unit->region),
                                                                     PDL_FORMAT_PLAIN)};
     bool                receives = unit->kind == PDL__UNIT_RECEIVE;
     int                 messages = pdl__pipe_messages(stages, stages->at, peer);
@@ -323,7 +324,7 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
                           .inputs = shape,
                           .given = given,
                           .input_count = count,
-                          .samples = l->spec->samples,
+                          .samples = pdl__region_samples(in),
                           .fusion = pdl__fusion_of(l->model, head, tail),
                           .training = l->spec->training,
                           .input_gradient = l->spec->training && gradient,
@@ -347,7 +348,8 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         const pdl__unit_t *from = &l->graph->unit[producer[j]];
         unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
         if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
-        size_t bytes = backend->ops->tensor_bytes(backend, &from->shape, l->spec->samples, unit->op->in_format[j]);
+        size_t bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
+                                                  unit->op->in_format[j]);
         status = pdl__edge_create_sum(l->spec->layouts, axes, (int64_t)(bytes / sizeof(float)), &unit->after[j]);
     }
     return status;
@@ -432,6 +434,9 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
         return status ? status : no_memory();
     }
     unit->region = made.region;
+    /* A loss is a partial sum over ranks that have other samples: its output is as many results as it reads samples. */
+    memcpy(unit->region.range[PDL_DIM_SAMPLE], l->graph->unit[producer[0]].region.range[PDL_DIM_SAMPLE],
+           sizeof(unit->region.range[PDL_DIM_SAMPLE]));
     unit->statistics = made.statistics;
     unit->op = made.op;
     unit->local = made.local;
@@ -503,6 +508,7 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
     for (int i = 0; i < graph->unit_count; i++) {
         const pdl__unit_t *unit = &graph->unit[i];
         pdl_tape_node_t   *node = &graph->node[i];
+        int64_t            samples = pdl__region_samples(&unit->region);
         if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
         node->source = unit->kind == PDL__UNIT_SOURCE;
         node->view = unit->kind == PDL__UNIT_VIEW;
@@ -515,9 +521,9 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
         if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
         if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)
             node->out_bytes =
-                graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, graph->samples, unit->format);
+                graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, samples, unit->format);
         if (node->source && graph->tokens)
-            node->out_bytes = (size_t)(graph->samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
+            node->out_bytes = (size_t)(samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
         for (int j = 0; j < unit->input_count; j++) {
             node->input[j] = unit->input[j];
             if (graph->unit[unit->input[j]].gradient) node->input_gradients |= 1u << j;
@@ -537,7 +543,6 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
 
     if (!status) {
         graph->backend = spec->backend;
-        graph->samples = spec->samples;
         graph->loss = graph->source = -1;
         for (size_t i = 0; i < count; i++) l.unit_of[i] = -1;
         status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);

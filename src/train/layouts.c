@@ -122,6 +122,16 @@ static int stage_at(const pdl__layouts_t *l)
     return axis >= 0 ? (int)l->coordinates[axis] : 0;
 }
 
+static pdl_status_t find_first(pdl__layouts_t *l)
+{
+    const pdl_shape_t *input = &pdl_model_layer(l->plan->model, 0)->out;
+    pdl_region_t       loaded;
+    pdl_status_t       status = pdl__layouts_region(l, &l->layer[0].out, input, -1, 0, &loaded);
+
+    l->first = loaded.range[PDL_DIM_SAMPLE][0].low;
+    return status;
+}
+
 pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples, pdl__layouts_t **out)
 {
     int             count = pdl_model_layer_count(plan->model);
@@ -148,7 +158,8 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
         l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
                       plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
     for (int i = 0; i < count; i++) place_layer(l, i);
-    status = pdl__pipe_create(plan, stage_at(l), &l->stages);
+    status = find_first(l);
+    if (!status) status = pdl__pipe_create(plan, stage_at(l), &l->stages);
     if (!status) status = create_groups(l);
     if (status) {
         pdl__layouts_destroy(l);
@@ -194,6 +205,16 @@ pdl_status_t pdl__layouts_region(const pdl__layouts_t *l, const pdl_layout_t *la
     memcpy(coordinates, l->coordinates, sizeof(coordinates));
     if (axis >= 0) coordinates[axis] = at;
     return pdl_layout_region(layout, &l->plan->mesh, shape, l->samples, coordinates, region);
+}
+
+int64_t pdl__region_samples(const pdl_region_t *region)
+{
+    return pdl_region_extent(region, PDL_DIM_SAMPLE);
+}
+
+int64_t pdl__region_first(const pdl__layouts_t *l, const pdl_region_t *region)
+{
+    return region->range[PDL_DIM_SAMPLE][0].low - l->first;
 }
 
 unsigned pdl__layouts_axes(const pdl__layouts_t *l, int layer, pdl_mode_t mode)

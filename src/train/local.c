@@ -58,13 +58,6 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
         pdl_range_t rows = pdl__vocabulary_rows(l, index, l->coordinates);
         local->vocabulary = rows.high - rows.low;
     }
-    /* Ops are made for the samples of a data-parallel replica. */
-    for (int a = 0; a < l->plan->mesh.axis_count; a++)
-        if (pdl__layouts_axes(l, index, PDL_MODE_SAMPLE) >> a & 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_DATA)
-            return pdl_error(
-                PDL_ERR_UNSUPPORTED,
-                "layer %s: mode sample on the axis %s cannot be run yet; divide samples over a data axis",
-                layer->name, pdl_axis_names[l->plan->mesh.axis[a].kind]);
     if (pdl__layouts_axes(l, index, PDL_MODE_EXPERT))
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: mode expert cannot be run yet; use replicate",
                          layer->name);

@@ -12,7 +12,8 @@
 
 #include "random.h"
 
-#define STEPS 3
+#define STEPS   3
+#define SAMPLES 24 /* at most */
 
 static const char *const networks[] = {
     /* a residual block with batch norm */
@@ -30,8 +31,9 @@ static const char *const networks[] = {
     "  - conv: {name: b, out: 8, kernel: 3, dilation: 2, pad: 2}\n  - silu: {name: s}\n"
     "  - avg_pool: {name: pool, kernel: 3, stride: 2, pad: 1}\n  - conv: {name: c, out: 8, kernel: 1}\n  - gelu: "
     "{name: g}\n"
-    "  - flatten: {name: flat}\n  - linear: {name: fc1, out: 12}\n  - gelu: {name: g2}\n  - linear: {name: fc2, "
-    "out: 6}\n"
+    "  - flatten: {name: flat}\n  - linear: {name: fc1, out: 12}\n  - gelu: {name: g2}\n  - dropout: {name: drop, "
+    "rate: "
+    "0.2}\n  - linear: {name: fc2, out: 6}\n"
     "  - cross_entropy: {name: loss}\n",
     /* volumes and regression */
     "paradl: model/1\nname: volume\ninput: {channels: 2, size: [8, 6, 7]}\nlayers:\n"
@@ -53,7 +55,8 @@ static const char *const networks[] = {
     "0.3}\n"
     "  - layer_norm: {name: ln1}\n  - linear: {name: qkv, out: 48}\n  - attention: {name: attn, heads: 4, causal: "
     "true}\n"
-    "  - linear: {name: proj, out: 16}\n  - add: {name: sum1, from: [wpe, proj]}\n  - layer_norm: {name: ln2}\n"
+    "  - linear: {name: proj, out: 16}\n  - dropout: {name: drop, rate: 0.1}\n  - add: {name: sum1, from: [wpe, "
+    "drop]}\n  - layer_norm: {name: ln2}\n"
     "  - linear: {name: up, out: 32}\n  - gelu: {name: g}\n  - linear: {name: down, out: 16}\n"
     "  - add: {name: sum2, from: [sum1, down]}\n  - layer_norm: {name: ln3}\n  - linear: {name: head, out: 13, "
     "bias: false}\n"
@@ -83,25 +86,27 @@ static void draw_mesh(pdl_mesh_t *mesh, const pdl_model_t *model)
 static bool cuts_the_same(const pdl_mesh_t *mesh, int a)
 {
     for (int b = 0; b < mesh->axis_count; b++)
-        if (b != a && mesh->axis[b].kind == PDL_AXIS_SPATIAL && mesh->axis[b].dim == mesh->axis[a].dim) return true;
+        if (b != a && mesh->axis[b].kind != PDL_AXIS_DATA && mesh->axis[b].dim == mesh->axis[a].dim) return true;
     return false;
 }
 
-/* A mode that the layer allows on an axis; splits of one dimension over two axes are left to the presets. */
+/* A mode that the layer allows on an axis; splits of one dimension over two axes are left to the presets, but for
+   samples. */
 static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, int a, const pdl_modes_t *modes)
 {
-    static const pdl_mode_t spatial[] = {PDL_MODE_SPACE, PDL_MODE_SPACE, PDL_MODE_PASS, PDL_MODE_REPLICATE};
-    static const pdl_mode_t tensor[] = {PDL_MODE_VOCABULARY, PDL_MODE_FILTER, PDL_MODE_CHANNEL,
-                                        PDL_MODE_HEADS,      PDL_MODE_PASS,   PDL_MODE_REPLICATE};
+    static const pdl_mode_t spatial[] = {PDL_MODE_SPACE, PDL_MODE_SPACE, PDL_MODE_PASS, PDL_MODE_REPLICATE,
+                                         PDL_MODE_SAMPLE};
+    static const pdl_mode_t tensor[] = {PDL_MODE_VOCABULARY, PDL_MODE_FILTER,    PDL_MODE_CHANNEL, PDL_MODE_HEADS,
+                                        PDL_MODE_PASS,       PDL_MODE_REPLICATE, PDL_MODE_SAMPLE,  PDL_MODE_SPACE};
     const pdl_axis_t       *axis = &mesh->axis[a];
 
     if (axis->kind == PDL_AXIS_DATA) return PDL_MODE_SAMPLE;
     for (int attempt = 0; attempt < 20; attempt++) {
-        pdl_mode_t mode = axis->kind == PDL_AXIS_SPATIAL ? spatial[between(0, 3)] : tensor[between(0, 5)];
+        pdl_mode_t mode = axis->kind == PDL_AXIS_SPATIAL ? spatial[between(0, 4)] : tensor[between(0, 7)];
         bool       twice = mode == PDL_MODE_SPACE && cuts_the_same(mesh, a);
         for (int b = 0; b < a; b++)
             twice |= mode != PDL_MODE_PASS && modes->on[b] == (uint8_t)mode && mode != PDL_MODE_REPLICATE &&
-                     mode != PDL_MODE_SPACE;
+                     mode != PDL_MODE_SPACE && mode != PDL_MODE_SAMPLE;
         if (!twice && pdl_mode_allowed(layer, mode, axis, NULL, 0)) return mode;
     }
     return PDL_MODE_REPLICATE;
@@ -151,6 +156,7 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
         batch.tokens += first * pdl_shape_positions(&input);
         batch.labels += first * positions;
         batch.numbers += first * pdl_shape_elements(&loss->in);
+        batch.weight += first;
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
     }
@@ -184,8 +190,8 @@ static void describe(const pdl_plan_t *plan, char *text, size_t size)
 /* 1: agrees; 0: the plan is refused, which is not counted; -1: differs. */
 static int try_plan(int seed)
 {
-    static float   values[16 * 1024], numbers[16 * 1024], weight[16];
-    static int32_t tokens[16 * 1024], labels[16 * 1024];
+    static float   values[SAMPLES * 1024], numbers[SAMPLES * 1024], weight[SAMPLES];
+    static int32_t tokens[SAMPLES * 1024], labels[SAMPLES * 1024];
     pdl_model_t   *model;
     pdl_plan_t    *plan, *serial;
     pdl_mesh_t     mesh, one = {{{PDL_AXIS_DATA, 1, 0}}, 1};
@@ -194,16 +200,18 @@ static int try_plan(int seed)
 
     random_seed = (uint64_t)seed * 7919 + 1;
     int         which = (int)between(0, NETWORKS - 1);
-    int64_t     batch = 4 + between(0, 2) * pdl_ranks_size(world);
+    int64_t     batch = 4 + between(0, 2) * pdl_ranks_size(world) + between(0, 1);
     pdl_batch_t data = {.values = values, .tokens = tokens, .labels = labels, .numbers = numbers, .weight = weight};
     if (pdl_model_read_yaml_memory(networks[which], strlen(networks[which]), "network", &model)) return -1;
     fill_batch(model, batch, values, tokens, labels, numbers, 4);
-    for (int i = 0; i < 16; i++) weight[i] = 1;
+    for (int i = 0; i < SAMPLES; i++) weight[i] = (float)between(1, 4) / 2;
     draw_mesh(&mesh, model);
     if (pdl_plan_create(model, &mesh, batch, &plan) || pdl_plan_create(model, &one, batch, &serial)) return -1;
     for (int i = 1; i < pdl_model_layer_count(model); i++)
         for (int a = 0; a < mesh.axis_count; a++)
             plan->modes[i].on[a] = (uint8_t)draw_mode(pdl_model_layer(model, i), &mesh, a, &plan->modes[i]);
+    /* Batch norm, in the first network, would see other samples together. */
+    if (which > 0 && batch % (2 * pdl_mesh_extent(&mesh, PDL_AXIS_DATA)) == 0) plan->micro_batches = between(1, 2);
     plan->sync_batch_norm = true;
     serial->sync_batch_norm = true;
     describe(plan, text, sizeof(text));
