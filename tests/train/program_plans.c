@@ -112,6 +112,19 @@ static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, in
     return PDL_MODE_REPLICATE;
 }
 
+/* A mode for every layer; of a sequence over tensor axes sometimes those of the preset with sequence parallelism. */
+static void draw_modes(pdl_plan_t *plan)
+{
+    plan->sequence_parallel = between(0, 1);
+    if (plan->sequence_parallel && pdl_model_input(plan->model).sequence &&
+        !pdl_preset_check("data+tensor", &plan->mesh) && !pdl_plan_apply_preset(plan, "data+tensor", NULL))
+        return;
+    for (int i = 1; i < pdl_model_layer_count(plan->model); i++)
+        for (int a = 0; a < plan->mesh.axis_count; a++)
+            plan->modes[i].on[a] =
+                (uint8_t)draw_mode(pdl_model_layer(plan->model, i), &plan->mesh, a, &plan->modes[i]);
+}
+
 static void fill_batch(const pdl_model_t *model, int64_t batch, float *values, int32_t *tokens, int32_t *labels,
                        float *numbers, int classes)
 {
@@ -207,9 +220,7 @@ static int try_plan(int seed)
     for (int i = 0; i < SAMPLES; i++) weight[i] = (float)between(1, 4) / 2;
     draw_mesh(&mesh, model);
     if (pdl_plan_create(model, &mesh, batch, &plan) || pdl_plan_create(model, &one, batch, &serial)) return -1;
-    for (int i = 1; i < pdl_model_layer_count(model); i++)
-        for (int a = 0; a < mesh.axis_count; a++)
-            plan->modes[i].on[a] = (uint8_t)draw_mode(pdl_model_layer(model, i), &mesh, a, &plan->modes[i]);
+    draw_modes(plan);
     /* Batch norm, in the first network, would see other samples together. */
     if (which > 0 && batch % (2 * pdl_mesh_extent(&mesh, PDL_AXIS_DATA)) == 0) plan->micro_batches = between(1, 2);
     plan->sync_batch_norm = true;
