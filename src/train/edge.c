@@ -34,7 +34,7 @@ static pdl_status_t no_memory(void)
 static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
                              pdl_move_t **move)
 {
-    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
     pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
 
     if (!status) status = pdl_move_create(&spec, move);
@@ -205,7 +205,7 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
             me = me * mesh->axis[a].size + l->coordinates[a];
         }
     pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
-    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
     pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
     for (int64_t m = 0; m < members && !status; m++) {
         int64_t      coordinates[PDL_MAX_AXES], rest = m;
@@ -335,7 +335,8 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
     return redistribute(p, &expected);
 }
 
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, pdl__edge_t **out)
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, pdl_dtype_t type, bool gradient,
+                              pdl__edge_t **out)
 {
     const pdl_layout_t *written = &layouts->layer[producer].out;
     pdl__edge_t        *edge = calloc(1, sizeof(*edge));
@@ -345,6 +346,7 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
                              .now = *written};
 
     if (!edge) return no_memory();
+    edge->type = type;
     p.steps = edge->forward;
     p.count = &edge->forward_count;
     pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
@@ -362,13 +364,15 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
     return PDL_OK;
 }
 
-pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **out)
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
+                                  pdl__edge_t **out)
 {
     pdl__edge_t *edge = calloc(1, sizeof(*edge));
     path_t       p = {.layouts = layouts, .edge = edge};
     pdl_status_t status = edge ? PDL_OK : no_memory();
 
     if (!edge) return status;
+    edge->type = type;
     p.steps = edge->backward;
     p.count = &edge->backward_count;
     for (int a = 0; a < layouts->plan->mesh.axis_count && !status; a++)
@@ -401,7 +405,12 @@ void pdl__edge_destroy(pdl__edge_t *edge)
     free(edge);
 }
 
-static pdl_status_t run_step(const pdl__edge_step_t *step, const float *source, float *target, float *block)
+size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
+{
+    return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
+}
+
+static pdl_status_t run_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
 {
     pdl_status_t status;
 
@@ -416,14 +425,16 @@ static pdl_status_t run_step(const pdl__edge_step_t *step, const float *source, 
 }
 
 /* Steps write into two halves of the scratch memory by turns, the last one into the target. */
-static pdl_status_t run_steps(const pdl__edge_step_t *steps, int count, const float *source, float *target,
-                              float *scratch)
+static pdl_status_t run_steps(const pdl__edge_t *edge, bool back, const void *source, void *target, char *scratch)
 {
-    int64_t half, block;
+    const pdl__edge_step_t *steps = back ? edge->backward : edge->forward;
+    int                     count = back ? edge->backward_count : edge->forward_count;
+    size_t                  item = pdl_dtype_bytes(edge->type);
+    int64_t                 half, block;
 
     scratch_of(steps, count, &half, &block);
     for (int i = 0; i < count; i++) {
-        float       *into = i + 1 == count ? target : scratch + block + (i % 2) * half;
+        void        *into = i + 1 == count ? target : scratch + (size_t)(block + (i % 2) * half) * item;
         pdl_status_t status = run_step(&steps[i], source, into, scratch);
         if (status) return status;
         source = into;
@@ -431,14 +442,14 @@ static pdl_status_t run_steps(const pdl__edge_step_t *steps, int count, const fl
     return PDL_OK;
 }
 
-pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge->forward, edge->forward_count, source, target, scratch);
+    return run_steps(edge, false, source, target, scratch);
 }
 
-pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge->backward, edge->backward_count, source, target, scratch);
+    return run_steps(edge, true, source, target, scratch);
 }
 
 static double step_bytes(const pdl__edge_step_t *step)

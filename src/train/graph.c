@@ -145,7 +145,10 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
     *result = from;
     if (layouts->trivial || status) return status;
     bool gradient = l->spec->training && graph->unit[from].gradient;
-    status = pdl__edge_create(layouts, producer, reader, gradient, &edge);
+    /* Tokens are indices of 32 bits, and only moved. */
+    bool tokens = graph->tokens && from == graph->source;
+    status = pdl__edge_create(layouts, producer, reader, tokens ? PDL_DTYPE_F32 : graph->backend->activation_type,
+                              gradient, &edge);
     if (status) return status;
     if (edge->forward_count == 0) {
         pdl__edge_destroy(edge);
@@ -348,9 +351,11 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         const pdl__unit_t *from = &l->graph->unit[producer[j]];
         unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
         if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
-        size_t bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
-                                                  unit->op->in_format[j]);
-        status = pdl__edge_create_sum(l->spec->layouts, axes, (int64_t)(bytes / sizeof(float)), &unit->after[j]);
+        size_t      bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
+                                                       unit->op->in_format[j]);
+        pdl_dtype_t type = backend->activation_type;
+        int64_t     elements = (int64_t)(bytes / pdl_dtype_bytes(type));
+        status = pdl__edge_create_sum(l->spec->layouts, axes, type, elements, &unit->after[j]);
     }
     return status;
 }
@@ -495,7 +500,7 @@ static pdl_tape_node_t node_of_op(const pdl__unit_t *unit)
 
     for (int j = 0; j < unit->input_count; j++) {
         node.gradient[j] = (pdl_tape_gradient_t)op->gradient_use[j];
-        size_t scratch = unit->after[j] ? (size_t)unit->after[j]->scratch * sizeof(float) : 0;
+        size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
         if (scratch > node.workspace_bytes) node.workspace_bytes = scratch;
     }
     return node;
@@ -516,7 +521,7 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
         node->backward = unit->gradient;
         node->chunk = unit->chunk;
         node->loss |= unit->kind == PDL__UNIT_SEND;
-        if (unit->edge) node->workspace_bytes = (size_t)unit->edge->scratch * sizeof(float);
+        if (unit->edge) node->workspace_bytes = pdl__edge_scratch_bytes(unit->edge);
         /* After a sum every rank has the gradient of its own part already. */
         if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
         if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)

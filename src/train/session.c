@@ -103,12 +103,8 @@ static pdl_status_t find_share(pdl_session_t *s)
     s->mean_over = s->spec.separate ? s->count : s->batch;
     s->draws_at = s->first;
     status = cut_batch(s);
-    if (!status)
-        status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
-    if (!status && !s->layouts->trivial && s->spec.backend->activation_type == PDL_DTYPE_BF16)
-        status =
-            pdl_error(PDL_ERR_UNSUPPORTED, "tensors are split in fp32 only: use --precision fp32 with this mesh");
-    return status;
+    if (status) return status;
+    return pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
 }
 
 static pdl_status_t create_tape(pdl_session_t *s, bool training, pdl_tape_t **tape)
