@@ -290,12 +290,16 @@ static pdl_status_t localise(const lowering_t *l, int head, const pdl_region_t *
     return status;
 }
 
-/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive. */
+/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive; or which experts. */
 static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, pdl_op_spec_t *spec)
 {
     const pdl__layouts_t *layouts = l->spec->layouts;
     const pdl_layer_t    *layer = pdl_model_layer(l->model, head);
 
+    if (pdl__layouts_axes(layouts, head, PDL_MODE_EXPERT)) {
+        spec->classes = layer->experts;
+        spec->first_class = pdl__experts(layouts, head, layouts->coordinates).low;
+    }
     if (!pdl__layouts_axes(layouts, head, PDL_MODE_VOCABULARY)) return;
     bool table = layer->type == PDL_LAYER_EMBEDDING;
     spec->classes = table ? layer->vocabulary : layer->in.channels;

@@ -67,6 +67,9 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *layouts, int layer, const pd
 /* The rows of an embedding's table that the rank with these coordinates holds. */
 pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
 
+/* The experts of a mixture that the rank with these coordinates holds. */
+pdl_range_t pdl__experts(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
+
 /* Refuses a layer that uses the weight of another one but would need another part of it on this rank. */
 pdl_status_t pdl__check_tied(const pdl__layouts_t *layouts, int layer);
 

@@ -75,6 +75,8 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
         entry->axes &= ~pdl__data_axes(&l->plan->mesh);
         entry->copies /= pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
     }
+    /* A router is whole everywhere, with gradients from the experts here. */
+    if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     /* Every rank has the rows of its own positions. */
     if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && !entry->whole)
         entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);

@@ -61,6 +61,12 @@ static const char *const networks[] = {
     "  - add: {name: sum2, from: [sum1, down]}\n  - layer_norm: {name: ln3}\n  - linear: {name: head, out: 13, "
     "bias: false}\n"
     "  - cross_entropy: {name: loss}\n",
+    /* experts */
+    "paradl: model/1\nname: experts\ninput: {tokens: 10, vocabulary: 13}\nlayers:\n"
+    "  - embedding: {name: wte, out: 12, init: normal, std: 0.5}\n  - rms_norm: {name: n1}\n"
+    "  - moe: {name: m1, experts: 6, top_k: 2, hidden: 10, gated: true}\n  - add: {name: sum1, from: [wte, m1]}\n"
+    "  - moe: {name: m2, experts: 9, top_k: 3, hidden: 8}\n  - layer_norm: {name: n2}\n"
+    "  - linear: {name: head, out: 13}\n  - cross_entropy: {name: loss}\n",
 };
 #define NETWORKS ((int)(sizeof(networks) / sizeof(*networks)))
 
@@ -103,7 +109,8 @@ static pdl_mode_t draw_mode(const pdl_layer_t *layer, const pdl_mesh_t *mesh, in
     if (axis->kind == PDL_AXIS_DATA) return PDL_MODE_SAMPLE;
     for (int attempt = 0; attempt < 20; attempt++) {
         pdl_mode_t mode = axis->kind == PDL_AXIS_SPATIAL ? spatial[between(0, 4)] : tensor[between(0, 7)];
-        bool       twice = mode == PDL_MODE_SPACE && cuts_the_same(mesh, a);
+        if (layer->type == PDL_LAYER_MOE && axis->kind == PDL_AXIS_TENSOR && between(0, 1)) mode = PDL_MODE_EXPERT;
+        bool twice = mode == PDL_MODE_SPACE && cuts_the_same(mesh, a);
         for (int b = 0; b < a; b++)
             twice |= mode != PDL_MODE_PASS && modes->on[b] == (uint8_t)mode && mode != PDL_MODE_REPLICATE &&
                      mode != PDL_MODE_SPACE && mode != PDL_MODE_SAMPLE;
