@@ -147,7 +147,8 @@ static pdl_status_t travelling_block(const lowering_t *l, int producer, int read
     pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
     if (!status) status = pdl_ranks_max(stage, &plain, 1);
     if (!status && plain == 0)
-        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) / sizeof(float));
+        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) /
+                           pdl_dtype_bytes(backend->activation_type));
     return status;
 }
 
