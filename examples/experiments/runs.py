@@ -29,6 +29,11 @@ def data(given):
     return ["--data", given.data, *(["--samples", str(given.samples)] if given.samples else [])]
 
 
+def ask(arguments):
+    """What the command answers with --json."""
+    return json.loads(subprocess.run([find_paradl(), *arguments], check=True, capture_output=True, text=True).stdout)
+
+
 class Runs:
     def __init__(self, folder, parallel):
         self.folder, self.parallel, self.program = folder, parallel, find_paradl()
