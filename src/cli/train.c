@@ -197,7 +197,8 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = create_backend(job);
     if (status) return status;
     apply_policy(job);
-    project(job);
+    /* A round is no update of the plan, so there is nothing to lay beside it. */
+    if (job->options.aggregate.kind == PDL_AGGREGATE_STEP) project(job);
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
     job->options.session.ranks = job->ranks;
