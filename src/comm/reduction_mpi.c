@@ -18,6 +18,7 @@ typedef struct lane {
 struct pdl__lanes {
     lane_t *lane;
     int     count, ranks;
+    double *counted; /* of the ranks: bytes that exchanges have sent */
 };
 
 struct pdl__reduction {
@@ -26,6 +27,7 @@ struct pdl__reduction {
     MPI_Request     request;
     int             elements; /* of MPI's own */
     int64_t         bytes;
+    double         *counted;
 };
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **result)
@@ -39,6 +41,7 @@ pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     }
     lanes->ranks = ranks->size;
+    lanes->counted = &ranks->counted[PDL_SENT_EXCHANGE];
     while (!status && lanes->count < count) {
         lane_t *lane = &lanes->lane[lanes->count];
 
@@ -66,6 +69,14 @@ void pdl__lanes_destroy(pdl__lanes_t *lanes)
     }
     free(lanes->lane);
     free(lanes);
+}
+
+size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < lanes->count; i++) bytes += pdl_scratch_bytes(lanes->lane[i].scratch);
+    return bytes;
 }
 
 /* MPI keeps its ways to itself; every allreduce of least volume sends as much as a ring. */
@@ -105,6 +116,7 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const ch
     if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     reduction->lane = lanes->lane[lane];
     reduction->request = MPI_REQUEST_NULL;
+    reduction->counted = lanes->counted;
     if (strcmp(algorithm, "library") == 0)
         status = use_library(lanes, elements, reduction);
     else
@@ -127,6 +139,7 @@ void pdl__reduction_destroy(pdl__reduction_t *reduction)
 pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
 {
     if (reduction->executor != NULL) return pdl_executor_start(reduction->executor, NULL, data);
+    *reduction->counted += (double)reduction->bytes;
     return PDL_MPI(PMPI_Iallreduce(MPI_IN_PLACE, data, reduction->elements, MPI_FLOAT, MPI_SUM,
                                    reduction->lane.comm, &reduction->request));
 }
@@ -136,7 +149,13 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
     int          flag = 0;
     pdl_status_t status;
 
-    if (reduction->executor != NULL) return pdl_executor_test(reduction->executor, done);
+    if (reduction->executor != NULL) {
+        int64_t before = pdl_executor_posted(reduction->executor);
+
+        status = pdl_executor_test(reduction->executor, done);
+        *reduction->counted += (double)(pdl_executor_posted(reduction->executor) - before);
+        return status;
+    }
     status = PDL_MPI(PMPI_Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
     *done = flag != 0;
     return status;

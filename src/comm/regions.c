@@ -36,6 +36,7 @@ typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 
 struct pdl_move {
     int          member;
+    bool         pretended; /* has no buffers and cannot be started */
     pdl__boxes_t local;        /* between own and need */
     parts_t      gives, takes; /* in the order of the members */
     int64_t      own_elements, need_elements;
@@ -130,7 +131,7 @@ static pdl_status_t make_buffers(pdl_move_t *move)
             if (needs_buffer(move, both[b], i)) move->buffer_bytes += padded_bytes(&both[b]->part[i]);
         }
     }
-    if (move->buffer_bytes == 0) return PDL_OK;
+    if (move->buffer_bytes == 0 || move->pretended) return PDL_OK;
     move->buffer = aligned_alloc(ALIGNMENT, (size_t)move->buffer_bytes);
     if (move->buffer == NULL)
         return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld bytes of messages", (long long)move->buffer_bytes);
@@ -161,6 +162,7 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
         status = pdl_error(PDL_ERR_NOMEM, "out of memory for a move between %d members", members.count);
     } else {
         move->member = pdl_ranks_rank(spec->group);
+        move->pretended = pdl_ranks_pretended(spec->group);
         status = find_parts(&members, spec->group, move);
         if (!status) status = make_buffers(move);
         move->local_first = may_add_local_first(&members, move);
@@ -322,6 +324,7 @@ static pdl_status_t finish_backward(pdl_move_t *move)
 pdl_status_t pdl_move_start(pdl_move_t *move, const float *source, float *target, int backward)
 {
     if (move->state != IDLE) return pdl_error(PDL_ERR_INPUT, "a move is started again before it was finished");
+    if (move->pretended) return pdl_error(PDL_ERR_UNSUPPORTED, "pretended ranks move nothing");
     move->state = backward ? BACKWARD : FORWARD;
     move->source = source;
     move->target = target;
