@@ -320,7 +320,9 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
-    pdl_status_t status = play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN) : PDL_OK;
+    pdl_status_t status = s->dry ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
+                          : play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN)
+                                            : PDL_OK;
 
     play->found = -1;
     s->moved_s = 0;

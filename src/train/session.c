@@ -145,6 +145,16 @@ static pdl_status_t create_program(pdl_session_t *s)
     return PDL_OK;
 }
 
+static pdl_status_t check_loss(const pdl_session_t *s)
+{
+    const pdl_op_t *loss = s->graph->loss >= 0 ? s->graph->unit[s->graph->loss].op : NULL;
+
+    if (!loss || loss->spec.layer->type != PDL_LAYER_MSE || loss->spec.share == 0 || loss->spec.share == 1)
+        return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
+                     loss->spec.layer->name);
+}
+
 /* Where targets are put in order for the loss, on the ranks that compute it. */
 static pdl_status_t take_targets(pdl_session_t *s)
 {
@@ -157,15 +167,15 @@ static pdl_status_t take_targets(pdl_session_t *s)
         if (!s->numbers) return no_memory();
     }
     if (loss->op->spec.share == 0 || loss->op->spec.share == 1) return PDL_OK;
-    if (s->numbers)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
-                         loss->op->spec.layer->name);
     s->targets = malloc((size_t)(s->micro_samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
     return s->targets ? PDL_OK : no_memory();
 }
 
 static pdl_status_t take_buffers(pdl_session_t *s)
 {
+    pdl_status_t status = check_loss(s);
+
+    if (s->dry || status) return status;
     s->arena = pdl_memory_take(s->arena_bytes);
     if (!s->arena) {
         return pdl_error(PDL_ERR_NOMEM,
@@ -174,7 +184,7 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     }
     s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
     if (!s->results) return no_memory();
-    pdl_status_t status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
+    status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
     if (status) return status;
     if (s->spec.timeline) {
         s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
@@ -198,7 +208,7 @@ static pdl_status_t create_buckets(pdl_session_t *s, pdl__buckets_t *group)
         bound[group->count + 1] = end;
         if (end - bound[group->count] >= wanted || i + 1 == group->last) group->count++;
     }
-    pdl_exchange_spec_t spec = {.data = (float *)s->array[PDL_ARRAY_GRADIENT] + base,
+    pdl_exchange_spec_t spec = {.data = s->dry ? NULL : (float *)s->array[PDL_ARRAY_GRADIENT] + base,
                                 .bound = bound,
                                 .buckets = group->count,
                                 .algorithm = s->spec.algorithm,
@@ -246,10 +256,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     pdl_session_t *s = calloc(1, sizeof(*s));
     pdl_status_t   status = s ? PDL_OK : no_memory();
 
+    if (!status && spec->max_memory > 0) status = pdl__session_check_memory(spec);
     if (!status) {
         s->spec = *spec;
         s->rate_position = -1;
         s->rate_factor = 1;
+        s->dry = pdl_ranks_pretended(spec->ranks);
         status = find_share(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
@@ -262,7 +274,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = create_exchange(s);
     if (!status) status = pdl__ties_create(s);
-    if (!status) status = pdl__session_list(s);
+    if (!status && !s->dry) status = pdl__session_list(s);
     if (status) {
         pdl_session_destroy(s);
         return status;
@@ -292,6 +304,7 @@ void pdl_session_destroy(pdl_session_t *s)
     free(s->results);
     free(s->timeline);
     free(s->kept);
+    pdl_ranks_destroy(s->pretended);
     free(s);
 }
 
@@ -526,11 +539,13 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
 
     *memory =
         (pdl_session_memory_t){.weights = (size_t)(s->elements + pdl__worker_elements(s)) * item + s->packed_bytes,
-                               .activations = s->arena_bytes + pdl__borders_bytes(s)};
+                               .activations = s->arena_bytes,
+                               .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
-        if (s->array[a]) memory->optimizer += (size_t)s->trainable * item;
-    if (s->array[PDL_ARRAY_GRADIENT]) memory->gradients = (size_t)s->trainable * item;
+        if (pdl__session_keeps(s, (pdl_session_array_t)a)) memory->optimizer += (size_t)s->trainable * item;
+    if (pdl__session_keeps(s, PDL_ARRAY_GRADIENT)) memory->gradients = (size_t)s->trainable * item;
     memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
     memory->weights += pdl__banks_bytes(s);
-    memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations;
+    memory->total =
+        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->messages;
 }

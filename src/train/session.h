@@ -71,6 +71,8 @@ typedef struct pdl__logits {
 
 struct pdl_session {
     pdl_session_spec_t spec;
+    bool               dry; /* of a pretended rank: nothing is taken, nothing can be run */
+    pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
     pdl__graph_t      *graph;
     pdl_tape_t        *tape, *forward_tape; /* the first only when training */
@@ -177,6 +179,14 @@ pdl_status_t pdl__logits_create(pdl_session_t *session, pdl_logits_fn_t call, vo
 void         pdl__logits_destroy(pdl_session_t *session);
 void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
 void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
+
+/* traffic.c: memory of all messages, those between stages included. */
+size_t pdl__messages_bytes(const pdl_session_t *session);
+/* What one operation of a tape sends is added to *traffic. */
+void pdl__op_traffic(const pdl_session_t *session, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic);
+
+/* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
+pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
 
 /* play.c: runs a tape on this rank's batch. */
 typedef enum pdl__play_mode {

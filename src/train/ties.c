@@ -12,13 +12,24 @@ static int entry_of(const pdl_session_t *s, int owner)
     return -1;
 }
 
+/* The stages that hold the weight of a layer; those that do not are left with a group that is of no use. */
+static pdl_status_t holders_of(const pdl__pipe_t *stages, int owner, bool holds, pdl_ranks_t **group)
+{
+    int before = 0;
+
+    if (!pdl_ranks_pretended(stages->ranks))
+        return pdl_ranks_split(stages->ranks, holds ? 0 : 1, stages->at, group);
+    for (int k = 0; k < stages->at; k++) before += pdl__pipe_holds(stages, owner, k);
+    return holds ? pdl_ranks_pretend(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
+}
+
 /* All stages form the group; those that do not hold the weight stay outside. */
 static pdl_status_t create_tie(pdl_session_t *s, int owner)
 {
     const pdl__pipe_t *stages = s->layouts->stages;
     bool               holds = pdl__pipe_holds(stages, owner, stages->at);
     pdl_ranks_t       *group = NULL;
-    pdl_status_t       status = pdl_ranks_split(stages->ranks, holds ? 0 : 1, stages->at, &group);
+    pdl_status_t       status = holders_of(stages, owner, holds, &group);
     int                i = entry_of(s, owner);
 
     if (status) return status;
@@ -29,7 +40,7 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     pdl__tie_t *tie = &s->ties[s->tie_count++];
     tie->ranks = group;
     pdl_exchange_spec_t spec = {.ranks = group,
-                                .data = pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
+                                .data = s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
                                 .bound = (const int64_t[]){0, s->entry[i].storage},
                                 .buckets = 1,
                                 .algorithm = s->spec.algorithm};

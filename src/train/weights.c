@@ -177,6 +177,18 @@ static int64_t array_elements(const pdl_session_t *s, pdl_session_array_t array)
     return pdl__session_keeps(s, array) ? s->trainable : 0;
 }
 
+static pdl_status_t place_packed(pdl_session_t *s)
+{
+    s->packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->packed_at));
+    if (!s->packed_at) return no_memory(s);
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        if (!s->graph->unit[u].op) continue;
+        s->packed_at[u] = s->packed_bytes;
+        s->packed_bytes += (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
+    }
+    return PDL_OK;
+}
+
 static pdl_status_t take_arrays(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
@@ -190,13 +202,7 @@ static pdl_status_t take_arrays(pdl_session_t *s)
         if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
             zeros = s->entry[i].storage;
     s->zeros = calloc((size_t)zeros + 1, weight_bytes(s));
-    s->packed_at = calloc((size_t)s->graph->unit_count, sizeof(*s->packed_at));
-    if (!s->packed_at || !s->zeros) return no_memory(s);
-    for (int u = 0; u < s->graph->unit_count; u++) {
-        if (!s->graph->unit[u].op) continue;
-        s->packed_at[u] = s->packed_bytes;
-        s->packed_bytes += (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
-    }
+    if (!s->zeros) return no_memory(s);
     if (s->packed_bytes == 0) return PDL_OK;
     s->packed = pdl_memory_take(s->packed_bytes);
     return s->packed ? PDL_OK : no_memory(s);
@@ -246,7 +252,9 @@ pdl_status_t pdl__session_weights(pdl_session_t *s)
 {
     pdl_status_t status = list_entries(s);
 
-    if (!status) status = take_arrays(s);
+    if (!status) status = place_packed(s);
+    if (s->dry || status) return status;
+    status = take_arrays(s);
     if (!status) status = fill_weights(s);
     if (!status) status = pdl__session_refresh(s);
     return status;

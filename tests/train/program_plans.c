@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dry_check.h"
 #include "random.h"
 
 #define STEPS 3
@@ -138,7 +139,12 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
     spec.backend = backend;
     spec.ranks = ranks;
     spec.optimizer.lr = 0.02;
+    size_t                held = pdl_memory_held();
+    double                before[PDL_SENT_KINDS] = {0};
+    pdl_session_traffic_t traffic = {0};
     if (!status) status = pdl_session_create(&spec, &session);
+    if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
+    for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
         pdl_step_result_t  result;
         pdl_batch_t        batch = *whole;
@@ -154,6 +160,7 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
     }
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &traffic));
     outcome->weights = 0;
     for (int i = 0; !status && i < pdl_session_tensor_count(session); i++) {
         const pdl_session_tensor_t *info = pdl_session_tensor(session, i);

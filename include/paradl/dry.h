@@ -1,0 +1,41 @@
+/*
+ * What a rank of a plan would hold, send and do, found out without running it: no MPI, no weights, no samples, and
+ * any rank of a plan for thousands.
+ *
+ *     pdl_session_defaults(&spec);
+ *     spec.plan = plan;
+ *     spec.backend = backend;
+ *     pdl_session_create_dry(&spec, 17, &session);
+ *     pdl_session_memory(session, &memory);
+ *     pdl_session_traffic(session, &traffic);
+ *     for (int i = 0; i < pdl_session_op_count(session); i++) pdl_session_op(session, i, &op);
+ *     pdl_session_destroy(session);
+ */
+#ifndef PARADL_DRY_H
+#define PARADL_DRY_H
+
+#include <paradl/session.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Local. The session of one rank of the plan's mesh; spec->ranks is not looked at. It answers queries, and refuses to
+   run. */
+pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pdl_session_t **session);
+
+/* The memory of the rank that holds most. Of meshes with more ranks than a few, those are looked at whose coordinates
+   are at an edge or next to one, and every stage. */
+typedef struct pdl_plan_memory {
+    pdl_session_memory_t memory;
+    int64_t              rank;
+    int                  looked_at;
+} pdl_plan_memory_t;
+/* Of the plan on processor cores, `threads` each rank, trained with the plan's optimizer and precision. Fails as a
+   session of the plan would. */
+pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, int threads, pdl_plan_memory_t *memory);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
