@@ -31,9 +31,8 @@ typedef struct pdl_plan_memory {
     int64_t              rank;
     int                  looked_at;
 } pdl_plan_memory_t;
-/* Of the plan on processor cores, `threads` each rank, trained with the plan's optimizer and precision. Fails as a
-   session of the plan would. */
-pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, int threads, pdl_plan_memory_t *memory);
+/* Trained with the plan's optimizer. Fails as a session of the plan would. */
+pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *memory);
 
 #ifdef __cplusplus
 }

@@ -67,6 +67,8 @@ const pdl__option_t pdl__train_option_table[] = {
     {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
     {"device", "NAME", "cpu", "what computes", CHOICE(device, device_names, 1)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", INT(threads, 1)},
+    {"max-memory", "X", NULL, "refuses, before it takes memory, to hold more than this on a rank, such as 2GiB",
+     PDL__QUANTITY(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
     {"loader-threads", "N", "1", "that prepare samples", INT(loader_threads, 1)},
     {"algorithm", "NAME", "auto", "of the gradient exchange: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
@@ -188,6 +190,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.bucket_bytes = (size_t)v->bucket;
     o->session.algorithm = v->algorithm;
     o->session.overlap = !v->no_overlap;
+    o->session.max_memory = (size_t)v->max_memory;
     o->model_name = v->model;
     o->epochs = v->epochs;
     o->updates = v->steps;

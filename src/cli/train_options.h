@@ -15,7 +15,7 @@ typedef struct pdl__train_values {
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
         checkpoint_every, keep, samples, virtual_stages;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
-        trust, bucket;
+        trust, bucket, max_memory;
     int  device, optimizer, schedule, precision, recompute, pipeline_schedule;
     bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json, quiet;
 } pdl__train_values_t;

@@ -61,22 +61,19 @@ static void choose_optimizer(const pdl_plan_t *plan, pdl_optimizer_options_t *op
     options->momentum = plan->optimizer == PDL_OPTIMIZER_SGD ? 0 : 0.9;
 }
 
-pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, int threads, pdl_plan_memory_t *out)
+pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *out)
 {
-    pdl_cpu_options_t  cpu = {.threads = threads,
-                              .precision = plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32};
     int64_t            rank[MOST_RANKS];
     pdl_session_spec_t spec;
-    pdl_status_t       status;
+    pdl_status_t       status = PDL_OK;
 
     if (pdl_mesh_size(&plan->mesh) > INT32_MAX)
         return pdl_error(PDL_ERR_LIMIT, "a mesh of more than %d ranks cannot be looked at", INT32_MAX);
     pdl_session_defaults(&spec);
     choose_optimizer(plan, &spec.optimizer);
     spec.plan = plan;
+    spec.backend = backend;
     spec.training = plan->run_mode == PDL_TRAINING;
-    status = pdl_backend_create_cpu(&cpu, &spec.backend);
-    if (status) return status;
     *out = (pdl_plan_memory_t){.looked_at = ranks_of(&plan->mesh, rank)};
     for (int i = 0; i < out->looked_at && !status; i++) {
         pdl_session_t       *session;
@@ -89,6 +86,5 @@ pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, int threads, pdl_plan_memor
         out->memory = memory;
         out->rank = rank[i];
     }
-    pdl_backend_destroy(spec.backend);
     return status;
 }

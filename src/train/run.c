@@ -299,6 +299,13 @@ static void summarise(run_t *run)
     pdl_session_memory(run->session, &summary->memory);
 }
 
+/* Ranks may hold different parts. */
+static pdl_status_t find_most_memory(run_t *run)
+{
+    run->summary->most_memory_bytes = (double)run->summary->memory.total;
+    return pdl_ranks_max(run->options->session.ranks, &run->summary->most_memory_bytes, 1);
+}
+
 static pdl_status_t prepare(run_t *run)
 {
     const pdl_train_options_t *o = run->options;
@@ -362,6 +369,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
         release_signals(&run);
     }
     if (!status) summarise(&run);
+    if (!status) status = find_most_memory(&run);
     if (!status) status = write_trace(&run);
     pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);

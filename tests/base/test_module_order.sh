@@ -19,7 +19,7 @@ headers() {
     tensor) echo backend ;;
     comm) echo comm bench exchange ranks launch regions ;;
     data) echo data store shuffle hide ;;
-    train) echo optimizer safetensors checkpoint init session dry train aggregate calibrate ;;
+    train) echo optimizer safetensors checkpoint init session dry compile train aggregate calibrate ;;
     report) echo table report bench_report sim_report train_report ;;
     esac
 }
