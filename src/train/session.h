@@ -204,6 +204,8 @@ typedef struct pdl__play {
 } pdl__play_t;
 pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
 
+/* The class of an operation of the training tape; -1: exchange, -2: update. */
+pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000

@@ -20,7 +20,7 @@ headers() {
     comm) echo comm bench exchange ranks launch regions ;;
     data) echo data store shuffle hide ;;
     train) echo optimizer safetensors checkpoint init session dry compile train aggregate calibrate ;;
-    report) echo table report bench_report sim_report train_report ;;
+    report) echo dry_report table report bench_report sim_report train_report ;;
     esac
 }
 
