@@ -67,7 +67,7 @@ typedef struct pdl_session_spec {
     /* Called after the forward pass of the loss, once per micro-batch; may be NULL. */
     pdl_logits_fn_t logits;
     void           *logits_context;
-    size_t          max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
+    size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, "auto", overlapped, SGD. */
 void pdl_session_defaults(pdl_session_spec_t *spec);

@@ -99,8 +99,8 @@ typedef struct pdl_train_summary {
     double               median_step_s, median_compute_s, median_comm_s, median_io_s;
     double               class_s[PDL_OP_CLASS_COUNT]; /* per update, mean */
     pdl_train_epoch_t    last;                        /* epoch; validated at the end if there is a validation set */
-    pdl_session_memory_t memory;            /* of this rank */
-    double               most_memory_bytes; /* of the rank that holds most */
+    pdl_session_memory_t memory;                      /* of this rank */
+    double               most_memory_bytes;           /* of the rank that holds most */
 } pdl_train_summary_t;
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);

@@ -192,7 +192,8 @@ static int threads_of(const pdl_system_t *system, int64_t pe)
 
 /* Where paradl train is what runs the plan, its memory is known to the byte. What a process needs besides is then not
    part of --max-memory. */
-static pdl_status_t search_plans(const values_t *v, const question_t *q, pdl_oracle_t *oracle, pdl_search_t **search)
+static pdl_status_t search_plans(const values_t *v, const question_t *q, pdl_oracle_t *oracle,
+                                 pdl_search_t **search)
 {
     double                reserved = q->system->device.reserved_bytes;
     pdl_compile_options_t compile = {.threads = threads_of(q->system, v->pe),

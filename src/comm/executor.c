@@ -37,11 +37,11 @@ struct pdl_executor {
     pdl_scratch_t    own;
     char            *area[PDL__AREA_COUNT]; /* the relay is ours, the others come with each run */
     /* Where a run stands. */
-    int  step;
-    int  receive;    /* of the step, the oldest that is not complete */
-    int  sends_done; /* of the step */
-    bool in_step;    /* its messages have been started */
-    int64_t posted;  /* bytes of all sends since creation */
+    int     step;
+    int     receive;    /* of the step, the oldest that is not complete */
+    int     sends_done; /* of the step */
+    bool    in_step;    /* its messages have been started */
+    int64_t posted;     /* bytes of all sends since creation */
 };
 
 static pdl_status_t out_of_memory(void)

@@ -36,7 +36,7 @@ typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 
 struct pdl_move {
     int          member;
-    bool         pretended; /* has no buffers and cannot be started */
+    bool         pretended;    /* has no buffers and cannot be started */
     pdl__boxes_t local;        /* between own and need */
     parts_t      gives, takes; /* in the order of the members */
     int64_t      own_elements, need_elements;

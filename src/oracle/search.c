@@ -388,7 +388,8 @@ static void describe_memory(searcher_t *s)
     double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
 
     /* What the process needs besides is not part of what the trainer takes (memory.c). */
-    if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1) cap -= s->oracle->system->device.reserved_bytes;
+    if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
+        cap -= s->oracle->system->device.reserved_bytes;
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
     s->best->config = s->leanest.config;

@@ -71,7 +71,7 @@ typedef struct pdl__logits {
 
 struct pdl_session {
     pdl_session_spec_t spec;
-    bool               dry; /* of a pretended rank: nothing is taken, nothing can be run */
+    bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
     pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
     pdl__graph_t      *graph;
