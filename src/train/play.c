@@ -256,8 +256,7 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
         run.accumulate |= entry->written;
     }
     pdl_status_t status = ops->backward(unit->op, &run, what);
-    if (!status && unit->loss && s->logits.call && run.input_gradient[0])
-        pdl__logits_add(s, op->micro_batch, &run);
+    if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     for (int j = 0; j < unit->input_count && !status; j++)
         if (unit->after[j] && run.input_gradient[j])
@@ -321,7 +320,7 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
-    pdl_status_t status = s->dry ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
+    pdl_status_t status = s->dry            ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
                           : play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN)
                                             : PDL_OK;
 
@@ -331,8 +330,7 @@ pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__pl
     for (; play->next < tape->op_count && !status; play->next++) {
         int    i = play->next;
         double start_s = pdl__now_s();
-        if (play->halts && tape->op[i].kind != PDL_TAPE_LOAD && tape->op[i].kind != PDL_TAPE_FORWARD)
-            return PDL_OK;
+        if (play->halts && tape->op[i].kind != PDL_TAPE_LOAD && tape->op[i].kind != PDL_TAPE_FORWARD) return PDL_OK;
         status = play_one(s, tape, &tape->op[i], play);
         if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
         if (!status && play->mode == PDL__PLAY_TRAIN) status = poll_exchanges(s);

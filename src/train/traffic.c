@@ -49,10 +49,11 @@ void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 {
     const pdl_tape_t *tape = s->tape ? s->tape : s->forward_tape;
     bool              norm = s->tape && s->spec.optimizer.clip_norm > 0;
+    pdl_ranks_t      *ranks = s->tape ? s->replica : s->spec.ranks; /* whose results are one */
     double            sent;
     size_t            held;
 
-    *traffic = (pdl_session_traffic_t){.results = sum_bytes(s->spec.ranks, RESULTS)};
+    *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, RESULTS)};
     for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
     for (int g = 0; g < s->bucket_groups; g++) {
         pdl_exchange_bytes(s->buckets[g].exchange, &sent, &held);
@@ -62,8 +63,7 @@ void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
         pdl_exchange_bytes(s->ties[i].exchange, &sent, &held);
         traffic->gradients += sent;
     }
-    if (norm && (!s->layouts->trivial || s->layouts->stages->count > 1))
-        traffic->results += sum_bytes(s->spec.ranks, 1);
+    if (norm && (!s->layouts->trivial || s->layouts->stages->count > 1)) traffic->results += sum_bytes(ranks, 1);
     traffic->total = traffic->moves + traffic->stages + traffic->gradients + traffic->statistics + traffic->results;
 }
 
