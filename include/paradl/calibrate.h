@@ -45,6 +45,7 @@ typedef struct pdl_calibration {
     double flop_per_s_alone, flop_per_s;   /* of a PE: the others idle; all at work */
     double bytes_per_s_alone, bytes_per_s; /* of memory, likewise */
     double memory_bytes;                   /* of a PE */
+    double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
     double matrix_efficiency, memory_efficiency, launch_s;
     double latency_s, link_bytes_per_s; /* between ranks; 0 where there is only one */
     double storage_bytes_per_s;         /* 0: could not be measured */

@@ -175,13 +175,13 @@ typedef struct pdl_model_totals {
 } pdl_model_totals_t;
 void pdl_model_totals(const pdl_model_t *model, pdl_model_totals_t *totals);
 
-/* The network whose `nets` copies have about the weights and operations of this one: hidden widths over sqrt(nets), dropout and
-   groups over nets, classes as before. Of networks of convolutions and linear layers; others are refused. A Wide
-   ResNet, known by residual sums and a narrow stem of which all other widths are multiples, has its widening factor k divided, to the whole
-   part of max(k / sqrt(nets) + 0.4, 1), and keeps its stem. */
+/* The network whose `nets` copies have about the weights and operations of this one: hidden widths over sqrt(nets),
+   dropout and groups over nets, classes as before. Of networks of convolutions and linear layers; others are
+   refused. A Wide ResNet, known by residual sums and a narrow stem of which all other widths are multiples, has its
+   widening factor k divided, to the whole part of max(k / sqrt(nets) + 0.4, 1), and keeps its stem. */
 pdl_status_t pdl_model_divide(const pdl_model_t *model, int64_t nets, pdl_model_t **divided);
-/* The layer after which FedDCT cuts a network: up to here its stem, the first pooling or what the first residual block begins
-   with. The layer before the last where there is neither. */
+/* The layer after which FedDCT cuts a network: up to here its stem, the first pooling or what the first residual
+   block begins with. The layer before the last where there is neither. */
 int pdl_model_cut(const pdl_model_t *model);
 
 /* Multiply-accumulates of one layer per sample (0 for element-wise layers and pooling). */

@@ -83,6 +83,16 @@ typedef struct pdl_optimizer_run {
        rank holds them all. */
     pdl_reduce_fn_t reduce;
     void           *reduce_context;
+    /* Where weights and gradients lie, if not at the offsets of the state: one for every parameter, or NULL. */
+    const int64_t *weight_at, *gradient_at;
+    /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of
+       tensor[i], which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same
+       tensors: two values a tensor in `sums`, each part over its `copies`. NULL: all are whole. */
+    const int      *tensor;
+    int             tensors;
+    double         *sums; /* [2 * tensors] */
+    pdl_reduce_fn_t reduce_tensors;
+    void           *tensors_context;
 } pdl_optimizer_run_t;
 
 /* One update; *gradient_norm (may be NULL) is the norm before clipping, computed only if it is wanted or needed. */

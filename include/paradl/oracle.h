@@ -175,12 +175,21 @@ typedef struct pdl_projection {
     int                    finding_count;
 } pdl_projection_t;
 
+/* One iteration that was played pass by pass; the parts add up to the total. Input is left out. */
+typedef struct pdl_plan_parts {
+    double compute_s; /* of the busiest stage, with the slow-down by hidden exchanges */
+    double comm[PDL_COMM_CLASS_COUNT];
+    double bubble_s;
+    double total_s;
+} pdl_plan_parts_t;
+
 /* Kinds of work by which a projection and a run are compared. */
 typedef enum pdl_op_class {
     PDL_CLASS_PRODUCT_FORWARD, /* convolutions, linear layers, attention */
     PDL_CLASS_PRODUCT_BACKWARD,
     PDL_CLASS_NORM,
     PDL_CLASS_ELEMENT, /* all other layers */
+    PDL_CLASS_CONVERT, /* between the arrangements of images that layers and messages want */
     PDL_CLASS_UPDATE,
     PDL_CLASS_MOVE,     /* exchanges inside and between layers */
     PDL_CLASS_GRADIENT, /* exchange of gradients, as far as it is not hidden */
@@ -206,7 +215,14 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                 pdl_projection_t *projection);
 
-/* The seconds of a projection of this plan class by class. Of pipelines, layers are not told apart: NAN. */
+/* The same with the passes of every stage played one after the other, each waiting for its inputs, and gradients exchanged
+   bucket by bucket, instead of the formulas of even pipelines; communications have their closed form. Takes time in
+   proportion to stages times micro-batches. Where these are more than a few millions: as pdl_oracle_project(). */
+pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                             pdl_projection_t *projection);
+
+/* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
+   stages; what a stage waits for others, bubbles included, counts as exchange between layers. */
 pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
                                 const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
 

@@ -30,14 +30,6 @@ typedef struct pdl_plan_sim_options {
 } pdl_plan_sim_options_t;
 pdl_plan_sim_options_t pdl_plan_sim_options_default(void);
 
-/* One iteration; the parts add up to the total. Input is not simulated. */
-typedef struct pdl_plan_parts {
-    double compute_s; /* of the busiest stage, with the slow-down by hidden exchanges */
-    double comm[PDL_COMM_CLASS_COUNT];
-    double bubble_s;
-    double total_s;
-} pdl_plan_parts_t;
-
 typedef struct pdl_stage_sim {
     int    first_layer, last_layer; /* of its first chunk, the last one excluded */
     double compute_s, comm_s;       /* busy; comm_s: exchanges inside layers and halos */

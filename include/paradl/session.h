@@ -155,10 +155,12 @@ int                         pdl_session_tensor_count(const pdl_session_t *sessio
 const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *session, int i);
 int                         pdl_session_find(const pdl_session_t *session, const char *name); /* -1 when absent */
 bool                        pdl_session_has(const pdl_session_t *session, int i, pdl_session_array_t array);
+/* Collective where values lie in parts on several ranks: where the weight is split, and of arrays that are sharded.
+   Setting is local, and takes this rank's part of `plain`. */
 pdl_status_t pdl_session_get(const pdl_session_t *session, int i, pdl_session_array_t array, float *plain);
 pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t array, const float *plain);
 
-/* Bytes held by this rank. */
+/* Bytes held by this rank. With sharding, room for whole buckets that come and go counts as weights and gradients. */
 typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */
@@ -170,7 +172,7 @@ void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memo
 typedef struct pdl_session_traffic {
     double moves;      /* redistributions and halos */
     double stages;     /* to other stages of a pipeline */
-    double gradients;  /* their exchange, that of tied weights included */
+    double gradients;  /* their exchange, that of tied weights included; and of weights where these are sharded */
     double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
     double results;    /* loss and gradient norm, in the same way */
     double total;

@@ -55,6 +55,7 @@ typedef struct pdl_device {
     double      power_w, idle_power_w;
     double      host_bandwidth_bytes_per_s; /* to host memory, for swapping; 0 unknown */
     double      reserved_bytes;             /* runtime context and libraries */
+    double      copy_bytes_per_s; /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;
 
 typedef struct pdl_storage {

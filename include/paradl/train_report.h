@@ -6,6 +6,7 @@
 
 #include <paradl/calibrate.h>
 #include <paradl/oracle.h>
+#include <paradl/plan_sim.h>
 #include <paradl/train.h>
 #include <stdio.h>
 
@@ -24,8 +25,19 @@ typedef struct pdl_run_report_spec {
     const char             *device;
     const pdl_projection_t *projection;  /* of the plan on this machine, or NULL */
     const double           *classes;     /* the projection class by class, or NULL */
-    const char             *system_name; /* the projection's */
+    const pdl_plan_sim_t   *simulated;   /* the same plan played on the same system, or NULL */
+    const char             *system_name; /* of both */
+    double                  launch_s;    /* least time of an operation on that system */
 } pdl_run_report_spec_t;
+
+/* The classes of a simulation; computation is that of the projection, of which `classes` has the parts. */
+void pdl_run_simulated_classes(const pdl_plan_sim_t *sim, const double classes[PDL_OP_CLASS_COUNT],
+                               double seconds[PDL_OP_CLASS_COUNT]);
+
+/* Limits and bottlenecks that a run has met: shares of its time, most of it first. Without a projection only
+   those that the measured times alone show. Returns how many there are. */
+int pdl_run_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,
+                     pdl_finding_t findings[PDL_MAX_FINDINGS]);
 
 typedef struct pdl_run_report pdl_run_report_t;
 

@@ -26,6 +26,8 @@ typedef struct job {
     pdl_projection_t           projection;
     double                     classes[PDL_OP_CLASS_COUNT];
     bool                       projected;
+    pdl_plan_sim_t            *simulated; /* on the rank that reports; NULL where it cannot be */
+    double                     launch_s;
     pdl_train_options_t        options;
 } job_t;
 
@@ -87,6 +89,7 @@ static pdl_status_t plan_from_options(job_t *job)
     job->own_plan->schedule = (pdl_pipeline_schedule_t)v->pipeline_schedule;
     job->own_plan->virtual_stages = (int)v->virtual_stages;
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;
+    job->own_plan->sharding = (pdl_sharding_t)v->sharding;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
     job->own_plan->optimizer = memory_kind(v);
     job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
@@ -138,6 +141,16 @@ static pdl_status_t create_backend(job_t *job, int threads)
     return pdl_backend_create_cpu(&options, &job->backend);
 }
 
+/* Plays the plan on the system too; at most on so many ranks that it takes no time to speak of. */
+static void simulate(job_t *job, pdl_oracle_t *oracle, pdl_plan_t *plan)
+{
+    enum { MOST_RANKS = 1024 };
+    pdl_plan_sim_options_t options = pdl_plan_sim_options_default();
+
+    if (pdl_ranks_rank(job->ranks) != 0 || pdl_ranks_size(job->ranks) > MOST_RANKS) return;
+    if (pdl_sim_plan(oracle, plan, &options, &job->simulated)) job->simulated = NULL;
+}
+
 /* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
    a service: a system that cannot be projected does not stop the run. */
 static void project(job_t *job)
@@ -150,8 +163,12 @@ static void project(job_t *job)
     if (pdl_system_load(job->values->system, &system)) return;
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
         !pdl_oracle_create(plan->model, system, &parameters, &oracle))
-        job->projected = pdl_oracle_project(oracle, plan, NULL, &job->projection) == PDL_OK &&
+        job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
+    if (job->projected) {
+        simulate(job, oracle, plan);
+        job->launch_s = parameters.kernel_s > 0 ? parameters.kernel_s : system->device.launch_s;
+    }
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
 }
@@ -275,7 +292,9 @@ static pdl_status_t run_reported(job_t *job)
                                        .device = "cpu",
                                        .projection = job->projected ? &job->projection : NULL,
                                        .classes = job->projected ? job->classes : NULL,
-                                       .system_name = v->system};
+                                       .simulated = job->simulated,
+                                       .system_name = v->system,
+                                       .launch_s = job->launch_s};
     pdl_run_report_t          *report = NULL;
     pdl_train_summary_t        summary;
     pdl_status_t status = pdl_ranks_agree(job->ranks, speaks ? pdl_run_report_create(&spec, &report) : PDL_OK);
@@ -295,6 +314,7 @@ static void release(job_t *job)
     pdl_source_close(job->train);
     pdl_source_close(job->valid);
     pdl_backend_destroy(job->backend);
+    pdl_plan_sim_destroy(job->simulated);
     if (job->own_plan) pdl_plan_destroy(job->own_plan);
     pdl_model_destroy(job->model);
     if (job->file.plan) pdl_plan_file_free(&job->file);

@@ -64,6 +64,11 @@ const pdl__option_t pdl__train_option_table[] = {
     PDL__SAMPLING_OPTIONS(pdl__train_values_t),
     {"recompute", "WHICH", "none", "activations that are computed again instead of kept",
      CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT)},
+    {"sharding", "WHICH", "none",
+     "what ranks of the data axes keep a part each of: zero1 the optimizer's state, zero2 also gradients, zero3 "
+     "also "
+     "weights",
+     CHOICE(sharding, pdl_sharding_names, PDL_SHARDING_COUNT)},
     {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
     {"device", "NAME", "cpu", "what computes; dry: nothing does, the program of one rank is printed",
      CHOICE(device, device_names, PDL__DEVICE_COUNT)},

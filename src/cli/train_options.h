@@ -18,7 +18,7 @@ typedef struct pdl__train_values {
         checkpoint_every, keep, samples, virtual_stages, rank;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket, max_memory;
-    int  device, optimizer, schedule, precision, recompute, pipeline_schedule;
+    int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
     bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json, quiet;
 } pdl__train_values_t;
 

@@ -122,10 +122,10 @@ size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
     return 0;
 }
 
-pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const char *algorithm, int64_t elements,
-                                   int64_t chunk_bytes, pdl__reduction_t **reduction)
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                   pdl__reduction_t **reduction)
 {
-    (void)lanes, (void)lane, (void)algorithm, (void)elements, (void)chunk_bytes, (void)reduction;
+    (void)lanes, (void)spec, (void)reduction;
     return missing();
 }
 

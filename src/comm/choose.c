@@ -24,19 +24,28 @@
 /* Of equal prices the first is taken. What needs other networks than a node's memory is not here. */
 static const char *const candidates[PDL__CANDIDATES] = {"rdb", "hd_near", "circulant", "ring", "recmul"};
 
+/* Where every rank has a part some schedules need a power of two, as they would leave a rank without. */
+static bool possible(const pdl_exchange_spec_t *spec, const char *algorithm)
+{
+    int ranks = pdl_ranks_size(spec->ranks);
+
+    if (spec->collective == PDL_COLL_ALLREDUCE || strcmp(algorithm, "ring") == 0) return true;
+    return strcmp(algorithm, "hd_near") == 0 && (ranks & (ranks - 1)) == 0;
+}
+
 void pdl__chooser_init(const pdl_exchange_spec_t *spec, const pdl__lanes_t *lanes, pdl__chooser_t *chooser)
 {
     const double bytes = 1e12; /* rounding does not matter */
 
     *chooser = (pdl__chooser_t){.spec = spec, .lanes = lanes};
     for (int c = 0; c < PDL__CANDIDATES; c++) {
-        pdl_schedule_spec_t wanted = {.collective = PDL_COLL_ALLREDUCE,
+        pdl_schedule_spec_t wanted = {.collective = spec->collective,
                                       .algorithm = candidates[c],
                                       .ranks = pdl_ranks_size(spec->ranks)};
         pdl_schedule_t     *schedule;
 
         chooser->price[c].startups = -1;
-        if (pdl_schedule_create(&wanted, &schedule) != PDL_OK) continue;
+        if (!possible(spec, candidates[c]) || pdl_schedule_create(&wanted, &schedule) != PDL_OK) continue;
         chooser->price[c] = pdl_schedule_price(schedule, bytes);
         chooser->price[c].bytes /= bytes;
         chooser->price[c].reduced_bytes /= bytes;
@@ -54,7 +63,7 @@ static double seconds_of(const pdl__chooser_t *chooser, int c, double bytes)
            bytes * (price->bytes / rate + price->reduced_bytes * SECONDS_PER_REDUCED_BYTE);
 }
 
-/* Every rank count has one: recursive doubling folds. */
+/* Every rank count has one: recursive doubling folds, and a ring gives everyone a part. */
 static int cheapest(const pdl__chooser_t *chooser, double bytes)
 {
     int best = -1;
@@ -89,7 +98,10 @@ static pdl_status_t make_trial(const pdl__chooser_t *chooser, double bytes, tria
     trial->data = calloc((size_t)elements, sizeof(*trial->data));
     if (trial->data == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a trial");
     for (int i = 0; !status && i < trial->count; i++)
-        status = pdl__reduction_create(chooser->lanes, 0, trial->name[i], elements, chooser->spec->chunk_bytes,
+        status = pdl__reduction_create(chooser->lanes,
+                                       &(pdl__reduction_spec_t){.algorithm = trial->name[i],
+                                                                .elements = elements,
+                                                                .chunk_bytes = chooser->spec->chunk_bytes},
                                        &trial->reduction[i]);
     return status;
 }
@@ -150,6 +162,16 @@ static pdl_status_t find_fastest(const pdl__chooser_t *chooser, double bytes, co
     return status;
 }
 
+/* What is asked for sums may not exist for parts, or not be measured. A name that does not exist at all stays. */
+static const char *in_parts(const pdl__chooser_t *chooser, const char *wanted)
+{
+    const char *const *name = pdl_coll_algorithms(PDL_COLL_ALLREDUCE);
+
+    while (*name != NULL && strcmp(*name, wanted) != 0) name++;
+    if (strcmp(wanted, "measure") == 0 || (*name != NULL && !possible(chooser->spec, wanted))) return "auto";
+    return wanted;
+}
+
 pdl_status_t pdl__choose_algorithm(pdl__chooser_t *chooser, const char *wanted, int64_t elements,
                                    const char **algorithm)
 {
@@ -157,6 +179,7 @@ pdl_status_t pdl__choose_algorithm(pdl__chooser_t *chooser, const char *wanted, 
     pdl_status_t status = PDL_OK;
     int class = 0;
 
+    if (chooser->spec->collective != PDL_COLL_ALLREDUCE) wanted = in_parts(chooser, wanted);
     *algorithm = wanted;
     if (strcmp(wanted, "auto") == 0) {
         *algorithm = candidates[cheapest(chooser, bytes)];

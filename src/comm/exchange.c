@@ -45,6 +45,12 @@ struct pdl_exchange {
 static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
 {
     if (spec->buckets < 0) return pdl_error(PDL_ERR_INPUT, "%d buckets: expected 0 or more", spec->buckets);
+    if (spec->collective > PDL_COLL_ALLGATHER)
+        return pdl_error(PDL_ERR_INPUT,
+                         "%s cannot be exchanged in buckets: use allreduce, reduce-scatter or allgather",
+                         pdl_collective_names[spec->collective]);
+    if (spec->collective != PDL_COLL_ALLREDUCE && spec->part == NULL)
+        return pdl_error(PDL_ERR_INPUT, "an exchange of parts does not say whose they are");
     for (int b = 0; b < spec->buckets; b++) {
         if (spec->bound[b] < 0 || spec->bound[b + 1] < spec->bound[b])
             return pdl_error(PDL_ERR_INPUT, "bucket %d is [%" PRId64 ", %" PRId64 "): expected increasing bounds",
@@ -68,18 +74,28 @@ static pdl_status_t choose_for(const pdl_exchange_spec_t *spec, pdl__chooser_t *
     return PDL_OK;
 }
 
+static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b, const bucket_t *bucket)
+{
+    return (pdl__reduction_spec_t){.lane = bucket->lane,
+                                   .collective = spec->collective,
+                                   .algorithm = bucket->algorithm,
+                                   .elements = bucket->count,
+                                   .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
+                                   .chunk_bytes = spec->chunk_bytes};
+}
+
 static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
 {
     pdl_status_t status;
 
-    bucket->data = spec->data + spec->bound[b];
+    if (spec->data != NULL) bucket->data = spec->data + spec->bound[b];
     bucket->count = spec->bound[b + 1] - spec->bound[b];
     bucket->lane = b % LANES;
     if (bucket->count == 0) return PDL_OK;
     status = choose_for(spec, chooser, b, bucket);
-    if (!status)
-        status = pdl__reduction_create(chooser->lanes, bucket->lane, bucket->algorithm, bucket->count,
-                                       spec->chunk_bytes, &bucket->reduction);
+    if (status) return status;
+    pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
+    status = pdl__reduction_create(chooser->lanes, &wanted, &bucket->reduction);
     if (!status) bucket->sent = pdl__reduction_bytes(bucket->reduction);
     return status;
 }
@@ -94,20 +110,20 @@ static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchang
     pdl__chooser_init(spec, NULL, &chooser);
     for (int b = 0; !status && b < spec->buckets; b++) {
         bucket_t        *bucket = &exchange->bucket[b];
-        int              lane = b % LANES;
         pdl__pretended_t pretended;
 
         bucket->count = spec->bound[b + 1] - spec->bound[b];
+        bucket->lane = b % LANES;
         if (bucket->count == 0) continue;
         status = choose_for(spec, &chooser, b, bucket);
-        if (!status)
-            status =
-                pdl__pretend_reduction(bucket->algorithm, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks),
-                                       bucket->count, spec->chunk_bytes, &pretended);
+        if (status) break;
+        pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
+        status =
+            pdl__pretend_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &pretended);
         if (status) break;
         bucket->sent = pretended.sent;
-        if (pretended.slots_bytes > slots[lane]) slots[lane] = pretended.slots_bytes;
-        if (pretended.pack_bytes > pack[lane]) pack[lane] = pretended.pack_bytes;
+        if (pretended.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = pretended.slots_bytes;
+        if (pretended.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = pretended.pack_bytes;
     }
     for (int lane = 0; lane < LANES; lane++) exchange->pretended_bytes += (size_t)(slots[lane] + pack[lane]);
     return status;
@@ -179,6 +195,17 @@ static pdl_status_t check_bucket(const pdl_exchange_t *exchange, int b)
 {
     if (b < 0 || b >= exchange->buckets)
         return pdl_error(PDL_ERR_INPUT, "bucket %d: there are %d", b, exchange->buckets);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_exchange_place(pdl_exchange_t *exchange, int b, float *data)
+{
+    pdl_status_t status = check_bucket(exchange, b);
+
+    if (status) return status;
+    if (exchange->bucket[b].state != IDLE)
+        return pdl_error(PDL_ERR_INPUT, "bucket %d is moved to another place before it was waited for", b);
+    exchange->bucket[b].data = data;
     return PDL_OK;
 }
 
@@ -284,4 +311,9 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
     *sent = 0;
     for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
     *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->pretended_bytes;
+}
+
+double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)
+{
+    return (double)exchange->bucket[b].sent;
 }

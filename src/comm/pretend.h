@@ -4,7 +4,8 @@
 #ifndef PDL_COMM_PRETEND_H
 #define PDL_COMM_PRETEND_H
 
-#include <paradl/status.h>
+#include "comm/transport.h"
+
 #include <stdint.h>
 
 typedef struct pdl__pretended {
@@ -13,7 +14,9 @@ typedef struct pdl__pretended {
 } pdl__pretended_t;
 
 /* As pdl__reduction_create() would make it on rank `rank` of `ranks`. */
-pdl_status_t pdl__pretend_reduction(const char *algorithm, int rank, int ranks, int64_t elements,
-                                    int64_t chunk_bytes, pdl__pretended_t *pretended);
+pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks,
+                                    pdl__pretended_t *pretended);
+/* MPI keeps its ways to itself; every collective of least volume sends as much as a ring. */
+int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks);
 
 #endif

@@ -1,7 +1,9 @@
 /*
- * Sums over the ranks, by a schedule or by MPI's own collective, each in the communicator of its lane.
+ * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator
+ * of its lane.
  */
 #include "comm/check.h"
+#include "comm/pretend.h"
 #include "comm/world.h"
 
 #include <paradl/comm.h>
@@ -25,9 +27,13 @@ struct pdl__reduction {
     lane_t          lane;
     pdl_executor_t *executor; /* NULL: MPI's own */
     MPI_Request     request;
-    int             elements; /* of MPI's own */
     int64_t         bytes;
     double         *counted;
+    /* of MPI's own: */
+    pdl_collective_t collective;
+    int              elements, rank;
+    int             *counts, *first; /* of each rank's part */
+    float           *data;
 };
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **result)
@@ -79,17 +85,33 @@ size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
     return bytes;
 }
 
-/* MPI keeps its ways to itself; every allreduce of least volume sends as much as a ring. */
-static pdl_status_t use_library(const pdl__lanes_t *lanes, int64_t elements, pdl__reduction_t *reduction)
+static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                pdl__reduction_t *reduction)
 {
-    reduction->bytes = 2 * elements * (int64_t)sizeof(float) / lanes->ranks * (lanes->ranks - 1);
-    return pdl__mpi_count(elements, &reduction->elements);
+    int          first = 0;
+    pdl_status_t status = PDL_MPI(PMPI_Comm_rank(reduction->lane.comm, &reduction->rank));
+
+    reduction->collective = spec->collective;
+    reduction->bytes = pdl__library_bytes(spec, lanes->ranks);
+    if (!status) status = pdl__mpi_count(spec->elements, &reduction->elements);
+    if (status || spec->collective == PDL_COLL_ALLREDUCE) return status;
+    reduction->counts = calloc((size_t)lanes->ranks, 2 * sizeof(*reduction->counts));
+    if (reduction->counts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    reduction->first = reduction->counts + lanes->ranks;
+    for (int r = 0; r < lanes->ranks; r++) {
+        reduction->counts[r] = (int)spec->counts[r];
+        reduction->first[r] = first;
+        first += reduction->counts[r];
+    }
+    return PDL_OK;
 }
 
-static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const char *algorithm, int64_t elements,
-                                 int64_t chunk_bytes, pdl__reduction_t *reduction)
+static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                 pdl__reduction_t *reduction)
 {
-    pdl_schedule_spec_t wanted = {.collective = PDL_COLL_ALLREDUCE, .algorithm = algorithm, .ranks = lanes->ranks};
+    pdl_schedule_spec_t wanted = {.collective = spec->collective,
+                                  .algorithm = spec->algorithm,
+                                  .ranks = lanes->ranks};
     pdl_schedule_t     *schedule;
     pdl_status_t        status = pdl_schedule_create(&wanted, &schedule);
 
@@ -97,9 +119,11 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const char *algorith
     status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
                                                         .comm = reduction->lane.comm,
                                                         .type = MPI_FLOAT,
-                                                        .op = MPI_SUM,
-                                                        .elements = elements,
-                                                        .chunk_bytes = chunk_bytes,
+                                                        .op = spec->collective == PDL_COLL_ALLGATHER ? MPI_OP_NULL
+                                                                                                     : MPI_SUM,
+                                                        .elements = spec->elements,
+                                                        .counts = spec->counts,
+                                                        .chunk_bytes = spec->chunk_bytes,
                                                         .scratch = reduction->lane.scratch},
                                  &reduction->executor);
     pdl_schedule_destroy(schedule);
@@ -107,22 +131,22 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const char *algorith
     return status;
 }
 
-pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const char *algorithm, int64_t elements,
-                                   int64_t chunk_bytes, pdl__reduction_t **result)
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                   pdl__reduction_t **result)
 {
     pdl__reduction_t *reduction = calloc(1, sizeof(*reduction));
     pdl_status_t      status;
 
     if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    reduction->lane = lanes->lane[lane];
+    reduction->lane = lanes->lane[spec->lane];
     reduction->request = MPI_REQUEST_NULL;
     reduction->counted = lanes->counted;
-    if (strcmp(algorithm, "library") == 0)
-        status = use_library(lanes, elements, reduction);
+    if (strcmp(spec->algorithm, "library") == 0)
+        status = use_library(lanes, spec, reduction);
     else
-        status = use_schedule(lanes, algorithm, elements, chunk_bytes, reduction);
+        status = use_schedule(lanes, spec, reduction);
     if (status) {
-        free(reduction);
+        pdl__reduction_destroy(reduction);
         return status;
     }
     *result = reduction;
@@ -133,6 +157,7 @@ void pdl__reduction_destroy(pdl__reduction_t *reduction)
 {
     if (reduction == NULL) return;
     pdl_executor_destroy(reduction->executor);
+    free(reduction->counts);
     free(reduction);
 }
 
@@ -140,6 +165,13 @@ pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
 {
     if (reduction->executor != NULL) return pdl_executor_start(reduction->executor, NULL, data);
     *reduction->counted += (double)reduction->bytes;
+    reduction->data = data;
+    if (reduction->collective == PDL_COLL_REDUCE_SCATTER)
+        return PDL_MPI(PMPI_Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, MPI_FLOAT, MPI_SUM,
+                                            reduction->lane.comm, &reduction->request));
+    if (reduction->collective == PDL_COLL_ALLGATHER)
+        return PDL_MPI(PMPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, reduction->counts,
+                                        reduction->first, MPI_FLOAT, reduction->lane.comm, &reduction->request));
     return PDL_MPI(PMPI_Iallreduce(MPI_IN_PLACE, data, reduction->elements, MPI_FLOAT, MPI_SUM,
                                    reduction->lane.comm, &reduction->request));
 }
@@ -158,6 +190,10 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
     }
     status = PDL_MPI(PMPI_Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
     *done = flag != 0;
+    /* MPI leaves a rank's part at the beginning. */
+    if (!status && flag && reduction->collective == PDL_COLL_REDUCE_SCATTER)
+        memmove(reduction->data + reduction->first[reduction->rank], reduction->data,
+                (size_t)reduction->counts[reduction->rank] * sizeof(float));
     return status;
 }
 

@@ -5,6 +5,7 @@
 #ifndef PDL_COMM_TRANSPORT_H
 #define PDL_COMM_TRANSPORT_H
 
+#include <paradl/coll.h>
 #include <paradl/ranks.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,8 +59,8 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
 /* Where all have moved nothing is under way afterwards, as after the wait. */
 pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done);
 
-/* Sums over the ranks that may be under way at the same time, as long as they are in different lanes. Those of one
-   lane start in the same order on every rank. */
+/* Sums over the ranks, and exchanges of parts, that may be under way at the same time, as long as they are in
+   different lanes. Those of one lane start in the same order on every rank. */
 typedef struct pdl__lanes pdl__lanes_t;
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes); /* collective */
@@ -69,9 +70,17 @@ size_t pdl__lanes_bytes(const pdl__lanes_t *lanes);
 
 typedef struct pdl__reduction pdl__reduction_t;
 
-/* `algorithm` is a schedule or "library". */
-pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, int lane, const char *algorithm, int64_t elements,
-                                   int64_t chunk_bytes, pdl__reduction_t **reduction);
+typedef struct pdl__reduction_spec {
+    int              lane;
+    pdl_collective_t collective; /* allreduce, reduce-scatter or allgather */
+    const char      *algorithm;  /* a schedule or "library" */
+    int64_t          elements;
+    const int64_t   *counts; /* of each rank's part, unless all get the sum */
+    int64_t          chunk_bytes;
+} pdl__reduction_spec_t;
+
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                   pdl__reduction_t **reduction);
 void         pdl__reduction_destroy(pdl__reduction_t *reduction); /* NULL is allowed; must not be under way */
 pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data);
 pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done);

@@ -1,8 +1,9 @@
 /*
- * A wide network divided into several narrow ones, by the width rule of FedDCT (Nguyen et al., IEEE TNSM 2024): the work and the
- * weights of a layer go with the square of its width, so nets of 1/sqrt(S) the width are 1/S each.
+ * A wide network divided into several narrow ones, by the width rule of FedDCT (Nguyen et al., IEEE TNSM 2024): the
+ * work and the weights of a layer go with the square of its width, so nets of 1/sqrt(S) the width are 1/S each.
  *
- * New widths are a function of the old ones alone: what had equal widths has equal widths again, so residual sums fit.
+ * New widths are a function of the old ones alone: what had equal widths has equal widths again, so residual sums
+ * fit.
  */
 #include "builder.h"
 

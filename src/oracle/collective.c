@@ -10,6 +10,8 @@
 static double usable_rails(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
                            int level)
 {
+    /* Neighbours have one message each, which takes one way. */
+    if (q->pattern == PDL_PATTERN_NEIGHBOURS) return 1;
     /* A PE with several links inside its node has one per partner. */
     if (level == 0) return fmax(1, fmin(system->level[0].ports, (double)q->size - 1));
     if (!p->multi_rail || q->host_path) return 1;
@@ -38,6 +40,27 @@ static void link_speed(const pdl_system_t *system, const pdl_parameters_t *p, co
     if (level == 0 && !q->host_path) *seconds_per_byte /= usable_rails(system, p, q, 0);
 }
 
+/* Between nodes: a ring for each port that the group can drive, or, where groups that leave the node at neighbouring PEs
+   share a port, one that leaves it at each of its PEs, so that all of them share all ports. Every ring passes through
+   every PE: together they are no faster than the link of a PE. */
+static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
+                              const pdl_contention_answer_t *answer, pdl_group_t *group)
+{
+    double groups = fmin((double)q->stride, (double)pdl_system_group_size(system, 0));
+    double shared = fmax(1 / group->ranks_per_node, groups / fmax(1, system->level[1].ports));
+
+    if (answer->phi > 1 && answer->bottleneck_level == 1 && shared < answer->phi && group->ranks_per_node > 1 &&
+        p->multi_rail && !q->host_path && q->pattern == PDL_PATTERN_RING) {
+        group->rails = group->ranks_per_node;
+        group->seconds_per_byte *= shared / answer->phi;
+    } else {
+        group->seconds_per_byte /= group->rails;
+    }
+    if (group->rails > 1)
+        group->seconds_per_byte =
+            fmax(group->seconds_per_byte, 1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s));
+}
+
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group)
 {
@@ -57,10 +80,10 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     const pdl_level_t *levels = query->host_path ? system->host_level : system->level;
     if (query->size > 1)
         group->seconds_per_byte *= answer.seconds_per_byte * levels[answer.level].bandwidth_bytes_per_s;
-    group->rails = answer.level == 0 || answer.phi <= 1 ? usable_rails(system, p, query, answer.level) : 1;
-    if (answer.level > 0) group->seconds_per_byte /= group->rails;
     group->ranks_per_node =
         (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
+    group->rails = answer.level == 0 || answer.phi <= 1 ? usable_rails(system, p, query, answer.level) : 1;
+    if (answer.level > 0) spread_over_ports(system, p, query, &answer, group);
     group->nodes = ceil(group->ranks / group->ranks_per_node);
     link_speed(system, p, query, 0, &group->node_step_s, &group->node_seconds_per_byte);
     return PDL_OK;

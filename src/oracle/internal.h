@@ -86,6 +86,9 @@ void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *data
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                const pdl_stages_t *stages, pdl_projection_t *projection);
 
+/* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */
+void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *projection);
+
 /* Computation, update and the exchanges inside layers: what one iteration takes of a run of layers, gradient
    exchange left out. Additive over layers. */
 double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,

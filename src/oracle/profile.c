@@ -77,6 +77,22 @@ static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, d
     return pr->p->gather_returns ? 2 * once : once;
 }
 
+double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+    double             bytes = t->elements * pr->profile->compute.item_bytes;
+
+    if (!pr->p->own_runtime || pr->system->device.copy_bytes_per_s <= 0) return 0;
+    switch (t->primitive) {
+    case PDL_HALO: bytes = local->samples * local->x_elements * pr->profile->compute.item_bytes; break;
+    case PDL_ALLGATHER:
+    case PDL_REDUCE_SCATTER:
+    case PDL_ALLTOALL: bytes /= (double)pr->profile->plan->mesh.axis[t->axis].size; break;
+    default: return 0;
+    }
+    return bytes / pr->system->device.copy_bytes_per_s;
+}
+
 void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
 {
     const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
@@ -88,6 +104,7 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     if (bytes > pr->profile->largest_transfer) pr->profile->largest_transfer = bytes;
     if (t->primitive == PDL_HALO || (pr->p->host_halo && is_spatial_gather(pr, t))) {
         seconds = t->primitive == PDL_HALO ? halo_seconds(pr, t, bytes) : gather_seconds(pr, t, bytes);
+        seconds += pdl__copy_seconds(pr, t);
         *(t->phase == PDL_PHASE_FORWARD ? &s->halo_forward : &s->halo_backward) += seconds;
         s->halo_bytes += t->primitive == PDL_HALO ? bytes * t->neighbours : bytes;
         return;
@@ -95,6 +112,7 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     if (gradient_skipped(pr, layer, t)) bytes = 0;
     seconds = pr->p->asynchronous ? 0 : pr->p->call_s;
     startup = seconds;
+    seconds += bytes > 0 ? pdl__copy_seconds(pr, t) : 0;
     if (bytes > 0) {
         pdl_algorithm_t algorithm = pr->profile->plan->algorithm[t->axis];
         startup += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);

@@ -82,6 +82,8 @@ typedef struct pdl_pricing {
 
 /* Fills in the groups of the profile's mesh. */
 pdl_status_t pdl__price_groups(pdl_pricing_t *pricing);
+/* Seconds in which a rank copies what stays with it when a tensor is redistributed; 0 where nothing is known of it. */
+double pdl__copy_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
 /* Adds the closed form of one transfer of the profile's program to the sums. */
 void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
 /* Adds the costs of one compiled layer of the profile's program to the sums. */

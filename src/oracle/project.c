@@ -195,6 +195,18 @@ static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
            ((double)totals.flop_forward + (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
 }
 
+void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *out)
+{
+    out->comm_s = 0;
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm_s += out->comm[i];
+    double busy = out->compute_s + out->comm_s + out->bubble_s;
+    out->io_s = fmax(0, out->input_s - busy);
+    out->total_s = busy + out->io_s;
+    out->congested_s = out->total_s + (kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
+    project_interval(oracle, out);
+    project_energy(oracle, c, out);
+}
+
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                const pdl_stages_t *st, pdl_projection_t *out)
 {
@@ -217,18 +229,11 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
            slowdown = (oracle->p.overlap_slowdown - 1) * hidden;
     out->backward_s += slowdown;
     out->compute_s += slowdown;
-    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm_s += out->comm[i];
-    double busy = out->compute_s + out->comm_s + out->bubble_s;
     if (c->dataset && c->dataset->bytes_per_sample > 0) {
         out->staging_s = staging_seconds(oracle, c);
         out->input_s = fmax(reading_seconds(oracle, c), out->staging_s);
     }
-    out->io_s = fmax(0, out->input_s - busy);
-    out->total_s = busy + out->io_s;
-    out->congested_s =
-        out->total_s + (exchange.kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
     out->flop = useful_flop(oracle, c);
-    project_interval(oracle, out);
-    project_energy(oracle, c, out);
+    pdl__project_sums(oracle, c, exchange.kappa, out);
     return pdl__project_memory(oracle, c, profile, st, out);
 }

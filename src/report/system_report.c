@@ -51,6 +51,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
     add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
     add_peaks(table, device);
     add_rate(table, "to host memory", device->host_bandwidth_bytes_per_s);
+    add_rate(table, "copies of tensors", device->copy_bytes_per_s);
     add_rate(table, "storage of a node", system->storage.node_bandwidth_bytes_per_s);
     add_rate(table, "storage together", system->storage.total_bandwidth_bytes_per_s);
     if (system->storage.local_bytes > 0)

@@ -7,44 +7,80 @@
 #include <paradl/train_report.h>
 #include <paradl/units.h>
 
-/* One quantity of which there is a projection. */
-static void compare_row(pdl_table_t *table, const char *what, double projected, double measured,
+/* One quantity: what was expected of it in two ways, and what it came to. */
+static void compare_row(pdl_table_t *table, const char *what, double projected, double simulated, double measured,
                         char *(*format)(double, char *))
 {
-    char first[PDL_FORMAT_SIZE], second[PDL_FORMAT_SIZE];
+    char first[PDL_FORMAT_SIZE], second[PDL_FORMAT_SIZE], third[PDL_FORMAT_SIZE];
 
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "%s", what);
     pdl_table_cell(table, "%s", isfinite(projected) ? format(projected, first) : "-");
-    pdl_table_cell(table, "%s", format(measured, second));
+    pdl_table_cell(table, "%s", isfinite(simulated) ? format(simulated, second) : "-");
+    pdl_table_cell(table, "%s", format(measured, third));
     if (isfinite(projected) && measured > 0)
         pdl_table_cell(table, "%+.0f %%", 100 * (projected - measured) / measured);
+}
+
+/* Communication of a simulation that is not hidden; NAN without one. */
+static double simulated_comm(const pdl_plan_sim_t *sim)
+{
+    double sum = 0;
+
+    for (int i = 0; sim && i < PDL_COMM_CLASS_COUNT; i++) sum += sim->simulated.comm[i];
+    return sim ? sum : NAN;
+}
+
+static void compare_classes(pdl_table_t *table, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s)
+{
+    double simulated[PDL_OP_CLASS_COUNT];
+
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) simulated[i] = NAN;
+    if (spec->simulated && spec->classes) pdl_run_simulated_classes(spec->simulated, spec->classes, simulated);
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) {
+        double projected = spec->classes ? spec->classes[i] : NAN;
+        char   name[64];
+
+        if (!(projected > 0) && s->class_s[i] <= 0) continue;
+        snprintf(name, sizeof(name), "  %s", pdl_op_class_names[i]);
+        compare_row(table, name, projected, simulated[i], s->class_s[i], pdl_format_seconds);
+    }
 }
 
 static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"per update", PDL_LEFT},
                                            {"projected", PDL_RIGHT},
+                                           {"simulated", PDL_RIGHT},
                                            {"measured", PDL_RIGHT},
                                            {"difference", PDL_RIGHT}};
     const pdl_projection_t   *p = spec->projection;
-    pdl_table_t              *table = pdl_table_create(columns, 4);
+    const pdl_plan_sim_t     *sim = spec->simulated;
+    pdl_table_t              *table = pdl_table_create(columns, 5);
 
-    compare_row(table, "time", p ? p->total_s : NAN, s->median_step_s, pdl_format_seconds);
-    compare_row(table, "computation", p ? p->compute_s : NAN, s->median_compute_s, pdl_format_seconds);
-    compare_row(table, "exposed communication", p ? p->comm_s : NAN, s->median_comm_s, pdl_format_seconds);
-    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) {
-        double projected = spec->classes ? spec->classes[i] : NAN;
-        char   name[64];
-        if (!(projected > 0) && s->class_s[i] <= 0) continue;
-        snprintf(name, sizeof(name), "  %s", pdl_op_class_names[i]);
-        compare_row(table, name, projected, s->class_s[i], pdl_format_seconds);
-    }
-    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, s->most_memory_bytes, pdl_format_bytes);
+    compare_row(table, "time", p ? p->total_s : NAN, sim ? sim->simulated.total_s : NAN, s->median_step_s,
+                pdl_format_seconds);
+    compare_row(table, "computation", p ? p->compute_s : NAN, sim ? sim->simulated.compute_s : NAN,
+                s->median_compute_s, pdl_format_seconds);
+    compare_row(table, "exposed communication", p ? p->comm_s : NAN, simulated_comm(sim), s->median_comm_s,
+                pdl_format_seconds);
+    compare_classes(table, spec, s);
+    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, NAN, s->most_memory_bytes, pdl_format_bytes);
     pdl_status_t status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     if (p) fprintf(stream, "projected for system %s; paradl calibrate measures this machine\n", spec->system_name);
     return status;
+}
+
+static void show_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
+{
+    pdl_finding_t findings[PDL_MAX_FINDINGS];
+    int           count = pdl_run_findings(spec, s, findings);
+
+    if (count > 0) fputs("\nwhat holds it up, as share of the time:\n", stream);
+    for (int i = 0; i < count; i++)
+        fprintf(stream, "  %3.0f %%  %s (%s): %s\n", 100 * findings[i].share, findings[i].name,
+                findings[i].limit ? "limit" : "bottleneck", findings[i].hint);
 }
 
 pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
@@ -62,13 +98,47 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
         fprintf(stream, "; validation loss %.4f, accuracy %.2f %%", s->last.valid_loss,
                 100 * s->last.valid_accuracy);
     fputs("\n\n", stream);
-    return compare(spec, s, stream);
+    pdl_status_t status = compare(spec, s, stream);
+    if (!status) show_findings(spec, s, stream);
+    return status;
 }
 
 static void class_json(pdl_json_t *json, const double *seconds)
 {
     pdl_json_open(json, "classes", '{');
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) pdl_json_number(json, pdl_op_class_names[i], seconds[i]);
+    pdl_json_close(json);
+}
+
+static void simulated_json(pdl_json_t *json, const pdl_run_report_spec_t *spec)
+{
+    double classes[PDL_OP_CLASS_COUNT];
+
+    pdl_json_open(json, "simulated", '{');
+    pdl_json_number(json, "step_s", spec->simulated->simulated.total_s);
+    pdl_json_number(json, "compute_s", spec->simulated->simulated.compute_s);
+    pdl_json_number(json, "comm_s", simulated_comm(spec->simulated));
+    if (spec->classes) {
+        pdl_run_simulated_classes(spec->simulated, spec->classes, classes);
+        class_json(json, classes);
+    }
+    pdl_json_close(json);
+}
+
+static void findings_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s)
+{
+    pdl_finding_t findings[PDL_MAX_FINDINGS];
+    int           count = pdl_run_findings(spec, s, findings);
+
+    pdl_json_open(json, "findings", '[');
+    for (int i = 0; i < count; i++) {
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "name", findings[i].name);
+        pdl_json_bool(json, "limit", findings[i].limit);
+        pdl_json_number(json, "share", findings[i].share);
+        pdl_json_string(json, "hint", findings[i].hint);
+        pdl_json_close(json);
+    }
     pdl_json_close(json);
 }
 
@@ -106,6 +176,11 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
     if (spec->classes) class_json(&json, spec->classes);
     pdl_json_close(&json);
+    if (spec->simulated) simulated_json(&json, spec);
+    pdl_json_number(&json, "work_s", s->work_s);
+    pdl_json_number(&json, "most_work_s", s->most_work_s);
+    pdl_json_int(&json, "busiest_rank", s->busiest_rank);
+    findings_json(&json, spec, s);
     pdl_json_close(&json);
     return PDL_OK;
 }

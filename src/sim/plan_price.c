@@ -4,7 +4,8 @@
  *
  * The closed form chooses the algorithm, the schedule stands for it (docs/simulation.md): ring by a ring per rail;
  * inside nodes whose PEs have several links, one message to each partner; tree by halving-doubling, which has the
- * price that the closed form states for trees; hierarchical by rings inside nodes and between them.
+ * price that the closed form states for trees, or where nodes hold several ranks of a group by the bytes of rings with the
+ * start-ups of a tree; hierarchical by rings inside nodes and between them.
  */
 #include "sim/plan.h"
 
@@ -17,33 +18,6 @@
 static pdl_status_t no_memory(void)
 {
     return pdl_error(PDL_ERR_NOMEM, "out of memory for the communications of a plan");
-}
-
-pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_t engine, pdl__pricer_t *pricer)
-{
-    const pdl_parameters_t *p = &oracle->p;
-    pdl_machine_speed_t speed = {p->fabric_efficiency, p->network_efficiency, p->fabric_step_s, p->network_step_s};
-    pdl_schedule_spec_t pair = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
-    pdl_status_t        status;
-
-    *pricer = (pdl__pricer_t){.oracle = oracle, .ranks = ranks, .options = pdl_sim_options_default()};
-    pricer->options.engine = engine;
-    pricer->options.link_loads = true;
-    status = pdl_topology_of_system(oracle->system, ranks, &speed, &pricer->topology);
-    if (!status) status = pdl_schedule_create(&pair, &pricer->message);
-    if (status) return status;
-    pricer->link_bytes = calloc((size_t)pdl_topology_link_count(pricer->topology) + 1, sizeof(double));
-    return pricer->link_bytes == NULL ? no_memory() : PDL_OK;
-}
-
-void pdl__pricer_free(pdl__pricer_t *pricer)
-{
-    for (int i = 0; i < pricer->count; i++) free(pricer->prices[i].link_bytes);
-    free(pricer->prices);
-    free(pricer->link_bytes);
-    pdl_schedule_destroy(pricer->message);
-    pdl_topology_destroy(pricer->topology);
-    memset(pricer, 0, sizeof(*pricer));
 }
 
 /* Ranks 0 .. extent - 1 hold whole groups and stand for all. */
@@ -229,10 +203,50 @@ static const char *schedule_name(const pdl__pricer_t *pricer, const pdl_group_t 
     if (query->primitive == PDL_ALLTOALL) return "pairwise";
     if (algorithm == PDL_ALGORITHM_HIERARCHICAL && nested) return "ring_ring";
     if (algorithm != PDL_ALGORITHM_TREE || node == query->size) return "ring";
-    if (nested) return "ring_rab";
-    /* Nodes with unequal shares of the group: a ring per rail uses all ports, halving-doubling would not. */
-    if (node > 1) return "ring";
+    if (node > 1) return "tree";
     return power_of_two(query->size) ? "hd_near" : "circulant";
+}
+
+/* One step of the rings of all rails in all groups. */
+static pdl_status_t run_ring_step(pdl__pricer_t *pricer, const placement_t *p, const pdl_group_t *group,
+                                  const pdl_comm_sim_t *comm, pdl_sim_result_t *result)
+{
+    int            rails = (int)fmax(group->rails, 1), size = (int)p->size, count = 0;
+    pdl_message_t *messages = malloc((size_t)(p->groups * p->size * rails) * sizeof(*messages));
+    int           *order = malloc((size_t)p->size * sizeof(*order));
+    pdl_status_t   status = messages == NULL || order == NULL ? no_memory() : PDL_OK;
+
+    for (int q = 0; q < rails && !status; q++) {
+        ring_order(group, q, rails, order);
+        for (int64_t g = 0; g < p->groups; g++)
+            for (int k = 0; k < size; k++)
+                messages[count++] = (pdl_message_t){host_of(p, g, order[k]), host_of(p, g, order[(k + 1) % size]),
+                                                    comm->bytes / (double)size / rails};
+    }
+    if (!status) status = run_messages(pricer, messages, count, result);
+    free(messages);
+    free(order);
+    return status;
+}
+
+/* Trees over nodes with chains inside them, cut into so many pieces that all links are busy all the time: the bytes move
+   as in the steps of rings, and there are the start-ups of a tree. */
+static pdl_status_t run_tree(pdl__pricer_t *pricer, const placement_t *p, const pdl_group_t *group,
+                             const pdl_comm_sim_t *comm, pdl_sim_result_t *result)
+{
+    static const pdl_factor_t no_latency = {0, 1e-9};
+    pdl_sim_options_t         options = pricer->options;
+    double                    steps = 2 * (double)(comm->size - 1);
+
+    pricer->options.latency_factor = &no_latency;
+    pricer->options.latency_factors = 1;
+    pdl_status_t status = run_ring_step(pricer, p, group, comm, result);
+    pricer->options = options;
+    if (status) return status;
+    result->time_s = steps * result->time_s + 2 * log2(group->nodes) * group->step_s +
+                     2 * (group->ranks_per_node - 1) * group->node_step_s;
+    for (int i = 0; i < pdl_topology_link_count(pricer->topology); i++) result->link_bytes[i] *= steps;
+    return PDL_OK;
 }
 
 static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pdl__price_t *price)
@@ -240,7 +254,7 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
     pdl_comm_sim_t   *comm = &price->comm;
     pdl__comm_query_t query = {comm->primitive, price->algorithm, comm->size, comm->stride, comm->bytes};
     placement_t       placement = place(pricer, &query);
-    double            phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1;
+    double            phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1, later_s = 0;
     pdl_sim_result_t  result = {0};
     pdl_status_t      status;
 
@@ -249,12 +263,15 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
         phases = 1;
     } else if (strcmp(comm->algorithm, "direct") == 0) {
         status = run_pairs(pricer, &placement, true, comm->bytes / (double)comm->size, &result);
+        /* A rank starts its messages one after the other. */
+        later_s = (double)(comm->size - 2) * group->step_s;
     } else {
-        status = run_collective(pricer, &placement, group, comm, &result);
+        status = strcmp(comm->algorithm, "tree") == 0 ? run_tree(pricer, &placement, group, comm, &result)
+                                                      : run_collective(pricer, &placement, group, comm, &result);
         phases = 1;
     }
     if (status) return status;
-    comm->simulated_s = phases * result.time_s;
+    comm->simulated_s = phases * (result.time_s + later_s);
     price->link_bytes = result.link_bytes;
     result.link_bytes = NULL;
     for (int i = 0; phases > 1 && i < pdl_topology_link_count(pricer->topology); i++)
@@ -275,7 +292,8 @@ static bool same_ring(const pdl__price_t *a, const pdl__price_t *b)
     return strcmp(a->comm.algorithm, b->comm.algorithm) == 0 && a->comm.size == b->comm.size &&
            a->comm.stride == b->comm.stride && a->comm.primitive != PDL_HALO && b->comm.primitive != PDL_HALO &&
            (a->comm.primitive == PDL_ALLREDUCE) == (b->comm.primitive == PDL_ALLREDUCE) &&
-           (strcmp(a->comm.algorithm, "ring") == 0 || strcmp(a->comm.algorithm, "direct") == 0);
+           (strcmp(a->comm.algorithm, "ring") == 0 || strcmp(a->comm.algorithm, "direct") == 0 ||
+            strcmp(a->comm.algorithm, "tree") == 0);
 }
 
 static pdl_status_t copy_loads(const pdl__pricer_t *pricer, const pdl__price_t *known, pdl__price_t *price)
@@ -369,10 +387,11 @@ static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl__comm_que
     return NULL;
 }
 
-pdl_status_t pdl__price_comm(pdl__pricer_t *pricer, const pdl__comm_query_t *query, int stage, double times,
-                             double *seconds)
+static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *query, int stage, double times,
+                               double *seconds)
 {
-    pdl__price_t *price = find_price(pricer, query);
+    pdl__pricer_t *pricer = (pdl__pricer_t *)prices;
+    pdl__price_t  *price = find_price(pricer, query);
 
     *seconds = 0;
     if (query->size <= 1 || query->bytes <= 0 || query->primitive == PDL_LOCAL) return PDL_OK;
@@ -388,9 +407,10 @@ pdl_status_t pdl__price_comm(pdl__pricer_t *pricer, const pdl__comm_query_t *que
     return PDL_OK;
 }
 
-pdl_status_t pdl__price_stages(pdl__pricer_t *pricer, int stages, int64_t stride, const int *to,
-                               const double *bytes, double times, double *seconds)
+static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+                                 const double *bytes, double times, double *seconds)
 {
+    pdl__pricer_t   *pricer = (pdl__pricer_t *)prices;
     pdl_message_t   *messages = malloc((size_t)pricer->ranks * sizeof(*messages));
     int             *stage_of = malloc((size_t)pricer->ranks * sizeof(*stage_of)), count = 0;
     pdl_sim_result_t result = {0};
@@ -414,4 +434,32 @@ pdl_status_t pdl__price_stages(pdl__pricer_t *pricer, int stages, int64_t stride
     free(messages);
     free(stage_of);
     return status;
+}
+
+pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_t engine, pdl__pricer_t *pricer)
+{
+    const pdl_parameters_t *p = &oracle->p;
+    pdl_machine_speed_t speed = {p->fabric_efficiency, p->network_efficiency, p->fabric_step_s, p->network_step_s};
+    pdl_schedule_spec_t pair = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
+    pdl_status_t        status;
+
+    *pricer = (pdl__pricer_t){.oracle = oracle, .ranks = ranks, .options = pdl_sim_options_default()};
+    pricer->base = (pdl__prices_t){price_comm, price_stages};
+    pricer->options.engine = engine;
+    pricer->options.link_loads = true;
+    status = pdl_topology_of_system(oracle->system, ranks, &speed, &pricer->topology);
+    if (!status) status = pdl_schedule_create(&pair, &pricer->message);
+    if (status) return status;
+    pricer->link_bytes = calloc((size_t)pdl_topology_link_count(pricer->topology) + 1, sizeof(double));
+    return pricer->link_bytes == NULL ? no_memory() : PDL_OK;
+}
+
+void pdl__pricer_free(pdl__pricer_t *pricer)
+{
+    for (int i = 0; i < pricer->count; i++) free(pricer->prices[i].link_bytes);
+    free(pricer->prices);
+    free(pricer->link_bytes);
+    pdl_schedule_destroy(pricer->message);
+    pdl_topology_destroy(pricer->topology);
+    memset(pricer, 0, sizeof(*pricer));
 }

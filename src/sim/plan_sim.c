@@ -1,10 +1,6 @@
 /*
  * Simulation of a plan: projects it, cuts it, prices its communications on the network, plays it, and says where
  * the time goes.
- *
- * The parts come from playing three times: with everything, without gradient exchange, and without transfers
- * between stages as well. What each addition costs is its part; what the last leaves beyond the work of the
- * busiest stage is the bubble.
  */
 #include "sim/plan.h"
 
@@ -26,21 +22,6 @@ static double wall_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static double busy_s(const pdl__played_stage_t *stage)
-{
-    return stage->part[PDL__PART_COMPUTE] + stage->part[PDL__PART_LAYER] + stage->part[PDL__PART_HALO];
-}
-
-/* The stage whose work is longest; it has the fewest gaps. */
-static int busiest_stage(const pdl__played_stage_t *stages, int count)
-{
-    int best = 0;
-
-    for (int s = 1; s < count; s++)
-        if (busy_s(&stages[s]) > busy_s(&stages[best])) best = s;
-    return best;
-}
-
 static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, double total_s,
                         pdl_plan_sim_t *sim)
 {
@@ -55,32 +36,6 @@ static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played
         stage->idle_share = total_s > 0 ? fmax(0, 1 - (stage->compute_s + stage->comm_s) / total_s) : 0;
         sim->gradient_total_s = fmax(sim->gradient_total_s, played[s].exchange_s);
     }
-}
-
-static pdl_status_t play_parts(const pdl__cut_t *cut, pdl__played_stage_t *played, pdl_plan_sim_t *sim)
-{
-    pdl__play_options_t options = {false, false, NULL, NULL};
-    pdl_plan_parts_t   *parts = &sim->simulated;
-    double              bare_s, sent_s;
-    pdl_status_t        status = pdl__play(cut, &options, played, &bare_s);
-
-    if (status) return status;
-    int                 busiest = busiest_stage(played, sim->stage_count);
-    pdl__played_stage_t work = played[busiest];
-    options.send = true;
-    status = pdl__play(cut, &options, played, &sent_s);
-    options.exchange = true;
-    if (!status) status = pdl__play(cut, &options, played, &parts->total_s);
-    if (status) return status;
-    double slowed = fmin(played[busiest].slowed_s, parts->total_s - sent_s);
-    parts->compute_s = work.part[PDL__PART_COMPUTE] + slowed;
-    parts->comm[PDL_COMM_LAYER] = work.part[PDL__PART_LAYER];
-    parts->comm[PDL_COMM_HALO] = work.part[PDL__PART_HALO];
-    parts->comm[PDL_COMM_STAGE] = sent_s - bare_s;
-    parts->comm[PDL_COMM_GRADIENT] = parts->total_s - sent_s - slowed;
-    parts->bubble_s = fmax(0, bare_s - busy_s(&work));
-    fill_stages(cut, played, parts->total_s, sim);
-    return PDL_OK;
 }
 
 /* "PE 3" or "node 0", by the level that the vertex is a group of. */
@@ -148,35 +103,27 @@ static pdl_status_t play_cut(const pdl__cut_t *cut, const pdl_plan_t *plan, cons
     sim->stages = calloc((size_t)sim->stage_count, sizeof(*sim->stages));
     status = played == NULL || sim->stages == NULL
                  ? pdl_error(PDL_ERR_NOMEM, "out of memory for %d stages", sim->stage_count)
-                 : play_parts(cut, played, sim);
+                 : pdl__play_parts(cut, played, &sim->simulated);
+    if (!status) fill_stages(cut, played, sim->simulated.total_s, sim);
     if (!status && options->trace != NULL) status = pdl__trace_plan(cut, plan, options);
     free(played);
     return status;
 }
 
-/* The stages of the plan, or that many times the chunks of each: all cut to take equally long. */
-static pdl_status_t find_runs(pdl_profile_t *profile, const pdl_plan_t *plan, const pdl_stages_t **runs)
-{
-    int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE), count = stages * plan->virtual_stages;
-
-    return pdl__profile_stages(profile, count, count == stages ? plan->stage_first : NULL, runs);
-}
-
 static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                              pdl_plan_sim_t *sim)
 {
-    pdl__pricer_t       pricer = {0};
-    pdl__cut_t          cut = {0};
-    pdl_profile_t      *profile = NULL;
-    const pdl_stages_t *runs;
-    pdl_case_t          c;
-    pdl_status_t        status;
+    pdl__pricer_t  pricer = {0};
+    pdl__cut_t     cut = {0};
+    pdl_profile_t *profile = NULL;
+    pdl__slow_t    slow = {options->slow_rank, options->slow_factor};
+    pdl_case_t     c;
+    pdl_status_t   status;
 
     pdl__case_of_plan(plan, NULL, &c);
     status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
-    if (!status) status = find_runs(profile, plan, &runs);
     if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
-    if (!status) status = pdl__cut_create(oracle, plan, profile, runs, options, &pricer, &cut);
+    if (!status) status = pdl__cut_create(oracle, plan, profile, slow, &pricer.base, &cut);
     if (!status) status = play_cut(&cut, plan, options, sim);
     if (!status) status = report(&pricer, sim);
     pdl__cut_free(&cut);
@@ -213,7 +160,7 @@ pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan
     sim->ranks = pdl_mesh_size(&plan->mesh);
     sim->stage_count = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     sim->engine = options->engine;
-    status = pdl_oracle_project(oracle, plan, NULL, &sim->projected);
+    status = pdl_oracle_play(oracle, plan, NULL, &sim->projected);
     if (!status) status = simulate(oracle, plan, options, sim);
     if (status) {
         pdl_plan_sim_destroy(sim);

@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_bandwidth, reserved}
+ *        memory_efficiency, power, idle_power, host_bandwidth, reserved, copy_bandwidth}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -40,19 +40,10 @@
 static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
                                         "device",           "levels",     "host_path",   "storage",
                                         "cost_per_pe_hour", "parameters", "measured",    NULL};
-static const char *const device_keys[] = {"name",
-                                          "memory",
-                                          "memory_bandwidth",
-                                          "peak",
-                                          "compute_units",
-                                          "launch",
-                                          "matrix_efficiency",
-                                          "memory_efficiency",
-                                          "power",
-                                          "idle_power",
-                                          "host_bandwidth",
-                                          "reserved",
-                                          NULL};
+static const char *const device_keys[] = {"name",           "memory",     "memory_bandwidth",  "peak",
+                                          "compute_units",  "launch",     "matrix_efficiency", "memory_efficiency",
+                                          "power",          "idle_power", "host_bandwidth",    "reserved",
+                                          "copy_bandwidth", NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
 static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",
@@ -151,6 +142,8 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     if (st) return st;
     st = pdl_yaml_get_number(node, "host_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
                              &device->host_bandwidth_bytes_per_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
     if (st) return st;
     return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
 }

@@ -1,5 +1,6 @@
 /*
- * Distillation (Hinton, Vinyals, Dean 2015) and the Jensen-Shannon divergence of several outputs, as FedDCT uses it.
+ * Distillation (Hinton, Vinyals, Dean 2015) and the Jensen-Shannon divergence of several outputs, as FedDCT uses
+ * it.
  */
 #include "train/agreement.h"
 #include <math.h>

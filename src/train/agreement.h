@@ -8,13 +8,13 @@
 
 #define PDL__MAX_NETS 64
 
-/* Adds `scale` times the gradient of KL(softmax(teacher / T) || softmax(student / T)) by the student's logits to `extra`;
-   returns the divergence. `work` has place for two rows. */
+/* Adds `scale` times the gradient of KL(softmax(teacher / T) || softmax(student / T)) by the student's logits to
+   `extra`; returns the divergence. `work` has place for two rows. */
 double pdl__distill(int64_t classes, const float *teacher, const float *student, double temperature, double scale,
                     double *work, float *extra);
 
-/* The same of JS(p_1 .. p_S) = H(mean p_i) - mean H(p_i), p_i = softmax(logits_i), by the logits of each. `work` has place for
-   nets + 1 rows. */
+/* The same of JS(p_1 .. p_S) = H(mean p_i) - mean H(p_i), p_i = softmax(logits_i), by the logits of each. `work`
+   has place for nets + 1 rows. */
 double pdl__agree(int nets, int64_t classes, const float *const *logits, double scale, double *work,
                   float *const *extra);
 

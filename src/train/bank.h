@@ -7,8 +7,8 @@
 
 #include "train/session.h"
 
-/* Bank 0 is what the session has; the others are taken, with the weights of bank 0. With `moments` each has a state of the
-   optimizer, otherwise all share that of bank 0. Averaged weights (EMA) are not kept in banks. */
+/* Bank 0 is what the session has; the others are taken, with the weights of bank 0. With `moments` each has a state
+   of the optimizer, otherwise all share that of bank 0. Averaged weights (EMA) are not kept in banks. */
 pdl_status_t pdl__banks_take(pdl_session_t *session, int count, bool moments);
 void         pdl__banks_give(pdl_session_t *session); /* selects bank 0, and frees the others */
 

@@ -5,6 +5,7 @@
 #include "oracle/cost.h"
 #include "train/calibrate.h"
 #include "train/session.h"
+#include <math.h>
 #include <paradl/train.h>
 #include <stdlib.h>
 #include <string.h>
@@ -193,7 +194,10 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
         if (unit->kind == PDL__UNIT_EDGE) {
             double bytes[2];
             pdl__edge_bytes(unit->edge, &bytes[0], &bytes[1]);
-            if (bytes[backward] > 0) pdl__line_add(&t->c->messages, bytes[backward], seconds);
+            /* What stays on a rank is copied, at a speed of its own. */
+            double copied_s = pdl__edge_kept_bytes(unit->edge, backward) / t->c->result->copy_bytes_per_s;
+            if (bytes[backward] > 0)
+                pdl__line_add(&t->c->messages, bytes[backward], fmax(seconds - copied_s, 0.1 * seconds));
             continue;
         }
         double *sum = &layer_s[unit->layer][backward];

@@ -15,6 +15,7 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
     fprintf(stream, "  compute_units: %d\n  launch: %.3g\n  matrix_efficiency: %.3f\n  memory_efficiency: %.3f\n",
             c->threads, c->launch_s, c->matrix_efficiency, c->memory_efficiency);
     fprintf(stream, "  reserved: 100MB\n");
+    if (c->copy_bytes_per_s > 0) fprintf(stream, "  copy_bandwidth: %.4g\n", c->copy_bytes_per_s);
 }
 
 static void write_level(const pdl_calibration_t *c, FILE *stream)

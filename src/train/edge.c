@@ -10,19 +10,33 @@ typedef struct path {
     pdl__layouts_t    *layouts;
     pdl__edge_t       *edge;
     const pdl_shape_t *shape; /* of the whole tensor */
+    int64_t            block; /* channels that lie together at every position; 1: plain */
     pdl_layout_t       now;
     pdl__edge_step_t  *steps;
     int               *count;
 } path_t;
 
+/* Blocks of channels are what the first dimension counts; the channels of one are part of the innermost extent. */
+static pdl_region_t in_blocks(const pdl_region_t *region, int64_t block)
+{
+    pdl_region_t blocked = *region;
+    pdl_range_t *channels = &blocked.range[1][0], *inner = &blocked.range[4][0];
+
+    *channels = (pdl_range_t){0, (channels->high + block - 1) / block};
+    *inner = (pdl_range_t){inner->low * block, inner->high * block};
+    return blocked;
+}
+
 /* Dimensions as they lie in memory. */
-static pdl_region_t in_memory(const pdl_shape_t *shape, const pdl_region_t *region)
+static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
 {
     static const int image[] = {PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_SPACE + 1,
                                 PDL_DIM_SPACE + 2};
     static const int sequence[] = {PDL_DIM_SAMPLE, PDL_DIM_SPACE, PDL_DIM_CHANNEL};
 
-    return shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
+    pdl_region_t permuted =
+        p->shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
+    return p->block > 1 ? in_blocks(&permuted, p->block) : permuted;
 }
 
 static pdl_status_t no_memory(void)
@@ -80,7 +94,7 @@ static pdl_status_t member_regions(const path_t *p, int axis, const pdl_layout_t
         pdl_region_t region;
         pdl_status_t status = pdl__layouts_region(p->layouts, layout, p->shape, axis, m, &region);
         if (status) return status;
-        regions[m] = in_memory(p->shape, &region);
+        regions[m] = in_memory(p, &region);
     }
     return PDL_OK;
 }
@@ -158,8 +172,9 @@ static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *t
         memcpy(next.segment, to->segment, sizeof(next.segment));
     }
     if (primitive == PDL_ALLREDUCE) {
-        pdl_region_t mine;
+        pdl_region_t mine = {0};
         status = pdl__layouts_region(p->layouts, &p->now, p->shape, -1, 0, &mine);
+        mine = in_memory(p, &mine);
         if (!status) status = add_sum(p, axis, pdl_region_elements(&mine));
     } else if (p->now.on[axis] != to->on[axis] || recut)
         status = add_change(p, axis, &next, primitive == PDL_REDUCE_SCATTER);
@@ -216,9 +231,9 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
                 rest /= mesh->axis[a].size;
             }
         status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
-        own[m] = in_memory(p->shape, &region);
+        own[m] = in_memory(p, &region);
         if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
-        need[m] = in_memory(p->shape, &region);
+        need[m] = in_memory(p, &region);
     }
     pdl_move_t *move = NULL;
     if (!status) status = pdl_move_create(&spec, &move);
@@ -270,18 +285,18 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
         if (!status) status = pdl__layouts_region(p->layouts, &p->now, p->shape, axis, m, &own[m]);
         if (status) break;
         piece.range[dim][0] = own[m].range[dim][0];
-        own[m] = in_memory(p->shape, &piece);
+        own[m] = in_memory(p, &piece);
         pdl_range_t rows = pdl__window_needs(reader, dim - PDL_DIM_SPACE, out.range[dim][0], &low, &high);
         needed |= rows.low != piece.range[dim][0].low || rows.high != piece.range[dim][0].high;
         piece.range[dim][0] = rows;
-        need[m] = in_memory(p->shape, &piece);
+        need[m] = in_memory(p, &piece);
         if (m == me) grown = piece;
     }
     if (!status && needed) {
         status = add_move(p, axis, own, need, &move);
         if (!status)
-            add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(region),
-                                           pdl_region_elements(&grown), 0});
+            add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                           pdl_region_elements(&need[me]), 0});
         *region = grown;
     }
     free(own);
@@ -320,13 +335,30 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
     return redistribute(p, &expected);
 }
 
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, pdl__edge_t **out)
+bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer)
+{
+    const pdl_mesh_t          *mesh = &layouts->plan->mesh;
+    const pdl_shape_t         *shape = &pdl_model_layer(layouts->plan->model, producer)->out;
+    const pdl_layout_t        *written = &layouts->layer[producer].out;
+    const pdl__layer_layout_t *reader = &layouts->layer[layer];
+
+    if (shape->sequence || shape->rank == 0) return false;
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (splits(&mesh->axis[a]) && (written->on[a] == PDL_SPLIT_C || reader->reads.on[a] == PDL_SPLIT_C ||
+                                       reader->dx.on[a] == PDL_SPLIT_C))
+            return false;
+    return true;
+}
+
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, int64_t block,
+                              pdl__edge_t **out)
 {
     const pdl_layout_t *written = &layouts->layer[producer].out;
     pdl__edge_t        *edge = calloc(1, sizeof(*edge));
     path_t              p = {.layouts = layouts,
                              .edge = edge,
                              .shape = &pdl_model_layer(layouts->plan->model, producer)->out,
+                             .block = block,
                              .now = *written};
 
     if (!edge) return no_memory();
@@ -438,4 +470,16 @@ void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward)
     *forward = *backward = 0;
     for (int i = 0; i < edge->forward_count; i++) *forward += step_bytes(&edge->forward[i]);
     for (int i = 0; i < edge->backward_count; i++) *backward += step_bytes(&edge->backward[i]);
+}
+
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward)
+{
+    const pdl__edge_step_t *steps = backward ? edge->backward : edge->forward;
+    int                     count = backward ? edge->backward_count : edge->forward_count;
+    double                  elements = 0;
+
+    for (int i = 0; i < count; i++)
+        if (steps[i].action != PDL__STEP_SUM)
+            elements += (double)(steps[i].before < steps[i].after ? steps[i].before : steps[i].after);
+    return elements * sizeof(float);
 }

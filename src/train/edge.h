@@ -31,9 +31,12 @@ typedef struct pdl__edge {
     int              move_count;
 } pdl__edge_t;
 
+/* Whether every rank has all channels of an image on the whole way: then blocks of channels can stay together. */
+bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer);
 /* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `gradient`: the way back
-   is wanted. */
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, pdl__edge_t **edge);
+   is wanted. `block`: channels that lie together at every position, 1 for tensors in plain order; the same on all ranks. */
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, int64_t block,
+                              pdl__edge_t **edge);
 /* Where the tensor arrives as it was written, and only its gradient is to be summed over these axes: in place, on the
    storage of this many elements, in whatever order they lie. */
 pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **edge);
@@ -45,6 +48,8 @@ pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, flo
 /* Source and target may be the same when every step is a sum. */
 pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
 
+/* Bytes that stay on this rank, copied or added, in one forward or backward. */
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward);
 /* Bytes this rank sends in one forward and one backward. */
 void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward);
 

@@ -1,5 +1,6 @@
 /*
- * Rounds of an ensemble (FedDCT, IEEE TNSM 21(1), 2024): clusters of workers, turns in a cluster, means over clusters.
+ * Rounds of an ensemble (FedDCT, IEEE TNSM 21(1), 2024): clusters of workers, turns in a cluster, means over
+ * clusters.
  */
 #include "train/ensemble_inside.h"
 #include <math.h>

@@ -1,8 +1,8 @@
 /*
- * FedDCT: instead of one wide network, S narrow ones that are trained together. In a round the workers are drawn into clusters
- * of S; in each, every worker's samples are trained on in turn by all S nets, each on a view of its own of the same
- * samples, with the loss sum of cross-entropies + lambda JS(their outputs). Then every net is averaged over the clusters. What the
- * ensemble says is the mean of the logits.
+ * FedDCT: instead of one wide network, S narrow ones that are trained together. In a round the workers are drawn
+ * into clusters of S; in each, every worker's samples are trained on in turn by all S nets, each on a view of its
+ * own of the same samples, with the loss sum of cross-entropies + lambda JS(their outputs). Then every net is
+ * averaged over the clusters. What the ensemble says is the mean of the logits.
  *
  *     pdl__ensemble_create(&spec, &ensemble);
  *     for (round ...) {
@@ -11,8 +11,8 @@
  *     }
  *     pdl__ensemble_score(ensemble, valid, ...);
  *
- * All nets of a cluster are computed by one rank; ranks share the clusters. Functions are collective, except that training
- * waits for nobody.
+ * All nets of a cluster are computed by one rank; ranks share the clusters. Functions are collective, except that
+ * training waits for nobody.
  */
 #ifndef PDL_TRAIN_ENSEMBLE_H
 #define PDL_TRAIN_ENSEMBLE_H
@@ -20,7 +20,8 @@
 #include <paradl/aggregate.h>
 #include <paradl/train.h>
 
-/* Where batches come from: a turn of a worker (of all ranks') is opened, then every net gets its batches in order. */
+/* Where batches come from: a turn of a worker (of all ranks') is opened, then every net gets its batches in order.
+   */
 typedef struct pdl__views {
     pdl_status_t (*open)(void *context, int64_t worker, int64_t epoch);
     pdl_status_t (*next)(void *context, int net, pdl_batch_t *batch);

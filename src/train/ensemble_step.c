@@ -55,7 +55,8 @@ static void mix(const pdl__ensemble_t *e, pdl__net_t *net)
     net->batch.values = net->mixed;
 }
 
-/* The loss of a mixture has both labels in proportion: what the session's own has too much of the first goes to the other. */
+/* The loss of a mixture has both labels in proportion: what the session's own has too much of the first goes to the
+   other. */
 static void mix_labels(const pdl__ensemble_t *e, pdl__net_t *net, int64_t i)
 {
     float part = (float)((1 - e->mix) * net->scale * (double)net->batch.weight[i]);

@@ -132,6 +132,24 @@ static pdl_status_t send(lowering_t *l, int layer)
     return status;
 }
 
+/* Channels of a block where the tensor of unit `from` can travel as it lies, which must be so on all ranks of the stage; else
+   1. Halos are whole rows of blocks too, so that nothing has to be rearranged around their exchange. */
+static pdl_status_t travelling_block(const lowering_t *l, int producer, int reader, int from, int64_t *block)
+{
+    pdl_backend_t *backend = l->graph->backend;
+    pdl_shape_t    one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
+    pdl_ranks_t   *stage;
+    double         plain = l->graph->unit[from].format == PDL_FORMAT_PLAIN;
+
+    *block = 1;
+    if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return PDL_OK;
+    pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
+    if (!status) status = pdl_ranks_max(stage, &plain, 1);
+    if (!status && plain == 0)
+        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) / sizeof(float));
+    return status;
+}
+
 /* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently. */
 static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
 {
@@ -140,17 +158,19 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
     pdl_status_t    status = l->unit_of[producer] < 0 ? receive(l, producer) : PDL_OK;
     int             from = l->unit_of[producer];
     pdl__edge_t    *edge;
+    int64_t         block;
 
     *result = from;
     if (layouts->trivial || status) return status;
     bool gradient = l->spec->training && graph->unit[from].gradient;
-    status = pdl__edge_create(layouts, producer, reader, gradient, &edge);
+    status = travelling_block(l, producer, reader, from, &block);
+    if (!status) status = pdl__edge_create(layouts, producer, reader, gradient, block, &edge);
     if (status) return status;
     if (edge->forward_count == 0) {
         pdl__edge_destroy(edge);
         return PDL_OK;
     }
-    status = converted(graph, from, PDL_FORMAT_PLAIN, &from);
+    if (block == 1) status = converted(graph, from, PDL_FORMAT_PLAIN, &from);
     pdl__unit_t *unit = status ? NULL : add_unit(graph, PDL__UNIT_EDGE, producer);
     if (!unit) {
         pdl__edge_destroy(edge);
@@ -159,7 +179,7 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
     unit->edge = edge;
     unit->region = edge->arrives;
     unit->shape = local_shape(&pdl_model_layer(l->model, producer)->out, &edge->arrives);
-    unit->format = PDL_FORMAT_PLAIN;
+    unit->format = block > 1 ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
     unit->input[0] = from;
     unit->input_count = 1;
     unit->gradient = gradient;

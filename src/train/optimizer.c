@@ -21,9 +21,9 @@ int pdl_optimizer_moments(const pdl_optimizer_options_t *options)
     return 0;
 }
 
-/* Elements [offset, offset + elements) of the flat arrays. */
+/* Elements of the flat arrays: of the state, of weights and of gradients. */
 typedef struct range {
-    int64_t offset, elements;
+    int64_t offset, weights, gradients, elements;
     bool    decays;
 } range_t;
 
@@ -40,17 +40,33 @@ static void *at(const step_t *step, void *array, int64_t offset)
     return array != NULL ? (char *)array + (size_t)offset * step->element_bytes : NULL;
 }
 
+static range_t range_of(const pdl_optimizer_run_t *run, int i)
+{
+    const pdl_parameter_t *p = &run->parameters[i];
+
+    return (range_t){.offset = p->offset,
+                     .weights = run->weight_at != NULL ? run->weight_at[i] : p->offset,
+                     .gradients = run->gradient_at != NULL ? run->gradient_at[i] : p->offset,
+                     .elements = p->elements,
+                     .decays = p->decays};
+}
+
+static bool follows(const range_t *range, const range_t *next)
+{
+    return next->offset == range->offset + range->elements && next->weights == range->weights + range->elements &&
+           next->gradients == range->gradients + range->elements;
+}
+
 /* The longest range from parameter *next on that is contiguous and, if `alike`, equal in decay; *next moves past
    it. */
 static range_t take_range(const pdl_optimizer_run_t *run, bool alike, int *next)
 {
-    const pdl_parameter_t *p = &run->parameters[*next];
-    range_t                range = {p->offset, p->elements, p->decays};
+    range_t range = range_of(run, *next);
 
     while (++*next < run->count) {
-        p = &run->parameters[*next];
-        if (p->offset != range.offset + range.elements || (alike && p->decays != range.decays)) break;
-        range.elements += p->elements;
+        range_t more = range_of(run, *next);
+        if (!follows(&range, &more) || (alike && more.decays != range.decays)) break;
+        range.elements += more.elements;
     }
     return range;
 }
@@ -64,8 +80,8 @@ static void apply(const step_t *step, const pdl_update_t *update, const range_t 
 {
     const pdl_optimizer_run_t *run = step->run;
 
-    run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->offset),
-                              at(step, run->gradients, range->offset), at(step, run->moment[0], range->offset),
+    run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->weights),
+                              at(step, run->gradients, range->gradients), at(step, run->moment[0], range->offset),
                               at(step, run->moment[1], range->offset), norm);
 }
 
@@ -83,21 +99,59 @@ static void update_ranges(const step_t *step)
     }
 }
 
-/* LARS: the local rate is trust |w| / (|g| + decay |w|), and 1 where a norm is zero or the tensor does not take
-   part. As in the paper, the momentum gathers steps that are already scaled by both rates. */
-static void update_lars(const step_t *step)
+/* Two sums of squares of tensors, from the parts that ranks have: `sums` of a parameter are those of its tensor. */
+static pdl_status_t sum_parts(const step_t *step, void (*part)(const step_t *step, int i, double sums[2]))
 {
     const pdl_optimizer_run_t *run = step->run;
 
+    for (int t = 0; t < 2 * run->tensors; t++) run->sums[t] = 0;
     for (int i = 0; i < run->count; i++) {
-        range_t      range = {run->parameters[i].offset, run->parameters[i].elements, run->parameters[i].decays};
+        double sums[2], copies = run->parameters[i].copies > 1 ? (double)run->parameters[i].copies : 1;
+
+        part(step, i, sums);
+        for (int k = 0; k < 2; k++) run->sums[2 * run->tensor[i] + k] += sums[k] / copies;
+    }
+    return run->reduce_tensors(run->tensors_context, run->sums, 2 * (int64_t)run->tensors);
+}
+
+/* The sums of parameter i: those of sum_parts(), or its own where it is whole. */
+static void sums_of(const step_t *step, int i, void (*part)(const step_t *step, int i, double sums[2]),
+                    double sums[2])
+{
+    const pdl_optimizer_run_t *run = step->run;
+
+    if (run->tensor == NULL) {
+        part(step, i, sums);
+        return;
+    }
+    for (int k = 0; k < 2; k++) sums[k] = run->sums[2 * run->tensor[i] + k];
+}
+
+static void lars_part(const step_t *step, int i, double sums[2])
+{
+    range_t range = range_of(step->run, i);
+
+    sums[0] = sums[1] = 0;
+    if (!range.decays) return;
+    sums[0] = sum_squares(step, at(step, step->run->weights, range.weights), range.elements);
+    sums[1] = sum_squares(step, at(step, step->run->gradients, range.gradients), range.elements);
+}
+
+/* LARS: the local rate is trust |w| / (|g| + decay |w|), and 1 where a norm is zero or the tensor does not take
+   part. As in the paper, the momentum gathers steps that are already scaled by both rates. */
+static pdl_status_t update_lars(const step_t *step)
+{
+    const pdl_optimizer_run_t *run = step->run;
+    pdl_status_t               status = run->tensor != NULL ? sum_parts(step, lars_part) : PDL_OK;
+
+    for (int i = 0; i < run->count && !status; i++) {
+        range_t      range = range_of(run, i);
         pdl_update_t update = step->update;
-        double       rate = update.lr;
+        double       rate = update.lr, sums[2];
 
         if (range.decays) {
-            double w = sqrt(sum_squares(step, at(step, run->weights, range.offset), range.elements));
-            double g = sqrt(sum_squares(step, at(step, run->gradients, range.offset), range.elements)) *
-                       fabs(update.gradient_scale);
+            sums_of(step, i, lars_part, sums);
+            double w = sqrt(sums[0]), g = sqrt(sums[1]) * fabs(update.gradient_scale);
 
             if (w > 0 && g > 0) rate *= step->options->trust * w / (g + update.decay * w);
         } else {
@@ -108,29 +162,40 @@ static void update_lars(const step_t *step)
         update.decay *= rate;
         apply(step, &update, &range, NULL);
     }
+    return status;
+}
+
+/* The moments of a part, and with them the norm of its direction. */
+static void lamb_part(const step_t *step, int i, double sums[2])
+{
+    range_t      range = range_of(step->run, i);
+    pdl_update_t update = step->update;
+
+    if (!range.decays) update.decay = 0;
+    update.kind = PDL_UPDATE_LAMB_STATE;
+    sums[0] = sums[1] = 0;
+    apply(step, &update, &range, &sums[1]);
+    if (range.decays) sums[0] = sum_squares(step, at(step, step->run->weights, range.weights), range.elements);
 }
 
 /* LAMB: the moments first, which gives the norm of the direction; then the step, scaled by |w| / |direction|. */
-static void update_lamb(const step_t *step)
+static pdl_status_t update_lamb(const step_t *step)
 {
     const pdl_optimizer_run_t *run = step->run;
+    pdl_status_t               status = run->tensor != NULL ? sum_parts(step, lamb_part) : PDL_OK;
 
-    for (int i = 0; i < run->count; i++) {
-        range_t      range = {run->parameters[i].offset, run->parameters[i].elements, run->parameters[i].decays};
+    for (int i = 0; i < run->count && !status; i++) {
+        range_t      range = range_of(run, i);
         pdl_update_t update = step->update;
-        double       direction = 0;
+        double       sums[2];
 
+        sums_of(step, i, lamb_part, sums);
         if (!range.decays) update.decay = 0;
-        update.kind = PDL_UPDATE_LAMB_STATE;
-        apply(step, &update, &range, &direction);
         update.kind = PDL_UPDATE_LAMB_APPLY;
-        if (range.decays && direction > 0) {
-            double w = sqrt(sum_squares(step, at(step, run->weights, range.offset), range.elements));
-
-            if (w > 0) update.lr *= w / sqrt(direction);
-        }
+        if (range.decays && sums[0] > 0 && sums[1] > 0) update.lr *= sqrt(sums[0]) / sqrt(sums[1]);
         apply(step, &update, &range, NULL);
     }
+    return status;
 }
 
 static pdl_status_t gradient_norm_of(const step_t *step, double *norm)
@@ -142,12 +207,13 @@ static pdl_status_t gradient_norm_of(const step_t *step, double *norm)
     for (int next = 0; next < run->count && run->reduce == NULL;) {
         range_t range = take_range(run, false, &next);
 
-        sum += sum_squares(step, at(step, run->gradients, range.offset), range.elements);
+        sum += sum_squares(step, at(step, run->gradients, range.gradients), range.elements);
     }
     for (int i = 0; i < run->count && run->reduce != NULL; i++) {
         const pdl_parameter_t *p = &run->parameters[i];
+        range_t                range = range_of(run, i);
 
-        sum += sum_squares(step, at(step, run->gradients, p->offset), p->elements) /
+        sum += sum_squares(step, at(step, run->gradients, range.gradients), range.elements) /
                (double)(p->copies > 1 ? p->copies : 1);
     }
     if (run->reduce != NULL) status = run->reduce(run->reduce_context, &sum, 1);
@@ -181,7 +247,7 @@ static void update_ema(const step_t *step)
         range_t range = take_range(run, false, &next);
 
         run->backend->ops->average(run->backend, step->options->ema, range.elements,
-                                   at(step, run->ema, range.offset), at(step, run->weights, range.offset));
+                                   at(step, run->ema, range.offset), at(step, run->weights, range.weights));
     }
 }
 
@@ -218,10 +284,10 @@ pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pd
     switch (options->method) {
     case PDL_METHOD_SGD:
     case PDL_METHOD_ADAMW: update_ranges(&step); break;
-    case PDL_METHOD_LARS: update_lars(&step); break;
-    case PDL_METHOD_LAMB: update_lamb(&step); break;
+    case PDL_METHOD_LARS: status = update_lars(&step); break;
+    case PDL_METHOD_LAMB: status = update_lamb(&step); break;
     case PDL_METHOD_COUNT: break;
     }
-    if (options->ema > 0 && run->ema != NULL) update_ema(&step);
-    return PDL_OK;
+    if (!status && options->ema > 0 && run->ema != NULL) update_ema(&step);
+    return status;
 }

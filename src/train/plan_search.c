@@ -54,27 +54,12 @@ static void rescale(const compiler_t *k, double sample_s, pdl_candidate_t *c)
     if (k->request.goal != PDL_GOAL_MEMORY) c->score *= factor;
 }
 
-/* The same plan without a policy that the trainer does not have. */
-static pdl_status_t leave_out_sharding(const compiler_t *k, pdl_candidate_t *c)
-{
-    double sample_s = c->projection.total_s / (double)c->plan->batch;
-
-    c->plan->sharding = c->config.sharding = PDL_SHARDING_NONE;
-    pdl_status_t status = pdl_oracle_project(k->oracle, c->plan, k->request.dataset, &c->projection);
-    rescale(k, sample_s, c);
-    return status;
-}
-
 /* Counts the memory of a candidate's plan. One that the trainer refuses is not possible. */
 static pdl_status_t count_memory(const compiler_t *k, pdl_candidate_t *c)
 {
     pdl_plan_memory_t memory;
     pdl_status_t      status = pdl_plan_memory(c->plan, k->backend, &memory);
 
-    if (status == PDL_ERR_UNSUPPORTED && c->plan->sharding != PDL_SHARDING_NONE) {
-        status = leave_out_sharding(k, c);
-        if (!status) status = pdl_plan_memory(c->plan, k->backend, &memory);
-    }
     if (status == PDL_ERR_UNSUPPORTED || status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         refuse(c, pdl_error_message());
         return PDL_OK;

@@ -2,6 +2,7 @@
  * Playing a tape: one operation after the other, on buffers at their places in the arena.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <string.h>
 #include <time.h>
 
@@ -22,6 +23,7 @@ pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, int op)
     if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
+    if (unit->kind == PDL__UNIT_CONVERT) return PDL_CLASS_CONVERT;
     if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
     return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, entry->kind == PDL_TAPE_BACKWARD);
 }
@@ -196,6 +198,13 @@ static pdl_status_t run_edge(pdl_session_t *s, const pdl__edge_t *edge, bool way
     return status;
 }
 
+/* The copies that a backend makes of weights, where they change with every use. */
+static pdl_status_t pack_weights(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
+{
+    if (op->packed_bytes == 0 || !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
+    return s->spec.backend->ops->refresh(op, run);
+}
+
 static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
@@ -214,7 +223,8 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     } else {
         pdl_op_run_t run = common_run(s, tape, op, play);
         if (unit->loss) set_targets(s, op, play->batch, &run);
-        status = ops->forward(unit->op, &run);
+        status = pack_weights(s, unit->op, &run);
+        if (!status) status = ops->forward(unit->op, &run);
         if (!status && unit->loss) keep_results(s, op, run.output);
         if (!status && unit->loss && s->logits.call && play->mode != PDL__PLAY_SEARCH)
             pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
@@ -255,7 +265,8 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
         run.weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
         run.accumulate |= entry->written;
     }
-    pdl_status_t status = ops->backward(unit->op, &run, what);
+    pdl_status_t status = pack_weights(s, unit->op, &run);
+    if (!status) status = ops->backward(unit->op, &run, what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     for (int j = 0; j < unit->input_count && !status; j++)
@@ -273,7 +284,8 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
         pdl__entry_t *entry = &s->entry[unit->weight[k]];
         if (!entry->info.trainable || entry->group < 0 || --entry->missing > 0) continue;
         pdl__buckets_t *buckets = &s->buckets[entry->group];
-        if (--buckets->missing[entry->bucket] > 0) continue;
+        if (--buckets->bucket[entry->bucket].missing > 0) continue;
+        if (pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && buckets->shard_ranks) continue; /* has left already */
         pdl_status_t status = pdl_exchange_ready(buckets->exchange, entry->bucket);
         if (status) return status;
     }
@@ -298,13 +310,14 @@ static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl
 static void begin_update(pdl_session_t *s)
 {
     for (int g = 0; g < s->bucket_groups; g++)
-        memset(s->buckets[g].missing, 0, (size_t)s->buckets[g].count * sizeof(int));
+        for (int b = 0; b < s->buckets[g].count; b++) s->buckets[g].bucket[b].missing = 0;
     for (int i = 0; i < s->entry_count; i++) {
         pdl__entry_t *entry = &s->entry[i];
         entry->missing = entry->users;
         entry->written = false;
-        if (entry->info.trainable && entry->group >= 0) s->buckets[entry->group].missing[entry->bucket]++;
+        if (entry->info.trainable && entry->group >= 0) s->buckets[entry->group].bucket[entry->bucket].missing++;
     }
+    if (s->shard) pdl__shard_begin(s);
 }
 
 static pdl_status_t poll_exchanges(pdl_session_t *s)
@@ -314,6 +327,7 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
     if (s->bucket_groups == 0) return PDL_OK;
     double start_s = pdl__now_s();
     for (int g = 0; g < s->bucket_groups && !status; g++) status = pdl_exchange_poll(s->buckets[g].exchange);
+    if (!status && s->shard) status = pdl__shard_poll(s);
     s->class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
     return status;
 }
@@ -328,12 +342,14 @@ pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__pl
     s->moved_s = 0;
     if (play->next == 0) begin_update(s);
     for (; play->next < tape->op_count && !status; play->next++) {
-        int    i = play->next;
-        double start_s = pdl__now_s();
+        int i = play->next;
         if (play->halts && tape->op[i].kind != PDL_TAPE_LOAD && tape->op[i].kind != PDL_TAPE_FORWARD) return PDL_OK;
-        status = play_one(s, tape, &tape->op[i], play);
+        if (s->shard) status = pdl__shard_before(s, tape, i, play->mode == PDL__PLAY_TRAIN);
+        double start_s = pdl__now_s();
+        if (!status) status = play_one(s, tape, &tape->op[i], play);
         if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
-        if (!status && play->mode == PDL__PLAY_TRAIN) status = poll_exchanges(s);
+        if (!status && play->mode == PDL__PLAY_TRAIN && s->shard) status = pdl__shard_after(s, i);
+        if (!status && (play->mode == PDL__PLAY_TRAIN || s->shard)) status = poll_exchanges(s);
     }
     return status ? status : pdl__borders_end(s);
 }

@@ -111,8 +111,8 @@ void pdl_session_project(const pdl_session_t *s, const pdl_system_t *system, con
         pdl_session_op(s, i, &op);
         seconds[i] = op.sent_bytes > 0 ? level->latency_s + op.sent_bytes / level->bandwidth_bytes_per_s : 0;
         if (i == s->tape->op_count + 1)
-            seconds[i] += pdl__update_seconds(parameters, &cost, s->spec.plan->optimizer, (double)s->trainable,
-                                              s->parameter_count);
+            seconds[i] += pdl__update_seconds(parameters, &cost, s->spec.plan->optimizer,
+                                              (double)(s->shard ? s->held : s->trainable), s->parameter_count);
         if (i >= s->tape->op_count || s->tape->op[i].kind == PDL_TAPE_LOAD) continue;
         const pdl_tape_op_t *entry = &s->tape->op[i];
         const pdl__unit_t   *unit = &s->graph->unit[entry->node];

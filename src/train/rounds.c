@@ -1,6 +1,6 @@
 /*
- * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models change places before the mean,
- * and CADIS, in which groups of workers have equal weight.
+ * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models change places before
+ * the mean, and CADIS, in which groups of workers have equal weight.
  */
 #include "train/rounds_inside.h"
 #include <math.h>

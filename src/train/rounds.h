@@ -1,6 +1,7 @@
 /*
- * Rounds of periodic averaging: every worker starts from the common weights, trains on samples of its own, and the results
- * become the new common weights. Workers of one rank take turns in one session, each with a bank of weights.
+ * Rounds of periodic averaging: every worker starts from the common weights, trains on samples of its own, and the
+ * results become the new common weights. Workers of one rank take turns in one session, each with a bank of
+ * weights.
  *
  *     pdl__rounds_create(&spec, &rounds);
  *     for (cycle ...) {                                  // an epoch of the shuffle: who has which samples
@@ -11,8 +12,8 @@
  * Between rounds the session holds the common weights: it can be evaluated and saved. All functions are collective
  * over the ranks of the session, except that training itself waits for nobody.
  *
- * Batches are asked for in a fixed order: for every local epoch, for every piece of `segment` steps of it, for every worker
- * of this rank, for every step of the piece.
+ * Batches are asked for in a fixed order: for every local epoch, for every piece of `segment` steps of it, for
+ * every worker of this rank, for every step of the piece.
  */
 #ifndef PDL_TRAIN_ROUNDS_H
 #define PDL_TRAIN_ROUNDS_H
@@ -69,8 +70,8 @@ void         pdl__rounds_plan(const pdl_aggregate_options_t *options, int64_t sa
                               pdl__rounds_plan_t *plan);
 pdl_status_t pdl__rounds_run(pdl__rounds_t *rounds, pdl__round_result_t *result);
 
-/* What has to be kept between rounds besides the session: *count numbers, the rounds'. Restoring comes after the session was
-   restored, and refuses numbers of other workers. */
+/* What has to be kept between rounds besides the session: *count numbers, the rounds'. Restoring comes after the
+   session was restored, and refuses numbers of other workers. */
 const double *pdl__rounds_state(pdl__rounds_t *rounds, int64_t *count);
 pdl_status_t  pdl__rounds_restore(pdl__rounds_t *rounds, const double *numbers, int64_t count);
 /* After pdl__rounds_begin(): goes on with the cycle's round of this number. */

@@ -1,6 +1,7 @@
 /*
  * CADIS (CCGRID 2023): workers whose classifiers change alike form a cluster, and clusters have equal weight in the
- * mean. Local training is held back from forgetting what the common model knows: lambda KL(common || own) is added to the loss.
+ * mean. Local training is held back from forgetting what the common model knows: lambda KL(common || own) is added
+ * to the loss.
  */
 #include "train/agreement.h"
 #include "train/clusters.h"

@@ -1,7 +1,7 @@
 /*
- * Models on their way between workers. On one rank they only change names; between ranks weights are sent, into banks
- * that hold no model. Groups of the tour are gone through in the same order on every rank, and inside a group everything
- * is started before anything is waited for, so nobody waits in a circle.
+ * Models on their way between workers. On one rank they only change names; between ranks weights are sent, into
+ * banks that hold no model. Groups of the tour are gone through in the same order on every rank, and inside a group
+ * everything is started before anything is waited for, so nobody waits in a circle.
  */
 #include "train/rounds_inside.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * A gated loader whose epochs are the local epochs of a cycle. Its steps go through the workers piece by piece, as the
- * rounds do.
+ * A gated loader whose epochs are the local epochs of a cycle. Its steps go through the workers piece by piece, as
+ * the rounds do.
  */
 #include "train/rounds_source.h"
 #include <paradl/random.h>

@@ -1,27 +1,15 @@
 /*
  * A training run: the loop around the session.
  */
+#include "train/run_rounds.h"
 #include "train/sampling.h"
 #include "train/session.h"
+#include "train/signals.h"
 #include <math.h>
 #include <paradl/train.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The session that a signal stops. Runs do not nest. */
-static pdl_session_t *volatile running;
-
-/* The first signal asks; one more ends a run that does not get round to stopping. */
-static void on_signal(int number)
-{
-    if (running) pdl_session_request_stop(running);
-    signal(number, SIG_DFL);
-}
-
-static const int stop_signals[] = {SIGINT, SIGTERM, SIGUSR1};
-#define STOP_SIGNALS ((int)(sizeof(stop_signals) / sizeof(*stop_signals)))
 
 typedef struct run {
     const pdl_train_options_t *options;
@@ -36,7 +24,7 @@ typedef struct run {
     double                     epoch_start_s;
     double                     sums[3];  /* loss, accuracy, samples of the epoch */
     double                    *times[4]; /* step, compute, comm, io of every update of this run */
-    struct sigaction           before[STOP_SIGNALS];
+    double                     warm[PDL_OP_CLASS_COUNT]; /* classes of the first update, where it does not count */
 } run_t;
 
 void pdl_train_defaults(pdl_train_options_t *options)
@@ -138,6 +126,7 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
     double  values[4] = {step_s, result->compute_s, result->comm_s, batch->waited_s};
 
     for (int i = 0; i < 4; i++) run->times[i][made - 1] = values[i];
+    if (made == 1 && run->total - run->first_update > 2) pdl_session_classes(run->session, run->warm);
     run->sums[0] += result->loss * result->samples;
     run->sums[1] += result->accuracy * result->samples;
     run->sums[2] += result->samples;
@@ -281,29 +270,23 @@ static double median_of(double *values, int64_t count)
     return values[skip + (count - skip) / 2];
 }
 
-static void summarise(run_t *run)
+static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
+    int64_t              skip = run->total - run->first_update > 2;
 
     summary->updates = pdl_session_updates(run->session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
+    if (summary->updates <= skip) skip = 0;
+    pdl_status_t status = pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip,
+                                               summary->updates - skip, summary);
     summary->median_step_s = median_of(run->times[0], summary->updates);
     summary->median_compute_s = median_of(run->times[1], summary->updates);
     summary->median_comm_s = median_of(run->times[2], summary->updates);
     summary->median_io_s = median_of(run->times[3], summary->updates);
-    pdl_session_classes(run->session, summary->class_s);
-    for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
-        summary->class_s[i] /= (double)summary->updates;
     summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
-    pdl_session_memory(run->session, &summary->memory);
-}
-
-/* Ranks may hold different parts. */
-static pdl_status_t find_most_memory(run_t *run)
-{
-    run->summary->most_memory_bytes = (double)run->summary->memory.total;
-    return pdl_ranks_max(run->options->session.ranks, &run->summary->most_memory_bytes, 1);
+    return status ? status : pdl__summarise_memory(run->session, run->options->session.ranks, summary);
 }
 
 static pdl_status_t prepare(run_t *run)
@@ -328,21 +311,6 @@ static pdl_status_t prepare(run_t *run)
     return status;
 }
 
-static void catch_signals(run_t *run)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    sigemptyset(&action.sa_mask);
-    running = run->session;
-    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &action, &run->before[i]);
-}
-
-static void release_signals(run_t *run)
-{
-    for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &run->before[i], NULL);
-    running = NULL;
-}
-
 static pdl_status_t write_trace(const run_t *run)
 {
     int  rank = pdl_ranks_rank(run->options->session.ranks);
@@ -359,17 +327,17 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     pdl_status_t status;
 
     *summary = (pdl_train_summary_t){0};
+    if (options->aggregate.kind != PDL_AGGREGATE_STEP) return pdl__run_rounds(options, summary);
     status = prepare(&run);
     if (!status) {
         summary->start_up_s = pdl__now_s() - run.start_s;
         const pdl_train_observer_t *observer = &options->observer;
         if (observer->on_begin) observer->on_begin(observer->context, run.session, summary->start_up_s);
-        catch_signals(&run);
+        pdl__signals_catch(run.session);
         status = loop(&run);
-        release_signals(&run);
+        pdl__signals_release();
     }
-    if (!status) summarise(&run);
-    if (!status) status = find_most_memory(&run);
+    if (!status) status = summarise(&run);
     if (!status) status = write_trace(&run);
     pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);

@@ -38,7 +38,7 @@ typedef struct turn {
 
 static bool in_pieces(const pdl_session_t *s)
 {
-    return !s->layouts->trivial || s->layouts->stages->count > 1;
+    return !s->layouts->trivial || s->layouts->stages->count > 1 || s->sharding != PDL_SHARDING_NONE;
 }
 
 /* From the first rank of a stage to the first of all. */

@@ -1,6 +1,6 @@
 /*
- * Replicas that update each for itself: gradients, statistics and the sums of a step stay among the ranks that hold one
- * copy of the weights.
+ * Replicas that update each for itself: gradients, statistics and the sums of a step stay among the ranks that hold
+ * one copy of the weights.
  */
 #include "train/session.h"
 
@@ -11,6 +11,10 @@ pdl_status_t pdl__separate_create(pdl_session_t *s)
     int               place = 0, rank = pdl_ranks_rank(s->spec.ranks), within = 0, members = 1;
 
     s->replica = s->spec.ranks;
+    if (s->spec.separate && s->spec.plan->sharding != PDL_SHARDING_NONE)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "sharding %s spreads one copy of the weights over replicas that train apart: use none",
+                         pdl_sharding_names[s->spec.plan->sharding]);
     if (!s->spec.separate || pdl_ranks_size(s->spec.ranks) == 1) return PDL_OK;
     pdl_mesh_coordinates(mesh, rank, coordinates);
     for (int a = 0; a < mesh->axis_count; a++) {

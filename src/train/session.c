@@ -2,6 +2,7 @@
  * A session: made once, then one update after the other.
  */
 #include "train/bank.h"
+#include "train/shard.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,9 +40,6 @@ static pdl_status_t check_plan(const pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int               axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
-    if (plan->sharding != PDL_SHARDING_NONE)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "sharding %s cannot be run yet: plan with sharding none",
-                         pdl_sharding_names[plan->sharding]);
     if (plan->precision != PDL_FP32 && plan->precision != PDL_BF16)
         return pdl_error(PDL_ERR_UNSUPPORTED, "precision %s cannot be trained here: use fp32 or bf16",
                          pdl_precision_names[plan->precision]);
@@ -194,63 +192,6 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     return PDL_OK;
 }
 
-/* Buckets end with a weight, as soon as they are large enough. */
-static pdl_status_t create_buckets(pdl_session_t *s, pdl__buckets_t *group)
-{
-    int64_t      wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), base = s->entry[group->first].offset;
-    int64_t     *bound = calloc((size_t)(group->last - group->first) + 2, sizeof(*bound));
-    pdl_status_t status = bound ? PDL_OK : no_memory();
-
-    for (int i = group->first; i < group->last && !status; i++) {
-        int64_t end = (i + 1 < s->entry_count ? s->entry[i + 1].offset : s->elements) - base;
-        s->entry[i].group = (int)(group - s->buckets);
-        s->entry[i].bucket = group->count;
-        bound[group->count + 1] = end;
-        if (end - bound[group->count] >= wanted || i + 1 == group->last) group->count++;
-    }
-    pdl_exchange_spec_t spec = {.data = s->dry ? NULL : (float *)s->array[PDL_ARRAY_GRADIENT] + base,
-                                .bound = bound,
-                                .buckets = group->count,
-                                .algorithm = s->spec.algorithm,
-                                .overlap = s->spec.overlap};
-    if (!status) status = pdl__layouts_group(s->layouts, group->axes, &spec.ranks);
-    if (!status) {
-        group->missing = calloc((size_t)group->count, sizeof(*group->missing));
-        status = group->missing ? pdl_exchange_create(&spec, &group->exchange) : no_memory();
-    }
-    free(bound);
-    return status;
-}
-
-static pdl_status_t create_exchange(pdl_session_t *s)
-{
-    pdl_status_t status = PDL_OK;
-
-    for (int i = 0; i < s->entry_count; i++) s->entry[i].group = -1;
-    if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
-    s->buckets = calloc((size_t)s->parameter_count + 1, sizeof(*s->buckets));
-    if (!s->buckets) return no_memory();
-    for (int i = 0; i < s->parameter_count && !status;) {
-        pdl__buckets_t *group = &s->buckets[s->bucket_groups];
-        *group = (pdl__buckets_t){.axes = s->entry[i].axes, .first = i};
-        while (i < s->parameter_count && s->entry[i].axes == group->axes) i++;
-        group->last = i;
-        if (group->axes == 0) continue;
-        s->bucket_groups++;
-        status = create_buckets(s, group);
-    }
-    return status;
-}
-
-static void destroy_exchange(pdl_session_t *s)
-{
-    for (int g = 0; g < s->bucket_groups; g++) {
-        pdl_exchange_destroy(s->buckets[g].exchange);
-        free(s->buckets[g].missing);
-    }
-    free(s->buckets);
-}
-
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
 {
     pdl_session_t *s = calloc(1, sizeof(*s));
@@ -263,6 +204,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         s->rate_factor = 1;
         s->dry = pdl_ranks_pretended(spec->ranks);
         status = find_share(s);
+        pdl__shard_choose(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
     status = pdl_ranks_agree(spec->ranks, status);
@@ -272,7 +214,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = take_buffers(s);
     if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);
     status = pdl_ranks_agree(spec->ranks, status);
-    if (!status) status = create_exchange(s);
+    if (!status) status = pdl__buckets_connect(s);
     if (!status) status = pdl__ties_create(s);
     if (!status && !s->dry) status = pdl__session_list(s);
     if (status) {
@@ -286,11 +228,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
 void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
-    destroy_exchange(s);
+    pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
     pdl__banks_give(s);
     if (s->graph) pdl__session_free_weights(s);
+    pdl__shard_destroy(s);
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
     pdl_tape_destroy(s->tape);
     pdl_tape_destroy(s->forward_tape);
@@ -352,11 +295,15 @@ static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pd
 /* The first weight whose gradient is not finite, or -1. */
 static int bad_gradient(const pdl_session_t *s)
 {
-    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++)
-        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend,
-                                                        pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
-                                                        s->entry[i].storage)))
-            return i;
+    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+
+    for (int i = 0; i < s->parameter_count; i++) {
+        const pdl_parameter_t *p = &s->parameter[i];
+        int64_t                at = s->shard ? s->shard->gradient_at[i] : p->offset;
+        const char            *gradient = (const char *)s->array[PDL_ARRAY_GRADIENT] + (size_t)at * item;
+        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, gradient, p->elements)))
+            return s->parameter_entry[i];
+    }
     return -1;
 }
 
@@ -385,17 +332,25 @@ static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batc
     return pdl_ranks_agree(s->replica, knows < best ? PDL_OK : status);
 }
 
-static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
+/* Exchanges inside and between layers and of gradients, so far. */
+static double exchanged_s(const pdl_session_t *s)
+{
+    return s->class_s[PDL_CLASS_MOVE] + s->class_s[PDL_CLASS_GRADIENT];
+}
+
+static pdl_status_t finish_exchange(pdl_session_t *s)
 {
     double start_s = pdl__now_s();
 
-    for (int g = 0; g < s->bucket_groups; g++)
+    for (int g = 0; g < s->bucket_groups; g++) {
+        if (pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && s->buckets[g].shard_ranks) continue;
         for (int b = 0; b < s->buckets[g].count; b++) {
             pdl_status_t status = pdl_exchange_wait(s->buckets[g].exchange, b);
             if (status) return status;
         }
-    pdl_status_t status = pdl__ties_sum(s);
-    result->comm_s = pdl__now_s() - start_s;
+    }
+    pdl_status_t status = s->shard ? pdl__shard_finish(s) : PDL_OK;
+    if (!status) status = pdl__ties_sum(s);
     if (s->bucket_groups || s->tie_count) pdl__session_note(s, -1, start_s);
     return status;
 }
@@ -403,6 +358,17 @@ static pdl_status_t finish_exchange(pdl_session_t *s, pdl_step_result_t *result)
 static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
 {
     return pdl_ranks_sum(context, values, count);
+}
+
+/* Sums over the parts of every tensor. Stages that hold the same one do so each for itself. */
+static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
+{
+    const pdl_session_t  *s = context;
+    const pdl__layouts_t *l = s->layouts;
+
+    for (int64_t i = 0; i < count; i++)
+        if (s->entry[i / 2].k == 0) values[i] *= pdl__pipe_holders(l->stages, s->entry[i / 2].owner);
+    return pdl_ranks_sum(l->group[l->stage_axes], values, count);
 }
 
 static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
@@ -418,12 +384,30 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
                                .step = s->updates - s->moments_from,
                                .lr = result->lr};
     bool                clips = s->spec.optimizer.clip_norm > 0;
-    if (!s->layouts->trivial || s->layouts->stages->count > 1) {
+    if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->shard) {
         run.reduce = sum_over_ranks;
         run.reduce_context = s->replica;
     }
+    if (!s->layouts->trivial || s->shard) {
+        run.tensor = s->parameter_entry;
+        run.tensors = s->entry_count;
+        run.sums = s->sums;
+        run.reduce_tensors = sum_tensors;
+        run.tensors_context = s;
+    }
+    if (s->shard) {
+        run.weight_at = s->shard->weight_at;
+        run.gradient_at = s->shard->gradient_at;
+    }
     pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
 
+    if (!status && s->shard) {
+        pdl__session_note(s, -2, start_s);
+        start_s = pdl__now_s();
+        status = pdl__shard_gather(s);
+        pdl__session_note(s, -1, start_s);
+        start_s = pdl__now_s();
+    }
     if (!status) status = pdl__session_refresh(s);
     pdl__session_note(s, -2, start_s);
     return status;
@@ -443,14 +427,14 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
 
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       start_s = pdl__now_s();
+    double       start_s = pdl__now_s(), exchanged = exchanged_s(s);
     pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .next = s->halted};
     pdl_status_t status = pdl__session_play(s, s->tape, &play);
 
     s->halted = 0;
     double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
-    if (!status) status = finish_exchange(s, result);
+    if (!status) status = finish_exchange(s);
     if (!status) status = gather_result(s, s->replica, batch, result);
     if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
     if (!status) status = update_weights(s, result);
@@ -458,6 +442,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     if (status) return status;
     s->updates++;
     result->step_s = pdl__now_s() - start_s;
+    result->comm_s = exchanged_s(s) - exchanged;
     result->compute_s = result->step_s - result->comm_s;
     return PDL_OK;
 }
@@ -492,19 +477,31 @@ pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
     return play_forward(s, PDL__PLAY_PASS, batch, result);
 }
 
-pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
+static void swap_bytes(char *a, char *b, size_t bytes)
 {
-    size_t bytes = (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
-    char  *a = s->array[PDL_ARRAY_WEIGHT], *b = s->array[PDL_ARRAY_EMA], piece[4096];
+    char piece[4096];
 
-    if (!b) return PDL_OK;
     for (size_t at = 0; at < bytes; at += sizeof(piece)) {
         size_t length = bytes - at < sizeof(piece) ? bytes - at : sizeof(piece);
         memcpy(piece, a + at, length);
         memcpy(a + at, b + at, length);
         memcpy(b + at, piece, length);
     }
-    return pdl__session_refresh(s);
+}
+
+pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
+{
+    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+
+    if (!pdl__session_keeps(s, PDL_ARRAY_EMA)) return PDL_OK;
+    for (int i = 0; i < s->parameter_count; i++) {
+        const pdl_parameter_t *p = &s->parameter[i];
+        int64_t                at = s->shard ? s->shard->weight_at[i] : p->offset;
+        swap_bytes((char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
+                   (char *)s->array[PDL_ARRAY_EMA] + (size_t)p->offset * item, (size_t)p->elements * item);
+    }
+    pdl_status_t status = pdl__shard_gather(s);
+    return status ? status : pdl__session_refresh(s);
 }
 
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *s)
@@ -537,13 +534,17 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
-    *memory =
-        (pdl_session_memory_t){.weights = (size_t)(s->elements + pdl__worker_elements(s)) * item + s->packed_bytes,
-                               .activations = s->arena_bytes,
-                               .messages = pdl__messages_bytes(s)};
+    *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
+                                                s->packed_bytes,
+                                     .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
+                                     .activations = s->arena_bytes,
+                                     .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
-        if (pdl__session_keeps(s, (pdl_session_array_t)a)) memory->optimizer += (size_t)s->trainable * item;
-    if (pdl__session_keeps(s, PDL_ARRAY_GRADIENT)) memory->gradients = (size_t)s->trainable * item;
+        memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;
+    if (s->shard) {
+        memory->weights += s->shard->weight_bytes;
+        memory->gradients += s->shard->gradient_bytes;
+    }
     memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
     memory->weights += pdl__banks_bytes(s);
     memory->total =

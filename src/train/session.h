@@ -7,7 +7,10 @@
 #include "train/graph.h"
 #include <paradl/exchange.h>
 #include <paradl/session.h>
+#include <paradl/train.h>
 #include <signal.h>
+
+typedef struct pdl__shard pdl__shard_t; /* shard.h */
 
 /* One weight or statistic: [offset, offset + storage) of the flat arrays. */
 typedef struct pdl__entry {
@@ -19,7 +22,9 @@ typedef struct pdl__entry {
     int64_t              copies; /* ranks that hold the same part */
     unsigned             axes;   /* over which gradients are summed */
     int64_t              offset, storage;
+    int64_t              held;          /* where it lies in an array of parts, unless it is cut itself */
     int                  users;         /* ops whose gradients make it up */
+    int                  tie;           /* owner of a weight of several stages that is sharded by itself, or -1 */
     int                  group, bucket; /* of the exchange; group -1: nothing to sum */
     /* of the update at hand */
     int  missing; /* users whose backward has not run */
@@ -33,13 +38,28 @@ typedef struct pdl__moment {
     int    op;      /* of the tape; negative: -1 exchange, -2 update */
 } pdl__moment_t;
 
+/* Weights whose gradients travel together. Where state is sharded every rank of the data axes has a part of it. */
+typedef struct pdl__bucket {
+    int     first, last;         /* entries */
+    int64_t low, high;           /* elements of the flat arrays */
+    int     missing;             /* entries without a complete gradient */
+    int64_t part_low, part_high; /* of [low, high): this rank's part */
+    int64_t held;                /* where that lies in an array of parts */
+    float  *weights, *gradients; /* all of the bucket, while it is there: zero3, and from zero2 on */
+    bool    begun;               /* the part has gradients of this update */
+} pdl__bucket_t;
+
 /* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
 typedef struct pdl__buckets {
     unsigned        axes;
     int             first, last; /* entries */
-    pdl_exchange_t *exchange;
+    pdl_exchange_t *exchange;    /* an allreduce, or where sharded a reduce-scatter over `shard_ranks` */
     int             count;
-    int            *missing; /* per bucket: entries without a complete gradient */
+    pdl__bucket_t  *bucket;
+    /* where sharded: */
+    pdl_ranks_t    *shard_ranks; /* NULL: every rank has all of it */
+    pdl_exchange_t *gather;      /* of weights */
+    pdl_exchange_t *rest;        /* sums of parts over the axes that are no data axes; or NULL */
 } pdl__buckets_t;
 
 /* A weight that several stages hold: their gradients are summed. */
@@ -96,8 +116,13 @@ struct pdl_session {
     char            *listed_names;
     int64_t          elements, trainable; /* of the flat arrays; of these, trainable */
     void            *array[PDL_ARRAY_COUNT];
-    pdl_parameter_t *parameter;
+    pdl_parameter_t *parameter; /* what this rank updates: weights, or its parts of them */
     int              parameter_count;
+    int             *parameter_entry;
+    double          *sums;     /* two of every entry: for the norms of weights that lie in parts */
+    pdl_sharding_t   sharding; /* none where there is nobody to share with */
+    int64_t          held;     /* trainable elements of an array of parts */
+    pdl__shard_t    *shard;    /* NULL unless sharded */
     void            *packed;
     size_t           packed_bytes;
     size_t          *packed_at; /* per unit */
@@ -134,10 +159,18 @@ struct pdl_session {
     double         moved_s;                     /* redistribution of the operation at hand */
 };
 
+/* buckets.c */
+pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
+pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
+void         pdl__buckets_destroy(pdl_session_t *session);
+/* Whether two weights may be in the same bucket. */
+bool pdl__same_buckets(const pdl__entry_t *a, const pdl__entry_t *b);
+
 /* weights.c */
 pdl_status_t pdl__session_weights(pdl_session_t *session);
 void         pdl__session_free_weights(pdl_session_t *session);
 pdl_status_t pdl__session_refresh(pdl_session_t *session);
+int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
 void        *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__entry_t *entry);
 
 /* workers.c: statistics of batch norm, a copy for every worker behind those of the first. */
@@ -206,6 +239,13 @@ pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, p
 
 /* The class of an operation of the training tape; -1: exchange, -2: update. */
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
+/* run_summary.c: collective. Classes of `updates` updates behind those that `before` has, and what ranks have in
+   common, into the summary; `comm_s` has the time of exchanges of each. */
+pdl_status_t pdl__summarise_ranks(const pdl_session_t *session, const double before[PDL_OP_CLASS_COUNT],
+                                  const double *comm_s, int64_t updates, pdl_train_summary_t *summary);
+/* Collective over all ranks of the run. */
+pdl_status_t pdl__summarise_memory(const pdl_session_t *session, pdl_ranks_t *ranks, pdl_train_summary_t *summary);
+
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000

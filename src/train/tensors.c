@@ -2,6 +2,7 @@
  * Whole tensors to and from the pieces that ranks hold.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,11 +54,11 @@ static pdl_status_t gather(const pdl_session_t *s, const pdl__entry_t *entry, co
     return status;
 }
 
-pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
+/* What this rank's op has of a weight, from its storage. */
+static pdl_status_t export_entry(const pdl_session_t *s, const pdl__entry_t *entry, const void *storage,
+                                 float *plain)
 {
-    const pdl__entry_t *entry = &s->entry[i];
-    pdl_op_t           *op = s->graph->unit[entry->unit].op;
-    const void         *storage = pdl__entry_at(s, array, entry);
+    pdl_op_t *op = s->graph->unit[entry->unit].op;
 
     if (entry->whole) return s->spec.backend->ops->weight_export(op, entry->k, storage, plain);
     float *piece = malloc((size_t)pdl_region_elements(&entry->region) * sizeof(*piece));
@@ -68,11 +69,23 @@ pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t 
     return status;
 }
 
-pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
+pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
 {
     const pdl__entry_t *entry = &s->entry[i];
-    pdl_op_t           *op = s->graph->unit[entry->unit].op;
-    void               *storage = pdl__entry_at(s, array, entry);
+
+    if (!pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
+    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!storage) return no_memory(entry);
+    pdl_status_t status = pdl__shard_collect(s, array, entry, storage);
+    if (!status) status = export_entry(s, entry, storage, plain);
+    free(storage);
+    return status;
+}
+
+static pdl_status_t import_entry(const pdl_session_t *s, const pdl__entry_t *entry, const float *plain,
+                                 void *storage)
+{
+    pdl_op_t *op = s->graph->unit[entry->unit].op;
 
     if (entry->whole) return s->spec.backend->ops->weight_import(op, entry->k, plain, storage);
     float *piece = malloc((size_t)pdl_region_elements(&entry->region) * sizeof(*piece)), *at = piece;
@@ -80,5 +93,18 @@ pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array,
     copy_piece(&entry->region, entry->info.dims, 0, plain, &at);
     pdl_status_t status = s->spec.backend->ops->weight_import(op, entry->k, piece, storage);
     free(piece);
+    return status;
+}
+
+pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
+{
+    const pdl__entry_t *entry = &s->entry[i];
+
+    if (!pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
+    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!storage) return no_memory(entry);
+    pdl_status_t status = import_entry(s, entry, plain, storage);
+    if (!status) pdl__shard_spread(s, array, entry, storage);
+    free(storage);
     return status;
 }

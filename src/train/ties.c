@@ -3,6 +3,7 @@
  * is that their gradients are summed over the stages.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <stdlib.h>
 
 static int entry_of(const pdl_session_t *s, int owner)
@@ -23,6 +24,19 @@ static pdl_status_t holders_of(const pdl__pipe_t *stages, int owner, bool holds,
     return holds ? pdl_ranks_pretend(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
 }
 
+/* The gradient of a weight, or this rank's part of it: then it is alone in its bucket. */
+static float *own_gradient(const pdl_session_t *s, const pdl__entry_t *entry, int64_t *count)
+{
+    const pdl__bucket_t *bucket;
+
+    *count = entry->storage;
+    if (!pdl__shard_cuts(s, PDL_ARRAY_GRADIENT, entry))
+        return s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+    bucket = &s->buckets[entry->group].bucket[entry->bucket];
+    *count = bucket->part_high - bucket->part_low;
+    return s->dry ? NULL : pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
+}
+
 /* All stages form the group; those that do not hold the weight stay outside. */
 static pdl_status_t create_tie(pdl_session_t *s, int owner)
 {
@@ -39,9 +53,11 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     }
     pdl__tie_t *tie = &s->ties[s->tie_count++];
     tie->ranks = group;
+    int64_t             count;
+    float              *data = own_gradient(s, &s->entry[i], &count);
     pdl_exchange_spec_t spec = {.ranks = group,
-                                .data = s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[i]),
-                                .bound = (const int64_t[]){0, s->entry[i].storage},
+                                .data = data,
+                                .bound = (const int64_t[]){0, count},
                                 .buckets = 1,
                                 .algorithm = s->spec.algorithm};
     return pdl_exchange_create(&spec, &tie->exchange);

@@ -1,7 +1,7 @@
 /*
- * Which models change places in a round, and where they go: the workers in random groups of `hops`, in each of which
- * models go round. Two make pairs. The last group has what is left; a worker alone keeps its model. Drawn from the
- * seed and the round on every rank alike.
+ * Which models change places in a round, and where they go: the workers in random groups of `hops`, in each of
+ * which models go round. Two make pairs. The last group has what is left; a worker alone keeps its model. Drawn
+ * from the seed and the round on every rank alike.
  */
 #ifndef PDL_TRAIN_TOUR_H
 #define PDL_TRAIN_TOUR_H

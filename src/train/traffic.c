@@ -2,6 +2,7 @@
  * What a session sends, from its tape, and the memory that takes.
  */
 #include "train/session.h"
+#include "train/shard.h"
 
 #define RESULTS 4 /* sums of a step: loss, accuracy, samples, and whether to stop */
 
@@ -45,25 +46,68 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
     }
 }
 
+/* When every bucket travels once. */
+static double exchange_bytes(const pdl_exchange_t *exchange)
+{
+    double sent = 0;
+    size_t held;
+
+    if (exchange) pdl_exchange_bytes(exchange, &sent, &held);
+    return sent;
+}
+
+/* Buckets that are there for a while only travel each time. */
+static double stays_bytes(const pdl_session_t *s, const pdl__stays_t *stays, bool gradients)
+{
+    double bytes = 0;
+
+    for (int j = 0; j < stays->count; j++) {
+        const pdl__buckets_t *group = &s->buckets[stays->stay[j].group];
+        bytes += pdl_exchange_bucket_bytes(gradients ? group->exchange : group->gather, stays->stay[j].bucket);
+    }
+    return bytes;
+}
+
+/* Sums of gradients and, where they are sharded, weights. */
+static double exchanged_bytes(const pdl_session_t *s)
+{
+    double bytes = 0;
+
+    for (int g = 0; g < s->bucket_groups; g++) {
+        const pdl__buckets_t *group = &s->buckets[g];
+        if (!group->shard_ranks || !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
+            bytes += exchange_bytes(group->exchange);
+        if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) bytes += exchange_bytes(group->gather);
+        bytes += exchange_bytes(group->rest);
+    }
+    for (int i = 0; i < s->tie_count; i++) bytes += exchange_bytes(s->ties[i].exchange);
+    if (!s->shard) return bytes;
+    return bytes + stays_bytes(s, &s->shard->gradients, true) + stays_bytes(s, &s->shard->weights[1], false);
+}
+
+/* Sums of squares for the norms of all gradients and of every tensor. */
+static double norm_bytes(const pdl_session_t *s)
+{
+    const pdl_optimizer_options_t *o = &s->spec.optimizer;
+    const pdl__layouts_t          *l = s->layouts;
+    bool                           in_parts = !l->trivial || s->shard;
+    double                         bytes = 0;
+
+    if (o->clip_norm > 0 && (in_parts || l->stages->count > 1)) bytes += sum_bytes(s->replica, 1);
+    if (in_parts && (o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB))
+        bytes += sum_bytes(l->group[l->stage_axes], 2 * (double)s->entry_count);
+    return bytes;
+}
+
 void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 {
     const pdl_tape_t *tape = s->tape ? s->tape : s->forward_tape;
-    bool              norm = s->tape && s->spec.optimizer.clip_norm > 0;
     pdl_ranks_t      *ranks = s->tape ? s->replica : s->spec.ranks; /* whose results are one */
-    double            sent;
-    size_t            held;
 
     *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, RESULTS)};
     for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
-    for (int g = 0; g < s->bucket_groups; g++) {
-        pdl_exchange_bytes(s->buckets[g].exchange, &sent, &held);
-        traffic->gradients += sent;
-    }
-    for (int i = 0; i < s->tie_count; i++) {
-        pdl_exchange_bytes(s->ties[i].exchange, &sent, &held);
-        traffic->gradients += sent;
-    }
-    if (norm && (!s->layouts->trivial || s->layouts->stages->count > 1)) traffic->results += sum_bytes(ranks, 1);
+    traffic->gradients = exchanged_bytes(s);
+    if (s->tape) traffic->results += norm_bytes(s);
     traffic->total = traffic->moves + traffic->stages + traffic->gradients + traffic->statistics + traffic->results;
 }
 
@@ -75,22 +119,26 @@ static size_t edge_buffers(const pdl__edge_t *edge)
     return bytes;
 }
 
+static size_t exchange_buffers(const pdl_exchange_t *exchange)
+{
+    double sent;
+    size_t held = 0;
+
+    if (exchange) pdl_exchange_bytes(exchange, &sent, &held);
+    return held;
+}
+
 size_t pdl__messages_bytes(const pdl_session_t *s)
 {
-    size_t bytes = pdl__borders_bytes(s), held;
-    double sent;
+    size_t bytes = pdl__borders_bytes(s);
 
     for (int u = 0; u < s->graph->unit_count; u++) {
         bytes += edge_buffers(s->graph->unit[u].edge);
         for (int j = 0; j < PDL_MAX_INPUTS; j++) bytes += edge_buffers(s->graph->unit[u].after[j]);
     }
-    for (int g = 0; g < s->bucket_groups; g++) {
-        pdl_exchange_bytes(s->buckets[g].exchange, &sent, &held);
-        bytes += held;
-    }
-    for (int i = 0; i < s->tie_count; i++) {
-        pdl_exchange_bytes(s->ties[i].exchange, &sent, &held);
-        bytes += held;
-    }
+    for (int g = 0; g < s->bucket_groups; g++)
+        bytes += exchange_buffers(s->buckets[g].exchange) + exchange_buffers(s->buckets[g].gather) +
+                 exchange_buffers(s->buckets[g].rest);
+    for (int i = 0; i < s->tie_count; i++) bytes += exchange_buffers(s->ties[i].exchange);
     return bytes;
 }

@@ -3,6 +3,7 @@
  * which backward completes the gradients: a bucket of the exchange is a range, and an optimizer step is a few long loops.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <paradl/init.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,17 @@ static size_t weight_bytes(const pdl_session_t *s)
 
 void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__entry_t *entry)
 {
-    return (char *)s->array[array] + (size_t)entry->offset * weight_bytes(s);
+    int64_t at = entry->offset;
+
+    if (pdl__shard_divides(s, array)) {
+        const pdl__buckets_t *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+        if (group && group->shard_ranks) {
+            const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
+            return (array == PDL_ARRAY_WEIGHT ? bucket->weights : bucket->gradients) + at - bucket->low;
+        }
+        at = entry->info.trainable ? entry->held : s->held + at - s->trainable;
+    }
+    return (char *)s->array[array] + (size_t)at * weight_bytes(s);
 }
 
 static bool same_region(const pdl_region_t *a, const pdl_region_t *b)
@@ -75,6 +86,9 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
         entry->axes &= ~pdl__data_axes(&l->plan->mesh);
         entry->copies /= pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
     }
+    /* What several stages hold is cut alike on all of them. */
+    if (s->sharding != PDL_SHARDING_NONE && entry->k == 0 && pdl__pipe_holders(l->stages, entry->owner) > 1)
+        entry->tie = entry->owner;
     /* Every rank has the rows of its own positions. */
     if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && !entry->whole)
         entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
@@ -101,6 +115,7 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
                                 .unit = u,
                                 .k = k,
                                 .owner = owner,
+                                .tie = -1,
                                 .storage = weight->elements,
                                 .users = 1};
         s->entry_count++;
@@ -119,9 +134,9 @@ static pdl_status_t group_entries(pdl_session_t *s, int count)
     if (!sorted) return no_memory(s);
     for (int i = 0; i < count; i++) {
         bool seen = false;
-        for (int k = 0; k < i; k++) seen |= s->entry[k].axes == s->entry[i].axes;
+        for (int k = 0; k < i; k++) seen |= pdl__same_buckets(&s->entry[k], &s->entry[i]);
         for (int k = i; k < count && !seen; k++)
-            if (s->entry[k].axes == s->entry[i].axes) sorted[placed++] = s->entry[k];
+            if (pdl__same_buckets(&s->entry[k], &s->entry[i])) sorted[placed++] = s->entry[k];
     }
     memcpy(s->entry, sorted, (size_t)count * sizeof(*sorted));
     free(sorted);
@@ -137,6 +152,7 @@ static void place_entries(pdl_session_t *s)
         s->graph->unit[entry->unit].weight[entry->k] = i;
         if (entry->info.trainable) {
             s->trainable = s->elements;
+            s->parameter_entry[s->parameter_count] = i;
             s->parameter[s->parameter_count++] =
                 (pdl_parameter_t){.offset = entry->offset,
                                   .elements = entry->storage,
@@ -155,7 +171,9 @@ static pdl_status_t list_entries(pdl_session_t *s)
         if (s->graph->unit[u].op) count += s->graph->unit[u].op->weight_count;
     s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
     s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
-    if (!s->entry || !s->parameter) return no_memory(s);
+    s->parameter_entry = calloc((size_t)count + 1, sizeof(*s->parameter_entry));
+    s->sums = calloc(2 * (size_t)count + 1, sizeof(*s->sums));
+    if (!s->entry || !s->parameter || !s->parameter_entry || !s->sums) return no_memory(s);
     for (int pass = 0; pass < 2 && !status; pass++) {
         for (int u = s->graph->unit_count - 1; u >= 0 && !status; u--) status = add_entries(s, u, pass == 0);
         if (pass == 0 && !status) status = group_entries(s, s->entry_count);
@@ -171,20 +189,28 @@ static pdl_status_t list_entries(pdl_session_t *s)
     return PDL_OK;
 }
 
-static int64_t array_elements(const pdl_session_t *s, pdl_session_array_t array)
+int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
 {
-    if (array == PDL_ARRAY_WEIGHT) return s->elements + pdl__worker_elements(s);
-    return pdl__session_keeps(s, array) ? s->trainable : 0;
+    int64_t trainable = pdl__shard_divides(s, array) ? s->held : s->trainable;
+
+    if (array == PDL_ARRAY_WEIGHT) return trainable + s->elements - s->trainable + pdl__worker_elements(s);
+    return pdl__session_keeps(s, array) ? trainable : 0;
 }
 
+/* Copies of weights that change with every use are made for one unit at a time. */
 static pdl_status_t place_packed(pdl_session_t *s)
 {
     s->packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->packed_at));
     if (!s->packed_at) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         if (!s->graph->unit[u].op) continue;
+        size_t bytes = (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
+        if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
+            if (bytes > s->packed_bytes) s->packed_bytes = bytes;
+            continue;
+        }
         s->packed_at[u] = s->packed_bytes;
-        s->packed_bytes += (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
+        s->packed_bytes += bytes;
     }
     return PDL_OK;
 }
@@ -192,7 +218,7 @@ static pdl_status_t place_packed(pdl_session_t *s)
 static pdl_status_t take_arrays(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
-        int64_t elements = array_elements(s, (pdl_session_array_t)a);
+        int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
         if (elements == 0) continue;
         s->array[a] = pdl_memory_take((size_t)elements * weight_bytes(s));
         if (!s->array[a]) return no_memory(s);
@@ -224,7 +250,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
         status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->op->weight[entry->k].name,
                                  entry->info.rank, entry->info.dims, s->spec.seed, plain);
         if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
-        if (!status && s->array[PDL_ARRAY_EMA] && entry->info.trainable)
+        if (!status && pdl__session_keeps(s, PDL_ARRAY_EMA) && entry->info.trainable)
             status = pdl_session_set(s, i, PDL_ARRAY_EMA, plain);
     }
     free(plain);
@@ -236,6 +262,7 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
 {
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
 
+    if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK; /* they come before every use */
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (!unit->op || unit->op->packed_bytes == 0) continue;
@@ -252,6 +279,8 @@ pdl_status_t pdl__session_weights(pdl_session_t *s)
 {
     pdl_status_t status = list_entries(s);
 
+    if (!status) status = pdl__buckets_cut(s);
+    if (!status) status = pdl__shard_divide(s);
     if (!status) status = place_packed(s);
     if (s->dry || status) return status;
     status = take_arrays(s);
@@ -264,11 +293,14 @@ void pdl__session_free_weights(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++)
         if (s->array[a])
-            pdl_memory_give(s->array[a], (size_t)array_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
+            pdl_memory_give(s->array[a],
+                            (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
     if (s->packed) pdl_memory_give(s->packed, s->packed_bytes);
     for (int i = 0; i < s->entry_count; i++) free((char *)(uintptr_t)s->entry[i].info.name);
     free(s->entry);
     free(s->parameter);
+    free(s->parameter_entry);
+    free(s->sums);
     free(s->packed_at);
     free(s->zeros);
 }
@@ -292,5 +324,5 @@ int pdl_session_find(const pdl_session_t *s, const char *name)
 
 bool pdl_session_has(const pdl_session_t *s, int i, pdl_session_array_t array)
 {
-    return s->array[array] && (array == PDL_ARRAY_WEIGHT || s->entry[i].info.trainable);
+    return pdl__session_keeps(s, array) && (array == PDL_ARRAY_WEIGHT || s->entry[i].info.trainable);
 }

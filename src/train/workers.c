@@ -3,6 +3,7 @@
  * samples, for which one rank speaks.
  */
 #include "train/session.h"
+#include "train/shard.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,24 +30,25 @@ int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
     return micro_batch / (s->micro_batches / s->workers);
 }
 
-void pdl__spread_statistics(pdl_session_t *s)
-{
-    size_t bytes = (size_t)statistics_stride(s) * pdl_dtype_bytes(s->spec.backend->weight_type);
-    char  *first =
-        (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
-
-    for (int64_t w = 1; w < s->workers; w++) memcpy(first + (size_t)w * bytes, first, bytes);
-}
-
 static size_t statistics_bytes(const pdl_session_t *s)
 {
     return (size_t)(s->workers * statistics_stride(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
+/* Behind the weights that are trained, or the part of them that is held here. */
 static char *statistics_begin(const pdl_session_t *s)
 {
-    return (char *)s->array[PDL_ARRAY_WEIGHT] +
-           (size_t)s->trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->held : s->trainable;
+
+    return (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
+void pdl__spread_statistics(pdl_session_t *s)
+{
+    size_t bytes = statistics_bytes(s) / (size_t)s->workers;
+
+    for (int64_t w = 1; w < s->workers; w++)
+        memcpy(statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
 }
 
 /* Whether there are several sets of statistics, here or on other ranks. */

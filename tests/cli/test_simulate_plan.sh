@@ -40,10 +40,10 @@ cmp -s first out || fail "two runs of the same plan differ"
 expect 0 simulate "$plans/resnet50_1024.yaml" --engine loads --json
 check 'd["engine"] == "loads" and abs(d["simulated"]["total_s"] / d["projected"]["total_s"] - 1) < 0.1'
 
-# What plan writes, simulate reads; the projection is the one the plan carries.
+# What plan writes, simulate reads; the projection is near the one the plan carries, whose formulas know no buckets.
 expect 0 plan --model resnet18 --system dgx-h100 --pe 8 --strategy data --batch 256 -o plan.yaml
 expect 0 simulate plan.yaml --json
-check "abs(d['projected']['total_s'] / $(sed -n 's/.*iteration_s: \([0-9.e-]*\).*/\1/p' plan.yaml) - 1) < 1e-9"
+check "abs(d['projected']['total_s'] / $(sed -n 's/.*iteration_s: \([0-9.e-]*\).*/\1/p' plan.yaml) - 1) < 0.02"
 check 'd["model"] == "resnet18" and d["system"] == "dgx-h100" and d["strategy"] == "data"'
 
 # A slow rank holds everybody up.

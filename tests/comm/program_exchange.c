@@ -190,6 +190,83 @@ static void choice_can_be_repeated(void)
     free(data);
 }
 
+/* Uneven parts, the last one of every bucket empty. */
+static void make_parts(int64_t *part)
+{
+    for (int b = 0; b < BUCKETS; b++) {
+        int64_t count = bounds[b + 1] - bounds[b], givers = size > 1 ? size - 1 : 1, given = 0;
+
+        for (int r = 0; r < size; r++) {
+            part[b * size + r] = r + 1 == givers ? count - given : r < givers ? count / givers / 2 : 0;
+            given += part[b * size + r];
+        }
+    }
+}
+
+static int64_t count_wrong_of_parts(const float *data, const int64_t *part, int step)
+{
+    int64_t wrong = 0;
+
+    for (int b = 0; b < BUCKETS; b++) {
+        int64_t first = bounds[b];
+
+        for (int r = 0; r < rank; r++) first += part[b * size + r];
+        for (int64_t i = first; i < first + part[b * size + rank]; i++) {
+            float sum = 0;
+
+            for (int r = 0; r < size; r++) sum += whole_value(i, step, r);
+            wrong += data[i] != sum;
+        }
+    }
+    return wrong;
+}
+
+/* Sums of parts, after which all parts go to everyone, from another place. */
+static void exchange_parts(const char *algorithm, bool overlap)
+{
+    float              *data = calloc(ELEMENTS, sizeof(*data)), *other = calloc(ELEMENTS, sizeof(*other));
+    int64_t            *part = calloc((size_t)size * BUCKETS, sizeof(*part));
+    pdl_exchange_t     *scatter = NULL, *gather = NULL;
+    pdl_exchange_spec_t spec = {.ranks = ranks,
+                                .data = data,
+                                .bound = bounds,
+                                .buckets = BUCKETS,
+                                .collective = PDL_COLL_REDUCE_SCATTER,
+                                .part = part,
+                                .algorithm = algorithm,
+                                .chunk_bytes = 8192,
+                                .overlap = overlap};
+
+    make_parts(part);
+    CHECK_OK(pdl_exchange_create(&spec, &scatter));
+    spec.collective = PDL_COLL_ALLGATHER;
+    spec.data = NULL;
+    CHECK_OK(pdl_exchange_create(&spec, &gather));
+    for (int step = 0; step < 3 && scatter && gather; step++) {
+        for (int64_t i = 0; i < ELEMENTS; i++) data[i] = whole_value(i, step, rank);
+        exchange_step(scatter, step, step % 2 == 0);
+        CHECK_INT(count_wrong_of_parts(data, part, step), 0);
+        for (int b = 0; b < BUCKETS; b++) {
+            memcpy(other + bounds[b], data + bounds[b], (size_t)(bounds[b + 1] - bounds[b]) * sizeof(*data));
+            CHECK_OK(pdl_exchange_place(gather, b, other + bounds[b]));
+        }
+        exchange_step(gather, step, step % 2 == 1);
+        CHECK_INT(count_wrong(other, step), 0);
+    }
+    pdl_exchange_destroy(scatter);
+    pdl_exchange_destroy(gather);
+    free(part);
+    free(other);
+    free(data);
+}
+
+static void parts_are_summed_and_gathered(void)
+{
+    static const char *const algorithms[] = {"auto", "ring", "rdb", "library", "measure"};
+
+    for (int i = 0; i < 5; i++) exchange_parts(algorithms[i], i != 1);
+}
+
 static void mistakes_are_named(void)
 {
     float              *data = calloc(ELEMENTS, sizeof(*data));
@@ -207,6 +284,10 @@ static void mistakes_are_named(void)
     spec.bound = bounds;
     spec.algorithm = "rnig";
     if (size > 1) CHECK_ERROR(pdl_exchange_create(&spec, &none), "rnig");
+    spec.collective = PDL_COLL_ALLGATHER;
+    CHECK_ERROR(pdl_exchange_create(&spec, &none), "whose they are");
+    spec.collective = PDL_COLL_ALLTOALL;
+    CHECK_ERROR(pdl_exchange_create(&spec, &none), "alltoall cannot be exchanged");
     free(data);
 }
 
@@ -263,6 +344,7 @@ int main(void)
     RUN(sums_by_every_algorithm);
     RUN(same_bits_everywhere);
     RUN(choice_can_be_repeated);
+    RUN(parts_are_summed_and_gathered);
     RUN(mistakes_are_named);
     RUN(sums_in_the_order_of_ranks);
     RUN(ranks_agree);

@@ -1,6 +1,6 @@
 /*
- * Networks divided into narrower ones: together they have about the weights and the operations of the whole, every shape
- * fits, and classes stay.
+ * Networks divided into narrower ones: together they have about the weights and the operations of the whole, every
+ * shape fits, and classes stay.
  */
 #include "test.h"
 #include <paradl/model.h>

@@ -277,8 +277,8 @@ static void thousand_ranks_of_data_and_spatial(void)
     config.batch = 8192;
     pdl_plan_sim_t *a = simulate(resnet50, frontier, &p, &config), *b = simulate(resnet50, frontier, &p, &config);
     CHECK_INT(a->ranks, 1024);
-    CHECK(a->flows > 10000 && a->simulated.comm[PDL_COMM_HALO] > 0);
-    CHECK_NEAR(a->simulated.total_s, a->projected.total_s, 0.1);
+    CHECK(a->flows > 1000 && a->simulated.comm[PDL_COMM_HALO] > 0);
+    CHECK_NEAR(a->simulated.total_s, a->projected.total_s, 0.01);
     /* The same question has the same answer, to the bit. */
     CHECK_NEAR(b->simulated.total_s, a->simulated.total_s, 0);
     CHECK_NEAR(b->busiest_bytes, a->busiest_bytes, 0);
@@ -302,7 +302,7 @@ static void a_halo_has_one_link_of_a_mesh(void)
 
         if (comm->primitive != PDL_HALO) continue;
         CHECK_NEAR(comm->simulated_s, 10e-6 + volume, 1e-6);
-        CHECK_NEAR(comm->projected_s, 10e-6 + volume / 3, 1e-6);
+        CHECK_NEAR(comm->projected_s, 10e-6 + volume, 1e-6);
     }
     pdl_plan_sim_destroy(sim);
 }

@@ -1,6 +1,7 @@
 /*
- * Under mpirun: random plans. A small network, a random mesh over the ranks and a random legal mode for every layer and axis;
- * losses of a few updates and the weights after them equal those of the same network on one rank.
+ * Under mpirun: random plans. A small network, a random mesh over the ranks, a random legal mode for every layer and
+ * axis, and random sharding over the data axes; losses of a few updates and the weights after them equal those of the
+ * same network on one rank.
  *
  *     program_plans FIRST COUNT      plans FIRST .. FIRST + COUNT - 1
  */
@@ -13,7 +14,8 @@
 #include "dry_check.h"
 #include "random.h"
 
-#define STEPS 3
+#define STEPS   3
+#define SAMPLES 32 /* enough for up to 14 ranks */
 
 static const char *const networks[] = {
     /* a residual block with batch norm */
@@ -139,6 +141,7 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
     spec.backend = backend;
     spec.ranks = ranks;
     spec.optimizer.lr = 0.02;
+    spec.bucket_bytes = 2000;
     size_t                held = pdl_memory_held();
     double                before[PDL_SENT_KINDS] = {0};
     pdl_session_traffic_t traffic = {0};
@@ -177,8 +180,9 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
 static void describe(const pdl_plan_t *plan, char *text, size_t size)
 {
     char   mesh[128];
-    size_t used = (size_t)snprintf(text, size, "%s on %s:", pdl_model_name(plan->model),
-                                   pdl_mesh_format(&plan->mesh, mesh, sizeof(mesh)));
+    size_t used =
+        (size_t)snprintf(text, size, "%s on %s, sharding %s:", pdl_model_name(plan->model),
+                         pdl_mesh_format(&plan->mesh, mesh, sizeof(mesh)), pdl_sharding_names[plan->sharding]);
 
     for (int i = 1; i < pdl_model_layer_count(plan->model) && used + 64 < size; i++) {
         used += (size_t)snprintf(text + used, size - used, " %s", pdl_model_layer(plan->model, i)->name);
@@ -191,8 +195,8 @@ static void describe(const pdl_plan_t *plan, char *text, size_t size)
 /* 1: agrees; 0: the plan is refused, which is not counted; -1: differs. */
 static int try_plan(int seed)
 {
-    static float   values[16 * 1024], numbers[16 * 1024], weight[16];
-    static int32_t tokens[16 * 1024], labels[16 * 1024];
+    static float   values[SAMPLES * 1024], numbers[SAMPLES * 1024], weight[SAMPLES];
+    static int32_t tokens[SAMPLES * 1024], labels[SAMPLES * 1024];
     pdl_model_t   *model;
     pdl_plan_t    *plan, *serial;
     pdl_mesh_t     mesh, one = {{{PDL_AXIS_DATA, 1, 0}}, 1};
@@ -205,12 +209,13 @@ static int try_plan(int seed)
     pdl_batch_t data = {.values = values, .tokens = tokens, .labels = labels, .numbers = numbers, .weight = weight};
     if (pdl_model_read_yaml_memory(networks[which], strlen(networks[which]), "network", &model)) return -1;
     fill_batch(model, batch, values, tokens, labels, numbers, 4);
-    for (int i = 0; i < 16; i++) weight[i] = 1;
+    for (int i = 0; i < SAMPLES; i++) weight[i] = 1;
     draw_mesh(&mesh, model);
     if (pdl_plan_create(model, &mesh, batch, &plan) || pdl_plan_create(model, &one, batch, &serial)) return -1;
     for (int i = 1; i < pdl_model_layer_count(model); i++)
         for (int a = 0; a < mesh.axis_count; a++)
             plan->modes[i].on[a] = (uint8_t)draw_mode(pdl_model_layer(model, i), &mesh, a, &plan->modes[i]);
+    plan->sharding = (pdl_sharding_t)between(PDL_SHARDING_NONE, PDL_SHARDING_ZERO3);
     plan->sync_batch_norm = true;
     serial->sync_batch_norm = true;
     describe(plan, text, sizeof(text));

@@ -1,6 +1,6 @@
 /*
- * Training in rounds: what must equal ordinary training does, models change places as they should, clusters have equal
- * weight, and the extra losses have the gradients they should.
+ * Training in rounds: what must equal ordinary training does, models change places as they should, clusters have
+ * equal weight, and the extra losses have the gradients they should.
  */
 #include "test.h"
 #include "train/agreement.h"
@@ -393,8 +393,8 @@ static double learn(const char *kind, const int32_t *classes, double lr)
     return accuracy;
 }
 
-/* One class a worker: models that change places are not worse than models that stay. Most workers alike: clusters of
-   equal weight are better than the mean. */
+/* One class a worker: models that change places are not worse than models that stay. Most workers alike: clusters
+   of equal weight are better than the mean. */
 static void label_skew(void)
 {
     const int32_t sorted[] = {1, 2, 4, 8, 1, 2, 4, 8}, alike[] = {3, 3, 3, 3, 3, 3, 4, 8};
@@ -439,7 +439,8 @@ static void rounds_resume(void)
     close_fixture(&b);
 }
 
-/* Batches come in the order of the rounds, from the worker's own samples, each of them once an epoch before any comes again. */
+/* Batches come in the order of the rounds, from the worker's own samples, each of them once an epoch before any
+   comes again. */
 static void batches_are_the_workers(void)
 {
     const int64_t            a[] = {3, 9, 4, 20, 11, 30, 31, 17, 2, 8}, b[] = {1, 5, 6, 7, 12};

@@ -1,6 +1,6 @@
 /*
- * An ensemble of narrow nets: it learns, its common loss brings the nets together, its inference is the mean of logits,
- * and mixing changes what it should.
+ * An ensemble of narrow nets: it learns, its common loss brings the nets together, its inference is the mean of
+ * logits, and mixing changes what it should.
  */
 #include "test.h"
 #include "train/ensemble.h"

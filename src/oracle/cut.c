@@ -1,8 +1,8 @@
 /*
- * The model cut for the player: times of layers with their communication as the network gives it, chunks of
- * pipeline stages, and segments whose gradients are exchanged together.
+ * The model cut for the player: times of layers with their communication, chunks of pipeline stages, and segments
+ * whose gradients are exchanged together.
  */
-#include "sim/plan.h"
+#include "oracle/play.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,6 +11,12 @@
 static pdl_status_t no_memory(void)
 {
     return pdl_error(PDL_ERR_NOMEM, "out of memory for the parts of a plan");
+}
+
+static pdl_status_t price(const pdl__cut_t *cut, const pdl__comm_query_t *query, int stage, double times,
+                          double *seconds)
+{
+    return cut->prices->comm(cut->prices, query, stage, times, seconds);
 }
 
 /* Sums of the layers [first, last); the struct is doubles throughout. */
@@ -40,8 +46,8 @@ static bool through_host(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     return pr->p->host_halo && (t->primitive == PDL_HALO || (spatial && t->primitive == PDL_ALLGATHER));
 }
 
-static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr, pdl__pricer_t *pricer,
-                                 const pdl_transfer_t *t, int stage, pdl__pass_time_t *time)
+static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr, const pdl_transfer_t *t, int stage,
+                                 pdl__pass_time_t *time)
 {
     const pdl_plan_t *plan = pr->profile->plan;
     pdl_sums_t        closed;
@@ -59,7 +65,8 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
     }
     if (direction == 0 && cut->c.recompute == PDL_RECOMPUTE_FULL && cut->pipeline.training) times *= 2;
     if (t->primitive != PDL_HALO && closed.layer_bytes <= 0) query.bytes = 0; /* left out by a switch */
-    pdl_status_t status = pdl__price_comm(pricer, &query, stage, times, &seconds);
+    pdl_status_t status = price(cut, &query, stage, times, &seconds);
+    if (query.bytes > 0) seconds += pdl__copy_seconds(pr, t);
     if (t->primitive == PDL_HALO)
         time->part[direction][PDL__PART_HALO] += seconds;
     else
@@ -76,8 +83,7 @@ static void add_recompute(const pdl__cut_t *cut, const pdl_sums_t *sums, pdl__pa
     time->queue[1] += time->queue[0];
 }
 
-static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, pdl__pricer_t *pricer, int index,
-                               int stage)
+static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, int index, int stage)
 {
     const pdl_program_t *program = cut->profile->program;
     const pdl_local_t   *local = &program->local[index];
@@ -91,7 +97,7 @@ static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, pdl__pr
         const pdl_transfer_t *t = &program->transfers[local->first_transfer + i];
 
         if (t->axis < 0) continue;
-        pdl_status_t status = add_transfer(cut, pr, pricer, t, stage, time);
+        pdl_status_t status = add_transfer(cut, pr, t, stage, time);
         if (status) return status;
     }
     add_recompute(cut, &sums, time);
@@ -100,31 +106,31 @@ static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, pdl__pr
     return PDL_OK;
 }
 
-static pdl_status_t time_layers(pdl__cut_t *cut, pdl__pricer_t *pricer)
+static pdl_status_t time_layers(pdl__cut_t *cut)
 {
     pdl_pricing_t pr = {.system = cut->oracle->system, .p = &cut->oracle->p, .profile = cut->profile};
     pdl_status_t  status = pdl__price_groups(&pr);
 
     for (int k = 0; k < cut->pipeline.stages * cut->pipeline.chunks && !status; k++)
         for (int i = cut->chunks[k].first; i < cut->chunks[k].last && !status; i++)
-            status = time_layer(cut, &pr, pricer, i, k / cut->pipeline.chunks);
+            status = time_layer(cut, &pr, i, k / cut->pipeline.chunks);
     return status;
 }
 
 /* The collective of the replicas: an allreduce, or with sharded state a reduce-scatter now and a gather later. */
-static pdl_status_t price_replicas(const pdl__cut_t *cut, pdl__pricer_t *pricer, double bytes, int stage,
-                                   double *exchange_s, double *gather_s)
+static pdl_status_t price_replicas(const pdl__cut_t *cut, double bytes, int stage, double *exchange_s,
+                                   double *gather_s)
 {
     const pdl_case_t *c = &cut->c;
     pdl__comm_query_t query = {PDL_ALLREDUCE, c->data_algorithm, c->data, c->data_stride, bytes};
     double            gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0, seconds;
 
     if (c->sharding != PDL_SHARDING_NONE) query.primitive = PDL_REDUCE_SCATTER;
-    pdl_status_t status = pdl__price_comm(pricer, &query, stage, 1, &seconds);
+    pdl_status_t status = price(cut, &query, stage, 1, &seconds);
     *exchange_s += seconds;
     if (status || c->sharding == PDL_SHARDING_NONE) return status;
     query.primitive = PDL_ALLGATHER;
-    status = pdl__price_comm(pricer, &query, stage, gathers, &seconds);
+    status = price(cut, &query, stage, gathers, &seconds);
     *gather_s += seconds;
     return status;
 }
@@ -135,12 +141,12 @@ static double packing_seconds(const pdl_parameters_t *p, double tensors, double 
 }
 
 /* Tensor by tensor: as many collectives of their mean size. */
-static pdl_status_t price_tensors(const pdl__cut_t *cut, pdl__pricer_t *pricer, double tensors, double bytes,
-                                  int stage, double *exchange_s)
+static pdl_status_t price_tensors(const pdl__cut_t *cut, double tensors, double bytes, int stage,
+                                  double *exchange_s)
 {
     pdl__comm_query_t query = {PDL_ALLREDUCE, PDL_ALGORITHM_RING, cut->c.data, cut->c.data_stride, bytes / tensors};
     double            seconds;
-    pdl_status_t      status = pdl__price_comm(pricer, &query, stage, tensors, &seconds);
+    pdl_status_t      status = price(cut, &query, stage, tensors, &seconds);
 
     *exchange_s += tensors * (cut->oracle->p.tensor_exchange_s + seconds);
     return status;
@@ -148,13 +154,13 @@ static pdl_status_t price_tensors(const pdl__cut_t *cut, pdl__pricer_t *pricer, 
 
 /* Gradients that are partial over an inner axis too are summed inside the group first; then every rank exchanges
    its share, *bytes, with the replicas. */
-static pdl_status_t price_inside(const pdl__cut_t *cut, pdl__pricer_t *pricer, const pdl_sums_t *sums, int stage,
-                                 double *exchange_s, double *bytes)
+static pdl_status_t price_inside(const pdl__cut_t *cut, const pdl_sums_t *sums, int stage, double *exchange_s,
+                                 double *bytes)
 {
     const pdl_case_t *c = &cut->c;
     double            all = sums->wide_weights * cut->profile->compute.item_bytes, seconds;
     pdl__comm_query_t inside = {PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, c->inner, c->inner_stride, all};
-    pdl_status_t      status = pdl__price_comm(pricer, &inside, stage, 1, &seconds);
+    pdl_status_t      status = price(cut, &inside, stage, 1, &seconds);
 
     *bytes = all / (double)c->inner;
     *exchange_s += seconds + packing_seconds(&cut->oracle->p, sums->wide_tensors, *bytes);
@@ -173,8 +179,8 @@ static bool closed_form_only(const pdl__cut_t *cut)
 /* Exchange and gather of a run of layers. What passes through host memory keeps its closed form. A bucket is one
    collective of the replicas; without overlap, as in the closed form, there are two when some gradients are summed
    inside groups first. */
-static pdl_status_t price_gradients(const pdl__cut_t *cut, pdl__pricer_t *pricer, const pdl_sums_t *sums, int stage,
-                                    double *exchange_s, double *gather_s)
+static pdl_status_t price_gradients(const pdl__cut_t *cut, const pdl_sums_t *sums, int stage, double *exchange_s,
+                                    double *gather_s)
 {
     const pdl_case_t       *c = &cut->c;
     const pdl_parameters_t *p = &cut->oracle->p;
@@ -190,10 +196,10 @@ static pdl_status_t price_gradients(const pdl__cut_t *cut, pdl__pricer_t *pricer
         *exchange_s = closed.total_s;
         return status;
     }
-    if (sums->wide_weights > 0) status = price_inside(cut, pricer, sums, stage, exchange_s, &wide);
+    if (sums->wide_weights > 0) status = price_inside(cut, sums, stage, exchange_s, &wide);
     if (status || c->data == 1) return status;
     if (narrow > 0 && !(c->hybrid ? p->pack_hybrid_gradients : p->pack_gradients)) {
-        status = price_tensors(cut, pricer, sums->data_tensors, narrow, stage, exchange_s);
+        status = price_tensors(cut, sums->data_tensors, narrow, stage, exchange_s);
         narrow = 0;
     }
     *exchange_s += narrow > 0 ? packing_seconds(p, sums->data_tensors, narrow) : 0;
@@ -201,12 +207,12 @@ static pdl_status_t price_gradients(const pdl__cut_t *cut, pdl__pricer_t *pricer
         narrow += wide;
         wide = 0;
     }
-    if (!status) status = price_replicas(cut, pricer, narrow, stage, exchange_s, gather_s);
-    if (!status) status = price_replicas(cut, pricer, wide, stage, exchange_s, gather_s);
+    if (!status) status = price_replicas(cut, narrow, stage, exchange_s, gather_s);
+    if (!status) status = price_replicas(cut, wide, stage, exchange_s, gather_s);
     return status;
 }
 
-static pdl_status_t add_segment(pdl__cut_t *cut, pdl__pricer_t *pricer, int stage, int first, int last)
+static pdl_status_t add_segment(pdl__cut_t *cut, int stage, int first, int last)
 {
     pdl__segment_t *segment = &cut->segments[cut->segment_count++];
     pdl_sums_t      sums = sums_of(cut->profile, first, last);
@@ -214,11 +220,11 @@ static pdl_status_t add_segment(pdl__cut_t *cut, pdl__pricer_t *pricer, int stag
     *segment = (pdl__segment_t){.first = first, .last = last};
     for (int i = first; i < last; i++) add_times(&segment->time, &cut->layers[i]);
     if (!cut->pipeline.training || (!cut->overlap && cut->c.sharding != PDL_SHARDING_ZERO3)) return PDL_OK;
-    return price_gradients(cut, pricer, &sums, stage, &segment->exchange_s, &segment->gather_s);
+    return price_gradients(cut, &sums, stage, &segment->exchange_s, &segment->gather_s);
 }
 
 /* From the last layer down, as backward goes: a segment is full when its gradients fill a bucket. */
-static pdl_status_t cut_segments(pdl__cut_t *cut, pdl__pricer_t *pricer, int stage, pdl__chunk_t *chunk)
+static pdl_status_t cut_segments(pdl__cut_t *cut, int stage, pdl__chunk_t *chunk)
 {
     double item = cut->profile->compute.item_bytes;
     int    last = chunk->last;
@@ -228,7 +234,7 @@ static pdl_status_t cut_segments(pdl__cut_t *cut, pdl__pricer_t *pricer, int sta
         double bytes = (cut->profile->prefix[last].weights - cut->profile->prefix[i].weights) * item;
 
         if (i > chunk->first && (!cut->overlap || bytes < cut->oracle->p.bucket_bytes)) continue;
-        pdl_status_t status = add_segment(cut, pricer, stage, i, last);
+        pdl_status_t status = add_segment(cut, stage, i, last);
         if (status) return status;
         last = i;
     }
@@ -250,7 +256,7 @@ static double skew_seconds(const pdl__cut_t *cut, const pdl_sums_t *sums)
 }
 
 /* The update of a stage, and its exchange when nothing overlaps. */
-static pdl_status_t finish_stage(pdl__cut_t *cut, pdl__pricer_t *pricer, int stage)
+static pdl_status_t finish_stage(pdl__cut_t *cut, int stage)
 {
     const pdl_parameters_t *p = &cut->oracle->p;
     pdl_sums_t              sums;
@@ -269,7 +275,7 @@ static pdl_status_t finish_stage(pdl__cut_t *cut, pdl__pricer_t *pricer, int sta
     cut->tail_s[stage] = skew_seconds(cut, &sums);
     if (cut->overlap || cut->c.sharding == PDL_SHARDING_ZERO3) return PDL_OK;
     double       exchange_s, gather_s;
-    pdl_status_t status = price_gradients(cut, pricer, &sums, stage, &exchange_s, &gather_s);
+    pdl_status_t status = price_gradients(cut, &sums, stage, &exchange_s, &gather_s);
     cut->tail_s[stage] += exchange_s;
     cut->gather_s[stage] = gather_s;
     return status;
@@ -285,7 +291,7 @@ static double border_bytes(const pdl__cut_t *cut, int run)
 }
 
 /* Transfers between stages: of one chunk, one direction, all stages at once. */
-static pdl_status_t price_sends(pdl__cut_t *cut, pdl__pricer_t *pricer, int chunk, int direction)
+static pdl_status_t price_sends(pdl__cut_t *cut, int chunk, int direction)
 {
     int          p = cut->pipeline.stages, runs = p * cut->pipeline.chunks;
     int         *to = calloc((size_t)p, sizeof(*to));
@@ -299,8 +305,8 @@ static pdl_status_t price_sends(pdl__cut_t *cut, pdl__pricer_t *pricer, int chun
         if (to[s] >= 0) bytes[s] = border_bytes(cut, direction == 0 ? next : run);
     }
     if (!status)
-        status =
-            pdl__price_stages(pricer, p, cut->c.pipeline_stride, to, bytes, (double)cut->c.micro_batches, seconds);
+        status = cut->prices->stages(cut->prices, p, cut->c.pipeline_stride, to, bytes,
+                                     (double)cut->c.micro_batches, seconds);
     for (int s = 0; s < p && !status; s++)
         cut->chunks[s * cut->pipeline.chunks + chunk].send_s[direction] = seconds[s];
     free(to);
@@ -319,7 +325,7 @@ static int stage_of_layer(const pdl__cut_t *cut, int layer)
 }
 
 /* An allreduce between two: half of the vector each way, twice. */
-static pdl_status_t price_tie(pdl__cut_t *cut, pdl__pricer_t *pricer, int owner, pdl__tie_t *tie)
+static pdl_status_t price_tie(pdl__cut_t *cut, int owner, pdl__tie_t *tie)
 {
     int          p = cut->pipeline.stages;
     int         *to = calloc((size_t)p, sizeof(*to));
@@ -332,7 +338,7 @@ static pdl_status_t price_tie(pdl__cut_t *cut, pdl__pricer_t *pricer, int owner,
         to[tie->a] = tie->b;
         to[tie->b] = tie->a;
         bytes[tie->a] = bytes[tie->b] = half;
-        status = pdl__price_stages(pricer, p, cut->c.pipeline_stride, to, bytes, 2, seconds);
+        status = cut->prices->stages(cut->prices, p, cut->c.pipeline_stride, to, bytes, 2, seconds);
     }
     if (!status) tie->seconds = 2 * fmax(seconds[tie->a], seconds[tie->b]);
     free(to);
@@ -341,7 +347,7 @@ static pdl_status_t price_tie(pdl__cut_t *cut, pdl__pricer_t *pricer, int owner,
     return status;
 }
 
-static pdl_status_t find_ties(pdl__cut_t *cut, pdl__pricer_t *pricer)
+static pdl_status_t find_ties(pdl__cut_t *cut)
 {
     const pdl_model_t *model = cut->profile->plan->model;
     int                layers = cut->profile->program->layer_count;
@@ -353,7 +359,7 @@ static pdl_status_t find_ties(pdl__cut_t *cut, pdl__pricer_t *pricer)
         pdl__tie_t tie = {owner >= 0 ? stage_of_layer(cut, owner) : 0, stage_of_layer(cut, i), 0};
 
         if (owner < 0 || tie.a == tie.b) continue;
-        pdl_status_t status = price_tie(cut, pricer, owner, &tie);
+        pdl_status_t status = price_tie(cut, owner, &tie);
         if (status) return status;
         cut->ties[cut->tie_count++] = tie;
     }
@@ -377,11 +383,28 @@ static pdl_status_t allocate(pdl__cut_t *cut)
     return PDL_OK;
 }
 
-pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_profile_t *profile,
-                             const pdl_stages_t *runs, const pdl_plan_sim_options_t *options, pdl__pricer_t *pricer,
-                             pdl__cut_t *cut)
+/* The stages of the plan, or that many times the chunks of each: all cut to take equally long. */
+static pdl_status_t find_runs(pdl__cut_t *cut, const pdl_plan_t *plan)
 {
-    *cut = (pdl__cut_t){.oracle = oracle, .profile = profile, .pipeline = pdl_pipeline_of_plan(plan)};
+    int                 p = cut->pipeline.stages, v = cut->pipeline.chunks;
+    const pdl_stages_t *runs;
+    pdl_status_t        status =
+        pdl__profile_stages(cut->profile, (int64_t)p * v, v == 1 ? plan->stage_first : NULL, &runs);
+
+    for (int k = 0; k < p * v && !status; k++) {
+        cut->chunks[k % p * v + k / p].first = runs->first[k];
+        cut->chunks[k % p * v + k / p].last = runs->first[k + 1];
+    }
+    return status;
+}
+
+pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_profile_t *profile, pdl__slow_t slow,
+                             pdl__prices_t *prices, pdl__cut_t *cut)
+{
+    *cut = (pdl__cut_t){.oracle = oracle,
+                        .prices = prices,
+                        .profile = profile,
+                        .pipeline = pdl_pipeline_of_plan(plan)};
     pdl__case_of_plan(plan, NULL, &cut->c);
     cut->overlap = oracle->p.overlap_gradients;
     int          p = cut->pipeline.stages, v = cut->pipeline.chunks;
@@ -389,21 +412,18 @@ pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_p
 
     if (status) return status;
     for (int s = 0; s < p; s++) cut->slow[s] = 1;
-    cut->slow[options->slow_rank / cut->c.pipeline_stride % p] = options->slow_factor;
-    for (int k = 0; k < p * v; k++) {
-        cut->chunks[k % p * v + k / p].first = runs->first[k];
-        cut->chunks[k % p * v + k / p].last = runs->first[k + 1];
-    }
-    status = time_layers(cut, pricer);
+    cut->slow[slow.rank / cut->c.pipeline_stride % p] = slow.factor;
+    status = find_runs(cut, plan);
+    if (!status) status = time_layers(cut);
     for (int s = 0; s < p && !status; s++) {
-        for (int c = 0; c < v && !status; c++) status = cut_segments(cut, pricer, s, &cut->chunks[s * v + c]);
-        if (!status) status = finish_stage(cut, pricer, s);
+        for (int c = 0; c < v && !status; c++) status = cut_segments(cut, s, &cut->chunks[s * v + c]);
+        if (!status) status = finish_stage(cut, s);
     }
     for (int c = 0; c < v && p > 1 && !status; c++) {
-        status = price_sends(cut, pricer, c, 0);
-        if (!status && cut->pipeline.training) status = price_sends(cut, pricer, c, 1);
+        status = price_sends(cut, c, 0);
+        if (!status && cut->pipeline.training) status = price_sends(cut, c, 1);
     }
-    return !status && p > 1 ? find_ties(cut, pricer) : status;
+    return !status && p > 1 ? find_ties(cut) : status;
 }
 
 void pdl__cut_free(pdl__cut_t *cut)

@@ -3,7 +3,7 @@
  * its computation it has a stream for each direction of transfers between stages and one for gradient exchange and
  * the gathering of weights.
  */
-#include "sim/plan.h"
+#include "oracle/play.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -322,4 +322,43 @@ pdl_status_t pdl__play(const pdl__cut_t *cut, const pdl__play_options_t *options
     if (!status) *total_s = finish(&player);
     clear(&player);
     return status;
+}
+
+static double busy_s(const pdl__played_stage_t *stage)
+{
+    return stage->part[PDL__PART_COMPUTE] + stage->part[PDL__PART_LAYER] + stage->part[PDL__PART_HALO];
+}
+
+/* The stage whose work is longest; it has the fewest gaps. */
+static int busiest_stage(const pdl__played_stage_t *stages, int count)
+{
+    int best = 0;
+
+    for (int s = 1; s < count; s++)
+        if (busy_s(&stages[s]) > busy_s(&stages[best])) best = s;
+    return best;
+}
+
+pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *played, pdl_plan_parts_t *parts)
+{
+    pdl__play_options_t options = {false, false, NULL, NULL};
+    double              bare_s, sent_s;
+    pdl_status_t        status = pdl__play(cut, &options, played, &bare_s);
+
+    if (status) return status;
+    int                 busiest = busiest_stage(played, cut->pipeline.stages);
+    pdl__played_stage_t work = played[busiest];
+    options.send = true;
+    status = pdl__play(cut, &options, played, &sent_s);
+    options.exchange = true;
+    if (!status) status = pdl__play(cut, &options, played, &parts->total_s);
+    if (status) return status;
+    double slowed = fmin(played[busiest].slowed_s, parts->total_s - sent_s);
+    parts->compute_s = work.part[PDL__PART_COMPUTE] + slowed;
+    parts->comm[PDL_COMM_LAYER] = work.part[PDL__PART_LAYER];
+    parts->comm[PDL_COMM_HALO] = work.part[PDL__PART_HALO];
+    parts->comm[PDL_COMM_STAGE] = sent_s - bare_s;
+    parts->comm[PDL_COMM_GRADIENT] = parts->total_s - sent_s - slowed;
+    parts->bubble_s = fmax(0, bare_s - busy_s(&work));
+    return PDL_OK;
 }

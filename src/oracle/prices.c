@@ -1,0 +1,82 @@
+/*
+ * Prices of communications by the closed form, for plans that are played. Transfers between stages are the messages of one
+ * step (docs/oracle.md, "Contention"): all of them start together, and each pays the start-up of the level it crosses.
+ */
+#include "oracle/play.h"
+#include <math.h>
+#include <stdlib.h>
+
+static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *q, int stage, double times,
+                               double *seconds)
+{
+    const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
+    pdl_pattern_t               pattern = q->primitive == PDL_HALO       ? PDL_PATTERN_NEIGHBOURS
+                                          : q->primitive == PDL_ALLTOALL ? PDL_PATTERN_PAIRWISE
+                                                                         : PDL_PATTERN_RING;
+    pdl_group_query_t           query = {closed->ranks, q->size, q->stride, false, pattern};
+    pdl_group_t                 group;
+
+    (void)stage;
+    (void)times;
+    *seconds = 0;
+    if (q->size <= 1 || q->bytes <= 0 || q->primitive == PDL_LOCAL) return PDL_OK;
+    pdl_status_t status = pdl__oracle_group(closed->oracle, &query, &group);
+    if (!status)
+        *seconds =
+            pdl__collective_seconds(&group, q->primitive, q->algorithm, closed->oracle->p.ring_only, q->bytes);
+    return status;
+}
+
+/* Start-up and speed, against what the links could do, of a message between two PEs. */
+static void pair_speed(const pdl_oracle_t *oracle, const pdl_message_t *message, double *step_s, double *efficiency)
+{
+    const pdl_parameters_t *p = &oracle->p;
+    int                     level = 0;
+
+    while (level + 1 < oracle->system->level_count &&
+           message->from / pdl_system_group_size(oracle->system, level) !=
+               message->to / pdl_system_group_size(oracle->system, level))
+        level++;
+    double step = level == 0 ? p->fabric_step_s : p->network_step_s;
+    *step_s = step > 0 ? step : oracle->system->level[level].latency_s;
+    *efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
+}
+
+static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+                                 const double *bytes, double times, double *seconds)
+{
+    const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
+    size_t                      ranks = (size_t)closed->ranks;
+    pdl_message_t              *messages = malloc(ranks * sizeof(*messages));
+    double                     *finish_s = malloc(ranks * sizeof(*finish_s)), last_s;
+    int                        *stage_of = malloc(ranks * sizeof(*stage_of)), count = 0;
+    pdl_status_t                status = PDL_OK;
+
+    (void)times;
+    if (!messages || !finish_s || !stage_of) status = pdl_error(PDL_ERR_NOMEM, "out of memory for transfers");
+    for (int64_t r = 0; r < closed->ranks && !status; r++) {
+        int stage = (int)(r / stride % stages);
+
+        if (to[stage] < 0 || bytes[stage] <= 0) continue;
+        stage_of[count] = stage;
+        messages[count++] = (pdl_message_t){r, r + (to[stage] - stage) * stride, bytes[stage]};
+    }
+    for (int s = 0; s < stages; s++) seconds[s] = 0;
+    if (!status && count > 0)
+        status = pdl_contention_run(closed->oracle->system, false, messages, count, finish_s, &last_s);
+    for (int i = 0; i < count && !status; i++) {
+        double step_s, efficiency;
+
+        pair_speed(closed->oracle, &messages[i], &step_s, &efficiency);
+        seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + finish_s[i] / efficiency);
+    }
+    free(messages);
+    free(finish_s);
+    free(stage_of);
+    return status;
+}
+
+pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks)
+{
+    return (pdl__closed_prices_t){.prices = {price_comm, price_stages}, .oracle = oracle, .ranks = ranks};
+}

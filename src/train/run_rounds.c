@@ -1,0 +1,184 @@
+/*
+ * A run in rounds: the loop around a team.
+ */
+#include "train/run_rounds.h"
+#include "train/session.h"
+#include "train/signals.h"
+#include "train/team.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef struct run {
+    const pdl_train_options_t *options;
+    pdl_train_summary_t       *summary;
+    pdl__team_t               *team;
+    int64_t                    cycles, updates_each; /* of the run; updates of a worker in a cycle */
+    int64_t                    cycle, round;         /* where the run stands */
+    int64_t                    first_update;
+    double                     begun_s, cycle_s, train_s, exchange_s;
+    double                     sums[3];
+} run_t;
+
+static void note(const run_t *run, const char *text)
+{
+    const pdl_train_observer_t *observer = &run->options->observer;
+
+    if (observer->on_note) observer->on_note(observer->context, text);
+}
+
+/* A round is told as one step: means of its updates. */
+static void tell_round(run_t *run, const pdl__round_result_t *round)
+{
+    const pdl_train_observer_t *observer = &run->options->observer;
+    int64_t                     update = pdl_session_updates(pdl__team_session(run->team));
+    double                      elapsed_s = pdl__now_s() - run->begun_s, all_s = round->train_s + round->exchange_s;
+    int64_t                     total = run->cycles * run->updates_each, made = update - run->first_update;
+
+    run->train_s += round->train_s;
+    run->exchange_s += round->exchange_s;
+    run->sums[0] += round->loss * round->samples;
+    run->sums[1] += round->accuracy * round->samples;
+    run->sums[2] += round->samples;
+    if (!observer->on_step || round->updates < 1) return;
+    pdl_train_step_t step = {.update = update,
+                             .updates = total,
+                             .epoch = run->cycle,
+                             .epochs = run->cycles,
+                             .result = {.loss = round->loss,
+                                        .accuracy = round->accuracy,
+                                        .samples = round->samples,
+                                        .step_s = all_s / (double)round->updates,
+                                        .compute_s = round->train_s / (double)round->updates,
+                                        .comm_s = round->exchange_s / (double)round->updates},
+                             .step_s = all_s / (double)round->updates,
+                             .samples_per_s = round->samples / all_s,
+                             .elapsed_s = elapsed_s,
+                             .left_s = elapsed_s / (double)made * (double)(total - update)};
+    step.result.lr = pdl_learning_rate(&pdl__team_session(run->team)->spec.optimizer, (double)update - 1);
+    observer->on_step(observer->context, &step);
+}
+
+static pdl_status_t end_cycle(run_t *run)
+{
+    pdl_train_epoch_t           epoch = {.epoch = run->cycle};
+    const pdl_train_observer_t *observer = &run->options->observer;
+    pdl_score_t                 score;
+    pdl_status_t                status = pdl__team_end(run->team, &epoch);
+
+    if (status) return status;
+    epoch.steps = run->updates_each;
+    epoch.epoch_s = pdl__now_s() - run->cycle_s;
+    if (run->sums[2] > 0) {
+        epoch.train_loss = run->sums[0] / run->sums[2];
+        epoch.train_accuracy = run->sums[1] / run->sums[2];
+    }
+    if (run->options->valid) {
+        status = pdl__team_score(run->team, &score);
+        if (status) return status;
+        epoch.validated = true;
+        epoch.valid_loss = score.loss;
+        epoch.valid_accuracy = score.accuracy;
+        epoch.valid_s = score.seconds;
+    }
+    memset(run->sums, 0, sizeof(run->sums));
+    run->summary->last = epoch;
+    if (observer->on_epoch) observer->on_epoch(observer->context, &epoch);
+    run->cycle++;
+    run->round = 0;
+    return PDL_OK;
+}
+
+static pdl_status_t save(run_t *run)
+{
+    char text[512];
+
+    if (!run->options->checkpoint) return PDL_OK;
+    pdl_status_t status = pdl__team_save(run->team, run->cycle, run->round);
+    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s",
+             (long long)pdl_session_updates(pdl__team_session(run->team)), run->options->checkpoint);
+    if (!status) note(run, text);
+    return status;
+}
+
+static pdl_status_t run_cycle(run_t *run)
+{
+    int64_t             rounds;
+    pdl__round_result_t round;
+    pdl_status_t        status = pdl__team_begin(run->team, run->cycle, run->round, &rounds);
+
+    run->cycle_s = pdl__now_s();
+    while (!status && run->round < rounds && !run->summary->stopped) {
+        status = pdl__team_run(run->team, &round);
+        if (status) break;
+        run->summary->stopped = round.stop;
+        run->round += !round.stop;
+        tell_round(run, &round);
+    }
+    if (!status && !run->summary->stopped) status = end_cycle(run);
+    return status ? status : save(run);
+}
+
+static pdl_status_t prepare(run_t *run)
+{
+    const pdl_train_options_t *o = run->options;
+    char                       text[512];
+    bool                       found = false;
+    pdl_status_t               status = pdl_check_data(o->session.plan->model, pdl_source_info(o->train));
+
+    if (!status && o->valid) status = pdl_check_data(o->session.plan->model, pdl_source_info(o->valid));
+    status = pdl_ranks_agree(o->session.ranks, status);
+    if (!status) status = pdl__team_create(o, &run->team);
+    if (status) return status;
+    pdl__team_length(run->team, &run->cycles, &run->updates_each);
+    pdl__team_describe(run->team, text, sizeof(text));
+    note(run, text);
+    if (!o->checkpoint || !o->resume) return PDL_OK;
+    status = pdl__team_restore(run->team, &run->cycle, &run->round, &found);
+    snprintf(text, sizeof(text), found ? "resumed from %s" : "nothing to resume yet: starting from the beginning",
+             o->checkpoint);
+    if (!status) note(run, text);
+    run->first_update = pdl_session_updates(pdl__team_session(run->team));
+    return status;
+}
+
+static pdl_status_t summarise(run_t *run)
+{
+    pdl_train_summary_t *summary = run->summary;
+    pdl_session_t       *session = pdl__team_session(run->team);
+
+    summary->updates = pdl_session_updates(session) - run->first_update;
+    summary->samples = run->options->session.plan->batch;
+    summary->elapsed_s = pdl__now_s() - run->begun_s;
+    if (summary->updates > 0) {
+        summary->median_compute_s = run->train_s / (double)summary->updates;
+        summary->median_comm_s = run->exchange_s / (double)summary->updates;
+        summary->median_step_s = summary->median_compute_s + summary->median_comm_s;
+    }
+    pdl_session_classes(session, summary->class_s);
+    for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
+        summary->class_s[i] /= (double)summary->updates;
+    return pdl__summarise_memory(session, run->options->session.ranks, summary);
+}
+
+pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summary_t *summary)
+{
+    run_t        run = {.options = options, .summary = summary};
+    double       start_s = pdl__now_s();
+    pdl_status_t status = prepare(&run);
+
+    if (!status) {
+        const pdl_train_observer_t *observer = &options->observer;
+        summary->start_up_s = pdl__now_s() - start_s;
+        if (observer->on_begin)
+            observer->on_begin(observer->context, pdl__team_session(run.team), summary->start_up_s);
+        pdl__signals_catch(pdl__team_session(run.team));
+        run.begun_s = pdl__now_s();
+        while (!status && run.cycle < run.cycles && !summary->stopped) status = run_cycle(&run);
+        pdl__signals_release();
+        /* The others may be on their way into the next mean, where nobody would join them. */
+        if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
+    }
+    if (!status) status = summarise(&run);
+    pdl__team_destroy(run.team);
+    return status;
+}

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# train: what was projected, simulated and measured, class by class, under several strategies; and what held it up.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+# Open MPI itself leaks.
+export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
+export OMP_NUM_THREADS=1
+
+run=(train --data synthetic --samples 64 --no-valid --steps 4 --batch 8 --lr 0.001 --threads 1 --quiet)
+for case in "serial 1" "data 2" "spatial 2" "filter 2"; do
+    read -r strategy ranks <<<"$case"
+    expect 0 "${run[@]}" --model resnet-tiny --strategy "$strategy" --pe "$ranks" --json
+    cp out "$strategy.json"
+done
+expect 0 "${run[@]}" --model resnet-tiny --strategy pipeline --pe 2 --micro-batches 4 --json
+cp out pipeline.json
+
+# Nearly all of the work is in the first of two stages: its other end waits, and the report names who works.
+cat > lopsided.yaml <<'YAML'
+paradl: model/1
+name: lopsided
+input: {channels: 16, size: [48, 48]}
+layers:
+  - conv: {name: a, out: 64, kernel: 3, pad: same}
+  - relu
+  - conv: {name: b, out: 64, kernel: 3, pad: same}
+  - relu
+  - conv: {name: c, out: 64, kernel: 3, pad: same}
+  - global_avg_pool: {name: pool}
+  - flatten
+  - linear: {name: fc, out: 10}
+  - cross_entropy
+YAML
+cat > lopsided-plan.yaml <<'YAML'
+paradl: plan/1
+model: lopsided.yaml
+system: local
+data: {set: synthetic, batch: 8}
+strategy: pipeline
+mesh: [{pipeline: 2}]
+pipeline: {micro_batches: 2, stages: [input, pool]}
+YAML
+expect 0 train lopsided-plan.yaml --data synthetic --samples 64 --no-valid --steps 6 --lr 0.001 --threads 1 --quiet --json
+cp out lopsided.json
+expect 0 train lopsided-plan.yaml --data synthetic --samples 64 --no-valid --steps 6 --lr 0.001 --threads 1 --quiet
+has out "simulated"
+has out "products, backward"
+has out "what holds it up"
+has out "load balance (limit): rank 0 computes"
+
+python3 - <<'PY' || fail "the comparison is not as it should be"
+import json
+
+for name in ("serial", "data", "spatial", "filter", "pipeline", "lopsided"):
+    run = json.load(open(f"{name}.json"))
+    projected, simulated = run["projected"], run["simulated"]
+    assert set(run["classes"]) == set(projected["classes"]) == set(simulated["classes"]), name
+    for part in (projected, simulated):
+        total = sum(value or 0 for value in part["classes"].values())
+        assert abs(total / part["step_s"] - 1) < 1e-6, (name, total, part["step_s"])
+    if name not in ("pipeline", "lopsided"):
+        assert abs(simulated["step_s"] / projected["step_s"] - 1) < 0.01, (name, projected["step_s"], simulated["step_s"])
+    work = sum(v for k, v in run["classes"].items() if k not in ("redistribution", "gradient exchange", "waiting for samples"))
+    assert abs(work / run["work_s"] - 1) < 1e-6 and run["most_work_s"] >= run["work_s"] * (1 - 1e-9), name
+    assert run["classes"]["gradient exchange"] > 0 or name not in ("data", "spatial"), name
+    assert (run["classes"]["redistribution"] > 0) == (name not in ("serial", "data")), name
+    for finding in run["findings"]:
+        assert finding["share"] > 0 and finding["hint"], (name, finding)
+assert "load balance" in [f["name"] for f in json.load(open("lopsided.json"))["findings"]]
+PY
+finish
