@@ -42,6 +42,17 @@ PY
 try gpt-char-small 12 11000000 2 local
 try resnet-tiny 16 3500000 4 four.yaml
 
+# State that is whole does not fit on two ranks, but in parts it does.
+adam=(--data synthetic --samples 64 --no-valid --threads 1 --quiet --steps 1 --batch 4 --optimizer adamw --pe 2)
+expect 0 train --model gpt-char-small "${adam[@]}" --sharding zero3 --json
+took=$(python3 -c 'import json; print(int(json.load(open("out"))["memory_bytes"]))')
+expect 0 train --model gpt-char-small "${adam[@]}" --sharding zero3 --max-memory "$took"
+for sharding in none zero1 zero2; do
+    expect 2 train --model gpt-char-small "${adam[@]}" --sharding "$sharding" --max-memory "$took"
+    has err "paradl plan --max-memory"
+done
+expect 2 train --model gpt-char-small "${adam[@]}" --sharding zero3 --max-memory "$((took - 1))"
+
 # Nothing fits: the plan says what would be needed.
 expect 2 plan --model gpt-char-small --system four.yaml --pe 2 --batch 12 --max-memory 2MB
 has out "needs"
