@@ -5,8 +5,7 @@
  * - gradients: every weight begins at a cache line, so an exchange carries up to 15 floats more a weight;
  * - split losses: the oracle counts two numbers a row in 32 bits as part of the layer's collectives, the trainer gathers
  *   four or five in 64 bits, which are counted as statistics;
- * - halos: the oracle widens every piece by half a window to both sides, strided and pooling windows need less; pieces
- *   of uneven size are counted as the largest.
+ * - gathers of uneven pieces: the oracle counts their mean, the busiest rank sends the largest.
  */
 #include "test.h"
 #include <paradl/dry.h>
@@ -18,22 +17,24 @@ static const struct trial {
     const char *model, *strategy;
     pdl_mesh_t  mesh;
     int         micro_batches;
-    double      halo; /* most that the oracle may be above, as a factor; 1: exact */
+    double      uneven; /* of what is sent, that the oracle may be below; 0: exact */
 } trials[] = {
-    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 1, 1},
-    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 4, 0}}, 1}, 1, 1.01},
-    {"resnet-tiny", "data+spatial", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}, 1, 1.35},
-    {"lenet", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, 1, 1.2},
-    {"resnet-tiny", "filter", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 1},
-    {"resnet-tiny", "channel", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 1},
-    {"resnet-tiny", "tensor", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 2, 1},
-    {"resnet-tiny", "data+filter", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}, 1, 1},
-    {"resnet-tiny", "pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}}, 1}, 4, 1},
-    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 1, 1},
-    {"gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 1},
-    {"gpt-char-small", "filter", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 2, 1},
-    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}}, 1}, 4, 1},
-    {"gpt-char-small", "3d", {{{PDL_AXIS_PIPELINE, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}, 4, 1},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 1, 0},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 4, 0}}, 1}, 1, 0},
+    {"resnet-tiny", "data+spatial", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2}, 1, 0},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, 2, 0},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 4, 1}}, 1}, 1, 0},
+    {"lenet", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, 1, 0.06},
+    {"resnet-tiny", "filter", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 0},
+    {"resnet-tiny", "channel", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 0},
+    {"resnet-tiny", "tensor", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 2, 0},
+    {"resnet-tiny", "data+filter", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}, 1, 0},
+    {"resnet-tiny", "pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}}, 1}, 4, 0},
+    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 1, 0},
+    {"gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 1, 0},
+    {"gpt-char-small", "filter", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 2, 0},
+    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 4, 0}}, 1}, 4, 0},
+    {"gpt-char-small", "3d", {{{PDL_AXIS_PIPELINE, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}, 4, 0},
 };
 enum { TRIALS = sizeof(trials) / sizeof(trials[0]) };
 
@@ -84,7 +85,7 @@ static void compare(const struct trial *trial, pdl_plan_t *plan, const pdl_proje
        2 (P-1)/P * 8 to (P-1) * 32 bytes, that is 1 / (2 P). */
     double ranks = (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_TENSOR);
     if (moves > sent.moves) moves -= sent.statistics / (2 * ranks); /* the busiest stage may have no loss */
-    CHECK(moves >= sent.moves && moves <= trial->halo * sent.moves);
+    CHECK(moves <= sent.moves && moves >= (1 - trial->uneven) * sent.moves);
     CHECK(projection->bytes[PDL_COMM_STAGE] == sent.stages);
     CHECK(gradients <= sent.gradients + SIXTEEN && sent.gradients <= gradients + 2.0 * tensors * 15 * 4 + 64);
 }
