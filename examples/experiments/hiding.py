@@ -15,10 +15,11 @@ import runs
 RECIPES = {
     "fashion-mnist": ["--model", runs.model("resnet-fashion"), "--data", "fashion-mnist", "--augment", "flip"],
     "cifar10": ["--model", runs.model("resnet-cifar"), "--data", "cifar10", "--augment", "crop:4,flip"],
+    "synthetic": ["--model", runs.model("resnet-fashion"), "--data", "synthetic", "--samples", "640"],
 }
-SAMPLES = {"fashion-mnist": 60000, "cifar10": 50000}
-VALID = 10000
-EPOCHS = {"fashion-mnist": 8, "cifar10": 12}
+# samples of training and validation
+SAMPLES = {"fashion-mnist": (60000, 10000), "cifar10": (50000, 10000), "synthetic": (640, 640)}
+EPOCHS = {"fashion-mnist": 8, "cifar10": 12, "synthetic": 3}
 VARIANTS = {
     "baseline": [],
     "hiding": ["--hide", "0.3"],
@@ -34,14 +35,14 @@ VARIANTS = {
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default="both", choices=["fashion-mnist", "cifar10", "both"])
+    parser.add_argument("--data", default="both", choices=["fashion-mnist", "cifar10", "synthetic", "both"])
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, help="else 8 for fashion-mnist and 12 for cifar10")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="results/hiding")
     given = parser.parse_args()
-    sets = list(RECIPES) if given.data == "both" else [given.data]
+    sets = ["fashion-mnist", "cifar10"] if given.data == "both" else [given.data]
     variants = ["baseline", "hiding", "random"] if given.quick else list(VARIANTS)
     jobs = {(data, variant, seed):
             [*RECIPES[data], "--epochs", str(given.epochs or EPOCHS[data]), "--batch", "64", "--lr", "0.1",
@@ -60,8 +61,8 @@ def seconds(epochs):
 def predicted(baseline, samples, hidden):
     """What the cost model (docs/sample_hiding.md) expects to be saved, from the baseline alone: its validation says what
     a forward pass costs, its training what all of a sample costs."""
-    forward = runs.mean([epoch["valid_s"] for epoch in baseline]) / VALID
-    whole = runs.mean([epoch["epoch_s"] for epoch in baseline]) / samples
+    forward = runs.mean([epoch["valid_s"] for epoch in baseline]) / samples[1]
+    whole = runs.mean([epoch["epoch_s"] for epoch in baseline]) / samples[0]
     return hidden * (whole - forward) / whole
 
 

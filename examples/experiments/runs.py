@@ -25,6 +25,10 @@ def model(name):
     return os.path.join(os.path.dirname(os.path.abspath(__file__)), "models", name + ".yaml")
 
 
+def data(given):
+    return ["--data", given.data, *(["--samples", str(given.samples)] if given.samples else [])]
+
+
 class Runs:
     def __init__(self, folder, parallel):
         self.folder, self.parallel, self.program = folder, parallel, find_paradl()

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Accuracy on Fashion-MNIST against the exchanged fraction Q and the number of workers M.
+"""Accuracy against the exchanged fraction Q and the number of workers M.
 
     examples/experiments/shuffling.py [--quick] [--seeds N] [--workers 8,64,256] [--out FOLDER]
 
-Workers are logical: one process stands for all M, with batch-norm statistics for each, and has the numbers of M ranks. The
+On Fashion-MNIST (`paradl data get fashion-mnist`), or other grey images of 28 x 28. Workers are logical: one process stands for all M, with batch-norm statistics for each, and has the numbers of M ranks. The
 first partition is random or sorted by class; the second makes local shuffling fail visibly. Prints a table and writes one
 plot for each partition.
 """
@@ -15,10 +15,10 @@ import runs
 FRACTIONS = [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 
-def options(workers, partition, fraction, seed, epochs, batch):
+def options(given, workers, partition, fraction, seed):
     shuffle = "global" if fraction is None else "local" if fraction == 0 else f"partial:{fraction}"
-    return ["--model", runs.model("bn-small"), "--data", "fashion-mnist", "--epochs", str(epochs), "--batch",
-            str(batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
+    return ["--model", runs.model("bn-small"), *runs.data(given), "--epochs", str(given.epochs), "--batch",
+            str(given.batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
             "--shuffle", shuffle, "--partition", partition, "--seed", str(seed)]
 
 
@@ -27,7 +27,9 @@ def main():
     parser.add_argument("--quick", action="store_true", help="M = 64, sorted, Q = 0, 0.1 and 0.3 only")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", default="8,64,256")
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=15)
+    parser.add_argument("--data", default="fashion-mnist")
+    parser.add_argument("--samples", type=int, help="of --data synthetic")
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="results/shuffling")
@@ -36,7 +38,7 @@ def main():
     fractions = [None, 0, 0.1, 0.3] if given.quick else [None, *FRACTIONS]
     partitions = ["sorted"] if given.quick else ["random", "sorted"]
     jobs = {(partition, count, "global" if fraction is None else fraction, seed):
-            options(count, partition, fraction, seed, given.epochs, given.batch)
+            options(given, count, partition, fraction, seed)
             for partition in partitions for count in workers for fraction in fractions
             for seed in range(1, given.seeds + 1)}
     done = runs.Runs(given.out, given.parallel).all(jobs)
@@ -63,7 +65,7 @@ def report(given, done, partition, workers, fractions):
     series = [(f"M {count}", [(place, runs.mean(accuracies(count, fraction)), runs.deviation(accuracies(count, fraction)))
                               for place, fraction in enumerate([*fractions[1:], "global"])]) for count in workers]
     runs.plot(os.path.join(given.out, f"accuracy-{partition}.svg"),
-              f"Fashion-MNIST, {partition} first partition", "exchanged fraction Q", "accuracy in %", series,
+              f"{given.data}, {partition} first partition", "exchanged fraction Q", "accuracy in %", series,
               ["local" if f == 0 else str(f) for f in fractions[1:]] + ["global"])
 
 

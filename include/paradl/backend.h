@@ -98,8 +98,10 @@ typedef struct pdl_op_spec {
                                   with it the gradient, is multiplied by it: a partial sum */
     /* Embedding and cross-entropy of which this rank has a part of the vocabulary: `layer` has that part only.
        An embedding gives zeros for tokens of others, a partial sum. Cross-entropy asks the other ranks (run.reduce)
-       and comes to the same results on all of them. */
-    int64_t first_class; /* of this rank: row of the table, or channel of the logits */
+       and comes to the same results on all of them.
+       A mixture of which this rank has some of the experts: `layer` has these only, the router all of them. Tokens of
+       other experts are left out: output, input gradient and the router's gradient are partial sums. */
+    int64_t first_class; /* of this rank: row of the table, channel of the logits, or expert */
     int64_t classes;     /* all of them; 0: not split */
 } pdl_op_spec_t;
 

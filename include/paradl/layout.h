@@ -49,7 +49,7 @@ enum { PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_COUNT = PDL_DIM_S
 void pdl_layout_plain(const pdl_shape_t *shape, pdl_layout_t *layout);
 
 /* What the rank with these coordinates holds of a tensor of `samples` samples. Splits of one dimension over several
-   axes nest in mesh order. PDL_ERR_LIMIT when a piece would be empty. */
+   axes nest in mesh order, those of data axes before all others: a batch is shared out to replicas first. PDL_ERR_LIMIT when a piece would be empty. */
 pdl_status_t pdl_layout_region(const pdl_layout_t *layout, const pdl_mesh_t *mesh, const pdl_shape_t *shape,
                                int64_t samples, const int64_t coordinates[PDL_MAX_AXES], pdl_region_t *region);
 

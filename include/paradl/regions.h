@@ -23,6 +23,7 @@
 #ifndef PARADL_REGIONS_H
 #define PARADL_REGIONS_H
 
+#include <paradl/backend.h>
 #include <paradl/layout.h>
 #include <paradl/ranks.h>
 #include <paradl/status.h>
@@ -38,11 +39,13 @@ typedef struct pdl_move_spec {
     pdl_ranks_t        *group; /* borrowed; members are its ranks */
     const pdl_region_t *own;   /* of every member: any two are disjoint, or equal where a tensor is replicated */
     const pdl_region_t *need;  /* of every member */
+    pdl_dtype_t         type; /* of the elements: PDL_DTYPE_F32, which is 0, or PDL_DTYPE_BF16. What lies in 32 bits
+                                  may travel as float as long as nothing is added */
 } pdl_move_spec_t;
 
 typedef struct pdl_move pdl_move_t;
 
-/* Local; the same arguments on every member. Elements are float. Makes the lists and buffers of both directions:
+/* Local; the same arguments on every member. Makes the lists and buffers of both directions:
    the others do not allocate. */
 pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **move);
 /* Local, before the group is destroyed. NULL is allowed. */
@@ -50,14 +53,14 @@ void pdl_move_destroy(pdl_move_t *move);
 
 /* Collective over the group; members start their moves in the same order, and several may be under way. `own` holds
    this member's own region; `need` is written. They do not overlap, and may be NULL where a region is empty. */
-pdl_status_t pdl_move_forward(pdl_move_t *move, const float *own, float *need);
+pdl_status_t pdl_move_forward(pdl_move_t *move, const void *own, void *need);
 /* Collective. The transpose: `need` holds this member's contribution to its need region; `own` is written with the
-   sum of what comes back to it, zero where nothing does. */
-pdl_status_t pdl_move_backward(pdl_move_t *move, const float *need, float *own);
+   sum of what comes back to it, zero where nothing does. Elements of 16 bits are added in 32 and rounded once. */
+pdl_status_t pdl_move_backward(pdl_move_t *move, const void *need, void *own);
 
 /* Collective. Either of them in two halves, so that something can be computed in between: the buffers are used
    until finish. In between, forward's target already holds what this member takes from itself. */
-pdl_status_t pdl_move_start(pdl_move_t *move, const float *source, float *target, int backward);
+pdl_status_t pdl_move_start(pdl_move_t *move, const void *source, void *target, int backward);
 pdl_status_t pdl_move_finish(pdl_move_t *move);
 
 /* Bytes this member sends in one forward or backward. */

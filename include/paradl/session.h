@@ -107,14 +107,17 @@ pdl_status_t pdl_session_pass(pdl_session_t *session, const pdl_batch_t *batch, 
 pdl_status_t pdl_session_swap_ema(pdl_session_t *session);
 
 /* Loss, correctness and confidence of this rank's samples in the latest step or evaluation, [count] each; of the whole
-   samples on ranks for which pdl_session_reports() holds, and of no meaning on others. */
+   samples on ranks for which pdl_session_reports() holds, and of no meaning on others. Where the plan divides the samples of the
+   loss further (mode sample on a tensor or spatial axis), every rank has those it computed, and all of them only after
+   pdl_session_gather_samples(). */
 typedef struct pdl_sample_results {
     const float *loss, *correct, *confidence;
     int64_t      count;
 } pdl_sample_results_t;
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *session);
 
-/* Collective. Completes the results of samples whose positions lie on several ranks; at most once a step. */
+/* Collective. Completes the results of samples whose positions, or which themselves, lie on several ranks; at most once a
+   step. */
 pdl_status_t pdl_session_gather_samples(pdl_session_t *session);
 /* Whether this rank speaks for its samples: of the ranks that share them, one does. */
 bool pdl_session_reports(const pdl_session_t *session);

@@ -106,6 +106,7 @@ static pdl_status_t aggregate_from(const pdl__sampling_values_t *v, pdl_aggregat
     o->nets = v->nets;
     o->agreement = v->agreement;
     o->agreement_warmup = v->agreement_warmup;
+    o->mixup = v->mixup;
     o->published_warmup = v->published_warmup;
     return status;
 }

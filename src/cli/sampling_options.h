@@ -13,7 +13,7 @@ typedef struct pdl__sampling_values {
     const char *shuffle, *store, *hide_without, *hide_milestones, *hide_factors, *aggregate;
     int64_t workers, random_match_every, refresh_every, local_epochs, second_epochs, hops, nets, agreement_warmup;
     double  hide, hide_threshold, hide_trim, hide_beta, hide_until, cluster_threshold, distill, temperature,
-        agreement;
+        agreement, mixup;
     int destination, partition, pair_score, pair_travel, hide_method, hide_scope, hide_confidence, hide_rate,
         refresh_mode, statistics;
     bool check_samples, keep_moments, published_warmup;
@@ -91,7 +91,7 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
         {"local-epochs", "E", "1", "of a round, before models change places in sem",                               \
          PDL__INT(values, sampling.local_epochs, 1)},                                                              \
         {"second-epochs", "E", "1", "of a round of sem, after that", PDL__INT(values, sampling.second_epochs, 0)}, \
-        {"hops", "N", "2", "workers that a model visits in a round of sem", PDL__INT(values, sampling.hops, 1)},   \
+        {"hops", "N", "2", "workers that a model visits in a round of sem", PDL__INT(values, sampling.hops, 2)},   \
         {"keep-moments", NULL, NULL, "the optimizer's state survives the end of a round",                          \
          PDL__FLAG(values, sampling.keep_moments)},                                                                \
         {"cluster-threshold", "X", "0.5", "of cadis: likeness above which workers are of one group",               \
@@ -105,6 +105,8 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
          PDL__QUANTITY(values, sampling.agreement, PDL_UNIT_NONE)},                                                \
         {"agreement-warmup", "N", "40", "rounds until it has that weight",                                         \
          PDL__INT(values, sampling.agreement_warmup, 0)},                                                          \
+        {"mixup", "X", "0", "of feddct: alpha of mixing pairs of samples; 0: none",                                \
+         PDL__QUANTITY(values, sampling.mixup, PDL_UNIT_NONE)},                                                    \
     {                                                                                                              \
         "published-warmup", NULL, NULL, "it keeps the first round's weight, as in the released program",           \
             PDL__FLAG(values, sampling.published_warmup)                                                           \

@@ -6,6 +6,7 @@
 
 #include <paradl/layout.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 /* Element (i_0, i_1, ...) of a box is element first[side] + sum of i_d stride[side][d] of either side. Dimensions
    that lie one behind the other on both sides are one. */
@@ -39,8 +40,8 @@ bool pdl__boxes_equal(const pdl__boxes_t *a, const pdl__boxes_t *b);
 /* Whether it is one run of memory on the first side; its place is that of the box. */
 bool pdl__boxes_run(const pdl__boxes_t *boxes);
 
-/* From one side to the other. */
-void pdl__boxes_copy(const pdl__boxes_t *boxes, int from, const float *source, float *target);
-void pdl__boxes_add(const pdl__boxes_t *boxes, int from, const float *source, float *target);
+/* From one side to the other. Elements have 2 or 4 bytes; what is added is float or bf16, to float. */
+void pdl__boxes_copy(const pdl__boxes_t *boxes, int from, size_t item, const void *source, void *target);
+void pdl__boxes_add(const pdl__boxes_t *boxes, int from, size_t item, const void *source, float *target);
 
 #endif

@@ -58,26 +58,39 @@ static pdl_region_t whole_region(const pdl_layout_t *layout, const pdl_shape_t *
     return region;
 }
 
+/* The cut that one axis makes. */
+static pdl_status_t cut(const pdl_layout_t *layout, const pdl_axis_t *axis, pdl_placement_t on, int64_t coordinate,
+                        pdl_region_t *region)
+{
+    int dim = on == PDL_SPLIT_N   ? PDL_DIM_SAMPLE
+              : on == PDL_SPLIT_C ? PDL_DIM_CHANNEL
+                                  : PDL_DIM_SPACE + on - PDL_SPLIT_S0;
+
+    for (int s = 0; s < region->segments[dim]; s++) {
+        pdl_range_t *range = &region->range[dim][s];
+        int64_t      unit = dim == PDL_DIM_CHANNEL ? layout->segment[s].unit : 1;
+        if ((range->high - range->low) / unit < axis->size)
+            return pdl_error(PDL_ERR_LIMIT, "%lld pieces of %s cannot be made of %lld: use a smaller axis",
+                             (long long)axis->size, pdl_placement_names[on],
+                             (long long)((range->high - range->low) / unit));
+        *range = narrow(*range, unit, axis->size, coordinate);
+    }
+    return PDL_OK;
+}
+
 pdl_status_t pdl_layout_region(const pdl_layout_t *layout, const pdl_mesh_t *mesh, const pdl_shape_t *shape,
                                int64_t samples, const int64_t coordinates[PDL_MAX_AXES], pdl_region_t *region)
 {
+    pdl_status_t status = PDL_OK;
+
     *region = whole_region(layout, shape, samples);
-    for (int a = 0; a < mesh->axis_count; a++) {
-        const pdl_axis_t *axis = &mesh->axis[a];
-        pdl_placement_t   on = layout->on[a];
-        if (axis->kind == PDL_AXIS_PIPELINE || on < PDL_SPLIT_N) continue;
-        int dim = on == PDL_SPLIT_N   ? PDL_DIM_SAMPLE
-                  : on == PDL_SPLIT_C ? PDL_DIM_CHANNEL
-                                      : PDL_DIM_SPACE + on - PDL_SPLIT_S0;
-        for (int s = 0; s < region->segments[dim]; s++) {
-            pdl_range_t *range = &region->range[dim][s];
-            int64_t      unit = dim == PDL_DIM_CHANNEL ? layout->segment[s].unit : 1;
-            if ((range->high - range->low) / unit < axis->size)
-                return pdl_error(PDL_ERR_LIMIT, "%lld pieces of %s cannot be made of %lld: use a smaller axis",
-                                 (long long)axis->size, pdl_placement_names[on],
-                                 (long long)((range->high - range->low) / unit));
-            *range = narrow(*range, unit, axis->size, coordinates[a]);
+    for (int turn = 0; turn < 2; turn++)
+        for (int a = 0; a < mesh->axis_count && !status; a++) {
+            const pdl_axis_t *axis = &mesh->axis[a];
+            pdl_placement_t   on = layout->on[a];
+            bool              first = axis->kind == PDL_AXIS_DATA;
+            if (axis->kind == PDL_AXIS_PIPELINE || on < PDL_SPLIT_N || first != (turn == 0)) continue;
+            status = cut(layout, axis, on, coordinates[a], region);
         }
-    }
-    return PDL_OK;
+    return status;
 }

@@ -48,7 +48,7 @@ static pdl_status_t no_memory(void)
 static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
                              pdl_move_t **move)
 {
-    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
     pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
 
     if (!status) status = pdl_move_create(&spec, move);
@@ -204,7 +204,8 @@ static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pd
     return false;
 }
 
-/* All changes in one move among the ranks that differ in the axes which change. */
+/* All changes in one move among the ranks that differ in the axes which change, or which cut anything: a cut outside
+   or inside of one that changes shifts. */
 static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
 {
     const pdl__layouts_t *l = p->layouts;
@@ -213,13 +214,13 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     int64_t               members = 1, me = 0;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] == PDL_SPLIT_C)) {
+        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) {
             axes |= 1u << a;
             members *= mesh->axis[a].size;
             me = me * mesh->axis[a].size + l->coordinates[a];
         }
     pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
-    pdl_move_spec_t spec = {.own = own, .need = need};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
     pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
     for (int64_t m = 0; m < members && !status; m++) {
         int64_t      coordinates[PDL_MAX_AXES], rest = m;
@@ -247,6 +248,19 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     return status;
 }
 
+/* How a tensor is to lie: where its channels stay whole, what the reader says of their cuts, which is about its first
+   input, is not about this one. */
+static pdl_layout_t wanted(const path_t *p, const pdl_layout_t *to)
+{
+    pdl_layout_t layout = *to;
+
+    for (int a = 0; a < p->layouts->plan->mesh.axis_count; a++)
+        if (splits(&p->layouts->plan->mesh.axis[a]) && to->on[a] == PDL_SPLIT_C) return layout;
+    layout.segments = p->now.segments;
+    memcpy(layout.segment, p->now.segment, sizeof(layout.segment));
+    return layout;
+}
+
 static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
 {
     const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
@@ -257,7 +271,8 @@ static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
         for (int a = 0; a < mesh->axis_count; a++)
             if (whole.on[a] == PDL_PARTIAL && to->on[a] != PDL_PARTIAL) whole.on[a] = PDL_REPLICATED;
         pdl_status_t status = redistribute(p, &whole);
-        return status ? status : move_at_once(p, to);
+        pdl_layout_t next = wanted(p, to);
+        return status ? status : move_at_once(p, &next);
     }
     for (int turn = 0; turn < 4; turn++)
         for (int a = 0; a < mesh->axis_count; a++) {
@@ -350,8 +365,8 @@ bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int l
     return true;
 }
 
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, int64_t block,
-                              pdl__edge_t **out)
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, pdl_dtype_t type, bool gradient,
+                              int64_t block, pdl__edge_t **out)
 {
     const pdl_layout_t *written = &layouts->layer[producer].out;
     pdl__edge_t        *edge = calloc(1, sizeof(*edge));
@@ -362,6 +377,7 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
                              .now = *written};
 
     if (!edge) return no_memory();
+    edge->type = type;
     p.steps = edge->forward;
     p.count = &edge->forward_count;
     pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
@@ -379,13 +395,15 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
     return PDL_OK;
 }
 
-pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **out)
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
+                                  pdl__edge_t **out)
 {
     pdl__edge_t *edge = calloc(1, sizeof(*edge));
     path_t       p = {.layouts = layouts, .edge = edge};
     pdl_status_t status = edge ? PDL_OK : no_memory();
 
     if (!edge) return status;
+    edge->type = type;
     p.steps = edge->backward;
     p.count = &edge->backward_count;
     for (int a = 0; a < layouts->plan->mesh.axis_count && !status; a++)
@@ -418,7 +436,12 @@ void pdl__edge_destroy(pdl__edge_t *edge)
     free(edge);
 }
 
-static pdl_status_t run_step(const pdl__edge_step_t *step, const float *source, float *target, float *block)
+size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
+{
+    return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
+}
+
+static pdl_status_t run_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
 {
     pdl_status_t status;
 
@@ -433,14 +456,16 @@ static pdl_status_t run_step(const pdl__edge_step_t *step, const float *source, 
 }
 
 /* Steps write into two halves of the scratch memory by turns, the last one into the target. */
-static pdl_status_t run_steps(const pdl__edge_step_t *steps, int count, const float *source, float *target,
-                              float *scratch)
+static pdl_status_t run_steps(const pdl__edge_t *edge, bool back, const void *source, void *target, char *scratch)
 {
-    int64_t half, block;
+    const pdl__edge_step_t *steps = back ? edge->backward : edge->forward;
+    int                     count = back ? edge->backward_count : edge->forward_count;
+    size_t                  item = pdl_dtype_bytes(edge->type);
+    int64_t                 half, block;
 
     scratch_of(steps, count, &half, &block);
     for (int i = 0; i < count; i++) {
-        float       *into = i + 1 == count ? target : scratch + block + (i % 2) * half;
+        void        *into = i + 1 == count ? target : scratch + (size_t)(block + (i % 2) * half) * item;
         pdl_status_t status = run_step(&steps[i], source, into, scratch);
         if (status) return status;
         source = into;
@@ -448,14 +473,14 @@ static pdl_status_t run_steps(const pdl__edge_step_t *steps, int count, const fl
     return PDL_OK;
 }
 
-pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge->forward, edge->forward_count, source, target, scratch);
+    return run_steps(edge, false, source, target, scratch);
 }
 
-pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch)
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge->backward, edge->backward_count, source, target, scratch);
+    return run_steps(edge, true, source, target, scratch);
 }
 
 static double step_bytes(const pdl__edge_step_t *step)

@@ -27,6 +27,7 @@ typedef struct pdl__edge {
     int              forward_count, backward_count;
     pdl_region_t     arrives;                    /* what the reader gets on this rank, halo included */
     int64_t          scratch;                    /* elements needed while steps run */
+    pdl_dtype_t      type;                       /* of the elements, as pdl_move_spec_t has it */
     pdl_move_t      *moves[2 * PDL__EDGE_STEPS]; /* owned */
     int              move_count;
 } pdl__edge_t;
@@ -35,18 +36,20 @@ typedef struct pdl__edge {
 bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer);
 /* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `gradient`: the way back
    is wanted. `block`: channels that lie together at every position, 1 for tensors in plain order; the same on all ranks. */
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, bool gradient, int64_t block,
-                              pdl__edge_t **edge);
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, pdl_dtype_t type, bool gradient,
+                              int64_t block, pdl__edge_t **edge);
 /* Where the tensor arrives as it was written, and only its gradient is to be summed over these axes: in place, on the
    storage of this many elements, in whatever order they lie. */
-pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, int64_t elements, pdl__edge_t **edge);
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
+                                  pdl__edge_t **edge);
+size_t       pdl__edge_scratch_bytes(const pdl__edge_t *edge);
 /* The axes over which the gradient that `layer` leaves of its input is a partial sum that its producer wants whole. */
 unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer);
 void     pdl__edge_destroy(pdl__edge_t *edge); /* NULL is allowed */
 
-pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
 /* Source and target may be the same when every step is a sum. */
-pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const float *source, float *target, float *scratch);
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
 
 /* Bytes that stay on this rank, copied or added, in one forward or backward. */
 double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward);

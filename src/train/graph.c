@@ -78,7 +78,8 @@ static pdl_status_t connect(const lowering_t *l, int layer, int peer, bool gradi
     pdl__channel_spec_t spec = {.ranks = stages->ranks,
                                 .peer = peer,
                                 .tag = layer % PDL_RANKS_TAGS,
-                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape, l->spec->samples,
+                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape,
+                                                                    pdl__region_samples(&unit->region),
                                                                     PDL_FORMAT_PLAIN)};
     bool                receives = unit->kind == PDL__UNIT_RECEIVE;
     int                 messages = pdl__pipe_messages(stages, stages->at, peer);
@@ -146,7 +147,8 @@ static pdl_status_t travelling_block(const lowering_t *l, int producer, int read
     pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
     if (!status) status = pdl_ranks_max(stage, &plain, 1);
     if (!status && plain == 0)
-        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) / sizeof(float));
+        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) /
+                           pdl_dtype_bytes(backend->activation_type));
     return status;
 }
 
@@ -164,7 +166,11 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
     if (layouts->trivial || status) return status;
     bool gradient = l->spec->training && graph->unit[from].gradient;
     status = travelling_block(l, producer, reader, from, &block);
-    if (!status) status = pdl__edge_create(layouts, producer, reader, gradient, block, &edge);
+    /* Tokens are indices of 32 bits, and only moved. */
+    bool tokens = graph->tokens && from == graph->source;
+    if (!status)
+        status = pdl__edge_create(layouts, producer, reader,
+                                  tokens ? PDL_DTYPE_F32 : graph->backend->activation_type, gradient, block, &edge);
     if (status) return status;
     if (edge->forward_count == 0) {
         pdl__edge_destroy(edge);
@@ -306,12 +312,16 @@ static pdl_status_t localise(const lowering_t *l, int head, const pdl_region_t *
     return status;
 }
 
-/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive. */
+/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive; or which experts. */
 static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, pdl_op_spec_t *spec)
 {
     const pdl__layouts_t *layouts = l->spec->layouts;
     const pdl_layer_t    *layer = pdl_model_layer(l->model, head);
 
+    if (pdl__layouts_axes(layouts, head, PDL_MODE_EXPERT)) {
+        spec->classes = layer->experts;
+        spec->first_class = pdl__experts(layouts, head, layouts->coordinates).low;
+    }
     if (!pdl__layouts_axes(layouts, head, PDL_MODE_VOCABULARY)) return;
     bool table = layer->type == PDL_LAYER_EMBEDDING;
     spec->classes = table ? layer->vocabulary : layer->in.channels;
@@ -343,7 +353,7 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
                           .inputs = shape,
                           .given = given,
                           .input_count = count,
-                          .samples = l->spec->samples,
+                          .samples = pdl__region_samples(in),
                           .fusion = pdl__fusion_of(l->model, head, tail),
                           .training = l->spec->training,
                           .input_gradient = l->spec->training && gradient,
@@ -367,8 +377,11 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         const pdl__unit_t *from = &l->graph->unit[producer[j]];
         unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
         if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
-        size_t bytes = backend->ops->tensor_bytes(backend, &from->shape, l->spec->samples, unit->op->in_format[j]);
-        status = pdl__edge_create_sum(l->spec->layouts, axes, (int64_t)(bytes / sizeof(float)), &unit->after[j]);
+        size_t      bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
+                                                       unit->op->in_format[j]);
+        pdl_dtype_t type = backend->activation_type;
+        int64_t     elements = (int64_t)(bytes / pdl_dtype_bytes(type));
+        status = pdl__edge_create_sum(l->spec->layouts, axes, type, elements, &unit->after[j]);
     }
     return status;
 }
@@ -452,6 +465,9 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
         return status ? status : no_memory();
     }
     unit->region = made.region;
+    /* A loss is a partial sum over ranks that have other samples: its output is as many results as it reads samples. */
+    memcpy(unit->region.range[PDL_DIM_SAMPLE], l->graph->unit[producer[0]].region.range[PDL_DIM_SAMPLE],
+           sizeof(unit->region.range[PDL_DIM_SAMPLE]));
     unit->statistics = made.statistics;
     unit->op = made.op;
     unit->local = made.local;
@@ -510,7 +526,7 @@ static pdl_tape_node_t node_of_op(const pdl__unit_t *unit)
 
     for (int j = 0; j < unit->input_count; j++) {
         node.gradient[j] = (pdl_tape_gradient_t)op->gradient_use[j];
-        size_t scratch = unit->after[j] ? (size_t)unit->after[j]->scratch * sizeof(float) : 0;
+        size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
         if (scratch > node.workspace_bytes) node.workspace_bytes = scratch;
     }
     return node;
@@ -523,6 +539,7 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
     for (int i = 0; i < graph->unit_count; i++) {
         const pdl__unit_t *unit = &graph->unit[i];
         pdl_tape_node_t   *node = &graph->node[i];
+        int64_t            samples = pdl__region_samples(&unit->region);
         if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
         node->source = unit->kind == PDL__UNIT_SOURCE;
         node->view = unit->kind == PDL__UNIT_VIEW;
@@ -530,14 +547,14 @@ static pdl_status_t make_nodes(pdl__graph_t *graph)
         node->backward = unit->gradient;
         node->chunk = unit->chunk;
         node->loss |= unit->kind == PDL__UNIT_SEND;
-        if (unit->edge) node->workspace_bytes = (size_t)unit->edge->scratch * sizeof(float);
+        if (unit->edge) node->workspace_bytes = pdl__edge_scratch_bytes(unit->edge);
         /* After a sum every rank has the gradient of its own part already. */
         if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
         if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)
             node->out_bytes =
-                graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, graph->samples, unit->format);
+                graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, samples, unit->format);
         if (node->source && graph->tokens)
-            node->out_bytes = (size_t)(graph->samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
+            node->out_bytes = (size_t)(samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
         for (int j = 0; j < unit->input_count; j++) {
             node->input[j] = unit->input[j];
             if (graph->unit[unit->input[j]].gradient) node->input_gradients |= 1u << j;
@@ -557,7 +574,6 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
 
     if (!status) {
         graph->backend = spec->backend;
-        graph->samples = spec->samples;
         graph->loss = graph->source = -1;
         for (size_t i = 0; i < count; i++) l.unit_of[i] = -1;
         status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);

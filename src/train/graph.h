@@ -48,7 +48,6 @@ typedef struct pdl__graph_spec {
     const pdl_plan_t *plan;
     pdl__layouts_t   *layouts;
     pdl_backend_t    *backend;
-    int64_t           samples; /* of one micro-batch on this rank */
     bool              training;
     bool              separate; /* statistics are not shared over data axes */
 } pdl__graph_spec_t;
@@ -59,9 +58,8 @@ typedef struct pdl__graph {
     int              unit_count, capacity;
     int              source, loss; /* units, or -1 where another stage has them */
     int              chunk;        /* of the layers being lowered */
-    int64_t          samples;
-    bool             tokens; /* the source holds indices */
-    pdl_tape_node_t *node;   /* one per unit */
+    bool             tokens;       /* the source holds indices */
+    pdl_tape_node_t *node;         /* one per unit */
 } pdl__graph_t;
 
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);

@@ -2,6 +2,7 @@
  * Layouts of all layers, from the compiled plan, and the groups of ranks they speak of.
  */
 #include "train/layouts.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,10 @@ static void place_layer(pdl__layouts_t *l, int i)
         if (i == 0 && !data) l->layer[i].out.on[a] = PDL_REPLICATED;
         l->layer[i].reads.on[a] = data ? PDL_SPLIT_N : local->reads[a];
         l->layer[i].dx.on[a] = data ? PDL_SPLIT_N : local->dx[a];
+        if (local->mode[a] != PDL_MODE_EXPERT || mesh->axis[a].size == 1) continue;
+        /* Every rank sees all tokens and answers those of its own experts. */
+        l->layer[i].reads.on[a] = PDL_REPLICATED;
+        l->layer[i].out.on[a] = l->layer[i].dx.on[a] = PDL_PARTIAL;
     }
 }
 
@@ -125,6 +130,32 @@ static int stage_at(const pdl__layouts_t *l)
     return axis >= 0 ? (int)l->coordinates[axis] : 0;
 }
 
+/* Refuses a layer of which some rank would get no part, by its name. */
+static pdl_status_t check_layer(const pdl__layouts_t *l, int i)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, i);
+    pdl_region_t       region;
+    char               why[128];
+    pdl_status_t       status = pdl__layouts_region(l, &l->layer[i].out, &layer->out, -1, 0, &region);
+
+    if (!status && layer->input_count > 0)
+        status = pdl__layouts_region(l, &l->layer[i].reads, &pdl_model_layer(l->plan->model, layer->inputs[0])->out,
+                                     -1, 0, &region);
+    if (!status) return PDL_OK;
+    snprintf(why, sizeof(why), "%s", pdl_error_message());
+    return pdl_error(status, "layer %s: %s", layer->name, why);
+}
+
+static pdl_status_t find_first(pdl__layouts_t *l)
+{
+    const pdl_shape_t *input = &pdl_model_layer(l->plan->model, 0)->out;
+    pdl_region_t       loaded;
+    pdl_status_t       status = pdl__layouts_region(l, &l->layer[0].out, input, -1, 0, &loaded);
+
+    l->first = loaded.range[PDL_DIM_SAMPLE][0].low;
+    return status;
+}
+
 pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples, pdl__layouts_t **out)
 {
     int             count = pdl_model_layer_count(plan->model);
@@ -151,8 +182,11 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
         l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
                       plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
     for (int i = 0; i < count; i++) place_layer(l, i);
-    status = pdl__pipe_create(plan, stage_at(l), &l->stages);
+    status = find_first(l);
+    if (!status) status = pdl__pipe_create(plan, stage_at(l), &l->stages);
     if (!status) status = create_groups(l);
+    /* After what is collective: pieces differ, so this rank may be the only one to refuse. */
+    for (int i = 0; i < count && !status; i++) status = check_layer(l, i);
     if (status) {
         pdl__layouts_destroy(l);
         return status;
@@ -197,6 +231,16 @@ pdl_status_t pdl__layouts_region(const pdl__layouts_t *l, const pdl_layout_t *la
     memcpy(coordinates, l->coordinates, sizeof(coordinates));
     if (axis >= 0) coordinates[axis] = at;
     return pdl_layout_region(layout, &l->plan->mesh, shape, l->samples, coordinates, region);
+}
+
+int64_t pdl__region_samples(const pdl_region_t *region)
+{
+    return pdl_region_extent(region, PDL_DIM_SAMPLE);
+}
+
+int64_t pdl__region_first(const pdl__layouts_t *l, const pdl_region_t *region)
+{
+    return region->range[PDL_DIM_SAMPLE][0].low - l->first;
 }
 
 unsigned pdl__layouts_axes(const pdl__layouts_t *l, int layer, pdl_mode_t mode)

@@ -19,7 +19,8 @@ typedef struct pdl__layouts {
     const pdl_plan_t    *plan;
     pdl_program_t       *program;
     pdl__layer_layout_t *layer;
-    int64_t              samples;                   /* of one micro-batch, over all ranks */
+    int64_t              samples; /* of one micro-batch, over all ranks */
+    int64_t              first;   /* of them: where the samples of this rank's data-parallel replica begin */
     int64_t              coordinates[PDL_MAX_AXES]; /* of this rank */
     bool                 trivial;                   /* no axis but data axes splits anything */
     pdl_ranks_t         *world;                     /* borrowed */
@@ -42,6 +43,10 @@ void pdl__layouts_member(const pdl__layouts_t *layouts, unsigned axes, int membe
 pdl_status_t pdl__layouts_region(const pdl__layouts_t *layouts, const pdl_layout_t *layout,
                                  const pdl_shape_t *shape, int axis, int64_t at, pdl_region_t *region);
 
+/* Samples of a tensor of which this rank has a region, and how many of its replica's samples come before them. */
+int64_t pdl__region_samples(const pdl_region_t *region);
+int64_t pdl__region_first(const pdl__layouts_t *layouts, const pdl_region_t *region);
+
 /* The axes on which a layer runs in a mode, as bits. */
 unsigned pdl__layouts_axes(const pdl__layouts_t *layouts, int layer, pdl_mode_t mode);
 
@@ -61,6 +66,9 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *layouts, int layer, const pd
 
 /* The rows of an embedding's table that the rank with these coordinates holds. */
 pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
+
+/* The experts of a mixture that the rank with these coordinates holds. */
+pdl_range_t pdl__experts(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
 
 /* Refuses a layer that uses the weight of another one but would need another part of it on this rank. */
 pdl_status_t pdl__check_tied(const pdl__layouts_t *layouts, int layer);

@@ -58,32 +58,37 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
         pdl_range_t rows = pdl__vocabulary_rows(l, index, l->coordinates);
         local->vocabulary = rows.high - rows.low;
     }
-    /* Ops are made for the samples of a data-parallel replica. */
-    for (int a = 0; a < l->plan->mesh.axis_count; a++)
-        if (pdl__layouts_axes(l, index, PDL_MODE_SAMPLE) >> a & 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_DATA)
-            return pdl_error(
-                PDL_ERR_UNSUPPORTED,
-                "layer %s: mode sample on the axis %s cannot be run yet; divide samples over a data axis",
-                layer->name, pdl_axis_names[l->plan->mesh.axis[a].kind]);
-    if (pdl__layouts_axes(l, index, PDL_MODE_EXPERT))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: mode expert cannot be run yet; use replicate",
-                         layer->name);
+    if (layer->type == PDL_LAYER_MOE) {
+        pdl_range_t experts = pdl__experts(l, index, l->coordinates);
+        local->experts = experts.high - experts.low;
+    }
     return PDL_OK;
 }
 
 /* Blocks nest in the order of the mesh, as those of channels do. */
-pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *l, int index, const int64_t *coordinates)
+static pdl_range_t block_over(const pdl__layouts_t *l, unsigned axes, int64_t count, const int64_t *coordinates)
 {
-    unsigned    axes = pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY);
-    pdl_range_t rows = {0, pdl_model_layer(l->plan->model, index)->vocabulary};
+    pdl_range_t range = {0, count};
 
     for (int a = 0; a < l->plan->mesh.axis_count; a++) {
         int64_t low, high;
         if (!(axes >> a & 1)) continue;
-        pdl_block_range(rows.high - rows.low, l->plan->mesh.axis[a].size, coordinates[a], &low, &high);
-        rows = (pdl_range_t){rows.low + low, rows.low + high};
+        pdl_block_range(range.high - range.low, l->plan->mesh.axis[a].size, coordinates[a], &low, &high);
+        range = (pdl_range_t){range.low + low, range.low + high};
     }
-    return rows;
+    return range;
+}
+
+pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *l, int index, const int64_t *coordinates)
+{
+    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_VOCABULARY),
+                      pdl_model_layer(l->plan->model, index)->vocabulary, coordinates);
+}
+
+pdl_range_t pdl__experts(const pdl__layouts_t *l, int index, const int64_t *coordinates)
+{
+    return block_over(l, pdl__layouts_axes(l, index, PDL_MODE_EXPERT),
+                      pdl_model_layer(l->plan->model, index)->experts, coordinates);
 }
 
 /* The channels a rank reads or writes, as the indices of a weight's dimension. */
@@ -132,6 +137,7 @@ void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64
     if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
     if (layer->type == PDL_LAYER_POSITION && rank == 2 && local[0] > 1) whole[0] = layer->out.extent[0];
     if (layer->type == PDL_LAYER_EMBEDDING) whole[0] = layer->vocabulary;
+    if (layer->type == PDL_LAYER_MOE) whole[0] = layer->experts; /* of the router too */
 }
 
 pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, const int64_t *dims,
@@ -152,6 +158,7 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
     if (!status && inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL))
         status = channels_of(l, &l->layer[index].reads, &layer->in, coordinates, region, inputs);
     if (layer->type == PDL_LAYER_EMBEDDING) region->range[0][0] = pdl__vocabulary_rows(l, index, coordinates);
+    if (layer->type == PDL_LAYER_MOE && rank == 3) region->range[0][0] = pdl__experts(l, index, coordinates);
     /* A row of positions for every token this rank sees; the class token's weight has one row. */
     if (!status && layer->type == PDL_LAYER_POSITION && rank == 2 && dims[0] > 1) {
         pdl_region_t piece;

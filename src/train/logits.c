@@ -55,12 +55,21 @@ void pdl__logits_destroy(pdl_session_t *s)
     s->logits = (pdl__logits_t){0};
 }
 
+/* The samples whose loss this rank computes in a micro-batch, among those of its batch. */
+static int64_t samples_of(const pdl_session_t *s, int micro_batch, int64_t *first)
+{
+    const pdl_region_t *region = &s->graph->unit[s->graph->loss].region;
+
+    *first = micro_batch * s->micro_samples + pdl__region_first(s->layouts, region);
+    return pdl__region_samples(region);
+}
+
 void pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
 {
     pdl__logits_t *l = &s->logits;
-    int64_t        first = micro_batch * s->micro_samples, count = s->micro_samples * l->classes;
+    int64_t        first, samples = samples_of(s, micro_batch, &first), count = samples * l->classes;
     pdl_logits_t   shown = {.first = first,
-                            .samples = s->micro_samples,
+                            .samples = samples,
                             .classes = l->classes,
                             .values = l->values,
                             .labels = run->target,
@@ -80,9 +89,9 @@ void pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run)
 {
     pdl__logits_t *l = &s->logits;
     pdl_backend_t *backend = s->spec.backend;
-    int64_t        count = s->micro_samples * l->classes;
+    int64_t        first, count = samples_of(s, micro_batch, &first) * l->classes;
 
-    backend->ops->from_float(backend, l->extra + micro_batch * count, count, l->added);
+    backend->ops->from_float(backend, l->extra + first * l->classes, count, l->added);
     backend->ops->add(backend, run->input_gradient[0], l->added,
                       (size_t)count * pdl_dtype_bytes(backend->activation_type), run->input_gradient[0]);
 }

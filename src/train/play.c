@@ -94,8 +94,9 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
                               .again = op->again || play->mode == PDL__PLAY_SEARCH,
                               .seed = s->spec.seed,
                               .step = (uint64_t)s->updates,
-                              .first_sample = s->draws_at + op->micro_batch * s->micro_samples,
-                              .total_samples = s->micro_samples,
+                              .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
+                                              pdl__region_first(s->layouts, &unit->region),
+                              .total_samples = pdl__region_samples(&unit->region),
                               .loss_scale = 1.0 / (double)s->mean_over,
                               .label_smoothing = play->mode == PDL__PLAY_TRAIN ? s->spec.label_smoothing : 0};
 
@@ -131,12 +132,13 @@ static const void *local_targets(pdl_session_t *s, const void *all, size_t item)
     const pdl_region_t *region = &s->graph->unit[loss->input[0]].region;
     const pdl_shape_t  *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
     const pdl_range_t  *r[PDL_MAX_SPACE];
+    int64_t             samples = pdl__region_samples(region);
     char               *to = s->targets;
 
     if (!s->targets) return all;
     for (int k = 0; k < PDL_MAX_SPACE; k++) r[k] = &region->range[PDL_DIM_SPACE + k][0];
     size_t run = (size_t)(r[2]->high - r[2]->low) * item;
-    for (int64_t n = 0; n < s->micro_samples; n++)
+    for (int64_t n = 0; n < samples; n++)
         for (int64_t i = r[0]->low; i < r[0]->high; i++)
             for (int64_t j = r[1]->low; j < r[1]->high; j++, to += run) {
                 int64_t row = (n * whole->extent[0] + i) * whole->extent[1] + j;
@@ -145,11 +147,19 @@ static const void *local_targets(pdl_session_t *s, const void *all, size_t item)
     return s->targets;
 }
 
+/* Which of this rank's samples is the first whose loss it computes in a micro-batch. */
+static int64_t first_result(const pdl_session_t *s, const pdl_tape_op_t *op)
+{
+    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+
+    return op->micro_batch * s->micro_samples + pdl__region_first(s->layouts, &loss->region);
+}
+
 static void set_targets(pdl_session_t *s, const pdl_tape_op_t *op, const pdl_batch_t *batch, pdl_op_run_t *run)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
     const pdl_shape_t *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
-    int64_t            from = op->micro_batch * s->micro_samples;
+    int64_t            from = first_result(s, op);
 
     run->sample_weight = batch->weight + from;
     run->loss_scale *= loss_share(s);
@@ -158,29 +168,30 @@ static void set_targets(pdl_session_t *s, const pdl_tape_op_t *op, const pdl_bat
         return;
     }
     int64_t elements = pdl_shape_elements(whole);
-    s->spec.backend->ops->from_float(s->spec.backend, batch->numbers + from * elements, s->micro_samples * elements,
-                                     s->numbers);
+    s->spec.backend->ops->from_float(s->spec.backend, batch->numbers + from * elements,
+                                     pdl__region_samples(&loss->region) * elements, s->numbers);
     run->target = s->numbers;
 }
 
 /* Loss, correctness and confidence of a micro-batch to their places in the batch. */
 static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *output)
 {
-    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
-    float  share = (float)loss_share(s);
+    size_t  item = pdl_dtype_bytes(s->spec.backend->weight_type);
+    float   share = (float)loss_share(s);
+    int64_t samples = pdl__region_samples(&s->graph->unit[s->graph->loss].region), first = first_result(s, op);
 
     for (int row = 0; row < 3; row++) {
-        float      *to = s->results + row * s->count + op->micro_batch * s->micro_samples;
-        const char *from = (const char *)output + (size_t)(row * s->micro_samples) * item;
+        float      *to = s->results + row * s->count + first;
+        const char *from = (const char *)output + (size_t)(row * samples) * item;
         if (item == sizeof(float))
-            memcpy(to, from, (size_t)s->micro_samples * item);
+            memcpy(to, from, (size_t)samples * item);
         else
-            for (int64_t i = 0; i < s->micro_samples; i++) {
+            for (int64_t i = 0; i < samples; i++) {
                 double value;
                 memcpy(&value, from + (size_t)i * item, item);
                 to[i] = (float)value;
             }
-        for (int64_t i = 0; i < s->micro_samples; i++) to[i] *= share;
+        for (int64_t i = 0; i < samples; i++) to[i] *= share;
     }
 }
 
@@ -217,9 +228,9 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         status = run_edge(s, unit->edge, false, at(s, tape, op->input[0]), at(s, tape, op->output),
                           at(s, tape, op->workspace));
     } else if (unit->kind == PDL__UNIT_CONVERT) {
-        status =
-            ops->convert(s->spec.backend, &unit->shape, s->micro_samples, s->graph->unit[unit->input[0]].format,
-                         at(s, tape, op->input[0]), unit->format, at(s, tape, op->output));
+        status = ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region),
+                              s->graph->unit[unit->input[0]].format, at(s, tape, op->input[0]), unit->format,
+                              at(s, tape, op->output));
     } else {
         pdl_op_run_t run = common_run(s, tape, op, play);
         if (unit->loss) set_targets(s, op, play->batch, &run);
@@ -248,7 +259,7 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
         return run_edge(s, unit->edge, true, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
                         at(s, tape, op->workspace));
     if (unit->kind == PDL__UNIT_CONVERT)
-        return ops->convert(s->spec.backend, &unit->shape, s->micro_samples, unit->format,
+        return ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region), unit->format,
                             at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
                             at(s, tape, op->input_gradient[0]));
     pdl_op_run_t run = common_run(s, tape, op, play);

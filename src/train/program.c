@@ -58,13 +58,13 @@ void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
     int                  node = entry->kind == PDL_TAPE_LOAD ? s->graph->source : entry->node;
     op->what = names[entry->kind];
     op->micro_batch = entry->micro_batch;
-    op->samples = s->micro_samples;
     if (node < 0) return; /* another stage has the samples */
     const pdl__unit_t *unit = &s->graph->unit[node];
     if (entry->kind != PDL_TAPE_LOAD) pdl__op_traffic(s, entry, &traffic);
     op->layer = pdl_model_layer(s->spec.plan->model, unit->layer)->name;
     op->note = note_of(unit, entry);
     op->shape = unit->shape;
+    op->samples = pdl__region_samples(&unit->region);
     op->sent_bytes = traffic.moves + traffic.stages + traffic.statistics;
     place_of(s->tape, written_by(entry), &op->offset, &op->bytes);
     place_of(s->tape, entry->kind == PDL_TAPE_LOAD ? -1 : entry->workspace, &op->workspace_offset,

@@ -19,18 +19,20 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
 }
 
-/* This rank's place among those that have other samples, and their number. */
-static void data_place(const pdl_plan_t *plan, int64_t rank, int64_t *place, int64_t *places)
+/* The samples [first, first + count) of every batch that this rank's replica has; the data axes cut them one after the
+   other, as they cut regions. */
+static void data_share(const pdl_plan_t *plan, int64_t rank, int64_t *first, int64_t *count)
 {
-    int64_t coordinates[PDL_MAX_AXES];
+    int64_t coordinates[PDL_MAX_AXES], low, high;
 
     pdl_mesh_coordinates(&plan->mesh, rank, coordinates);
-    *place = 0;
-    *places = 1;
+    *first = 0;
+    *count = plan->batch;
     for (int a = 0; a < plan->mesh.axis_count; a++)
         if (plan->mesh.axis[a].kind == PDL_AXIS_DATA) {
-            *place = *place * plan->mesh.axis[a].size + coordinates[a];
-            *places *= plan->mesh.axis[a].size;
+            pdl_block_range(*count, plan->mesh.axis[a].size, coordinates[a], &low, &high);
+            *first += low;
+            *count = high - low;
         }
 }
 
@@ -83,7 +85,7 @@ static pdl_status_t cut_batch(pdl_session_t *s)
 static pdl_status_t find_share(pdl_session_t *s)
 {
     const pdl_plan_t *plan = s->spec.plan;
-    int64_t           size = pdl_ranks_size(s->spec.ranks), place, places, low, high;
+    int64_t           size = pdl_ranks_size(s->spec.ranks), places = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
     pdl_status_t      status = check_plan(s);
 
     if (status) return status;
@@ -91,23 +93,16 @@ static pdl_status_t find_share(pdl_session_t *s)
         return pdl_error(PDL_ERR_INPUT, "the plan needs %lld ranks, the job has %lld; start with --pe %lld",
                          (long long)pdl_mesh_size(&plan->mesh), (long long)size,
                          (long long)pdl_mesh_size(&plan->mesh));
-    data_place(plan, pdl_ranks_rank(s->spec.ranks), &place, &places);
     if (plan->batch < places)
         return pdl_error(PDL_ERR_INPUT, "a batch of %lld samples cannot be divided over %lld ranks",
                          (long long)plan->batch, (long long)places);
-    pdl_block_range(plan->batch, places, place, &low, &high);
+    data_share(plan, pdl_ranks_rank(s->spec.ranks), &s->first, &s->count);
     s->batch = plan->batch;
-    s->first = low;
-    s->count = high - low;
     s->mean_over = s->spec.separate ? s->count : s->batch;
     s->draws_at = s->first;
     status = cut_batch(s);
-    if (!status)
-        status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
-    if (!status && !s->layouts->trivial && s->spec.backend->activation_type == PDL_DTYPE_BF16)
-        status =
-            pdl_error(PDL_ERR_UNSUPPORTED, "tensors are split in fp32 only: use --precision fp32 with this mesh");
-    return status;
+    if (status) return status;
+    return pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
 }
 
 static pdl_status_t create_tape(pdl_session_t *s, bool training, pdl_tape_t **tape)
@@ -130,7 +125,6 @@ static pdl_status_t create_program(pdl_session_t *s)
     pdl__graph_spec_t spec = {.plan = s->spec.plan,
                               .layouts = s->layouts,
                               .backend = s->spec.backend,
-                              .samples = s->micro_samples,
                               .training = s->spec.training,
                               .separate = s->spec.separate};
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
@@ -158,14 +152,15 @@ static pdl_status_t take_targets(pdl_session_t *s)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
     const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
+    int64_t            samples = pdl__region_samples(&loss->region);
 
     if (loss->op->spec.layer->type == PDL_LAYER_MSE) {
-        s->numbers = malloc(
-            s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, s->micro_samples, PDL_FORMAT_PLAIN));
+        s->numbers =
+            malloc(s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, samples, PDL_FORMAT_PLAIN));
         if (!s->numbers) return no_memory();
     }
     if (loss->op->spec.share == 0 || loss->op->spec.share == 1) return PDL_OK;
-    s->targets = malloc((size_t)(s->micro_samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
+    s->targets = malloc((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
     return s->targets ? PDL_OK : no_memory();
 }
 
@@ -268,8 +263,10 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
     for (int a = 0; a < l->plan->mesh.axis_count; a++)
         if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE)
             alike *= (double)l->plan->mesh.axis[a].size;
-    for (int64_t i = 0; i < s->count; i++) {
-        double weight = batch->weight[i] / alike;
+    int64_t samples = pdl__region_samples(&loss->region), first = pdl__region_first(l, &loss->region);
+    for (int64_t k = 0; k < s->micro_batches * samples; k++) {
+        int64_t i = k / samples * s->micro_samples + first + k % samples;
+        double  weight = batch->weight[i] / alike;
         if (weight == 0) continue;
         sums[0] += weight * (double)s->results[i];
         sums[1] += weight * (double)s->results[s->count + i];

@@ -20,7 +20,7 @@ static double reduced_values(const pdl_session_t *s, const pdl__unit_t *unit, bo
     if (layer->type == PDL_LAYER_BATCH_NORM)
         return s->spec.plan->sync_batch_norm ? 2 * (double)layer->in.channels : 0;
     if (layer->type != PDL_LAYER_CROSS_ENTROPY || backward) return 0;
-    return (s->spec.training && s->spec.label_smoothing > 0 ? 5 : 4) * (double)s->micro_samples *
+    return (s->spec.training && s->spec.label_smoothing > 0 ? 5 : 4) * (double)pdl__region_samples(&unit->region) *
            (double)pdl_shape_positions(&layer->in);
 }
 

@@ -183,18 +183,23 @@ pdl_status_t pdl_session_gather_samples(pdl_session_t *s)
     pdl_ranks_t *group;
 
     if (s->graph->loss < 0) return PDL_OK;
-    double share = s->graph->unit[s->graph->loss].op->spec.share;
-    if (share == 0 || share == 1) return PDL_OK;
+    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+    double             share = loss->op->spec.share;
+    int64_t samples = pdl__region_samples(&loss->region), first = pdl__region_first(s->layouts, &loss->region);
+    if ((share == 0 || share == 1) && samples == s->micro_samples) return PDL_OK;
     pdl_status_t status = pdl__layouts_group(s->layouts, axes_of(s, false), &group);
     double       alike = 1;
     /* Ranks that have the same positions count once. */
     for (int a = 0; a < s->spec.plan->mesh.axis_count; a++)
-        if (axes_of(s, false) >> a & 1 &&
-            s->layouts->layer[s->graph->unit[s->graph->loss].layer].out.on[a] == PDL_REPLICATED)
+        if (axes_of(s, false) >> a & 1 && s->layouts->layer[loss->layer].out.on[a] == PDL_REPLICATED)
             alike *= (double)s->spec.plan->mesh.axis[a].size;
     for (int64_t from = 0; from < total && !status; from += 512) {
         int64_t count = total - from < 512 ? total - from : 512;
-        for (int64_t i = 0; i < count; i++) values[i] = (double)s->results[from + i] / alike;
+        for (int64_t i = 0; i < count; i++) {
+            /* Samples of others may still have what was gathered before. */
+            int64_t place = (from + i) % s->count % s->micro_samples - first;
+            values[i] = place >= 0 && place < samples ? (double)s->results[from + i] / alike : 0;
+        }
         status = pdl_ranks_sum(group, values, count);
         for (int64_t i = 0; i < count && !status; i++) s->results[from + i] = (float)values[i];
     }

@@ -23,6 +23,18 @@ for precision in fp32 fp16; do
     has shuffle/epoch_$precision.svg "</svg>"
     [ "$(wc -l <shuffle/epoch_$precision.tsv)" -eq 4 ] || fail "shuffle/epoch_$precision.tsv has not three sizes"
 done
+
+# Training experiments, on made-up data: only that they run and draw.
+export OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=1
+python3 "$SOURCE/examples/experiments/shuffling.py" --quick --seeds 1 --epochs 1 --data synthetic --samples 1024 \
+    --out shuffling >out 2>err || fail "shuffling.py: $(tail -3 err)"
+has out "sorted partition, 1 epochs"
+has shuffling/accuracy-sorted.svg "</svg>"
+python3 "$SOURCE/examples/experiments/hiding.py" --quick --seeds 1 --data synthetic --out hiding >out 2>err ||
+    fail "hiding.py: $(tail -3 err)"
+has out "of the bound"
+has hiding/hidden-synthetic.svg "</svg>"
+
 got=0
 bash "$SOURCE/examples/experiments/shuffle_time.sh" --fast >out 2>err || got=$?
 [ "$got" -eq 2 ] || fail "an unknown argument of shuffle_time.sh: exit status $got"

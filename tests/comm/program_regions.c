@@ -544,6 +544,43 @@ static void halves_come_in_pairs(void)
     pdl_move_destroy(NULL);
 }
 
+/* Small integers are the upper halves of floats; 256 + 1 has no room in one, 256 + 1 + 1 has. */
+static uint16_t upper_half(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    return (uint16_t)(bits >> 16);
+}
+
+static void short_elements_are_added_in_full(void)
+{
+    static const float rounded[5] = {256, 256, 258, 260,
+                                     260}; /* 256 and a one from each of so many others, ties to even */
+    layout_case_t      c = {.dims = 2, .extent = {37, 21}, .elements = 777};
+    pdl_move_t        *move = NULL;
+    uint16_t           own[777], need[777];
+    int                others = size - 1;
+
+    for (int r = 0; r < size; r++) {
+        c.own[r] = cut(&c, 1, r, size);
+        c.need[r] = whole(&c);
+    }
+    if (others > 4) return;
+    int64_t owned = pdl_region_elements(&c.own[rank]), low = c.own[rank].range[1][0].low, wide = owned / 37;
+    CHECK_OK(
+        pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need, .type = PDL_DTYPE_BF16},
+                        &move));
+    for (int64_t i = 0; i < owned; i++) own[i] = upper_half((float)(i / wide + low + i % wide));
+    CHECK_OK(pdl_move_forward(move, own, need));
+    for (int i = 0; i < 777; i++) CHECK_INT(need[i], upper_half((float)(i / 21 + i % 21)));
+    for (int i = 0; i < 777; i++) need[i] = upper_half(rank == 0 ? 256 : 1);
+    CHECK_OK(pdl_move_backward(move, need, own));
+    for (int64_t i = 0; i < owned; i++) CHECK_INT(own[i], upper_half(rounded[others]));
+    CHECK_INT(pdl_move_bytes(move, 0), 2 * owned * others);
+    pdl_move_destroy(move);
+}
+
 int main(void)
 {
     if (pdl_ranks_create(&ranks) != PDL_OK) {
@@ -557,6 +594,7 @@ int main(void)
     RUN(two_moves_at_once);
     RUN(wrong_regions_are_refused);
     RUN(halves_come_in_pairs);
+    RUN(short_elements_are_added_in_full);
     printf("%d ranks\n", size);
     pdl_ranks_destroy(ranks);
     return test_done();

@@ -68,8 +68,7 @@ static double taken_bytes(const pdl_plan_t *plan)
     pdl__graph_t       *graph = NULL;
     pdl_tape_t         *tape = NULL;
 
-    spec.samples = plan->batch / plan->micro_batches;
-    CHECK_OK(pdl__layouts_create(plan, ranks, spec.samples, &spec.layouts));
+    CHECK_OK(pdl__layouts_create(plan, ranks, plan->batch / plan->micro_batches, &spec.layouts));
     CHECK_OK(pdl__graph_create(&spec, &graph));
     if (!graph) return 0;
     CHECK_OK(pdl_tape_create(graph->node, graph->unit_count, &options, &tape));

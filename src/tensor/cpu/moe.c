@@ -15,7 +15,7 @@ size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *w
     struct {
         float **at;
         int64_t elements;
-    } parts[] = {{&pass->logit, moe->rows * moe->experts},  {&pass->x, tokens * moe->in},
+    } parts[] = {{&pass->logit, moe->rows * moe->all},      {&pass->x, tokens * moe->in},
                  {&pass->g, tokens * moe->hidden},          {&pass->u, tokens * moe->hidden},
                  {&pass->a, tokens * moe->hidden},          {&pass->y, tokens * moe->out},
                  {&pass->da, again * tokens * moe->hidden}, {&pass->dg, again * tokens * moe->hidden},
@@ -36,7 +36,8 @@ size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *w
 static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            router[2] = {layer->experts, layer->in.channels};
+    int64_t            all = op->spec.classes > 0 ? op->spec.classes : layer->experts;
+    int64_t            router[2] = {all, layer->in.channels};
     int64_t            up[3] = {layer->experts, layer->expert_hidden, layer->in.channels};
     int64_t            down[3] = {layer->experts, layer->out.channels, layer->expert_hidden};
     pdl__moe_t        *moe;
@@ -49,6 +50,8 @@ static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
                         .out = layer->out.channels,
                         .hidden = layer->expert_hidden,
                         .experts = layer->experts,
+                        .first = op->spec.first_class,
+                        .all = all,
                         .top_k = layer->top_k,
                         .gated = layer->gated,
                         .up = layer->gated ? 2 : 1};
@@ -79,7 +82,7 @@ static void choose(const pdl__moe_t *moe, const float *logit, pdl__moe_choice_t 
     for (int64_t k = 0; k < moe->top_k; k++) {
         int64_t best = -1;
 
-        for (int64_t e = 0; e < moe->experts; e++) {
+        for (int64_t e = 0; e < moe->all; e++) {
             bool taken = false;
 
             for (int64_t before = 0; before < k; before++) taken = taken || choice[before].expert == e;
@@ -97,7 +100,7 @@ static void choose_slice(void *context, int64_t first, int64_t end)
     const pdl__moe_pass_t *pass = context;
 
     for (int64_t row = first; row < end; row++)
-        choose(pass->moe, pass->logit + row * pass->moe->experts, pass->choice + row * pass->moe->top_k);
+        choose(pass->moe, pass->logit + row * pass->moe->all, pass->choice + row * pass->moe->top_k);
 }
 
 bool pdl__moe_next(pdl__moe_pass_t *pass, int64_t expert, int64_t *from)
@@ -106,7 +109,7 @@ bool pdl__moe_next(pdl__moe_pass_t *pass, int64_t expert, int64_t *from)
 
     pass->count = 0;
     for (; i < pass->moe->rows * pass->moe->top_k && pass->count < PDL__MOE_TOKENS; i++)
-        if (pass->choice[i].expert == expert) pass->list[pass->count++] = i;
+        if (pass->choice[i].expert == pass->moe->first + expert) pass->list[pass->count++] = i;
     *from = i;
     return pass->count > 0;
 }
@@ -162,7 +165,7 @@ static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
     float            *y = run->output;
 
     pdl__moe_place(moe, pass.threads, op->spec.training, run->workspace, &pass);
-    pdl__moe_multiply(&pass, moe->rows, moe->experts, moe->in, (pdl__matrix_t){run->input[0], moe->in, false},
+    pdl__moe_multiply(&pass, moe->rows, moe->all, moe->in, (pdl__matrix_t){run->input[0], moe->in, false},
                       (pdl__matrix_t){run->weight[0], moe->in, true}, pass.logit, false);
     pdl__parallel(moe->rows, 64, choose_slice, &pass);
     memset(y, 0, (size_t)(moe->rows * moe->out) * sizeof(float));

@@ -14,7 +14,8 @@
 #define PDL__MOE_TOKENS 256 /* gathered at a time */
 
 typedef struct pdl__moe {
-    int64_t rows, in, out, hidden, experts, top_k;
+    int64_t rows, in, out, hidden, top_k;
+    int64_t experts, first, all; /* those here, where they begin among all, and how many these are */
     bool    gated;
     int     up; /* index of the weight `up`; gate, if there is one, comes before it and down after it */
 } pdl__moe_t;
@@ -33,7 +34,7 @@ typedef struct pdl__moe_pass {
     pdl__moe_choice_t  *choice; /* [rows][top_k] */
     int64_t            *list;   /* choices of the expert at work, as indices into `choice` */
     int64_t             count;  /* of them */
-    float              *logit;  /* [rows][experts]; backward: its gradient */
+    float              *logit;  /* [rows][all]; backward: its gradient */
     float *x, *g, *u, *a, *y;   /* of the tokens gathered: [count][in], 3 [count][hidden], [count][out] */
     float *da, *dg, *du, *dx;   /* backward */
     void  *gemm;
@@ -42,7 +43,7 @@ typedef struct pdl__moe_pass {
 /* Places the buffers in the workspace; with workspace NULL only their bytes count. Returns these. */
 size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *workspace, pdl__moe_pass_t *pass);
 
-/* The next choices of `expert`, from *from on, into the list; false when there are none left. */
+/* The next choices of `expert` of this rank, from *from on, into the list; false when there are none left. */
 bool pdl__moe_next(pdl__moe_pass_t *pass, int64_t expert, int64_t *from);
 
 /* Gathers the tokens of the list and computes g, u and a of an expert. */

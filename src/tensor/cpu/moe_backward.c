@@ -1,6 +1,7 @@
 /*
  * Mixture of experts, backward. The gradient of a share is the answer times the gradient of the output, which is a
- * times da with da = dy down; the choice itself has no gradient.
+ * times da with da = dy down; the choice itself has no gradient. All is linear in the gradients of shares: with those
+ * of some of the experts, others being 0, the gradients of the logits are partial sums.
  */
 #include "tensor/cpu/moe.h"
 #include "tensor/cpu/threads.h"
@@ -52,7 +53,7 @@ static void inner_slice(void *context, int64_t first, int64_t end)
         int64_t                  at = i * moe->hidden, choice = pass->list[i], row = choice / moe->top_k;
         const pdl__moe_choice_t *made = &pass->choice[choice];
 
-        pass->logit[row * moe->experts + made->expert] = dot(moe->hidden, pass->a + at, pass->da + at);
+        pass->logit[row * moe->all + made->expert] = dot(moe->hidden, pass->a + at, pass->da + at);
         inner_gradients(moe->gated, moe->hidden, made->share, pass->g + at, pass->u + at, pass->da + at,
                         pass->dg + at, pass->du + at);
     }
@@ -67,7 +68,7 @@ static void logit_slice(void *context, int64_t first, int64_t end)
 
     for (int64_t row = first; row < end; row++) {
         const pdl__moe_choice_t *choice = pass->choice + row * moe->top_k;
-        float                   *d = pass->logit + row * moe->experts, mean = 0;
+        float                   *d = pass->logit + row * moe->all, mean = 0;
 
         for (int64_t k = 0; k < moe->top_k; k++) mean += choice[k].share * d[choice[k].expert];
         for (int64_t k = 0; k < moe->top_k; k++)
@@ -178,15 +179,15 @@ pdl_status_t pdl__moe_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned w
     bool              data = (what & PDL_BACKWARD_DATA) && dx != NULL, weights = what & PDL_BACKWARD_WEIGHT;
 
     pdl__moe_place(moe, pass.threads, true, run->workspace, &pass);
-    memset(pass.logit, 0, (size_t)(moe->rows * moe->experts) * sizeof(float));
+    memset(pass.logit, 0, (size_t)(moe->rows * moe->all) * sizeof(float));
     if (data) memset(dx, 0, (size_t)(moe->rows * moe->in) * sizeof(float));
     for (int64_t expert = 0; expert < moe->experts; expert++) backward_expert(&pass, expert, data, weights);
     pdl__parallel(moe->rows, 64, logit_slice, &pass);
     if (weights && run->weight_gradient[0] != NULL)
-        pdl__moe_multiply(&pass, moe->experts, moe->in, moe->rows, transposed(pass.logit, moe->experts),
+        pdl__moe_multiply(&pass, moe->all, moe->in, moe->rows, transposed(pass.logit, moe->all),
                           plain(run->input[0], moe->in), run->weight_gradient[0], run->accumulate);
     if (data)
-        pdl__moe_multiply(&pass, moe->rows, moe->in, moe->experts, plain(pass.logit, moe->experts),
+        pdl__moe_multiply(&pass, moe->rows, moe->in, moe->all, plain(pass.logit, moe->all),
                           plain(run->weight[0], moe->in), dx, true);
     return PDL_OK;
 }
