@@ -258,6 +258,8 @@ double pdl_cpu_fma_speed(double seconds, const char **vectors);
 /* Memory for tensors: page-aligned, huge pages where there are any, every page touched once. NULL when out of memory. */
 void *pdl_memory_take(size_t bytes);
 void  pdl_memory_give(void *memory, size_t bytes);
+/* Bytes that this process has taken and not given back. */
+size_t pdl_memory_held(void);
 
 #ifdef __cplusplus
 }

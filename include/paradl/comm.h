@@ -33,6 +33,7 @@ typedef struct pdl_scratch pdl_scratch_t;
 
 pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch);
 void         pdl_scratch_destroy(pdl_scratch_t *scratch); /* after the executors; NULL is allowed */
+size_t       pdl_scratch_bytes(const pdl_scratch_t *scratch);
 
 typedef struct pdl_executor_spec {
     const pdl_schedule_t *schedule;    /* needed during creation only */
@@ -69,6 +70,8 @@ void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first,
 
 /* Bytes that this rank sends in one run. */
 int64_t pdl_executor_sent(const pdl_executor_t *executor);
+/* Bytes of all its sends since creation. */
+int64_t pdl_executor_posted(const pdl_executor_t *executor);
 
 #ifdef __cplusplus
 }

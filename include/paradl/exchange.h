@@ -24,6 +24,7 @@
 #include <paradl/ranks.h>
 #include <paradl/status.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -67,6 +68,12 @@ const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b);
 /* Since creation: bytes sent by this rank ("library": those of a ring), seconds spent waiting, seconds spent in
    polls. */
 void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s);
+
+/* Bytes this rank sends when every bucket travels once ("library": those of a ring), and bytes of the places where
+   messages arrive. Also of pretended ranks, for which "measure" stands for "auto". */
+void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
+/* Of these, bytes sent each time bucket b travels. */
+double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);
 
 #ifdef __cplusplus
 }

@@ -166,6 +166,7 @@ typedef struct pdl_projection {
     double contention;                  /* phi of the gradient exchange */
     double bytes[PDL_COMM_CLASS_COUNT]; /* moved by the busiest rank */
     double memory_bytes;
+    bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
     pdl_memory_breakdown_t memory;
     bool                   fits;     /* memory_bytes within the device or the given cap */
     double                 energy_j; /* whole machine, one iteration */

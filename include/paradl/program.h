@@ -23,6 +23,7 @@ typedef struct pdl_transfer {
     int             axis;      /* axis of the group; gradients: see axis_mask */
     unsigned        axis_mask; /* gradients: all axes over which the weight's gradient is partial */
     double          elements;  /* of the complete vector of one group; halo: sent by the busiest rank to one side */
+    double          sent;      /* halo: to all sides, by the rank that sends most in all layers, there and back */
     int             neighbours;     /* halo: sides */
     int             tensors;        /* gradients: weight tensors in it */
     bool            input_gradient; /* an allreduce or reduce-scatter of dx */

@@ -44,6 +44,12 @@ void pdl_ranks_destroy(pdl_ranks_t *ranks);
    and of their ranks where keys are equal. It is destroyed before the ranks that it was made of. */
 pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t **group);
 
+/* Local. A rank that is not there: it knows its place among `size` others, and what is done together with them leaves
+   values as they are. For finding out what that rank would do (session.h), without MPI and for any number of ranks.
+   It cannot send messages, and its groups are pretended as well: pdl_ranks_split() refuses. */
+pdl_status_t pdl_ranks_pretend(int rank, int size, pdl_ranks_t **ranks);
+bool         pdl_ranks_pretended(const pdl_ranks_t *ranks);
+
 int pdl_ranks_rank(const pdl_ranks_t *ranks);
 int pdl_ranks_size(const pdl_ranks_t *ranks);
 /* Among the ranks that share this machine's memory. */
@@ -66,6 +72,18 @@ pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks);
 /* Collective. The worst of the ranks' statuses, and on all of them the message of the first rank that has it,
    headed by "rank R: " (of the job, also in a group) unless all ranks say the same. */
 pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
+
+/* Bytes that this rank has sent since pdl_ranks_create(), over these ranks and all groups made of them, counted where
+   messages are posted. Of a sum, MPI gathers the values in its own way: they count as sent to each of the others. What
+   pdl_ranks_agree(), a barrier or a broadcast takes is not counted. */
+typedef enum pdl_sent {
+    PDL_SENT_MESSAGES, /* requests of the caller */
+    PDL_SENT_MOVES,    /* regions.h */
+    PDL_SENT_SUMS,     /* pdl_ranks_sum() and pdl_ranks_max() */
+    PDL_SENT_EXCHANGE, /* exchange.h */
+    PDL_SENT_KINDS
+} pdl_sent_t;
+double pdl_ranks_sent(const pdl_ranks_t *ranks, pdl_sent_t kind);
 
 /* Ends all ranks because of `status`, whose message is printed once for the job, headed by the rank. Not
    collective, does not return. The exit status is that of the command: 2 for wrong input, 1 for the rest. */

@@ -12,6 +12,10 @@
  *     }
  *
  * All functions but the queries are collective over the ranks of the plan.
+ *
+ * With ranks of pdl_ranks_pretend() a session is dry: it takes neither memory nor part in anything, so that any rank of
+ * a plan of any size can be asked for what it would hold (pdl_session_memory()), send (pdl_session_traffic()) and do
+ * (dry.h), to the byte.
  */
 #ifndef PARADL_SESSION_H
 #define PARADL_SESSION_H
@@ -63,6 +67,7 @@ typedef struct pdl_session_spec {
     /* Called after the forward pass of the loss, once per micro-batch; may be NULL. */
     pdl_logits_fn_t logits;
     void           *logits_context;
+    size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, "auto", overlapped, SGD. */
 void pdl_session_defaults(pdl_session_spec_t *spec);
@@ -162,8 +167,20 @@ pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t 
 typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */
+    size_t messages;                                          /* buffers in which they leave and arrive */
 } pdl_session_memory_t;
 void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memory);
+
+/* Bytes this rank sends in one update, or in one evaluation where it does not train. */
+typedef struct pdl_session_traffic {
+    double moves;      /* redistributions and halos */
+    double stages;     /* to other stages of a pipeline */
+    double gradients;  /* their exchange, that of tied weights included; and of weights where these are sharded */
+    double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
+    double results;    /* loss and gradient norm, in the same way */
+    double total;
+} pdl_session_traffic_t;
+void pdl_session_traffic(const pdl_session_t *session, pdl_session_traffic_t *traffic);
 
 /* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */
 void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLASS_COUNT]);

@@ -92,19 +92,20 @@ typedef struct pdl_train_options {
 void pdl_train_defaults(pdl_train_options_t *options);
 
 typedef struct pdl_train_summary {
-    int64_t              updates; /* of this run */
-    int64_t              samples; /* per update */
-    bool                 stopped; /* by a signal */
-    double               elapsed_s, start_up_s;
-    double               median_step_s, median_compute_s, median_comm_s, median_io_s;
-    pdl_train_epoch_t    last; /* epoch; validated at the end if there is a validation set */
+    int64_t           updates; /* of this run */
+    int64_t           samples; /* per update */
+    bool              stopped; /* by a signal */
+    double            elapsed_s, start_up_s;
+    double            median_step_s, median_compute_s, median_comm_s, median_io_s;
+    pdl_train_epoch_t last; /* epoch; validated at the end if there is a validation set */
     /* Per update, without the first one where there are more; the same on all ranks. */
     double class_s[PDL_OP_CLASS_COUNT]; /* mean over ranks and updates */
     double work_s, most_work_s;         /* computation, without exchanges: mean over ranks; of the busiest rank */
     int    busiest_rank;
-    double mean_comm_s, least_comm_s; /* waiting for gradients, over updates; mean over ranks */
-    double operations;                /* of one update; mean over ranks */
-    pdl_session_memory_t memory;
+    double mean_comm_s, least_comm_s;       /* waiting for gradients, over updates; mean over ranks */
+    double operations;                      /* of one update; mean over ranks */
+    pdl_session_memory_t memory;            /* of this rank */
+    double               most_memory_bytes; /* of the rank that holds most */
 } pdl_train_summary_t;
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);

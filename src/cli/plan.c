@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 #include "cli/plan_policy.h"
 
+#include <paradl/compile.h>
 #include <paradl/orig.h>
 #include <paradl/report.h>
 
@@ -180,6 +181,35 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
     return status;
 }
 
+/* Cores of a node, where a PE is one or some of them, shared out over the ranks on it. */
+static int threads_of(const pdl_system_t *system, int64_t pe)
+{
+    int64_t fanout = system->level[0].fanout, ranks = pe < fanout ? pe : fanout;
+    int     threads = (int)((double)fanout * system->device.compute_units / (double)ranks);
+
+    return threads > 1 ? threads : 1;
+}
+
+/* Where paradl train is what runs the plan, its memory is known to the byte. What a process needs besides is then not
+   part of --max-memory. */
+static pdl_status_t search_plans(const values_t *v, const question_t *q, pdl_oracle_t *oracle,
+                                 pdl_search_t **search)
+{
+    double                reserved = q->system->device.reserved_bytes;
+    pdl_compile_options_t compile = {.threads = threads_of(q->system, v->pe),
+                                     .top = v->top,
+                                     .rescue = v->max_memory > 0};
+    bool                  own = q->parameters.own_runtime;
+
+    compile.capacity = v->max_memory > 0 ? v->max_memory : q->system->device.memory_bytes - reserved;
+    pdl_oracle_set_memory_cap(oracle, own && v->max_memory > 0 ? v->max_memory + reserved : v->max_memory);
+    pdl_status_t status = pdl_search_run(oracle, &q->request, search);
+    if (status || !own) return status;
+    status = pdl_search_compile(oracle, &q->request, &compile, *search);
+    if (status) pdl_search_destroy(*search);
+    return status;
+}
+
 static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_oracle_t *oracle)
 {
     pdl_plan_report_t report = {.model = q->model,
@@ -194,8 +224,7 @@ static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_orac
     pdl_search_t     *search;
     pdl_status_t      status;
 
-    pdl_oracle_set_memory_cap(oracle, v->max_memory);
-    status = pdl_search_run(oracle, &q->request, &search);
+    status = search_plans(v, q, oracle, &search);
     if (status) return status;
     report.search = search;
     status = answer(v, q, oracle, &report, search);

@@ -5,10 +5,12 @@
 #include "cli/threads.h"
 #include "cli/train_options.h"
 
+#include <paradl/dry_report.h>
 #include <paradl/launch.h>
 #include <paradl/search.h>
 #include <paradl/train_report.h>
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Everything a run holds. */
@@ -128,12 +130,12 @@ static pdl_status_t open_data(job_t *job)
     return PDL_OK;
 }
 
-static pdl_status_t create_backend(job_t *job)
+static pdl_status_t create_backend(job_t *job, int threads)
 {
     const pdl__train_values_t *v = job->values;
-    pdl_cpu_options_t          options = {.threads = pdl__compute_threads(v->threads, job->ranks),
+    pdl_cpu_options_t          options = {.threads = threads,
                                           .precision = job->plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
-                                          .bind = true,
+                                          .bind = v->device == PDL__DEVICE_CPU,
                                           .direct = v->direct};
 
     return pdl_backend_create_cpu(&options, &job->backend);
@@ -188,13 +190,71 @@ static void apply_policy(job_t *job)
     o->hide.refresh_every = policy->refresh_every;
 }
 
+/* The cores of this machine shared out over the ranks, as if all of them were here. */
+static int dry_threads(const job_t *job)
+{
+    int cores = pdl__compute_threads(job->values->threads, job->ranks), ranks = pdl_ranks_size(job->ranks);
+
+    if (job->values->threads > 0) return cores;
+    return cores / ranks > 1 ? cores / ranks : 1;
+}
+
+static pdl_status_t report_dry(const job_t *job, const pdl_session_t *session)
+{
+    const pdl__train_values_t *v = job->values;
+    pdl_dry_report_t           report = {.session = session,
+                                         .plan = job->plan,
+                                         .model_name = model_name(job),
+                                         .system_name = v->system,
+                                         .rank = (int)v->rank};
+    const pdl_system_t        *system = NULL;
+    pdl_parameters_t           parameters;
+    double                    *seconds = calloc((size_t)pdl_session_op_count(session) + 1, sizeof(*seconds));
+    pdl_status_t status = seconds ? pdl_system_load(v->system, &system) : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
+    if (!status) {
+        pdl_session_project(session, system, &parameters, seconds);
+        report.seconds = seconds;
+        status = v->json ? pdl_report_dry_json(&report, stdout) : pdl_report_dry(&report, stdout);
+    }
+    if (!status && v->trace) status = pdl_report_dry_trace(&report, v->trace);
+    pdl_system_destroy(system);
+    free(seconds);
+    return status;
+}
+
+/* What one rank would do, without the others, samples or weights. */
+static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t ranks)
+{
+    const pdl__train_values_t *v = job->values;
+    pdl_session_t             *session = NULL;
+    pdl_status_t               status;
+
+    if (ranks > INT32_MAX || v->rank >= ranks)
+        return pdl_error(PDL_ERR_INPUT, "--rank %lld: the plan has ranks 0 to %lld", (long long)v->rank,
+                         (long long)ranks - 1);
+    status = pdl_ranks_pretend((int)v->rank, (int)ranks, &job->ranks);
+    if (!status) status = pdl__train_options_from(v, &job->options);
+    if (!status) status = load_plan(job, operands);
+    if (!status) status = create_backend(job, dry_threads(job));
+    if (!status) project(job);
+    job->options.session.plan = job->plan;
+    job->options.session.backend = job->backend;
+    job->options.session.ranks = job->ranks;
+    if (!status) status = pdl_session_create(&job->options.session, &session);
+    if (!status) status = report_dry(job, session);
+    pdl_session_destroy(session);
+    return status;
+}
+
 static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
 {
     pdl_status_t status = pdl__train_options_from(job->values, &job->options);
 
     if (!status) status = load_plan(job, operands);
     if (!status) status = open_data(job);
-    if (!status) status = create_backend(job);
+    if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
     if (status) return status;
     apply_policy(job);
     /* A round is no update of the plan, so there is nothing to lay beside it. */
@@ -284,6 +344,11 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
     pdl_status_t               status = ranks_wanted(v, operands, &ranks);
 
     if (status) return status;
+    if (v->device == PDL__DEVICE_DRY) {
+        status = run_dry(&job, operands, ranks);
+        release(&job);
+        return status;
+    }
     if (ranks > 4096)
         return pdl_error(PDL_ERR_LIMIT, "%lld ranks are too many to start here: use mpirun or srun",
                          (long long)ranks);

@@ -14,7 +14,7 @@
 #define FLAG(field)                 PDL__FLAG(pdl__train_values_t, field)
 #define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
 
-static const char *const device_names[] = {"cpu"};
+static const char *const device_names[PDL__DEVICE_COUNT] = {[PDL__DEVICE_CPU] = "cpu", [PDL__DEVICE_DRY] = "dry"};
 static const char *const precision_names[] = {"fp32", "bf16"};
 
 const pdl__option_t pdl__train_option_table[] = {
@@ -70,8 +70,12 @@ const pdl__option_t pdl__train_option_table[] = {
      "weights",
      CHOICE(sharding, pdl_sharding_names, PDL_SHARDING_COUNT)},
     {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
-    {"device", "NAME", "cpu", "what computes", CHOICE(device, device_names, 1)},
+    {"device", "NAME", "cpu", "what computes; dry: nothing does, the program of one rank is printed",
+     CHOICE(device, device_names, PDL__DEVICE_COUNT)},
+    {"rank", "R", "0", "--device dry: whose program", INT(rank, 0)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", INT(threads, 1)},
+    {"max-memory", "X", NULL, "refuses, before it takes memory, to hold more than this on a rank, such as 2GiB",
+     PDL__QUANTITY(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
     {"loader-threads", "N", "1", "that prepare samples", INT(loader_threads, 1)},
     {"algorithm", "NAME", "auto", "of the gradient exchange: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
@@ -193,6 +197,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.bucket_bytes = (size_t)v->bucket;
     o->session.algorithm = v->algorithm;
     o->session.overlap = !v->no_overlap;
+    o->session.max_memory = (size_t)v->max_memory;
     o->model_name = v->model;
     o->epochs = v->epochs;
     o->updates = v->steps;

@@ -8,14 +8,16 @@
 
 #include <paradl/train.h>
 
+enum { PDL__DEVICE_CPU, PDL__DEVICE_DRY, PDL__DEVICE_COUNT };
+
 typedef struct pdl__train_values {
     pdl__sampling_values_t sampling;
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
         *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
-        checkpoint_every, keep, samples, virtual_stages;
+        checkpoint_every, keep, samples, virtual_stages, rank;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
-        trust, bucket;
+        trust, bucket, max_memory;
     int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
     bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json, quiet;
 } pdl__train_values_t;

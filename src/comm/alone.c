@@ -116,6 +116,12 @@ void pdl__lanes_destroy(pdl__lanes_t *lanes)
     (void)lanes;
 }
 
+size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
+{
+    (void)lanes;
+    return 0;
+}
+
 pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
                                    pdl__reduction_t **reduction)
 {

@@ -9,6 +9,7 @@
 
 #include "comm/choose.h"
 #include "comm/clock.h"
+#include "comm/pretend.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ typedef struct bucket {
     int               lane;
     char             *algorithm; /* NULL: nothing to do */
     pdl__reduction_t *reduction;
+    int64_t           sent; /* bytes each time it travels */
 } bucket_t;
 
 struct pdl_exchange {
@@ -36,6 +38,7 @@ struct pdl_exchange {
     int          *queue;         /* circular */
     int           queue_first, queue_count;
     bool          overlap;
+    size_t        pretended_bytes; /* that the lanes of pretended ranks would hold */
     double        bytes, waited_s, polled_s;
 };
 
@@ -56,29 +59,74 @@ static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
     return PDL_OK;
 }
 
-static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
+/* The algorithm of a bucket into `bucket`; of one that has elements. */
+static pdl_status_t choose_for(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
 {
     const char  *wanted = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm, *algorithm;
+    pdl_status_t status;
+
+    if (wanted == NULL || (chooser->lanes == NULL && strcmp(wanted, "measure") == 0)) wanted = "auto";
+    status = pdl__choose_algorithm(chooser, wanted, bucket->count, &algorithm);
+    if (status) return status;
+    bucket->algorithm = malloc(strlen(algorithm) + 1);
+    if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    strcpy(bucket->algorithm, algorithm);
+    return PDL_OK;
+}
+
+static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b, const bucket_t *bucket)
+{
+    return (pdl__reduction_spec_t){.lane = bucket->lane,
+                                   .collective = spec->collective,
+                                   .algorithm = bucket->algorithm,
+                                   .elements = bucket->count,
+                                   .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
+                                   .chunk_bytes = spec->chunk_bytes};
+}
+
+static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
+{
     pdl_status_t status;
 
     if (spec->data != NULL) bucket->data = spec->data + spec->bound[b];
     bucket->count = spec->bound[b + 1] - spec->bound[b];
     bucket->lane = b % LANES;
     if (bucket->count == 0) return PDL_OK;
-    status = pdl__choose_algorithm(chooser, wanted != NULL ? wanted : "auto", bucket->count, &algorithm);
+    status = choose_for(spec, chooser, b, bucket);
     if (status) return status;
-    bucket->algorithm = malloc(strlen(algorithm) + 1);
-    if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    strcpy(bucket->algorithm, algorithm);
-    return pdl__reduction_create(
-        chooser->lanes,
-        &(pdl__reduction_spec_t){.lane = bucket->lane,
-                                 .collective = spec->collective,
-                                 .algorithm = algorithm,
-                                 .elements = bucket->count,
-                                 .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
-                                 .chunk_bytes = spec->chunk_bytes},
-        &bucket->reduction);
+    pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
+    status = pdl__reduction_create(chooser->lanes, &wanted, &bucket->reduction);
+    if (!status) bucket->sent = pdl__reduction_bytes(bucket->reduction);
+    return status;
+}
+
+/* Nothing but the numbers of pdl_exchange_bytes(). Reductions of a lane share the places where messages arrive. */
+static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
+{
+    int64_t        slots[LANES] = {0}, pack[LANES] = {0};
+    pdl__chooser_t chooser;
+    pdl_status_t   status = PDL_OK;
+
+    pdl__chooser_init(spec, NULL, &chooser);
+    for (int b = 0; !status && b < spec->buckets; b++) {
+        bucket_t        *bucket = &exchange->bucket[b];
+        pdl__pretended_t pretended;
+
+        bucket->count = spec->bound[b + 1] - spec->bound[b];
+        bucket->lane = b % LANES;
+        if (bucket->count == 0) continue;
+        status = choose_for(spec, &chooser, b, bucket);
+        if (status) break;
+        pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
+        status =
+            pdl__pretend_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &pretended);
+        if (status) break;
+        bucket->sent = pretended.sent;
+        if (pretended.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = pretended.slots_bytes;
+        if (pretended.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = pretended.pack_bytes;
+    }
+    for (int lane = 0; lane < LANES; lane++) exchange->pretended_bytes += (size_t)(slots[lane] + pack[lane]);
+    return status;
 }
 
 static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
@@ -114,7 +162,9 @@ pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t
         exchange->ranks = spec->ranks;
         exchange->buckets = spec->buckets;
         exchange->overlap = spec->overlap;
-        if (pdl_ranks_size(spec->ranks) > 1) status = make_buckets(spec, exchange);
+        if (pdl_ranks_size(spec->ranks) > 1)
+            status =
+                pdl_ranks_pretended(spec->ranks) ? pretend_buckets(spec, exchange) : make_buckets(spec, exchange);
     }
     if (status) {
         pdl_exchange_destroy(exchange);
@@ -190,7 +240,7 @@ static pdl_status_t start_ready(pdl_exchange_t *exchange)
         exchange->queue_count--;
         exchange->moving[bucket->lane] = b;
         bucket->state = MOVING;
-        exchange->bytes += (double)pdl__reduction_bytes(bucket->reduction);
+        exchange->bytes += (double)bucket->sent;
         status = pdl__reduction_start(bucket->reduction, bucket->data);
     }
     return status;
@@ -254,4 +304,16 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
     *bytes = exchange->bytes;
     *waited_s = exchange->waited_s;
     *polled_s = exchange->polled_s;
+}
+
+void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held)
+{
+    *sent = 0;
+    for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
+    *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->pretended_bytes;
+}
+
+double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)
+{
+    return (double)exchange->bucket[b].sent;
 }

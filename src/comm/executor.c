@@ -16,9 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEFAULT_CHUNK_BYTES (256 * 1024) /* two of them fit into the second-level cache of common processors */
-#define SLOT_BYTES          (8 * 1024 * 1024)
-#define TAGS                32768 /* every MPI has at least so many */
+#define TAGS 32768 /* every MPI has at least so many */
 
 struct pdl_scratch {
     char  *slots, *pack;
@@ -39,10 +37,11 @@ struct pdl_executor {
     pdl_scratch_t    own;
     char            *area[PDL__AREA_COUNT]; /* the relay is ours, the others come with each run */
     /* Where a run stands. */
-    int  step;
-    int  receive;    /* of the step, the oldest that is not complete */
-    int  sends_done; /* of the step */
-    bool in_step;    /* its messages have been started */
+    int     step;
+    int     receive;    /* of the step, the oldest that is not complete */
+    int     sends_done; /* of the step */
+    bool    in_step;    /* its messages have been started */
+    int64_t posted;     /* bytes of all sends since creation */
 };
 
 static pdl_status_t out_of_memory(void)
@@ -74,7 +73,7 @@ static bool enlarge(const pdl_executor_t *executor, int64_t elements, char **buf
 static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_spec_t *spec, int rank)
 {
     int64_t      extent = executor->reducer.extent;
-    int64_t      chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : DEFAULT_CHUNK_BYTES) / extent;
+    int64_t      chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES) / extent;
     pdl_moves_t *scratch = malloc(sizeof(*scratch));
     pdl_status_t status;
     int          narrow;
@@ -85,7 +84,7 @@ static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_s
     if (!status)
         status = pdl__layout_init(spec->schedule, rank, spec->elements, spec->counts, scratch, &executor->layout);
     if (!status)
-        status = pdl__messages_init(spec->schedule, &executor->layout, chunk, SLOT_BYTES / extent, scratch,
+        status = pdl__messages_init(spec->schedule, &executor->layout, chunk, PDL__SLOT_BYTES / extent, scratch,
                                     &executor->messages);
     free(scratch);
     return status;
@@ -221,6 +220,7 @@ static pdl_status_t post_send(pdl_executor_t *executor, const pdl__step_t *step,
         from = place_of(executor, &executor->messages.segment[message->segment_first]);
     status = pdl__mpi_count(message->count, &count);
     if (status) return status;
+    executor->posted += message->count * executor->reducer.extent;
     return PDL_MPI(PMPI_Isend(from, count, executor->type, message->peer, executor->step % TAGS, executor->comm,
                               &executor->send_request[send]));
 }
@@ -397,6 +397,11 @@ int64_t pdl_executor_sent(const pdl_executor_t *executor)
     return elements * executor->reducer.extent;
 }
 
+int64_t pdl_executor_posted(const pdl_executor_t *executor)
+{
+    return executor->posted;
+}
+
 pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)
 {
     pdl_scratch_t *made = calloc(1, sizeof(*made));
@@ -404,6 +409,11 @@ pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)
     if (made == NULL) return out_of_memory();
     *scratch = made;
     return PDL_OK;
+}
+
+size_t pdl_scratch_bytes(const pdl_scratch_t *scratch)
+{
+    return scratch->slots_bytes + scratch->pack_bytes;
 }
 
 void pdl_scratch_destroy(pdl_scratch_t *scratch)

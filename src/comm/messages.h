@@ -6,6 +6,9 @@
 
 #include "comm/layout.h"
 
+#define PDL__CHUNK_BYTES (256 * 1024) /* two of them fit into the second-level cache of common processors */
+#define PDL__SLOT_BYTES  (8 * 1024 * 1024)
+
 typedef struct pdl__message {
     int     peer;
     bool    reduce;

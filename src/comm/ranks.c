@@ -20,7 +20,7 @@
 
 static pdl_status_t make_room(pdl_ranks_t *ranks)
 {
-    if (ranks->size == 1) return PDL_OK;
+    if (ranks->size == 1 || ranks->pretended) return PDL_OK;
     ranks->piece = GATHER_VALUES / ranks->size > PIECE_VALUES ? GATHER_VALUES / ranks->size : PIECE_VALUES;
     ranks->gathered = malloc((size_t)ranks->piece * (size_t)ranks->size * sizeof(*ranks->gathered));
     if (ranks->gathered == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d ranks", ranks->size);
@@ -34,6 +34,7 @@ pdl_status_t pdl_ranks_create(pdl_ranks_t **result)
 
     if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     ranks->size = ranks->node_size = 1;
+    ranks->counted = ranks->sent;
     if (pdl_launch_active() || pdl__world_running()) status = pdl__world_start(ranks);
     ranks->job_rank = ranks->rank;
     if (!status) status = make_room(ranks);
@@ -52,6 +53,9 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
 
     if (group == NULL)
         status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    else if (ranks->pretended)
+        status =
+            pdl_error(PDL_ERR_UNSUPPORTED, "nobody says which of %d pretended ranks form a group", ranks->size);
     else if (colour < 0)
         status = pdl_error(PDL_ERR_INPUT, "colour %d of a group: expected 0 or more", colour);
     else if (ranks->size > 1)
@@ -60,6 +64,7 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
     if (!status) {
         group->size = group->node_size = 1;
         group->job_rank = ranks->job_rank;
+        group->counted = ranks->counted;
         if (ranks->size > 1) status = pdl__world_split(ranks, colour, key, group);
         if (!status) status = make_room(group);
         status = pdl_ranks_agree(ranks, status);
@@ -70,6 +75,36 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
     }
     *result = group;
     return PDL_OK;
+}
+
+pdl_status_t pdl_ranks_pretend(int rank, int size, pdl_ranks_t **result)
+{
+    pdl_ranks_t *ranks;
+
+    if (size < 1 || rank < 0 || rank >= size)
+        return pdl_error(PDL_ERR_INPUT, "rank %d of %d: expected 0 to %d", rank, size, size - 1);
+    ranks = calloc(1, sizeof(*ranks));
+    if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *ranks = (pdl_ranks_t){.rank = rank, .size = size, .node_size = 1, .job_rank = rank, .pretended = true};
+    ranks->counted = ranks->sent;
+    *result = ranks;
+    return PDL_OK;
+}
+
+bool pdl_ranks_pretended(const pdl_ranks_t *ranks)
+{
+    return ranks->pretended;
+}
+
+double pdl_ranks_sent(const pdl_ranks_t *ranks, pdl_sent_t kind)
+{
+    return ranks->counted[kind];
+}
+
+/* Whether there is somebody to talk to. */
+static bool alone(const pdl_ranks_t *ranks)
+{
+    return ranks->size == 1 || ranks->pretended;
 }
 
 void pdl_ranks_destroy(pdl_ranks_t *ranks)
@@ -115,7 +150,8 @@ static double greater(double a, double b)
 
 static pdl_status_t combine(pdl_ranks_t *ranks, double *values, int64_t count, combine_fn_t function)
 {
-    if (ranks->size == 1) return PDL_OK;
+    if (alone(ranks)) return PDL_OK;
+    ranks->counted[PDL_SENT_SUMS] += (double)(ranks->size - 1) * (double)count * sizeof(*values);
     for (int64_t first = 0; first < count; first += ranks->piece) {
         int64_t      n = count - first < ranks->piece ? count - first : ranks->piece;
         pdl_status_t status =
@@ -145,7 +181,7 @@ pdl_status_t pdl_ranks_broadcast(pdl_ranks_t *ranks, void *data, int64_t bytes, 
 {
     pdl_status_t status = PDL_OK;
 
-    if (ranks->size == 1) return PDL_OK;
+    if (alone(ranks)) return PDL_OK;
     for (int64_t first = 0; !status && first < bytes; first += BROADCAST_STEP) {
         int64_t n = bytes - first < BROADCAST_STEP ? bytes - first : BROADCAST_STEP;
 
@@ -200,7 +236,7 @@ pdl_status_t pdl_ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t 
 
 pdl_status_t pdl_ranks_barrier(pdl_ranks_t *ranks)
 {
-    return ranks->size == 1 ? PDL_OK : pdl__world_barrier(ranks->world);
+    return alone(ranks) ? PDL_OK : pdl__world_barrier(ranks->world);
 }
 
 typedef struct verdict {
@@ -226,7 +262,7 @@ pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status)
     int          speaker = 0;
     pdl_status_t moved;
 
-    if (ranks->size == 1) return status;
+    if (alone(ranks)) return status;
     moved = pdl__world_gather(ranks->world, &mine, all, (int)sizeof(mine));
     if (moved) return moved;
     for (int r = 1; r < ranks->size; r++) {

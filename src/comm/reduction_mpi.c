@@ -3,6 +3,7 @@
  * of its lane.
  */
 #include "comm/check.h"
+#include "comm/pretend.h"
 #include "comm/world.h"
 
 #include <paradl/comm.h>
@@ -19,6 +20,7 @@ typedef struct lane {
 struct pdl__lanes {
     lane_t *lane;
     int     count, ranks;
+    double *counted; /* of the ranks: bytes that exchanges have sent */
 };
 
 struct pdl__reduction {
@@ -26,6 +28,7 @@ struct pdl__reduction {
     pdl_executor_t *executor; /* NULL: MPI's own */
     MPI_Request     request;
     int64_t         bytes;
+    double         *counted;
     /* of MPI's own: */
     pdl_collective_t collective;
     int              elements, rank;
@@ -44,6 +47,7 @@ pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     }
     lanes->ranks = ranks->size;
+    lanes->counted = &ranks->counted[PDL_SENT_EXCHANGE];
     while (!status && lanes->count < count) {
         lane_t *lane = &lanes->lane[lanes->count];
 
@@ -73,15 +77,22 @@ void pdl__lanes_destroy(pdl__lanes_t *lanes)
     free(lanes);
 }
 
-/* MPI keeps its ways to itself; every collective of least volume sends as much as a ring. */
+size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < lanes->count; i++) bytes += pdl_scratch_bytes(lanes->lane[i].scratch);
+    return bytes;
+}
+
 static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
                                 pdl__reduction_t *reduction)
 {
-    int          passes = spec->collective == PDL_COLL_ALLREDUCE ? 2 : 1, first = 0;
+    int          first = 0;
     pdl_status_t status = PDL_MPI(PMPI_Comm_rank(reduction->lane.comm, &reduction->rank));
 
     reduction->collective = spec->collective;
-    reduction->bytes = passes * spec->elements * (int64_t)sizeof(float) / lanes->ranks * (lanes->ranks - 1);
+    reduction->bytes = pdl__library_bytes(spec, lanes->ranks);
     if (!status) status = pdl__mpi_count(spec->elements, &reduction->elements);
     if (status || spec->collective == PDL_COLL_ALLREDUCE) return status;
     reduction->counts = calloc((size_t)lanes->ranks, 2 * sizeof(*reduction->counts));
@@ -129,6 +140,7 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reducti
     if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     reduction->lane = lanes->lane[spec->lane];
     reduction->request = MPI_REQUEST_NULL;
+    reduction->counted = lanes->counted;
     if (strcmp(spec->algorithm, "library") == 0)
         status = use_library(lanes, spec, reduction);
     else
@@ -152,6 +164,7 @@ void pdl__reduction_destroy(pdl__reduction_t *reduction)
 pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
 {
     if (reduction->executor != NULL) return pdl_executor_start(reduction->executor, NULL, data);
+    *reduction->counted += (double)reduction->bytes;
     reduction->data = data;
     if (reduction->collective == PDL_COLL_REDUCE_SCATTER)
         return PDL_MPI(PMPI_Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, MPI_FLOAT, MPI_SUM,
@@ -168,7 +181,13 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
     int          flag = 0;
     pdl_status_t status;
 
-    if (reduction->executor != NULL) return pdl_executor_test(reduction->executor, done);
+    if (reduction->executor != NULL) {
+        int64_t before = pdl_executor_posted(reduction->executor);
+
+        status = pdl_executor_test(reduction->executor, done);
+        *reduction->counted += (double)(pdl_executor_posted(reduction->executor) - before);
+        return status;
+    }
     status = PDL_MPI(PMPI_Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
     *done = flag != 0;
     /* MPI leaves a rank's part at the beginning. */

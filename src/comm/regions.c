@@ -37,6 +37,7 @@ typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 
 struct pdl_move {
     int          member;
+    bool         pretended;    /* has no buffers and cannot be started */
     size_t       item;         /* bytes of an element */
     pdl__boxes_t local;        /* between own and need */
     parts_t      gives, takes; /* in the order of the members */
@@ -139,7 +140,7 @@ static pdl_status_t make_buffers(pdl_move_t *move)
     int64_t sums = move->buffer_bytes;
     bool    apart = move->item < sizeof(float) && move->gives.count > 0;
     if (apart) move->buffer_bytes += padded(move->own_elements * (int64_t)sizeof(float));
-    if (move->buffer_bytes == 0) return PDL_OK;
+    if (move->buffer_bytes == 0 || move->pretended) return PDL_OK;
     move->buffer = aligned_alloc(ALIGNMENT, (size_t)move->buffer_bytes);
     if (move->buffer == NULL)
         return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld bytes of messages", (long long)move->buffer_bytes);
@@ -171,6 +172,7 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
         status = pdl_error(PDL_ERR_NOMEM, "out of memory for a move between %d members", members.count);
     } else {
         move->member = pdl_ranks_rank(spec->group);
+        move->pretended = pdl_ranks_pretended(spec->group);
         move->item = pdl_dtype_bytes(spec->type);
         status = find_parts(&members, spec->group, move);
         if (!status) status = make_buffers(move);
@@ -344,6 +346,7 @@ static pdl_status_t finish_backward(pdl_move_t *move)
 pdl_status_t pdl_move_start(pdl_move_t *move, const void *source, void *target, int backward)
 {
     if (move->state != IDLE) return pdl_error(PDL_ERR_INPUT, "a move is started again before it was finished");
+    if (move->pretended) return pdl_error(PDL_ERR_UNSUPPORTED, "pretended ranks move nothing");
     move->state = backward ? BACKWARD : FORWARD;
     move->source = source;
     move->target = target;

@@ -11,7 +11,7 @@ struct pdl_request {
     pdl_ranks_t   *ranks;
     int64_t        most_bytes;
     bool           moving;
-    pdl__pieces_t *pieces; /* NULL: there is no other rank */
+    pdl__pieces_t *pieces; /* NULL: there is no other rank, or only in pretence */
 };
 
 pdl_status_t pdl_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_request_t **result)
@@ -25,7 +25,7 @@ pdl_status_t pdl_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_requ
     if (request == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     request->ranks = ranks;
     request->most_bytes = most_bytes;
-    if (ranks->size > 1) status = pdl__pieces_create(most_bytes, &request->pieces);
+    if (ranks->size > 1 && !ranks->pretended) status = pdl__pieces_create(most_bytes, &request->pieces);
     if (status) {
         free(request);
         return status;
@@ -46,6 +46,8 @@ static pdl_status_t check(const pdl_request_t *request, int64_t bytes, int peer,
 {
     const pdl_ranks_t *ranks = request->ranks;
 
+    if (ranks->pretended)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "rank %d only pretends: it sends and receives nothing", ranks->rank);
     if (request->moving)
         return pdl_error(PDL_ERR_INPUT, "a request is started again before it was waited for: use one for each "
                                         "message under way");
@@ -63,6 +65,7 @@ static pdl_status_t check(const pdl_request_t *request, int64_t bytes, int peer,
 pdl_status_t pdl__request_send(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag)
 {
     request->moving = true;
+    request->ranks->counted[tag == PDL__MOVE_TAG ? PDL_SENT_MOVES : PDL_SENT_MESSAGES] += (double)bytes;
     return pdl__pieces_send(request->pieces, request->ranks->world, data, bytes, peer, tag);
 }
 

@@ -8,6 +8,7 @@
 #include <paradl/coll.h>
 #include <paradl/ranks.h>
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef struct pdl__world pdl__world_t;
 
@@ -18,6 +19,9 @@ struct pdl_ranks {
     pdl__world_t *world;    /* NULL: one rank without MPI */
     double       *gathered; /* room for `piece` values of every rank */
     int64_t       piece;
+    bool          pretended;            /* nothing is sent or received */
+    double        sent[PDL_SENT_KINDS]; /* bytes, unless this is a group */
+    double       *counted;              /* `sent` of the ranks that the group was made of, or its own */
 };
 
 /* Whether the program has MPI running already. */
@@ -61,6 +65,8 @@ typedef struct pdl__lanes pdl__lanes_t;
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **lanes); /* collective */
 void         pdl__lanes_destroy(pdl__lanes_t *lanes);                                      /* collective */
+/* Bytes of the places where messages arrive. */
+size_t pdl__lanes_bytes(const pdl__lanes_t *lanes);
 
 typedef struct pdl__reduction pdl__reduction_t;
 

@@ -106,7 +106,7 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
         seconds = t->primitive == PDL_HALO ? halo_seconds(pr, t, bytes) : gather_seconds(pr, t, bytes);
         seconds += pdl__copy_seconds(pr, t);
         *(t->phase == PDL_PHASE_FORWARD ? &s->halo_forward : &s->halo_backward) += seconds;
-        s->halo_bytes += t->primitive == PDL_HALO ? bytes * t->neighbours : bytes;
+        s->halo_bytes += t->primitive == PDL_HALO ? t->sent * pr->profile->compute.item_bytes : bytes;
         return;
     }
     if (gradient_skipped(pr, layer, t)) bytes = 0;

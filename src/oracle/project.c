@@ -131,7 +131,8 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
 
     out->bubble_s = (total - slowest) / v;
     out->comm[PDL_COMM_STAGE] = directions * times * once;
-    out->bytes[PDL_COMM_STAGE] = directions * m * v * bytes;
+    /* Of two stages each sends in one direction only. */
+    out->bytes[PDL_COMM_STAGE] = (stages > 2 || v > 1 ? directions : 1) * m * v * bytes;
     project_tied(c, profile, st, group, out);
     return PDL_OK;
 }

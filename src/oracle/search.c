@@ -145,13 +145,23 @@ static fit_t consider_policies(searcher_t *s, pdl_config_t config)
     return fit;
 }
 
+/* The next larger number of micro-batches. The project's own trainer cuts samples into equal parts. */
+static int64_t more_micro_batches(const searcher_t *s, int64_t samples, int64_t micro_batches)
+{
+    if (!s->oracle->p.own_runtime) return 2 * micro_batches;
+    do micro_batches++;
+    while (micro_batches < samples && samples % micro_batches != 0);
+    return micro_batches;
+}
+
 /* A given number of samples per replica: at once, or accumulated over more and more micro-batches until they fit
    without a policy. */
 static void consider_accumulation(searcher_t *s, pdl_config_t config)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data;
 
-    for (config.micro_batches = 1; config.micro_batches <= samples; config.micro_batches *= 2)
+    for (config.micro_batches = 1; config.micro_batches <= samples;
+         config.micro_batches = more_micro_batches(s, samples, config.micro_batches))
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
 }
 
@@ -377,6 +387,9 @@ static void describe_memory(searcher_t *s)
     char   need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE];
     double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
 
+    /* What the process needs besides is not part of what the trainer takes (memory.c). */
+    if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
+        cap -= s->oracle->system->device.reserved_bytes;
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
     s->best->config = s->leanest.config;

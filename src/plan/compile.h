@@ -20,6 +20,9 @@ void pdl__compile_layer(pdl_compiler_t *compiler, int index);
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
 pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved);
 
+/* halo.c: once all layers are compiled, of how many rows `sent` of every halo is; until then it is one. */
+pdl_status_t pdl__halo_busiest(pdl_program_t *program);
+
 /* Finds out once what liveness needs to know of all layers; program->local must be filled. */
 pdl_status_t pdl__walk_create(pdl_program_t *program);
 

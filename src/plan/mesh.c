@@ -1,5 +1,5 @@
 /*
- * Mesh arithmetic, blocks, halos, and the table of redistributions.
+ * Mesh arithmetic, blocks, and the table of redistributions.
  */
 #include <paradl/mesh.h>
 #include <stdio.h>
@@ -85,41 +85,4 @@ void pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t
 int64_t pdl_block_max(int64_t n, int64_t blocks)
 {
     return n / blocks + (n % blocks != 0);
-}
-
-/* Ranks whose block of `n` elements meets [low, high), the rank `own` not counted. */
-static int owners_of(int64_t n, int64_t pieces, int64_t own, int64_t low, int64_t high)
-{
-    int count = 0;
-
-    for (int64_t r = 0; r < pieces; r++) {
-        int64_t a, b;
-        pdl_block_range(n, pieces, r, &a, &b);
-        if (r != own && a < high && low < b) count++;
-    }
-    return count;
-}
-
-int64_t pdl_halo_rows(const pdl_window_t *w, int64_t pieces, int *neighbours)
-{
-    int64_t reach = (w->kernel - 1) * w->dilation + 1, most = 0;
-
-    *neighbours = 0;
-    for (int64_t r = 0; r < pieces; r++) {
-        int64_t own_low, own_high, out_low, out_high;
-        pdl_block_range(w->in, pieces, r, &own_low, &own_high);
-        pdl_block_range(w->out, pieces, r, &out_low, &out_high);
-        if (out_low == out_high) continue;
-        int64_t low = out_low * w->stride - w->pad, high = (out_high - 1) * w->stride - w->pad + reach;
-        if (low < 0) low = 0;
-        if (high > w->in) high = w->in;
-        int64_t rows = 0;
-        if (low < own_low) rows += (high < own_low ? high : own_low) - low;
-        if (high > own_high) rows += high - (low > own_high ? low : own_high);
-        if (rows > most) {
-            most = rows;
-            *neighbours = owners_of(w->in, pieces, r, low, high);
-        }
-    }
-    return most;
 }

@@ -139,16 +139,17 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
 
     if (rows == 0) return;
     /* The rows of the busiest piece come from both sides: per side it is their share of one whole slab. */
-    double elements = local_elements(c, &layer->in, reads, axis) / (double)layer->in.extent[dim] * (double)rows;
+    double row = local_elements(c, &layer->in, reads, axis) / (double)layer->in.extent[dim];
     for (int d = 0; d < PDL_MAX_SPACE; d++)
-        if (d != dim) elements *= widened[d];
+        if (d != dim) row *= widened[d];
     widened[dim] *= 1.0 + (double)rows / (double)pdl_block_max(layer->in.extent[dim], pieces);
     pdl_transfer_t transfer = {.layer = index,
                                .input = -1,
                                .axis = axis,
                                .primitive = PDL_HALO,
                                .neighbours = neighbours,
-                               .elements = elements / neighbours};
+                               .elements = row * (double)rows / neighbours,
+                               .sent = row}; /* how many is known when all layers are there */
     emit(c, transfer);
     if (c->plan->run_mode == PDL_INFERENCE || !layer->needs_input_gradient) return;
     transfer.phase = PDL_PHASE_BACKWARD;
@@ -369,6 +370,7 @@ pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl
     c.program->twin = malloc((size_t)count * sizeof(*c.program->twin));
     if (!c.program->local || !c.program->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!c.status) c.status = compile_layers(&c);
+    if (!c.status) c.status = pdl__halo_busiest(c.program);
     if (!c.status) emit_gradients(&c);
     if (!c.status) c.status = pdl__walk_create(c.program);
     if (c.status) {

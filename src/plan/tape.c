@@ -5,6 +5,7 @@
  */
 #include "plan/tape.h"
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -335,6 +336,56 @@ static pdl_status_t most_alive(const pdl_tape_t *tape, size_t *most)
 
 #define ALIGNMENT 64
 
+/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. */
+static bool repeats(const pdl_tape_buffer_t *buffers, int count, int k)
+{
+    const pdl_tape_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
+    int                      end = -1, begin = INT_MAX;
+
+    for (int i = 0; i < count; i++) {
+        if (block[i].bytes != before[i].bytes) return false;
+        if (before[i].last > end) end = before[i].last;
+        if (block[i].first < begin) begin = block[i].first;
+    }
+    return end < begin;
+}
+
+static bool alive_together(const pdl_tape_buffer_t *a, const pdl_tape_buffer_t *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Whether two buffers of a block that are alive together share memory. */
+static bool collides(const pdl_tape_buffer_t *block, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (block[i].offset < block[j].offset + block[j].bytes &&
+                block[j].offset < block[i].offset + block[i].bytes && alive_together(&block[i], &block[j]))
+                return true;
+    return false;
+}
+
+/* Micro-batches, unless a pipeline has several on their way, need the same buffers one after the other. Those are placed
+   once, for placing takes a time that grows with the square of their number. */
+static pdl_status_t place_buffers(pdl_tape_t *tape, int micro_batches)
+{
+    pdl_tape_buffer_t *buffers = tape->buffer;
+    int                count = tape->buffer_count / micro_batches;
+    bool               same = micro_batches > 1 && tape->buffer_count % micro_batches == 0;
+    pdl_status_t       status = PDL_OK;
+
+    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
+    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &tape->arena_bytes);
+    for (int k = 1; k < micro_batches && same && !status; k++) {
+        pdl_tape_buffer_t *block = buffers + (size_t)k * (size_t)count;
+        for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
+        same = !collides(block, count);
+    }
+    if (same || status) return status;
+    return pdl_colour_intervals(buffers, tape->buffer_count, ALIGNMENT, &tape->arena_bytes);
+}
+
 pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const pdl_tape_options_t *options,
                              pdl_tape_t **out)
 {
@@ -348,8 +399,7 @@ pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const
     free(b.root);
     free(b.all_held);
     free(b.pending);
-    if (!b.status)
-        b.status = pdl_colour_intervals(b.tape->buffer, b.tape->buffer_count, ALIGNMENT, &b.tape->arena_bytes);
+    if (!b.status) b.status = place_buffers(b.tape, options->order ? 1 : options->micro_batches);
     if (!b.status) b.status = most_alive(b.tape, &b.tape->live_bytes);
     if (b.status) {
         pdl_tape_destroy(b.tape);

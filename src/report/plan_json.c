@@ -140,6 +140,7 @@ static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank
     write_policies(json, &c->config);
     write_times(json, c);
     write_memory(json, &c->projection.memory);
+    pdl_json_string(json, "memory_from", c->projection.compiled ? "compiled" : "modelled");
     pdl_json_bool(json, "fits", c->projection.fits);
     pdl_json_bool(json, "feasible", c->possible);
     pdl_json_string(json, "reason", c->possible ? NULL : c->reason);

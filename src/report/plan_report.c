@@ -230,6 +230,9 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
         fprintf(stream, "latency %s for a batch of %lld, throughput %.4g samples/s.\n",
                 pdl_format_seconds(p->total_s, text), (long long)best->config.batch,
                 (double)best->config.batch / p->total_s);
+    if (p->compiled)
+        fprintf(stream,
+                "memory/PE is compiled: what a rank of paradl train takes, messages included, to the byte.\n");
     if (report->explanation == NULL && p->finding_count > 0 && p->findings[0].hint[0] != '\0')
         fprintf(stream, "what would help: %s.\n", p->findings[0].hint);
 }

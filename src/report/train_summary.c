@@ -65,8 +65,7 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
     compare_row(table, "exposed communication", p ? p->comm_s : NAN, simulated_comm(sim), s->median_comm_s,
                 pdl_format_seconds);
     compare_classes(table, spec, s);
-    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, NAN, (double)s->memory.total,
-                pdl_format_bytes);
+    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, NAN, s->most_memory_bytes, pdl_format_bytes);
     pdl_status_t status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     if (p) fprintf(stream, "projected for system %s; paradl calibrate measures this machine\n", spec->system_name);
@@ -167,7 +166,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "train_loss", s->last.train_loss);
     pdl_json_number(&json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
     pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
-    pdl_json_number(&json, "memory_bytes", (double)s->memory.total);
+    pdl_json_number(&json, "memory_bytes", s->most_memory_bytes);
     pdl_json_number(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
     pdl_json_open(&json, "projected", '{');

@@ -8,9 +8,12 @@
 
 #include <paradl/backend.h>
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+static atomic_size_t held;
 
 typedef struct pdl__touch {
     volatile char *memory;
@@ -37,6 +40,7 @@ void *pdl_memory_take(size_t bytes)
 #ifdef MADV_HUGEPAGE
     (void)madvise(memory, bytes, MADV_HUGEPAGE); /* a wish: without huge pages everything still works */
 #endif
+    atomic_fetch_add(&held, bytes);
     touch.memory = memory;
     pdl__parallel((int64_t)((bytes + touch.page - 1) / touch.page), 512, touch_pages, &touch);
     return memory;
@@ -44,5 +48,12 @@ void *pdl_memory_take(size_t bytes)
 
 void pdl_memory_give(void *memory, size_t bytes)
 {
-    if (memory != NULL) munmap(memory, bytes > 0 ? bytes : 1);
+    if (memory == NULL) return;
+    munmap(memory, bytes > 0 ? bytes : 1);
+    atomic_fetch_sub(&held, bytes > 0 ? bytes : 1);
+}
+
+size_t pdl_memory_held(void)
+{
+    return atomic_load(&held);
 }

@@ -82,7 +82,8 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : no_memory();
-    pdl_exchange_spec_t spec = {.data = pdl__entry_at(s, PDL_ARRAY_GRADIENT, &s->entry[group->first]),
+    const pdl__entry_t *first = &s->entry[group->first];
+    pdl_exchange_spec_t spec = {.data = s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, first),
                                 .bound = bound,
                                 .buckets = group->count,
                                 .algorithm = s->spec.algorithm,

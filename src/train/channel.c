@@ -21,9 +21,9 @@ pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t
     if (c) {
         c->spec = *spec;
         c->request = calloc((size_t)spec->slots, sizeof(*c->request));
-        c->copy = malloc((size_t)spec->slots * spec->bytes);
+        if (!pdl_ranks_pretended(spec->ranks)) c->copy = malloc((size_t)spec->slots * spec->bytes);
     }
-    if (!c || !c->request || !c->copy) {
+    if (!c || !c->request || (!c->copy && !pdl_ranks_pretended(spec->ranks))) {
         status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
         pdl__channel_destroy(c);
         return status;

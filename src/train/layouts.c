@@ -87,15 +87,18 @@ static void place_layer(pdl__layouts_t *l, int i)
 /* The ranks that differ from this one in these axes only. */
 static pdl_status_t create_group(pdl__layouts_t *l, unsigned axes)
 {
-    int colour = 0, key = 0;
+    int colour = 0, key = 0, members = 1;
 
     for (int a = 0; a < l->plan->mesh.axis_count; a++) {
         int size = (int)l->plan->mesh.axis[a].size, at = (int)l->coordinates[a];
-        if (axes >> a & 1)
+        if (axes >> a & 1) {
             key = key * size + at;
-        else
+            members *= size;
+        } else {
             colour = colour * size + at;
+        }
     }
+    if (pdl_ranks_pretended(l->world)) return pdl_ranks_pretend(key, members, &l->group[axes]);
     return pdl_ranks_split(l->world, colour, key, &l->group[axes]);
 }
 

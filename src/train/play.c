@@ -14,11 +14,12 @@ double pdl__now_s(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static pdl_op_class_t class_of(const pdl_session_t *s, int op)
+pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, int op)
 {
     if (op < 0) return op == -1 ? PDL_CLASS_GRADIENT : PDL_CLASS_UPDATE;
     const pdl_tape_op_t *entry = &s->tape->op[op];
-    const pdl__unit_t   *unit = &s->graph->unit[entry->node];
+    if (entry->kind == PDL_TAPE_LOAD) return PDL_CLASS_INPUT;
+    const pdl__unit_t *unit = &s->graph->unit[entry->node];
     if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
@@ -32,7 +33,7 @@ void pdl__session_note(pdl_session_t *s, int op, double start_s)
     double end_s = pdl__now_s(), moved_s = s->moved_s;
 
     s->class_s[PDL_CLASS_MOVE] += moved_s;
-    s->class_s[class_of(s, op)] += end_s - start_s - moved_s;
+    s->class_s[pdl__op_class_of(s, op)] += end_s - start_s - moved_s;
     s->moved_s = 0;
     if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
     s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op};
@@ -344,7 +345,9 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
 
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
-    pdl_status_t status = play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN) : PDL_OK;
+    pdl_status_t status = s->dry            ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
+                          : play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN)
+                                            : PDL_OK;
 
     play->found = -1;
     s->moved_s = 0;

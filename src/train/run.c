@@ -286,8 +286,7 @@ static pdl_status_t summarise(run_t *run)
     summary->median_comm_s = median_of(run->times[2], summary->updates);
     summary->median_io_s = median_of(run->times[3], summary->updates);
     summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
-    pdl_session_memory(run->session, &summary->memory);
-    return status;
+    return status ? status : pdl__summarise_memory(run->session, run->options->session.ranks, summary);
 }
 
 static pdl_status_t prepare(run_t *run)

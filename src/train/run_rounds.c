@@ -141,7 +141,7 @@ static pdl_status_t prepare(run_t *run)
     return status;
 }
 
-static void summarise(run_t *run)
+static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
     pdl_session_t       *session = pdl__team_session(run->team);
@@ -157,7 +157,7 @@ static void summarise(run_t *run)
     pdl_session_classes(session, summary->class_s);
     for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)
         summary->class_s[i] /= (double)summary->updates;
-    pdl_session_memory(session, &summary->memory);
+    return pdl__summarise_memory(session, run->options->session.ranks, summary);
 }
 
 pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summary_t *summary)
@@ -178,7 +178,7 @@ pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summa
         /* The others may be on their way into the next mean, where nobody would join them. */
         if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
     }
-    if (!status) summarise(&run);
+    if (!status) status = summarise(&run);
     pdl__team_destroy(run.team);
     return status;
 }

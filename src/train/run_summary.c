@@ -54,3 +54,11 @@ pdl_status_t pdl__summarise_ranks(const pdl_session_t *s, const double before[PD
     summary->operations = sums[OPERATIONS];
     return PDL_OK;
 }
+
+/* Ranks may hold different parts. */
+pdl_status_t pdl__summarise_memory(const pdl_session_t *s, pdl_ranks_t *ranks, pdl_train_summary_t *summary)
+{
+    pdl_session_memory(s, &summary->memory);
+    summary->most_memory_bytes = (double)summary->memory.total;
+    return pdl_ranks_max(ranks, &summary->most_memory_bytes, 1);
+}

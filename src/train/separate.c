@@ -8,7 +8,7 @@ pdl_status_t pdl__separate_create(pdl_session_t *s)
 {
     const pdl_mesh_t *mesh = &s->spec.plan->mesh;
     int64_t           coordinates[PDL_MAX_AXES];
-    int               place = 0, rank = pdl_ranks_rank(s->spec.ranks);
+    int               place = 0, rank = pdl_ranks_rank(s->spec.ranks), within = 0, members = 1;
 
     s->replica = s->spec.ranks;
     if (s->spec.separate && s->spec.plan->sharding != PDL_SHARDING_NONE)
@@ -17,9 +17,17 @@ pdl_status_t pdl__separate_create(pdl_session_t *s)
                          pdl_sharding_names[s->spec.plan->sharding]);
     if (!s->spec.separate || pdl_ranks_size(s->spec.ranks) == 1) return PDL_OK;
     pdl_mesh_coordinates(mesh, rank, coordinates);
-    for (int a = 0; a < mesh->axis_count; a++)
-        if (mesh->axis[a].kind == PDL_AXIS_DATA) place = place * (int)mesh->axis[a].size + (int)coordinates[a];
+    for (int a = 0; a < mesh->axis_count; a++) {
+        int size = (int)mesh->axis[a].size, at = (int)coordinates[a];
+        if (mesh->axis[a].kind == PDL_AXIS_DATA) {
+            place = place * size + at;
+        } else {
+            within = within * size + at;
+            members *= size;
+        }
+    }
     s->replica = NULL;
+    if (s->dry) return pdl_ranks_pretend(within, members, &s->replica);
     return pdl_ranks_split(s->spec.ranks, place, rank, &s->replica);
 }
 

@@ -137,6 +137,16 @@ static pdl_status_t create_program(pdl_session_t *s)
     return PDL_OK;
 }
 
+static pdl_status_t check_loss(const pdl_session_t *s)
+{
+    const pdl_op_t *loss = s->graph->loss >= 0 ? s->graph->unit[s->graph->loss].op : NULL;
+
+    if (!loss || loss->spec.layer->type != PDL_LAYER_MSE || loss->spec.share == 0 || loss->spec.share == 1)
+        return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
+                     loss->spec.layer->name);
+}
+
 /* Where targets are put in order for the loss, on the ranks that compute it. */
 static pdl_status_t take_targets(pdl_session_t *s)
 {
@@ -150,15 +160,15 @@ static pdl_status_t take_targets(pdl_session_t *s)
         if (!s->numbers) return no_memory();
     }
     if (loss->op->spec.share == 0 || loss->op->spec.share == 1) return PDL_OK;
-    if (s->numbers)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
-                         loss->op->spec.layer->name);
     s->targets = malloc((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
     return s->targets ? PDL_OK : no_memory();
 }
 
 static pdl_status_t take_buffers(pdl_session_t *s)
 {
+    pdl_status_t status = check_loss(s);
+
+    if (s->dry || status) return status;
     s->arena = pdl_memory_take(s->arena_bytes);
     if (!s->arena) {
         return pdl_error(PDL_ERR_NOMEM,
@@ -167,7 +177,7 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     }
     s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
     if (!s->results) return no_memory();
-    pdl_status_t status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
+    status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
     if (status) return status;
     if (s->spec.timeline) {
         s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
@@ -182,10 +192,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     pdl_session_t *s = calloc(1, sizeof(*s));
     pdl_status_t   status = s ? PDL_OK : no_memory();
 
+    if (!status && spec->max_memory > 0) status = pdl__session_check_memory(spec);
     if (!status) {
         s->spec = *spec;
         s->rate_position = -1;
         s->rate_factor = 1;
+        s->dry = pdl_ranks_pretended(spec->ranks);
         status = find_share(s);
         pdl__shard_choose(s);
     }
@@ -199,7 +211,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__buckets_connect(s);
     if (!status) status = pdl__ties_create(s);
-    if (!status) status = pdl__session_list(s);
+    if (!status && !s->dry) status = pdl__session_list(s);
     if (status) {
         pdl_session_destroy(s);
         return status;
@@ -230,6 +242,7 @@ void pdl_session_destroy(pdl_session_t *s)
     free(s->results);
     free(s->timeline);
     free(s->kept);
+    pdl_ranks_destroy(s->pretended);
     free(s);
 }
 
@@ -521,7 +534,8 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
                                                 s->packed_bytes,
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
-                                     .activations = s->arena_bytes + pdl__borders_bytes(s)};
+                                     .activations = s->arena_bytes,
+                                     .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;
     if (s->shard) {
@@ -530,5 +544,6 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     }
     memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
     memory->weights += pdl__banks_bytes(s);
-    memory->total = memory->weights + memory->gradients + memory->optimizer + memory->activations;
+    memory->total =
+        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->messages;
 }

@@ -91,6 +91,8 @@ typedef struct pdl__logits {
 
 struct pdl_session {
     pdl_session_spec_t spec;
+    bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
+    pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
     pdl__graph_t      *graph;
     pdl_tape_t        *tape, *forward_tape; /* the first only when training */
@@ -211,6 +213,14 @@ void         pdl__logits_destroy(pdl_session_t *session);
 void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
 void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
 
+/* traffic.c: memory of all messages, those between stages included. */
+size_t pdl__messages_bytes(const pdl_session_t *session);
+/* What one operation of a tape sends is added to *traffic. */
+void pdl__op_traffic(const pdl_session_t *session, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic);
+
+/* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
+pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
+
 /* play.c: runs a tape on this rank's batch. */
 typedef enum pdl__play_mode {
     PDL__PLAY_TRAIN,
@@ -227,10 +237,14 @@ typedef struct pdl__play {
 } pdl__play_t;
 pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
 
-/* run_summary.c: collective. Classes of `updates` updates behind those that `before` has, and what ranks have in common, into
-   the summary; `comm_s` has the time of exchanges of each. */
+/* The class of an operation of the training tape; -1: exchange, -2: update. */
+pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
+/* run_summary.c: collective. Classes of `updates` updates behind those that `before` has, and what ranks have in
+   common, into the summary; `comm_s` has the time of exchanges of each. */
 pdl_status_t pdl__summarise_ranks(const pdl_session_t *session, const double before[PDL_OP_CLASS_COUNT],
                                   const double *comm_s, int64_t updates, pdl_train_summary_t *summary);
+/* Collective over all ranks of the run. */
+pdl_status_t pdl__summarise_memory(const pdl_session_t *session, pdl_ranks_t *ranks, pdl_train_summary_t *summary);
 
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);

@@ -135,7 +135,7 @@ static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_
         bound[b + 1] = bound[b] + group->bucket[b].part_high - group->bucket[b].part_low;
     pdl_status_t status = pdl__layouts_group(s->layouts, axes, &spec.ranks);
     if (!status) status = pdl_exchange_create(&spec, &group->rest);
-    for (int b = 0; b < group->count && !status; b++)
+    for (int b = 0; b < group->count && !status && !s->dry; b++)
         status = pdl_exchange_place(group->rest, b, pdl__shard_part(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
     return status;
 }
@@ -159,12 +159,12 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
         }
     }
     spec.collective = PDL_COLL_REDUCE_SCATTER;
-    if (!pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
+    if (!s->dry && !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
         spec.data = (float *)s->array[PDL_ARRAY_GRADIENT] + group->bucket[0].low;
     pdl_status_t status = pdl_exchange_create(&spec, &group->exchange);
     spec.collective = PDL_COLL_ALLGATHER;
     spec.data = NULL;
-    if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT))
+    if (!s->dry && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT))
         spec.data = (float *)s->array[PDL_ARRAY_WEIGHT] + group->bucket[0].low;
     if (!status) status = pdl_exchange_create(&spec, &group->gather);
     return status;

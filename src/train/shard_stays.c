@@ -245,7 +245,8 @@ pdl_status_t pdl__shard_place(pdl_session_t *s)
     shard->gradient_bytes = shard->gradients.bytes;
     shard->weight_bytes = shard->weights[0].bytes;
     if (shard->weights[1].bytes > shard->weight_bytes) shard->weight_bytes = shard->weights[1].bytes;
-    if (!status) status = take(shard->gradient_bytes, &shard->gradient_arena);
+    if (status || s->dry) return status;
+    status = take(shard->gradient_bytes, &shard->gradient_arena);
     if (!status) status = take(shard->weight_bytes, &shard->weight_arena);
     return status;
 }

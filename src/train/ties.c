@@ -13,16 +13,28 @@ static int entry_of(const pdl_session_t *s, int owner)
     return -1;
 }
 
+/* The stages that hold the weight of a layer; those that do not are left with a group that is of no use. */
+static pdl_status_t holders_of(const pdl__pipe_t *stages, int owner, bool holds, pdl_ranks_t **group)
+{
+    int before = 0;
+
+    if (!pdl_ranks_pretended(stages->ranks))
+        return pdl_ranks_split(stages->ranks, holds ? 0 : 1, stages->at, group);
+    for (int k = 0; k < stages->at; k++) before += pdl__pipe_holds(stages, owner, k);
+    return holds ? pdl_ranks_pretend(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
+}
+
 /* The gradient of a weight, or this rank's part of it: then it is alone in its bucket. */
 static float *own_gradient(const pdl_session_t *s, const pdl__entry_t *entry, int64_t *count)
 {
     const pdl__bucket_t *bucket;
 
     *count = entry->storage;
-    if (!pdl__shard_cuts(s, PDL_ARRAY_GRADIENT, entry)) return pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+    if (!pdl__shard_cuts(s, PDL_ARRAY_GRADIENT, entry))
+        return s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
     bucket = &s->buckets[entry->group].bucket[entry->bucket];
     *count = bucket->part_high - bucket->part_low;
-    return pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
+    return s->dry ? NULL : pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
 }
 
 /* All stages form the group; those that do not hold the weight stay outside. */
@@ -31,7 +43,7 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     const pdl__pipe_t *stages = s->layouts->stages;
     bool               holds = pdl__pipe_holds(stages, owner, stages->at);
     pdl_ranks_t       *group = NULL;
-    pdl_status_t       status = pdl_ranks_split(stages->ranks, holds ? 0 : 1, stages->at, &group);
+    pdl_status_t       status = holders_of(stages, owner, holds, &group);
     int                i = entry_of(s, owner);
 
     if (status) return status;

@@ -200,8 +200,10 @@ int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
 }
 
 /* Copies of weights that change with every use are made for one unit at a time. */
-static void place_packed(pdl_session_t *s)
+static pdl_status_t place_packed(pdl_session_t *s)
 {
+    s->packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->packed_at));
+    if (!s->packed_at) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         if (!s->graph->unit[u].op) continue;
         size_t bytes = (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
@@ -212,6 +214,7 @@ static void place_packed(pdl_session_t *s)
         s->packed_at[u] = s->packed_bytes;
         s->packed_bytes += bytes;
     }
+    return PDL_OK;
 }
 
 static pdl_status_t take_arrays(pdl_session_t *s)
@@ -227,9 +230,7 @@ static pdl_status_t take_arrays(pdl_session_t *s)
         if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
             zeros = s->entry[i].storage;
     s->zeros = calloc((size_t)zeros + 1, weight_bytes(s));
-    s->packed_at = calloc((size_t)s->graph->unit_count, sizeof(*s->packed_at));
-    if (!s->packed_at || !s->zeros) return no_memory(s);
-    place_packed(s);
+    if (!s->zeros) return no_memory(s);
     if (s->packed_bytes == 0) return PDL_OK;
     s->packed = pdl_memory_take(s->packed_bytes);
     return s->packed ? PDL_OK : no_memory(s);
@@ -282,7 +283,9 @@ pdl_status_t pdl__session_weights(pdl_session_t *s)
 
     if (!status) status = pdl__buckets_cut(s);
     if (!status) status = pdl__shard_divide(s);
-    if (!status) status = take_arrays(s);
+    if (!status) status = place_packed(s);
+    if (s->dry || status) return status;
+    status = take_arrays(s);
     if (!status) status = fill_weights(s);
     if (!status) status = pdl__session_refresh(s);
     return status;

@@ -19,8 +19,8 @@ headers() {
     tensor) echo backend ;;
     comm) echo comm bench exchange ranks launch regions ;;
     data) echo data store shuffle hide ;;
-    train) echo optimizer safetensors checkpoint init session train aggregate calibrate ;;
-    report) echo table report bench_report sim_report train_report ;;
+    train) echo optimizer safetensors checkpoint init session dry compile train aggregate calibrate ;;
+    report) echo dry_report table report bench_report sim_report train_report ;;
     esac
 }
 

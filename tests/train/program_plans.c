@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dry_check.h"
 #include "random.h"
 
 #define STEPS   3
@@ -178,7 +179,12 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
     spec.ranks = ranks;
     spec.optimizer.lr = 0.02;
     spec.bucket_bytes = 2000;
+    size_t                held = pdl_memory_held();
+    double                before[PDL_SENT_KINDS] = {0};
+    pdl_session_traffic_t traffic = {0};
     if (!status) status = pdl_session_create(&spec, &session);
+    if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
+    for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
         pdl_step_result_t  result;
         pdl_batch_t        batch = *whole;
@@ -195,6 +201,7 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, const p
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
     }
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &traffic));
     outcome->samples = 0;
     if (!status) status = sum_samples(session, ranks, whole, &outcome->samples);
     outcome->weights = 0;

@@ -1,6 +1,6 @@
 /*
  * Under mpirun: sharded state. Losses of 20 updates and the weights after them are those without sharding, under
- * every optimizer; memory falls with the number of ranks.
+ * every optimizer; memory falls with the number of ranks; a rank holds and sends what a dry session says of it.
  *
  *     program_sharding          all of it
  *     program_sharding all      also every network with every optimizer on more than 2 ranks
@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dry_check.h"
 #include "random.h"
 #include "test.h"
 
@@ -129,6 +130,7 @@ static pdl_status_t train(const pdl_plan_t *plan, const setting_t *setting, outc
     pdl_backend_t     *backend = NULL;
     pdl_status_t       status = pdl_backend_create_cpu(&cpu, &backend);
     pdl_step_result_t  result;
+    size_t             held = pdl_memory_held();
 
     pdl_session_defaults(&spec);
     spec.plan = plan;
@@ -139,12 +141,17 @@ static pdl_status_t train(const pdl_plan_t *plan, const setting_t *setting, outc
     if (setting->algorithm) spec.algorithm = setting->algorithm;
     options_of(setting, &spec.optimizer);
     if (!status) status = pdl_session_create(&spec, &session);
+    pdl_session_traffic_t said;
+    double                before[PDL_SENT_KINDS];
+    if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &said));
+    for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
         fill_batch(step);
         pdl_batch_t batch = part_of_batch(plan, session);
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
     }
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &said));
     if (!status) {
         pdl_batch_t batch = part_of_batch(plan, session);
         CHECK_OK(pdl_session_swap_ema(session));

@@ -1,0 +1,59 @@
+/*
+ * The messages of a schedule on one rank, counted.
+ */
+#include "comm/pretend.h"
+
+#include "comm/messages.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks)
+{
+    int passes = spec->collective == PDL_COLL_ALLREDUCE ? 2 : 1;
+
+    return passes * spec->elements * (int64_t)sizeof(float) / ranks * (ranks - 1);
+}
+
+static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__reduction_spec_t *spec, int rank,
+                                   pdl__pretended_t *pretended)
+{
+    int64_t extent = sizeof(float), chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES) / extent;
+    pdl_moves_t    *scratch = malloc(sizeof(*scratch));
+    pdl__layout_t   layout = {0};
+    pdl__messages_t messages = {0};
+    pdl_status_t    status;
+
+    if (scratch == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    status = pdl__layout_init(schedule, rank, spec->elements, spec->counts, scratch, &layout);
+    if (!status)
+        status = pdl__messages_init(schedule, &layout, chunk < 1 ? 1 : chunk, PDL__SLOT_BYTES / extent, scratch,
+                                    &messages);
+    if (!status) {
+        *pretended = (pdl__pretended_t){.slots_bytes = messages.slot_elements * extent,
+                                        .pack_bytes = messages.pack_elements * extent};
+        for (int i = 0; i < messages.sends.count; i++) pretended->sent += messages.sends.message[i].count * extent;
+    }
+    pdl__messages_fini(&messages);
+    pdl__layout_fini(&layout);
+    free(scratch);
+    return status;
+}
+
+pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks,
+                                    pdl__pretended_t *pretended)
+{
+    pdl_schedule_spec_t wanted = {.collective = spec->collective, .algorithm = spec->algorithm, .ranks = ranks};
+    pdl_schedule_t     *schedule;
+    pdl_status_t        status;
+
+    if (strcmp(spec->algorithm, "library") == 0) {
+        *pretended = (pdl__pretended_t){.sent = pdl__library_bytes(spec, ranks)};
+        return PDL_OK;
+    }
+    status = pdl_schedule_create(&wanted, &schedule);
+    if (status) return status;
+    status = count_messages(schedule, spec, rank, pretended);
+    pdl_schedule_destroy(schedule);
+    return status;
+}

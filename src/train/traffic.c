@@ -1,0 +1,144 @@
+/*
+ * What a session sends, from its tape, and the memory that takes.
+ */
+#include "train/session.h"
+#include "train/shard.h"
+
+#define RESULTS 4 /* sums of a step: loss, accuracy, samples, and whether to stop */
+
+static double sum_bytes(const pdl_ranks_t *ranks, double values)
+{
+    return (double)(pdl_ranks_size(ranks) - 1) * values * sizeof(double);
+}
+
+/* Values that an op asks the other ranks for: batch norm two of every channel in both directions, a split loss the
+   largest logit of every row and three or four sums. */
+static double reduced_values(const pdl_session_t *s, const pdl__unit_t *unit, bool backward)
+{
+    const pdl_layer_t *layer = unit->op->spec.layer;
+
+    if (layer->type == PDL_LAYER_BATCH_NORM)
+        return s->spec.plan->sync_batch_norm ? 2 * (double)layer->in.channels : 0;
+    if (layer->type != PDL_LAYER_CROSS_ENTROPY || backward) return 0;
+    return (s->spec.training && s->spec.label_smoothing > 0 ? 5 : 4) * (double)pdl__region_samples(&unit->region) *
+           (double)pdl_shape_positions(&layer->in);
+}
+
+void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    bool               backward = op->kind == PDL_TAPE_BACKWARD;
+    double             there, back;
+
+    if (op->kind != PDL_TAPE_FORWARD && !backward) return;
+    if (unit->kind == PDL__UNIT_EDGE) {
+        pdl__edge_bytes(unit->edge, &there, &back);
+        traffic->moves += backward ? back : there;
+    }
+    if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)pdl__channel_message(unit->there);
+    if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)pdl__channel_message(unit->back);
+    if (unit->kind != PDL__UNIT_OP) return;
+    if (unit->statistics) traffic->statistics += sum_bytes(unit->statistics, reduced_values(s, unit, backward));
+    for (int j = 0; j < unit->input_count && backward; j++) {
+        if (!unit->after[j] || op->input_gradient[j] < 0) continue;
+        pdl__edge_bytes(unit->after[j], &there, &back);
+        traffic->moves += back;
+    }
+}
+
+/* When every bucket travels once. */
+static double exchange_bytes(const pdl_exchange_t *exchange)
+{
+    double sent = 0;
+    size_t held;
+
+    if (exchange) pdl_exchange_bytes(exchange, &sent, &held);
+    return sent;
+}
+
+/* Buckets that are there for a while only travel each time. */
+static double stays_bytes(const pdl_session_t *s, const pdl__stays_t *stays, bool gradients)
+{
+    double bytes = 0;
+
+    for (int j = 0; j < stays->count; j++) {
+        const pdl__buckets_t *group = &s->buckets[stays->stay[j].group];
+        bytes += pdl_exchange_bucket_bytes(gradients ? group->exchange : group->gather, stays->stay[j].bucket);
+    }
+    return bytes;
+}
+
+/* Sums of gradients and, where they are sharded, weights. */
+static double exchanged_bytes(const pdl_session_t *s)
+{
+    double bytes = 0;
+
+    for (int g = 0; g < s->bucket_groups; g++) {
+        const pdl__buckets_t *group = &s->buckets[g];
+        if (!group->shard_ranks || !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
+            bytes += exchange_bytes(group->exchange);
+        if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) bytes += exchange_bytes(group->gather);
+        bytes += exchange_bytes(group->rest);
+    }
+    for (int i = 0; i < s->tie_count; i++) bytes += exchange_bytes(s->ties[i].exchange);
+    if (!s->shard) return bytes;
+    return bytes + stays_bytes(s, &s->shard->gradients, true) + stays_bytes(s, &s->shard->weights[1], false);
+}
+
+/* Sums of squares for the norms of all gradients and of every tensor. */
+static double norm_bytes(const pdl_session_t *s)
+{
+    const pdl_optimizer_options_t *o = &s->spec.optimizer;
+    const pdl__layouts_t          *l = s->layouts;
+    bool                           in_parts = !l->trivial || s->shard;
+    double                         bytes = 0;
+
+    if (o->clip_norm > 0 && (in_parts || l->stages->count > 1)) bytes += sum_bytes(s->replica, 1);
+    if (in_parts && (o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB))
+        bytes += sum_bytes(l->group[l->stage_axes], 2 * (double)s->entry_count);
+    return bytes;
+}
+
+void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
+{
+    const pdl_tape_t *tape = s->tape ? s->tape : s->forward_tape;
+    pdl_ranks_t      *ranks = s->tape ? s->replica : s->spec.ranks; /* whose results are one */
+
+    *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, RESULTS)};
+    for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
+    traffic->gradients = exchanged_bytes(s);
+    if (s->tape) traffic->results += norm_bytes(s);
+    traffic->total = traffic->moves + traffic->stages + traffic->gradients + traffic->statistics + traffic->results;
+}
+
+static size_t edge_buffers(const pdl__edge_t *edge)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; edge && i < edge->move_count; i++) bytes += (size_t)pdl_move_buffer_bytes(edge->moves[i]);
+    return bytes;
+}
+
+static size_t exchange_buffers(const pdl_exchange_t *exchange)
+{
+    double sent;
+    size_t held = 0;
+
+    if (exchange) pdl_exchange_bytes(exchange, &sent, &held);
+    return held;
+}
+
+size_t pdl__messages_bytes(const pdl_session_t *s)
+{
+    size_t bytes = pdl__borders_bytes(s);
+
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        bytes += edge_buffers(s->graph->unit[u].edge);
+        for (int j = 0; j < PDL_MAX_INPUTS; j++) bytes += edge_buffers(s->graph->unit[u].after[j]);
+    }
+    for (int g = 0; g < s->bucket_groups; g++)
+        bytes += exchange_buffers(s->buckets[g].exchange) + exchange_buffers(s->buckets[g].gather) +
+                 exchange_buffers(s->buckets[g].rest);
+    for (int i = 0; i < s->tie_count; i++) bytes += exchange_buffers(s->ties[i].exchange);
+    return bytes;
+}
