@@ -506,5 +506,5 @@ double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward)
     for (int i = 0; i < count; i++)
         if (steps[i].action != PDL__STEP_SUM)
             elements += (double)(steps[i].before < steps[i].after ? steps[i].before : steps[i].after);
-    return elements * sizeof(float);
+    return elements * (double)pdl_dtype_bytes(edge->type);
 }

@@ -242,7 +242,7 @@ static void backward_worker(void *context, int64_t first, int64_t end)
     const pdl__attention_t      *attention = pass->attention;
 
     for (int64_t worker = first; worker < end; worker++) {
-        backward_t b;
+        backward_t b = {0};
 
         place(attention, pass->scratch + worker * pass->scratch_elements, &b);
         for (int64_t i = worker; i < attention->samples * attention->kv_heads; i += pass->workers)
