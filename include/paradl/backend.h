@@ -180,6 +180,7 @@ typedef struct pdl_op_run {
 
 #define PDL_BACKWARD_DATA   1u
 #define PDL_BACKWARD_WEIGHT 2u
+#define PDL_BACKWARD_AGAIN  4u /* after another call for the same run, which has left the workspace as it is */
 
 /* One step of an optimizer over n elements; which of the state arrays are used depends on the kind. */
 typedef enum pdl_update_kind {

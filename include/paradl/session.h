@@ -55,7 +55,7 @@ typedef struct pdl_session_spec {
     double                  label_smoothing;
     size_t                  bucket_bytes; /* of the gradient exchange */
     const char             *algorithm;    /* of the gradient exchange: "auto", "library", or a schedule's name */
-    bool                    overlap;      /* exchange while backward runs */
+    bool                    overlap;      /* exchange while backward runs, move tensors while others are made */
     bool                    timeline;     /* keep the times of operations for pdl_session_trace() */
     /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
        ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */

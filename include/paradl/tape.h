@@ -5,6 +5,10 @@
  * It is made of *nodes*: layers as a backend computes them (possibly several fused), with the bytes they want. The
  * tape knows nothing of layers; it orders forward, backward and recomputation, adds up gradients that come from several
  * readers, and colours the intervals during which buffers live. The highest mark is the memory the plan reports.
+ *
+ * Nodes that wait for other ranks are started early where something else can be computed meanwhile: forward as soon as
+ * their input is there, backward before the weight gradients of the node that made what they send. They start in the
+ * order of the nodes, whatever lies between them, which may differ from rank to rank.
  */
 #ifndef PARADL_TAPE_H
 #define PARADL_TAPE_H
@@ -23,6 +27,10 @@ extern "C" {
 /* How backward treats the gradient of an input, as in a backend's op. */
 typedef enum pdl_tape_gradient { PDL_TAPE_OWN, PDL_TAPE_PASSED, PDL_TAPE_INPLACE } pdl_tape_gradient_t;
 
+/* Directions in which a node moves. */
+#define PDL_TAPE_THERE 1u
+#define PDL_TAPE_BACK  2u
+
 /* A node without inputs that is no source gets its output from elsewhere, another stage of a pipeline say, and its gradient goes
    there; one that sends its input away is a `loss` whose gradient comes from there, and has no output. */
 typedef struct pdl_tape_node {
@@ -37,7 +45,11 @@ typedef struct pdl_tape_node {
     bool                keeps_output, inplace, sums_gradients;
     bool                loss;      /* backward starts here: it reads no gradient */
     bool                recompute; /* its output is not kept for backward, but made again when needed */
-    int                 chunk;     /* the pass it belongs to; 0 unless `order` tells passes apart */
+    unsigned            moves;    /* PDL_TAPE_THERE, PDL_TAPE_BACK: it waits for other ranks, and may do so later */
+    bool                stepwise; /* forward it waits several times: it is not started early, and none behind it */
+    bool                rearranges; /* its output is its input in another order */
+    bool                divides;    /* backward may make the gradients of weights after those of inputs */
+    int                 chunk;      /* the pass it belongs to; 0 unless `order` tells passes apart */
     pdl_tape_gradient_t gradient[PDL_TAPE_INPUTS];
 } pdl_tape_node_t;
 
@@ -47,6 +59,8 @@ typedef enum pdl_tape_kind {
     PDL_TAPE_SUM,           /* output = gradient[0] + gradient[1]; output may be one of them */
     PDL_TAPE_BACKWARD,      /* of a node */
     PDL_TAPE_GRADIENT_DONE, /* the node's weight gradients are final for this update */
+    PDL_TAPE_FORWARD_REST,  /* of a node that moves: what was started before has arrived */
+    PDL_TAPE_BACKWARD_REST, /* likewise; of another node: the gradients of its weights */
 } pdl_tape_kind_t;
 
 /* Buffers are numbers; -1 means none. */
@@ -55,6 +69,7 @@ typedef struct pdl_tape_op {
     int             node;
     int             micro_batch;
     bool            again;
+    bool            partly; /* a later operation does the rest, on the same buffers */
     int             input[PDL_TAPE_INPUTS];
     int             output, saved, workspace;
     int             gradient[2];                     /* of the output */

@@ -81,7 +81,7 @@ const pdl__option_t pdl__train_option_table[] = {
      TEXT(algorithm)},
     {"bucket", "X", "8MiB", "gradients exchanged at a time",
      PDL__QUANTITY(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
-    {"no-overlap", NULL, NULL, "exchanges gradients only after backward", FLAG(no_overlap)},
+    {"no-overlap", NULL, NULL, "computes nothing while gradients and tensors travel", FLAG(no_overlap)},
     {"direct", NULL, NULL, "no Winograd convolutions, which round differently for other shapes: for comparing runs",
      FLAG(direct)},
     {"seed", "N", "1", "of weights, order and dropout: the same seed gives the same run", INT(seed, 0)},

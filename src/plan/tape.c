@@ -87,12 +87,13 @@ static bool takes_input(const pdl__builder_t *b, int i)
            b->nodes[owner].out_bytes == node->out_bytes;
 }
 
-static void run_forward(pdl__builder_t *b, int i, bool again)
+static void run_forward(pdl__builder_t *b, int i, bool again, bool partly)
 {
     const pdl_tape_node_t *node = &b->nodes[i];
     pdl_tape_op_t          op = blank(b, PDL_TAPE_FORWARD, i);
 
     op.again = again;
+    op.partly = partly;
     for (int j = 0; j < node->input_count; j++) op.input[j] = b->held[b->root[node->input[j]]].value;
     op.output = !again && takes_input(b, i) ? op.input[0] : new_buffer(b, i, node->out_bytes);
     op.saved = new_buffer(b, i, node->saved_bytes);
@@ -116,11 +117,59 @@ static void load_sources(pdl__builder_t *b, int chunk)
     if (sources > 0) emit(b, &load);
 }
 
+static bool computes(const pdl__builder_t *b, int i, int chunk)
+{
+    return !b->nodes[i].source && !b->nodes[i].view && b->nodes[i].chunk == chunk;
+}
+
+/* What an operation has left to be done, now. */
+static void run_rest(pdl__builder_t *b, int index)
+{
+    if (b->status) return;
+    pdl_tape_op_t op = b->tape->op[index];
+    op.kind = op.kind == PDL_TAPE_FORWARD ? PDL_TAPE_FORWARD_REST : PDL_TAPE_BACKWARD_REST;
+    op.partly = false;
+    emit(b, &op);
+}
+
+/* Whether the nodes up to `done` have made what node i reads, and others can run before it is needed. */
+static bool may_start(const pdl__builder_t *b, int i, int done, int chunk)
+{
+    bool between = false;
+
+    for (int j = 0; j < b->nodes[i].input_count; j++) {
+        int owner = b->root[b->nodes[i].input[j]];
+        if (owner > done || !b->held[owner].there) return false;
+    }
+    for (int k = done + 1; k < i; k++) between |= computes(b, k, chunk);
+    return between;
+}
+
+/* Starts the moves whose turn it is; `next` is the first that has not been started. */
+static int start_moves(pdl__builder_t *b, int next, int done, int chunk)
+{
+    for (; next < b->node_count && !b->status; next++) {
+        if (next <= done || !computes(b, next, chunk) || !(b->nodes[next].moves & PDL_TAPE_THERE)) continue;
+        if (b->nodes[next].stepwise || !may_start(b, next, done, chunk)) break;
+        b->begun[next] = b->tape->op_count;
+        run_forward(b, next, false, true);
+    }
+    return next;
+}
+
 static void forward_pass(pdl__builder_t *b, int chunk)
 {
+    int next = 0;
+
     load_sources(b, chunk);
-    for (int i = 0; i < b->node_count && !b->status; i++)
-        if (!b->nodes[i].source && !b->nodes[i].view && b->nodes[i].chunk == chunk) run_forward(b, i, false);
+    for (int i = 0; i < b->node_count; i++) b->begun[i] = -1;
+    for (int i = 0; i < b->node_count && !b->status; i++) {
+        if (b->begun[i] >= 0)
+            run_rest(b, b->begun[i]);
+        else if (computes(b, i, chunk))
+            run_forward(b, i, false, false);
+        next = start_moves(b, next, i, chunk);
+    }
     /* What is to be made again is not there any more. */
     for (int i = 0; i < b->node_count; i++)
         if (b->nodes[i].recompute && b->nodes[i].chunk == chunk) b->held[i].there = false;
@@ -132,7 +181,7 @@ static void ensure(pdl__builder_t *b, int owner)
     if (b->held[owner].there || b->status) return;
     const pdl_tape_node_t *node = &b->nodes[owner];
     for (int j = 0; j < node->input_count; j++) ensure(b, b->root[node->input[j]]);
-    run_forward(b, owner, true);
+    run_forward(b, owner, true, false);
 }
 
 static void contribute(pdl__builder_t *b, int owner, int buffer)
@@ -148,6 +197,10 @@ static int uses_of(const pdl__builder_t *b, int buffer)
 {
     int uses = 0;
 
+    if (b->waiting >= 0 && !b->status) {
+        const pdl_tape_op_t *op = &b->tape->op[b->waiting];
+        uses += (op->gradient[0] == buffer) + (op->gradient[1] == buffer);
+    }
     for (int k = 0; k < b->pending_count; k++) uses += b->pending[k].buffer == buffer;
     return uses;
 }
@@ -219,11 +272,64 @@ static int gradient_target(pdl__builder_t *b, int i, int j, const int gradient[2
     return new_buffer(b, owner, b->nodes[owner].out_bytes);
 }
 
+static bool passes_to(const pdl__builder_t *b, int from, int to)
+{
+    const pdl_tape_node_t *node = &b->nodes[from];
+
+    for (int j = 0; j < node->input_count; j++)
+        if (node->input_gradients >> j & 1 && b->root[node->input[j]] == to) return true;
+    return false;
+}
+
+/* Whether the next thing that happens to what node i makes in backward, but for rearrangement, is a move. */
+static bool precedes_move(const pdl__builder_t *b, int i)
+{
+    for (int j = 0; j < b->nodes[i].input_count; j++)
+        if (b->nodes[i].gradient[j] == PDL_TAPE_INPLACE) return false;
+    for (int at = i, before = i - 1; b->nodes[i].divides && before > 0; before--) {
+        const pdl_tape_node_t *node = &b->nodes[before];
+        if (node->view) continue;
+        if (node->source || !node->backward || node->chunk != b->nodes[i].chunk || !passes_to(b, at, before))
+            return false;
+        if (node->moves & PDL_TAPE_BACK) return true;
+        if (!node->rearranges) return false;
+        at = before;
+    }
+    return false;
+}
+
+static void call_done(pdl__builder_t *b, int i)
+{
+    pdl_tape_op_t op = blank(b, PDL_TAPE_GRADIENT_DONE, i);
+
+    if (b->last) emit(b, &op);
+}
+
+/* What is left of the operation just emitted. A move is under way while the weight gradients that waited for it are made. */
+static void end_backward(pdl__builder_t *b, int i, bool divided, bool started)
+{
+    int latest = b->tape->op_count - 1;
+
+    if (b->status) return;
+    if (divided) {
+        b->waiting = latest;
+        return;
+    }
+    if (started) {
+        run_rest(b, b->waiting);
+        call_done(b, b->tape->op[b->waiting].node);
+        b->waiting = -1;
+        run_rest(b, latest);
+    }
+    call_done(b, i);
+}
+
 static void run_backward(pdl__builder_t *b, int i)
 {
     const pdl_tape_node_t *node = &b->nodes[i];
     pdl_tape_op_t          op = blank(b, PDL_TAPE_BACKWARD, i);
-    bool                   taken = false;
+    bool                   taken = false, started = b->waiting >= 0 && node->moves & PDL_TAPE_BACK;
+    bool                   divided = b->waiting < 0 && precedes_move(b, i);
 
     if (!node->loss) collect_gradients(b, i, op.gradient);
     if (!node->loss && op.gradient[0] < 0) return; /* nothing that leads to the loss reads it */
@@ -237,12 +343,11 @@ static void run_backward(pdl__builder_t *b, int i)
     op.workspace = new_buffer(b, i, node->workspace_bytes);
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1) op.input_gradient[j] = gradient_target(b, i, j, op.gradient, &taken);
+    op.partly = divided || started;
     emit(b, &op);
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1) contribute(b, b->root[node->input[j]], op.input_gradient[j]);
-    if (!b->last) return;
-    op = blank(b, PDL_TAPE_GRADIENT_DONE, i);
-    emit(b, &op);
+    end_backward(b, i, divided, started);
 }
 
 /* What does not change between micro-batches: who owns storage, who reads it last, what backward needs. */
@@ -305,11 +410,13 @@ static pdl_status_t create_builder(pdl__builder_t *b, int count, int micro_batch
 {
     size_t n = (size_t)count;
 
-    b->root = calloc(n, 2 * sizeof(int) + sizeof(bool));
+    b->root = calloc(n, 3 * sizeof(int) + sizeof(bool));
     b->all_held = calloc(n * (size_t)micro_batches + 1, sizeof(*b->all_held));
     if (!b->root || !b->all_held) return no_memory();
     b->last_reader = b->root + n;
-    b->kept = (bool *)(b->last_reader + n);
+    b->begun = b->last_reader + n;
+    b->kept = (bool *)(b->begun + n);
+    b->waiting = -1;
     return PDL_OK;
 }
 

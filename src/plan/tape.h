@@ -28,7 +28,9 @@ typedef struct pdl__builder {
     /* per node */
     int            *root;        /* the node whose storage its output is */
     int            *last_reader; /* in forward order */
+    int            *begun;       /* the operation that started it in the pass at hand, or -1 */
     bool           *kept;        /* backward reads its output */
+    int             waiting;     /* operation whose weight gradients are made later, or -1 */
     pdl__pending_t *pending;
     int             pending_count, pending_capacity;
     pdl_status_t    status; /* the first failure */

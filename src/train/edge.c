@@ -115,7 +115,7 @@ static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
         if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
     }
     pdl_status_t status = add_move(p, axis, own, need, &move);
-    if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block});
+    if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block, false});
     free(own);
     return status;
 }
@@ -137,7 +137,7 @@ static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bo
     if (!status) status = transpose ? add_move(p, among, to, from, &move) : add_move(p, among, from, to, &move);
     if (!status)
         add_step(p, (pdl__edge_step_t){move, transpose ? PDL__STEP_TRANSPOSE : PDL__STEP_MOVE,
-                                       pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0});
+                                       pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0, slice});
     free(from);
     return status;
 }
@@ -241,7 +241,7 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     if (!status) {
         p->edge->moves[p->edge->move_count++] = move;
         add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                       pdl_region_elements(&need[me]), 0});
+                                       pdl_region_elements(&need[me]), 0, false});
         p->now = *to;
     }
     free(own);
@@ -311,7 +311,7 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
         status = add_move(p, axis, own, need, &move);
         if (!status)
             add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                           pdl_region_elements(&need[me]), 0});
+                                           pdl_region_elements(&need[me]), 0, false});
         *region = grown;
     }
     free(own);
@@ -341,7 +341,7 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
     p->count = &edge->backward_count;
     for (int i = edge->forward_count - 1; i >= first_halo; i--) {
         const pdl__edge_step_t *step = &edge->forward[i];
-        add_step(p, (pdl__edge_step_t){step->move, PDL__STEP_TRANSPOSE, step->after, step->before, 0});
+        add_step(p, (pdl__edge_step_t){step->move, PDL__STEP_TRANSPOSE, step->after, step->before, 0, false});
     }
     for (int a = 0; a < PDL_MAX_AXES; a++)
         if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
@@ -441,46 +441,97 @@ size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
     return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
 }
 
-static pdl_status_t run_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
+/* A step until it has to wait. Of a sum that is its first half, into the block. */
+static pdl_status_t start_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
 {
-    pdl_status_t status;
+    void *into = step->action == PDL__STEP_SUM ? block : target;
 
-    switch (step->action) {
-    case PDL__STEP_MOVE: return pdl_move_forward(step->move, source, target);
-    case PDL__STEP_TRANSPOSE: return pdl_move_backward(step->move, source, target);
-    case PDL__STEP_SUM:
-        status = pdl_move_backward(step->move, source, block);
-        return status ? status : pdl_move_forward(step->move, block, target);
-    }
-    return PDL_OK;
+    return pdl_move_start(step->move, source, into, step->action != PDL__STEP_MOVE);
+}
+
+static pdl_status_t finish_step(const pdl__edge_step_t *step, void *target, void *block)
+{
+    pdl_status_t status = pdl_move_finish(step->move);
+
+    return status || step->action != PDL__STEP_SUM ? status : pdl_move_forward(step->move, block, target);
+}
+
+static const pdl__edge_step_t *steps_of(const pdl__edge_t *edge, bool back, int *count)
+{
+    *count = back ? edge->backward_count : edge->forward_count;
+    return back ? edge->backward : edge->forward;
 }
 
 /* Steps write into two halves of the scratch memory by turns, the last one into the target. */
-static pdl_status_t run_steps(const pdl__edge_t *edge, bool back, const void *source, void *target, char *scratch)
+static void *place_of(const pdl__edge_t *edge, const pdl__edge_trip_t *trip, int i)
 {
-    const pdl__edge_step_t *steps = back ? edge->backward : edge->forward;
-    int                     count = back ? edge->backward_count : edge->forward_count;
-    size_t                  item = pdl_dtype_bytes(edge->type);
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
     int64_t                 half, block;
 
     scratch_of(steps, count, &half, &block);
-    for (int i = 0; i < count; i++) {
-        void        *into = i + 1 == count ? target : scratch + (size_t)(block + (i % 2) * half) * item;
-        pdl_status_t status = run_step(&steps[i], source, into, scratch);
-        if (status) return status;
-        source = into;
+    if (i + 1 == count) return trip->target;
+    return trip->scratch + (size_t)(block + (i % 2) * half) * pdl_dtype_bytes(edge->type);
+}
+
+static pdl_status_t start_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
+
+    return count > 0 ? start_step(&steps[0], trip->source, place_of(edge, trip, 0), trip->scratch) : PDL_OK;
+}
+
+static pdl_status_t finish_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
+    pdl_status_t            status = PDL_OK;
+
+    for (int i = 0; i < count && !status; i++) {
+        void *into = place_of(edge, trip, i);
+        if (i > 0) status = start_step(&steps[i], place_of(edge, trip, i - 1), into, trip->scratch);
+        if (!status) status = finish_step(&steps[i], into, trip->scratch);
     }
-    return PDL_OK;
+    return status;
+}
+
+static pdl_status_t make_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    pdl_status_t status = start_trip(edge, trip);
+
+    return status ? status : finish_trip(edge, trip);
 }
 
 pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge, false, source, target, scratch);
+    return make_trip(edge, &(pdl__edge_trip_t){false, source, target, scratch});
 }
 
 pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
 {
-    return run_steps(edge, true, source, target, scratch);
+    return make_trip(edge, &(pdl__edge_trip_t){true, source, target, scratch});
+}
+
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, bool back, const void *source, void *target, void *scratch)
+{
+    edge->trip = (pdl__edge_trip_t){back, source, target, scratch};
+    return start_trip(edge, &edge->trip);
+}
+
+pdl_status_t pdl__edge_finish(pdl__edge_t *edge)
+{
+    return finish_trip(edge, &edge->trip);
+}
+
+int pdl__edge_waits(const pdl__edge_t *edge, bool backward)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, backward, &count);
+    int                     waits = 0;
+
+    for (int i = 0; i < count; i++) waits += steps[i].alone ? 0 : steps[i].action == PDL__STEP_SUM ? 2 : 1;
+    return waits;
 }
 
 static double step_bytes(const pdl__edge_step_t *step)

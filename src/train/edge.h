@@ -18,9 +18,18 @@ typedef struct pdl__edge_step {
     pdl_move_t        *move;
     pdl__step_action_t action;
     int64_t            before, after, block; /* elements on this rank: given, made, and in between for a sum */
+    bool               alone;                /* no other rank takes part */
 } pdl__edge_step_t;
 
 #define PDL__EDGE_STEPS (2 * PDL_MAX_AXES)
+
+/* What an edge that has been started works with until it is finished. */
+typedef struct pdl__edge_trip {
+    bool        back;
+    const void *source;
+    void       *target;
+    char       *scratch;
+} pdl__edge_trip_t;
 
 typedef struct pdl__edge {
     pdl__edge_step_t forward[PDL__EDGE_STEPS], backward[PDL__EDGE_STEPS];
@@ -30,6 +39,7 @@ typedef struct pdl__edge {
     pdl_dtype_t      type;                       /* of the elements, as pdl_move_spec_t has it */
     pdl_move_t      *moves[2 * PDL__EDGE_STEPS]; /* owned */
     int              move_count;
+    pdl__edge_trip_t trip;
 } pdl__edge_t;
 
 /* Whether every rank has all channels of an image on the whole way: then blocks of channels can stay together. */
@@ -50,7 +60,14 @@ void     pdl__edge_destroy(pdl__edge_t *edge); /* NULL is allowed */
 pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
 /* Source and target may be the same when every step is a sum. */
 pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
+/* Either of them in two halves. The first waits for nobody: of several steps it starts the first. In between the buffers are left
+   alone. Edges that share ranks are started in the same order on all of them; and where one waits more than once, no other is
+   started in between. */
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, bool back, const void *source, void *target, void *scratch);
+pdl_status_t pdl__edge_finish(pdl__edge_t *edge);
 
+/* How often an edge waits for other ranks: the same on all of them. */
+int pdl__edge_waits(const pdl__edge_t *edge, bool backward);
 /* Bytes that stay on this rank, copied or added, in one forward or backward. */
 double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward);
 /* Bytes this rank sends in one forward and one backward. */

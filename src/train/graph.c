@@ -283,6 +283,15 @@ static bool trains_weights(const pdl_op_t *op)
     return false;
 }
 
+/* Whether input and weight gradients are products of their own, which lose little by being computed apart. */
+static bool divides_backward(const pdl_op_t *op)
+{
+    pdl_layer_type_t type = op->spec.layer->type;
+    bool products = type == PDL_LAYER_CONV || type == PDL_LAYER_CONV_TRANSPOSE || type == PDL_LAYER_LINEAR;
+
+    return products && op->spec.training && trains_weights(op);
+}
+
 static bool is_loss(pdl_layer_type_t type)
 {
     return type == PDL_LAYER_CROSS_ENTROPY || type == PDL_LAYER_MSE;
@@ -432,6 +441,7 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
     unit->shape = local_shape(&pdl_model_layer(l->model, tail)->out, &unit->region);
     unit->format = unit->op->out_format;
     unit->loss = is_loss(layer->type);
+    unit->divides = l->spec->overlap && divides_backward(unit->op);
     unit->gradient = trains_weights(unit->op);
     unit->input_count = count;
     if (layer->tied_to >= 0) unit->tied_to = tied_unit(l, layer->tied_to);
@@ -511,58 +521,6 @@ static pdl_status_t lower_layers(lowering_t *l)
     return status;
 }
 
-static pdl_tape_node_t node_of_op(const pdl__unit_t *unit)
-{
-    const pdl_op_t *op = unit->op;
-    pdl_tape_node_t node = {.out_bytes = op->out_bytes,
-                            .saved_bytes = op->saved_bytes,
-                            .workspace_bytes = op->workspace_bytes,
-                            .keeps_inputs = op->keeps_inputs,
-                            .keeps_output = op->keeps_output,
-                            .inplace = op->inplace,
-                            .sums_gradients = op->sums_gradients,
-                            .loss = unit->loss,
-                            .backward = unit->gradient};
-
-    for (int j = 0; j < unit->input_count; j++) {
-        node.gradient[j] = (pdl_tape_gradient_t)op->gradient_use[j];
-        size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
-        if (scratch > node.workspace_bytes) node.workspace_bytes = scratch;
-    }
-    return node;
-}
-
-static pdl_status_t make_nodes(pdl__graph_t *graph)
-{
-    graph->node = calloc((size_t)graph->unit_count, sizeof(*graph->node));
-    if (!graph->node) return no_memory();
-    for (int i = 0; i < graph->unit_count; i++) {
-        const pdl__unit_t *unit = &graph->unit[i];
-        pdl_tape_node_t   *node = &graph->node[i];
-        int64_t            samples = pdl__region_samples(&unit->region);
-        if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
-        node->source = unit->kind == PDL__UNIT_SOURCE;
-        node->view = unit->kind == PDL__UNIT_VIEW;
-        node->input_count = unit->input_count;
-        node->backward = unit->gradient;
-        node->chunk = unit->chunk;
-        node->loss |= unit->kind == PDL__UNIT_SEND;
-        if (unit->edge) node->workspace_bytes = pdl__edge_scratch_bytes(unit->edge);
-        /* After a sum every rank has the gradient of its own part already. */
-        if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
-        if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)
-            node->out_bytes =
-                graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, samples, unit->format);
-        if (node->source && graph->tokens)
-            node->out_bytes = (size_t)(samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
-        for (int j = 0; j < unit->input_count; j++) {
-            node->input[j] = unit->input[j];
-            if (graph->unit[unit->input[j]].gradient) node->input_gradients |= 1u << j;
-        }
-    }
-    return PDL_OK;
-}
-
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out)
 {
     const pdl_model_t *model = spec->plan->model;
@@ -579,7 +537,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
         status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);
     }
     if (!status) status = lower_layers(&l);
-    if (!status) status = make_nodes(graph);
+    if (!status) status = pdl__graph_nodes(graph, spec->overlap);
     if (!status && spec->training) status = pdl__choose_recompute(spec->plan, graph);
     free(table);
     if (status) {

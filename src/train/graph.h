@@ -29,11 +29,13 @@ typedef struct pdl__unit {
     pdl_format_t     format; /* of the output */
     int              input[PDL_MAX_INPUTS];
     int              input_count;
-    pdl_op_t        *op;                    /* PDL__UNIT_OP */
-    pdl_region_t     region;                /* the part of the whole output that this rank has */
-    pdl_layer_t     *local;                 /* the layer as this rank computes it, where that is a part; owned */
-    pdl__edge_t     *edge;                  /* PDL__UNIT_EDGE; owned */
-    pdl__edge_t     *after[PDL_MAX_INPUTS]; /* sums of input gradients over ranks; owned */
+    pdl_op_t        *op;                       /* PDL__UNIT_OP */
+    pdl_region_t     region;                   /* the part of the whole output that this rank has */
+    pdl_layer_t     *local;                    /* the layer as this rank computes it, where that is a part; owned */
+    pdl__edge_t     *edge;                     /* PDL__UNIT_EDGE; owned */
+    pdl__edge_t     *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
+    size_t           after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
+    bool             divides;                  /* weight gradients are made while input gradients travel */
     pdl_ranks_t    *statistics; /* ranks with other values of the channels (batch norm) or other classes; or NULL */
     bool            zero_bias;  /* another rank adds the bias */
     int             tied_to;    /* unit whose weight 0 it uses as its own, or -1 */
@@ -50,6 +52,7 @@ typedef struct pdl__graph_spec {
     pdl_backend_t    *backend;
     bool              training;
     bool              separate; /* statistics are not shared over data axes */
+    bool              overlap;  /* tensors travel while something else is computed */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {
@@ -64,6 +67,9 @@ typedef struct pdl__graph {
 
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);
 void         pdl__graph_destroy(pdl__graph_t *graph);
+
+/* nodes.c: makes graph->node. */
+pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap);
 
 /* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */
 pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head);

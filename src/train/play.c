@@ -20,12 +20,13 @@ pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, int op)
     const pdl_tape_op_t *entry = &s->tape->op[op];
     if (entry->kind == PDL_TAPE_LOAD) return PDL_CLASS_INPUT;
     const pdl__unit_t *unit = &s->graph->unit[entry->node];
+    bool               backwards = entry->kind == PDL_TAPE_BACKWARD || entry->kind == PDL_TAPE_BACKWARD_REST;
     if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
     if (unit->kind == PDL__UNIT_CONVERT) return PDL_CLASS_CONVERT;
     if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
-    return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, entry->kind == PDL_TAPE_BACKWARD);
+    return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, backwards);
 }
 
 void pdl__session_note(pdl_session_t *s, int op, double start_s)
@@ -195,18 +196,41 @@ static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *
     }
 }
 
-/* Runs an edge, there or back; bytes and time are counted. */
-static pdl_status_t run_edge(pdl_session_t *s, const pdl__edge_t *edge, bool way_back, const void *source,
-                             void *target, void *scratch)
+/* Sends an edge on its way, there or back; bytes and time are counted. */
+static pdl_status_t start_edge(pdl_session_t *s, pdl__edge_t *edge, bool way_back, const void *source, void *target,
+                               void *scratch)
 {
     double there, back, start_s = pdl__now_s();
 
     pdl__edge_bytes(edge, &there, &back);
     s->sent_bytes += way_back ? back : there;
-    pdl_status_t status = way_back ? pdl__edge_backward(edge, source, target, scratch)
-                                   : pdl__edge_forward(edge, source, target, scratch);
+    pdl_status_t status = pdl__edge_start(edge, way_back, source, target, scratch);
     s->moved_s += pdl__now_s() - start_s;
     return status;
+}
+
+static pdl_status_t finish_edge(pdl_session_t *s, pdl__edge_t *edge)
+{
+    double       start_s = pdl__now_s();
+    pdl_status_t status = pdl__edge_finish(edge);
+
+    s->moved_s += pdl__now_s() - start_s;
+    return status;
+}
+
+/* What an operation says of an edge: all of it, or one of its halves. */
+static pdl_status_t run_edge(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op)
+{
+    pdl__edge_t *edge = s->graph->unit[op->node].edge;
+    pdl_status_t status = PDL_OK;
+
+    if (op->kind == PDL_TAPE_FORWARD)
+        status = start_edge(s, edge, false, at(s, tape, op->input[0]), at(s, tape, op->output),
+                            at(s, tape, op->workspace));
+    else if (op->kind == PDL_TAPE_BACKWARD)
+        status = start_edge(s, edge, true, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
+                            at(s, tape, op->workspace));
+    return status || op->partly ? status : finish_edge(s, edge);
 }
 
 /* The copies that a backend makes of weights, where they change with every use. */
@@ -225,8 +249,7 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND) {
         status = pdl__border_forward(s, unit, at(s, tape, op->input[0]), at(s, tape, op->output));
     } else if (unit->kind == PDL__UNIT_EDGE) {
-        status = run_edge(s, unit->edge, false, at(s, tape, op->input[0]), at(s, tape, op->output),
-                          at(s, tape, op->workspace));
+        status = run_edge(s, tape, op);
     } else if (unit->kind == PDL__UNIT_CONVERT) {
         status = ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region),
                               s->graph->unit[unit->input[0]].format, at(s, tape, op->input[0]), unit->format,
@@ -240,50 +263,98 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         if (!status && unit->loss && s->logits.call && play->mode != PDL__PLAY_SEARCH)
             pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
     }
-    if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss &&
+    if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss && !op->partly &&
         unit->kind != PDL__UNIT_SEND &&
         ops->find_not_finite(s->spec.backend, at(s, tape, op->output), s->graph->node[op->node].out_bytes) >= 0)
         play->found = op->node;
     return status;
 }
 
+static bool has_sums(const pdl__unit_t *unit, const pdl_op_run_t *run)
+{
+    bool sums = false;
+
+    for (int j = 0; j < unit->input_count; j++) sums |= unit->after[j] && run->input_gradient[j];
+    return sums;
+}
+
+/* Partial sums of input gradients over the ranks, one after the other: they may share their scratch memory unless only
+   one half is asked for. */
+static pdl_status_t sum_gradients(pdl_session_t *s, const pdl__unit_t *unit, const pdl_op_run_t *run, bool start,
+                                  bool finish)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int j = 0; j < unit->input_count && !status; j++) {
+        if (!unit->after[j] || !run->input_gradient[j]) continue;
+        if (start)
+            status = start_edge(s, unit->after[j], true, run->input_gradient[j], run->input_gradient[j],
+                                run->workspace ? (char *)run->workspace + unit->after_at[j] : NULL);
+        if (!status && finish) status = finish_edge(s, unit->after[j]);
+    }
+    return status;
+}
+
+/* Where gradients go; returns which of them are wanted. */
+static unsigned set_gradients(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl_op_run_t *run)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    unsigned           what = 0;
+
+    for (int g = 0; g < 2; g++) run->output_gradient[g] = at(s, tape, op->gradient[g]);
+    for (int j = 0; j < unit->input_count; j++) {
+        run->input_gradient[j] = at(s, tape, op->input_gradient[j]);
+        if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
+    }
+    for (int k = 0; k < unit->op->weight_count; k++) {
+        pdl__entry_t *entry = &s->entry[unit->weight[k]];
+        if (!entry->info.trainable) continue;
+        what |= PDL_BACKWARD_WEIGHT;
+        run->weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+        run->accumulate |= entry->written;
+    }
+    return what;
+}
+
+/* Weight gradients by themselves, while input gradients travel. */
+static pdl_status_t backward_rest(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
+                                  pdl__play_t *play)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+
+    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, tape, op);
+    pdl_op_run_t run = common_run(s, tape, op, play);
+    set_gradients(s, tape, op, &run);
+    for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
+    return s->spec.backend->ops->backward(unit->op, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
+}
+
 static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
-    unsigned                 what = 0;
 
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return pdl__border_backward(s, unit, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]));
-    if (unit->kind == PDL__UNIT_EDGE)
-        return run_edge(s, unit->edge, true, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
-                        at(s, tape, op->workspace));
+    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, tape, op);
     if (unit->kind == PDL__UNIT_CONVERT)
         return ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region), unit->format,
                             at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
                             at(s, tape, op->input_gradient[0]));
     pdl_op_run_t run = common_run(s, tape, op, play);
     if (unit->loss) set_targets(s, op, play->batch, &run);
-    for (int g = 0; g < 2; g++) run.output_gradient[g] = at(s, tape, op->gradient[g]);
-    for (int j = 0; j < unit->input_count; j++) {
-        run.input_gradient[j] = at(s, tape, op->input_gradient[j]);
-        if (run.input_gradient[j]) what |= PDL_BACKWARD_DATA;
-    }
-    for (int k = 0; k < unit->op->weight_count; k++) {
-        pdl__entry_t *entry = &s->entry[unit->weight[k]];
-        if (!entry->info.trainable) continue;
-        what |= PDL_BACKWARD_WEIGHT;
-        run.weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
-        run.accumulate |= entry->written;
-    }
+    unsigned     what = set_gradients(s, tape, op, &run);
     pdl_status_t status = pack_weights(s, unit->op, &run);
-    if (!status) status = ops->backward(unit->op, &run, what);
+    /* Where the tape has no rest, sums of this very unit may travel while its weight gradients are made. */
+    bool divided = op->partly || (unit->divides && has_sums(unit, &run));
+    if (!status) status = ops->backward(unit->op, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
+    if (status || op->partly) return status;
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
-    for (int j = 0; j < unit->input_count && !status; j++)
-        if (unit->after[j] && run.input_gradient[j])
-            status = run_edge(s, unit->after[j], true, run.input_gradient[j], run.input_gradient[j], run.workspace);
-    return status;
+    if (!divided) return sum_gradients(s, unit, &run, true, true);
+    status = sum_gradients(s, unit, &run, true, false);
+    if (!status) status = ops->backward(unit->op, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
+    return status ? status : sum_gradients(s, unit, &run, false, true);
 }
 
 /* The gradients of a unit are complete: buckets that wait for nothing else may travel. */
@@ -314,6 +385,8 @@ static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl
                                   s->graph->node[op->node].out_bytes, at(s, tape, op->output));
         return PDL_OK;
     case PDL_TAPE_GRADIENT_DONE: return gradient_done(s, op->node);
+    case PDL_TAPE_FORWARD_REST: return forward(s, tape, op, play);
+    case PDL_TAPE_BACKWARD_REST: return backward_rest(s, tape, op, play);
     }
     return PDL_OK;
 }
@@ -343,6 +416,11 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
     return status;
 }
 
+static bool of_forward_pass(const pdl_tape_op_t *op)
+{
+    return op->kind == PDL_TAPE_LOAD || op->kind == PDL_TAPE_FORWARD || op->kind == PDL_TAPE_FORWARD_REST;
+}
+
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
     pdl_status_t status = s->dry            ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
@@ -354,7 +432,7 @@ pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__pl
     if (play->next == 0) begin_update(s);
     for (; play->next < tape->op_count && !status; play->next++) {
         int i = play->next;
-        if (play->halts && tape->op[i].kind != PDL_TAPE_LOAD && tape->op[i].kind != PDL_TAPE_FORWARD) return PDL_OK;
+        if (play->halts && !of_forward_pass(&tape->op[i])) return PDL_OK;
         if (s->shard) status = pdl__shard_before(s, tape, i, play->mode == PDL__PLAY_TRAIN);
         double start_s = pdl__now_s();
         if (!status) status = play_one(s, tape, &tape->op[i], play);

@@ -21,11 +21,12 @@ static const char *note_of(const pdl__unit_t *unit, const pdl_tape_op_t *op)
     }
 }
 
-/* The buffer that an operation writes, or -1: backward may write several, of which the first counts. */
+/* The buffer that an operation writes, or -1: backward may write several, of which the first counts. The rest of a divided
+   operation has no other ones. */
 static int written_by(const pdl_tape_op_t *op)
 {
     if (op->kind == PDL_TAPE_LOAD) return op->input[0];
-    if (op->kind == PDL_TAPE_GRADIENT_DONE) return -1;
+    if (op->kind == PDL_TAPE_GRADIENT_DONE || op->kind == PDL_TAPE_BACKWARD_REST) return -1;
     if (op->kind != PDL_TAPE_BACKWARD) return op->output;
     for (int j = 0; j < PDL_TAPE_INPUTS; j++)
         if (op->input_gradient[j] >= 0) return op->input_gradient[j];
@@ -40,7 +41,7 @@ static void place_of(const pdl_tape_t *tape, int buffer, int64_t *offset, int64_
 
 void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
 {
-    static const char *const names[] = {"load", "forward", "sum", "backward", "done"};
+    static const char *const names[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
     pdl_session_traffic_t    traffic = {0};
     int                      tail = i - s->tape->op_count;
 

@@ -126,7 +126,8 @@ static pdl_status_t create_program(pdl_session_t *s)
                               .layouts = s->layouts,
                               .backend = s->spec.backend,
                               .training = s->spec.training,
-                              .separate = s->spec.separate};
+                              .separate = s->spec.separate,
+                              .overlap = s->spec.overlap};
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
     if (!status) status = create_tape(s, false, &s->forward_tape);

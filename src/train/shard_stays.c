@@ -91,7 +91,8 @@ static pdl_status_t walk_weights(walk_t *w)
 
     for (int i = 0; i < w->tape->op_count && !status; i++) {
         const pdl_tape_op_t *op = &w->tape->op[i];
-        if (op->kind != PDL_TAPE_FORWARD && op->kind != PDL_TAPE_BACKWARD) continue;
+        if (op->kind != PDL_TAPE_FORWARD && op->kind != PDL_TAPE_BACKWARD && op->kind != PDL_TAPE_BACKWARD_REST)
+            continue;
         const pdl__unit_t *unit = &s->graph->unit[op->node];
         for (int k = 0; unit->op && k < unit->op->weight_count && !status; k++) {
             const pdl__entry_t *entry = sharded_entry(s, unit, k);
@@ -161,8 +162,11 @@ static pdl_status_t walk_gradients(walk_t *w)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < w->tape->op_count && !status; i++)
-        if (w->tape->op[i].kind == PDL_TAPE_BACKWARD) status = walk_backward(w, i);
+    for (int i = 0; i < w->tape->op_count && !status; i++) {
+        const pdl_tape_op_t *op = &w->tape->op[i];
+        if ((op->kind == PDL_TAPE_BACKWARD && !op->partly) || op->kind == PDL_TAPE_BACKWARD_REST)
+            status = walk_backward(w, i);
+    }
     end_stays(w->stays);
     return status;
 }

@@ -8,7 +8,7 @@
 
 static const char *event_name(const pdl_session_t *s, int op, char *buffer, size_t size)
 {
-    static const char *const verbs[] = {"load", "forward", "sum", "backward", "done"};
+    static const char *const verbs[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
 
     if (op < 0) return op == -1 ? "wait for gradients" : "update";
     const pdl_tape_op_t *entry = &s->tape->op[op];

@@ -4,6 +4,7 @@
  */
 #include "random.h"
 #include "test.h"
+#include <math.h>
 #include <paradl/pipeline.h>
 #include <paradl/tape.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ typedef struct machine {
     double                 expected[MAX_NODES]; /* gradient of each node's output: number of paths to the loss */
     int                    root[MAX_NODES];
     bool                   finished[MAX_NODES]; /* its weight gradients have been called final */
+    int                    made[MAX_NODES];     /* micro-batches of which these have been computed */
 } machine_t;
 
 static void write_cells(machine_t *m, int buffer, cell_t content)
@@ -58,14 +60,24 @@ static double paths_in(const machine_t *m, int buffer)
     return buffer < 0 ? 0 : m->cells[m->tape->buffer[buffer].offset / CELL].paths;
 }
 
+/* Between an operation and its rest nobody writes to what it works with. */
+static bool scratch_is_left(const machine_t *m, const pdl_tape_op_t *op)
+{
+    return op->workspace < 0 || holds(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0});
+}
+
 static bool forward(machine_t *m, const pdl_tape_op_t *op)
 {
     const pdl_tape_node_t *node = &m->nodes[op->node];
 
+    bool rest = op->kind == PDL_TAPE_FORWARD_REST;
+
+    if (op->partly && (node->stepwise || !(node->moves & PDL_TAPE_THERE))) return false;
     for (int j = 0; j < node->input_count; j++)
         if (!holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0})) return false;
-    write_cells(m, op->workspace, (cell_t){.kind = SCRATCH});
-    write_cells(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0});
+    if (rest && !scratch_is_left(m, op)) return false;
+    write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0});
+    write_cells(m, op->output, (cell_t){op->partly ? SCRATCH : VALUE, op->node, op->micro_batch, 0});
     write_cells(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0});
     return true;
 }
@@ -78,20 +90,28 @@ static bool backward(machine_t *m, const pdl_tape_op_t *op)
 
     if (paths != m->expected[op->node] || m->finished[op->node]) return false;
     if (op->gradient[1] >= 0 && !node->sums_gradients) return false;
+    if (op->partly && !(node->moves & PDL_TAPE_BACK) && !node->divides) return false;
     for (int j = 0; j < node->input_count; j++)
         if (node->keeps_inputs >> j & 1 &&
             !holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0}))
             return false;
     if (node->keeps_output && !holds(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0})) return false;
     if (node->saved_bytes && !holds(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0})) return false;
-    write_cells(m, op->workspace, (cell_t){.kind = SCRATCH});
+    bool rest = op->kind == PDL_TAPE_BACKWARD_REST, moves = node->moves & PDL_TAPE_BACK;
+    if (rest && !scratch_is_left(m, op)) return false;
+    write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0});
+    m->made[op->node] += !op->partly;
+    if (rest && !moves) return true;
     for (int j = 0; j < node->input_count; j++) {
         if (!(node->input_gradients >> j & 1)) continue;
         if (op->input_gradient[j] < 0) return false;
-        write_cells(m, op->input_gradient[j], (cell_t){GRADIENT, -1, op->micro_batch, paths});
+        write_cells(m, op->input_gradient[j],
+                    (cell_t){GRADIENT, -1, op->micro_batch, op->partly && moves ? NAN : paths});
     }
     return true;
 }
+
+static int parts; /* operations that were divided, in all trials */
 
 static bool play(machine_t *m, int micro_batches, int *done)
 {
@@ -99,14 +119,15 @@ static bool play(machine_t *m, int micro_batches, int *done)
         const pdl_tape_op_t *op = &m->tape->op[i];
         bool                 right = op->micro_batch < micro_batches;
         if (op->kind == PDL_TAPE_LOAD) write_cells(m, op->input[0], (cell_t){VALUE, 0, op->micro_batch, 0});
-        if (op->kind == PDL_TAPE_FORWARD) right &= forward(m, op);
-        if (op->kind == PDL_TAPE_BACKWARD) right &= backward(m, op);
+        if (op->kind == PDL_TAPE_FORWARD || op->kind == PDL_TAPE_FORWARD_REST) right &= forward(m, op);
+        if (op->kind == PDL_TAPE_BACKWARD || op->kind == PDL_TAPE_BACKWARD_REST) right &= backward(m, op);
+        parts += op->partly;
         if (op->kind == PDL_TAPE_SUM)
             write_cells(m, op->output,
                         (cell_t){GRADIENT, -1, op->micro_batch,
                                  paths_in(m, op->gradient[0]) + paths_in(m, op->gradient[1])});
         if (op->kind == PDL_TAPE_GRADIENT_DONE) {
-            right &= !m->finished[op->node];
+            right &= !m->finished[op->node] && m->made[op->node] == micro_batches;
             m->finished[op->node] = true;
             *done += 1;
         }
@@ -146,6 +167,17 @@ static void draw_graph(pdl_tape_node_t *nodes, int count, bool recompute)
             if (node->input[j] > 0) node->input_gradients |= 1u << j;
             node->gradient[j] = below(3) == 0 ? PDL_TAPE_INPLACE : PDL_TAPE_OWN;
             if (passes && nodes[node->input[j]].out_bytes == node->out_bytes) node->gradient[j] = PDL_TAPE_PASSED;
+        }
+        node->divides = below(2);
+        node->rearranges = below(3) == 0;
+        if (!loss && below(4) == 0) { /* a move */
+            node->input_count = 1;
+            node->keeps_inputs = node->keeps_output = node->inplace = false;
+            node->input_gradients &= 1;
+            node->gradient[0] = PDL_TAPE_OWN;
+            node->divides = node->rearranges = false;
+            node->moves = (unsigned)below(4);
+            node->stepwise = below(4) == 0;
         }
         if (!loss && below(6) == 0) { /* a view */
             *node = (pdl_tape_node_t){.view = true, .backward = i > 1, .input = {i - 1}, .input_count = 1};
@@ -287,6 +319,7 @@ int main(void)
 {
     RUN(test_random_graphs);
     RUN(test_pipelines);
+    CHECK(parts > 1000);
     RUN(test_chain_is_tight);
     return test_done();
 }

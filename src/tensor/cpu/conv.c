@@ -474,7 +474,9 @@ static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
         return PDL_OK;
     }
     if (conv->form.relu) {
-        pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->out_bytes, run->workspace);
+        if (!(what & PDL_BACKWARD_AGAIN))
+            pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->out_bytes,
+                          run->workspace);
         gradient = run->workspace;
     }
     if ((what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL) status = backward_data(op, run, gradient);

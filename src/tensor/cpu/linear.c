@@ -186,8 +186,8 @@ static void slope_slice(void *context, int64_t first, int64_t end)
     slope_row(slope->activation, end - first, slope->kept + first, slope->dy + first, slope->dz + first);
 }
 
-/* The gradient of the product: that of the output, through the activation. */
-static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run)
+/* The gradient of the product: that of the output, through the activation; `there`: it is still in the workspace. */
+static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run, bool there)
 {
     const linear_t *linear = op->private_data;
     slope_t         slope = {.activation = linear->activation,
@@ -196,14 +196,14 @@ static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run
 
     if (linear->activation == PDL_LAYER_INPUT) return slope.dy;
     slope.dz = (float *)((char *)run->workspace + pdl__gemm_workspace(op->backend->threads));
-    pdl__parallel(linear->rows * linear->out, 4096, slope_slice, &slope);
+    if (!there) pdl__parallel(linear->rows * linear->out, 4096, slope_slice, &slope);
     return slope.dz;
 }
 
 static pdl_status_t linear_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
     const linear_t *linear = op->private_data;
-    const float    *dz = product_gradient(op, run);
+    const float    *dz = product_gradient(op, run, what & PDL_BACKWARD_AGAIN);
     pdl__gemm_t     data = {.m = linear->rows,
                             .n = linear->in,
                             .k = linear->out,

@@ -1,0 +1,213 @@
+/*
+ * Under mpirun: tensors that travel while something else is computed. Losses and weights have the bits of the same plan
+ * with nothing overlapped, and something is overlapped.
+ *
+ *     program_overlap FOLDER      with the models of tests/train/models
+ */
+#include <paradl/session.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random.h"
+#include "test.h"
+#include "train/session.h"
+
+#define STEPS 2
+#define BATCH 4
+#define ROOM  4096 /* values of a sample at most */
+
+static pdl_ranks_t *ranks;
+static const char  *folder;
+static float        values[BATCH * ROOM], weight[BATCH];
+static int32_t      tokens[BATCH * ROOM], labels[BATCH * ROOM];
+
+typedef struct setting {
+    int            ranks;
+    const char    *model, *preset;
+    pdl_mesh_t     mesh;
+    pdl_sharding_t sharding;
+    int            micro_batches; /* 0: 1 */
+    bool           recompute;
+} setting_t;
+
+static const setting_t settings[] = {
+    {2, "lenet", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {2, "resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 1}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {2, "resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true},
+    {2, "unet-small", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {2, "lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {2, "resnet-tiny", "channel", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {2, "gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {3, "lenet", "spatial", {{{PDL_AXIS_SPATIAL, 3, 0}}, 1}, PDL_SHARDING_NONE, 0, false}, /* 28 rows: uneven */
+    {3, "resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 3, 0}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {3, "unet-small", "spatial", {{{PDL_AXIS_SPATIAL, 3, 1}}, 1}, PDL_SHARDING_NONE, 0, false},
+    {3, "lenet", "tensor", {{{PDL_AXIS_TENSOR, 3, 0}}, 1}, PDL_SHARDING_NONE, 2, false},
+    {4, "lenet", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_SPATIAL, 2, 1}}, 2}, PDL_SHARDING_NONE, 0, false},
+    {4,
+     "resnet-tiny",
+     "spatial",
+     {{{PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_SPATIAL, 2, 1}}, 2},
+     PDL_SHARDING_NONE,
+     0,
+     false},
+    {4,
+     "unet-small",
+     "spatial",
+     {{{PDL_AXIS_SPATIAL, 2, 0}, {PDL_AXIS_SPATIAL, 2, 1}}, 2},
+     PDL_SHARDING_NONE,
+     0,
+     false},
+    {4,
+     "lenet",
+     "data+spatial",
+     {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2},
+     PDL_SHARDING_ZERO2,
+     0,
+     false},
+    {4,
+     "resnet-tiny",
+     "data+spatial",
+     {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2},
+     PDL_SHARDING_ZERO3,
+     0,
+     false},
+    {4,
+     "unet-small",
+     "data+spatial",
+     {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_SPATIAL, 2, 0}}, 2},
+     PDL_SHARDING_NONE,
+     0,
+     false},
+};
+
+typedef struct outcome {
+    double loss[STEPS + 1]; /* the last of them of an evaluation */
+    double sum;             /* of weights */
+    int    parts;           /* operations with a rest, or with sums that travel meanwhile */
+} outcome_t;
+
+static void fill_batch(void)
+{
+    for (int i = 0; i < BATCH * ROOM; i++) {
+        values[i] = (float)between(-1000, 1000) / 700;
+        tokens[i] = (int32_t)between(0, 12);
+        labels[i] = (int32_t)between(0, 1);
+    }
+    for (int i = 0; i < BATCH; i++) weight[i] = 1;
+}
+
+static pdl_batch_t part_of_batch(const pdl_plan_t *plan, const pdl_session_t *session)
+{
+    const pdl_layer_t *loss = pdl_model_layer(plan->model, pdl_model_layer_count(plan->model) - 1);
+    pdl_shape_t        input = pdl_model_input(plan->model);
+    int64_t            first, count;
+
+    CHECK(pdl_shape_elements(&input) <= ROOM && pdl_shape_positions(&loss->in) <= ROOM);
+    pdl_session_share(session, &first, &count);
+    return (pdl_batch_t){.values = values + first * pdl_shape_elements(&input),
+                         .tokens = tokens + first * pdl_shape_positions(&input),
+                         .labels = labels + first * pdl_shape_positions(&loss->in),
+                         .weight = weight + first};
+}
+
+static int count_parts(const pdl_session_t *s)
+{
+    int parts = 0;
+
+    for (int i = 0; i < s->tape->op_count; i++) parts += s->tape->op[i].partly;
+    for (int u = 0; u < s->graph->unit_count; u++)
+        parts += s->graph->unit[u].divides && s->graph->unit[u].after[0] != NULL;
+    return parts;
+}
+
+static double sum_weights(pdl_session_t *session)
+{
+    double sum = 0;
+
+    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
+        const pdl_session_tensor_t *info = pdl_session_tensor(session, i);
+        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
+        CHECK_OK(pdl_session_get(session, i, PDL_ARRAY_WEIGHT, plain));
+        for (int64_t k = 0; k < info->elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
+        free(plain);
+    }
+    return sum;
+}
+
+static void train(const pdl_plan_t *plan, bool overlap, outcome_t *outcome)
+{
+    pdl_cpu_options_t  cpu = {.threads = 1};
+    pdl_backend_t     *backend = NULL;
+    pdl_session_t     *session = NULL;
+    pdl_session_spec_t spec;
+    pdl_step_result_t  result;
+
+    memset(outcome, 0, sizeof(*outcome));
+    CHECK_OK(pdl_backend_create_cpu(&cpu, &backend));
+    pdl_session_defaults(&spec);
+    spec.plan = plan;
+    spec.backend = backend;
+    spec.ranks = ranks;
+    spec.optimizer.lr = 0.01;
+    spec.bucket_bytes = 50000;
+    spec.overlap = overlap;
+    CHECK_OK(pdl_session_create(&spec, &session));
+    if (!session) return;
+    pdl_batch_t batch = part_of_batch(plan, session);
+    for (int step = 0; step <= STEPS; step++) {
+        CHECK_OK(step < STEPS ? pdl_session_step(session, &batch, &result)
+                              : pdl_session_evaluate(session, &batch, &result));
+        outcome->loss[step] = result.loss;
+    }
+    outcome->sum = sum_weights(session);
+    outcome->parts = count_parts(session);
+    pdl_session_destroy(session);
+    pdl_backend_destroy(backend);
+}
+
+static void compare(const setting_t *setting)
+{
+    char         path[1024], mesh[128];
+    pdl_model_t *model = NULL;
+    pdl_plan_t  *plan = NULL;
+    outcome_t    together, apart;
+    bool         ours = strcmp(setting->model, "unet-small") == 0;
+
+    snprintf(path, sizeof(path), "%s/%s.yaml", folder, setting->model);
+    CHECK_OK(pdl_model_load(ours ? path : setting->model, &model));
+    CHECK_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, setting->preset, NULL));
+    plan->sharding = setting->sharding;
+    plan->micro_batches = setting->micro_batches ? setting->micro_batches : 1;
+    if (setting->recompute) plan->recompute = PDL_RECOMPUTE_FULL;
+    CHECK_OK(pdl_plan_check(plan));
+    train(plan, true, &together);
+    train(plan, false, &apart);
+    if (pdl_ranks_rank(ranks) == 0)
+        printf("%s %s: %d parts, loss %.9g\n", setting->model, pdl_mesh_format(&setting->mesh, mesh, sizeof(mesh)),
+               together.parts, together.loss[STEPS]);
+    CHECK(together.parts > 0);
+    CHECK_INT(apart.parts, 0);
+    CHECK(memcmp(together.loss, apart.loss, sizeof(apart.loss)) == 0);
+    CHECK(together.sum == apart.sum && together.loss[0] > 0);
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
+static void test_settings(void)
+{
+    fill_batch();
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
+        if (settings[i].ranks == pdl_ranks_size(ranks)) compare(&settings[i]);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2 || pdl_ranks_create(&ranks)) return 1;
+    folder = argv[1];
+    RUN(test_settings);
+    printf("%d ranks\n", pdl_ranks_size(ranks));
+    pdl_ranks_destroy(ranks);
+    return test_done();
+}
