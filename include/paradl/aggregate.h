@@ -38,13 +38,13 @@ typedef struct pdl_aggregate_options {
     /* sem: local epochs before and after the models change places; feddct: the first, of each worker; others: the
        sum */
     int64_t  epochs[2];
-    int64_t  hops;         /* sem: places that a model visits in a round; 2 is a pair */
-    bool     keep_moments; /* the optimizer's state survives the end of a round, and travels */
+    int64_t  hops;                            /* sem: places that a model visits in a round; 2 is a pair */
+    bool     keep_moments;                    /* the optimizer's state survives the end of a round, and travels */
     double   threshold, distill, temperature; /* cadis */
     int64_t  nets;                            /* feddct: S */
     double   agreement;                       /* feddct: weight of the common loss */
     int64_t  agreement_warmup;                /* rounds until it has that weight */
-    double   mixup; /* feddct: alpha of the mixture of pairs of samples; 0: none */
+    double   mixup;                           /* feddct: alpha of the mixture of pairs of samples; 0: none */
     bool     published_warmup; /* the common loss stays at the first round's weight, as in the released program */
     uint64_t seed;
 } pdl_aggregate_options_t;

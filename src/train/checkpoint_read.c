@@ -204,8 +204,7 @@ static pdl_status_t find_surplus(const pdl_safetensors_t *file, const pdl_stored
     for (int i = 0; !status && i < pdl_safetensors_count(file); i++) {
         const char *name = pdl_safetensors_at(file, i)->name;
 
-        if (is_other(name) || bsearch(&name, names, (size_t)count, sizeof(*names), compare_names) != NULL)
-            continue;
+        if (is_other(name) || bsearch(&name, names, (size_t)count, sizeof(*names), compare_names) != NULL) continue;
         status = pdl_error(PDL_ERR_INPUT, "%s: its tensor %s is not in this model: it is of another model",
                            pdl_safetensors_name(file), name);
     }

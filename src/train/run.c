@@ -22,8 +22,8 @@ typedef struct run {
     int64_t                    epoch, step;              /* where the next update is */
     double                     start_s, begun_s, last_s; /* created; first update began; the latest ended */
     double                     epoch_start_s;
-    double                     sums[3];  /* loss, accuracy, samples of the epoch */
-    double                    *times[4]; /* step, compute, comm, io of every update of this run */
+    double                     sums[3];                  /* loss, accuracy, samples of the epoch */
+    double                    *times[4];                 /* step, compute, comm, io of every update of this run */
     double                     warm[PDL_OP_CLASS_COUNT]; /* classes of the first update, where it does not count */
 } run_t;
 
@@ -279,8 +279,8 @@ static pdl_status_t summarise(run_t *run)
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
     if (summary->updates <= skip) skip = 0;
-    pdl_status_t status = pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip,
-                                               summary->updates - skip, summary);
+    pdl_status_t status =
+        pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip, summary->updates - skip, summary);
     summary->median_step_s = median_of(run->times[0], summary->updates);
     summary->median_compute_s = median_of(run->times[1], summary->updates);
     summary->median_comm_s = median_of(run->times[2], summary->updates);
