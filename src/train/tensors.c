@@ -14,7 +14,7 @@ static void copy_piece(const pdl_region_t *region, const int64_t *dims, int dim,
     for (int d = dim + 1; d < region->rank; d++) stride *= dims[d];
     for (int s = 0; s < region->segments[dim]; s++)
         for (int64_t i = region->range[dim][s].low; i < region->range[dim][s].high; i++) {
-            if (dim + 1 < region->rank) {
+            if (dim + 1 < region->rank && dim + 1 < PDL_REGION_DIMS) {
                 copy_piece(region, dims, dim + 1, whole + i * stride, piece);
                 continue;
             }
