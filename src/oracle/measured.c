@@ -1,13 +1,14 @@
 /*
  * Layers as they were measured. A layer that is like measured ones takes its work over the speed of those, the
  * nearer the more; one that is like none takes what the roofline says. Near means of the same type, with about as much
- * work, as many channels and as large a window (docs/calibration.md).
+ * work, as many channels and as large a window, with a halo or without (docs/calibration.md).
  */
 #include "oracle/cost.h"
 #include <math.h>
 
-/* Logarithms that count as one step; how far off a layer is that is not known at all; squared distance within which rows count alike. */
-static const double WORK_SCALE = 2, UNKNOWN = 4, CLOSE = 0.02;
+/* Logarithms that count as one step; how far off a layer is that is not known at all; squared distance within which rows count alike, and by which
+   those are farther that another kernel computes. */
+static const double WORK_SCALE = 2, UNKNOWN = 4, CLOSE = 0.02, OTHER_KERNEL = 1;
 
 static bool is_activation(pdl_layer_type_t type)
 {
@@ -48,6 +49,7 @@ void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, 
                             .window = 1};
     for (int k = 0; k < PDL_MAX_SPACE; k++)
         if (layer->kernel[k] > 1) row->window *= (double)layer->kernel[k];
+    row->halo = row->window > 1 && local->split_space;
     if (!is_product(layer->type)) return;
     row->work[0] = local->samples * (double)layer->flop_forward * local->share_forward;
     row->work[1] = local->samples * (double)layer->flop_backward_weight * local->share_backward_weight;
@@ -64,7 +66,8 @@ static double square(double x)
 static double distance(const pdl_measured_t *a, const pdl_measured_t *b, int i)
 {
     return square(log(a->work[i] / b->work[i]) / WORK_SCALE) + square(log(a->in_channels / b->in_channels)) +
-           square(log(a->out_channels / b->out_channels)) + square(log(a->window / b->window));
+           square(log(a->out_channels / b->out_channels)) + square(log(a->window / b->window)) +
+           (a->halo != b->halo ? OTHER_KERNEL : 0);
 }
 
 static double corrected(const pdl_compute_cost_t *cost, const pdl_measured_t *row, int i, double seconds)

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <paradl/arena.h>
 
-static const char *const keys[] = {"layer", "after", "work", "channels", "window", "seconds", NULL};
+static const char *const keys[] = {"layer", "after", "work", "channels", "window", "halo", "seconds", NULL};
 
 /* Two numbers of at least `least`. */
 static pdl_status_t read_pair(const pdl_yaml_t *row, const char *key, pdl_unit_t unit, double least, double pair[2])
@@ -47,6 +47,7 @@ static pdl_status_t read_row(const pdl_yaml_t *node, pdl_measured_t *row)
     if (!status) status = read_pair(node, "channels", PDL_UNIT_NONE, 1, channels);
     if (!status) status = read_pair(node, "seconds", PDL_UNIT_SECONDS, 0, row->seconds);
     if (!status) status = pdl_yaml_get_number(node, "window", PDL_UNIT_NONE, PDL_OPTIONAL, &row->window);
+    if (!status) status = pdl_yaml_get_bool(node, "halo", PDL_OPTIONAL, &row->halo);
     if (!status) status = pdl_yaml_check_keys(node, keys);
     if (status) return status;
     if (!(row->window >= 1)) return pdl_yaml_error(node, "window must be at least 1");

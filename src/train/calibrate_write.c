@@ -42,6 +42,7 @@ static void write_row(const pdl_measured_t *row, FILE *stream)
     fprintf(stream, ", work: [%.10g, %.10g], channels: [%g, %g]", row->work[0], row->work[1], row->in_channels,
             row->out_channels);
     if (row->window > 1) fprintf(stream, ", window: %g", row->window);
+    if (row->halo) fprintf(stream, ", halo: true");
     fprintf(stream, ", seconds: [%.4g, %.4g]}\n", row->seconds[0], row->seconds[1]);
 }
 
