@@ -76,7 +76,8 @@ typedef struct pdl_measured {
     double work[2],
         seconds[2]; /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
     double in_channels, out_channels, window; /* of the part; elements of a kernel */
-    bool   halo; /* a window over a part in space: its two sides are padded differently, which other kernels compute */
+    bool
+        halo; /* a window over a part in space: its two sides are padded differently, which other kernels compute */
 } pdl_measured_t;
 #define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
 
