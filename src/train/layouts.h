@@ -70,6 +70,8 @@ pdl_range_t pdl__vocabulary_rows(const pdl__layouts_t *layouts, int layer, const
 /* The experts of a mixture that the rank with these coordinates holds. */
 pdl_range_t pdl__experts(const pdl__layouts_t *layouts, int layer, const int64_t *coordinates);
 
+bool pdl__same_region(const pdl_region_t *a, const pdl_region_t *b);
+
 /* Refuses a layer that uses the weight of another one but would need another part of it on this rank. */
 pdl_status_t pdl__check_tied(const pdl__layouts_t *layouts, int layer);
 

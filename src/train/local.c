@@ -135,7 +135,7 @@ void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64
     for (int d = 0; d < rank; d++) whole[d] = local[d];
     if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER)) whole[outputs] = layer->out.channels;
     if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
-    if (layer->type == PDL_LAYER_POSITION && rank == 2 && local[0] > 1) whole[0] = layer->out.extent[0];
+    if (layer->type == PDL_LAYER_POSITION && rank == 2) whole[0] = layer->out.extent[0];
     if (layer->type == PDL_LAYER_EMBEDDING) whole[0] = layer->vocabulary;
     if (layer->type == PDL_LAYER_MOE) whole[0] = layer->experts; /* of the router too */
 }
@@ -159,8 +159,8 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
         status = channels_of(l, &l->layer[index].reads, &layer->in, coordinates, region, inputs);
     if (layer->type == PDL_LAYER_EMBEDDING) region->range[0][0] = pdl__vocabulary_rows(l, index, coordinates);
     if (layer->type == PDL_LAYER_MOE && rank == 3) region->range[0][0] = pdl__experts(l, index, coordinates);
-    /* A row of positions for every token this rank sees; the class token's weight has one row. */
-    if (!status && layer->type == PDL_LAYER_POSITION && rank == 2 && dims[0] > 1) {
+    /* A row of positions for every token this rank sees; the class token's weight has one dimension. */
+    if (!status && layer->type == PDL_LAYER_POSITION && rank == 2) {
         pdl_region_t piece;
         status =
             pdl_layout_region(&l->layer[index].out, &l->plan->mesh, &layer->out, l->samples, coordinates, &piece);
@@ -169,7 +169,7 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
     return status;
 }
 
-static bool same_region(const pdl_region_t *a, const pdl_region_t *b)
+bool pdl__same_region(const pdl_region_t *a, const pdl_region_t *b)
 {
     for (int d = 0; d < a->rank; d++) {
         if (a->segments[d] != b->segments[d]) return false;
@@ -191,7 +191,7 @@ pdl_status_t pdl__check_tied(const pdl__layouts_t *l, int index)
     if (!status) status = pdl__weight_region(l, layer->tied_to, 2, dims, l->coordinates, &owners);
     if (status) return status;
     const pdl_local_t *local = l->program->local;
-    if (same_region(&mine, &owners) && local[index].gradient_axes == local[layer->tied_to].gradient_axes)
+    if (pdl__same_region(&mine, &owners) && local[index].gradient_axes == local[layer->tied_to].gradient_axes)
         return PDL_OK;
     return pdl_error(PDL_ERR_UNSUPPORTED,
                      "layers %s and %s share a weight, but the plan splits it differently for the two: split the "

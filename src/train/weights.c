@@ -37,17 +37,6 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
     return (char *)s->array[array] + (size_t)at * weight_bytes(s);
 }
 
-static bool same_region(const pdl_region_t *a, const pdl_region_t *b)
-{
-    for (int d = 0; d < a->rank; d++) {
-        if (a->segments[d] != b->segments[d]) return false;
-        for (int k = 0; k < a->segments[d]; k++)
-            if (a->range[d][k].low != b->range[d][k].low || a->range[d][k].high != b->range[d][k].high)
-                return false;
-    }
-    return true;
-}
-
 /* How many ranks hold the same part: of this stage, and of others where it is tied. */
 static pdl_status_t count_copies(const pdl__layouts_t *l, int layer, pdl__entry_t *entry)
 {
@@ -60,7 +49,7 @@ static pdl_status_t count_copies(const pdl__layouts_t *l, int layer, pdl__entry_
         pdl_region_t region;
         pdl__layouts_member(l, l->stage_axes, m, coordinates);
         status = pdl__weight_region(l, layer, entry->info.rank, entry->info.dims, coordinates, &region);
-        entry->copies += same_region(&region, &entry->region);
+        entry->copies += pdl__same_region(&region, &entry->region);
     }
     if (entry->k == 0) entry->copies *= pdl__pipe_holders(l->stages, entry->owner);
     return status;
@@ -92,7 +81,7 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
     /* A router is whole everywhere, with gradients from the experts here. */
     if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     /* Every rank has the rows of its own positions. */
-    if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && !entry->whole)
+    if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && weight->rank == 2)
         entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
     return status;
 }
