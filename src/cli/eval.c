@@ -122,6 +122,8 @@ static pdl_status_t score(job_t *job)
     if (!status)
         status = pdl_evaluate(job->session, job->source, (int)job->values->loader_threads,
                               !job->values->no_normalise, &result);
+    /* The others may wait in an exchange which this rank will not join. */
+    if (status && pdl_ranks_size(job->ranks) > 1) pdl_ranks_abort(job->ranks, status);
     if (status || pdl_ranks_rank(job->ranks) != 0) return status;
     return print_score(job, &result);
 }

@@ -79,7 +79,6 @@ pdl_window_t pdl__layer_window(const pdl_layer_t *layer, int dim)
     pdl_window_t window = {layer->in.extent[dim], layer->in.extent[dim], 1, 1, 1, 0};
 
     if (layer->type == PDL_LAYER_UPSAMPLE && layer->bilinear) window.kernel = 3, window.pad = 1;
-    if (layer->type == PDL_LAYER_POSITION && layer->class_token) window.out++, window.pad = 1;
     if (is_window(layer) && dim < layer->in.rank) {
         window.out = layer->out.extent[dim];
         window.kernel = layer->kernel[dim];
@@ -128,6 +127,9 @@ static bool space_allowed(const pdl_layer_t *layer, const pdl_axis_t *axis, char
     if (!is_window(layer) && !is_positionwise(layer) && layer->type != PDL_LAYER_UPSAMPLE &&
         layer->type != PDL_LAYER_GLOBAL_AVG_POOL && layer->type != PDL_LAYER_TO_SEQUENCE)
         return refuse(why, size, "cannot be split in space");
+    /* Every position moves by one, and the token itself belongs to the first piece alone. */
+    if (layer->type == PDL_LAYER_POSITION && layer->class_token)
+        return refuse(why, size, "puts a class token in front of the positions, which must be together for it");
     if (in < axis->size || out < axis->size)
         return refuse(why, size, "has an extent of %lld", (long long)(in < out ? in : out));
     if (!pieces_line_up(layer, dim, axis->size))

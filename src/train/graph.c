@@ -140,12 +140,13 @@ static pdl_status_t travelling_block(const lowering_t *l, int producer, int read
     pdl_backend_t *backend = l->graph->backend;
     pdl_shape_t    one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
     pdl_ranks_t   *stage;
-    double         plain = l->graph->unit[from].format == PDL_FORMAT_PLAIN;
+    double         mine = l->graph->unit[from].format == PDL_FORMAT_PLAIN, plain = mine;
 
     *block = 1;
     if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return PDL_OK;
     pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
     if (!status) status = pdl_ranks_max(stage, &plain, 1);
+    l->graph->concedes |= plain > mine;
     if (!status && plain == 0)
         *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) /
                            pdl_dtype_bytes(backend->activation_type));

@@ -62,6 +62,7 @@ typedef struct pdl__graph {
     int              source, loss; /* units, or -1 where another stage has them */
     int              chunk;        /* of the layers being lowered */
     bool             tokens;       /* the source holds indices */
+    bool             concedes;     /* a tensor travels plain because of another rank: a dry rank cannot know */
     pdl_tape_node_t *node;         /* one per unit */
 } pdl__graph_t;
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# More than 200 random plans on 2 to 8 ranks give the numbers of one rank.
+# 400 random plans on 2 to 8 ranks give the numbers of one rank.
 set -euo pipefail
 . "$SOURCE/tests/comm/common.sh"
 
 [ -n "${PROGRAM_PLANS-}" ] || { echo "skipped: built without MPI"; exit 0; }
-for case in "2 60" "3 40" "4 60" "6 25" "8 25"; do
+for case in "2 100" "3 80" "4 100" "6 60" "8 60"; do
     read -r count plans <<<"$case"
     timeout 900 mpirun --oversubscribe --mca mpi_yield_when_idle 1 -n "$count" "$PROGRAM_PLANS" 100 "$plans" >out 2>&1 ||
         fail "$count ranks: $(grep -A1 FAIL out | head -8)"

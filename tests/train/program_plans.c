@@ -63,12 +63,29 @@ static const char *const networks[] = {
     "  - add: {name: sum2, from: [sum1, down]}\n  - layer_norm: {name: ln3}\n  - linear: {name: head, out: 13, "
     "bias: false}\n"
     "  - cross_entropy: {name: loss}\n",
-    /* experts */
-    "paradl: model/1\nname: experts\ninput: {tokens: 10, vocabulary: 13}\nlayers:\n"
-    "  - embedding: {name: wte, out: 12, init: normal, std: 0.5}\n  - rms_norm: {name: n1}\n"
-    "  - moe: {name: m1, experts: 6, top_k: 2, hidden: 10, gated: true}\n  - add: {name: sum1, from: [wte, m1]}\n"
+    /* experts; over four ranks a piece has one token or two */
+    "paradl: model/1\nname: experts\ninput: {tokens: 7, vocabulary: 13}\nlayers:\n"
+    "  - embedding: {name: wte, out: 12, init: normal, std: 0.5}\n  - position: {name: wpe, init: normal, std: 0.3}\n"
+    "  - rms_norm: {name: n1}\n"
+    "  - moe: {name: m1, experts: 6, top_k: 2, hidden: 10, gated: true}\n  - add: {name: sum1, from: [wpe, m1]}\n"
     "  - moe: {name: m2, experts: 9, top_k: 3, hidden: 8}\n  - layer_norm: {name: n2}\n"
     "  - linear: {name: head, out: 13}\n  - cross_entropy: {name: loss}\n",
+    /* patches and a class token */
+    "paradl: model/1\nname: patches\ninput: {channels: 3, size: [12, 8]}\nlayers:\n"
+    "  - conv: {name: patch, out: 16, kernel: 4, stride: 4}\n  - to_sequence: {name: seq}\n"
+    "  - position: {name: pos, class_token: true, init: normal, std: 0.3}\n  - layer_norm: {name: ln1}\n"
+    "  - linear: {name: qkv, out: 48}\n  - attention: {name: attn, heads: 4}\n  - linear: {name: proj, out: 16}\n"
+    "  - add: {name: sum, from: [pos, proj]}\n  - layer_norm: {name: ln2}\n  - select: {name: token, index: 0}\n"
+    "  - linear: {name: fc, out: 5}\n  - cross_entropy: {name: loss}\n",
+    /* groups, a gate for every channel, a transposed convolution, norms over groups and neighbouring channels */
+    "paradl: model/1\nname: groups\ninput: {channels: 4, size: [9, 12]}\nlayers:\n"
+    "  - conv: {name: a, out: 8, kernel: 3, pad: 1, groups: 2}\n  - local_response_norm: {name: lrn, size: 3}\n"
+    "  - conv: {name: depth, out: 8, kernel: 3, stride: 2, pad: 1, groups: 8}\n  - silu: {name: s}\n"
+    "  - global_avg_pool: {name: squeeze}\n  - conv: {name: fc1, out: 6, kernel: 1}\n  - tanh: {name: t}\n"
+    "  - conv: {name: fc2, out: 8, kernel: 1}\n  - sigmoid: {name: gate}\n  - mul: {name: scaled, from: [s, gate]}\n"
+    "  - conv_transpose: {name: up, out: 6, kernel: 4, stride: 2, pad: 1}\n"
+    "  - group_norm: {name: gn, groups: 2}\n  - gelu: {name: g}\n  - conv: {name: d, out: 4, kernel: 1}\n"
+    "  - cross_entropy: {name: loss}\n",
 };
 #define NETWORKS ((int)(sizeof(networks) / sizeof(*networks)))
 
@@ -201,6 +218,8 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, bool ov
         batch.weight += first;
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
+        /* The others may wait in an exchange which this rank will not join. */
+        if (status && pdl_ranks_size(ranks) > 1) pdl_ranks_abort(ranks, status);
     }
     if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &traffic));
     outcome->samples = 0;
