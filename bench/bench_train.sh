@@ -9,22 +9,12 @@
 set -euo pipefail
 
 bench=$SOURCE/bench
+. "$bench/common.sh"
 rounds=${ROUNDS:-5}
 threads=${THREADS:-2}
 models=${MODELS:-"resnet50 resnet18-cifar gpt-4x256 gpt-4x256-small lenet cosmoflow-128"}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-
-# Debian's own interpreter has Debian's python3-torch, whatever other one comes first in PATH. Prints nothing without one.
-find_python() {
-    local candidate
-    for candidate in ${PYTHON:-/usr/bin/python3 python3}; do
-        if "$candidate" -c 'import torch' 2>/dev/null; then
-            echo "$candidate"
-            return
-        fi
-    done
-}
 
 # batch_of MODEL, steps_of MODEL: as in the table of peer_torch.py, and enough steps for about ten seconds.
 batch_of() {
@@ -42,15 +32,6 @@ steps_of() {
     gpt-4x256-small) echo 30 ;;
     *) echo 10 ;;
     esac
-}
-
-median() {
-    sort -g | awk '{ v[NR] = $1 } END { if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
-}
-
-# A number of a JSON text on stdin, wherever it is; the first of that name.
-number() {
-    sed -nE 's/.*"'"$1"'": ?([-+0-9.eE]+).*/\1/p'
 }
 
 # Where the model is described: those of the benchmark lie beside it.

@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
-"""The PyTorch side of bench_train.sh: the same networks, batches and optimizers, on data that is already in memory.
+"""The PyTorch side of bench_train.sh and bench_scaling.sh: the same networks, batches and optimizers, on data that is already in memory.
 
     peer_torch.py --model resnet50 --setting tuned --steps 10
 
 prints one line of JSON with the median seconds of a step (forward, backward and update). The settings are default; tuned,
-which preloads jemalloc and OpenBLAS for OpenMP and lets it use AVX-512; channels_last; and channels_last-tuned.
+which preloads jemalloc and OpenBLAS for OpenMP and lets it use AVX-512; channels_last; and channels_last-tuned. With --ranks
+there are so many processes with a batch each, and DistributedDataParallel over gloo sums their gradients.
 """
 import argparse
 import glob
 import json
 import os
+import socket
 import statistics
 import sys
 import time
@@ -48,6 +50,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warm-up", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--ranks", type=int, default=1)
     return parser.parse_args()
 
 
@@ -180,10 +183,10 @@ def make_batch(model):
     return tokens[:, :-1].contiguous(), tokens[:, 1:].flatten(), functional.cross_entropy
 
 
-def measure(options):
+def measure(options, rank=0):
     import torch
 
-    torch.manual_seed(1)
+    torch.manual_seed(1 + rank)
     torch.set_num_threads(options.threads)
     networks = build_networks()
     if options.model not in networks:
@@ -195,6 +198,8 @@ def measure(options):
         if layout is None:
             sys.exit(f"{options.model} has no channels to put last")
         network, inputs = network.to(memory_format=layout), inputs.to(memory_format=layout)
+    if options.ranks > 1:
+        network = torch.nn.parallel.DistributedDataParallel(network)
     if options.model.startswith("gpt"):
         optimizer = torch.optim.AdamW(network.parameters(), lr=1e-4)
     else:
@@ -211,10 +216,37 @@ def measure(options):
             "step_s": statistics.median(seconds[options.warm_up:])}
 
 
+def run_rank(rank, options, port):
+    """One process of several, each on a core of its own as mpirun would have it."""
+    import torch.distributed
+
+    cores = sorted(os.sched_getaffinity(0))
+    if options.ranks * options.threads <= len(cores):
+        os.sched_setaffinity(0, cores[rank * options.threads:(rank + 1) * options.threads])
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank,
+                                         world_size=options.ranks)
+    result = measure(options, rank)
+    torch.distributed.destroy_process_group()
+    if rank == 0:
+        print(json.dumps(result))
+
+
+def measure_ranks(options):
+    import torch.multiprocessing
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    torch.multiprocessing.spawn(run_rank, (options, port), options.ranks)
+
+
 def main():
     options = parse()
     start_again(options.setting, options.threads)
-    print(json.dumps(measure(options)))
+    if options.ranks > 1:
+        measure_ranks(options)
+    else:
+        print(json.dumps(measure(options)))
 
 
 if __name__ == "__main__":
