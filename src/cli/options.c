@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAX_OPTIONS 64
+#define MAX_OPTIONS 128
 #define MAX_NAME    40
 
 static void *destination(const pdl__option_t *option, void *values)
@@ -89,11 +89,14 @@ typedef struct scan {
     char                **arguments;
     int                   count, next;
     void                 *values;
+    const pdl__option_t  *instead; /* an option that was given and goes without an optional operand */
 } scan_t;
 
 /* `value` is what stood after '=', or NULL. */
 static pdl_status_t take(scan_t *scan, const pdl__option_t *option, const char *value)
 {
+    if (option->instead) scan->instead = option;
+    if (option->noted > 0) *(bool *)((char *)scan->values + option->noted) = true;
     if (option->kind == PDL__OPTION_FLAG) {
         if (value != NULL) return pdl_error(PDL_ERR_INPUT, "--%s takes no value", option->name);
         return store(option, NULL, scan->values);
@@ -122,9 +125,10 @@ static pdl_status_t take_short(scan_t *scan, const char *text)
     return take(scan, option, text[2] != '\0' ? text + 2 : NULL);
 }
 
-static pdl_status_t check_operands(const pdl__command_t *command, const pdl__operands_t *operands)
+static pdl_status_t check_operands(const scan_t *scan, const pdl__operands_t *operands)
 {
-    int most = command->operands + command->optional;
+    const pdl__command_t *command = scan->command;
+    int                   most = command->operands + command->optional;
 
     if (operands->count > most)
         return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl %s %s", operands->text[most],
@@ -132,6 +136,9 @@ static pdl_status_t check_operands(const pdl__command_t *command, const pdl__ope
     if (operands->count < command->operands)
         return pdl_error(PDL_ERR_INPUT, "an argument is missing; usage: paradl %s %s", command->name,
                          command->usage);
+    if (scan->instead && operands->count > command->operands)
+        return pdl_error(PDL_ERR_INPUT, "--%s: %s says that; change it there, or leave the file out",
+                         scan->instead->name, operands->text[operands->count - 1]);
     return PDL_OK;
 }
 
@@ -166,7 +173,7 @@ static pdl_status_t set_defaults(const pdl__command_t *command, void *values)
 pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char **arguments, void *values,
                                 pdl__operands_t *operands, bool *help)
 {
-    scan_t       scan = {command, arguments, count, 0, values};
+    scan_t       scan = {command, arguments, count, 0, values, NULL};
     bool         only_operands = false;
     pdl_status_t status = set_defaults(command, values);
 
@@ -185,7 +192,7 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
             status = text[1] == '-' ? take_long(&scan, text) : take_short(&scan, text);
         }
     }
-    if (!status) status = check_operands(command, operands);
+    if (!status) status = check_operands(&scan, operands);
     return status || operands->count > command->operands ? status : check_required(command, values);
 }
 

@@ -32,7 +32,9 @@ typedef struct pdl__option {
     const char *const *choices;
     int                choice_count;
     bool               required;
-    char               letter; /* after "-"; 0: none */
+    bool               instead; /* of an optional operand, which says the same */
+    char               letter;  /* after "-"; 0: none */
+    size_t             noted;   /* offset of a bool that is set when the option is given; 0: nobody asks */
 } pdl__option_t;
 
 /* The end of an entry: what kind of value it has and which field of the struct `values` takes it. */

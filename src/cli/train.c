@@ -13,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define STANDARD_BATCH 64
+
 /* Everything a run holds. */
 typedef struct job {
     const pdl__train_values_t *values;
@@ -101,8 +103,11 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
 {
     if (operands->count == 0) return plan_from_options(job);
     pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
+    if (status) return status;
+    job->file.plan->optimizer = memory_kind(job->values);
+    if (job->values->batch > 0) job->file.plan->batch = job->values->batch;
     job->plan = job->file.plan;
-    return status;
+    return pdl_plan_check(job->plan);
 }
 
 static const char *model_name(const job_t *job)
@@ -322,26 +327,42 @@ static void release(job_t *job)
     pdl_ranks_destroy(job->ranks);
 }
 
-/* The ranks a plan file asks for; known before anything starts. */
-static pdl_status_t ranks_wanted(const pdl__train_values_t *v, const pdl__operands_t *operands, int64_t *ranks)
+/* An optimizer with the state that the plan was made for, unless the command names one. */
+static void take_optimizer(const pdl_plan_t *plan, pdl__train_values_t *v)
+{
+    if (v->optimizer_given) return;
+    if (plan->optimizer == PDL_OPTIMIZER_ADAM) v->optimizer = PDL_METHOD_ADAMW;
+    if (plan->optimizer == PDL_OPTIMIZER_SGD && !v->momentum_given) v->momentum = 0;
+}
+
+/* What the command leaves open, from the plan file where there is one; known before anything starts. */
+static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operands)
 {
     pdl_plan_file_t file;
 
-    *ranks = v->pe;
-    if (operands->count == 0) return PDL_OK;
+    if (operands->count == 0) {
+        if (v->pe == 0) v->pe = 1;
+        if (v->batch == 0) v->batch = STANDARD_BATCH;
+        return PDL_OK;
+    }
     pdl_status_t status = pdl_plan_read(operands->text[0], &file);
     if (status) return status;
-    *ranks = pdl_mesh_size(&file.plan->mesh);
+    int64_t ranks = pdl_mesh_size(&file.plan->mesh);
+    if (v->pe > 0 && v->pe != ranks)
+        status = pdl_error(PDL_ERR_INPUT, "--pe %lld: %s is for %lld ranks; leave --pe out, or plan for %lld",
+                           (long long)v->pe, operands->text[0], (long long)ranks, (long long)v->pe);
+    v->pe = ranks;
+    take_optimizer(file.plan, v);
     pdl_plan_file_free(&file);
-    return PDL_OK;
+    return status;
 }
 
 static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)
 {
-    const pdl__train_values_t *v = given;
-    job_t                      job = {.values = v};
-    int64_t                    ranks;
-    pdl_status_t               status = ranks_wanted(v, operands, &ranks);
+    pdl__train_values_t values = *(const pdl__train_values_t *)given, *v = &values;
+    job_t               job = {.values = v};
+    pdl_status_t        status = settle(v, operands);
+    int64_t             ranks = v->pe;
 
     if (status) return status;
     if (v->device == PDL__DEVICE_DRY) {

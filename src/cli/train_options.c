@@ -12,32 +12,39 @@
 #define INT(field, low)             PDL__INT(pdl__train_values_t, field, low)
 #define NUMBER(field)               PDL__QUANTITY(pdl__train_values_t, field, PDL_UNIT_NONE)
 #define FLAG(field)                 PDL__FLAG(pdl__train_values_t, field)
+#define NOTED(field)                .noted = offsetof(pdl__train_values_t, field)
 #define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
 
 static const char *const device_names[PDL__DEVICE_COUNT] = {[PDL__DEVICE_CPU] = "cpu", [PDL__DEVICE_DRY] = "dry"};
 static const char *const precision_names[] = {"fp32", "bf16"};
 
 const pdl__option_t pdl__train_option_table[] = {
-    {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true},
+    {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true,
+     .instead = true},
     {"data", "D", NULL, "name of a data set, or the path of one (docs/data_formats.md)", TEXT(data),
      .required = true},
     {"strategy", "NAME", "data",
      "how the ranks share the work: serial, data, spatial, filter, channel, tensor, pipeline, data+filter, "
      "data+channel, data+spatial, data+tensor, data+pipeline or 3d",
-     TEXT(strategy)},
+     TEXT(strategy), .instead = true},
     {"mesh", "AXES", NULL,
-     "axes and sizes, such as data:2,tensor:2 or spatial_0:2,spatial_1:2; else the projected best", TEXT(mesh)},
-    {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", INT(pe, 1)},
+     "axes and sizes, such as data:2,tensor:2 or spatial_0:2,spatial_1:2; else the projected best", TEXT(mesh),
+     .instead = true},
+    {"pe", "N", NULL,
+     "ranks; started here unless mpirun or srun has done so; else 1, or as many as the plan is for", INT(pe, 1)},
     {"epochs", "E", NULL, "passes over the data", INT(epochs, 1)},
     {"steps", "K", NULL, "updates, instead of or before the end of the epochs", INT(steps, 1)},
-    {"batch", "B", "64", "samples of an update, over all ranks", INT(batch, 1)},
-    {"micro-batches", "N", "1", "parts of a rank's batch whose gradients are added up", INT(micro_batches, 1)},
+    {"batch", "B", NULL, "samples of an update, over all ranks; else 64, or what the plan says", INT(batch, 1)},
+    {"micro-batches", "N", "1", "parts of a rank's batch whose gradients are added up", INT(micro_batches, 1),
+     .instead = true},
     {"pipeline-schedule", "NAME", "1f1b", "the order of micro-batches in the stages of a pipeline",
-     CHOICE(pipeline_schedule, pdl_schedule_names, PDL_SCHEDULE_COUNT)},
-    {"virtual-stages", "N", "1", "runs of layers on each rank of an interleaved pipeline", INT(virtual_stages, 1)},
-    {"optimizer", "NAME", "sgd", "what updates the weights", CHOICE(optimizer, pdl_method_names, PDL_METHOD_COUNT)},
+     CHOICE(pipeline_schedule, pdl_schedule_names, PDL_SCHEDULE_COUNT), .instead = true},
+    {"virtual-stages", "N", "1", "runs of layers on each rank of an interleaved pipeline", INT(virtual_stages, 1),
+     .instead = true},
+    {"optimizer", "NAME", "sgd", "what updates the weights; else, of a plan, what its optimizer is like",
+     CHOICE(optimizer, pdl_method_names, PDL_METHOD_COUNT), NOTED(optimizer_given)},
     {"lr", "X", NULL, "learning rate; else 0.1 for sgd, 0.001 for adamw and lamb, 1 for lars", NUMBER(lr)},
-    {"momentum", "X", "0.9", "of sgd and lars", NUMBER(momentum)},
+    {"momentum", "X", "0.9", "of sgd and lars", NUMBER(momentum), NOTED(momentum_given)},
     {"nesterov", NULL, NULL, "looks ahead in sgd", FLAG(nesterov)},
     {"beta1", "X", "0.9", "of adamw and lamb", NUMBER(beta1)},
     {"beta2", "X", "0.999", "of adamw and lamb", NUMBER(beta2)},
@@ -60,16 +67,18 @@ const pdl__option_t pdl__train_option_table[] = {
     {"vocabulary", "V", "char", "of text: char, byte, or a GPT-2 vocab.json with merges.txt beside it",
      TEXT(vocabulary)},
     {"samples", "N", NULL, "size of a synthetic data set", INT(samples, 1)},
-    {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm)},
+    {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm),
+     .instead = true},
     PDL__SAMPLING_OPTIONS(pdl__train_values_t),
     {"recompute", "WHICH", "none", "activations that are computed again instead of kept",
-     CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT)},
+     CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT), .instead = true},
     {"sharding", "WHICH", "none",
      "what ranks of the data axes keep a part each of: zero1 the optimizer's state, zero2 also gradients, zero3 "
      "also "
      "weights",
-     CHOICE(sharding, pdl_sharding_names, PDL_SHARDING_COUNT)},
-    {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2)},
+     CHOICE(sharding, pdl_sharding_names, PDL_SHARDING_COUNT), .instead = true},
+    {"precision", "TYPE", "fp32", "of activations and products", CHOICE(precision, precision_names, 2),
+     .instead = true},
     {"device", "NAME", "cpu", "what computes; dry: nothing does, the program of one rank is printed",
      CHOICE(device, device_names, PDL__DEVICE_COUNT)},
     {"rank", "R", "0", "--device dry: whose program", INT(rank, 0)},

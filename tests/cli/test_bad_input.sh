@@ -62,6 +62,23 @@ refuse 2 'neither a table of measured runs' validate other.csv
 refuse 2 'column "source" is missing' validate published.csv
 [ ! -e model.yaml ] || fail "a failed import left a file"
 
+# What a plan says is not said again: another model or strategy would be ignored.
+expect 0 plan --model lenet --system local --pe 2 --strategy spatial --optimizer adam --batch 8 -o two.yaml
+two=(train two.yaml --data synthetic --samples 32 --steps 1)
+refuse 2 '--model: two.yaml says that' "${two[@]}" --model resnet18
+refuse 2 '--strategy: two.yaml says that' "${two[@]}" --strategy data
+refuse 2 '--mesh: two.yaml says that' "${two[@]}" --mesh data:2
+refuse 2 '--micro-batches: two.yaml says that' "${two[@]}" --micro-batches 2
+refuse 2 '--pe 4: two.yaml is for 2 ranks' "${two[@]}" --pe 4
+# But for the batch; and an optimizer with the state that was planned.
+expect 0 "${two[@]}" --batch 4 --device dry --json
+python3 - <<'PY' || fail "the batch beside a plan, or its optimizer"
+import json
+dry = json.load(open("out"))
+assert dry["memory"]["optimizer"] == 2 * dry["memory"]["gradients"], dry["memory"]
+assert dry["ops"][0]["samples"] == 4, dry["ops"][0]
+PY
+
 # A full disk is noticed, on stdout as well, and devices are written and not replaced.
 if [ -w /dev/full ]; then
     refuse 1 'No space left' "${plan[@]}" --pe 4 -o /dev/full

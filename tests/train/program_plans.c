@@ -65,7 +65,8 @@ static const char *const networks[] = {
     "  - cross_entropy: {name: loss}\n",
     /* experts; over four ranks a piece has one token or two */
     "paradl: model/1\nname: experts\ninput: {tokens: 7, vocabulary: 13}\nlayers:\n"
-    "  - embedding: {name: wte, out: 12, init: normal, std: 0.5}\n  - position: {name: wpe, init: normal, std: 0.3}\n"
+    "  - embedding: {name: wte, out: 12, init: normal, std: 0.5}\n  - position: {name: wpe, init: normal, std: "
+    "0.3}\n"
     "  - rms_norm: {name: n1}\n"
     "  - moe: {name: m1, experts: 6, top_k: 2, hidden: 10, gated: true}\n  - add: {name: sum1, from: [wpe, m1]}\n"
     "  - moe: {name: m2, experts: 9, top_k: 3, hidden: 8}\n  - layer_norm: {name: n2}\n"
@@ -82,7 +83,8 @@ static const char *const networks[] = {
     "  - conv: {name: a, out: 8, kernel: 3, pad: 1, groups: 2}\n  - local_response_norm: {name: lrn, size: 3}\n"
     "  - conv: {name: depth, out: 8, kernel: 3, stride: 2, pad: 1, groups: 8}\n  - silu: {name: s}\n"
     "  - global_avg_pool: {name: squeeze}\n  - conv: {name: fc1, out: 6, kernel: 1}\n  - tanh: {name: t}\n"
-    "  - conv: {name: fc2, out: 8, kernel: 1}\n  - sigmoid: {name: gate}\n  - mul: {name: scaled, from: [s, gate]}\n"
+    "  - conv: {name: fc2, out: 8, kernel: 1}\n  - sigmoid: {name: gate}\n  - mul: {name: scaled, from: [s, "
+    "gate]}\n"
     "  - conv_transpose: {name: up, out: 6, kernel: 4, stride: 2, pad: 1}\n"
     "  - group_norm: {name: gn, groups: 2}\n  - gelu: {name: g}\n  - conv: {name: d, out: 4, kernel: 1}\n"
     "  - cross_entropy: {name: loss}\n",
