@@ -57,7 +57,7 @@ pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *o)
 {
     pdl_status_t status = within("local-epochs", (double)o->epochs[0], 1, 1e6);
 
-    if (!status) status = within("local-epochs", (double)o->epochs[1], o->kind == PDL_AGGREGATE_SEM ? 1 : 0, 1e6);
+    if (!status) status = within("second-epochs", (double)o->epochs[1], o->kind == PDL_AGGREGATE_SEM ? 1 : 0, 1e6);
     if (!status) status = within("hops", (double)o->hops, 2, 1e6);
     if (!status) status = within("cluster-threshold", o->threshold, -1, 1);
     if (!status) status = within("distill", o->distill, 0, 1e6);

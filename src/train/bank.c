@@ -2,6 +2,7 @@
  * Banks of weights: pointers of the session's arrays change, the rest stays.
  */
 #include "train/bank.h"
+#include <paradl/units.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,33 @@ int pdl__bank_array(const pdl_session_t *s, int i, bool moments)
 int64_t pdl__bank_elements(const pdl_session_t *s, int array)
 {
     return array == PDL_ARRAY_WEIGHT ? s->elements : s->trainable;
+}
+
+/* Of one bank that is taken. */
+static size_t bank_bytes(const pdl_session_t *s, bool moments)
+{
+    size_t bytes = 0;
+
+    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) bytes += array_bytes(s, a);
+    return bytes;
+}
+
+pdl_status_t pdl__banks_check(pdl_session_t *const *sessions, int session_count, int count, bool moments)
+{
+    size_t allowed = sessions[0]->spec.max_memory, all = 0;
+    char   needs[PDL_FORMAT_SIZE], most[PDL_FORMAT_SIZE];
+
+    for (int i = 0; i < session_count; i++) {
+        pdl_session_memory_t memory;
+        pdl_session_memory(sessions[i], &memory);
+        all += memory.total + (size_t)(count - 1) * bank_bytes(sessions[i], moments);
+    }
+    if (allowed == 0 || all <= allowed) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%s of memory would be needed on a rank with %d copies of the weights, more than the %s that "
+                     "--max-memory allows: lower --workers or use more ranks",
+                     pdl_format_bytes((double)all, needs), count * session_count,
+                     pdl_format_bytes((double)allowed, most));
 }
 
 pdl_status_t pdl__banks_take(pdl_session_t *s, int count, bool moments)
@@ -61,10 +89,7 @@ void pdl__banks_give(pdl_session_t *s)
 
 size_t pdl__banks_bytes(const pdl_session_t *s)
 {
-    size_t one = 0;
-
-    for (int i = 0, a; s->bank && (a = pdl__bank_array(s, i, s->bank_moments)) >= 0; i++) one += array_bytes(s, a);
-    return s->bank ? (size_t)(s->bank_count - 1) * one : 0;
+    return s->bank ? (size_t)(s->bank_count - 1) * bank_bytes(s, s->bank_moments) : 0;
 }
 
 pdl_status_t pdl__bank_select(pdl_session_t *s, int bank)

@@ -12,6 +12,9 @@
 pdl_status_t pdl__banks_take(pdl_session_t *session, int count, bool moments);
 void         pdl__banks_give(pdl_session_t *session); /* selects bank 0, and frees the others */
 
+/* Before that: whether sessions of this rank, each with so many banks, will hold no more than they may. */
+pdl_status_t pdl__banks_check(pdl_session_t *const *sessions, int session_count, int count, bool moments);
+
 /* Bytes of all banks but the first. */
 size_t pdl__banks_bytes(const pdl_session_t *session);
 

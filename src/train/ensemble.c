@@ -31,13 +31,14 @@ static pdl_status_t check(const pdl__ensemble_t *e)
 
     if (status) return status;
     if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) != ranks || plan->micro_batches > 1)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "--aggregate feddct runs on a mesh of data axes without micro-batches: plan so");
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--aggregate feddct keeps whole nets on a rank: use --strategy data, and leave out --micro-batches");
     if (plan->batch % ranks != 0 || e->workers < e->nets)
         return pdl_error(PDL_ERR_INPUT, "--aggregate feddct needs %d workers or more, not %lld: lower --nets",
                          e->nets, (long long)e->workers);
     if (e->spec.session.optimizer.ema > 0)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "--aggregate feddct averages weights itself: leave out --ema");
+        return pdl_error(PDL_ERR_INPUT, "--aggregate feddct averages weights itself: leave out --ema");
     return PDL_OK;
 }
 
@@ -95,9 +96,12 @@ static pdl_status_t take(pdl__ensemble_t *e)
     e->partner = calloc((size_t)e->batch, sizeof(*e->partner));
     if (!e->order || !e->samples || !e->share || !e->bank || !e->work || !e->partner) return no_memory();
     for (int64_t c = 0; c < e->clusters; c++) e->bank[c] = 1 + (int)c;
-    pdl_status_t status = PDL_OK;
-    for (int i = 0; i < e->nets && !status; i++)
-        status = pdl__banks_take(e->net[i].session, 1 + (int)(e->last - e->first), e->spec.options.keep_moments);
+    pdl_session_t *session[PDL__MAX_NETS];
+    bool           moments = e->spec.options.keep_moments;
+    int            banks = 1 + (int)(e->last - e->first);
+    for (int i = 0; i < e->nets; i++) session[i] = e->net[i].session;
+    pdl_status_t status = pdl__banks_check(session, e->nets, banks, moments);
+    for (int i = 0; i < e->nets && !status; i++) status = pdl__banks_take(session[i], banks, moments);
     return status;
 }
 
@@ -204,12 +208,16 @@ static pdl_status_t train_cluster(pdl__ensemble_t *e, int64_t cluster)
         pdl_session_set_updates(s, e->updates);
         status = pdl__bank_select(s, bank);
     }
-    for (int64_t p = cluster * e->nets; p < end && !status; p++)
+    for (int64_t p = cluster * e->nets; p < end && !status; p++) {
+        double start_s = pdl__now_s();
         for (int64_t epoch = 0; epoch < o->epochs[0] && !status && !e->stopped; epoch++) {
             status = e->spec.views.open(e->spec.views.context, e->order[p], epoch);
             for (int64_t step = 0; step < e->steps && !status && !e->stopped; step++)
                 status = pdl__ensemble_step(e, e->order[p]);
         }
+        for (int i = 0; i < e->nets; i++)
+            pdl__trace_span(e->net[i].session, PDL__MOMENT_TURN - (int)e->order[p], start_s);
+    }
     return status;
 }
 
@@ -219,8 +227,10 @@ static pdl_status_t average(pdl__ensemble_t *e)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < e->nets && !status; i++) {
+        double start_s = pdl__now_s();
         pdl__bank_mean(e->net[i].session, (int)(e->last - e->first), e->bank, e->share + e->first, 0, moments);
         status = pdl__bank_sum_run(&e->net[i].sum);
+        pdl__trace_span(e->net[i].session, PDL__MOMENT_MEAN, start_s);
     }
     return status;
 }

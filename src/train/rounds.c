@@ -56,7 +56,7 @@ static pdl_status_t check(const pdl__rounds_t *r)
         return pdl_error(PDL_ERR_INPUT, "%lld workers on %d data-parallel ranks: use --workers %d or more",
                          (long long)r->workers, ranks, ranks);
     if (session->optimizer.ema > 0)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "--aggregate %s averages weights itself: leave out --ema",
+        return pdl_error(PDL_ERR_INPUT, "--aggregate %s averages weights itself: leave out --ema",
                          pdl_aggregation_names[r->spec.options.kind]);
     return PDL_OK;
 }
@@ -75,6 +75,7 @@ static pdl_status_t take(pdl__rounds_t *r)
     if (!r->samples || !r->share || !r->cluster || !r->bank || !r->before || !r->local) return no_memory(r);
     for (int64_t w = 0; w < r->count; w++) r->bank[w] = 1 + (int)w;
     pdl_status_t status = pdl__tour_init(&r->tour, r->workers, o->hops);
+    if (!status) status = pdl__banks_check(&r->session, 1, 1 + (int)r->count + spares, moments_stay(o));
     if (!status) status = pdl__banks_take(r->session, 1 + (int)r->count + spares, moments_stay(o));
     if (!status && spares > 0) status = pdl__travel_create(r, 1 + (int)r->count);
     if (!status && o->kind == PDL_AGGREGATE_CADIS) status = pdl__cadis_create(r);
@@ -177,12 +178,14 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
     pdl_status_t   status = PDL_OK;
 
     for (int64_t w = 0; w < r->count && !status; w++) {
+        double start_s = pdl__now_s();
         status = pdl__bank_select(s, r->bank[w]);
         /* Where banks share the optimizer's state nobody comes back to it. */
         if (!s->bank_moments) pdl__bank_clear_moments(s, PDL__COMMON_BANK);
         pdl_session_set_updates(s, update);
         s->draws_at = (r->first + w) * r->batch;
         for (int64_t i = 0; i < steps && !status && !r->stopped; i++) status = train_step(r, w);
+        pdl__trace_span(s, PDL__MOMENT_TURN - (int)(r->first + w), start_s);
     }
     s->draws_at = s->first;
     return status;
@@ -206,7 +209,10 @@ static pdl_status_t train_round(pdl__rounds_t *r)
     for (int64_t w = 0; w < r->count; w++) pdl__bank_copy(s, PDL__COMMON_BANK, r->bank[w], o->keep_moments);
     for (int64_t leg = 0; leg < legs_of(o) && !status; leg++) {
         double start_s = pdl__now_s();
-        if (leg > 0) status = pdl__travel_move(r);
+        if (leg > 0) {
+            status = pdl__travel_move(r);
+            pdl__trace_span(s, PDL__MOMENT_MOVE, start_s);
+        }
         r->sums[3] += pdl__now_s() - start_s;
         if (!o->keep_moments) s->moments_from = update;
         for (int64_t w = 0; w < r->count && s->bank_moments && !o->keep_moments; w++)
@@ -282,6 +288,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     start_s = pdl__now_s();
     if (!status) status = meet(r, result);
     if (!status && !result->stop) status = average(r, result);
+    pdl__trace_span(r->session, PDL__MOMENT_MEAN, start_s);
     if (result->stop) r->updates = before;
     if (!status) status = pdl__bank_select(r->session, PDL__COMMON_BANK);
     if (!o->keep_moments) pdl__bank_clear_moments(r->session, PDL__COMMON_BANK);

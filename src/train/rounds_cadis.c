@@ -70,8 +70,7 @@ pdl_status_t pdl__cadis_create(pdl__rounds_t *r)
     pdl_session_t *s = r->session;
 
     if (!s->layouts->trivial || s->layouts->stages->count > 1)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "--aggregate cadis compares whole classifiers: use a mesh of data axes only");
+        return pdl_error(PDL_ERR_INPUT, "--aggregate cadis compares whole classifiers: use --strategy data");
     r->cadis.before = s->logits.call;
     r->cadis.before_context = s->logits.context;
     pdl_status_t status = find_classifier(r);

@@ -311,16 +311,6 @@ static pdl_status_t prepare(run_t *run)
     return status;
 }
 
-static pdl_status_t write_trace(const run_t *run)
-{
-    int  rank = pdl_ranks_rank(run->options->session.ranks);
-    char path[4096];
-
-    if (!run->options->trace) return PDL_OK;
-    snprintf(path, sizeof(path), rank ? "%s.%d" : "%s", run->options->trace, rank);
-    return pdl_session_trace(run->session, path);
-}
-
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary)
 {
     run_t        run = {.options = options, .summary = summary, .start_s = pdl__now_s()};
@@ -338,7 +328,8 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
         pdl__signals_release();
     }
     if (!status) status = summarise(&run);
-    if (!status) status = write_trace(&run);
+    const pdl_session_t *const session = run.session;
+    if (!status && options->trace) status = pdl__trace_write(&session, 1, options->trace);
     pdl__sampling_destroy(run.sampling);
     for (int i = 0; i < 4; i++) free(run.times[i]);
     pdl_session_destroy(run.session);

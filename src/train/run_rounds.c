@@ -12,10 +12,10 @@ typedef struct run {
     const pdl_train_options_t *options;
     pdl_train_summary_t       *summary;
     pdl__team_t               *team;
-    int64_t                    cycles, updates_each; /* of the run; updates of a worker in a cycle */
-    int64_t                    cycle, round;         /* where the run stands */
-    int64_t                    first_update;
-    double                     begun_s, cycle_s, train_s, exchange_s;
+    int64_t                    cycles, updates_each, total; /* of the run; of a worker in a cycle, and in all */
+    int64_t                    cycle, round;                /* where the run stands */
+    int64_t                    first_update, saved;         /* the latest checkpoint's; -1: none */
+    double                     begun_s, part_s, train_s, exchange_s; /* part: since the last report of an epoch */
     double                     sums[3];
 } run_t;
 
@@ -26,13 +26,18 @@ static void note(const run_t *run, const char *text)
     if (observer->on_note) observer->on_note(observer->context, text);
 }
 
+static bool is_over(const run_t *run)
+{
+    return run->cycle >= run->cycles || pdl_session_updates(pdl__team_session(run->team)) >= run->total;
+}
+
 /* A round is told as one step: means of its updates. */
 static void tell_round(run_t *run, const pdl__round_result_t *round)
 {
     const pdl_train_observer_t *observer = &run->options->observer;
     int64_t                     update = pdl_session_updates(pdl__team_session(run->team));
     double                      elapsed_s = pdl__now_s() - run->begun_s, all_s = round->train_s + round->exchange_s;
-    int64_t                     total = run->cycles * run->updates_each, made = update - run->first_update;
+    int64_t                     made = update - run->first_update;
 
     run->train_s += round->train_s;
     run->exchange_s += round->exchange_s;
@@ -41,7 +46,7 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
     run->sums[2] += round->samples;
     if (!observer->on_step || round->updates < 1) return;
     pdl_train_step_t step = {.update = update,
-                             .updates = total,
+                             .updates = run->total,
                              .epoch = run->cycle,
                              .epochs = run->cycles,
                              .result = {.loss = round->loss,
@@ -53,69 +58,104 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
                              .step_s = all_s / (double)round->updates,
                              .samples_per_s = round->samples / all_s,
                              .elapsed_s = elapsed_s,
-                             .left_s = elapsed_s / (double)made * (double)(total - update)};
+                             .left_s = elapsed_s / (double)made * (double)(run->total - update)};
     step.result.lr = pdl_learning_rate(&pdl__team_session(run->team)->spec.optimizer, (double)update - 1);
     observer->on_step(observer->context, &step);
 }
 
-static pdl_status_t end_cycle(run_t *run)
+static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
 {
-    pdl_train_epoch_t           epoch = {.epoch = run->cycle};
-    const pdl_train_observer_t *observer = &run->options->observer;
-    pdl_score_t                 score;
-    pdl_status_t                status = pdl__team_end(run->team, &epoch);
+    pdl_score_t  score;
+    pdl_status_t status = pdl__team_score(run->team, &score);
 
     if (status) return status;
-    epoch.steps = run->updates_each;
-    epoch.epoch_s = pdl__now_s() - run->cycle_s;
-    if (run->sums[2] > 0) {
-        epoch.train_loss = run->sums[0] / run->sums[2];
-        epoch.train_accuracy = run->sums[1] / run->sums[2];
-    }
-    if (run->options->valid) {
-        status = pdl__team_score(run->team, &score);
-        if (status) return status;
-        epoch.validated = true;
-        epoch.valid_loss = score.loss;
-        epoch.valid_accuracy = score.accuracy;
-        epoch.valid_s = score.seconds;
-    }
-    memset(run->sums, 0, sizeof(run->sums));
-    run->summary->last = epoch;
-    if (observer->on_epoch) observer->on_epoch(observer->context, &epoch);
-    run->cycle++;
-    run->round = 0;
+    epoch->validated = true;
+    epoch->valid_loss = score.loss;
+    epoch->valid_accuracy = score.accuracy;
+    epoch->valid_s = score.seconds;
     return PDL_OK;
 }
 
+/* Of what was trained since the last report. */
+static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
+{
+    const pdl_train_observer_t *observer = &run->options->observer;
+    pdl_status_t                status = PDL_OK;
+
+    epoch->epoch_s = pdl__now_s() - run->part_s;
+    if (run->sums[2] > 0) {
+        epoch->train_loss = run->sums[0] / run->sums[2];
+        epoch->train_accuracy = run->sums[1] / run->sums[2];
+    }
+    if (with_validation) status = validate(run, epoch);
+    if (status) return status;
+    memset(run->sums, 0, sizeof(run->sums));
+    run->summary->last = *epoch;
+    if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
+    run->part_s = pdl__now_s();
+    return PDL_OK;
+}
+
+/* A run that is stopped in a round has often just written what it goes back to. */
 static pdl_status_t save(run_t *run)
 {
-    char text[512];
+    char    text[512];
+    int64_t update = pdl_session_updates(pdl__team_session(run->team));
 
-    if (!run->options->checkpoint) return PDL_OK;
+    if (!run->options->checkpoint || run->saved == update) return PDL_OK;
     pdl_status_t status = pdl__team_save(run->team, run->cycle, run->round);
-    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s",
-             (long long)pdl_session_updates(pdl__team_session(run->team)), run->options->checkpoint);
+    snprintf(text, sizeof(text), "checkpoint of update %lld written to %s", (long long)update,
+             run->options->checkpoint);
     if (!status) note(run, text);
+    run->saved = update;
+    return status;
+}
+
+/* Whether a round reaches a multiple of so many updates; 0: whether it is the last of a cycle. */
+static bool due(int64_t every, int64_t before, int64_t update, bool cycle_ends)
+{
+    return every > 0 ? update / every > before / every : cycle_ends;
+}
+
+static pdl_status_t after_round(run_t *run, const pdl__round_result_t *round, int64_t rounds)
+{
+    const pdl_train_options_t *o = run->options;
+    int64_t                    update = pdl_session_updates(pdl__team_session(run->team));
+    int64_t                    before = update - round->updates;
+    bool                       cycle_ends = run->round == rounds, over = is_over(run);
+    int64_t                    steps = update - run->cycle * run->updates_each;
+    pdl_train_epoch_t          epoch = {.epoch = run->cycle};
+    pdl_status_t               status = PDL_OK;
+
+    if (cycle_ends) {
+        status = pdl__team_end(run->team, &epoch);
+        run->cycle++;
+        run->round = 0;
+    }
+    if (status) return status;
+    epoch.steps = steps;
+    bool validates = o->valid && (over || due(o->valid_every, before, update, cycle_ends));
+    if (validates || cycle_ends || over) status = tell_epoch(run, &epoch, validates);
+    if (!status && (over || due(o->checkpoint_every, before, update, cycle_ends))) status = save(run);
     return status;
 }
 
 static pdl_status_t run_cycle(run_t *run)
 {
-    int64_t             rounds;
+    int64_t             rounds, cycle = run->cycle;
     pdl__round_result_t round;
-    pdl_status_t        status = pdl__team_begin(run->team, run->cycle, run->round, &rounds);
+    pdl_status_t        status = pdl__team_begin(run->team, cycle, run->round, &rounds);
 
-    run->cycle_s = pdl__now_s();
-    while (!status && run->round < rounds && !run->summary->stopped) {
+    run->part_s = pdl__now_s();
+    while (!status && run->cycle == cycle && !run->summary->stopped && !is_over(run)) {
         status = pdl__team_run(run->team, &round);
         if (status) break;
         run->summary->stopped = round.stop;
         run->round += !round.stop;
         tell_round(run, &round);
+        status = round.stop ? save(run) : after_round(run, &round, rounds);
     }
-    if (!status && !run->summary->stopped) status = end_cycle(run);
-    return status ? status : save(run);
+    return status;
 }
 
 static pdl_status_t prepare(run_t *run)
@@ -129,7 +169,7 @@ static pdl_status_t prepare(run_t *run)
     status = pdl_ranks_agree(o->session.ranks, status);
     if (!status) status = pdl__team_create(o, &run->team);
     if (status) return status;
-    pdl__team_length(run->team, &run->cycles, &run->updates_each);
+    pdl__team_length(run->team, &run->cycles, &run->updates_each, &run->total);
     pdl__team_describe(run->team, text, sizeof(text));
     note(run, text);
     if (!o->checkpoint || !o->resume) return PDL_OK;
@@ -138,6 +178,7 @@ static pdl_status_t prepare(run_t *run)
              o->checkpoint);
     if (!status) note(run, text);
     run->first_update = pdl_session_updates(pdl__team_session(run->team));
+    if (found) run->saved = run->first_update;
     return status;
 }
 
@@ -162,7 +203,7 @@ static pdl_status_t summarise(run_t *run)
 
 pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summary_t *summary)
 {
-    run_t        run = {.options = options, .summary = summary};
+    run_t        run = {.options = options, .summary = summary, .saved = -1};
     double       start_s = pdl__now_s();
     pdl_status_t status = prepare(&run);
 
@@ -173,12 +214,13 @@ pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summa
             observer->on_begin(observer->context, pdl__team_session(run.team), summary->start_up_s);
         pdl__signals_catch(pdl__team_session(run.team));
         run.begun_s = pdl__now_s();
-        while (!status && run.cycle < run.cycles && !summary->stopped) status = run_cycle(&run);
+        while (!status && !is_over(&run) && !summary->stopped) status = run_cycle(&run);
         pdl__signals_release();
         /* The others may be on their way into the next mean, where nobody would join them. */
         if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
     }
     if (!status) status = summarise(&run);
+    if (!status && options->trace) status = pdl__team_trace(run.team);
     pdl__team_destroy(run.team);
     return status;
 }

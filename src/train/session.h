@@ -35,8 +35,11 @@ typedef struct pdl__entry {
 typedef struct pdl__moment {
     double start_s, end_s;
     double moved_s; /* of it, redistribution */
-    int    op;      /* of the tape; negative: -1 exchange, -2 update */
+    int    op;      /* of the tape; negative: -1 exchange, -2 update, or one of those below */
 } pdl__moment_t;
+
+/* Moments of rounds. Those of turns count down: worker w has PDL__MOMENT_TURN - w. */
+enum { PDL__MOMENT_MEAN = -3, PDL__MOMENT_MOVE = -4, PDL__MOMENT_TURN = -5 };
 
 /* Weights whose gradients travel together. Where state is sharded every rank of the data axes has a part of it. */
 typedef struct pdl__bucket {
@@ -251,5 +254,10 @@ double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000
 /* An operation of the training tape (-1: exchange, -2: update) has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, double start_s);
+
+/* trace.c: something of a round has ended that began at start_s; only the timeline has it. */
+void pdl__trace_span(pdl_session_t *session, int op, double start_s);
+/* The timelines of sessions of this rank into one file; rank r > 0 adds ".r" to its name. */
+pdl_status_t pdl__trace_write(const pdl_session_t *const *sessions, int count, const char *path);
 
 #endif

@@ -2,6 +2,7 @@
  * A team: who trains, on what, and where it is kept.
  */
 #include "train/team.h"
+#include "train/agreement.h"
 #include "train/ensemble.h"
 #include "train/ensemble_views.h"
 #include "train/rounds_source.h"
@@ -47,14 +48,26 @@ static pdl_status_t check(const pdl__team_t *t)
 
     if (status) return status;
     if (o->sampling.hide.method != PDL_HIDE_NONE || o->sampling.shuffle.kind == PDL_SHUFFLE_PAIRED)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "--aggregate %s keeps no losses of samples: leave out --hide and --shuffle paired", kind);
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--aggregate %s keeps no losses of samples: leave out --hide and --shuffle paired, here and in "
+            "the plan",
+            kind);
+    if (o->session.plan->sync_batch_norm)
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--aggregate %s: workers train apart and have no common batch: leave out --sync-batch-norm, "
+            "or sync_batch_norm in the plan",
+            kind);
+    if (o->session.first_statistics)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--aggregate %s averages batch norm's statistics like weights: leave out --statistics",
+                         kind);
     if (o->session.plan->batch % t->workers != 0)
         return pdl_error(PDL_ERR_INPUT, "a batch of %lld cannot be shared by %lld workers: use a multiple of %lld",
                          (long long)o->session.plan->batch, (long long)t->workers, (long long)t->workers);
     if (is_ensemble(t) && o->sampling.store && strcmp(o->sampling.store, "none") != 0)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "--aggregate feddct reads the samples of any worker: leave out --store");
+        return pdl_error(PDL_ERR_INPUT, "--aggregate feddct reads the samples of any worker: leave out --store");
     if (o->epochs < 1 && o->updates < 1)
         return pdl_error(PDL_ERR_INPUT, "say how long to train: --epochs or --steps");
     return PDL_OK;
@@ -80,14 +93,25 @@ static pdl_status_t plan_team(pdl__team_t *t)
     return PDL_OK;
 }
 
-void pdl__team_length(const pdl__team_t *t, int64_t *cycles, int64_t *updates)
+/* Updates of a worker in the rounds of a cycle that it takes to make `wanted`. */
+static int64_t whole_rounds(const pdl__team_t *t, int64_t wanted, int64_t updates)
+{
+    int64_t round = t->cycle.rounds > 1 ? t->cycle.segment : updates;
+    int64_t made = (wanted + round - 1) / round * round;
+
+    return made < updates ? made : updates;
+}
+
+void pdl__team_length(const pdl__team_t *t, int64_t *cycles, int64_t *updates, int64_t *total)
 {
     const pdl_train_options_t *o = &t->options;
 
     *updates = t->cycle.steps * t->passes * (is_ensemble(t) ? o->aggregate.nets : 1);
     *cycles = o->epochs > 0 ? (o->epochs + t->passes - 1) / t->passes : INT64_MAX / *updates;
-    if (o->updates > 0 && (o->updates + *updates - 1) / *updates < *cycles)
-        *cycles = (o->updates + *updates - 1) / *updates;
+    *total = *cycles * *updates;
+    if (o->updates < 1 || o->updates >= *total) return;
+    *cycles = (o->updates + *updates - 1) / *updates;
+    *total = (*cycles - 1) * *updates + whole_rounds(t, o->updates - (*cycles - 1) * *updates, *updates);
 }
 
 static pdl_status_t create_rounds(pdl__team_t *t, const pdl_session_spec_t *whole)
@@ -115,7 +139,7 @@ static pdl_status_t create_ensemble(pdl__team_t *t, const pdl_session_spec_t *wh
     const pdl_train_options_t *o = &t->options;
     pdl__view_source_spec_t    views = {.loader = {.source = o->train,
                                                    .samples = t->batch,
-                                                   .threads = 1,
+                                                   .threads = o->loader_threads,
                                                    .depth = o->prefetch,
                                                    .normalise = o->normalise,
                                                    .augmentation = o->augmentation,
@@ -139,15 +163,16 @@ static pdl_status_t create_ensemble(pdl__team_t *t, const pdl_session_spec_t *wh
 pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **out)
 {
     pdl__team_t *t = calloc(1, sizeof(*t));
-    int64_t      cycles, updates;
+    int64_t      cycles, updates, total;
 
     if (!t) return no_memory();
     t->options = *options;
     pdl_session_spec_t spec = options->session;
     pdl_status_t       status = plan_team(t);
     if (!status) {
-        pdl__team_length(t, &cycles, &updates);
-        if (spec.optimizer.total_steps == 0) spec.optimizer.total_steps = (double)cycles * (double)updates;
+        pdl__team_length(t, &cycles, &updates, &total);
+        if (spec.optimizer.total_steps == 0) spec.optimizer.total_steps = (double)total;
+        spec.timeline = options->trace != NULL;
         t->ids = calloc((size_t)t->workers, sizeof(*t->ids));
         t->count = calloc((size_t)t->workers, sizeof(*t->count));
         if (is_ensemble(t)) t->all = calloc((size_t)pdl_source_info(options->train)->samples, sizeof(*t->all));
@@ -391,4 +416,13 @@ pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, b
     *cycle = place.epoch;
     *round = place.step_in_epoch;
     return status;
+}
+
+pdl_status_t pdl__team_trace(const pdl__team_t *t)
+{
+    const pdl_session_t *session[PDL__MAX_NETS] = {t->session};
+    int                  nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
+
+    for (int i = 0; t->ensemble && i < nets; i++) session[i] = pdl__ensemble_net(t->ensemble, i);
+    return pdl__trace_write(session, nets, t->options.trace);
 }

@@ -15,8 +15,9 @@ typedef struct pdl__team pdl__team_t;
 pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **team);
 void         pdl__team_destroy(pdl__team_t *team); /* NULL is allowed */
 
-/* Length of the run: cycles, and updates of a worker in each. */
-void pdl__team_length(const pdl__team_t *team, int64_t *cycles, int64_t *updates);
+/* Length of the run, in which a round that was begun comes to its end: cycles, updates of a worker in each, and in all.
+   */
+void pdl__team_length(const pdl__team_t *team, int64_t *cycles, int64_t *updates, int64_t *total);
 /* The session that stops the team, and whose memory is that of a device; of an ensemble the first net's. */
 pdl_session_t *pdl__team_session(const pdl__team_t *team);
 
@@ -31,6 +32,9 @@ pdl_status_t pdl__team_score(pdl__team_t *team, pdl_score_t *score);
 pdl_status_t pdl__team_save(pdl__team_t *team, int64_t cycle, int64_t round);
 /* *found: there was something to go on from. */
 pdl_status_t pdl__team_restore(pdl__team_t *team, int64_t *cycle, int64_t *round, bool *found);
+
+/* The times of steps and means, of all nets of an ensemble; the options have asked for them. */
+pdl_status_t pdl__team_trace(const pdl__team_t *team);
 
 /* One line on how the team is made up. */
 void pdl__team_describe(const pdl__team_t *team, char *text, size_t size);
