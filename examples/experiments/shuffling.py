@@ -17,9 +17,10 @@ FRACTIONS = [0, 0.01, 0.03, 0.1, 0.3, 1]
 
 def options(given, workers, partition, fraction, seed):
     shuffle = "global" if fraction is None else "local" if fraction == 0 else f"partial:{fraction}"
+    partitions = [] if fraction is None else ["--partition", partition]  # in global order nobody has one
     return ["--model", runs.model("bn-small"), *runs.data(given), "--epochs", str(given.epochs), "--batch",
             str(given.batch), "--lr", "0.2", "--schedule", "cosine", "--weight-decay", "5e-4", "--workers", str(workers),
-            "--shuffle", shuffle, "--partition", partition, "--seed", str(seed)]
+            "--shuffle", shuffle, *partitions, "--seed", str(seed)]
 
 
 def main():

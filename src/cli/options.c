@@ -68,9 +68,9 @@ static pdl_status_t refuse_option(const pdl__command_t *command, const char *tex
     return pdl_error(PDL_ERR_INPUT, "unknown option %s (paradl %s --help shows all)", name, command->name);
 }
 
-static const pdl__option_t *find_option(const pdl__command_t *command, const char *name, size_t length)
+static const pdl__option_t *find_option(const pdl__option_t *options, const char *name, size_t length)
 {
-    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+    for (const pdl__option_t *o = options; o != NULL && o->name != NULL; o++) {
         if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) return o;
     }
     return NULL;
@@ -111,7 +111,7 @@ static pdl_status_t take_long(scan_t *scan, const char *text)
 {
     const char          *name = text + 2;
     size_t               length = strcspn(name, "=");
-    const pdl__option_t *option = find_option(scan->command, name, length);
+    const pdl__option_t *option = find_option(scan->command->options, name, length);
 
     if (option == NULL) return refuse_option(scan->command, text);
     return take(scan, option, name[length] == '=' ? name + length + 1 : NULL);
@@ -194,6 +194,36 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
     }
     if (!status) status = check_operands(&scan, operands);
     return status || operands->count > command->operands ? status : check_required(command, values);
+}
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
+}
+
+bool pdl__option_changed(const pdl__option_t *options, const char *name, const void *values)
+{
+    const pdl__option_t *option = find_option(options, name, strlen(name));
+    const char          *where = (const char *)values + option->offset;
+    union {
+        const char *text;
+        int64_t     number;
+        double      quantity;
+        int         choice;
+        bool        flag;
+    } standard;
+    pdl__option_t alone = *option;
+
+    alone.offset = 0;
+    memset(&standard, 0, sizeof(standard));
+    if (option->standard != NULL && store(&alone, option->standard, &standard)) return true;
+    switch (option->kind) {
+    case PDL__OPTION_TEXT: return !same_text(*(const char *const *)where, standard.text);
+    case PDL__OPTION_INT: return *(const int64_t *)where != standard.number;
+    case PDL__OPTION_QUANTITY: return *(const double *)where != standard.quantity;
+    case PDL__OPTION_CHOICE: return *(const int *)where != standard.choice;
+    default: return *(const bool *)where;
+    }
 }
 
 static void add_help_row(pdl_table_t *table, const pdl__option_t *option)

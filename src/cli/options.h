@@ -69,6 +69,9 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
                                 pdl__operands_t *operands, bool *help);
 pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream);
 
+/* Whether an option of the table has another value than its default; it then was given. */
+bool pdl__option_changed(const pdl__option_t *options, const char *name, const void *values);
+
 /* Calls `each` with every part of a list that commas divide. */
 pdl_status_t pdl__split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context);
 

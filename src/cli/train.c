@@ -3,6 +3,7 @@
  */
 #include "cli/commands.h"
 #include "cli/threads.h"
+#include "cli/train_check.h"
 #include "cli/train_options.h"
 
 #include <paradl/dry_report.h>
@@ -241,6 +242,7 @@ static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t
                          (long long)ranks - 1);
     status = pdl_ranks_pretend((int)v->rank, (int)ranks, &job->ranks);
     if (!status) status = pdl__train_options_from(v, &job->options);
+    if (!status) status = pdl__train_check(v, &job->options);
     if (!status) status = load_plan(job, operands);
     if (!status) status = create_backend(job, dry_threads(job));
     if (!status) project(job);
@@ -262,6 +264,8 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
     if (status) return status;
     apply_policy(job);
+    status = pdl__train_check(job->values, &job->options);
+    if (status) return status;
     /* A round is no update of the plan, so there is nothing to lay beside it. */
     if (job->options.aggregate.kind == PDL_AGGREGATE_STEP) project(job);
     job->options.session.plan = job->plan;

@@ -87,7 +87,7 @@ pdl_status_t pdl_hide_check(const pdl_hide_options_t *options)
     if (!(options->beta >= 0 && options->beta <= 1000))
         return pdl_error(PDL_ERR_INPUT, "--hide-beta %g: expected 0 .. 1000", options->beta);
     if (options->refresh_every < -1 || options->refresh_every > PDL__HIDE_REFRESH) {
-        return pdl_error(PDL_ERR_INPUT, "--hide-refresh %lld: expected 0 .. %d epochs",
+        return pdl_error(PDL_ERR_INPUT, "--refresh-every %lld: expected 0 .. %d epochs",
                          (long long)options->refresh_every, PDL__HIDE_REFRESH);
     }
     if (options->method == PDL_HIDE_IMPORTANCE && options->scope == PDL_HIDE_LOCAL) {

@@ -356,7 +356,7 @@ static void wrong_options_are_named(void)
         {{.fraction = 0.7, .trim = 0.7}, "no more than 1 together"},
         {{.fraction = 1, .method = PDL_HIDE_UNBIASED}, "expected less than 1"},
         {{.beta = -1}, "--hide-beta -1"},
-        {{.refresh_every = 101}, "--hide-refresh 101: expected 0 .. 100"},
+        {{.refresh_every = 101}, "--refresh-every 101: expected 0 .. 100"},
         {{.method = PDL_HIDE_IMPORTANCE, .scope = PDL_HIDE_LOCAL}, "--hide-scope"},
         {{.method = PDL_HIDE_METHOD_COUNT}, "--hide-method 6"},
         {{.scope = PDL_HIDE_SCOPE_COUNT}, "--hide-scope 2"},
