@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # calibrate: a quick one writes a description that system, plan and train take; mistakes are refused before measuring.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 # One rank without progress, and no other model than a small one besides the standard ones.
 expect 0 calibrate -o here.yaml --quick --quiet --pe 1 --threads 1 --model lenet

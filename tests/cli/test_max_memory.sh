@@ -2,10 +2,7 @@
 # A model that does not fit one rank under a cap trains under the plan that `paradl plan` proposes for that cap, and takes what
 # the plan says.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 sed 's/fanout: 2/fanout: 4/; s/^name: local$/name: four/' "$SOURCE/share/systems/local.yaml" > four.yaml
 

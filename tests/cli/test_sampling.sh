@@ -2,10 +2,7 @@
 # Which samples are trained on: workers in one process against as many ranks, exchange, hidden samples, bit-identical
 # resume inside an epoch and between two, and what is refused.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 model="$SOURCE/examples/experiments/models/bn-small.yaml"
 run=(train --model "$model" --data synthetic --samples 252 --batch 24 --lr 0.001 --threads 1 --direct --check-samples

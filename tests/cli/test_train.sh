@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # train and eval: log, summary, trace, checkpoints, bit-identical resume, stopping by a signal, other rank counts.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 run=(train --model lenet --data synthetic --samples 640 --batch 32 --lr 0.02 --threads 1 --augment crop:2,flip)
 

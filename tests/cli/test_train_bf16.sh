@@ -1,17 +1,9 @@
 #!/usr/bin/env bash
 # train: tensors of 16 bits that are split give the losses of one rank in bf16, but for their rounding.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
-cat >gpt.yaml <<'YAML'
-paradl: model/1
-name: gpt
-extends: gpt2-124m
-parameters: {layers: 2, hidden: 32, heads: 4, tokens: 26, vocabulary: 65, dropout: 0, bias: 1}
-YAML
+small_gpt 0
 run=(--data synthetic --samples 64 --no-valid --steps 8 --batch 6 --lr 0.003 --threads 1 --precision bf16 --quiet)
 "$PARADL" train --model lenet "${run[@]}" --log lenet-serial.jsonl >out 2>err ||
     { grep -q "bf16" err && { echo "skipped: $(head -1 err)"; exit 0; }; }

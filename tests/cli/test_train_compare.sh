@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # train: what was projected, simulated and measured, class by class, under several strategies; and what held it up.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 run=(train --data synthetic --samples 64 --no-valid --steps 4 --batch 8 --lr 0.001 --threads 1 --quiet)
 for case in "serial 1" "data 2" "spatial 2" "filter 2"; do

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # train: what plan --strategy mixed proposes, samples divided over a tensor axis among it, gives the losses of one rank.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 sed 's/^name: local/name: four/; s/fanout: 2/fanout: 4/' "$SOURCE/share/systems/local.yaml" >four.yaml
 run=(--data synthetic --samples 64 --no-valid --steps 6 --batch 14 --lr 0.01 --threads 1 --direct --quiet)

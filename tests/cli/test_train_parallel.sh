@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
 # train: data parallelism on 1, 2, 3 and 4 ranks gives the losses of one rank, batch norm synchronised.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 run=(train --model resnet-tiny --data synthetic --samples 400 --no-valid --steps 50 --batch 26 --lr 0.001 --threads 1
      --sync-batch-norm --direct --quiet)

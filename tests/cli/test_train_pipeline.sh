@@ -2,10 +2,7 @@
 # train: pipelines under all schedules give the losses of one rank, also with skips over stages and tied weights; their
 # checkpoints resume on other meshes.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 # The sum at the end reads the output of the first stage.
 cat > skip.yaml <<'YAML'

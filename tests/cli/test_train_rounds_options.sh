@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Rounds validate, keep checkpoints and write timelines when they are asked to, and no option is ignored.
 set -euo pipefail
-. "$SOURCE/tests/comm/common.sh"
-. "$SOURCE/tests/cli/common.sh"
+. "$SOURCE/tests/cli/ranks.sh"
 
 common=(train --model lenet --data synthetic --samples 320 --batch 32 --workers 4 --lr 0.01 --quiet)
 # A cycle of local:3 has rounds of 3, 3, 3 and 1 updates.

@@ -1,17 +1,9 @@
 #!/usr/bin/env bash
 # train: sequence parallelism on 2 and 4 ranks gives the losses of one rank, dropout and tied embeddings included.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
-cat >gpt.yaml <<'YAML'
-paradl: model/1
-name: gpt
-extends: gpt2-124m
-parameters: {layers: 2, hidden: 32, heads: 4, tokens: 26, vocabulary: 65, dropout: 0.1, bias: 1}
-YAML
+small_gpt 0.1
 sed 's/^name: local/name: four/; s/fanout: 2/fanout: 4/' "$SOURCE/share/systems/local.yaml" >four.yaml
 run=(--data synthetic --samples 64 --no-valid --steps 10 --batch 4 --lr 0.05 --clip 1 --threads 1 --quiet)
 expect 0 train --model gpt.yaml "${run[@]}" --log 1.jsonl

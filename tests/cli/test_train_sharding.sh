@@ -2,10 +2,7 @@
 # train: sharded state on two ranks gives the bits of whole state, also where the sharding changes from one checkpoint
 # to the next, and from a plan file.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 run=(train --model lenet --data synthetic --samples 240 --batch 24 --optimizer adamw --lr 0.001 --ema 0.9
      --threads 1 --direct --quiet --bucket 20kB)

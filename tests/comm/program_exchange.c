@@ -5,14 +5,11 @@
 #include <paradl/coll.h>
 #include <paradl/exchange.h>
 
-#include "test.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 
 #define BUCKETS 7
-
-static pdl_ranks_t *ranks;
-static int          rank, size;
 
 /* Uneven; one is empty, one has fewer elements than there are ranks. */
 static const int64_t bounds[BUCKETS + 1] = {0, 2000, 2000, 2003, 36000, 36128, 60000, 60001};
@@ -333,12 +330,7 @@ static void ranks_agree(void)
 
 int main(void)
 {
-    if (pdl_ranks_create(&ranks) != PDL_OK) {
-        fprintf(stderr, "%s\n", pdl_error_message());
-        return 1;
-    }
-    rank = pdl_ranks_rank(ranks);
-    size = pdl_ranks_size(ranks);
+    if (!begin_ranks()) return 1;
     RUN(sums_while_computing);
     RUN(sums_without_overlap);
     RUN(sums_by_every_algorithm);
@@ -348,7 +340,5 @@ int main(void)
     RUN(mistakes_are_named);
     RUN(sums_in_the_order_of_ranks);
     RUN(ranks_agree);
-    printf("%d ranks\n", size);
-    pdl_ranks_destroy(ranks);
-    return test_done();
+    return end_ranks();
 }

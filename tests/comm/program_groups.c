@@ -4,12 +4,9 @@
 #include <paradl/exchange.h>
 
 #include "comm/transport.h"
-#include "test.h"
+#include "ranks.h"
 
 #include <stdlib.h>
-
-static pdl_ranks_t *ranks;
-static int          rank, size;
 
 static float value(int64_t i, int of_rank)
 {
@@ -164,18 +161,11 @@ static void wrong_messages_are_refused(void)
 
 int main(void)
 {
-    if (pdl_ranks_create(&ranks) != PDL_OK) {
-        fprintf(stderr, "%s\n", pdl_error_message());
-        return 1;
-    }
-    rank = pdl_ranks_rank(ranks);
-    size = pdl_ranks_size(ranks);
+    if (!begin_ranks()) return 1;
     RUN(groups_are_ranks);
     RUN(groups_exchange);
     RUN(messages_go_around);
     RUN(bytes_come_together);
     RUN(wrong_messages_are_refused);
-    printf("%d ranks\n", size);
-    pdl_ranks_destroy(ranks);
-    return test_done();
+    return end_ranks();
 }

@@ -4,7 +4,7 @@
  */
 #include <paradl/regions.h>
 
-#include "test.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 
@@ -12,9 +12,6 @@
 #define GROUP_CASES 100
 #define MOST        1500 /* elements of a tensor */
 #define MEMBERS     8
-
-static pdl_ranks_t *ranks; /* those of the test under way: all, or a group */
-static int          rank, size;
 
 /* The same numbers on every rank. */
 static uint64_t state = 88172645463325252u;
@@ -583,19 +580,12 @@ static void short_elements_are_added_in_full(void)
 
 int main(void)
 {
-    if (pdl_ranks_create(&ranks) != PDL_OK) {
-        fprintf(stderr, "%s\n", pdl_error_message());
-        return 1;
-    }
-    rank = pdl_ranks_rank(ranks);
-    size = pdl_ranks_size(ranks);
+    if (!begin_ranks()) return 1;
     RUN(random_regions_arrive);
     RUN(random_regions_arrive_in_groups);
     RUN(two_moves_at_once);
     RUN(wrong_regions_are_refused);
     RUN(halves_come_in_pairs);
     RUN(short_elements_are_added_in_full);
-    printf("%d ranks\n", size);
-    pdl_ranks_destroy(ranks);
-    return test_done();
+    return end_ranks();
 }

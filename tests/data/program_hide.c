@@ -6,14 +6,11 @@
 
 #include "data/hide_state.h"
 #include "hide_cases.h"
-#include "test.h"
+#include "ranks.h"
 
 #define SAMPLES 1003
 #define WORKERS 24
 #define EPOCHS  4
-
-static pdl_ranks_t *ranks;
-static int          rank, size;
 
 /* In parts of different sizes, the last rank having the first of them. */
 static void ranks_select_together(void)
@@ -210,16 +207,10 @@ static void mistakes_are_noticed(void)
 
 int main(void)
 {
-    if (pdl_ranks_create(&ranks) != PDL_OK) {
-        fprintf(stderr, "%s\n", pdl_error_message());
-        return 1;
-    }
-    rank = pdl_ranks_rank(ranks);
-    size = pdl_ranks_size(ranks);
+    if (!begin_ranks()) return 1;
     RUN(ranks_select_together);
     RUN(every_method);
     RUN(twins_count_once);
     RUN(mistakes_are_noticed);
-    pdl_ranks_destroy(ranks);
-    return test_done();
+    return end_ranks();
 }

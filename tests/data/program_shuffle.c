@@ -6,16 +6,15 @@
 #include <paradl/random.h>
 #include <paradl/shuffle.h>
 
-#include "test.h"
+#include "ranks.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
 enum { SAMPLES = 241, BATCH = 3, EPOCHS = 5, ELEMENTS = 2 * 6 * 5 };
 
-static pdl_ranks_t  *ranks, *self;
+static pdl_ranks_t  *self;
 static pdl_source_t *source;
-static int           rank, size;
 
 /* A run on all ranks, and the same on this one alone. */
 typedef struct run {
@@ -357,12 +356,8 @@ int main(void)
     const pdl_source_options_t options = {.samples = SAMPLES,
                                           .shape = {.channels = 2, .extent = {6, 5, 1}, .rank = 2}};
 
-    if (pdl_ranks_create(&ranks) != PDL_OK || pdl_source_open("synthetic", &options, &source) != PDL_OK) {
-        fprintf(stderr, "%s\n", pdl_error_message());
-        return 1;
-    }
-    rank = pdl_ranks_rank(ranks);
-    size = pdl_ranks_size(ranks);
+    if (!begin_ranks()) return 1;
+    CHECK_OK(pdl_source_open("synthetic", &options, &source));
     CHECK_OK(pdl_ranks_split(ranks, rank, 0, &self));
     for (int i = 0; i < SAMPLES; i++) labels[i] = (int32_t)(i * 7 % 10);
     RUN(requests_can_be_tested);
@@ -373,7 +368,5 @@ int main(void)
     RUN(global_deals_hidden_samples);
     pdl_source_close(source);
     pdl_ranks_destroy(self);
-    printf("%d ranks\n", size);
-    pdl_ranks_destroy(ranks);
-    return test_done();
+    return end_ranks();
 }

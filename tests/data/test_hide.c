@@ -4,10 +4,7 @@
  */
 #include <paradl/hide.h>
 
-#include "hide_cases.h"
-#include "test.h"
-
-static pdl_ranks_t *ranks;
+#include "hide_fixture.h"
 
 static pdl_hide_t *made(const pdl_hide_options_t *options, int64_t samples)
 {
@@ -15,20 +12,6 @@ static pdl_hide_t *made(const pdl_hide_options_t *options, int64_t samples)
 
     CHECK_OK(pdl_hide_create(options, samples, &hide));
     return hide;
-}
-
-static pdl_hide_options_t defaults(pdl_hide_method_t method)
-{
-    pdl_hide_options_t options;
-
-    pdl_hide_defaults(&options);
-    options.method = method;
-    return options;
-}
-
-static void begin(pdl_hide_t *hide, int64_t epoch, int64_t epochs, int64_t batch)
-{
-    CHECK_OK(pdl_hide_begin(hide, epoch, epochs, &(pdl_hide_workers_t){.batch = batch, .ranks = ranks}));
 }
 
 static void note_all(pdl_hide_t *hide, int64_t count, const float *loss, const float *correct,
@@ -42,27 +25,12 @@ static void note_all(pdl_hide_t *hide, int64_t count, const float *loss, const f
     free(index);
 }
 
-static bool is_hidden(const pdl_hide_t *hide, int64_t i)
-{
-    const uint64_t *bits = pdl_hide_bits(hide);
-
-    return bits != NULL && bits[i / 64] >> (i % 64) & 1;
-}
-
 static int64_t hidden_count(const pdl_hide_t *hide, int64_t samples)
 {
     int64_t count = 0;
 
     for (int64_t i = 0; i < samples; i++) count += is_hidden(hide, i);
     return count;
-}
-
-static pdl_hide_report_t report_of(const pdl_hide_t *hide)
-{
-    pdl_hide_report_t report;
-
-    pdl_hide_report(hide, &report);
-    return report;
 }
 
 #define N 10

@@ -4,39 +4,7 @@
  */
 #include <paradl/hide.h>
 
-#include "hide_cases.h"
-#include "test.h"
-
-static pdl_ranks_t *ranks;
-
-static bool is_hidden(const pdl_hide_t *hide, int64_t i)
-{
-    const uint64_t *bits = pdl_hide_bits(hide);
-
-    return bits != NULL && bits[i / 64] >> (i % 64) & 1;
-}
-
-static pdl_hide_report_t report_of(const pdl_hide_t *hide)
-{
-    pdl_hide_report_t report;
-
-    pdl_hide_report(hide, &report);
-    return report;
-}
-
-static pdl_hide_options_t defaults(pdl_hide_method_t method)
-{
-    pdl_hide_options_t options;
-
-    pdl_hide_defaults(&options);
-    options.method = method;
-    return options;
-}
-
-static void begin(pdl_hide_t *hide, int64_t epoch, int64_t epochs, int64_t batch)
-{
-    CHECK_OK(pdl_hide_begin(hide, epoch, epochs, &(pdl_hide_workers_t){.batch = batch, .ranks = ranks}));
-}
+#include "hide_fixture.h"
 
 /* After epoch 0, in which all had these losses, and every third answer was wrong. */
 static pdl_hide_t *seen(const pdl_hide_options_t *options, int64_t samples, const float *loss)

@@ -3,10 +3,7 @@
 # a table: the worst relative difference, or why the case is not possible; first what two threads instead of one change on one
 # rank, which is rounding alone. MODELS="lenet" STRATEGIES="data" RANKS="2" restrict it.
 set -euo pipefail
-. "$SOURCE/tests/cli/common.sh"
-# Open MPI itself leaks.
-export ASAN_OPTIONS=detect_leaks=0:${ASAN_OPTIONS-}
-export OMP_NUM_THREADS=1
+. "$SOURCE/tests/cli/ranks.sh"
 
 small=$SOURCE/tests/train/models
 models=${MODELS-lenet resnet18-cifar vgg-small unet-small cosmoflow-32 gpt-char-small}

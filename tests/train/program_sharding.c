@@ -8,17 +8,15 @@
  */
 #include <math.h>
 #include <paradl/plan.h>
-#include <paradl/session.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "dry_check.h"
-#include "random.h"
-#include "test.h"
-
 #define STEPS 20
 #define BATCH 12
-#define ROOM  1024 /* values of a sample at most */
+#define ROOM  1024
+
+#include "batch_fixture.h"
+#include "dry_check.h"
 
 static const char lenet[] =
     "paradl: model/1\nname: lenet\ninput: {channels: 1, size: [28, 28]}\nlayers:\n"
@@ -50,8 +48,6 @@ static const char gpt[] =
     "  - cross_entropy: {name: loss}\n";
 
 static pdl_ranks_t *ranks;
-static float        values[BATCH * ROOM], weight[BATCH];
-static int32_t      tokens[BATCH * ROOM], labels[BATCH * ROOM];
 static bool         bf16, all;
 
 /* What is run: everything but the sharding. */
@@ -71,30 +67,6 @@ typedef struct outcome {
     double               loss[STEPS], averaged, sum;
     pdl_session_memory_t memory;
 } outcome_t;
-
-static void fill_batch(int step)
-{
-    random_seed = (uint64_t)step * 977 + 5;
-    for (int i = 0; i < BATCH * ROOM; i++) {
-        values[i] = (float)between(-1000, 1000) / 700;
-        tokens[i] = (int32_t)between(0, 12);
-        labels[i] = (int32_t)between(0, 4);
-    }
-    for (int i = 0; i < BATCH; i++) weight[i] = 1;
-}
-
-static pdl_batch_t part_of_batch(const pdl_plan_t *plan, const pdl_session_t *session)
-{
-    const pdl_layer_t *loss = pdl_model_layer(plan->model, pdl_model_layer_count(plan->model) - 1);
-    pdl_shape_t        input = pdl_model_input(plan->model);
-    int64_t            first, count;
-
-    pdl_session_share(session, &first, &count);
-    return (pdl_batch_t){.values = values + first * pdl_shape_elements(&input),
-                         .tokens = tokens + first * pdl_shape_positions(&input),
-                         .labels = labels + first * pdl_shape_positions(&loss->in),
-                         .weight = weight};
-}
 
 static void options_of(const setting_t *setting, pdl_optimizer_options_t *options)
 {
@@ -146,7 +118,8 @@ static pdl_status_t train(const pdl_plan_t *plan, const setting_t *setting, outc
     if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &said));
     for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
-        fill_batch(step);
+        random_seed = (uint64_t)step * 977 + 5;
+        fill_batch(5);
         pdl_batch_t batch = part_of_batch(plan, session);
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
