@@ -148,37 +148,27 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
     observer->on_step(observer->context, &step);
 }
 
-static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
+static pdl_status_t validate(run_t *run, pdl_score_t *score)
 {
     const pdl_train_options_t *o = run->options;
-    pdl_score_t                score;
-
-    if (!o->valid) return PDL_OK;
-    pdl_status_t status = pdl_session_mean_statistics(run->session, true);
+    pdl_status_t               status = pdl_session_mean_statistics(run->session, true);
     if (!status) status = pdl_session_swap_ema(run->session);
-    if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, &score);
+    if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, score);
     if (!status) status = pdl_session_swap_ema(run->session);
     if (!status) status = pdl_session_mean_statistics(run->session, false);
-    if (status) return status;
-    epoch->validated = true;
-    epoch->valid_loss = score.loss;
-    epoch->valid_accuracy = score.accuracy;
-    epoch->valid_s = score.seconds;
-    return PDL_OK;
+    return status;
 }
 
 /* At the end of an epoch, and of the run. */
 static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
+    pdl_score_t  score;
     pdl_status_t status = PDL_OK;
 
     epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
-    if (run->sums[2] > 0) {
-        epoch->train_loss = run->sums[0] / run->sums[2];
-        epoch->train_accuracy = run->sums[1] / run->sums[2];
-    }
-    if (with_validation) status = validate(run, epoch);
+    if (with_validation) status = validate(run, &score);
     if (status) return status;
+    pdl__summarise_epoch(run->sums, with_validation ? &score : NULL, epoch);
     memset(run->sums, 0, sizeof(run->sums));
     run->summary->last = *epoch;
     const pdl_train_observer_t *observer = &run->options->observer;

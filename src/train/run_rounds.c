@@ -63,32 +63,17 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
     observer->on_step(observer->context, &step);
 }
 
-static pdl_status_t validate(run_t *run, pdl_train_epoch_t *epoch)
-{
-    pdl_score_t  score;
-    pdl_status_t status = pdl__team_score(run->team, &score);
-
-    if (status) return status;
-    epoch->validated = true;
-    epoch->valid_loss = score.loss;
-    epoch->valid_accuracy = score.accuracy;
-    epoch->valid_s = score.seconds;
-    return PDL_OK;
-}
-
 /* Of what was trained since the last report. */
 static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
     const pdl_train_observer_t *observer = &run->options->observer;
+    pdl_score_t                 score;
     pdl_status_t                status = PDL_OK;
 
     epoch->epoch_s = pdl__now_s() - run->part_s;
-    if (run->sums[2] > 0) {
-        epoch->train_loss = run->sums[0] / run->sums[2];
-        epoch->train_accuracy = run->sums[1] / run->sums[2];
-    }
-    if (with_validation) status = validate(run, epoch);
+    if (with_validation) status = pdl__team_score(run->team, &score);
     if (status) return status;
+    pdl__summarise_epoch(run->sums, with_validation ? &score : NULL, epoch);
     memset(run->sums, 0, sizeof(run->sums));
     run->summary->last = *epoch;
     if (observer->on_epoch) observer->on_epoch(observer->context, epoch);

@@ -55,6 +55,19 @@ pdl_status_t pdl__summarise_ranks(const pdl_session_t *s, const double before[PD
     return PDL_OK;
 }
 
+void pdl__summarise_epoch(const double sums[3], const pdl_score_t *score, pdl_train_epoch_t *epoch)
+{
+    if (sums[2] > 0) {
+        epoch->train_loss = sums[0] / sums[2];
+        epoch->train_accuracy = sums[1] / sums[2];
+    }
+    if (!score) return;
+    epoch->validated = true;
+    epoch->valid_loss = score->loss;
+    epoch->valid_accuracy = score->accuracy;
+    epoch->valid_s = score->seconds;
+}
+
 /* Ranks may hold different parts. */
 pdl_status_t pdl__summarise_memory(const pdl_session_t *s, pdl_ranks_t *ranks, pdl_train_summary_t *summary)
 {

@@ -256,30 +256,6 @@ static pdl_status_t allgather(pdl__state_t *state, pdl_executor_t *executor, con
     return status;
 }
 
-EXPORT int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
-                         MPI_Datatype recvtype, MPI_Comm comm)
-{
-    static const char call[] = "MPI_Allgather";
-    int64_t           bytes = bytes_of(recvcount, recvtype);
-    pdl__plan_t       wanted = {.collective = PDL_COLL_ALLGATHER, .type = MPI_BYTE, .op = MPI_OP_NULL};
-    pdl__state_t     *state = NULL;
-    pdl_executor_t   *executor;
-    pdl_status_t      status;
-    int               ranks;
-
-    if ((sendbuf != MPI_IN_PLACE && bytes_of(sendcount, sendtype) != bytes) ||
-        !is_our_exchange(wanted.collective, call, bytes, comm))
-        return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    PMPI_Comm_size(comm, &ranks);
-    wanted.elements = bytes * ranks;
-    status = find_executor(comm, call, &wanted, &state, &executor);
-    if (!status && executor == NULL)
-        return PMPI_Allgather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    if (!status)
-        status = allgather(state, executor, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, bytes);
-    return end_call(comm, call, status);
-}
-
 static pdl_status_t all_to_all(pdl__state_t *state, pdl_executor_t *executor, const void *sendbuf, int sendcount,
                                MPI_Datatype sendtype, void *recvbuf, int recvcount, MPI_Datatype recvtype,
                                int64_t bytes)
@@ -310,26 +286,50 @@ static pdl_status_t all_to_all(pdl__state_t *state, pdl_executor_t *executor, co
     return status;
 }
 
+/* What MPI_Allgather and MPI_Alltoall differ in. */
+typedef struct swap {
+    const char      *call;
+    pdl_collective_t collective;
+    int (*theirs)(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
+    pdl_status_t (*ours)(pdl__state_t *, pdl_executor_t *, const void *, int, MPI_Datatype, void *, int,
+                         MPI_Datatype, int64_t);
+} swap_t;
+
+static int run_swap(const swap_t *swap, const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf,
+                    int recvcount, MPI_Datatype recvtype, MPI_Comm comm)
+{
+    int64_t         bytes = bytes_of(recvcount, recvtype);
+    pdl__plan_t     wanted = {.collective = swap->collective, .type = MPI_BYTE, .op = MPI_OP_NULL};
+    pdl__state_t   *state = NULL;
+    pdl_executor_t *executor;
+    pdl_status_t    status;
+    int             ranks;
+
+    if ((sendbuf != MPI_IN_PLACE && bytes_of(sendcount, sendtype) != bytes) ||
+        !is_our_exchange(wanted.collective, swap->call, bytes, comm))
+        return swap->theirs(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    PMPI_Comm_size(comm, &ranks);
+    wanted.elements = bytes * ranks;
+    status = find_executor(comm, swap->call, &wanted, &state, &executor);
+    if (!status && executor == NULL)
+        return swap->theirs(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+    if (!status)
+        status = swap->ours(state, executor, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, bytes);
+    return end_call(comm, swap->call, status);
+}
+
+EXPORT int MPI_Allgather(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
+                         MPI_Datatype recvtype, MPI_Comm comm)
+{
+    static const swap_t swap = {"MPI_Allgather", PDL_COLL_ALLGATHER, PMPI_Allgather, allgather};
+
+    return run_swap(&swap, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
+}
+
 EXPORT int MPI_Alltoall(const void *sendbuf, int sendcount, MPI_Datatype sendtype, void *recvbuf, int recvcount,
                         MPI_Datatype recvtype, MPI_Comm comm)
 {
-    static const char call[] = "MPI_Alltoall";
-    int64_t           bytes = bytes_of(recvcount, recvtype);
-    pdl__plan_t       wanted = {.collective = PDL_COLL_ALLTOALL, .type = MPI_BYTE, .op = MPI_OP_NULL};
-    pdl__state_t     *state = NULL;
-    pdl_executor_t   *executor;
-    pdl_status_t      status;
-    int               ranks;
+    static const swap_t swap = {"MPI_Alltoall", PDL_COLL_ALLTOALL, PMPI_Alltoall, all_to_all};
 
-    if ((sendbuf != MPI_IN_PLACE && bytes_of(sendcount, sendtype) != bytes) ||
-        !is_our_exchange(wanted.collective, call, bytes, comm))
-        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    PMPI_Comm_size(comm, &ranks);
-    wanted.elements = bytes * ranks;
-    status = find_executor(comm, call, &wanted, &state, &executor);
-    if (!status && executor == NULL)
-        return PMPI_Alltoall(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
-    if (!status)
-        status = all_to_all(state, executor, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, bytes);
-    return end_call(comm, call, status);
+    return run_swap(&swap, sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, comm);
 }

@@ -10,57 +10,46 @@
 typedef float (*burst_fn_t)(float factor);
 
 /* BURST times a multiply-add on each of CHAINS registers. Their sum is returned so that none is left out. */
-#define CHAIN(op) op(0) op(1) op(2) op(3) op(4) op(5) op(6) op(7) op(8) op(9) op(10) op(11)
+#define CHAIN(op, bits)                                                                                         \
+    op(0, bits) op(1, bits) op(2, bits) op(3, bits) op(4, bits) op(5, bits) op(6, bits) op(7, bits) op(8, bits) \
+        op(9, bits) op(10, bits) op(11, bits)
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 
-#define BEGIN_512(c) __m512 x##c = _mm512_set1_ps(factor * (float)(c));
-#define STEP_512(c)  x##c = _mm512_fmadd_ps(x##c, f, f);
-#define SUM_512(c)   f = _mm512_add_ps(f, x##c);
+#define BEGIN(c, bits) __m##bits x##c = _mm##bits##_set1_ps(factor * (float)(c));
+#define STEP(c, bits)  x##c = _mm##bits##_fmadd_ps(x##c, f, f);
+#define SUM(c, bits)   f = _mm##bits##_add_ps(f, x##c);
 
-static __attribute__((target("avx512f"), noinline)) float burst_avx512(float factor)
-{
-    __m512 f = _mm512_set1_ps(factor);
-
-    CHAIN(BEGIN_512)
-    for (int i = 0; i < BURST; i++) {
-        CHAIN(STEP_512)
+#define BURST_OF(bits, extensions)                                                        \
+    static __attribute__((target(extensions), noinline)) float burst_##bits(float factor) \
+    {                                                                                     \
+        __m##bits f = _mm##bits##_set1_ps(factor);                                        \
+                                                                                          \
+        CHAIN(BEGIN, bits)                                                                \
+        for (int i = 0; i < BURST; i++) {                                                 \
+            CHAIN(STEP, bits)                                                             \
+        }                                                                                 \
+        CHAIN(SUM, bits)                                                                  \
+        return _mm##bits##_cvtss_f32(f);                                                  \
     }
-    CHAIN(SUM_512)
-    return _mm512_cvtss_f32(f);
-}
-
-#define BEGIN_256(c) __m256 x##c = _mm256_set1_ps(factor * (float)(c));
-#define STEP_256(c)  x##c = _mm256_fmadd_ps(x##c, f, f);
-#define SUM_256(c)   f = _mm256_add_ps(f, x##c);
-
-static __attribute__((target("avx2,fma"), noinline)) float burst_avx2(float factor)
-{
-    __m256 f = _mm256_set1_ps(factor);
-
-    CHAIN(BEGIN_256)
-    for (int i = 0; i < BURST; i++) {
-        CHAIN(STEP_256)
-    }
-    CHAIN(SUM_256)
-    return _mm256_cvtss_f32(f);
-}
+BURST_OF(512, "avx512f")
+BURST_OF(256, "avx2,fma")
 #endif
 
-#define BEGIN_1(c) float x##c = factor * (float)(c);
-#define STEP_1(c)  x##c = x##c * factor + factor;
-#define SUM_1(c)   sum += x##c;
+#define BEGIN_1(c, bits) float x##c = factor * (float)(c);
+#define STEP_1(c, bits)  x##c = x##c * factor + factor;
+#define SUM_1(c, bits)   sum += x##c;
 
 static __attribute__((noinline)) float burst_plain(float factor)
 {
     float sum = 0;
 
-    CHAIN(BEGIN_1)
+    CHAIN(BEGIN_1, 32)
     for (int i = 0; i < BURST; i++) {
-        CHAIN(STEP_1)
+        CHAIN(STEP_1, 32)
     }
-    CHAIN(SUM_1)
+    CHAIN(SUM_1, 32)
     return sum;
 }
 
@@ -73,8 +62,8 @@ typedef struct kernel {
 static kernel_t choose(void)
 {
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("avx512f")) return (kernel_t){burst_avx512, 16, "AVX-512"};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return (kernel_t){burst_avx2, 8, "AVX2"};
+    if (__builtin_cpu_supports("avx512f")) return (kernel_t){burst_512, 16, "AVX-512"};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return (kernel_t){burst_256, 8, "AVX2"};
 #endif
     return (kernel_t){burst_plain, 1, "plain vectors"};
 }
