@@ -122,6 +122,7 @@ pdl_status_t pdl_session_load(pdl_session_t *session, const char *path, bool ave
 /* Scores a session on all samples of a source. */
 typedef struct pdl_score {
     double loss, accuracy, samples, seconds;
+    bool   stopped; /* the session was asked to stop: it is a score of the samples so far */
 } pdl_score_t;
 pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
                           pdl_score_t *score);

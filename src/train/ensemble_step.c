@@ -144,7 +144,7 @@ static double loss_of(const pdl__ensemble_t *e, int64_t i, int32_t label)
 
 pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       sums[3] = {0, 0, 0}, start_s = pdl__now_s();
+    double       sums[4] = {0, 0, 0, e->net[0].session->stop}, start_s = pdl__now_s();
     pdl_status_t status = PDL_OK;
 
     *result = (pdl_step_result_t){0};
@@ -158,10 +158,11 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
         sums[1] += answer(e, i) == batch->labels[i];
         sums[2] += 1;
     }
-    if (!status) status = pdl_ranks_sum(e->ranks, sums, 3);
+    if (!status) status = pdl_ranks_sum(e->ranks, sums, 4);
     result->samples = sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
+    result->stop = sums[3] > 0;
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
 }

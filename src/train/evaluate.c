@@ -20,10 +20,11 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
                                .depth = 2,
                                .normalise = normalise};
     double             start_s = pdl__now_s(), sums[3] = {0, 0, 0};
+    bool               stopped = false;
     pdl_loader_t      *loader = NULL;
     pdl_status_t       status = pdl_ranks_agree(session->spec.ranks, pdl_loader_create(&spec, &loader));
 
-    for (int64_t i = 0; i < spec.steps_per_epoch && !status; i++) {
+    for (int64_t i = 0; i < spec.steps_per_epoch && !status && !stopped; i++) {
         pdl_batch_t       batch;
         pdl_step_result_t result;
         status = pdl_ranks_agree(session->spec.ranks, pdl_loader_next(loader, &batch));
@@ -32,11 +33,12 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
         sums[0] += result.loss * result.samples;
         sums[1] += result.accuracy * result.samples;
         sums[2] += result.samples;
+        stopped = result.stop;
     }
     pdl_loader_destroy(loader);
     pdl_global_order_free(&order);
     if (status) return status;
-    *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__now_s() - start_s};
+    *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__now_s() - start_s, stopped};
     return PDL_OK;
 }
 

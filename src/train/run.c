@@ -1,6 +1,7 @@
 /*
  * A training run: the loop around the session.
  */
+#include "train/outputs.h"
 #include "train/run_rounds.h"
 #include "train/sampling.h"
 #include "train/session.h"
@@ -168,7 +169,9 @@ static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_va
     epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
     if (with_validation) status = validate(run, &score);
     if (status) return status;
-    pdl__summarise_epoch(run->sums, with_validation ? &score : NULL, epoch);
+    bool whole = with_validation && !score.stopped;
+    run->summary->stopped |= with_validation && score.stopped;
+    pdl__summarise_epoch(run->sums, whole ? &score : NULL, epoch);
     memset(run->sums, 0, sizeof(run->sums));
     run->summary->last = *epoch;
     const pdl_train_observer_t *observer = &run->options->observer;
@@ -201,6 +204,7 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     bool stopped = run->summary->stopped;
     bool validates = o->valid && !stopped && (over || due(o->valid_every, update, epoch_ends));
     if (validates || epoch_ends || over) status = end_epoch(run, &epoch, validates);
+    over = *last = over || run->summary->stopped;
     if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
     run->last_s = pdl__now_s();
     return status;
@@ -307,6 +311,8 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     pdl_status_t status;
 
     *summary = (pdl_train_summary_t){0};
+    status = pdl__outputs_check(options);
+    if (status) return status;
     if (options->aggregate.kind != PDL_AGGREGATE_STEP) return pdl__run_rounds(options, summary);
     status = prepare(&run);
     if (!status) {

@@ -73,7 +73,9 @@ static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_v
     epoch->epoch_s = pdl__now_s() - run->part_s;
     if (with_validation) status = pdl__team_score(run->team, &score);
     if (status) return status;
-    pdl__summarise_epoch(run->sums, with_validation ? &score : NULL, epoch);
+    bool whole = with_validation && !score.stopped;
+    run->summary->stopped |= with_validation && score.stopped;
+    pdl__summarise_epoch(run->sums, whole ? &score : NULL, epoch);
     memset(run->sums, 0, sizeof(run->sums));
     run->summary->last = *epoch;
     if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
@@ -121,7 +123,8 @@ static pdl_status_t after_round(run_t *run, const pdl__round_result_t *round, in
     epoch.steps = steps;
     bool validates = o->valid && (over || due(o->valid_every, before, update, cycle_ends));
     if (validates || cycle_ends || over) status = tell_epoch(run, &epoch, validates);
-    if (!status && (over || due(o->checkpoint_every, before, update, cycle_ends))) status = save(run);
+    if (!status && (over || run->summary->stopped || due(o->checkpoint_every, before, update, cycle_ends)))
+        status = save(run);
     return status;
 }
 

@@ -373,15 +373,35 @@ static pdl_status_t restore_rounds(pdl__team_t *t, const pdl_checkpoint_t *check
 {
     const pdl_stored_t *stored = pdl_safetensors_find(pdl_checkpoint_state(checkpoint), rounds_name);
 
-    if (!stored || stored->type != PDL_STORED_U8 || stored->rank != 1 || stored->dims[0] % (int64_t)sizeof(double))
-        return pdl_error(PDL_ERR_INPUT, "%s was written without --aggregate: resume with the same options",
-                         pdl_checkpoint_path(checkpoint));
+    if (stored->type != PDL_STORED_U8 || stored->rank != 1 || stored->dims[0] % (int64_t)sizeof(double))
+        return pdl_error(PDL_ERR_INPUT, "%s: %s is not what a run has written", pdl_checkpoint_path(checkpoint),
+                         rounds_name);
     double *numbers = malloc((size_t)stored->dims[0] + 1);
     if (!numbers) return no_memory();
     memcpy(numbers, stored->data, (size_t)stored->dims[0]);
     pdl_status_t status = pdl__rounds_restore(t->rounds, numbers, stored->dims[0] / (int64_t)sizeof(double));
     free(numbers);
     return status;
+}
+
+/* Whether the checkpoint is of rounds like these, before its numbers are taken. */
+static pdl_status_t check_kind(const pdl__team_t *t, const pdl_checkpoint_t *checkpoint)
+{
+    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
+    const pdl_safetensors_t     *state = pdl_checkpoint_state(checkpoint);
+    int64_t                      batch = pdl__team_session(t)->batch;
+
+    if (!info || !state) return PDL_OK; /* refused in a moment, by what it is about */
+    if (t->rounds && !pdl_safetensors_find(state, rounds_name))
+        return pdl_error(PDL_ERR_INPUT, "%s was written without --aggregate: resume with the same options",
+                         pdl_checkpoint_path(checkpoint));
+    if (info->batch != batch)
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "%s was written with %lld samples a step, one worker on each rank, this run has %lld: resume "
+            "with the same --batch, --workers and --pe",
+            pdl_checkpoint_path(checkpoint), (long long)info->batch, (long long)batch);
+    return PDL_OK;
 }
 
 static pdl_status_t restore_one(pdl__team_t *t, int i, pdl__place_t *place)
@@ -392,6 +412,7 @@ static pdl_status_t restore_one(pdl__team_t *t, int i, pdl__place_t *place)
 
     folder_of(t, i, path, sizeof(path));
     pdl_status_t status = pdl_ranks_agree(ranks, pdl_checkpoint_open(path, &checkpoint));
+    if (!status) status = pdl_ranks_agree(ranks, check_kind(t, checkpoint));
     if (!status)
         status = pdl__session_restore(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, checkpoint,
                                       true, place);

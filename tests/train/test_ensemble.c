@@ -134,6 +134,25 @@ static void an_ensemble_learns(void)
     close_bench(&b);
 }
 
+/* Someone who stops a run does not wait for its validation. */
+static void scoring_stops(void)
+{
+    bench_t                 b;
+    pdl_aggregate_options_t options = options_of(2);
+    pdl_score_t             whole, part;
+
+    open_bench(&b, &options, 0.05);
+    pdl_session_t *first = pdl__ensemble_net(b.ensemble, 0);
+    CHECK_OK(pdl__ensemble_score(b.ensemble, b.valid, 1, false, &whole));
+    CHECK(!whole.stopped);
+    pdl_session_request_stop(first);
+    CHECK_OK(pdl__ensemble_score(b.ensemble, b.valid, 1, false, &part));
+    CHECK(part.stopped && part.samples > 0 && part.samples < whole.samples);
+    CHECK_OK(pdl_evaluate(first, b.valid, 1, false, &part));
+    CHECK(part.stopped && part.samples > 0 && part.samples < whole.samples);
+    close_bench(&b);
+}
+
 /* Where the common loss outweighs the labels, nets come to say the same. */
 static void agreement_brings_nets_together(void)
 {
@@ -179,6 +198,7 @@ static void the_weight_warms_up(void)
 int main(void)
 {
     RUN(an_ensemble_learns);
+    RUN(scoring_stops);
     RUN(agreement_brings_nets_together);
     RUN(mixing_trains);
     RUN(the_weight_warms_up);
