@@ -9,6 +9,8 @@
 #include <paradl/launch.h>
 #include <paradl/train.h>
 
+#include <unistd.h>
+
 typedef struct values {
     const char *data, *model, *vocabulary;
     int64_t     batch, pe, threads, loader_threads, samples;
@@ -44,11 +46,25 @@ typedef struct job {
     pdl_session_t  *session;
 } job_t;
 
+/* The nets of an ensemble are kept beside each other, and none of them is a model with a name. */
+static bool holds_nets(const char *folder)
+{
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/net-0", folder);
+    return access(path, F_OK) == 0;
+}
+
 static pdl_status_t load_model(job_t *job)
 {
     pdl_checkpoint_t *checkpoint;
     pdl_status_t      status;
 
+    if (holds_nets(job->path))
+        return pdl_error(PDL_ERR_INPUT,
+                         "%s holds the nets of --aggregate feddct, which are scored together in training only: use "
+                         "paradl train --resume with --valid-every",
+                         job->path);
     if (job->values->model) return pdl_model_load(job->values->model, &job->model);
     status = pdl_checkpoint_open(job->path, &checkpoint);
     if (status) return status;

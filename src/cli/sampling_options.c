@@ -129,6 +129,7 @@ pdl_status_t pdl__sampling_options_from(const pdl__sampling_values_t *v, uint64_
     sampling->batch_confidence = v->hide_confidence;
     sampling->refresh_training = v->refresh_mode;
     o->session.first_statistics = v->statistics;
+    if (status) status = pdl_error(status, "--shuffle: %s", pdl_error_message());
     if (!status) status = hide_from(v, &sampling->hide);
     if (!status) status = aggregate_from(v, &o->aggregate);
     return status;

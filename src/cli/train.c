@@ -13,6 +13,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STANDARD_BATCH 64
 
@@ -158,15 +159,16 @@ static void simulate(job_t *job, pdl_oracle_t *oracle, pdl_plan_t *plan)
 }
 
 /* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
-   a service: a system that cannot be projected does not stop the run. */
-static void project(job_t *job)
+   a service: a system that cannot be projected does not stop the run, but one that was asked for has to be there. */
+static pdl_status_t project(job_t *job)
 {
     const pdl_system_t *system = NULL;
     pdl_parameters_t    parameters;
     pdl_oracle_t       *oracle = NULL;
     pdl_plan_t         *plan = job->own_plan ? job->own_plan : job->file.plan;
 
-    if (pdl_system_load(job->values->system, &system)) return;
+    if (pdl_system_load(job->values->system, &system))
+        return pdl__option_changed(pdl__train_option_table, "system", job->values) ? PDL_ERR_INPUT : PDL_OK;
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
         !pdl_oracle_create(plan->model, system, &parameters, &oracle))
         job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
@@ -177,13 +179,13 @@ static void project(job_t *job)
     }
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
+    return PDL_OK;
 }
 
 /* What the plan says of samples holds unless the command says something else. */
-static void apply_policy(job_t *job)
+static void apply_policy(const pdl_plan_t *plan, pdl_sampling_options_t *o)
 {
-    const pdl_data_policy_t *policy = &job->plan->data_policy;
-    pdl_sampling_options_t  *o = &job->options.sampling;
+    const pdl_data_policy_t *policy = &plan->data_policy;
 
     if (!policy->given) return;
     if (o->shuffle.kind == PDL_SHUFFLE_GLOBAL) {
@@ -242,10 +244,9 @@ static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t
                          (long long)ranks - 1);
     status = pdl_ranks_pretend((int)v->rank, (int)ranks, &job->ranks);
     if (!status) status = pdl__train_options_from(v, &job->options);
-    if (!status) status = pdl__train_check(v, &job->options);
     if (!status) status = load_plan(job, operands);
     if (!status) status = create_backend(job, dry_threads(job));
-    if (!status) project(job);
+    if (!status) status = project(job);
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
     job->options.session.ranks = job->ranks;
@@ -263,11 +264,10 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = open_data(job);
     if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
     if (status) return status;
-    apply_policy(job);
-    status = pdl__train_check(job->values, &job->options);
-    if (status) return status;
+    apply_policy(job->plan, &job->options.sampling);
     /* A round is no update of the plan, so there is nothing to lay beside it. */
-    if (job->options.aggregate.kind == PDL_AGGREGATE_STEP) project(job);
+    if (job->options.aggregate.kind == PDL_AGGREGATE_STEP) status = project(job);
+    if (status) return status;
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
     job->options.session.ranks = job->ranks;
@@ -339,6 +339,17 @@ static void take_optimizer(const pdl_plan_t *plan, pdl__train_values_t *v)
     if (plan->optimizer == PDL_OPTIMIZER_SGD && !v->momentum_given) v->momentum = 0;
 }
 
+/* Whether the options go together; `plan` is a file's, or NULL. */
+static pdl_status_t check_options(const pdl__train_values_t *v, const pdl_plan_t *plan)
+{
+    pdl_train_options_t options;
+    pdl_status_t        status = pdl__train_options_from(v, &options);
+
+    if (status) return status;
+    if (plan) apply_policy(plan, &options.sampling);
+    return pdl__train_check(v, &options);
+}
+
 /* What the command leaves open, from the plan file where there is one; known before anything starts. */
 static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operands)
 {
@@ -347,7 +358,7 @@ static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operan
     if (operands->count == 0) {
         if (v->pe == 0) v->pe = 1;
         if (v->batch == 0) v->batch = STANDARD_BATCH;
-        return PDL_OK;
+        return check_options(v, NULL);
     }
     pdl_status_t status = pdl_plan_read(operands->text[0], &file);
     if (status) return status;
@@ -357,8 +368,23 @@ static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operan
                            (long long)v->pe, operands->text[0], (long long)ranks, (long long)v->pe);
     v->pe = ranks;
     take_optimizer(file.plan, v);
+    if (!status) status = check_options(v, file.plan);
     pdl_plan_file_free(&file);
     return status;
+}
+
+/* More ranks than a machine can start would bring it to a standstill before any of them could say so. */
+static pdl_status_t check_launch(int64_t ranks)
+{
+    enum { RANKS_A_CORE = 32 };
+    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    if (ranks <= RANKS_A_CORE * cores) return PDL_OK;
+    return pdl_error(
+        PDL_ERR_LIMIT,
+        "%lld ranks are too many to start on %lld cores: use mpirun or srun on more machines, or a plan "
+        "or --pe of %lld ranks at most",
+        (long long)ranks, (long long)cores, (long long)(RANKS_A_CORE * cores));
 }
 
 static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)
@@ -374,10 +400,9 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
         release(&job);
         return status;
     }
-    if (ranks > 4096)
-        return pdl_error(PDL_ERR_LIMIT, "%lld ranks are too many to start here: use mpirun or srun",
-                         (long long)ranks);
-    if (pdl_launch_wanted((int)ranks)) {
+    if (ranks > INT32_MAX || pdl_launch_wanted((int)ranks)) {
+        status = check_launch(ranks);
+        if (status) return status;
         pdl_launch_spec_t spec = {.ranks = (int)ranks, .threads = (int)v->threads, .argv = pdl__arguments};
         return pdl_launch_local(&spec, &pdl__exit_status);
     }
