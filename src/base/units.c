@@ -22,9 +22,10 @@ typedef struct suffix {
 
 static const suffix_t plain[] = {{"", 1}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {NULL, 0}};
 
+/* KB is what many write for kB. */
 static const suffix_t bytes[] = {
-    {"", 1},     {"B", 1},    {"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9},       {"TB", 1e12}, {"PB", 1e15},
-    {"KiB", KI}, {"MiB", MI}, {"GiB", GI}, {"TiB", TI}, {"PiB", PI_BYTES}, {NULL, 0},
+    {"", 1},      {"B", 1},    {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},       {"TB", 1e12},
+    {"PB", 1e15}, {"KiB", KI}, {"MiB", MI}, {"GiB", GI}, {"TiB", TI}, {"PiB", PI_BYTES}, {NULL, 0},
 };
 
 static const suffix_t seconds[] = {

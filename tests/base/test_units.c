@@ -30,6 +30,7 @@ static void reads_plain_numbers(void)
 static void reads_units(void)
 {
     CHECK_NEAR(read("64MiB", PDL_UNIT_BYTES), 67108864.0, 0);
+    CHECK_NEAR(read("100KB", PDL_UNIT_BYTES), 100e3, 0);
     CHECK_NEAR(read("16GB", PDL_UNIT_BYTES), 16e9, 0);
     CHECK_NEAR(read("16 GB", PDL_UNIT_BYTES), 16e9, 0);
     CHECK_NEAR(read("1PiB", PDL_UNIT_BYTES), 1125899906842624.0, 0);
