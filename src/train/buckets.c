@@ -22,8 +22,10 @@ bool pdl__same_buckets(const pdl__entry_t *a, const pdl__entry_t *b)
    little beside the parts. */
 static int64_t wanted_elements(const pdl_session_t *s)
 {
-    int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = s->trainable / SHARDED_BUCKETS;
+    int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = 0;
 
+    for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].storage : 0;
+    share /= SHARDED_BUCKETS;
     if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
     return s->sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
 }
@@ -37,18 +39,20 @@ static bool may_end(const pdl_session_t *s, const pdl__buckets_t *group, int i)
 /* Buckets end with a weight, as soon as they are large enough. */
 static pdl_status_t cut_group(pdl_session_t *s, pdl__buckets_t *group)
 {
-    int64_t wanted = wanted_elements(s);
+    int64_t wanted = wanted_elements(s), elements = 0;
 
     group->bucket = calloc((size_t)(group->last - group->first) + 1, sizeof(*group->bucket));
     if (!group->bucket) return no_memory();
     for (int i = group->first; i < group->last; i++) {
         pdl__bucket_t *bucket = &group->bucket[group->count];
-        if (bucket->last == 0) *bucket = (pdl__bucket_t){.first = i, .low = s->entry[i].offset};
+        if (bucket->last == 0) *bucket = (pdl__bucket_t){.first = i};
         s->entry[i].group = (int)(group - s->buckets);
         s->entry[i].bucket = group->count;
         bucket->last = i + 1;
-        bucket->high = i + 1 < s->entry_count ? s->entry[i + 1].offset : s->elements;
-        if ((bucket->high - bucket->low >= wanted && may_end(s, group, i)) || i + 1 == group->last) group->count++;
+        elements += s->entry[i].storage;
+        if ((elements < wanted || !may_end(s, group, i)) && i + 1 < group->last) continue;
+        group->count++;
+        elements = 0;
     }
     return PDL_OK;
 }
@@ -77,21 +81,27 @@ pdl_status_t pdl__buckets_cut(pdl_session_t *s)
     return status;
 }
 
+float *pdl__bucket_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket)
+{
+    return (float *)s->array[array] + bucket->low;
+}
+
 /* Sums of whole buckets, everywhere. */
 static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : no_memory();
-    const pdl__entry_t *first = &s->entry[group->first];
-    pdl_exchange_spec_t spec = {.data = s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, first),
-                                .bound = bound,
+    pdl_exchange_spec_t spec = {.bound = bound,
                                 .buckets = group->count,
                                 .algorithm = s->spec.algorithm,
                                 .overlap = s->spec.overlap};
 
-    for (int b = 0; b < group->count && !status; b++) bound[b + 1] = group->bucket[b].high - group->bucket[0].low;
+    for (int b = 0; b < group->count && !status; b++)
+        bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
     if (!status) status = pdl__layouts_group(s->layouts, group->axes, &spec.ranks);
     if (!status) status = pdl_exchange_create(&spec, &group->exchange);
+    for (int b = 0; b < group->count && !status && !s->dry; b++)
+        status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
     free(bound);
     return status;
 }

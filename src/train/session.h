@@ -166,6 +166,8 @@ struct pdl_session {
 pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
 pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
 void         pdl__buckets_destroy(pdl_session_t *session);
+/* A whole bucket in an array that is not sharded. */
+float *pdl__bucket_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__bucket_t *bucket);
 /* Whether two weights may be in the same bucket. */
 bool pdl__same_buckets(const pdl__entry_t *a, const pdl__entry_t *b);
 

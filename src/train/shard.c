@@ -4,7 +4,7 @@
 #include "train/shard.h"
 #include <stdlib.h>
 
-#define UNIT 16 /* elements: parts begin at cache lines, as weights do */
+#define UNIT 16 /* elements: parts begin at cache lines, as buckets do */
 
 static pdl_status_t no_memory(void)
 {
@@ -40,11 +40,19 @@ float *pdl__shard_part(const pdl_session_t *s, pdl_session_array_t array, const 
     return (float *)s->array[array] + (pdl__shard_divides(s, array) ? bucket->held : bucket->part_low);
 }
 
+static int64_t in_units(int64_t elements)
+{
+    return (elements + UNIT - 1) / UNIT;
+}
+
+/* The last line of a bucket may be a part of one. */
 static void cut_bucket(const pdl__bucket_t *bucket, int ranks, int rank, int64_t *low, int64_t *high)
 {
-    pdl_block_range((bucket->high - bucket->low) / UNIT, ranks, rank, low, high);
+    pdl_block_range(in_units(bucket->high - bucket->low), ranks, rank, low, high);
     *low = bucket->low + *low * UNIT;
     *high = bucket->low + *high * UNIT;
+    if (*low > bucket->high) *low = bucket->high;
+    if (*high > bucket->high) *high = bucket->high;
 }
 
 /* Parts of the buckets of one group. */
@@ -57,7 +65,7 @@ static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
         cut_bucket(bucket, pdl_ranks_size(group->shard_ranks), pdl_ranks_rank(group->shard_ranks),
                    &bucket->part_low, &bucket->part_high);
         bucket->held = s->held;
-        s->held += bucket->part_high - bucket->part_low;
+        s->held += in_units(bucket->part_high - bucket->part_low) * UNIT;
     }
     return status;
 }
@@ -76,7 +84,7 @@ static pdl_status_t hold_parts(pdl_session_t *s)
             continue;
         }
         entry->held = s->held;
-        s->held += (entry->storage + UNIT - 1) / UNIT * UNIT;
+        s->held += in_units(entry->storage) * UNIT;
     }
     return status;
 }
@@ -140,6 +148,18 @@ static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_
     return status;
 }
 
+/* Buckets of an array that every rank has as a whole stay where they are. */
+static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, const pdl__buckets_t *group,
+                                pdl_exchange_t *exchange)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->dry || pdl__shard_divides(s, array)) return PDL_OK;
+    for (int b = 0; b < group->count && !status; b++)
+        status = pdl_exchange_place(exchange, b, pdl__bucket_at(s, array, &group->bucket[b]));
+    return status;
+}
+
 static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound, int64_t *part)
 {
     int                 ranks = pdl_ranks_size(group->shard_ranks);
@@ -151,7 +171,7 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
                                 .overlap = s->spec.overlap};
 
     for (int b = 0; b < group->count; b++) {
-        bound[b + 1] = group->bucket[b].high - group->bucket[0].low;
+        bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
         for (int r = 0; r < ranks; r++) {
             int64_t low, high;
             cut_bucket(&group->bucket[b], ranks, r, &low, &high);
@@ -159,15 +179,11 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
         }
     }
     spec.collective = PDL_COLL_REDUCE_SCATTER;
-    if (!s->dry && !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
-        spec.data = (float *)s->array[PDL_ARRAY_GRADIENT] + group->bucket[0].low;
     pdl_status_t status = pdl_exchange_create(&spec, &group->exchange);
     spec.collective = PDL_COLL_ALLGATHER;
-    spec.data = NULL;
-    if (!s->dry && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT))
-        spec.data = (float *)s->array[PDL_ARRAY_WEIGHT] + group->bucket[0].low;
     if (!status) status = pdl_exchange_create(&spec, &group->gather);
-    return status;
+    if (!status) status = place_whole(s, PDL_ARRAY_GRADIENT, group, group->exchange);
+    return status ? status : place_whole(s, PDL_ARRAY_WEIGHT, group, group->gather);
 }
 
 pdl_status_t pdl__shard_connect(pdl_session_t *s, pdl__buckets_t *group)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNED_ELEMENTS 16 /* every weight begins at a cache line */
+#define ALIGNED_ELEMENTS 16 /* of a cache line */
 
 static pdl_status_t no_memory(const pdl_session_t *s)
 {
@@ -134,23 +134,57 @@ static pdl_status_t group_entries(pdl_session_t *s, int count)
     return PDL_OK;
 }
 
+static void align(pdl_session_t *s)
+{
+    s->elements = (s->elements + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
+}
+
+/* Behind what has been placed. */
+static void place_next(pdl_session_t *s, int i)
+{
+    pdl__entry_t *entry = &s->entry[i];
+
+    entry->offset = s->elements;
+    s->elements += entry->storage;
+    if (!entry->info.trainable) return;
+    s->parameter_entry[s->parameter_count] = i;
+    s->parameter[s->parameter_count++] =
+        (pdl_parameter_t){.offset = entry->offset,
+                          .elements = entry->storage,
+                          .copies = entry->copies,
+                          .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
+}
+
+/* A bucket is what travels, so there are no gaps in it. Weights that fill cache lines come first: of these every one
+   begins at a line all the same. */
+static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
+{
+    align(s);
+    bucket->low = s->elements;
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = bucket->first; i < bucket->last; i++)
+            if ((s->entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
+    bucket->high = s->elements;
+}
+
+/* Weights that nobody exchanges begin at cache lines. */
 static void place_entries(pdl_session_t *s)
 {
     for (int i = 0; i < s->entry_count; i++) {
-        pdl__entry_t *entry = &s->entry[i];
-        entry->offset = s->elements;
-        s->elements += (entry->storage + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
-        s->graph->unit[entry->unit].weight[entry->k] = i;
+        const pdl__entry_t *entry = &s->entry[i];
+        pdl__bucket_t      *bucket = entry->group < 0 ? NULL : &s->buckets[entry->group].bucket[entry->bucket];
+        if (bucket == NULL) {
+            align(s);
+            place_next(s, i);
+        } else if (i == bucket->first) {
+            place_bucket(s, bucket);
+        }
         if (entry->info.trainable) {
+            align(s);
             s->trainable = s->elements;
-            s->parameter_entry[s->parameter_count] = i;
-            s->parameter[s->parameter_count++] =
-                (pdl_parameter_t){.offset = entry->offset,
-                                  .elements = entry->storage,
-                                  .copies = entry->copies,
-                                  .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
         }
     }
+    align(s);
 }
 
 static pdl_status_t list_entries(pdl_session_t *s)
@@ -170,7 +204,7 @@ static pdl_status_t list_entries(pdl_session_t *s)
         if (pass == 0 && !status) status = group_entries(s, s->entry_count);
     }
     if (status) return status;
-    place_entries(s);
+    for (int i = 0; i < s->entry_count; i++) s->graph->unit[s->entry[i].unit].weight[s->entry[i].k] = i;
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (unit->tied_to < 0) continue;
@@ -271,6 +305,7 @@ pdl_status_t pdl__session_weights(pdl_session_t *s)
     pdl_status_t status = list_entries(s);
 
     if (!status) status = pdl__buckets_cut(s);
+    if (!status) place_entries(s);
     if (!status) status = pdl__shard_divide(s);
     if (!status) status = place_packed(s);
     if (s->dry || status) return status;
