@@ -90,9 +90,9 @@ typedef struct pdl_window {
     int64_t in, out, kernel, stride, dilation, pad;
 } pdl_window_t;
 int64_t pdl_halo_rows(const pdl_window_t *window, int64_t pieces, int *neighbours);
-/* Rows that every piece sends: of the inputs, and on the way back of the gradients of those it has received. Pieces
-   may send and receive different numbers: a strided window may look to one side only. */
-void pdl_halo_sent(const pdl_window_t *window, int64_t pieces, int64_t *forward, int64_t *backward);
+/* Rows that all pieces together send, on the way there and on the way back alike, and rows that they read, their own
+   included. */
+int64_t pdl_halo_total(const pdl_window_t *window, int64_t pieces, int64_t *read);
 
 #ifdef __cplusplus
 }

@@ -164,7 +164,7 @@ typedef struct pdl_projection {
     double replicated_share;            /* of computation done by several ranks alike */
     double stage_imbalance;             /* slowest stage over the mean */
     double contention;                  /* phi of the gradient exchange */
-    double bytes[PDL_COMM_CLASS_COUNT]; /* moved by the busiest rank */
+    double bytes[PDL_COMM_CLASS_COUNT]; /* sent in one iteration by all ranks together */
     double memory_bytes;
     bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
     pdl_memory_breakdown_t memory;

@@ -144,13 +144,6 @@ double pdl__collective_startup(const pdl_group_t *g, pdl_primitive_t primitive)
     return (primitive == PDL_ALLREDUCE ? 2 : 1) * (g->ranks - 1) * g->step_s;
 }
 
-double pdl__collective_traffic(const pdl_group_t *g, pdl_primitive_t primitive, double bytes)
-{
-    if (g->ranks <= 1 || primitive == PDL_LOCAL) return 0;
-    if (primitive == PDL_HALO || primitive == PDL_SENDRECV) return bytes;
-    return (primitive == PDL_ALLREDUCE ? 2 : 1) * (g->ranks - 1) / g->ranks * bytes;
-}
-
 double pdl__host_seconds(const pdl_parameters_t *p, const pdl_group_t *group, double bytes)
 {
     double seconds = bytes * group->seconds_per_byte;

@@ -69,8 +69,6 @@ double pdl__collective_seconds(const pdl_group_t *group, pdl_primitive_t primiti
                                bool ring_only, double bytes);
 /* The part of it that does not shrink with the volume. */
 double pdl__collective_startup(const pdl_group_t *group, pdl_primitive_t primitive);
-/* Bytes one rank sends. */
-double pdl__collective_traffic(const pdl_group_t *group, pdl_primitive_t primitive, double bytes);
 
 /* One message through host memory: what exceeds the pinned buffers goes at pageable speed. */
 double pdl__host_seconds(const pdl_parameters_t *p, const pdl_group_t *group, double bytes);

@@ -64,7 +64,7 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
         return PDL_OK;
     }
     if (direction == 0 && cut->c.recompute == PDL_RECOMPUTE_FULL && cut->pipeline.training) times *= 2;
-    if (t->primitive != PDL_HALO && closed.layer_bytes <= 0) query.bytes = 0; /* left out by a switch */
+    if (pdl__transfer_skipped(pr, t)) query.bytes = 0;
     pdl_status_t status = price(cut, &query, stage, times, &seconds);
     if (query.bytes > 0) seconds += pdl__copy_seconds(pr, t);
     if (t->primitive == PDL_HALO)

@@ -20,14 +20,6 @@ static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, 
     return (1.0 + gathers) * once;
 }
 
-/* Bytes one rank sends for it. */
-static double exchange_traffic(const pdl_case_t *c, const pdl_group_t *group, double bytes)
-{
-    double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
-
-    return (1.0 + gathers) * pdl__collective_traffic(group, PDL_ALLGATHER, bytes);
-}
-
 /* The part of an exchange that every bucket pays again, whichever algorithm is used: what is left when the part
    that grows with the volume is taken away. */
 static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
@@ -135,15 +127,12 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         double bytes = narrow.weights * item;
         e->total_s +=
             pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
-        e->bytes += exchange_traffic(c, &outer, bytes);
         e->startup_s = startup_seconds(oracle, c, &outer, bytes);
     }
     if (wide.weights > 0) {
         double bytes = wide.weights * item, seconds = wide_exchange(oracle, c, &inner, &outer, &wide, s, bytes);
         e->total_s += seconds;
         e->wide_s = seconds * s->wide_weights / wide.weights;
-        e->bytes += exchange_traffic(c, &outer, bytes / (host ? 1 : inner.ranks)) +
-                    pdl__collective_traffic(&inner, PDL_ALLREDUCE, bytes);
         e->startup_s = fmax(e->startup_s, startup_seconds(oracle, c, &inner, bytes) +
                                               startup_seconds(oracle, c, &outer, bytes / inner.ranks));
     }

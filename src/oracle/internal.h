@@ -97,13 +97,17 @@ double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, cons
 /* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
 typedef struct pdl_exchange {
-    double total_s, exposed_s, wide_s, startup_s, bytes, phi, kappa;
+    double total_s, exposed_s, wide_s, startup_s, phi, kappa;
 } pdl_exchange_t;
 /* Before overlap; of the sums only the gradients are read. */
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums,
                                  double item_bytes, pdl_exchange_t *exchange);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl_exchange_t *exchange);
+
+/* sent.c: bytes of all ranks. */
+void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                       const pdl_stages_t *stages, pdl_projection_t *projection);
 
 pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);

@@ -48,8 +48,10 @@ pdl_status_t pdl__price_groups(pdl_pricing_t *pr)
 }
 
 /* Filter parallelism of the published study reduces the input gradient of windowed convolutions only. */
-static bool gradient_skipped(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_transfer_t *t)
+bool pdl__transfer_skipped(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
+    const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
+
     return pr->p->pointwise_gradients_skipped && t->input_gradient && layer->type == PDL_LAYER_CONV &&
            layer->kernel[0] == 1;
 }
@@ -95,7 +97,6 @@ double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 
 void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
 {
-    const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
     double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
     const pdl_group_t *g = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
 
@@ -106,10 +107,9 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
         seconds = t->primitive == PDL_HALO ? halo_seconds(pr, t, bytes) : gather_seconds(pr, t, bytes);
         seconds += pdl__copy_seconds(pr, t);
         *(t->phase == PDL_PHASE_FORWARD ? &s->halo_forward : &s->halo_backward) += seconds;
-        s->halo_bytes += t->primitive == PDL_HALO ? t->sent * pr->profile->compute.item_bytes : bytes;
         return;
     }
-    if (gradient_skipped(pr, layer, t)) bytes = 0;
+    if (pdl__transfer_skipped(pr, t)) bytes = 0;
     seconds = pr->p->asynchronous ? 0 : pr->p->call_s;
     startup = seconds;
     seconds += bytes > 0 ? pdl__copy_seconds(pr, t) : 0;
@@ -121,7 +121,6 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     *(t->phase == PDL_PHASE_FORWARD ? &s->layer_forward : &s->layer_backward) += seconds;
     if (t->primitive == PDL_ALLREDUCE) s->allreduce += seconds;
     s->startup += startup;
-    s->layer_bytes += pdl__collective_traffic(g, t->primitive, bytes);
 }
 
 /* Framework time of a layer, a third of it in forward. */
@@ -205,6 +204,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
         if (program->transfers[local->first_transfer + i].axis >= 0)
             pdl__price_transfer(pr, &program->transfers[local->first_transfer + i], s);
     add_gradients(pr, layer, local, s);
+    pdl__add_sent(pr->profile, index, s);
 }
 
 /* All that a micro-batch spends in the layers summed up so far. */

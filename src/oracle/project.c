@@ -71,8 +71,6 @@ static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_proj
     out->layer_startup_s = m * slow->startup;
     out->layer_allreduce_s = m * slow->allreduce;
     out->matrix_s = m * slow->matrix;
-    out->bytes[PDL_COMM_LAYER] = m * slow->layer_bytes;
-    out->bytes[PDL_COMM_HALO] = m * slow->halo_bytes;
 }
 
 double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -98,7 +96,6 @@ static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, cons
     pair.ranks = 2;
     out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, PDL_ALGORITHM_RING, true, bytes);
     out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
-    out->bytes[PDL_COMM_GRADIENT] = pdl__collective_traffic(&pair, PDL_ALLREDUCE, bytes);
 }
 
 /* Fill and drain last one pass through all other stages; interleaving divides that by the chunks per rank. */
@@ -131,8 +128,6 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
 
     out->bubble_s = (total - slowest) / v;
     out->comm[PDL_COMM_STAGE] = directions * times * once;
-    /* Of two stages each sends in one direction only. */
-    out->bytes[PDL_COMM_STAGE] = (stages > 2 || v > 1 ? directions : 1) * m * v * bytes;
     project_tied(c, profile, st, group, out);
     return PDL_OK;
 }
@@ -222,7 +217,6 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
     if (status) return status;
     out->gradient_total_s += exchange.total_s;
     out->comm[PDL_COMM_GRADIENT] += exchange.exposed_s;
-    out->bytes[PDL_COMM_GRADIENT] += exchange.bytes;
     out->contention = exchange.phi;
     /* Kernels are slower while a collective shares the device with them. */
     double hidden = fmax(0, exchange.total_s - exchange.exposed_s),
@@ -235,5 +229,6 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const 
     }
     out->flop = useful_flop(oracle, c);
     pdl__project_sums(oracle, c, exchange.kappa, out);
+    pdl__project_sent(oracle, c, profile, st, out);
     return pdl__project_memory(oracle, c, profile, st, out);
 }

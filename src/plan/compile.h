@@ -4,6 +4,7 @@
 #ifndef PDL_PLAN_COMPILE_H
 #define PDL_PLAN_COMPILE_H
 
+#include "plan/rules.h"
 #include <paradl/program.h>
 
 typedef struct pdl_compiler {
@@ -20,8 +21,26 @@ void pdl__compile_layer(pdl_compiler_t *compiler, int index);
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
 pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved);
 
-/* halo.c: once all layers are compiled, of how many rows `sent` of every halo is; until then it is one. */
-pdl_status_t pdl__halo_busiest(pdl_program_t *program);
+/* sent.c: whether an axis is one that tensors are cut along. */
+bool pdl__splits_tensors(const pdl_axis_t *axis);
+/* Elements of a tensor on a rank, in the mean of all ranks; `skip` is an axis on which it is taken as whole (-1: none). */
+double pdl__mean_elements(const pdl_compiler_t *compiler, const pdl_shape_t *shape, const pdl_placement_t *on,
+                          int skip);
+/* Elements that a rank sends, in the mean of all ranks, when a tensor that lies like `now` is brought to `to` on one
+   axis. */
+double pdl__mean_sent(const pdl_compiler_t *compiler, const pdl_shape_t *shape, const pdl_placement_t *now,
+                      int axis, pdl_placement_t to);
+
+/* The weights of a layer on a rank, in the mean of all ranks, and how many ranks (data axes apart) sum their gradients:
+   most of them, biases, and those that are cut in another way than the rule of the layer says. */
+typedef struct pdl__weight_count {
+    double most, bias, apart;
+    double ranks, apart_ranks;
+} pdl__weight_count_t;
+void pdl__count_weights(const pdl_layer_t *layer, pdl__weight_count_t *count);
+/* On one more axis. */
+void pdl__cut_weights(const pdl_layer_t *layer, const pdl_rule_t *rule, pdl_mode_t mode, int64_t ranks,
+                      pdl__weight_count_t *count);
 
 /* Finds out once what liveness needs to know of all layers; program->local must be filled. */
 pdl_status_t pdl__walk_create(pdl_program_t *program);

@@ -24,6 +24,23 @@ static double reduced_values(const pdl_session_t *s, const pdl__unit_t *unit, bo
            (double)pdl_shape_positions(&layer->in);
 }
 
+/* Of a tensor as it lies, what fills up its last block of channels. */
+static double padded_share(const pdl_session_t *s, const pdl__unit_t *tensor)
+{
+    pdl_backend_t *backend = s->spec.backend;
+
+    if (tensor->format != PDL_FORMAT_BLOCKED) return 0;
+    return 1 - (double)backend->ops->tensor_bytes(backend, &tensor->shape, 1, PDL_FORMAT_PLAIN) /
+                   (double)backend->ops->tensor_bytes(backend, &tensor->shape, 1, PDL_FORMAT_BLOCKED);
+}
+
+static void add_moves(const pdl_session_t *s, double bytes, const pdl__unit_t *tensor,
+                      pdl_session_traffic_t *traffic)
+{
+    traffic->moves += bytes;
+    traffic->moves_padding += bytes * padded_share(s, tensor);
+}
+
 void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
@@ -33,7 +50,7 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
     if (op->kind != PDL_TAPE_FORWARD && !backward) return;
     if (unit->kind == PDL__UNIT_EDGE) {
         pdl__edge_bytes(unit->edge, &there, &back);
-        traffic->moves += backward ? back : there;
+        add_moves(s, backward ? back : there, unit, traffic);
     }
     if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)pdl__channel_message(unit->there);
     if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)pdl__channel_message(unit->back);
@@ -42,47 +59,66 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
     for (int j = 0; j < unit->input_count && backward; j++) {
         if (!unit->after[j] || op->input_gradient[j] < 0) continue;
         pdl__edge_bytes(unit->after[j], &there, &back);
-        traffic->moves += back;
+        add_moves(s, back, &s->graph->unit[unit->input[j]], traffic);
     }
+}
+
+/* What kernels want beside the elements of weights, of those of a bucket. */
+static double padding_of(const pdl_session_t *s, const pdl__bucket_t *bucket)
+{
+    double padding = 0;
+
+    for (int i = bucket->first; i < bucket->last; i++)
+        padding += (double)(s->entry[i].storage - pdl_region_elements(&s->entry[i].region));
+    return padding / (double)(bucket->high - bucket->low);
+}
+
+static void add_bucket(const pdl_session_t *s, const pdl_exchange_t *exchange, const pdl__buckets_t *group, int b,
+                       pdl_session_traffic_t *traffic)
+{
+    double bytes = pdl_exchange_bucket_bytes(exchange, b);
+
+    traffic->gradients += bytes;
+    traffic->gradients_padding += bytes * padding_of(s, &group->bucket[b]);
 }
 
 /* When every bucket travels once. */
-static double exchange_bytes(const pdl_exchange_t *exchange)
+static void add_exchange(const pdl_session_t *s, const pdl_exchange_t *exchange, const pdl__buckets_t *group,
+                         pdl_session_traffic_t *traffic)
 {
-    double sent = 0;
-    size_t held;
-
-    if (exchange) pdl_exchange_bytes(exchange, &sent, &held);
-    return sent;
+    for (int b = 0; b < group->count && exchange; b++) add_bucket(s, exchange, group, b, traffic);
 }
 
 /* Buckets that are there for a while only travel each time. */
-static double stays_bytes(const pdl_session_t *s, const pdl__stays_t *stays, bool gradients)
+static void add_stays(const pdl_session_t *s, const pdl__stays_t *stays, bool gradients,
+                      pdl_session_traffic_t *traffic)
 {
-    double bytes = 0;
-
     for (int j = 0; j < stays->count; j++) {
         const pdl__buckets_t *group = &s->buckets[stays->stay[j].group];
-        bytes += pdl_exchange_bucket_bytes(gradients ? group->exchange : group->gather, stays->stay[j].bucket);
+        add_bucket(s, gradients ? group->exchange : group->gather, group, stays->stay[j].bucket, traffic);
     }
-    return bytes;
 }
 
 /* Sums of gradients and, where they are sharded, weights. */
-static double exchanged_bytes(const pdl_session_t *s)
+static void add_exchanges(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 {
-    double bytes = 0;
+    double sent;
+    size_t held;
 
     for (int g = 0; g < s->bucket_groups; g++) {
         const pdl__buckets_t *group = &s->buckets[g];
         if (!group->shard_ranks || !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
-            bytes += exchange_bytes(group->exchange);
-        if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) bytes += exchange_bytes(group->gather);
-        bytes += exchange_bytes(group->rest);
+            add_exchange(s, group->exchange, group, traffic);
+        if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) add_exchange(s, group->gather, group, traffic);
+        add_exchange(s, group->rest, group, traffic);
     }
-    for (int i = 0; i < s->tie_count; i++) bytes += exchange_bytes(s->ties[i].exchange);
-    if (!s->shard) return bytes;
-    return bytes + stays_bytes(s, &s->shard->gradients, true) + stays_bytes(s, &s->shard->weights[1], false);
+    for (int i = 0; i < s->tie_count; i++) {
+        pdl_exchange_bytes(s->ties[i].exchange, &sent, &held);
+        traffic->gradients += sent;
+    }
+    if (!s->shard) return;
+    add_stays(s, &s->shard->gradients, true, traffic);
+    add_stays(s, &s->shard->weights[1], false, traffic);
 }
 
 /* Sums of squares for the norms of all gradients and of every tensor. */
@@ -106,7 +142,7 @@ void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 
     *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, RESULTS)};
     for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
-    traffic->gradients = exchanged_bytes(s);
+    add_exchanges(s, traffic);
     if (s->tape) traffic->results += norm_bytes(s);
     traffic->total = traffic->moves + traffic->stages + traffic->gradients + traffic->statistics + traffic->results;
 }

@@ -293,7 +293,8 @@ static void memory_falls(void)
     size_t largest = 120 * 400 * sizeof(float) + slack; /* fc1: the largest bucket, and those around it */
     size_t buckets = largest + 120 * 84 * sizeof(float) + 6 * slack;
     CHECK(zero[1].memory.weights == plain.memory.weights && zero[1].memory.gradients == plain.memory.gradients);
-    CHECK(zero[2].memory.weights == plain.memory.weights);
+    /* Buckets begin at cache lines, and there are more of them. */
+    CHECK(zero[2].memory.weights <= plain.memory.weights + 16 * 64);
     CHECK(zero[2].memory.gradients <= plain.memory.gradients / p + buckets);
     CHECK(zero[3].memory.gradients == zero[2].memory.gradients);
     CHECK(zero[3].memory.weights <= plain.memory.weights / p + buckets);
