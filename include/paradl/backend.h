@@ -98,11 +98,15 @@ typedef struct pdl_op_spec {
                                   with it the gradient, is multiplied by it: a partial sum */
     /* Embedding and cross-entropy of which this rank has a part of the vocabulary: `layer` has that part only.
        An embedding gives zeros for tokens of others, a partial sum. Cross-entropy asks the other ranks (run.reduce)
-       and comes to the same results on all of them.
-       A mixture of which this rank has some of the experts: `layer` has these only, the router all of them. Tokens of
-       other experts are left out: output, input gradient and the router's gradient are partial sums. */
-    int64_t first_class; /* of this rank: row of the table, channel of the logits, or expert */
+       and comes to the same results on all of them. */
+    int64_t first_class; /* of this rank: row of the table, channel of the logits */
     int64_t classes;     /* all of them; 0: not split */
+    /* A mixture whose experts are on several ranks: `layer` has those of this rank only, the router all of them. Tokens
+       are shared out; those of other ranks come to be answered here and go back (run.route). The router's gradient is
+       that of the own tokens. */
+    const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
+    int            expert_rank, expert_ranks;
+    int64_t        expert_rows; /* tokens of all these ranks */
 } pdl_op_spec_t;
 
 /* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the
@@ -148,6 +152,10 @@ typedef struct pdl_op {
    or takes the largest of each. */
 typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
 
+/* Bytes from every rank to every other that has experts of the same mixture, as route.h has it. */
+typedef pdl_status_t (*pdl_route_fn_t)(void *context, const void *send, const int64_t *to, void *receive,
+                                       const int64_t *from);
+
 /* The buffers of one run. Those that forward does not need may be NULL in forward, and the other way round. */
 typedef struct pdl_op_run {
     const void *input[PDL_MAX_INPUTS];
@@ -166,6 +174,8 @@ typedef struct pdl_op_run {
        over the ranks that have the other classes */
     pdl_reduce_fn_t reduce, reduce_max;
     void           *reduce_context;
+    pdl_route_fn_t  route; /* mixtures whose experts are on several ranks */
+    void           *route_context;
     int64_t         total_samples; /* over these ranks */
     int64_t         total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
     /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its

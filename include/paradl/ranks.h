@@ -78,7 +78,7 @@ pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status);
    pdl_ranks_agree(), a barrier or a broadcast takes is not counted. */
 typedef enum pdl_sent {
     PDL_SENT_MESSAGES, /* requests of the caller */
-    PDL_SENT_MOVES,    /* regions.h */
+    PDL_SENT_MOVES,    /* regions.h and route.h */
     PDL_SENT_SUMS,     /* pdl_ranks_sum() and pdl_ranks_max() */
     PDL_SENT_EXCHANGE, /* exchange.h */
     PDL_SENT_KINDS
@@ -103,7 +103,7 @@ void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status);
  * A request is used again and again, for one message at a time. Messages of the same two ranks and tag arrive in
  * the order in which they were sent. Only creation allocates.
  */
-#define PDL_RANKS_TAGS 32767 /* tags are 0 or more, and less than this */
+#define PDL_RANKS_TAGS 32766 /* tags are 0 or more, and less than this */
 
 typedef struct pdl_request pdl_request_t;
 

@@ -174,6 +174,8 @@ void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memo
 /* Bytes this rank sends in one update, or in one evaluation where it does not train. */
 typedef struct pdl_session_traffic {
     double moves;      /* redistributions and halos */
+    double routed;     /* tokens to experts on other ranks and back, if all experts are asked equally often */
+    double routed_all; /* not of the total: what goes to experts wherever they are, of all ranks; this rank's share */
     double stages;     /* to other stages of a pipeline */
     double gradients;  /* their exchange, that of tied weights included; and of weights where these are sharded */
     double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
@@ -184,6 +186,9 @@ typedef struct pdl_session_traffic {
     double moves_padding, gradients_padding;
 } pdl_session_traffic_t;
 void pdl_session_traffic(const pdl_session_t *session, pdl_session_traffic_t *traffic);
+
+/* How many tokens go where is up to the data: bytes since the beginning to other ranks, and to experts of this rank. */
+void pdl_session_routed(const pdl_session_t *session, double *sent, double *stayed);
 
 /* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */
 void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLASS_COUNT]);

@@ -65,7 +65,7 @@ static pdl_status_t check(const pdl_request_t *request, int64_t bytes, int peer,
 pdl_status_t pdl__request_send(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag)
 {
     request->moving = true;
-    request->ranks->counted[tag == PDL__MOVE_TAG ? PDL_SENT_MOVES : PDL_SENT_MESSAGES] += (double)bytes;
+    request->ranks->counted[tag >= PDL__ROUTE_TAG ? PDL_SENT_MOVES : PDL_SENT_MESSAGES] += (double)bytes;
     return pdl__pieces_send(request->pieces, request->ranks->world, data, bytes, peer, tag);
 }
 

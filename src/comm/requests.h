@@ -6,7 +6,8 @@
 
 #include <paradl/ranks.h>
 
-#define PDL__MOVE_TAG PDL_RANKS_TAGS /* MPI knows it: tags up to 32767 are there in every MPI */
+#define PDL__ROUTE_TAG PDL_RANKS_TAGS
+#define PDL__MOVE_TAG  (PDL_RANKS_TAGS + 1) /* MPI knows it: tags up to 32767 are there in every MPI */
 
 /* As the public functions, without their checks. */
 pdl_status_t pdl__request_send(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag);

@@ -31,6 +31,12 @@ double pdl__mean_elements(const pdl_compiler_t *compiler, const pdl_shape_t *sha
 double pdl__mean_sent(const pdl_compiler_t *compiler, const pdl_shape_t *shape, const pdl_placement_t *now,
                       int axis, pdl_placement_t to);
 
+/* Of a tensor that is cut along one dimension of `from` elements, and then along another of `to`: the share that is where
+   it was. 0 elements stand for many. */
+double pdl__staying_share(int64_t from, int64_t to, int64_t pieces);
+/* The same of tokens that go to experts and back, in forward and in backward, if all experts are asked equally often. */
+void pdl__routed_sent(const pdl_compiler_t *compiler, int index, int axis, double sent[4]);
+
 /* The weights of a layer on a rank, in the mean of all ranks, and how many ranks (data axes apart) sum their gradients:
    most of them, biases, and those that are cut in another way than the rule of the layer says. */
 typedef struct pdl__weight_count {

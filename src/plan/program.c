@@ -168,16 +168,18 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
     bool               training = c->plan->run_mode == PDL_TRAINING;
     double             samples = c->program->micro_batch;
     pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
-    double positions = (double)pdl_shape_positions(&layer->in), ranks = (double)c->plan->mesh.axis[axis].size;
+    double positions = (double)pdl_shape_positions(&layer->in), sent[4];
 
     if (layer->type == PDL_LAYER_MOE && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
         transfer.elements = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
-        transfer.sent = transfer.elements * (ranks - 1) / (ranks * ranks);
+        pdl__routed_sent(c, index, axis, sent);
         for (int i = 0; i < (training ? 4 : 2); i++) {
             transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
+            transfer.sent = sent[i];
             emit(c, transfer);
         }
+        transfer.sent = 0;
     }
     if (layer->type == PDL_LAYER_CROSS_ENTROPY && mode == PDL_MODE_VOCABULARY) {
         transfer.primitive = PDL_ALLREDUCE;

@@ -7,6 +7,8 @@
 #include "plan/rules.h"
 #include <math.h>
 
+#define COUNT_ELEMENTS 2 /* a number of copies is sent in 64 bits */
+
 bool pdl__splits_tensors(const pdl_axis_t *axis)
 {
     return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
@@ -32,8 +34,7 @@ static int64_t extent_of(const pdl_compiler_t *c, const pdl_shape_t *shape, pdl_
     return placement == PDL_SPLIT_C ? shape->channels : shape->extent[placement - PDL_SPLIT_S0];
 }
 
-/* Of a tensor that is cut along one dimension and then along another: the share that is where it was. */
-static double staying_share(int64_t from, int64_t to, int64_t pieces)
+double pdl__staying_share(int64_t from, int64_t to, int64_t pieces)
 {
     double share = 0;
 
@@ -58,9 +59,24 @@ double pdl__mean_sent(const pdl_compiler_t *c, const pdl_shape_t *shape, const p
     case PDL_ALLREDUCE: return 2 * elements * (size - 1) / size;
     case PDL_ALLTOALL:
         return elements / size *
-               (1 - staying_share(extent_of(c, shape, now[axis]), extent_of(c, shape, to), (int64_t)size));
+               (1 - pdl__staying_share(extent_of(c, shape, now[axis]), extent_of(c, shape, to), (int64_t)size));
     default: return 0;
     }
+}
+
+void pdl__routed_sent(const pdl_compiler_t *c, int index, int axis, double sent[4])
+{
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
+    const pdl_local_t *local = &c->program->local[index];
+    double             ranks = (double)c->plan->mesh.axis[axis].size;
+    double             in = (double)layer->in.channels, out = (double)layer->out.channels;
+    double             copies = pdl__mean_elements(c, &layer->in, local->reads, -1) / in * (double)layer->top_k;
+
+    copies *= 1 - pdl__staying_share(extent_of(c, &layer->in, local->reads[axis]), layer->experts, (int64_t)ranks);
+    sent[0] = copies * in + COUNT_ELEMENTS * (double)layer->experts * (ranks - 1) / ranks;
+    sent[1] = copies * out;
+    sent[2] = copies * (out + 1);
+    sent[3] = copies * (layer->needs_input_gradient ? in + 1 : 1);
 }
 
 void pdl__count_weights(const pdl_layer_t *layer, pdl__weight_count_t *count)

@@ -98,6 +98,7 @@ pdl_status_t pdl_report_dry(const pdl_dry_report_t *report, FILE *stream)
     print_part(stream, ", ", "messages", (double)memory.messages);
     fprintf(stream, "\nsends %s an update", pdl_format_bytes(traffic.total, text));
     print_part(stream, ": ", "redistribution", traffic.moves);
+    print_part(stream, ", ", "to experts", traffic.routed);
     print_part(stream, ", ", "stages", traffic.stages);
     print_part(stream, ", ", "gradients", traffic.gradients);
     print_part(stream, ", ", "statistics", traffic.statistics);
@@ -155,6 +156,7 @@ static void write_totals(pdl_json_t *json, const pdl_dry_report_t *report)
     pdl_json_number(json, "sent_bytes", traffic.total);
     pdl_json_open(json, "sent", '{');
     pdl_json_number(json, "moves", traffic.moves);
+    pdl_json_number(json, "experts", traffic.routed);
     pdl_json_number(json, "stages", traffic.stages);
     pdl_json_number(json, "gradients", traffic.gradients);
     pdl_json_number(json, "statistics", traffic.statistics);

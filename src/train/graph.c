@@ -322,16 +322,25 @@ static pdl_status_t localise(const lowering_t *l, int head, const pdl_region_t *
     return status;
 }
 
-/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive; or which experts. */
+/* Experts on several ranks, and the way to them. */
+static pdl_status_t find_experts(const lowering_t *l, int head, pdl_op_spec_t *spec, pdl__unit_t *unit)
+{
+    if (!pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_EXPERT)) return PDL_OK;
+    pdl_status_t status = pdl__dispatch_create(l->spec->layouts, head, spec->input_gradient, &unit->routes);
+    if (status) return status;
+    spec->expert_first = unit->routes->first;
+    spec->expert_rank = unit->routes->member;
+    spec->expert_ranks = unit->routes->members;
+    spec->expert_rows = unit->routes->all_rows;
+    return PDL_OK;
+}
+
+/* Which part of a vocabulary is this rank's: rows of a table, or logits as they arrive. */
 static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, pdl_op_spec_t *spec)
 {
     const pdl__layouts_t *layouts = l->spec->layouts;
     const pdl_layer_t    *layer = pdl_model_layer(l->model, head);
 
-    if (pdl__layouts_axes(layouts, head, PDL_MODE_EXPERT)) {
-        spec->classes = layer->experts;
-        spec->first_class = pdl__experts(layouts, head, layouts->coordinates).low;
-    }
     if (!pdl__layouts_axes(layouts, head, PDL_MODE_VOCABULARY)) return;
     bool table = layer->type == PDL_LAYER_EMBEDDING;
     spec->classes = table ? layer->vocabulary : layer->in.channels;
@@ -372,6 +381,8 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
                           .id = (uint64_t)head,
                           .origin = origin_of(layer, out)};
     find_classes(l, head, in, &spec);
+    status = find_experts(l, head, &spec, unit);
+    if (status) return status;
     if (unit->local) spec.share = (double)pdl_shape_positions(&shape[0]) / (double)pdl_shape_positions(&layer->in);
     return graph->backend->ops->op_create(graph->backend, &spec, &unit->op);
 }
@@ -415,6 +426,7 @@ static void free_unit(pdl__graph_t *graph, pdl__unit_t *unit)
 {
     if (unit->op) graph->backend->ops->op_destroy(unit->op);
     free(unit->local);
+    pdl__dispatch_destroy(unit->routes);
     pdl__edge_destroy(unit->edge);
     pdl__channel_destroy(unit->there);
     pdl__channel_destroy(unit->back);
@@ -482,6 +494,7 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
     unit->statistics = made.statistics;
     unit->op = made.op;
     unit->local = made.local;
+    unit->routes = made.routes;
     memcpy(unit->after, made.after, sizeof(unit->after));
     fill_unit(l, unit, tail, producer, count);
     l->unit_of[tail] = l->graph->unit_count - 1;

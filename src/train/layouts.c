@@ -77,10 +77,6 @@ static void place_layer(pdl__layouts_t *l, int i)
         if (i == 0 && !data) l->layer[i].out.on[a] = PDL_REPLICATED;
         l->layer[i].reads.on[a] = data ? PDL_SPLIT_N : local->reads[a];
         l->layer[i].dx.on[a] = data ? PDL_SPLIT_N : local->dx[a];
-        if (local->mode[a] != PDL_MODE_EXPERT || mesh->axis[a].size == 1) continue;
-        /* Every rank sees all tokens and answers those of its own experts. */
-        l->layer[i].reads.on[a] = PDL_REPLICATED;
-        l->layer[i].out.on[a] = l->layer[i].dx.on[a] = PDL_PARTIAL;
     }
 }
 

@@ -72,6 +72,19 @@ static pdl_status_t max_over_ranks(void *context, double *values, int64_t count)
     return pdl_ranks_max(context, values, count);
 }
 
+/* Tokens on their way to experts of other ranks, and back. */
+static pdl_status_t route_tokens(void *context, const void *send, const int64_t *to, void *receive,
+                                 const int64_t *from)
+{
+    pdl_session_t *s = context;
+    double         start_s = pdl__now_s(), before = s->routing->sent;
+    pdl_status_t   status = pdl__dispatch_run(s->routing, send, to, receive, from);
+
+    s->sent_bytes += s->routing->sent - before;
+    s->moved_s += pdl__now_s() - start_s;
+    return status;
+}
+
 /* Batch norm over all ranks that have other samples or positions of the same channels. */
 static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_run_t *run)
 {
@@ -114,6 +127,11 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
         run.reduce = sum_over_ranks;
         run.reduce_max = max_over_ranks;
         run.reduce_context = unit->statistics;
+    }
+    if (unit->routes) {
+        s->routing = unit->routes;
+        run.route = route_tokens;
+        run.route_context = s;
     }
     return run;
 }

@@ -66,7 +66,7 @@ void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
     op->note = note_of(unit, entry);
     op->shape = unit->shape;
     op->samples = pdl__region_samples(&unit->region);
-    op->sent_bytes = traffic.moves + traffic.stages + traffic.statistics;
+    op->sent_bytes = traffic.moves + traffic.routed + traffic.stages + traffic.statistics;
     place_of(s->tape, written_by(entry), &op->offset, &op->bytes);
     place_of(s->tape, entry->kind == PDL_TAPE_LOAD ? -1 : entry->workspace, &op->workspace_offset,
              &op->workspace_bytes);

@@ -139,6 +139,7 @@ struct pdl_session {
     int             tie_count;
     float          *zeros;      /* the bias that another rank adds */
     double          sent_bytes; /* by redistributions, since the beginning */
+    pdl__dispatch_t  *routing;    /* of the operation at hand */
 
     void   *numbers; /* regression: the targets of a micro-batch in the activation type */
     void   *targets; /* labels of the positions this rank has, where that is not all of them */

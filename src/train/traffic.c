@@ -55,6 +55,10 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
     if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)pdl__channel_message(unit->there);
     if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)pdl__channel_message(unit->back);
     if (unit->kind != PDL__UNIT_OP) return;
+    if (unit->routes) {
+        traffic->routed += pdl__dispatch_even_bytes(unit->routes, backward);
+        traffic->routed_all += pdl__dispatch_all_bytes(unit->routes, backward) / unit->routes->members;
+    }
     if (unit->statistics) traffic->statistics += sum_bytes(unit->statistics, reduced_values(s, unit, backward));
     for (int j = 0; j < unit->input_count && backward; j++) {
         if (!unit->after[j] || op->input_gradient[j] < 0) continue;
@@ -144,7 +148,19 @@ void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
     for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
     add_exchanges(s, traffic);
     if (s->tape) traffic->results += norm_bytes(s);
-    traffic->total = traffic->moves + traffic->stages + traffic->gradients + traffic->statistics + traffic->results;
+    traffic->total = traffic->moves + traffic->routed + traffic->stages + traffic->gradients + traffic->statistics +
+                     traffic->results;
+}
+
+void pdl_session_routed(const pdl_session_t *s, double *sent, double *stayed)
+{
+    *sent = *stayed = 0;
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        const pdl__dispatch_t *routes = s->graph->unit[u].routes;
+        if (!routes) continue;
+        *sent += routes->sent;
+        *stayed += routes->stayed;
+    }
 }
 
 static size_t edge_buffers(const pdl__edge_t *edge)

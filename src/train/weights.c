@@ -78,7 +78,7 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
     /* What several stages hold is cut alike on all of them. */
     if (s->sharding != PDL_SHARDING_NONE && entry->k == 0 && pdl__pipe_holders(l->stages, entry->owner) > 1)
         entry->tie = entry->owner;
-    /* A router is whole everywhere, with gradients from the experts here. */
+    /* A router is whole everywhere, with gradients of the tokens here. */
     if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     /* Every rank has the rows of its own positions. */
     if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && weight->rank == 2)

@@ -117,7 +117,7 @@ static pdl_status_t run_trial(const struct trial *trial, pdl_ranks_t *ranks, pdl
     if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
     for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     if (!status) status = update(session, model);
-    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, UPDATES, &traffic));
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(session, ranks, before, UPDATES, &traffic));
     if (!status && pdl_ranks_rank(ranks) == 0)
         printf("%-14s %-13s moves %.0f, stages %.0f, gradients %.0f, statistics %.0f, results %.0f\n", trial->model,
                trial->strategy, traffic.moves, traffic.stages, traffic.gradients, traffic.statistics,

@@ -223,7 +223,7 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, bool ov
         /* The others may wait in an exchange which this rank will not join. */
         if (status && pdl_ranks_size(ranks) > 1) pdl_ranks_abort(ranks, status);
     }
-    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &traffic));
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(session, ranks, before, STEPS, &traffic));
     outcome->samples = 0;
     if (!status) status = sum_samples(session, ranks, whole, &outcome->samples);
     outcome->weights = 0;

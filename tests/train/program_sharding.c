@@ -124,7 +124,7 @@ static pdl_status_t train(const pdl_plan_t *plan, const setting_t *setting, outc
         status = pdl_session_step(session, &batch, &result);
         outcome->loss[step] = result.loss;
     }
-    if (!status) status = pdl_ranks_agree(ranks, check_sent(ranks, before, STEPS, &said));
+    if (!status) status = pdl_ranks_agree(ranks, check_sent(session, ranks, before, STEPS, &said));
     if (!status) {
         pdl_batch_t batch = part_of_batch(plan, session);
         CHECK_OK(pdl_session_swap_ema(session));

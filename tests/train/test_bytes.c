@@ -1,7 +1,8 @@
 /*
  * Bytes that the oracle projects against those that sessions of all ranks together would send: equal, class by class.
  * Pieces are uneven and ranks send different amounts; of all together nothing is left to approximate. Gradients are
- * summed by rings, as they are projected; "auto" may send more of a small bucket to save start-ups.
+ * summed by rings, as they are projected; "auto" may send more of a small bucket to save start-ups. Tokens go to experts
+ * as if these were asked equally often.
  */
 #include "test.h"
 #include "train/session.h"
@@ -83,6 +84,11 @@ static const struct trial {
     {"gpt-char-small", "data+tensor", {{D(2), T(2)}, 2}, 1, PDL_SHARDING_ZERO3, 1},
     {"gpt-char-small", "pipeline", {{P(4)}, 1}, 4, 0, 0},
     {"gpt-char-small", "data+pipeline", {{P(2), D(2)}, 2}, 2, PDL_SHARDING_ZERO2, 0},
+    {"experts", "tensor", {{T(2)}, 1}, 1, 0, 0},
+    {"experts", "tensor", {{T(3)}, 1}, 2, 0, 0},
+    {"experts", "tensor", {{T(4)}, 1}, 1, 0, 0},
+    {"experts", "tensor", {{T(4)}, 1}, 1, 0, 1},
+    {"experts", "data+tensor", {{D(2), T(3)}, 2}, 1, PDL_SHARDING_ZERO1, 0},
     {"gpt-char-small", "3d", {{P(2), D(2), T(2)}, 3}, 2, 0, 0},
 };
 enum { TRIALS = sizeof(trials) / sizeof(trials[0]) };
@@ -125,6 +131,7 @@ static void session_bytes(const pdl_plan_t *plan, pdl_session_traffic_t *all)
         if (session == NULL) return;
         pdl_session_traffic(session, &traffic);
         all->moves += traffic.moves - traffic.moves_padding;
+        all->moves += traffic.routed;
         all->stages += traffic.stages;
         all->gradients += traffic.gradients - traffic.gradients_padding + not_gathered(session);
         all->moves_padding += traffic.moves_padding;

@@ -10,7 +10,8 @@
 
 size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *workspace, pdl__moe_pass_t *pass)
 {
-    int64_t tokens = moe->rows < PDL__MOE_TOKENS ? moe->rows : PDL__MOE_TOKENS;
+    int64_t most = moe->ranks > 1 ? moe->most : moe->rows;
+    int64_t tokens = most < PDL__MOE_TOKENS ? most : PDL__MOE_TOKENS;
     int64_t again = backward ? 1 : 0;
     struct {
         float **at;
@@ -30,14 +31,39 @@ size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *w
         if (workspace != NULL) *parts[i].at = (float *)(workspace + used);
         used += (size_t)parts[i].elements * sizeof(float);
     }
-    return used;
+    used = (used + 63) / 64 * 64;
+    pass->routes = workspace != NULL ? workspace + used : NULL;
+    return moe->ranks > 1 ? used + pdl__route_workspace(moe, backward) : used;
+}
+
+/* The layer has the experts of this rank; those of all are what the router chooses from. */
+static pdl_status_t describe(const pdl_op_spec_t *spec, pdl__moe_t *moe)
+{
+    const pdl_layer_t *layer = spec->layer;
+    int                ranks = spec->expert_first != NULL ? spec->expert_ranks : 1;
+
+    *moe = (pdl__moe_t){.rows = spec->samples * pdl_shape_positions(&layer->in),
+                        .in = layer->in.channels,
+                        .out = layer->out.channels,
+                        .hidden = layer->expert_hidden,
+                        .experts = layer->experts,
+                        .all = ranks > 1 ? spec->expert_first[ranks] : layer->experts,
+                        .top_k = layer->top_k,
+                        .gated = layer->gated,
+                        .up = layer->gated ? 2 : 1,
+                        .rank = spec->expert_rank,
+                        .ranks = ranks};
+    if (ranks == 1) return PDL_OK;
+    moe->most = spec->expert_rows * (moe->top_k < moe->experts ? moe->top_k : moe->experts);
+    moe->first = malloc(((size_t)ranks + 1) * sizeof(*moe->first));
+    if (moe->first == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
+    memcpy(moe->first, spec->expert_first, ((size_t)ranks + 1) * sizeof(*moe->first));
+    return PDL_OK;
 }
 
 static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            all = op->spec.classes > 0 ? op->spec.classes : layer->experts;
-    int64_t            router[2] = {all, layer->in.channels};
     int64_t            up[3] = {layer->experts, layer->expert_hidden, layer->in.channels};
     int64_t            down[3] = {layer->experts, layer->out.channels, layer->expert_hidden};
     pdl__moe_t        *moe;
@@ -45,23 +71,20 @@ static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
 
     moe = calloc(1, sizeof(*moe));
     if (moe == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
-    *moe = (pdl__moe_t){.rows = op->spec.samples * pdl_shape_positions(&layer->in),
-                        .in = layer->in.channels,
-                        .out = layer->out.channels,
-                        .hidden = layer->expert_hidden,
-                        .experts = layer->experts,
-                        .first = op->spec.first_class,
-                        .all = all,
-                        .top_k = layer->top_k,
-                        .gated = layer->gated,
-                        .up = layer->gated ? 2 : 1};
+    pdl_status_t status = describe(&op->spec, moe);
+    if (status) {
+        free(moe);
+        return status;
+    }
     op->private_data = moe;
+    int64_t router[2] = {moe->all, moe->in};
     pdl__cpu_add_weight(op, "router", 2, router, true);
     if (layer->gated) pdl__cpu_add_weight(op, "gate", 3, up, true);
     pdl__cpu_add_weight(op, "up", 3, up, true);
     pdl__cpu_add_weight(op, "down", 3, down, true);
     op->keeps_inputs = 1;
     op->saved_bytes = (size_t)(moe->rows * moe->top_k) * sizeof(pdl__moe_choice_t);
+    if (moe->ranks > 1) op->saved_bytes += pdl__route_saved(moe);
     op->workspace_bytes = pdl__moe_place(moe, cpu->base.threads, op->spec.training, NULL, &unused);
     return PDL_OK;
 }
@@ -103,13 +126,22 @@ static void choose_slice(void *context, int64_t first, int64_t end)
         choose(pass->moe, pass->logit + row * pass->moe->all, pass->choice + row * pass->moe->top_k);
 }
 
+void pdl__moe_choose(pdl__moe_pass_t *pass)
+{
+    const pdl__moe_t *moe = pass->moe;
+
+    pdl__moe_multiply(pass, moe->rows, moe->all, moe->in, (pdl__matrix_t){pass->run->input[0], moe->in, false},
+                      (pdl__matrix_t){pass->run->weight[0], moe->in, true}, pass->logit, false);
+    pdl__parallel(moe->rows, 64, choose_slice, pass);
+}
+
 bool pdl__moe_next(pdl__moe_pass_t *pass, int64_t expert, int64_t *from)
 {
     int64_t i = *from;
 
     pass->count = 0;
     for (; i < pass->moe->rows * pass->moe->top_k && pass->count < PDL__MOE_TOKENS; i++)
-        if (pass->choice[i].expert == pass->moe->first + expert) pass->list[pass->count++] = i;
+        if (pass->choice[i].expert == expert) pass->list[pass->count++] = i;
     *from = i;
     return pass->count > 0;
 }
@@ -136,13 +168,13 @@ static void activate_slice(void *context, int64_t first, int64_t end)
 void pdl__moe_inner(pdl__moe_pass_t *pass, int64_t expert)
 {
     const pdl__moe_t *moe = pass->moe;
-    const float      *x = pass->run->input[0], *gate = moe->gated ? pass->run->weight[1] : NULL;
-    const float      *up = pass->run->weight[moe->up];
+    const float      *gate = moe->gated ? pass->run->weight[1] : NULL, *up = pass->run->weight[moe->up];
     int64_t           at = expert * moe->hidden * moe->in;
     pdl__matrix_t     gathered = {pass->x, moe->in, false};
 
     for (int64_t i = 0; i < pass->count; i++)
-        memcpy(pass->x + i * moe->in, x + pass->list[i] / moe->top_k * moe->in, (size_t)moe->in * sizeof(float));
+        memcpy(pass->x + i * moe->in, pass->from + pass->list[i] / pass->share * moe->in,
+               (size_t)moe->in * sizeof(float));
     if (gate != NULL)
         pdl__moe_multiply(pass, pass->count, moe->hidden, moe->in, gathered,
                           (pdl__matrix_t){gate + at, moe->in, true}, pass->g, false);
@@ -151,7 +183,16 @@ void pdl__moe_inner(pdl__moe_pass_t *pass, int64_t expert)
     pdl__parallel(pass->count, 8192 / moe->hidden + 1, activate_slice, pass);
 }
 
-PDL__CLONES static void add_share(int64_t count, float share, const float *from, float *to)
+void pdl__moe_answer(const pdl__moe_pass_t *pass, int64_t expert)
+{
+    const pdl__moe_t *moe = pass->moe;
+    const float      *down = pass->run->weight[moe->up + 1];
+
+    pdl__moe_multiply(pass, pass->count, moe->out, moe->hidden, (pdl__matrix_t){pass->a, moe->hidden, false},
+                      (pdl__matrix_t){down + expert * moe->out * moe->hidden, moe->hidden, true}, pass->y, false);
+}
+
+PDL__CLONES void pdl__moe_add(int64_t count, float share, const float *from, float *to)
 {
 #pragma omp simd
     for (int64_t i = 0; i < count; i++) to[i] += share * from[i];
@@ -160,30 +201,39 @@ PDL__CLONES static void add_share(int64_t count, float share, const float *from,
 static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl__moe_t *moe = op->private_data;
-    pdl__moe_pass_t   pass = {.moe = moe, .run = run, .threads = op->backend->threads, .choice = run->saved};
-    const float      *down = run->weight[moe->up + 1];
+    pdl__moe_pass_t   pass = {.moe = moe,
+                              .run = run,
+                              .threads = op->backend->threads,
+                              .choice = run->saved,
+                              .from = run->input[0],
+                              .share = moe->top_k};
     float            *y = run->output;
 
     pdl__moe_place(moe, pass.threads, op->spec.training, run->workspace, &pass);
-    pdl__moe_multiply(&pass, moe->rows, moe->all, moe->in, (pdl__matrix_t){run->input[0], moe->in, false},
-                      (pdl__matrix_t){run->weight[0], moe->in, true}, pass.logit, false);
-    pdl__parallel(moe->rows, 64, choose_slice, &pass);
+    pdl__moe_choose(&pass);
     memset(y, 0, (size_t)(moe->rows * moe->out) * sizeof(float));
+    if (moe->ranks > 1) return pdl__route_forward(&pass);
     for (int64_t expert = 0; expert < moe->experts; expert++)
         for (int64_t from = 0; pdl__moe_next(&pass, expert, &from);) {
-            pdl__matrix_t matrix = {down + expert * moe->out * moe->hidden, moe->hidden, true};
-
             pdl__moe_inner(&pass, expert);
-            pdl__moe_multiply(&pass, pass.count, moe->out, moe->hidden, (pdl__matrix_t){pass.a, moe->hidden, false},
-                              matrix, pass.y, false);
+            pdl__moe_answer(&pass, expert);
             for (int64_t i = 0; i < pass.count; i++)
-                add_share(moe->out, pass.choice[pass.list[i]].share, pass.y + i * moe->out,
-                          y + pass.list[i] / moe->top_k * moe->out);
+                pdl__moe_add(moe->out, pass.choice[pass.list[i]].share, pass.y + i * moe->out,
+                             y + pass.list[i] / moe->top_k * moe->out);
         }
     return PDL_OK;
 }
 
+static void moe_destroy(pdl_op_t *op)
+{
+    pdl__moe_t *moe = op->private_data;
+
+    if (moe != NULL) free(moe->first);
+    free(moe);
+}
+
 const pdl__cpu_kind_t pdl__cpu_moe = {.create = moe_create,
+                                      .destroy = moe_destroy,
                                       .forward = moe_forward,
                                       .backward = pdl__moe_backward,
                                       .wide = true};

@@ -1,7 +1,6 @@
 /*
  * Mixture of experts, backward. The gradient of a share is the answer times the gradient of the output, which is a
- * times da with da = dy down; the choice itself has no gradient. All is linear in the gradients of shares: with those
- * of some of the experts, others being 0, the gradients of the logits are partial sums.
+ * times da with da = dy down; the choice itself has no gradient.
  */
 #include "tensor/cpu/moe.h"
 #include "tensor/cpu/threads.h"
@@ -14,12 +13,6 @@ PDL__CLONES static float dot(int64_t count, const float *a, const float *b)
 #pragma omp simd reduction(+ : sum)
     for (int64_t i = 0; i < count; i++) sum += a[i] * b[i];
     return sum;
-}
-
-PDL__CLONES static void add_row(int64_t count, const float *from, float *to)
-{
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] += from[i];
 }
 
 PDL__CLONES static void multiply_row(int64_t count, float factor, const float *from, float *to)
@@ -43,19 +36,28 @@ PDL__CLONES static void inner_gradients(bool gated, int64_t count, float share, 
     }
 }
 
-/* From da, for share 1, to the gradient of the share and those of g and u. */
+float pdl__moe_share_gradient(const pdl__moe_pass_t *pass, int64_t i, float share)
+{
+    const pdl__moe_t *moe = pass->moe;
+    int64_t           at = i * moe->hidden;
+    float            *dy = pass->y + i * moe->out;
+
+    inner_gradients(moe->gated, moe->hidden, share, pass->g + at, pass->u + at, pass->da + at, pass->dg + at,
+                    pass->du + at);
+    multiply_row(moe->out, share, dy, dy);
+    return dot(moe->hidden, pass->a + at, pass->da + at);
+}
+
 static void inner_slice(void *context, int64_t first, int64_t end)
 {
     const pdl__moe_pass_t *pass = context;
     const pdl__moe_t      *moe = pass->moe;
 
     for (int64_t i = first; i < end; i++) {
-        int64_t                  at = i * moe->hidden, choice = pass->list[i], row = choice / moe->top_k;
-        const pdl__moe_choice_t *made = &pass->choice[choice];
+        const pdl__moe_choice_t *made = &pass->choice[pass->list[i]];
+        int64_t                  row = pass->list[i] / moe->top_k;
 
-        pass->logit[row * moe->all + made->expert] = dot(moe->hidden, pass->a + at, pass->da + at);
-        inner_gradients(moe->gated, moe->hidden, made->share, pass->g + at, pass->u + at, pass->da + at,
-                        pass->dg + at, pass->du + at);
+        pass->logit[row * moe->all + made->expert] = pdl__moe_share_gradient(pass, i, made->share);
     }
 }
 
@@ -96,24 +98,29 @@ static float *gradient_of(const pdl__moe_pass_t *pass, int k, int64_t expert)
     return gradient != NULL ? gradient + expert * elements : NULL;
 }
 
-/* The tokens of the list: pass->y becomes their dy, times their share once da is made. */
+void pdl__moe_activation_gradients(const pdl__moe_pass_t *pass, int64_t expert)
+{
+    const pdl__moe_t *moe = pass->moe;
+    const float      *down = pass->run->weight[moe->up + 1];
+
+    pdl__moe_multiply(pass, pass->count, moe->hidden, moe->out, plain(pass->y, moe->out),
+                      plain(down + expert * moe->out * moe->hidden, moe->hidden), pass->da, false);
+}
+
 static void expert_values(pdl__moe_pass_t *pass, int64_t expert)
 {
     const pdl__moe_t *moe = pass->moe;
-    const float      *dy = pass->run->output_gradient[0], *down = pass->run->weight[moe->up + 1];
+    const float      *dy = pass->run->output_gradient[0];
 
     pdl__moe_inner(pass, expert);
     for (int64_t i = 0; i < pass->count; i++)
         memcpy(pass->y + i * moe->out, dy + pass->list[i] / moe->top_k * moe->out,
                (size_t)moe->out * sizeof(float));
-    pdl__moe_multiply(pass, pass->count, moe->hidden, moe->out, plain(pass->y, moe->out),
-                      plain(down + expert * moe->out * moe->hidden, moe->hidden), pass->da, false);
+    pdl__moe_activation_gradients(pass, expert);
     pdl__parallel(pass->count, 8192 / moe->hidden + 1, inner_slice, pass);
-    for (int64_t i = 0; i < pass->count; i++)
-        multiply_row(moe->out, pass->choice[pass->list[i]].share, pass->y + i * moe->out, pass->y + i * moe->out);
 }
 
-static void expert_weights(const pdl__moe_pass_t *pass, int64_t expert, bool add)
+void pdl__moe_weight_gradients(const pdl__moe_pass_t *pass, int64_t expert, bool add)
 {
     const pdl__moe_t *moe = pass->moe;
     float            *gate = moe->gated ? gradient_of(pass, 1, expert) : NULL;
@@ -130,24 +137,20 @@ static void expert_weights(const pdl__moe_pass_t *pass, int64_t expert, bool add
                           plain(pass->a, moe->hidden), down, add);
 }
 
-static void expert_data(const pdl__moe_pass_t *pass, int64_t expert)
+void pdl__moe_input_gradients(const pdl__moe_pass_t *pass, int64_t expert)
 {
     const pdl__moe_t *moe = pass->moe;
     const float      *up = pass->run->weight[moe->up];
     int64_t           at = expert * moe->hidden * moe->in;
-    float            *dx = pass->run->input_gradient[0];
 
     pdl__moe_multiply(pass, pass->count, moe->in, moe->hidden, plain(pass->du, moe->hidden),
                       plain(up + at, moe->in), pass->dx, false);
     if (moe->gated)
         pdl__moe_multiply(pass, pass->count, moe->in, moe->hidden, plain(pass->dg, moe->hidden),
                           plain((const float *)pass->run->weight[1] + at, moe->in), pass->dx, true);
-    for (int64_t i = 0; i < pass->count; i++)
-        add_row(moe->in, pass->dx + i * moe->in, dx + pass->list[i] / moe->top_k * moe->in);
 }
 
-/* An expert that nobody asked has gradients too: zero. */
-static void clear_expert(const pdl__moe_pass_t *pass, int64_t expert)
+void pdl__moe_clear_gradients(const pdl__moe_pass_t *pass, int64_t expert)
 {
     const pdl__moe_t *moe = pass->moe;
 
@@ -161,33 +164,52 @@ static void clear_expert(const pdl__moe_pass_t *pass, int64_t expert)
 
 static void backward_expert(pdl__moe_pass_t *pass, int64_t expert, bool data, bool weights)
 {
-    bool add = pass->run->accumulate, any = false;
+    int64_t in = pass->moe->in;
+    float  *dx = pass->run->input_gradient[0];
+    bool    add = pass->run->accumulate, any = false;
 
     for (int64_t from = 0; pdl__moe_next(pass, expert, &from); any = true) {
         expert_values(pass, expert);
-        if (weights) expert_weights(pass, expert, add || any);
-        if (data) expert_data(pass, expert);
+        if (weights) pdl__moe_weight_gradients(pass, expert, add || any);
+        if (!data) continue;
+        pdl__moe_input_gradients(pass, expert);
+        for (int64_t i = 0; i < pass->count; i++)
+            pdl__moe_add(in, 1, pass->dx + i * in, dx + pass->list[i] / pass->moe->top_k * in);
     }
-    if (!any && weights && !add) clear_expert(pass, expert);
+    if (!any && weights && !add) pdl__moe_clear_gradients(pass, expert);
+}
+
+void pdl__moe_router_gradients(pdl__moe_pass_t *pass, bool data, bool weights)
+{
+    const pdl__moe_t   *moe = pass->moe;
+    const pdl_op_run_t *run = pass->run;
+
+    pdl__parallel(moe->rows, 64, logit_slice, pass);
+    if (weights && run->weight_gradient[0] != NULL)
+        pdl__moe_multiply(pass, moe->all, moe->in, moe->rows, transposed(pass->logit, moe->all),
+                          plain(run->input[0], moe->in), run->weight_gradient[0], run->accumulate);
+    if (data)
+        pdl__moe_multiply(pass, moe->rows, moe->in, moe->all, plain(pass->logit, moe->all),
+                          plain(run->weight[0], moe->in), run->input_gradient[0], true);
 }
 
 pdl_status_t pdl__moe_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
     const pdl__moe_t *moe = op->private_data;
-    pdl__moe_pass_t   pass = {.moe = moe, .run = run, .threads = op->backend->threads, .choice = run->saved};
+    pdl__moe_pass_t   pass = {.moe = moe,
+                              .run = run,
+                              .threads = op->backend->threads,
+                              .choice = run->saved,
+                              .from = run->input[0],
+                              .share = moe->top_k};
     float            *dx = run->input_gradient[0];
     bool              data = (what & PDL_BACKWARD_DATA) && dx != NULL, weights = what & PDL_BACKWARD_WEIGHT;
 
     pdl__moe_place(moe, pass.threads, true, run->workspace, &pass);
     memset(pass.logit, 0, (size_t)(moe->rows * moe->all) * sizeof(float));
     if (data) memset(dx, 0, (size_t)(moe->rows * moe->in) * sizeof(float));
+    if (moe->ranks > 1) return pdl__route_backward(&pass, data, weights);
     for (int64_t expert = 0; expert < moe->experts; expert++) backward_expert(&pass, expert, data, weights);
-    pdl__parallel(moe->rows, 64, logit_slice, &pass);
-    if (weights && run->weight_gradient[0] != NULL)
-        pdl__moe_multiply(&pass, moe->all, moe->in, moe->rows, transposed(pass.logit, moe->all),
-                          plain(run->input[0], moe->in), run->weight_gradient[0], run->accumulate);
-    if (data)
-        pdl__moe_multiply(&pass, moe->rows, moe->in, moe->all, plain(pass.logit, moe->all),
-                          plain(run->weight[0], moe->in), dx, true);
+    pdl__moe_router_gradients(&pass, data, weights);
     return PDL_OK;
 }

@@ -10,7 +10,6 @@
 typedef struct moe {
     const pdl_layer_t *layer;
     int64_t            ins, outs, hidden, experts;
-    int64_t            first, end;                /* experts of this rank */
     const double      *router, *gate, *up, *down; /* gate: NULL when not gated */
     double            *drouter, *dgate, *dup, *ddown;
     /* workspace: [experts] logits, shares (0: not chosen) and gradients of the shares; [hidden] and [outs] */
@@ -20,11 +19,10 @@ typedef struct moe {
 static void create(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            all = op->spec.classes > 0 ? op->spec.classes : layer->experts;
-    int64_t            router[2] = {all, layer->in.channels};
+    int64_t            router[2] = {layer->experts, layer->in.channels};
     int64_t            up[3] = {layer->experts, layer->expert_hidden, layer->in.channels};
     int64_t            down[3] = {layer->experts, layer->out.channels, layer->expert_hidden};
-    int64_t            scratch = 3 * all + 3 * layer->expert_hidden + layer->out.channels;
+    int64_t            scratch = 3 * layer->experts + 3 * layer->expert_hidden + layer->out.channels;
 
     pdl__reference_weight(op, "router", true, 2, router);
     if (layer->gated) pdl__reference_weight(op, "gate", true, 3, up);
@@ -41,9 +39,7 @@ static moe_t make_moe(const pdl_op_t *op, const pdl_op_run_t *run)
                               .ins = layer->in.channels,
                               .outs = layer->out.channels,
                               .hidden = layer->expert_hidden,
-                              .experts = op->spec.classes > 0 ? op->spec.classes : layer->experts,
-                              .first = op->spec.first_class,
-                              .end = op->spec.first_class + layer->experts,
+                              .experts = layer->experts,
                               .router = run->weight[0],
                               .gate = layer->gated ? run->weight[1] : NULL,
                               .up = run->weight[up],
@@ -94,14 +90,8 @@ static void route(const moe_t *moe, const double *x)
     for (int64_t e = 0; e < moe->experts; e++) moe->share[e] /= sum;
 }
 
-static bool answers(const moe_t *moe, int64_t e)
-{
-    return moe->share[e] != 0 && e >= moe->first && e < moe->end;
-}
-
 static void ask_expert(const moe_t *moe, int64_t e, const double *x)
 {
-    e -= moe->first;
     for (int64_t h = 0; h < moe->hidden; h++) {
         moe->u[h] = row_dot(moe->up, e * moe->hidden + h, x, moe->ins);
         if (moe->gate) {
@@ -124,7 +114,7 @@ static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
     for (int64_t t = 0; t < op->spec.samples * pdl_shape_positions(&moe.layer->in); t++) {
         route(&moe, &x[t * moe.ins]);
         for (int64_t e = 0; e < moe.experts; e++) {
-            if (!answers(&moe, e)) continue;
+            if (moe.share[e] == 0) continue;
             ask_expert(&moe, e, &x[t * moe.ins]);
             for (int64_t f = 0; f < moe.outs; f++) y[t * moe.outs + f] += moe.share[e] * moe.answer[f];
         }
@@ -148,11 +138,11 @@ static void backward_expert(const moe_t *moe, int64_t e, const double *x, const 
     moe->dshare[e] = 0;
     for (int64_t f = 0; f < moe->outs; f++) moe->dshare[e] += dy[f] * moe->answer[f];
     for (int64_t h = 0; h < moe->hidden; h++) {
-        int64_t row = (e - moe->first) * moe->hidden + h;
+        int64_t row = e * moe->hidden + h;
         double  da = 0, du;
 
         for (int64_t f = 0; f < moe->outs; f++) {
-            int64_t i = ((e - moe->first) * moe->outs + f) * moe->hidden + h;
+            int64_t i = (e * moe->outs + f) * moe->hidden + h;
 
             da += moe->share[e] * dy[f] * moe->down[i];
             if (moe->ddown) moe->ddown[i] += moe->share[e] * dy[f] * moe->a[h];
@@ -181,7 +171,7 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
         route(&moe, x);
         for (int64_t e = 0; e < moe.experts; e++) {
             moe.dshare[e] = 0;
-            if (!answers(&moe, e)) continue;
+            if (moe.share[e] == 0) continue;
             backward_expert(&moe, e, x, dy, dx);
             mean += moe.share[e] * moe.dshare[e];
         }

@@ -80,6 +80,9 @@ static pdl_status_t op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec,
     if (kind == NULL || !fuses(backend, layer, &spec->fusion))
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: the reference backend has no %s%s", layer->name,
                          kind ? "fused " : "", pdl_layer_type_name(layer->type));
+    if (spec->expert_first != NULL)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: the reference backend has all experts on one rank",
+                         layer->name);
     if (spec->input_count > PDL_MAX_INPUTS)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s has %d inputs, a backend takes at most %d; split it in two",
                          layer->name, spec->input_count, PDL_MAX_INPUTS);
