@@ -168,7 +168,7 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
     bool               training = c->plan->run_mode == PDL_TRAINING;
     double             samples = c->program->micro_batch;
     pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
-    double positions = (double)pdl_shape_positions(&layer->in), sent[4];
+    double             positions = (double)pdl_shape_positions(&layer->in), sent[4];
 
     if (layer->type == PDL_LAYER_MOE && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;

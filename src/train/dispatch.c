@@ -33,11 +33,11 @@ static int64_t widest_row(const pdl_layer_t *layer)
 
 pdl_status_t pdl__dispatch_create(const pdl__layouts_t *l, int layer, bool input_gradient, pdl__dispatch_t **out)
 {
-    unsigned       axes = pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
+    unsigned         axes = pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     pdl__dispatch_t *routes = calloc(1, sizeof(*routes));
-    pdl_ranks_t   *group;
-    pdl_status_t   status = routes ? pdl__layouts_group(l, axes, &group)
-                                   : pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+    pdl_ranks_t     *group;
+    pdl_status_t     status = routes ? pdl__layouts_group(l, axes, &group)
+                                     : pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
 
     if (!status) {
         routes->layer = pdl_model_layer(l->plan->model, layer);
@@ -70,9 +70,10 @@ void pdl__dispatch_destroy(pdl__dispatch_t *routes)
 }
 
 pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
-                             const int64_t *from)
+                               const int64_t *from)
 {
-    for (int m = 0; m < routes->members; m++) *(m == routes->member ? &routes->stayed : &routes->sent) += (double)to[m];
+    for (int m = 0; m < routes->members; m++)
+        *(m == routes->member ? &routes->stayed : &routes->sent) += (double)to[m];
     return pdl_route_run(routes->route, send, to, receive, from);
 }
 

@@ -6,8 +6,8 @@
 #define PDL_TRAIN_GRAPH_H
 
 #include "train/channel.h"
-#include "train/edge.h"
 #include "train/dispatch.h"
+#include "train/edge.h"
 #include <paradl/backend.h>
 #include <paradl/plan.h>
 #include <paradl/tape.h>
@@ -37,7 +37,7 @@ typedef struct pdl__unit {
     pdl__edge_t     *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
     size_t           after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
     bool             divides;                  /* weight gradients are made while input gradients travel */
-    pdl__dispatch_t  *routes;     /* of tokens to experts on several ranks; owned; or NULL */
+    pdl__dispatch_t *routes;                   /* of tokens to experts on several ranks; owned; or NULL */
     pdl_ranks_t    *statistics; /* ranks with other values of the channels (batch norm) or other classes; or NULL */
     bool            zero_bias;  /* another rank adds the bias */
     int             tied_to;    /* unit whose weight 0 it uses as its own, or -1 */

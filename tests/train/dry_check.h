@@ -17,8 +17,8 @@ static bool same_memory(const pdl_session_memory_t *a, const pdl_session_memory_
 
 static bool same_traffic(const pdl_session_traffic_t *a, const pdl_session_traffic_t *b)
 {
-    return a->moves == b->moves && a->routed == b->routed && a->stages == b->stages && a->gradients == b->gradients &&
-           a->statistics == b->statistics && a->results == b->results;
+    return a->moves == b->moves && a->routed == b->routed && a->stages == b->stages &&
+           a->gradients == b->gradients && a->statistics == b->statistics && a->results == b->results;
 }
 
 /* What a dry session of this rank says against what the real one holds: `taken` bytes of tensors, besides messages. */

@@ -53,9 +53,9 @@ static size_t place(const pdl__moe_t *moe, bool backward, char *memory, route_t 
     struct {
         int64_t **at;
         int64_t   elements;
-    } numbers[] = {{&route->counts, moe->all},  {&route->slot, moe->rows * moe->top_k},
-                   {&route->next, moe->all},    {&route->start, moe->ranks * moe->experts},
-                   {&route->to, moe->ranks},    {&route->from, moe->ranks}};
+    } numbers[] = {{&route->counts, moe->all}, {&route->slot, moe->rows * moe->top_k},
+                   {&route->next, moe->all},   {&route->start, moe->ranks * moe->experts},
+                   {&route->to, moe->ranks},   {&route->from, moe->ranks}};
     struct {
         float **at;
         int64_t elements;
