@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define UPDATES 2
 
@@ -55,12 +56,25 @@ static const struct trial {
      PDL_RECOMPUTE_FULL,
      0,
      0},
+    /* All tokens are the same and choose the same experts: as many come to one rank as ever can. */
+    {"experts", "tensor", {{{PDL_AXIS_TENSOR, 4, 0}}, 1}, 2, 0, 1, PDL_RECOMPUTE_FULL, 0, 0},
+    {"experts", "data+tensor", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_TENSOR, 2, 0}}, 2}, 1, 0, 1, 0, 1, 0},
 };
 #define TRIALS ((int)(sizeof(trials) / sizeof(*trials)))
 
+/* One of the tests' own models, or one of the zoo. */
+static pdl_status_t load(const char *name, pdl_model_t **model)
+{
+    const char *source = getenv("SOURCE");
+    char        path[4096];
+
+    snprintf(path, sizeof(path), "%s/tests/train/models/%s.yaml", source ? source : ".", name);
+    return pdl_model_load(access(path, R_OK) == 0 ? path : name, model);
+}
+
 static pdl_status_t make_plan(const struct trial *trial, pdl_model_t **model, pdl_plan_t **plan)
 {
-    pdl_status_t status = pdl_model_load(trial->model, model);
+    pdl_status_t status = load(trial->model, model);
 
     if (!status) status = pdl_plan_create(*model, &trial->mesh, 8, plan);
     if (!status) status = pdl_plan_apply_preset(*plan, trial->strategy, NULL);
