@@ -101,9 +101,9 @@ typedef struct pdl_op_spec {
        and comes to the same results on all of them. */
     int64_t first_class; /* of this rank: row of the table, channel of the logits */
     int64_t classes;     /* all of them; 0: not split */
-    /* A mixture whose experts are on several ranks: `layer` has those of this rank only, the router all of them. Tokens
-       are shared out; those of other ranks come to be answered here and go back (run.route). The router's gradient is
-       that of the own tokens. */
+    /* A mixture whose experts are on several ranks: `layer` has those of this rank only, the router all of them.
+       Tokens are shared out; those of other ranks come to be answered here and go back (run.route). The router's
+       gradient is that of the own tokens. */
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
     int64_t        expert_rows; /* tokens of all these ranks */

@@ -39,7 +39,7 @@ typedef struct pdl_local {
     unsigned        gathered_inputs;        /* bit per input of which there is such a copy */
     double          weights;                /* local elements */
     double          mean_weights;           /* of a rank, in the mean of all ranks */
-    double          summed_weights;         /* of these each divided by the ranks that sum its gradient, data axes apart */
+    double          summed_weights;         /* each divided by the ranks that sum its gradient, data axes apart */
     double          mean_elements;          /* of y, all samples: of a rank, in the mean of all ranks */
     double          out_channels, in_channels; /* local, for the efficiency of narrow kernels */
     bool            split;       /* in filter, channel, heads, vocabulary or expert mode on some axis */

@@ -175,19 +175,20 @@ void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memo
 typedef struct pdl_session_traffic {
     double moves;      /* redistributions and halos */
     double routed;     /* tokens to experts on other ranks and back, if all experts are asked equally often */
-    double routed_all; /* not of the total: what goes to experts wherever they are, of all ranks; this rank's share */
+    double routed_all; /* not in the total: a share of what all ranks give to experts, wherever these are */
     double stages;     /* to other stages of a pipeline */
     double gradients;  /* their exchange, that of tied weights included; and of weights where these are sharded */
     double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
     double results;    /* loss and gradient norm, in the same way */
     double total;
-    /* Of these, elements that are none of the model: tensors and weights of convolutions lie in blocks of channels, of
-       which the last may not be full. */
+    /* Of these, elements that are none of the model: tensors and weights of convolutions lie in blocks of channels,
+       of which the last may not be full. */
     double moves_padding, gradients_padding;
 } pdl_session_traffic_t;
 void pdl_session_traffic(const pdl_session_t *session, pdl_session_traffic_t *traffic);
 
-/* How many tokens go where is up to the data: bytes since the beginning to other ranks, and to experts of this rank. */
+/* How many tokens go where is up to the data: bytes since the beginning to other ranks, and to experts of this
+   rank. */
 void pdl_session_routed(const pdl_session_t *session, double *sent, double *stayed);
 
 /* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */

@@ -19,8 +19,8 @@ static double ranks_in(const pdl_profile_t *profile, const pdl_local_t *local, p
     return ranks;
 }
 
-/* Statistics go to every other rank of the group. Those of batch norm are of replicas too, of which the profile knows
-   nothing: the sums keep what must be multiplied by their number. */
+/* Statistics go to every other rank of the group. Those of batch norm are of replicas too, of which the profile
+   knows nothing: the sums keep what must be multiplied by their number. */
 static void add_statistics(const pdl_profile_t *profile, const pdl_layer_t *layer, const pdl_local_t *local,
                            pdl_sums_t *s)
 {
@@ -63,9 +63,9 @@ void pdl__add_sent(const pdl_profile_t *profile, int index, pdl_sums_t *s)
     s->summed_weights += local->summed_weights;
 }
 
-/* Of weights that a rank has `weights` of, and `summed` when each is divided by the ranks of inner axes that sum its
-   gradient. Sums of buckets whose parts are kept, in every micro-batch from zero2 on, are scattered on the data axes,
-   added up on the others and gathered, twice in every micro-batch with zero3. */
+/* Of weights that a rank has `weights` of, and `summed` when each is divided by the ranks of inner axes that sum
+   its gradient. Sums of buckets whose parts are kept, in every micro-batch from zero2 on, are scattered on the data
+   axes, added up on the others and gathered, twice in every micro-batch with zero3. */
 static double gradient_elements(const pdl_case_t *c, double weights, double summed)
 {
     double d = (double)c->data, m = (double)c->micro_batches, scatters = m, gathers = 1;

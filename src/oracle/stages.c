@@ -176,8 +176,8 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
     }
 }
 
-/* A tensor goes once to every stage that reads it, and its gradient back. Layers of a stage follow one another, so the
-   stage that a tensor was sent to last is all there is to remember. */
+/* A tensor goes once to every stage that reads it, and its gradient back. Layers of a stage follow one another, so
+   the stage that a tensor was sent to last is all there is to remember. */
 static pdl_status_t count_sends(const pdl_profile_t *profile, pdl_stages_t *st)
 {
     int      layers = profile->program->layer_count;

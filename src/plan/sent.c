@@ -1,7 +1,7 @@
 /*
- * What the ranks of a plan send, in the mean of all of them. Pieces differ in size, so ranks send different amounts;
- * but pieces of one dimension add up to it and axes are independent, so that the sum over all ranks is a product of
- * sums over the pieces of each axis. It is what the trainer sends, to the byte.
+ * What the ranks of a plan send, in the mean of all of them. Pieces differ in size, so ranks send different
+ * amounts; but pieces of one dimension add up to it and axes are independent, so that the sum over all ranks is a
+ * product of sums over the pieces of each axis. It is what the trainer sends, to the byte.
  */
 #include "plan/compile.h"
 #include "plan/rules.h"

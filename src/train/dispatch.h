@@ -24,8 +24,8 @@ void         pdl__dispatch_destroy(pdl__dispatch_t *routes); /* NULL is allowed 
 /* Collective: as pdl_route_run(), counted. */
 pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
                                const int64_t *from);
-/* Bytes that this rank would send to others in forward or backward if all experts were asked equally often; and that
-   all ranks together send or keep, which does not depend on who is asked. */
+/* Bytes that this rank would send to others in forward or backward if all experts were asked equally often; and
+   that all ranks together send or keep, which does not depend on who is asked. */
 double pdl__dispatch_even_bytes(const pdl__dispatch_t *routes, bool backward);
 double pdl__dispatch_all_bytes(const pdl__dispatch_t *routes, bool backward);
 

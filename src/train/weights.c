@@ -155,8 +155,8 @@ static void place_next(pdl_session_t *s, int i)
                           .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
 }
 
-/* A bucket is what travels, so there are no gaps in it. Weights that fill cache lines come first: of these every one
-   begins at a line all the same. */
+/* A bucket is what travels, so there are no gaps in it. Weights that fill cache lines come first: of these every
+   one begins at a line all the same. */
 static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
 {
     align(s);

@@ -102,8 +102,8 @@ static void messages_go_around(void)
     free(got);
 }
 
-/* From rank r to rank s go (r + 2 s) % 3 numbers, none sometimes, and those to itself stay. Three times, as a route is
-   used again and again. */
+/* From rank r to rank s go (r + 2 s) % 3 numbers, none sometimes, and those to itself stay. Three times, as a route
+   is used again and again. */
 static void rows_find_their_way(void)
 {
     enum { MOST = 3 };

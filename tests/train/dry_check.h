@@ -54,8 +54,8 @@ static pdl_status_t check_dry(const pdl_session_spec_t *spec, const pdl_session_
     return status;
 }
 
-/* Bytes counted on the wire since `before`, when the session was new, against what was said of an update. How many of
-   them went to experts of other ranks is up to the data; what went to experts of all ranks is not. */
+/* Bytes counted on the wire since `before`, when the session was new, against what was said of an update. How many
+   of them went to experts of other ranks is up to the data; what went to experts of all ranks is not. */
 static pdl_status_t check_sent(const pdl_session_t *session, pdl_ranks_t *ranks, const double *before, int updates,
                                const pdl_session_traffic_t *traffic)
 {

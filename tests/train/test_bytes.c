@@ -1,8 +1,8 @@
 /*
- * Bytes that the oracle projects against those that sessions of all ranks together would send: equal, class by class.
- * Pieces are uneven and ranks send different amounts; of all together nothing is left to approximate. Gradients are
- * summed by rings, as they are projected; "auto" may send more of a small bucket to save start-ups. Tokens go to experts
- * as if these were asked equally often.
+ * Bytes that the oracle projects against those that sessions of all ranks together would send: equal, class by
+ * class. Pieces are uneven and ranks send different amounts; of all together nothing is left to approximate.
+ * Gradients are summed by rings, as they are projected; "auto" may send more of a small bucket to save start-ups.
+ * Tokens go to experts as if these were asked equally often.
  */
 #include "test.h"
 #include "train/session.h"
@@ -96,8 +96,8 @@ enum { TRIALS = sizeof(trials) / sizeof(trials[0]) };
 static pdl_backend_t      *backend;
 static const pdl_system_t *local;
 
-/* Of weights that are gathered for forward and for backward of every micro-batch: less those that were still there, and
-   more those that two layers share. */
+/* Of weights that are gathered for forward and for backward of every micro-batch: less those that were still there,
+   and more those that two layers share. */
 static double not_gathered(const pdl_session_t *s)
 {
     double bytes = 0, saved = 0;

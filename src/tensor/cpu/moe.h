@@ -3,8 +3,8 @@
  * the logits of these (as in Mixtral). An expert is down (silu(gate x) * up x) when gated, else down gelu(up x).
  *
  * Tokens are gathered expert by expert, a limited number at a time, so that everything is a matrix product of
- * moderate size; backward makes the inner values again. Where experts are on several ranks (moe_route.c), tokens are
- * sent to those who have the experts they chose, and what these make of them comes back.
+ * moderate size; backward makes the inner values again. Where experts are on several ranks (moe_route.c), tokens
+ * are sent to those who have the experts they chose, and what these make of them comes back.
  */
 #ifndef PDL_TENSOR_CPU_MOE_H
 #define PDL_TENSOR_CPU_MOE_H
@@ -70,8 +70,8 @@ void pdl__moe_multiply(const pdl__moe_pass_t *pass, int64_t m, int64_t n, int64_
 
 pdl_status_t pdl__moe_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what);
 
-/* moe_backward.c, in this order for the tokens of the list, whose dy is in y. da; for entry i the gradient of its share,
-   and dg and du for that share, by which y is multiplied; the gradients of the weights; dx. */
+/* moe_backward.c, in this order for the tokens of the list, whose dy is in y. da; for entry i the gradient of its
+   share, and dg and du for that share, by which y is multiplied; the gradients of the weights; dx. */
 void  pdl__moe_activation_gradients(const pdl__moe_pass_t *pass, int64_t expert);
 float pdl__moe_share_gradient(const pdl__moe_pass_t *pass, int64_t i, float share);
 void  pdl__moe_weight_gradients(const pdl__moe_pass_t *pass, int64_t expert, bool add);

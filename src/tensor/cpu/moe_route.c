@@ -1,7 +1,7 @@
 /*
- * Mixture of experts whose experts are on several ranks. A token is copied once for each expert it chose. Copies are
- * brought into the order of all experts, which is that of the ranks too, and sent; a rank gets rows from every rank in
- * the order of its own experts. What becomes of a row is put in its place and goes back the same way.
+ * Mixture of experts whose experts are on several ranks. A token is copied once for each expert it chose. Copies
+ * are brought into the order of all experts, which is that of the ranks too, and sent; a rank gets rows from every
+ * rank in the order of its own experts. What becomes of a row is put in its place and goes back the same way.
  *
  *     forward   numbers of copies -> | x -> | <- answers; weighed by their shares at home
  *     backward  dy, share -> | <- dx, gradient of the share
