@@ -263,6 +263,45 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return PDL_OK;
 }
 
+/* A stage works off all micro-batches of its chunks, not before the first has come through the runs of layers in front of
+   it, and what it hands back last still goes through these. */
+pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *runs;
+
+    case_of_config(config, NULL, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs);
+    if (status) return status;
+    *seconds = 0;
+    for (int64_t s = 0; s < c.pipeline; s++) {
+        double work = 0;
+
+        for (int64_t k = s; k < runs->count; k += c.pipeline)
+            work += pdl__run_seconds(&c, &profile->prefix[runs->first[k]], &profile->prefix[runs->first[k + 1]]);
+        work = work * (double)c.micro_batches +
+               pdl__run_seconds(&c, &profile->prefix[0], &profile->prefix[runs->first[s]]);
+        *seconds = fmax(*seconds, work);
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                  pdl_projection_t *projection)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+    pdl_status_t   status = pdl_oracle_evaluate(oracle, config, dataset, projection);
+
+    if (status) return status;
+    case_of_config(config, dataset, &c);
+    status = find_profile(oracle, config, c.micro_batch, &profile);
+    return status ? status : pdl__play_case(oracle, &c, profile, projection);
+}
+
 static bool fits(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t per_replica, pdl_status_t *status)
 {
     pdl_config_t     trial = *config;

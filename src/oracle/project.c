@@ -16,6 +16,18 @@ static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
     return c->recompute == PDL_RECOMPUTE_SELECTIVE ? s->attention : 0;
 }
 
+double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
+{
+    double seconds = b->forward + b->layer_forward + b->halo_forward -
+                     (a->forward + a->layer_forward + a->halo_forward);
+
+    if (c->run_mode == PDL_INFERENCE) return seconds;
+    if (c->recompute == PDL_RECOMPUTE_FULL) seconds *= 2;
+    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) seconds += b->attention - a->attention;
+    return seconds + b->backward + b->layer_backward + b->halo_backward -
+           (a->backward + a->layer_backward + a->halo_backward);
+}
+
 /* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
 static double queue_wait(const pdl_case_t *c, const pdl_sums_t *s)
 {
