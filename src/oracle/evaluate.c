@@ -1,7 +1,7 @@
 /*
  * Configurations: presets on a mesh, evaluated quickly because layer costs are kept between calls.
  */
-#include "oracle/internal.h"
+#include "oracle/pipeline_time.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -263,30 +263,18 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     return PDL_OK;
 }
 
-/* A stage works off all micro-batches of its chunks, not before the first has come through the runs of layers in front of
-   it, and what it hands back last still goes through these. */
 pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
 {
-    pdl_case_t          c;
-    pdl_profile_t      *profile;
-    const pdl_stages_t *runs;
+    pdl_case_t     c;
+    pdl_profile_t *profile = NULL;
 
     case_of_config(config, NULL, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
-    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs);
-    if (status) return status;
-    *seconds = 0;
-    for (int64_t s = 0; s < c.pipeline; s++) {
-        double work = 0;
-
-        for (int64_t k = s; k < runs->count; k += c.pipeline)
-            work += pdl__run_seconds(&c, &profile->prefix[runs->first[k]], &profile->prefix[runs->first[k + 1]]);
-        work = work * (double)c.micro_batches +
-               pdl__run_seconds(&c, &profile->prefix[0], &profile->prefix[runs->first[s]]);
-        *seconds = fmax(*seconds, work);
-    }
-    return PDL_OK;
+    pdl__runs_t runs = {.c = &c, .profile = profile};
+    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+    if (!status) *seconds = pdl__pipeline_seconds(&runs);
+    return status;
 }
 
 pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,

@@ -47,9 +47,9 @@ static double sample_seconds(pdl_oracle_t *oracle, const pdl_request_t *request,
     pdl_status_t     status;
 
     if (strcmp(c->strategy, "mixed") == 0)
-        status = pdl_oracle_project(oracle, c->plan, request->dataset, &projection);
+        status = pdl_oracle_play(oracle, c->plan, request->dataset, &projection);
     else
-        status = pdl_oracle_evaluate(oracle, &c->config, request->dataset, &projection);
+        status = pdl__evaluate_played(oracle, &c->config, request->dataset, &projection);
     return status ? -1 : projection.total_s / (double)c->config.batch;
 }
 

@@ -85,7 +85,7 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
 void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
 
 /* Closed form over a profile cut into stages. */
-pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                const pdl_stages_t *stages, pdl_projection_t *projection);
 
 /* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */

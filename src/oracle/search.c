@@ -33,8 +33,8 @@ typedef struct searcher {
     pdl_memory_breakdown_t latest_memory; /* of the latest configuration */
     pdl_memory_breakdown_t plain_memory;  /* of the latest without a policy */
     int                    exponent;      /* of two: samples per replica that fitted the mesh before */
-    pdl__shortlist_t       shortlist;     /* pipelines that fit and have not been played */
-    double                 likely;        /* least score of a pipeline by the formulas */
+    pdl__shortlist_t       shortlist;     /* configurations that fit and have not been played */
+    double                 likely;        /* least score by the formulas */
     int                    plays;
     int64_t                configurations;
     pdl_status_t           status; /* a failure other than "not possible" */
@@ -99,7 +99,7 @@ static void keep(pdl_candidate_t *target, const pdl_candidate_t *trial)
     target->score = trial->score;
 }
 
-/* Pipelines are ranked by what they take when they are played. */
+/* Configurations are ranked by what they take when they are played. */
 static void play(searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
@@ -114,7 +114,7 @@ static void play(searcher_t *s, const pdl_config_t *config)
     if (better_than(&trial, s->best)) keep(s->best, &trial);
 }
 
-/* A pipeline that fits is played at once if the formulas say that it is the best so far; if its bound leaves it a chance,
+/* What fits is played at once if the formulas say that it is the best so far; if its bound leaves it a chance,
    its turn comes later. */
 static void shortlist(searcher_t *s, const pdl_candidate_t *trial)
 {
@@ -142,7 +142,7 @@ static void play_shortlist(searcher_t *s)
     s->shortlist.count = 0;
 }
 
-/* Evaluates a configuration and keeps it if it is the best so far; true when it fits in memory. */
+/* Evaluates a configuration and lists it if it may be the best; true when it fits in memory. */
 static bool consider(searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
@@ -161,14 +161,10 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
     s->any = true;
     s->latest_memory = trial.projection.memory;
     score_candidate(s, &trial);
-    if (trial.projection.fits && config->pipeline > 1) {
+    if (trial.projection.fits)
         shortlist(s, &trial);
-        return true;
-    }
-    if (trial.projection.fits ? better_than(&trial, s->best)
-                              : s->leanest.config.batch == 0 ||
-                                    trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
-        keep(trial.projection.fits ? s->best : &s->leanest, &trial);
+    else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
+        keep(&s->leanest, &trial);
     return trial.projection.fits;
 }
 
@@ -408,8 +404,10 @@ static bool consider_mixed(searcher_t *s, const pdl_config_t *config)
         if (!s->best->possible) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
         return false;
     }
-    score_candidate(s, &trial);
     trial.possible = trial.projection.fits;
+    if (trial.possible) status = pdl_oracle_play(s->oracle, trial.plan, s->request->dataset, &trial.projection);
+    if (status) s->status = status;
+    score_candidate(s, &trial);
     if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
         pdl_plan_destroy(s->best->plan);
         *s->best = trial;

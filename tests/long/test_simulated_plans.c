@@ -43,12 +43,9 @@ static void compare(pdl_oracle_t *oracle, const pdl_candidate_t *candidate, cons
     CHECK_OK(pdl_sim_plan(oracle, candidate->plan, &options, &sim));
     if (sim == NULL) return;
     count(tally, sim->projected.total_s / sim->simulated.total_s);
-    if (candidate->config.pipeline > 1) {
-        pdl_projection_t formula;
-
-        CHECK_OK(pdl_oracle_project(oracle, candidate->plan, NULL, &formula));
-        count(&formulas, formula.total_s / sim->simulated.total_s);
-    }
+    pdl_projection_t formula;
+    CHECK_OK(pdl_oracle_project(oracle, candidate->plan, NULL, &formula));
+    if (candidate->config.pipeline > 1) count(&formulas, formula.total_s / sim->simulated.total_s);
     if (listed) {
         const pdl_projection_t *p = &sim->projected;
         const pdl_plan_parts_t *s = &sim->simulated;
@@ -58,6 +55,8 @@ static void compare(pdl_oracle_t *oracle, const pdl_candidate_t *candidate, cons
                candidate->strategy, (long long)c->pipeline, (long long)c->data, (long long)c->spatial,
                (long long)c->tensor, (long long)c->micro_batches, c->virtual_stages, (int)c->sharding,
                pdl_recompute_names[c->recompute], 100 * (p->total_s / s->total_s - 1), s->total_s);
+        printf(" formula %+.2f", 100 * (formula.total_s / s->total_s - 1));
+        p = &formula;
         printf(" comp %+.2f layer %+.2f halo %+.2f stage %+.2f grad %+.2f bubble %+.2f\n",
                100 * (p->compute_s - s->compute_s) / s->total_s,
                100 * (p->comm[PDL_COMM_LAYER] - s->comm[PDL_COMM_LAYER]) / s->total_s,
