@@ -63,8 +63,8 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
     for (int i = 0; i < count && !status; i++) {
         double step_s, efficiency;
 
-        level_speed(closed->oracle, pdl__sends_level(closed->oracle->system, messages[i].from, messages[i].to), &step_s,
-                    &efficiency);
+        level_speed(closed->oracle, pdl__sends_level(closed->oracle->system, messages[i].from, messages[i].to),
+                    &step_s, &efficiency);
         seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + finish_s[i] / efficiency);
     }
     free(messages);

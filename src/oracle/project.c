@@ -18,8 +18,8 @@ static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
 
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
 {
-    double seconds = b->forward + b->layer_forward + b->halo_forward -
-                     (a->forward + a->layer_forward + a->halo_forward);
+    double seconds =
+        b->forward + b->layer_forward + b->halo_forward - (a->forward + a->layer_forward + a->halo_forward);
 
     if (c->run_mode == PDL_INFERENCE) return seconds;
     if (c->recompute == PDL_RECOMPUTE_FULL) seconds *= 2;
