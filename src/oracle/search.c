@@ -36,6 +36,7 @@ typedef struct searcher {
     pdl__shortlist_t       shortlist;     /* configurations that fit and have not been played */
     double                 likely;        /* least score by the formulas */
     int                    plays;
+    bool                   capped; /* some that might have won were not played */
     int64_t                configurations;
     pdl_status_t           status; /* a failure other than "not possible" */
 } searcher_t;
@@ -139,6 +140,7 @@ static void play_shortlist(searcher_t *s)
     pdl__shortlist_sort(&s->shortlist);
     for (int i = 0; i < s->shortlist.count && s->plays < MOST_PLAYS && !s->status; i++)
         if (s->shortlist.entries[i].least < s->best->score) play(s, &s->shortlist.entries[i].config);
+    s->capped |= s->plays >= MOST_PLAYS;
     s->shortlist.count = 0;
 }
 
@@ -563,7 +565,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     }
     search->configurations = s.configurations;
     search->seconds = now_s() - begin;
-    search->certified = true;
+    search->certified = !s.capped;
     *out = search;
     return PDL_OK;
 }
