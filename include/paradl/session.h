@@ -130,6 +130,10 @@ void pdl_session_set_rate(pdl_session_t *session, double position, double factor
 
 /* Asks all ranks to stop: the next result says so on every one of them. May be called from a signal handler. */
 void pdl_session_request_stop(pdl_session_t *session);
+/* How many of the workers of a rank are told apart, each of them by micro-batches of its own: all of them where the model has
+   batch norm with statistics of theirs, else one. */
+int64_t pdl_session_workers(const pdl_plan_t *plan, int64_t workers);
+
 /* Collective. The statistics of batch norm that workers keep each for themselves are replaced by their mean (or the first's), for
    evaluation; or they come back, which has to be before the next step. */
 pdl_status_t pdl_session_mean_statistics(pdl_session_t *session, bool mean);

@@ -158,15 +158,20 @@ static void simulate(job_t *job, pdl_oracle_t *oracle, pdl_plan_t *plan)
     if (pdl_sim_plan(oracle, plan, &options, &job->simulated)) job->simulated = NULL;
 }
 
-/* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
-   a service: a system that cannot be projected does not stop the run, but one that was asked for has to be there. */
-static pdl_status_t project(job_t *job)
+/* Of --workers, those that share this rank's samples. */
+static int64_t workers_of_rank(const job_t *job)
+{
+    return job->options.sampling.workers / pdl_mesh_extent(&job->plan->mesh, PDL_AXIS_DATA);
+}
+
+/* Projects the plan with its batch cut as the session will cut it. */
+static pdl_status_t project_plan(job_t *job, pdl_plan_t *plan)
 {
     const pdl_system_t *system = NULL;
     pdl_parameters_t    parameters;
     pdl_oracle_t       *oracle = NULL;
-    pdl_plan_t         *plan = job->own_plan ? job->own_plan : job->file.plan;
 
+    plan->micro_batches *= pdl_session_workers(plan, workers_of_rank(job));
     if (pdl_system_load(job->values->system, &system))
         return pdl__option_changed(pdl__train_option_table, "system", job->values) ? PDL_ERR_INPUT : PDL_OK;
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
@@ -180,6 +185,21 @@ static pdl_status_t project(job_t *job)
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
     return PDL_OK;
+}
+
+/* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
+   a service: a system that cannot be projected does not stop the run, but one that was asked for has to be there. */
+static pdl_status_t project(job_t *job)
+{
+    pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan, *copy;
+    size_t      borders = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) + 1;
+
+    pdl_status_t status = pdl_plan_copy(plan, &copy);
+    if (status) return status;
+    status = project_plan(job, copy);
+    memcpy(plan->stage_first, copy->stage_first, borders * sizeof(*plan->stage_first));
+    pdl_plan_destroy(copy);
+    return status;
 }
 
 /* What the plan says of samples holds unless the command says something else. */
@@ -250,6 +270,7 @@ static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
     job->options.session.ranks = job->ranks;
+    if (!status) job->options.session.workers = workers_of_rank(job);
     if (!status) status = pdl_session_create(&job->options.session, &session);
     if (!status) status = report_dry(job, session);
     pdl_session_destroy(session);

@@ -56,9 +56,10 @@ static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t
     } else {
         group->seconds_per_byte /= group->rails;
     }
-    if (group->rails > 1)
-        group->seconds_per_byte =
-            fmax(group->seconds_per_byte, 1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s));
+    double link = 1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s);
+    if (group->rails <= 1 || link <= group->seconds_per_byte) return;
+    group->lone_per_byte = group->seconds_per_byte;
+    group->seconds_per_byte = link;
 }
 
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
@@ -89,9 +90,17 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     return PDL_OK;
 }
 
+/* Several rings over the links of the same PEs: while one starts a step the others move bytes, so that a step takes as long as
+   one ring alone needs, or as the link is busy with all of them, but for the start-ups inside the node, which they share. */
 static double ring_seconds(const pdl_group_t *g, double bytes)
 {
-    return (g->ranks - 1) * (g->step_s + bytes / g->ranks * g->seconds_per_byte);
+    double piece = bytes / g->ranks, busy = piece * g->seconds_per_byte, step = g->step_s + busy;
+
+    if (g->lone_per_byte > 0) {
+        double inside = (g->ranks_per_node - 1) / g->rails * g->node_step_s;
+        step = fmin(step, fmax(g->step_s + piece * g->lone_per_byte, busy + inside));
+    }
+    return (g->ranks - 1) * step;
 }
 
 /* Double binary tree over the nodes, chains inside them. */

@@ -111,10 +111,30 @@ static pdl_status_t time_layers(pdl__cut_t *cut)
     pdl_pricing_t pr = {.system = cut->oracle->system, .p = &cut->oracle->p, .profile = cut->profile};
     pdl_status_t  status = pdl__price_groups(&pr);
 
+    cut->layers = calloc((size_t)cut->profile->program->layer_count, sizeof(*cut->layers));
+    if (cut->layers == NULL) return no_memory();
     for (int k = 0; k < cut->pipeline.stages * cut->pipeline.chunks && !status; k++)
         for (int i = cut->chunks[k].first; i < cut->chunks[k].last && !status; i++)
             status = time_layer(cut, &pr, i, k / cut->pipeline.chunks);
     return status;
+}
+
+/* Times of the layers [first, last). */
+static pdl__pass_time_t time_run(const pdl__cut_t *cut, int first, int last, int stage)
+{
+    pdl__pass_time_t time = {.queue = {0, 0}};
+
+    if (!cut->prices->of_profile) {
+        for (int i = first; i < last; i++) add_times(&time, &cut->layers[i]);
+        return time;
+    }
+    pdl_sums_t s = sums_of(cut->profile, first, last);
+    time = (pdl__pass_time_t){.part = {{s.forward, s.layer_forward, s.halo_forward},
+                                       {s.backward, s.layer_backward, s.halo_backward}},
+                              .queue = {s.queue_forward, s.queue_backward}};
+    add_recompute(cut, &s, &time);
+    for (int d = 0; d < 2; d++) time.part[d][PDL__PART_COMPUTE] *= cut->slow[stage];
+    return time;
 }
 
 /* The collective of the replicas: an allreduce, or with sharded state a reduce-scatter now and a gather later. */
@@ -217,8 +237,7 @@ static pdl_status_t add_segment(pdl__cut_t *cut, int stage, int first, int last)
     pdl__segment_t *segment = &cut->segments[cut->segment_count++];
     pdl_sums_t      sums = sums_of(cut->profile, first, last);
 
-    *segment = (pdl__segment_t){.first = first, .last = last};
-    for (int i = first; i < last; i++) add_times(&segment->time, &cut->layers[i]);
+    *segment = (pdl__segment_t){.first = first, .last = last, .time = time_run(cut, first, last, stage)};
     if (!cut->pipeline.training || (!cut->overlap && cut->c.sharding != PDL_SHARDING_ZERO3)) return PDL_OK;
     return price_gradients(cut, &sums, stage, &segment->exchange_s, &segment->gather_s);
 }
@@ -239,7 +258,7 @@ static pdl_status_t cut_segments(pdl__cut_t *cut, int stage, pdl__chunk_t *chunk
         last = i;
     }
     chunk->segment_count = cut->segment_count - chunk->segment_first;
-    for (int i = chunk->first; i < chunk->last; i++) add_times(&chunk->time, &cut->layers[i]);
+    chunk->time = time_run(cut, chunk->first, chunk->last, stage);
     return PDL_OK;
 }
 
@@ -372,24 +391,22 @@ static pdl_status_t allocate(pdl__cut_t *cut)
 
     cut->chunks = calloc(stages * (size_t)cut->pipeline.chunks, sizeof(*cut->chunks));
     cut->segments = calloc(layers, sizeof(*cut->segments));
-    cut->layers = calloc(layers, sizeof(*cut->layers));
     cut->update_s = calloc(stages, sizeof(double));
     cut->tail_s = calloc(stages, sizeof(double));
     cut->gather_s = calloc(stages, sizeof(double));
     cut->slow = calloc(stages, sizeof(double));
-    if (cut->chunks == NULL || cut->segments == NULL || cut->layers == NULL || cut->update_s == NULL ||
-        cut->tail_s == NULL || cut->gather_s == NULL || cut->slow == NULL)
+    if (cut->chunks == NULL || cut->segments == NULL || cut->update_s == NULL || cut->tail_s == NULL ||
+        cut->gather_s == NULL || cut->slow == NULL)
         return no_memory();
     return PDL_OK;
 }
 
 /* The stages of the plan, or that many times the chunks of each: all cut to take equally long. */
-static pdl_status_t find_runs(pdl__cut_t *cut, const pdl_plan_t *plan)
+static pdl_status_t find_runs(pdl__cut_t *cut, const int *stage_first)
 {
     int                 p = cut->pipeline.stages, v = cut->pipeline.chunks;
     const pdl_stages_t *runs;
-    pdl_status_t        status =
-        pdl__profile_stages(cut->profile, (int64_t)p * v, v == 1 ? plan->stage_first : NULL, &runs);
+    pdl_status_t status = pdl__profile_stages(cut->profile, (int64_t)p * v, v == 1 ? stage_first : NULL, &runs);
 
     for (int k = 0; k < p * v && !status; k++) {
         cut->chunks[k % p * v + k / p].first = runs->first[k];
@@ -398,23 +415,26 @@ static pdl_status_t find_runs(pdl__cut_t *cut, const pdl_plan_t *plan)
     return status;
 }
 
-pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_profile_t *profile, pdl__slow_t slow,
-                             pdl__prices_t *prices, pdl__cut_t *cut)
+pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut)
 {
     *cut = (pdl__cut_t){.oracle = oracle,
-                        .prices = prices,
-                        .profile = profile,
-                        .pipeline = pdl_pipeline_of_plan(plan)};
-    pdl__case_of_plan(plan, NULL, &cut->c);
-    cut->overlap = oracle->p.overlap_gradients;
+                        .prices = spec->prices,
+                        .profile = spec->profile,
+                        .c = spec->c,
+                        .pipeline = {.schedule = spec->c.schedule,
+                                     .stages = (int)spec->c.pipeline,
+                                     .chunks = spec->c.virtual_stages,
+                                     .micro_batches = spec->c.micro_batches,
+                                     .training = spec->c.run_mode == PDL_TRAINING},
+                        .overlap = oracle->p.overlap_gradients};
     int          p = cut->pipeline.stages, v = cut->pipeline.chunks;
     pdl_status_t status = allocate(cut);
 
     if (status) return status;
     for (int s = 0; s < p; s++) cut->slow[s] = 1;
-    cut->slow[slow.rank / cut->c.pipeline_stride % p] = slow.factor;
-    status = find_runs(cut, plan);
-    if (!status) status = time_layers(cut);
+    if (spec->slow.factor > 0) cut->slow[spec->slow.rank / cut->c.pipeline_stride % p] = spec->slow.factor;
+    status = find_runs(cut, spec->stage_first);
+    if (!status && !cut->prices->of_profile) status = time_layers(cut);
     for (int s = 0; s < p && !status; s++) {
         for (int c = 0; c < v && !status; c++) status = cut_segments(cut, s, &cut->chunks[s * v + c]);
         if (!status) status = finish_stage(cut, s);

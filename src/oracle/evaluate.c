@@ -1,7 +1,7 @@
 /*
  * Configurations: presets on a mesh, evaluated quickly because layer costs are kept between calls.
  */
-#include "oracle/internal.h"
+#include "oracle/pipeline_time.h"
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -261,6 +261,33 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     double total = profile->run[profile->program->layer_count];
     *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
     return PDL_OK;
+}
+
+pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile = NULL;
+
+    case_of_config(config, NULL, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__runs_t runs = {.c = &c, .profile = profile};
+    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+    if (!status) *seconds = pdl__pipeline_seconds(&runs);
+    return status;
+}
+
+pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                  pdl_projection_t *projection)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+    pdl_status_t   status = pdl_oracle_evaluate(oracle, config, dataset, projection);
+
+    if (status) return status;
+    case_of_config(config, dataset, &c);
+    status = find_profile(oracle, config, c.micro_batch, &profile);
+    return status ? status : pdl__play_case(oracle, &c, profile, projection);
 }
 
 static bool fits(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t per_replica, pdl_status_t *status)

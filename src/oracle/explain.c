@@ -47,9 +47,9 @@ static double sample_seconds(pdl_oracle_t *oracle, const pdl_request_t *request,
     pdl_status_t     status;
 
     if (strcmp(c->strategy, "mixed") == 0)
-        status = pdl_oracle_project(oracle, c->plan, request->dataset, &projection);
+        status = pdl_oracle_play(oracle, c->plan, request->dataset, &projection);
     else
-        status = pdl_oracle_evaluate(oracle, &c->config, request->dataset, &projection);
+        status = pdl__evaluate_played(oracle, &c->config, request->dataset, &projection);
     return status ? -1 : projection.total_s / (double)c->config.batch;
 }
 
@@ -119,6 +119,25 @@ static void say_bounds(pdl__writer_t *w, const pdl_candidate_t *a, const pdl_can
                  pdl_format_bytes(b->projection.memory_bytes, less));
 }
 
+/* Where the time of a pipeline goes that is no work, and what would change that. */
+static void say_pipeline(pdl__writer_t *w, const pdl_candidate_t *c)
+{
+    const pdl_projection_t *p = &c->projection;
+    double                  bubble = p->bubble_s / p->total_s, sent = p->comm[PDL_COMM_STAGE] / p->total_s;
+    long long               m = (long long)c->config.micro_batches;
+
+    if (c->config.pipeline < 2 || p->total_s <= 0) return;
+    pdl__say(
+        w,
+        "Of %s's %lld stages the slowest takes %.2f times the mean; %.1f %% of the time is bubble, %.1f %% are "
+        "transfers between stages.\n",
+        c->strategy, (long long)c->config.pipeline, p->stage_imbalance, 100 * bubble, 100 * sent);
+    if (bubble < 0.02 || p->stage_imbalance > 1.1) return;
+    pdl__say(w,
+             "About %.1f %% would be bubble with %lld micro-batches instead of %lld in a batch twice as large.\n",
+             100 * bubble / (2 - bubble), 2 * m, m);
+}
+
 pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *s,
                                 char *text, size_t size)
 {
@@ -138,6 +157,7 @@ pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *reque
         else
             pdl__say(&w, "%s: %s (%.3g); %s.\n", f->limit ? "limit" : "bottleneck", f->name, f->share, f->hint);
     }
+    say_pipeline(&w, best);
     if (best->largest_batch > best->config.batch) {
         char count[PDL_FORMAT_SIZE];
         pdl__say(&w, "Memory would hold a batch of up to %s samples.\n",

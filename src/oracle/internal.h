@@ -5,6 +5,7 @@
 #define PDL_ORACLE_INTERNAL_H
 
 #include "oracle/profile.h"
+#include "oracle/sends.h"
 
 enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
 
@@ -39,6 +40,7 @@ struct pdl_oracle {
     int                 profile_count;
     pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
     int                 plan_count;
+    pdl__sends_cache_t *sends;
 };
 
 /* What the closed form needs to know of a plan or configuration. */
@@ -83,7 +85,7 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
 void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
 
 /* Closed form over a profile cut into stages. */
-pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                const pdl_stages_t *stages, pdl_projection_t *projection);
 
 /* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */
@@ -93,6 +95,14 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
    exchange left out. Additive over layers. */
 double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                            const pdl_sums_t *sums);
+
+/* One micro-batch through the layers between two prefix sums, with what is computed again. */
+double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);
+
+/* Replaces the total of a projection of the case by what it takes when it is played; stages are cut to take equally long.
+   The difference counts as bubble: to tell the parts apart takes more plays. */
+pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                            pdl_projection_t *projection);
 
 /* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
@@ -115,8 +125,13 @@ pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */
 double pdl__state_bytes(const pdl_case_t *c);
 
-/* A time that no partition into stages can beat, for pruning; cheap once the profile is kept. */
+/* Bounds for pruning; cheap once the profile is kept. A time that no partition into stages can beat: */
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* and one that playing the configuration with its partition cannot: */
+pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* pdl_oracle_evaluate() of a configuration, played. */
+pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                  pdl_projection_t *projection);
 
 void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *projection);
 

@@ -37,6 +37,7 @@ void pdl_oracle_destroy(pdl_oracle_t *oracle)
 {
     if (!oracle) return;
     pdl__oracle_forget(oracle);
+    pdl__sends_free(oracle->sends);
     free(oracle->groups);
     free(oracle);
 }

@@ -20,6 +20,7 @@ typedef struct pdl__comm_query {
 /* What communications take. */
 typedef struct pdl__prices pdl__prices_t;
 struct pdl__prices {
+    bool of_profile; /* those of the profile's own sums, so that layers need not be asked one by one */
     /* Seconds of it; counts `times` of them for a stage. */
     pdl_status_t (*comm)(pdl__prices_t *prices, const pdl__comm_query_t *query, int stage, double times,
                          double *seconds);
@@ -69,7 +70,7 @@ typedef struct pdl__cut {
     pdl__chunk_t     *chunks; /* stage * chunks + chunk */
     pdl__segment_t   *segments;
     int               segment_count;
-    pdl__pass_time_t *layers;   /* per layer */
+    pdl__pass_time_t *layers;   /* per layer; NULL with the prices of the profile */
     double           *update_s; /* per stage */
     double           *tail_s;   /* per stage: gradient exchange after backward, when nothing overlaps */
     double           *gather_s; /* per stage: gathering sharded weights after the update, likewise */
@@ -79,15 +80,23 @@ typedef struct pdl__cut {
     bool              overlap;
 } pdl__cut_t;
 
-/* A rank whose computation takes `factor` times as long; 1: nobody is slow. */
+/* A rank whose computation takes `factor` times as long; 0 or 1: nobody is slow. */
 typedef struct pdl__slow {
     int64_t rank;
     double  factor;
 } pdl__slow_t;
 
-/* Cuts the plan into its stages times chunks runs of layers; all is borrowed. */
-pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_profile_t *profile, pdl__slow_t slow,
-                             pdl__prices_t *prices, pdl__cut_t *cut);
+/* What is cut; all is borrowed. */
+typedef struct pdl__cut_spec {
+    pdl_case_t c;
+    const int *stage_first; /* of the stages, where there is one chunk of each; NULL: cut to take equally long */
+    pdl_profile_t *profile;
+    pdl__slow_t    slow;
+    pdl__prices_t *prices;
+} pdl__cut_spec_t;
+
+/* Cuts the model into stages times chunks runs of layers. */
+pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut);
 void         pdl__cut_free(pdl__cut_t *cut);
 
 static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int direction)
@@ -140,6 +149,7 @@ typedef struct pdl__closed_prices {
     pdl_oracle_t *oracle;
     int64_t       ranks;
 } pdl__closed_prices_t;
-pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks);
+/* `quick`: transfers between stages as if all were equally large, which is then asked once for every mesh. */
+pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick);
 
 #endif

@@ -27,17 +27,12 @@ static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *q
     return status;
 }
 
-/* Start-up and speed, against what the links could do, of a message between two PEs. */
-static void pair_speed(const pdl_oracle_t *oracle, const pdl_message_t *message, double *step_s, double *efficiency)
+/* Start-up and speed, against what the links could do, of a message that crosses a level. */
+static void level_speed(const pdl_oracle_t *oracle, int level, double *step_s, double *efficiency)
 {
     const pdl_parameters_t *p = &oracle->p;
-    int                     level = 0;
+    double                  step = level == 0 ? p->fabric_step_s : p->network_step_s;
 
-    while (level + 1 < oracle->system->level_count &&
-           message->from / pdl_system_group_size(oracle->system, level) !=
-               message->to / pdl_system_group_size(oracle->system, level))
-        level++;
-    double step = level == 0 ? p->fabric_step_s : p->network_step_s;
     *step_s = step > 0 ? step : oracle->system->level[level].latency_s;
     *efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
 }
@@ -54,10 +49,11 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
 
     (void)times;
     if (!messages || !finish_s || !stage_of) status = pdl_error(PDL_ERR_NOMEM, "out of memory for transfers");
-    for (int64_t r = 0; r < closed->ranks && !status; r++) {
+    pdl__sends_share_t share = pdl__sends_share(closed->oracle->system, closed->ranks, stride, stages);
+    for (int64_t r = 0; r < share.extent && !status; r++) {
         int stage = (int)(r / stride % stages);
 
-        if (to[stage] < 0 || bytes[stage] <= 0) continue;
+        if (to[stage] < 0 || bytes[stage] <= 0 || r % stride >= share.width) continue;
         stage_of[count] = stage;
         messages[count++] = (pdl_message_t){r, r + (to[stage] - stage) * stride, bytes[stage]};
     }
@@ -67,7 +63,8 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
     for (int i = 0; i < count && !status; i++) {
         double step_s, efficiency;
 
-        pair_speed(closed->oracle, &messages[i], &step_s, &efficiency);
+        level_speed(closed->oracle, pdl__sends_level(closed->oracle->system, messages[i].from, messages[i].to),
+                    &step_s, &efficiency);
         seconds[stage_of[i]] = fmax(seconds[stage_of[i]], step_s + finish_s[i] / efficiency);
     }
     free(messages);
@@ -76,7 +73,49 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
     return status;
 }
 
-pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks)
+/* Backward goes the ways of forward in the other direction: true when `to` is that, and then `from` has the stages which
+   send forward over the same ways. */
+static bool turned(int stages, const int *to, int *from)
 {
-    return (pdl__closed_prices_t){.prices = {price_comm, price_stages}, .oracle = oracle, .ranks = ranks};
+    for (int s = 0; s < stages; s++) from[s] = -1;
+    for (int s = 0; s < stages; s++) {
+        if (to[s] < 0) continue;
+        if (to[s] != (s + stages - 1) % stages) return false;
+        from[to[s]] = s;
+    }
+    return true;
+}
+
+static pdl_status_t price_alike(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+                                const double *bytes, double times, double *seconds)
+{
+    const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
+    int                        *from = malloc((size_t)stages * sizeof(*from));
+    const double               *per_byte;
+
+    (void)times;
+    if (!from) return pdl_error(PDL_ERR_NOMEM, "out of memory for transfers");
+    bool         back = stages > 2 && turned(stages, to, from);
+    pdl__sends_t sends = {closed->ranks, stride, stages, back ? from : to};
+    pdl_status_t status = pdl__sends_find(&closed->oracle->sends, closed->oracle->system, &sends, &per_byte);
+    for (int s = 0; s < stages && !status; s++) {
+        int way = back ? to[s] : s;
+
+        seconds[s] = 0;
+        for (int l = 0; to[s] >= 0 && bytes[s] > 0 && l < closed->oracle->system->level_count; l++) {
+            double step_s, efficiency, each = per_byte[way * PDL_MAX_LEVELS + l];
+
+            level_speed(closed->oracle, l, &step_s, &efficiency);
+            if (each >= 0) seconds[s] = fmax(seconds[s], step_s + bytes[s] * each / efficiency);
+        }
+    }
+    free(from);
+    return status;
+}
+
+pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick)
+{
+    return (pdl__closed_prices_t){.prices = {true, price_comm, quick ? price_alike : price_stages},
+                                  .oracle = oracle,
+                                  .ranks = ranks};
 }

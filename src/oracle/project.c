@@ -1,7 +1,7 @@
 /*
  * From a cost profile to a projection: pipeline, exchange, update, input, memory, interval.
  */
-#include "oracle/internal.h"
+#include "oracle/pipeline_time.h"
 #include <math.h>
 #include <string.h>
 
@@ -14,6 +14,18 @@ static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
     if (c->run_mode == PDL_INFERENCE) return 0;
     if (c->recompute == PDL_RECOMPUTE_FULL) return s->forward + s->layer_forward + s->halo_forward;
     return c->recompute == PDL_RECOMPUTE_SELECTIVE ? s->attention : 0;
+}
+
+double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
+{
+    double seconds =
+        b->forward + b->layer_forward + b->halo_forward - (a->forward + a->layer_forward + a->halo_forward);
+
+    if (c->run_mode == PDL_INFERENCE) return seconds;
+    if (c->recompute == PDL_RECOMPUTE_FULL) seconds *= 2;
+    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) seconds += b->attention - a->attention;
+    return seconds + b->backward + b->layer_backward + b->halo_backward -
+           (a->backward + a->layer_backward + a->halo_backward);
 }
 
 /* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
@@ -98,36 +110,25 @@ static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, cons
     out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
 }
 
-/* Fill and drain last one pass through all other stages; interleaving divides that by the chunks per rank. */
+/* What the pipeline takes beyond the work of its busiest stage is bubble; what transfers add to that is theirs. */
 static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                                     const pdl_stages_t *st, pdl_projection_t *out)
+                                     const pdl_stages_t *st, const pdl_stages_t *cut, pdl_projection_t *out)
 {
     pdl_group_query_t query = {c->pe, c->pipeline, c->pipeline_stride, false, PDL_PATTERN_RING};
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage], nothing = {.forward = 0};
+    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut, .wait_s = queue_wait(c, slow)};
     pdl_group_t       group;
 
     if (c->pipeline == 1) return PDL_OK;
     pdl_status_t status = pdl__oracle_group(oracle, &query, &group);
     if (status) return status;
-    double m = (double)c->micro_batches, v = (double)c->virtual_stages, stages = (double)c->pipeline;
-    double directions = c->run_mode == PDL_TRAINING ? 2 : 1;
-    double total = st->total, slowest = st->slowest;
-    if (c->run_mode == PDL_INFERENCE) {
-        const pdl_sums_t *end = &profile->prefix[profile->program->layer_count];
-        total = end->forward + end->layer_forward + end->halo_forward;
-        slowest = slowest * total / st->total;
-    } else {
-        total += recompute_seconds(c, &profile->prefix[profile->program->layer_count]);
-        slowest += recompute_seconds(c, &st->sums[st->slowest_stage]);
-    }
-    double wait = queue_wait(c, &st->sums[st->slowest_stage]);
-    total += stages * wait;
-    slowest += wait;
-    double bytes = st->border_elements * profile->compute.item_bytes;
-    double once = pdl__collective_seconds(&group, PDL_SENDRECV, PDL_ALGORITHM_AUTO, true, bytes);
-    double times = oracle->p.overlap_stages ? stages - 1 : m * v + stages - 2;
-
-    out->bubble_s = (total - slowest) / v;
-    out->comm[PDL_COMM_STAGE] = directions * times * once;
+    double m = (double)c->micro_batches;
+    double busy = m * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare = pdl__pipeline_seconds(&runs);
+    runs.step_s = group.step_s;
+    runs.byte_s = group.seconds_per_byte;
+    runs.held = !oracle->p.overlap_stages;
+    out->bubble_s = fmax(0, bare - busy);
+    out->comm[PDL_COMM_STAGE] = pdl__pipeline_seconds(&runs) - bare;
     project_tied(c, profile, st, group, out);
     return PDL_OK;
 }
@@ -202,25 +203,79 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
     project_energy(oracle, c, out);
 }
 
-pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+/* The chunks of the busiest stage of an interleaved pipeline together. */
+static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_stages_t *cut)
+{
+    const pdl_sums_t nothing = {.forward = 0};
+    pdl_sums_t       most = nothing;
+
+    for (int64_t s = 0; s < c->pipeline; s++) {
+        pdl_sums_t sums = nothing;
+
+        /* The struct is doubles throughout. */
+        for (int64_t k = s; k < cut->count; k += c->pipeline)
+            for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++)
+                ((double *)&sums)[i] += ((const double *)&cut->sums[k])[i];
+        if (pdl__run_seconds(c, &nothing, &sums) > pdl__run_seconds(c, &nothing, &most)) most = sums;
+    }
+    return most;
+}
+
+/* Computation, exchanges in layers and the pipeline. An interleaved one has other stages than the plan says: that many times
+   its chunks, cut to take equally long. drain_s: from the last pass of the heaviest stage to that of the first. */
+static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                                   const pdl_stages_t *st, double *drain_s, pdl_projection_t *out)
+{
+    pdl_stages_t        busy = *st;
+    const pdl_stages_t *cut = st;
+    pdl_sums_t          sums[2];
+    pdl_status_t        status = PDL_OK;
+
+    if (c->pipeline > 1 && c->virtual_stages > 1) {
+        status = pdl__profile_stages(profile, c->pipeline * c->virtual_stages, NULL, &cut);
+        if (status) return status;
+        sums[0] = busiest_chunks(c, cut);
+        sums[1] = st->sums[st->heaviest_stage];
+        busy.sums = sums;
+        busy.slowest_stage = 0;
+        busy.heaviest_stage = 1;
+        busy.slowest = sums[0].forward + sums[0].backward + sums[0].layer_forward + sums[0].layer_backward +
+                       sums[0].halo_forward + sums[0].halo_backward;
+    }
+    project_compute(oracle, c, profile, &busy, out);
+    project_layers(c, &busy, out);
+    project_wait(c, &busy, out);
+    *drain_s = pdl__pipeline_drain(&(pdl__runs_t){.c = c, .profile = profile, .cut = cut}, st->heaviest_stage);
+    return project_pipeline(oracle, c, profile, &busy, cut, out);
+}
+
+/* What the heaviest stage does after its last pass it does while those in front of it still work; the first stage, which ends
+   last, cannot. */
+static double exposed_seconds(const pdl_stages_t *st, double exposed_s, double drain_s)
+{
+    double heaviest = st->sums[st->heaviest_stage].weights;
+
+    if (st->heaviest_stage == 0 || heaviest <= 0) return exposed_s;
+    return fmax(exposed_s - fmax(0, drain_s), exposed_s * st->sums[0].weights / heaviest);
+}
+
+pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                const pdl_stages_t *st, pdl_projection_t *out)
 {
     pdl_exchange_t exchange;
+    double         drain_s;
     pdl_status_t   status;
 
     memset(out, 0, sizeof(*out));
-    project_compute(oracle, c, profile, st, out);
-    project_layers(c, st, out);
-    project_wait(c, st, out);
-    status = project_pipeline(oracle, c, profile, st, out);
+    status = project_passes(oracle, c, profile, st, &drain_s, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
     out->gradient_total_s += exchange.total_s;
-    out->comm[PDL_COMM_GRADIENT] += exchange.exposed_s;
+    out->comm[PDL_COMM_GRADIENT] += exposed_seconds(st, exchange.exposed_s, drain_s);
     out->contention = exchange.phi;
     /* Kernels are slower while a collective shares the device with them. */
     double hidden = fmax(0, exchange.total_s - exchange.exposed_s),
-           slowdown = (oracle->p.overlap_slowdown - 1) * hidden;
+           slowdown = exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * hidden, drain_s - exchange.exposed_s);
     out->backward_s += slowdown;
     out->compute_s += slowdown;
     if (c->dataset && c->dataset->bytes_per_sample > 0) {

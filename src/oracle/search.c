@@ -3,6 +3,7 @@
  * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
  */
 #include "oracle/internal.h"
+#include "oracle/shortlist.h"
 #include <math.h>
 #include <paradl/search.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@ static const char *const strategies[] = {"data",         "spatial",     "filter"
 enum {
     STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
     LOG_SAMPLES = 6,
-    MOST_SAMPLES = 1 << LOG_SAMPLES
+    MOST_SAMPLES = 1 << LOG_SAMPLES,
+    MOST_PLAYS = 256 /* of one strategy */
 };
 
 typedef struct searcher {
@@ -31,6 +33,10 @@ typedef struct searcher {
     pdl_memory_breakdown_t latest_memory; /* of the latest configuration */
     pdl_memory_breakdown_t plain_memory;  /* of the latest without a policy */
     int                    exponent;      /* of two: samples per replica that fitted the mesh before */
+    pdl__shortlist_t       shortlist;     /* configurations that fit and have not been played */
+    double                 likely;        /* least score by the formulas */
+    int                    plays;
+    bool                   capped; /* some that might have won were not played */
     int64_t                configurations;
     pdl_status_t           status; /* a failure other than "not possible" */
 } searcher_t;
@@ -65,18 +71,80 @@ static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *bes
     return !best->possible || trial->score < best->score * (heavier > 0 ? 0.98 : 1.0);
 }
 
+/* The score of a configuration that takes so many seconds, where time decides. */
+static double score_of_seconds(const searcher_t *s, const pdl_config_t *config, double seconds)
+{
+    const pdl_dataset_t *data = s->request->dataset;
+    double               batch = (double)config->batch;
+
+    return seconds * (data && data->samples > 0 ? ceil((double)data->samples / batch) : 1 / batch);
+}
+
 /* True when a configuration cannot beat the best one that is known to fit. */
 static bool hopeless(const searcher_t *s, const pdl_config_t *config)
 {
-    const pdl_dataset_t *data = s->request->dataset;
-    double               seconds, batch = (double)config->batch;
+    double seconds;
 
     if (s->request->goal != PDL_GOAL_TIME || !s->best->possible || config->pipeline == 1) return false;
     if (pdl__lower_bound(s->oracle, config, &seconds)) return false;
-    return seconds * (data && data->samples > 0 ? ceil((double)data->samples / batch) : 1 / batch) > s->best->score;
+    return score_of_seconds(s, config, seconds) > s->best->score;
 }
 
-/* Evaluates a configuration and keeps it if it is the best so far; true when it fits in memory. */
+static void keep(pdl_candidate_t *target, const pdl_candidate_t *trial)
+{
+    target->possible = trial->projection.fits;
+    target->config = trial->config;
+    target->projection = trial->projection;
+    target->epoch_s = trial->epoch_s;
+    target->sample_s = trial->sample_s;
+    target->score = trial->score;
+}
+
+/* Configurations are ranked by what they take when they are played. */
+static void play(searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial = {.config = *config};
+    pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
+
+    s->plays++;
+    if (status) {
+        s->status = status;
+        return;
+    }
+    score_candidate(s, &trial);
+    if (better_than(&trial, s->best)) keep(s->best, &trial);
+}
+
+/* What fits is played at once if the formulas say that it is the best so far; if its bound leaves it a chance,
+   its turn comes later. */
+static void shortlist(searcher_t *s, const pdl_candidate_t *trial)
+{
+    pdl__short_t entry = {.config = trial->config, .likely = trial->score};
+    double       seconds = 0;
+    bool         timed = s->request->goal == PDL_GOAL_TIME;
+    pdl_status_t status = timed ? pdl__played_bound(s->oracle, &trial->config, &seconds) : PDL_OK;
+
+    entry.least = score_of_seconds(s, &trial->config, seconds);
+    if (!status && s->best->possible && timed && entry.least >= s->best->score) return;
+    if (!status && entry.likely < s->likely) {
+        s->likely = entry.likely;
+        play(s, &trial->config);
+        return;
+    }
+    if (!status) status = pdl__shortlist_add(&s->shortlist, &entry);
+    if (status) s->status = status;
+}
+
+static void play_shortlist(searcher_t *s)
+{
+    pdl__shortlist_sort(&s->shortlist);
+    for (int i = 0; i < s->shortlist.count && s->plays < MOST_PLAYS && !s->status; i++)
+        if (s->shortlist.entries[i].least < s->best->score) play(s, &s->shortlist.entries[i].config);
+    s->capped |= s->plays >= MOST_PLAYS;
+    s->shortlist.count = 0;
+}
+
+/* Evaluates a configuration and lists it if it may be the best; true when it fits in memory. */
 static bool consider(searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
@@ -95,17 +163,10 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
     s->any = true;
     s->latest_memory = trial.projection.memory;
     score_candidate(s, &trial);
-    pdl_candidate_t *target = trial.projection.fits ? s->best : &s->leanest;
-    bool             better = trial.projection.fits ? better_than(&trial, s->best)
-                                                    : s->leanest.config.batch == 0 ||
-                                              trial.projection.memory_bytes < s->leanest.projection.memory_bytes;
-    if (!better) return trial.projection.fits;
-    target->possible = trial.projection.fits;
-    target->config = trial.config;
-    target->projection = trial.projection;
-    target->epoch_s = trial.epoch_s;
-    target->sample_s = trial.sample_s;
-    target->score = trial.score;
+    if (trial.projection.fits)
+        shortlist(s, &trial);
+    else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
+        keep(&s->leanest, &trial);
     return trial.projection.fits;
 }
 
@@ -345,8 +406,10 @@ static bool consider_mixed(searcher_t *s, const pdl_config_t *config)
         if (!s->best->possible) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
         return false;
     }
-    score_candidate(s, &trial);
     trial.possible = trial.projection.fits;
+    if (trial.possible) status = pdl_oracle_play(s->oracle, trial.plan, s->request->dataset, &trial.projection);
+    if (status) s->status = status;
+    score_candidate(s, &trial);
     if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
         pdl_plan_destroy(s->best->plan);
         *s->best = trial;
@@ -407,10 +470,14 @@ static pdl_status_t finish_candidate(searcher_t *s)
     if (!best->possible && best->reason[0] == '\0')
         snprintf(best->reason, sizeof(best->reason), "%lld PEs cannot be factored into such a mesh",
                  (long long)s->request->pe);
-    if (!best->possible || best->plan) return PDL_OK;
-    pdl_status_t status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
-    if (!status) status = pdl_oracle_project(s->oracle, best->plan, s->request->dataset, &best->projection);
-    if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
+    if (!best->possible) return PDL_OK;
+    pdl_status_t status = PDL_OK;
+    if (!best->plan) {
+        status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
+        if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
+    }
+    if (!status) status = pdl_oracle_play(s->oracle, best->plan, s->request->dataset, &best->projection);
+    if (!status) score_candidate(s, best);
     return status;
 }
 
@@ -421,12 +488,15 @@ static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_can
     s->best = candidate;
     s->any = false;
     s->exponent = 0;
+    s->likely = INFINITY;
+    s->plays = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
     if (strcmp(strategy, "mixed") == 0)
         enumerate_mixed(s);
     else
         enumerate(s, strategy);
+    if (!s->status) play_shortlist(s);
     snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
     return s->status ? s->status : finish_candidate(s);
 }
@@ -483,6 +553,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
         status = search_strategy(&s, "serial", &search->candidates[search->count++]);
     for (int i = 0; i < STRATEGY_COUNT && !status && all && request->pe > 1; i++)
         status = search_strategy(&s, strategies[i], &search->candidates[search->count++]);
+    pdl__shortlist_free(&s.shortlist);
     if (status) {
         pdl_search_destroy(search);
         return status;
@@ -494,7 +565,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     }
     search->configurations = s.configurations;
     search->seconds = now_s() - begin;
-    search->certified = true;
+    search->certified = !s.capped;
     *out = search;
     return PDL_OK;
 }

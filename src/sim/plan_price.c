@@ -444,7 +444,7 @@ pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_
     pdl_status_t        status;
 
     *pricer = (pdl__pricer_t){.oracle = oracle, .ranks = ranks, .options = pdl_sim_options_default()};
-    pricer->base = (pdl__prices_t){price_comm, price_stages};
+    pricer->base = (pdl__prices_t){false, price_comm, price_stages};
     pricer->options.engine = engine;
     pricer->options.link_loads = true;
     status = pdl_topology_of_system(oracle->system, ranks, &speed, &pricer->topology);

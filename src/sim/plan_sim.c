@@ -113,22 +113,22 @@ static pdl_status_t play_cut(const pdl__cut_t *cut, const pdl_plan_t *plan, cons
 static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                              pdl_plan_sim_t *sim)
 {
-    pdl__pricer_t  pricer = {0};
-    pdl__cut_t     cut = {0};
-    pdl_profile_t *profile = NULL;
-    pdl__slow_t    slow = {options->slow_rank, options->slow_factor};
-    pdl_case_t     c;
-    pdl_status_t   status;
+    pdl__pricer_t   pricer = {0};
+    pdl__cut_t      cut = {0};
+    pdl__cut_spec_t spec = {.stage_first = plan->stage_first,
+                            .slow = {options->slow_rank, options->slow_factor},
+                            .prices = &pricer.base};
+    pdl_status_t    status;
 
-    pdl__case_of_plan(plan, NULL, &c);
-    status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    pdl__case_of_plan(plan, NULL, &spec.c);
+    status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
     if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
-    if (!status) status = pdl__cut_create(oracle, plan, profile, slow, &pricer.base, &cut);
+    if (!status) status = pdl__cut_create(oracle, &spec, &cut);
     if (!status) status = play_cut(&cut, plan, options, sim);
     if (!status) status = report(&pricer, sim);
     pdl__cut_free(&cut);
     pdl__pricer_free(&pricer);
-    pdl__profile_destroy(profile);
+    pdl__profile_destroy(spec.profile);
     return status;
 }
 

@@ -94,7 +94,7 @@ static pdl_status_t vary(const compiler_t *k, const pdl_candidate_t *c, int64_t 
     trial->plan->micro_batches = trial->config.micro_batches = micro_batches;
     trial->plan->recompute = trial->config.recompute = recompute;
     status = pdl_plan_check(trial->plan);
-    if (!status) status = pdl_oracle_project(k->oracle, trial->plan, k->request.dataset, &trial->projection);
+    if (!status) status = pdl_oracle_play(k->oracle, trial->plan, k->request.dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         refuse(trial, pdl_error_message());
         return PDL_OK;
@@ -251,7 +251,7 @@ static pdl_status_t rescue(const compiler_t *k, pdl_candidate_t *c)
     if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || strcmp(c->strategy, "mixed") == 0) return PDL_OK;
     pdl_status_t status = pdl_oracle_plan(k->oracle, &c->config, &c->plan);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
-    if (!status) status = pdl_oracle_project(k->oracle, c->plan, k->request.dataset, &c->projection);
+    if (!status) status = pdl_oracle_play(k->oracle, c->plan, k->request.dataset, &c->projection);
     if (status) return status;
     c->possible = true;
     c->score = score_of(k, c);

@@ -50,12 +50,16 @@ static pdl_status_t check_plan(const pdl_session_t *s)
     return PDL_OK;
 }
 
-/* What this rank does of every batch. */
 static bool has_batch_norm(const pdl_model_t *model)
 {
     for (int i = 0; i < pdl_model_layer_count(model); i++)
         if (pdl_model_layer(model, i)->type == PDL_LAYER_BATCH_NORM) return true;
     return false;
+}
+
+int64_t pdl_session_workers(const pdl_plan_t *plan, int64_t workers)
+{
+    return workers > 1 && has_batch_norm(plan->model) && !plan->sync_batch_norm ? workers : 1;
 }
 
 /* Workers differ only in the statistics of batch norm, for which each of them is a micro-batch (or several). */
@@ -64,7 +68,7 @@ static pdl_status_t cut_batch(pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int64_t           parts = plan->micro_batches;
 
-    s->workers = s->spec.workers > 1 && has_batch_norm(plan->model) && !plan->sync_batch_norm ? s->spec.workers : 1;
+    s->workers = pdl_session_workers(plan, s->spec.workers);
     parts *= s->workers;
     if (parts > 1 && (s->count % parts != 0 || s->count * (plan->batch / s->count) != plan->batch))
         return pdl_error(PDL_ERR_INPUT,
@@ -82,6 +86,7 @@ static pdl_status_t cut_batch(pdl_session_t *s)
     return PDL_OK;
 }
 
+/* What this rank does of every batch. */
 static pdl_status_t find_share(pdl_session_t *s)
 {
     const pdl_plan_t *plan = s->spec.plan;

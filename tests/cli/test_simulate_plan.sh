@@ -90,4 +90,17 @@ has err "nothing.yaml"
 expect 1 simulate lost.yaml --system selene --trace nowhere/t.json
 has err "nowhere/t.json"
 [ ! -e nowhere ] || fail "a failed run left something"
+# What plan prints and writes is what simulate gives, of pipelines too; --explain says where their time goes.
+expect 0 plan --model gpt2-355m --system selene --pe 64 --strategy 3d --batch 64 --explain -o planned.yaml
+has out "stages the slowest takes"
+expect 0 simulate planned.yaml --json
+python3 - <<'PY' || fail "plan and simulate differ"
+import json
+import re
+
+written = float(re.search(r"iteration_s: ([0-9.e-]+)", open("planned.yaml").read()).group(1))
+sim = json.load(open("out"))
+assert abs(sim["simulated"]["total_s"] / written - 1) <= 0.01, (written, sim["simulated"])
+PY
+
 finish

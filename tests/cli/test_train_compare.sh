@@ -12,6 +12,24 @@ done
 expect 0 "${run[@]}" --model resnet-tiny --strategy pipeline --pe 2 --micro-batches 4 --json
 cp out pipeline.json
 
+# Workers are micro-batches of their own: what is projected for four of them is what is projected for four micro-batches.
+expect 0 "${run[@]}" --batch 32 --model resnet-tiny --workers 4 --json
+cp out workers.json
+expect 0 "${run[@]}" --batch 32 --model resnet-tiny --micro-batches 4 --json
+cp out parts.json
+expect 0 "${run[@]}" --batch 32 --model resnet-tiny --json
+cp out whole.json
+python3 - <<'PY' || fail "what is projected for workers"
+import json
+
+workers, parts, whole = (json.load(open(name + ".json")) for name in ("workers", "parts", "whole"))
+for key in "step_s", "memory_bytes":
+    assert workers["projected"][key] == parts["projected"][key], (key, workers["projected"], parts["projected"])
+assert workers["projected"]["memory_bytes"] < 0.8 * whole["projected"]["memory_bytes"], (workers, whole)
+off = workers["projected"]["memory_bytes"] / workers["memory_bytes"]
+assert 0.95 < off < 1.05, (off, workers["memory_bytes"], workers["projected"]["memory_bytes"])
+PY
+
 # Nearly all of the work is in the first of two stages: its other end waits, and the report names who works.
 cat > lopsided.yaml <<'YAML'
 paradl: model/1

@@ -1,7 +1,7 @@
 /*
- * Projection against simulation over all plans that the search proposes for six networks on four machines with 4, 24 and 256
- * PEs: the share that agrees within 1 % and within 5 %, without and with pipelines; for pipelines also that of the formulas
- * which the search uses. With an argument every plan is listed.
+ * What `paradl plan` says against what `paradl simulate` says, for all plans that the search proposes for six networks on four
+ * machines with 4, 24 and 256 PEs: the share that agrees within 1 % and within 5 %, without and with pipelines; for pipelines
+ * also that of the formulas without a play. With an argument every plan is listed.
  */
 #include "test.h"
 
@@ -33,39 +33,41 @@ static void count(tally_t *tally, double ratio)
     tally->worst = fmax(tally->worst, off);
 }
 
+static void list(const pdl_candidate_t *candidate, const pdl_plan_parts_t *s, double formula_s, const char *network,
+                 const char *machine)
+{
+    const pdl_projection_t *p = &candidate->projection;
+    const pdl_config_t     *c = &candidate->config;
+
+    printf("%-13s %-8s %-13s p%lld d%lld s%lld t%lld m%lld v%d z%d %s %+7.2f %% of %.4g, formulas %+.2f %%:",
+           network, machine, candidate->strategy, (long long)c->pipeline, (long long)c->data, (long long)c->spatial,
+           (long long)c->tensor, (long long)c->micro_batches, c->virtual_stages, (int)c->sharding,
+           pdl_recompute_names[c->recompute], 100 * (p->total_s / s->total_s - 1), s->total_s,
+           100 * (formula_s / s->total_s - 1));
+    printf(" comp %+.2f layer %+.2f halo %+.2f stage %+.2f grad %+.2f bubble %+.2f\n",
+           100 * (p->compute_s - s->compute_s) / s->total_s,
+           100 * (p->comm[PDL_COMM_LAYER] - s->comm[PDL_COMM_LAYER]) / s->total_s,
+           100 * (p->comm[PDL_COMM_HALO] - s->comm[PDL_COMM_HALO]) / s->total_s,
+           100 * (p->comm[PDL_COMM_STAGE] - s->comm[PDL_COMM_STAGE]) / s->total_s,
+           100 * (p->comm[PDL_COMM_GRADIENT] - s->comm[PDL_COMM_GRADIENT]) / s->total_s,
+           100 * (p->bubble_s - s->bubble_s) / s->total_s);
+}
+
 static void compare(pdl_oracle_t *oracle, const pdl_candidate_t *candidate, const char *network,
                     const char *machine)
 {
     pdl_plan_sim_options_t options = pdl_plan_sim_options_default();
     pdl_plan_sim_t        *sim = NULL;
+    pdl_projection_t       formula;
     tally_t               *tally = candidate->config.pipeline > 1 ? &with_pipeline : &without_pipeline;
 
     CHECK_OK(pdl_sim_plan(oracle, candidate->plan, &options, &sim));
     if (sim == NULL) return;
-    count(tally, sim->projected.total_s / sim->simulated.total_s);
-    if (candidate->config.pipeline > 1) {
-        pdl_projection_t formula;
-
-        CHECK_OK(pdl_oracle_project(oracle, candidate->plan, NULL, &formula));
-        count(&formulas, formula.total_s / sim->simulated.total_s);
-    }
-    if (listed) {
-        const pdl_projection_t *p = &sim->projected;
-        const pdl_plan_parts_t *s = &sim->simulated;
-        const pdl_config_t     *c = &candidate->config;
-
-        printf("%-13s %-8s %-13s p%lld d%lld s%lld t%lld m%lld v%d z%d %s %+7.2f %% of %.4g:", network, machine,
-               candidate->strategy, (long long)c->pipeline, (long long)c->data, (long long)c->spatial,
-               (long long)c->tensor, (long long)c->micro_batches, c->virtual_stages, (int)c->sharding,
-               pdl_recompute_names[c->recompute], 100 * (p->total_s / s->total_s - 1), s->total_s);
-        printf(" comp %+.2f layer %+.2f halo %+.2f stage %+.2f grad %+.2f bubble %+.2f\n",
-               100 * (p->compute_s - s->compute_s) / s->total_s,
-               100 * (p->comm[PDL_COMM_LAYER] - s->comm[PDL_COMM_LAYER]) / s->total_s,
-               100 * (p->comm[PDL_COMM_HALO] - s->comm[PDL_COMM_HALO]) / s->total_s,
-               100 * (p->comm[PDL_COMM_STAGE] - s->comm[PDL_COMM_STAGE]) / s->total_s,
-               100 * (p->comm[PDL_COMM_GRADIENT] - s->comm[PDL_COMM_GRADIENT]) / s->total_s,
-               100 * (p->bubble_s - s->bubble_s) / s->total_s);
-    }
+    CHECK_NEAR(candidate->projection.total_s, sim->projected.total_s, 1e-9);
+    count(tally, candidate->projection.total_s / sim->simulated.total_s);
+    CHECK_OK(pdl_oracle_project(oracle, candidate->plan, NULL, &formula));
+    if (candidate->config.pipeline > 1) count(&formulas, formula.total_s / sim->simulated.total_s);
+    if (listed) list(candidate, &sim->simulated, formula.total_s, network, machine);
     pdl_plan_sim_destroy(sim);
 }
 
@@ -101,24 +103,23 @@ static void show(const char *what, const tally_t *t)
            100.0 * t->within_1 / t->plans, 100.0 * t->within_5 / t->plans, 100 * t->worst);
 }
 
-static void closed_form_and_simulation_agree(void)
+static void plan_and_simulate_agree(void)
 {
     for (size_t n = 0; n < sizeof(networks) / sizeof(*networks); n++)
         for (size_t m = 0; m < sizeof(machines) / sizeof(*machines); m++) compare_all(networks[n], machines[m]);
-    show("without pipeline", &without_pipeline);
-    show("with pipeline", &with_pipeline);
-    show("with pipeline, by the formulas", &formulas);
+    show("plan against simulate, without pipeline", &without_pipeline);
+    show("plan against simulate, with pipeline", &with_pipeline);
+    show("formulas against simulate, with pipeline", &formulas);
     CHECK(without_pipeline.plans >= 500 && with_pipeline.plans >= 150);
-    CHECK(without_pipeline.within_1 >= 0.97 * without_pipeline.plans);
-    CHECK(without_pipeline.within_5 >= 0.985 * without_pipeline.plans);
-    CHECK(with_pipeline.within_1 >= 0.99 * with_pipeline.plans);
-    CHECK(with_pipeline.within_5 == with_pipeline.plans);
+    CHECK(without_pipeline.within_1 >= 0.99 * without_pipeline.plans && without_pipeline.worst <= 0.02);
+    CHECK(with_pipeline.within_1 >= 0.99 * with_pipeline.plans && with_pipeline.worst <= 0.01);
+    CHECK(formulas.within_1 >= 0.45 * formulas.plans);
 }
 
 int main(int argc, char **argv)
 {
     (void)argv;
     listed = argc > 1;
-    RUN(closed_form_and_simulation_agree);
+    RUN(plan_and_simulate_agree);
     return test_done();
 }

@@ -3,6 +3,7 @@
  * overlap do no harm, limits are errors.
  */
 #include "oracle/bench.h"
+#include "oracle/internal.h"
 #include "random.h"
 #include "test.h"
 
@@ -126,6 +127,37 @@ static void evaluate_equals_project(void)
             end(&b);
         }
     CHECK(compared > 100);
+}
+
+/* The search plays quickly, and drops what cannot win by a bound: neither may differ from what the plan is said to take. */
+static void bounds_hold_and_quick_plays_agree(void)
+{
+    static const char *const models[] = {"resnet50", "gpt2-124m", "vgg16"};
+    int                      compared = 0;
+
+    for (int times = 0; times < 200; times++) {
+        pdl_parameters_t p;
+        pdl_config_t     c = random_config();
+        pdl_projection_t quick, played;
+        pdl_plan_t      *plan = NULL;
+        double           bound;
+
+        pdl_parameters_default(&p);
+        p.overlap_gradients = between(0, 1);
+        p.overlap_stages = between(0, 1);
+        bench_t b = begin(models[between(0, 2)], between(0, 1) ? selene : abci, p);
+        if (pdl_oracle_plan(b.oracle, &c, &plan) == PDL_OK &&
+            pdl__evaluate_played(b.oracle, &c, NULL, &quick) == PDL_OK) {
+            CHECK_OK(pdl_oracle_play(b.oracle, plan, NULL, &played));
+            CHECK_NEAR(quick.total_s, played.total_s, 0.01);
+            CHECK_OK(pdl__played_bound(b.oracle, &c, &bound));
+            CHECK(bound <= quick.total_s * (1 + 1e-9));
+            compared++;
+        }
+        pdl_plan_destroy(plan);
+        end(&b);
+    }
+    CHECK(compared > 50);
 }
 
 /* More bandwidth is never slower, and overlap never worse than none. */
@@ -255,6 +287,7 @@ int main(void)
     if (pdl_system_load("abci-v", &abci) || pdl_system_load("selene", &selene)) return 1;
     RUN(one_pe_is_serial);
     RUN(evaluate_equals_project);
+    RUN(bounds_hold_and_quick_plays_agree);
     RUN(faster_links_are_never_slower);
     RUN(overlap_hides_all_but_the_last_bucket);
     RUN(limits_are_errors);

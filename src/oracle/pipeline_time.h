@@ -1,0 +1,26 @@
+/*
+ * What a pipeline takes by closed form: the longest of a few chains of passes that wait for each other.
+ */
+#ifndef PDL_ORACLE_PIPELINE_TIME_H
+#define PDL_ORACLE_PIPELINE_TIME_H
+
+#include "oracle/internal.h"
+
+/* Seconds of one micro-batch in run k of the layers, which belongs to chunk k / stages of stage k % stages. */
+typedef struct pdl__runs {
+    const pdl_case_t    *c;
+    const pdl_profile_t *profile;
+    const pdl_stages_t  *cut;            /* into stages times chunks */
+    double               wait_s;         /* of a stage for its host, every micro-batch */
+    double               step_s, byte_s; /* of a transfer to the next run or back: start-up, and of every byte */
+    bool                 held;           /* transfers hold up the sender */
+} pdl__runs_t;
+
+/* Until the last backward pass (inference: forward pass) of the first stage is over. Playing the passes never takes less; it
+   takes as much where stages are even and transfers take no time, and for GPipe always (docs/oracle.md, "Pipeline"). */
+double pdl__pipeline_seconds(const pdl__runs_t *runs);
+
+/* From the last backward pass of a stage until then. */
+double pdl__pipeline_drain(const pdl__runs_t *runs, int64_t stage);
+
+#endif
