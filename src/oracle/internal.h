@@ -5,7 +5,7 @@
 #define PDL_ORACLE_INTERNAL_H
 
 #include "oracle/profile.h"
-#include "oracle/sends.h"
+#include "oracle/transfers.h"
 
 enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
 

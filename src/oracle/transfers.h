@@ -1,8 +1,8 @@
 /*
  * Transfers between the stages of a pipeline, all of them at once and equally large: kept between plays.
  */
-#ifndef PDL_ORACLE_SENDS_H
-#define PDL_ORACLE_SENDS_H
+#ifndef PDL_ORACLE_TRANSFERS_H
+#define PDL_ORACLE_TRANSFERS_H
 
 #include <paradl/status.h>
 #include <paradl/system.h>

@@ -1,7 +1,7 @@
 /*
  * Equal messages between stages, run once for every pattern.
  */
-#include "oracle/sends.h"
+#include "oracle/transfers.h"
 #include <math.h>
 #include <paradl/contention.h>
 #include <stdlib.h>
