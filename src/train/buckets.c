@@ -19,13 +19,14 @@ bool pdl__same_buckets(const pdl__entry_t *a, const pdl__entry_t *b)
 #define LEAST_ELEMENTS  16384
 
 /* Elements of a bucket. Where whole buckets come and go in a session that keeps parts only, a few of them must be
-   little beside the parts. */
+   little beside the parts: of what a rank has in the mean, since all must come to the same figure. */
 static int64_t wanted_elements(const pdl_session_t *s)
 {
     int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = 0;
+    int64_t ranks = pdl_ranks_size(s->layouts->group[s->layouts->stage_axes]);
 
-    for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].storage : 0;
-    share /= SHARDED_BUCKETS;
+    for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].info.elements : 0;
+    share /= SHARDED_BUCKETS * ranks / pdl_mesh_extent(&s->layouts->plan->mesh, PDL_AXIS_DATA);
     if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
     return s->sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
 }
