@@ -54,6 +54,8 @@ typedef struct pdl_plan_memory {
 } pdl_plan_memory_t;
 /* Trained with the plan's optimizer. Fails as a session of the plan would. */
 pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *memory);
+/* Puts it in place of what the model says. */
+void pdl_plan_take_memory(const pdl_plan_memory_t *memory, pdl_projection_t *projection);
 
 #ifdef __cplusplus
 }

@@ -158,6 +158,16 @@ static void simulate(job_t *job, pdl_oracle_t *oracle, pdl_plan_t *plan)
     if (pdl_sim_plan(oracle, plan, &options, &job->simulated)) job->simulated = NULL;
 }
 
+/* Where the system is one whose plans this trainer runs, memory is what `paradl plan` says of it: that of the compiled
+   plan. */
+static void compile_memory(job_t *job, const pdl_plan_t *plan)
+{
+    pdl_plan_memory_t memory;
+
+    if (pdl_ranks_rank(job->ranks) != 0 || pdl_plan_memory(plan, job->backend, &memory)) return;
+    pdl_plan_take_memory(&memory, &job->projection);
+}
+
 /* Of --workers, those that share this rank's samples. */
 static int64_t workers_of_rank(const job_t *job)
 {
@@ -180,6 +190,7 @@ static pdl_status_t project_plan(job_t *job, pdl_plan_t *plan)
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {
         simulate(job, oracle, plan);
+        if (parameters.own_runtime) compile_memory(job, plan);
         job->launch_s = parameters.kernel_s > 0 ? parameters.kernel_s : system->device.launch_s;
     }
     pdl_oracle_destroy(oracle);

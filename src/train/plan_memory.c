@@ -88,3 +88,20 @@ pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl
     }
     return status;
 }
+
+/* The trainer's arena is one, so all of it counts as kept. */
+void pdl_plan_take_memory(const pdl_plan_memory_t *held, pdl_projection_t *p)
+{
+    const pdl_session_memory_t *memory = &held->memory;
+
+    p->memory = (pdl_memory_breakdown_t){.weights = (double)memory->weights,
+                                         .gradients = (double)memory->gradients,
+                                         .optimizer = (double)memory->optimizer,
+                                         .saved_activations = (double)memory->activations,
+                                         .buffers = (double)memory->messages};
+    p->memory_bytes = (double)memory->total;
+    p->compiled = true;
+    /* Nothing is lost between buffers that have their places. */
+    for (int i = 0; i < p->finding_count; i++)
+        if (strcmp(p->findings[i].name, "fragmentation") == 0) p->findings[i--] = p->findings[--p->finding_count];
+}

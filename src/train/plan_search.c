@@ -22,21 +22,6 @@ static void refuse(pdl_candidate_t *c, const char *reason)
     snprintf(c->reason, sizeof(c->reason), "%s", reason);
 }
 
-/* What the trainer takes in place of the model's figures: its arena is one, so all of it counts as kept. */
-static void take_memory(const pdl_session_memory_t *memory, pdl_projection_t *p)
-{
-    p->memory = (pdl_memory_breakdown_t){.weights = (double)memory->weights,
-                                         .gradients = (double)memory->gradients,
-                                         .optimizer = (double)memory->optimizer,
-                                         .saved_activations = (double)memory->activations,
-                                         .buffers = (double)memory->messages};
-    p->memory_bytes = (double)memory->total;
-    p->compiled = true;
-    /* Nothing is lost between buffers that have their places. */
-    for (int i = 0; i < p->finding_count; i++)
-        if (strcmp(p->findings[i].name, "fragmentation") == 0) p->findings[i--] = p->findings[--p->finding_count];
-}
-
 /* What the goal minimises. Costs and energies of one strategy go with its time. */
 static double score_of(const compiler_t *k, const pdl_candidate_t *c)
 {
@@ -65,7 +50,7 @@ static pdl_status_t count_memory(const compiler_t *k, pdl_candidate_t *c)
         return PDL_OK;
     }
     if (status) return status;
-    take_memory(&memory.memory, &c->projection);
+    pdl_plan_take_memory(&memory, &c->projection);
     c->projection.fits = c->projection.memory_bytes <= k->options->capacity;
     if (k->request.goal == PDL_GOAL_MEMORY) c->score = c->projection.memory_bytes;
     return PDL_OK;

@@ -11,6 +11,14 @@ for case in "serial 1" "data 2" "spatial 2" "filter 2"; do
 done
 expect 0 "${run[@]}" --model resnet-tiny --strategy pipeline --pe 2 --micro-batches 4 --json
 cp out pipeline.json
+python3 - <<'PY' || fail "the memory projected for a strategy"
+import json
+
+for name in "serial", "data", "spatial", "filter", "pipeline":
+    run = json.load(open(name + ".json"))
+    off = run["projected"]["memory_bytes"] / run["memory_bytes"]
+    assert 0.99 < off < 1.01, (name, run["projected"]["memory_bytes"], run["memory_bytes"])
+PY
 
 # Workers are micro-batches of their own: what is projected for four of them is what is projected for four micro-batches.
 expect 0 "${run[@]}" --batch 32 --model resnet-tiny --workers 4 --json
