@@ -81,6 +81,8 @@ typedef struct pdl_fusion {
     pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
 } pdl_fusion_t;
 
+struct pdl_op;
+
 typedef struct pdl_op_spec {
     const pdl_layer_t  *layer;  /* with the local shapes in `in` and `out`; borrowed until the op is destroyed */
     const pdl_shape_t  *inputs; /* local shape of every input; the added one included */
@@ -107,6 +109,9 @@ typedef struct pdl_op_spec {
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
     int64_t        expert_rows; /* tokens of all these ranks */
+    /* Convolutions: an op of the same layer for other extents, or NULL. Input, output and weights are to lie as its own do;
+       it is looked at while the op is made. */
+    const struct pdl_op *like;
 } pdl_op_spec_t;
 
 /* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the

@@ -27,16 +27,28 @@ static pdl_region_t in_blocks(const pdl_region_t *region, int64_t block)
     return blocked;
 }
 
-/* Dimensions as they lie in memory. */
-static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
+pdl_region_t pdl__edge_in_memory(const pdl_shape_t *shape, int64_t block, const pdl_region_t *region)
 {
     static const int image[] = {PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_SPACE + 1,
                                 PDL_DIM_SPACE + 2};
     static const int sequence[] = {PDL_DIM_SAMPLE, PDL_DIM_SPACE, PDL_DIM_CHANNEL};
 
     pdl_region_t permuted =
-        p->shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
-    return p->block > 1 ? in_blocks(&permuted, p->block) : permuted;
+        shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
+    return block > 1 ? in_blocks(&permuted, block) : permuted;
+}
+
+static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
+{
+    return pdl__edge_in_memory(p->shape, p->block, region);
+}
+
+int64_t pdl__edge_block(pdl_backend_t *backend, pdl_format_t format)
+{
+    pdl_shape_t one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
+
+    return (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, format) /
+                     pdl_dtype_bytes(backend->activation_type));
 }
 
 static pdl_status_t no_memory(void)
@@ -318,7 +330,7 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
     return status;
 }
 
-static pdl_status_t add_halos(path_t *p, int layer, pdl_region_t *region)
+static pdl_status_t add_halos(path_t *p, int layer, int without, pdl_region_t *region)
 {
     const pdl_mesh_t *mesh = &p->layouts->plan->mesh;
     unsigned          axes = pdl__layouts_axes(p->layouts, layer, PDL_MODE_SPACE);
@@ -326,7 +338,7 @@ static pdl_status_t add_halos(path_t *p, int layer, pdl_region_t *region)
 
     if (!pdl__is_window(pdl_model_layer(p->layouts->plan->model, layer))) return PDL_OK;
     for (int a = 0; a < mesh->axis_count && !status; a++)
-        if (axes >> a & 1) status = add_halo(p, layer, a, region);
+        if (axes >> a & 1 && a != without) status = add_halo(p, layer, a, region);
     return status;
 }
 
@@ -365,8 +377,8 @@ bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int l
     return true;
 }
 
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, pdl_dtype_t type, bool gradient,
-                              int64_t block, pdl__edge_t **out)
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
+                              bool gradient, int64_t block, pdl__edge_t **out)
 {
     const pdl_layout_t *written = &layouts->layer[producer].out;
     pdl__edge_t        *edge = calloc(1, sizeof(*edge));
@@ -383,7 +395,7 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
     pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
     int          first_halo = edge->forward_count;
     if (!status) status = pdl__layouts_region(layouts, &p.now, p.shape, -1, 0, &edge->arrives);
-    if (!status) status = add_halos(&p, layer, &edge->arrives);
+    if (!status) status = add_halos(&p, layer, without, &edge->arrives);
     if (!status && gradient) status = way_back(&p, first_halo, &layouts->layer[layer], written);
     if (status) {
         pdl__edge_destroy(edge);

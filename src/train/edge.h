@@ -44,10 +44,15 @@ typedef struct pdl__edge {
 
 /* Whether every rank has all channels of an image on the whole way: then blocks of channels can stay together. */
 bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer);
-/* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `gradient`: the way back
-   is wanted. `block`: channels that lie together at every position, 1 for tensors in plain order; the same on all ranks. */
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, pdl_dtype_t type, bool gradient,
-                              int64_t block, pdl__edge_t **edge);
+/* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `without`: the axis whose
+   halo is left out, since the reader gets it by itself (halo.h), or -1. `gradient`: the way back is wanted. `block`: channels
+   that lie together at every position, 1 for tensors in plain order; the same on all ranks. */
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
+                              bool gradient, int64_t block, pdl__edge_t **edge);
+/* Channels that lie together at every position of an image in this arrangement. */
+int64_t pdl__edge_block(pdl_backend_t *backend, pdl_format_t format);
+/* A region of a tensor of this shape with its dimensions as they lie in memory. */
+pdl_region_t pdl__edge_in_memory(const pdl_shape_t *shape, int64_t block, const pdl_region_t *region);
 /* Where the tensor arrives as it was written, and only its gradient is to be summed over these axes: in place, on the
    storage of this many elements, in whatever order they lie. */
 pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,

@@ -137,24 +137,21 @@ static pdl_status_t send(lowering_t *l, int layer)
    1. Halos are whole rows of blocks too, so that nothing has to be rearranged around their exchange. */
 static pdl_status_t travelling_block(const lowering_t *l, int producer, int reader, int from, int64_t *block)
 {
-    pdl_backend_t *backend = l->graph->backend;
-    pdl_shape_t    one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
-    pdl_ranks_t   *stage;
-    double         mine = l->graph->unit[from].format == PDL_FORMAT_PLAIN, plain = mine;
+    pdl_ranks_t *stage;
+    double       mine = l->graph->unit[from].format == PDL_FORMAT_PLAIN, plain = mine;
 
     *block = 1;
     if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return PDL_OK;
     pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
     if (!status) status = pdl_ranks_max(stage, &plain, 1);
     l->graph->concedes |= plain > mine;
-    if (!status && plain == 0)
-        *block = (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, PDL_FORMAT_BLOCKED) /
-                           pdl_dtype_bytes(backend->activation_type));
+    if (!status && plain == 0) *block = pdl__edge_block(l->graph->backend, PDL_FORMAT_BLOCKED);
     return status;
 }
 
-/* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently. */
-static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
+/* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently, without
+   the halo of an axis. */
+static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without, int *result)
 {
     pdl__graph_t   *graph = l->graph;
     pdl__layouts_t *layouts = l->spec->layouts;
@@ -170,7 +167,7 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int *result)
     /* Tokens are indices of 32 bits, and only moved. */
     bool tokens = graph->tokens && from == graph->source;
     if (!status)
-        status = pdl__edge_create(layouts, producer, reader,
+        status = pdl__edge_create(layouts, producer, reader, without,
                                   tokens ? PDL_DTYPE_F32 : graph->backend->activation_type, gradient, block, &edge);
     if (status) return status;
     if (edge->forward_count == 0) {
@@ -228,7 +225,7 @@ static pdl_status_t lower_view(lowering_t *l, int i)
     const pdl_layer_t *layer = pdl_model_layer(l->model, i);
     pdl_region_t       region;
     int                from;
-    pdl_status_t       status = arrive(l, layer->inputs[0], i, &from);
+    pdl_status_t       status = arrive(l, layer->inputs[0], i, -1, &from);
 
     if (!status)
         status =
@@ -256,9 +253,10 @@ static bool has_tied_reader(const pdl_model_t *model, int i)
 }
 
 /* The producers a unit reads: those of its first layer, then the other side of a fused sum. */
-static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, pdl_fusion_t fusion, int *producer, int *count)
+static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, int without, int *producer, int *count)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, head);
+    pdl_fusion_t       fusion = pdl__fusion_of(l->model, head, tail);
     pdl_status_t       status = PDL_OK;
 
     if (layer->input_count + fusion.add > PDL_MAX_INPUTS)
@@ -267,14 +265,14 @@ static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, pdl_fusion_t 
                          layer->name, layer->input_count, PDL_MAX_INPUTS);
     *count = layer->input_count;
     for (int j = 0; j < layer->input_count && !status; j++)
-        status = arrive(l, layer->inputs[j], head, &producer[j]);
+        status = arrive(l, layer->inputs[j], head, without, &producer[j]);
     if (!fusion.add || status) return status;
     int                at = tail;
     const pdl_layer_t *sum = pdl_model_layer(l->model, at);
     if (sum->type != PDL_LAYER_ADD) at = pdl__behind_identities(l->model, sum->inputs[0]);
     sum = pdl_model_layer(l->model, at);
     bool first = pdl__behind_identities(l->model, sum->inputs[0]) == head;
-    return arrive(l, sum->inputs[first ? 1 : 0], at, &producer[(*count)++]);
+    return arrive(l, sum->inputs[first ? 1 : 0], at, -1, &producer[(*count)++]);
 }
 
 static bool trains_weights(const pdl_op_t *op)
@@ -348,6 +346,50 @@ static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, 
         table ? pdl__vocabulary_rows(layouts, head, layouts->coordinates).low : in->range[PDL_DIM_CHANNEL][0].low;
 }
 
+/* What is said of the op of layers head .. tail whatever its extents are; `in` and `out` are what it reads and writes. */
+static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool gradient, const pdl_region_t *in,
+                                 const pdl_region_t *out)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->model, head);
+    bool               shared = layer->tied_to >= 0 || has_tied_reader(l->model, head);
+    pdl_op_spec_t      spec = {.samples = pdl__region_samples(in),
+                               .fusion = pdl__fusion_of(l->model, head, tail),
+                               .training = l->spec->training,
+                               .input_gradient = l->spec->training && gradient,
+                               .accumulates = l->spec->plan->micro_batches > 1 || shared,
+                               .plain_weights = shared || !l->spec->layouts->trivial,
+                               .id = (uint64_t)head,
+                               .origin = origin_of(layer, out)};
+
+    find_classes(l, head, in, &spec);
+    return spec;
+}
+
+/* A convolution that gets the halo of an axis by itself, where it can: then its op is made here, before its input arrives,
+   and *axis says which; else -1. */
+static pdl_status_t create_halo(lowering_t *l, int head, int tail, pdl__unit_t *unit, int *axis)
+{
+    pdl_backend_t   *backend = l->graph->backend;
+    int              producer = pdl_model_layer(l->model, head)->inputs[0];
+    pdl__halo_spec_t spec = {.layouts = l->spec->layouts, .backend = backend, .layer = head, .out = unit->region};
+    pdl_status_t     status = PDL_OK;
+
+    *axis = spec.axis = pdl__halo_axis(l->spec->layouts, head);
+    if (pdl_dtype_bytes(backend->activation_type) > sizeof(float) || pdl__fusion_of(l->model, head, tail).add)
+        *axis = -1;
+    if (*axis < 0) return PDL_OK;
+    if (l->unit_of[producer] < 0) status = receive(l, producer);
+    if (!status) status = pdl__halo_arrives(l->spec->layouts, head, *axis, &spec.in);
+    if (status) return status;
+    const pdl__unit_t *from = &l->graph->unit[l->unit_of[producer]];
+    spec.op = describe_op(l, head, tail, from->gradient, &spec.in, &spec.out);
+    spec.op.input_count = 1;
+    spec.op.given = &from->format;
+    status = pdl__halo_create(&spec, &unit->op, &unit->local, &unit->halo);
+    if (!unit->op) *axis = -1;
+    return status;
+}
+
 /* Makes the op of layers head .. tail, reading what the units in `producer` hold. */
 static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int *producer, int count,
                               const pdl_region_t *out, pdl__unit_t *unit)
@@ -367,20 +409,11 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
     pdl_status_t        status = pdl__check_tied(l->spec->layouts, head);
     if (!status) status = localise(l, head, in, out, &unit->local);
     if (status) return status;
-    bool          shared = layer->tied_to >= 0 || has_tied_reader(l->model, head);
-    pdl_op_spec_t spec = {.layer = unit->local ? unit->local : layer,
-                          .inputs = shape,
-                          .given = given,
-                          .input_count = count,
-                          .samples = pdl__region_samples(in),
-                          .fusion = pdl__fusion_of(l->model, head, tail),
-                          .training = l->spec->training,
-                          .input_gradient = l->spec->training && gradient,
-                          .accumulates = l->spec->plan->micro_batches > 1 || shared,
-                          .plain_weights = shared || !l->spec->layouts->trivial,
-                          .id = (uint64_t)head,
-                          .origin = origin_of(layer, out)};
-    find_classes(l, head, in, &spec);
+    pdl_op_spec_t spec = describe_op(l, head, tail, gradient, in, out);
+    spec.layer = unit->local ? unit->local : layer;
+    spec.inputs = shape;
+    spec.given = given;
+    spec.input_count = count;
     status = find_experts(l, head, &spec, unit);
     if (status) return status;
     if (unit->local) spec.share = (double)pdl_shape_positions(&shape[0]) / (double)pdl_shape_positions(&layer->in);
@@ -427,6 +460,7 @@ static void free_unit(pdl__graph_t *graph, pdl__unit_t *unit)
     if (unit->op) graph->backend->ops->op_destroy(unit->op);
     free(unit->local);
     pdl__dispatch_destroy(unit->routes);
+    pdl__halo_destroy(unit->halo);
     pdl__edge_destroy(unit->edge);
     pdl__channel_destroy(unit->there);
     pdl__channel_destroy(unit->back);
@@ -470,14 +504,14 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
 static pdl_status_t lower_op(lowering_t *l, int head, int tail)
 {
     const pdl_layer_t *last = pdl_model_layer(l->model, tail);
-    int                producer[PDL_MAX_INPUTS], count = 0;
+    int                producer[PDL_MAX_INPUTS], count = 0, without;
     pdl__unit_t        made = {.kind = PDL__UNIT_OP, .layer = head};
-    pdl_status_t       status = unit_inputs(l, head, tail, pdl__fusion_of(l->model, head, tail), producer, &count);
+    pdl_status_t       status =
+        pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[tail].out, &last->out, -1, 0, &made.region);
 
-    if (!status)
-        status = pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[tail].out, &last->out, -1, 0,
-                                     &made.region);
-    if (!status) status = create_op(l, head, tail, producer, count, &made.region, &made);
+    if (!status) status = create_halo(l, head, tail, &made, &without);
+    if (!status) status = unit_inputs(l, head, tail, without, producer, &count);
+    if (!status && !made.op) status = create_op(l, head, tail, producer, count, &made.region, &made);
     if (!status) status = add_sums(l, head, producer, count, &made);
     if (!status) status = find_statistics(l, head, &made);
     for (int j = 0; j < count && !status; j++)
@@ -493,6 +527,7 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
            sizeof(unit->region.range[PDL_DIM_SAMPLE]));
     unit->statistics = made.statistics;
     unit->op = made.op;
+    unit->halo = made.halo;
     unit->local = made.local;
     unit->routes = made.routes;
     memcpy(unit->after, made.after, sizeof(unit->after));

@@ -8,6 +8,7 @@
 #include "train/channel.h"
 #include "train/dispatch.h"
 #include "train/edge.h"
+#include "train/halo.h"
 #include <paradl/backend.h>
 #include <paradl/plan.h>
 #include <paradl/tape.h>
@@ -34,6 +35,7 @@ typedef struct pdl__unit {
     pdl_region_t     region;                   /* the part of the whole output that this rank has */
     pdl_layer_t     *local;                    /* the layer as this rank computes it, where that is a part; owned */
     pdl__edge_t     *edge;                     /* PDL__UNIT_EDGE; owned */
+    pdl__halo_t     *halo;                     /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
     pdl__edge_t     *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
     size_t           after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
     bool             divides;                  /* weight gradients are made while input gradients travel */

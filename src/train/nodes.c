@@ -6,26 +6,34 @@
 
 #define ALIGNMENT 64
 
-/* Sums of input gradients lie behind the op's own workspace where both are used at a time. */
-static size_t place_sums(pdl__unit_t *unit)
+static size_t aligned(size_t bytes)
 {
-    size_t bytes = unit->op->workspace_bytes;
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Sums of input gradients lie behind the op's own workspace where both are used at a time; what a halo works with lies behind
+   both. */
+static size_t place_workspace(pdl__unit_t *unit)
+{
+    size_t bytes = unit->halo ? unit->halo->op_bytes : unit->op->workspace_bytes;
 
     for (int j = 0; j < unit->input_count; j++) {
         size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
         if (scratch == 0) continue;
-        unit->after_at[j] = unit->divides ? (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : 0;
+        unit->after_at[j] = unit->divides ? aligned(bytes) : 0;
         if (unit->after_at[j] + scratch > bytes) bytes = unit->after_at[j] + scratch;
     }
-    return bytes;
+    if (!unit->halo) return bytes;
+    unit->halo->work_at = aligned(bytes);
+    return unit->halo->work_at + unit->halo->bytes;
 }
 
 static pdl_tape_node_t node_of_op(pdl__unit_t *unit)
 {
     const pdl_op_t *op = unit->op;
     pdl_tape_node_t node = {.out_bytes = op->out_bytes,
-                            .saved_bytes = op->saved_bytes,
-                            .workspace_bytes = place_sums(unit),
+                            .saved_bytes = unit->halo ? unit->halo->saved_bytes : op->saved_bytes,
+                            .workspace_bytes = place_workspace(unit),
                             .divides = unit->divides,
                             .keeps_inputs = op->keeps_inputs,
                             .keeps_output = op->keeps_output,
@@ -66,6 +74,9 @@ pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap)
         if (unit->edge) node->workspace_bytes = pdl__edge_scratch_bytes(unit->edge);
         if (unit->edge && overlap) node->moves = moves_of(unit->edge);
         node->stepwise = unit->edge && pdl__edge_waits(unit->edge, false) > 1;
+        /* A halo moves in its turn: what comes behind it is started behind it, on all ranks. */
+        if (unit->halo && overlap) node->moves = PDL_TAPE_THERE;
+        node->stepwise |= unit->halo != NULL;
         /* After a sum every rank has the gradient of its own part already. */
         if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_TAPE_PASSED;
         if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)

@@ -276,7 +276,7 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         pdl_op_run_t run = common_run(s, tape, op, play);
         if (unit->loss) set_targets(s, op, play->batch, &run);
         status = pack_weights(s, unit->op, &run);
-        if (!status) status = ops->forward(unit->op, &run);
+        if (!status) status = unit->halo ? pdl__halo_forward(s, unit, &run) : ops->forward(unit->op, &run);
         if (!status && unit->loss) keep_results(s, op, run.output);
         if (!status && unit->loss && s->logits.call && play->mode != PDL__PLAY_SEARCH)
             pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
@@ -334,17 +334,23 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_tape_t *tape, const pd
     return what;
 }
 
+static pdl_status_t run_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what)
+{
+    return unit->halo ? pdl__halo_backward(s, unit, run, what)
+                      : s->spec.backend->ops->backward(unit->op, run, what);
+}
+
 /* Weight gradients by themselves, while input gradients travel. */
 static pdl_status_t backward_rest(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
                                   pdl__play_t *play)
 {
-    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    pdl__unit_t *unit = &s->graph->unit[op->node];
 
     if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, tape, op);
     pdl_op_run_t run = common_run(s, tape, op, play);
     set_gradients(s, tape, op, &run);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
-    return s->spec.backend->ops->backward(unit->op, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
+    return run_backward(s, unit, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
 }
 
 static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
@@ -365,13 +371,13 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl
     pdl_status_t status = pack_weights(s, unit->op, &run);
     /* Where the tape has no rest, sums of this very unit may travel while its weight gradients are made. */
     bool divided = op->partly || (unit->divides && has_sums(unit, &run));
-    if (!status) status = ops->backward(unit->op, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
+    if (!status) status = run_backward(s, unit, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
     if (status || op->partly) return status;
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     if (!divided) return sum_gradients(s, unit, &run, true, true);
     status = sum_gradients(s, unit, &run, true, false);
-    if (!status) status = ops->backward(unit->op, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
+    if (!status) status = run_backward(s, unit, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
     return status ? status : sum_gradients(s, unit, &run, false, true);
 }
 

@@ -59,6 +59,8 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
         traffic->routed += pdl__dispatch_even_bytes(unit->routes, backward);
         traffic->routed_all += pdl__dispatch_all_bytes(unit->routes, backward) / unit->routes->members;
     }
+    if (unit->halo && (!backward || op->input_gradient[0] >= 0))
+        traffic->moves += pdl__halo_bytes(unit->halo, backward);
     if (unit->statistics) traffic->statistics += sum_bytes(unit->statistics, reduced_values(s, unit, backward));
     for (int j = 0; j < unit->input_count && backward; j++) {
         if (!unit->after[j] || op->input_gradient[j] < 0) continue;
@@ -185,7 +187,7 @@ size_t pdl__messages_bytes(const pdl_session_t *s)
     size_t bytes = pdl__borders_bytes(s);
 
     for (int u = 0; u < s->graph->unit_count; u++) {
-        bytes += edge_buffers(s->graph->unit[u].edge);
+        bytes += edge_buffers(s->graph->unit[u].edge) + pdl__halo_buffers(s->graph->unit[u].halo);
         for (int j = 0; j < PDL_MAX_INPUTS; j++) bytes += edge_buffers(s->graph->unit[u].after[j]);
     }
     for (int g = 0; g < s->bucket_groups; g++)

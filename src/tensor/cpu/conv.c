@@ -191,10 +191,12 @@ static pdl_status_t choose_form(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv
                 {PDL_FORMAT_BLOCKED, PDL_FORMAT_BLOCKED},
                 {PDL_FORMAT_PLAIN, PDL_FORMAT_PLAIN}};
     const pdl_layer_t *layer = op->spec.layer;
+    const pdl_op_t    *like = op->spec.like;
     bool               few = layer->in.channels < PDL__BLOCK && layer->groups == 1 && !op->spec.input_gradient;
     pdl_status_t       status = PDL_ERR_UNSUPPORTED;
 
     for (int i = !cpu->blocks ? 2 : few ? 0 : 1; i < 3 && status == PDL_ERR_UNSUPPORTED; i++) {
+        if (like != NULL && (ways[i].in != like->in_format[0] || ways[i].out != like->out_format)) continue;
         op->in_format[0] = ways[i].in;
         op->out_format = ways[i].out;
         conv->form.in = ways[i].in == PDL_FORMAT_BLOCKED ? PDL__LIE_BLOCKED : PDL__LIE_PLAIN;
@@ -364,13 +366,14 @@ static pdl_status_t create_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t
 static pdl_status_t conv_create(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
+    const pdl__conv_t *like = op->spec.like != NULL ? op->spec.like->private_data : NULL;
     pdl__conv_t       *conv;
     pdl_status_t       status;
 
     conv = op->private_data = calloc(1, sizeof(*conv));
     if (conv == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     fill_form(cpu, op, &conv->form);
-    if (pdl__small_suits(cpu, op))
+    if (like != NULL ? like->small != NULL : pdl__small_suits(cpu, op))
         status = pdl__small_create(op, &conv->small);
     else
         status = create_primitives(cpu, op, conv);
@@ -459,7 +462,8 @@ static pdl_status_t backward_weight(pdl_op_t *op, const pdl_op_run_t *run, const
         status = reorder(op, &conv->to_gradient, made, target, workspace + conv->scratch);
     if (status != PDL_OK || !run->accumulate) return status;
     pdl__cpu_add_floats(run->weight_gradient[0], sum, op->weight[0].elements);
-    if (conv->form.bias) pdl__cpu_add_floats(run->weight_gradient[1], bias, op->weight[1].elements);
+    if (conv->form.bias && run->weight_gradient[1] != NULL)
+        pdl__cpu_add_floats(run->weight_gradient[1], bias, op->weight[1].elements);
     return PDL_OK;
 }
 
