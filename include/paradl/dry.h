@@ -28,7 +28,7 @@ pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pd
 typedef struct pdl_session_op {
     const char    *what;  /* load, forward, sum, backward, done (a gradient is complete), exchange, update */
     const char    *layer; /* its name; "" for exchange and update */
-    const char    *note;  /* "again", "convert", "redistribute", "receive", "send", or "" */
+    const char    *note;  /* "again", "convert", "redistribute", "halo", "receive", "send", or "" */
     pdl_op_class_t op_class;
     int            micro_batch;
     pdl_shape_t    shape;         /* of one sample of what the layer writes, on this rank */

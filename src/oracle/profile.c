@@ -3,6 +3,8 @@
  * look-ups.
  */
 #include "oracle/profile.h"
+#include "plan/border.h"
+#include "plan/rules.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +81,21 @@ static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, d
     return pr->p->gather_returns ? 2 * once : once;
 }
 
+/* Whether the runtime gives a convolution this halo apart from the rest, of which it then copies nothing: the halo of the last
+   axis, if borders are thin enough. */
+static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    const pdl_plan_t  *plan = pr->profile->plan;
+    const pdl_layer_t *layer = pdl_model_layer(plan->model, t->layer);
+    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+
+    if (layer->type != PDL_LAYER_CONV) return false;
+    for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
+        if (plan->mesh.axis[a].size > 1 && local->mode[a] == PDL_MODE_SPACE) return false;
+    pdl_window_t window = pdl__layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
+    return pdl__borders_apart(&window, plan->mesh.axis[t->axis].size);
+}
+
 double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
     const pdl_local_t *local = &pr->profile->program->local[t->layer];
@@ -86,7 +103,10 @@ double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 
     if (!pr->p->own_runtime || pr->system->device.copy_bytes_per_s <= 0) return 0;
     switch (t->primitive) {
-    case PDL_HALO: bytes = local->samples * local->x_elements * pr->profile->compute.item_bytes; break;
+    case PDL_HALO:
+        if (is_apart(pr, t)) return 0;
+        bytes = local->samples * local->x_elements * pr->profile->compute.item_bytes;
+        break;
     case PDL_ALLGATHER:
     case PDL_REDUCE_SCATTER:
     case PDL_ALLTOALL: bytes /= (double)pr->profile->plan->mesh.axis[t->axis].size; break;

@@ -201,6 +201,8 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
                 pdl__line_add(&t->c->messages, bytes[backward], fmax(seconds - copied_s, 0.1 * seconds));
             continue;
         }
+        double sent = unit->halo ? pdl__halo_bytes(unit->halo, backward) : 0;
+        if (sent > 0 && moved > 0) pdl__line_add(&t->c->messages, sent, moved);
         double *sum = &layer_s[unit->layer][backward];
         *sum = (*sum < 0 ? 0 : *sum) + seconds - moved;
     }

@@ -51,9 +51,9 @@ static pdl_status_t make_op(const making_t *m, const pdl_layer_t *local, const p
 
 static pdl_status_t make_main(making_t *m)
 {
-    const pdl__halo_rows_t *r = &m->rows[m->me];
-    int                     k = m->dim - PDL_DIM_SPACE;
-    pdl_status_t            status = make_layer(m, r->own, r->out, &m->local);
+    const pdl__border_t *r = &m->rows[m->me].at;
+    int                  k = m->dim - PDL_DIM_SPACE;
+    pdl_status_t         status = make_layer(m, r->own, r->out, &m->local);
 
     if (status) return status;
     m->local->pad_low[k] = r->pad_low;
@@ -63,8 +63,8 @@ static pdl_status_t make_main(making_t *m)
 
 static pdl_status_t make_side(making_t *m, int which)
 {
-    const pdl__halo_rows_t *r = &m->rows[m->me];
-    pdl__halo_side_t       *side = &m->halo->side[which];
+    const pdl__border_t *r = &m->rows[m->me].at;
+    pdl__halo_side_t    *side = &m->halo->side[which];
 
     if (r->border[which].low >= r->border[which].high) return PDL_OK;
     pdl_status_t status = make_layer(m, r->strip[which], r->border[which], &side->local);
@@ -116,14 +116,15 @@ static size_t bytes_of(const making_t *m, int which, pdl_range_t rows)
 /* What the halo of one side needs here besides its op. */
 static pdl_status_t make_copies(making_t *m, int which)
 {
-    const pdl__halo_rows_t *r = &m->rows[m->me];
-    pdl__halo_side_t       *side = &m->halo->side[which];
-    pdl_status_t            status = make_boxes(m, 0, r->own, r->gives[which], &side->gives);
+    const pdl__border_t *r = &m->rows[m->me].at;
+    const pdl_range_t    gives = m->rows[m->me].gives[which];
+    pdl__halo_side_t    *side = &m->halo->side[which];
+    pdl_status_t         status = make_boxes(m, 0, r->own, gives, &side->gives);
 
     if (!status) status = make_boxes(m, 0, r->own, r->strip[which], &side->own);
     if (!status) status = make_boxes(m, 0, r->strip[which], r->halo[which], &side->halo);
     if (!status) status = make_boxes(m, 1, r->out, r->border[which], &side->border);
-    side->gives_bytes = bytes_of(m, 0, r->gives[which]);
+    side->gives_bytes = bytes_of(m, 0, gives);
     side->strip_bytes = bytes_of(m, 0, r->strip[which]);
     side->halo_bytes = bytes_of(m, 0, r->halo[which]);
     side->border_bytes = bytes_of(m, 1, r->border[which]);
@@ -140,7 +141,7 @@ static pdl_status_t make_move(making_t *m, int which)
     if (!status) status = pdl__layouts_group(m->spec->layouts, 1u << m->spec->axis, &spec.group);
     for (int64_t k = 0; k < m->members && !status; k++) {
         gives[k] = rows_of(m, 0, m->rows[k].gives[which]);
-        needs[k] = rows_of(m, 0, m->rows[k].halo[which]);
+        needs[k] = rows_of(m, 0, m->rows[k].at.halo[which]);
         missing += pdl_region_elements(&needs[k]);
     }
     if (!status && missing > 0) status = pdl_move_create(&spec, &m->halo->side[which].move);
@@ -216,8 +217,9 @@ pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_l
     *halo = NULL;
     m.halo = calloc(1, sizeof(*m.halo));
     m.rows = calloc((size_t)m.members, sizeof(*m.rows));
-    pdl_status_t status = m.halo && m.rows ? pdl__halo_members(l, spec->layer, spec->axis, m.rows) : no_memory();
+    pdl_status_t status = m.halo && m.rows ? PDL_OK : no_memory();
     if (!status) {
+        pdl__halo_members(l, spec->layer, spec->axis, m.rows);
         m.halo->backend = spec->backend;
         m.halo->item = pdl_dtype_bytes(spec->backend->activation_type);
         status = make(&m, &agreed);

@@ -16,18 +16,15 @@
 #define PDL_TRAIN_HALO_H
 
 #include "comm/regions_copy.h"
+#include "plan/border.h"
 #include "train/layouts.h"
 #include <paradl/backend.h>
 #include <paradl/regions.h>
 
 /* Rows along the extent that the axis cuts, of one member of its group. */
 typedef struct pdl__halo_rows {
-    pdl_range_t own, out;
-    int64_t     pad_low, pad_high; /* of the layer on its own rows */
-    pdl_range_t border[2];         /* of the output, low and high; empty: nothing is missing there */
-    pdl_range_t strip[2];          /* of the input that the border needs */
-    pdl_range_t halo[2];           /* of the strip, what other members have */
-    pdl_range_t gives[2];          /* of its own rows, those in the low or high halos of others */
+    pdl__border_t at;
+    pdl_range_t   gives[2]; /* of its own rows, those in the low or high halos of others */
 } pdl__halo_rows_t;
 
 typedef struct pdl__halo_side {
@@ -62,11 +59,11 @@ typedef struct pdl__halo_spec {
     pdl_region_t    in, out; /* of this rank, without the halo */
 } pdl__halo_spec_t;
 
-/* halo_rows.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a halo, such that
+/* halo_axis.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a halo, such that
    corners have come with those before. */
 int pdl__halo_axis(const pdl__layouts_t *layouts, int layer);
 /* The rows of all members of that axis. */
-pdl_status_t pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__halo_rows_t *rows);
+void pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__halo_rows_t *rows);
 /* What a rank reads then, the halos of other axes included. */
 pdl_status_t pdl__halo_arrives(const pdl__layouts_t *layouts, int layer, int axis, pdl_region_t *region);
 

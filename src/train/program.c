@@ -10,6 +10,12 @@ int pdl_session_op_count(const pdl_session_t *s)
     return s->tape ? s->tape->op_count + 2 : 0;
 }
 
+/* Whether the halo of the operation's unit travels in it. */
+static bool moves_halo(const pdl_tape_op_t *op)
+{
+    return op->kind == PDL_TAPE_FORWARD || (op->kind == PDL_TAPE_BACKWARD && op->input_gradient[0] >= 0);
+}
+
 static const char *note_of(const pdl__unit_t *unit, const pdl_tape_op_t *op)
 {
     switch (unit->kind) {
@@ -17,7 +23,7 @@ static const char *note_of(const pdl__unit_t *unit, const pdl_tape_op_t *op)
     case PDL__UNIT_EDGE: return "redistribute";
     case PDL__UNIT_RECEIVE: return op->kind == PDL_TAPE_BACKWARD ? "send" : "receive";
     case PDL__UNIT_SEND: return op->kind == PDL_TAPE_BACKWARD ? "receive" : "send";
-    default: return op->again ? "again" : "";
+    default: return op->again ? "again" : unit->halo && moves_halo(op) ? "halo" : "";
     }
 }
 

@@ -1,0 +1,25 @@
+/*
+ * The borders of a window over pieces: the outputs for which a piece lacks inputs. A runtime that computes them apart
+ * exchanges their halo while it computes the rest, and copies nothing else.
+ */
+#ifndef PDL_PLAN_BORDER_H
+#define PDL_PLAN_BORDER_H
+
+#include <paradl/layout.h>
+#include <paradl/mesh.h>
+
+/* Rows of one piece; low and high side. */
+typedef struct pdl__border {
+    pdl_range_t own, out;
+    int64_t     pad_low, pad_high; /* of the window over own rows alone; negative: own rows beyond all windows */
+    pdl_range_t border[2];         /* of the outputs; empty: nothing is missing there */
+    pdl_range_t strip[2];          /* of the inputs that the border needs */
+    pdl_range_t halo[2];           /* of the strip, what other pieces have */
+} pdl__border_t;
+
+void pdl__border_find(const pdl_window_t *window, int64_t pieces, int64_t piece, pdl__border_t *border);
+
+/* Whether the borders of all pieces can be computed apart, and are a small enough part of their outputs. */
+bool pdl__borders_apart(const pdl_window_t *window, int64_t pieces);
+
+#endif
