@@ -385,7 +385,9 @@ static pdl_status_t create_halo(lowering_t *l, int head, int tail, pdl__unit_t *
     spec.op = describe_op(l, head, tail, from->gradient, &spec.in, &spec.out);
     spec.op.input_count = 1;
     spec.op.given = &from->format;
-    status = pdl__halo_create(&spec, &unit->op, &unit->local, &unit->halo);
+    bool concedes;
+    status = pdl__halo_create(&spec, &unit->op, &unit->local, &unit->halo, &concedes);
+    l->graph->concedes |= concedes;
     if (!unit->op) *axis = -1;
     return status;
 }

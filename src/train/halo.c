@@ -187,12 +187,14 @@ static void place(pdl__halo_t *halo, const pdl_op_t *op)
 }
 
 /* Ops of this rank alone, then what all agree upon. */
-static pdl_status_t make(making_t *m, bool *agreed)
+static pdl_status_t make(making_t *m, bool *agreed, bool *concedes)
 {
     pdl_status_t status = make_main(m);
 
     for (int i = 0; i < 2 && !status; i++) status = make_side(m, i);
-    status = agree(m, status != PDL_OK, agreed);
+    bool able = status == PDL_OK;
+    status = agree(m, !able, agreed);
+    *concedes = able && !*agreed;
     if (status || !*agreed) return status;
     m->block[0] = pdl__edge_block(m->halo->backend, m->op->in_format[0]);
     m->block[1] = pdl__edge_block(m->halo->backend, m->op->out_format);
@@ -204,7 +206,8 @@ static pdl_status_t make(making_t *m, bool *agreed)
     return status;
 }
 
-pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo)
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
+                              bool *concedes)
 {
     const pdl__layouts_t *l = spec->layouts;
     making_t              m = {.spec = spec,
@@ -215,6 +218,7 @@ pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_l
     bool                  agreed = false;
 
     *halo = NULL;
+    *concedes = false;
     m.halo = calloc(1, sizeof(*m.halo));
     m.rows = calloc((size_t)m.members, sizeof(*m.rows));
     pdl_status_t status = m.halo && m.rows ? PDL_OK : no_memory();
@@ -222,7 +226,7 @@ pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_l
         pdl__halo_members(l, spec->layer, spec->axis, m.rows);
         m.halo->backend = spec->backend;
         m.halo->item = pdl_dtype_bytes(spec->backend->activation_type);
-        status = make(&m, &agreed);
+        status = make(&m, &agreed, concedes);
     }
     free(m.rows);
     if (!status && agreed) {

@@ -68,8 +68,9 @@ void pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__
 pdl_status_t pdl__halo_arrives(const pdl__layouts_t *layouts, int layer, int axis, pdl_region_t *region);
 
 /* halo.c: the layer on own rows, and the halo, NULL if no rank lacks anything. Collective; where a rank cannot do it so, none
-   does, and all are NULL. */
-pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo);
+   does, and all are NULL; *concedes says that this one could have. */
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
+                              bool *concedes);
 void         pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */
 
 /* Bytes this rank sends forward or backward; and of buffers that moves hold. */
