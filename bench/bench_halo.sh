@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What it is worth that the halo of a convolution travels while it computes: seconds of a step of networks whose images are split
 # over 2 ranks of one thread each. Runs with overlap, without it (--no-overlap: the same operations, but every message is waited
-# for), and with another paradl, an earlier one for example, alternate; the table has the medians.
+# for), and with another paradl, an earlier one for example, alternate; the table has the median of all steps and the fastest, which
+# says more where other programs use the cores.
 #
 # MODELS="vgg-small" chooses models, BATCH=N samples (32), STEPS=N steps of a run (10), ROUNDS=N alternations (5), OTHER the
 # path of the other paradl.
@@ -15,11 +16,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 if [ "$(id -u)" -eq 0 ]; then export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1; fi
 
-median() {
-    sort -g | awk '{ v[NR] = $1 } END { if (NR) printf "%.6g\n", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2 }'
-}
-
-# step_s PROGRAM MODEL [OPTION...]: median seconds of a step; the first three, which warm up, do not count.
+# step_s PROGRAM MODEL [OPTION...]: seconds of every step but the first three, which warm up.
 step_s() {
     local program=$1 model=$2
     shift 2
@@ -31,15 +28,20 @@ step_s() {
         echo "$program train failed on $model: $(tail -n 3 "$scratch/out")" >&2
         exit 1
     }
-    sed -nE 's/.*"step_s": ?([-+0-9.eE]+).*/\1/p' "$scratch/log" | tail -n +4 | median
+    sed -nE 's/.*"step_s": ?([-+0-9.eE]+).*/\1/p' "$scratch/log" | tail -n +4
 }
 
 milliseconds() {
-    [ ! -s "$1" ] && echo - || median <"$1" | awk '{ printf "%.1f ms", 1000 * $1 }'
+    if [ -s "$1" ]; then
+        sort -g "$1" | awk '{ v[NR] = 1000 * $1 }
+            END { printf "%.1f (%.1f) ms", (v[int((NR + 1) / 2)] + v[int((NR + 2) / 2)]) / 2, v[1] }'
+    else
+        echo -
+    fi
 }
 
 row() {
-    printf '%-16s %5s  %12s  %12s  %12s\n' "$@"
+    printf '%-16s %5s  %18s  %18s  %18s\n' "$@"
 }
 
 row model batch overlap no-overlap other
