@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What it is worth that the halo of a convolution travels while it computes: seconds of a step of networks whose images are split
-# over 2 ranks of one thread each. Runs with overlap, without it (--no-overlap: the same operations, but every message is waited
-# for), and with another paradl, an earlier one for example, alternate; the table has the median of all steps and the fastest, which
-# says more where other programs use the cores.
+# What it is worth that the halo of a convolution travels while it computes: seconds of a step of networks whose
+# images are split over 2 ranks of one thread each. Runs with overlap, without it (--no-overlap: the same
+# operations, but every message is waited for), and with another paradl, an earlier one for example, alternate;
+# the table has the median of all steps and the fastest, which says more where other programs use the cores.
 #
-# MODELS="vgg-small" chooses models, BATCH=N samples (32), STEPS=N steps of a run (10), ROUNDS=N alternations (5), OTHER the
-# path of the other paradl.
+# MODELS="vgg-small" chooses models, BATCH=N samples (32), STEPS=N steps of a run (10), ROUNDS=N alternations (5),
+# OTHER the path of the other paradl.
 set -euo pipefail
 
 models=${MODELS:-"vgg-small resnet18-cifar"}
@@ -22,9 +22,9 @@ step_s() {
     shift 2
     [ ! -e "$SOURCE/bench/models/$model.yaml" ] || model=$SOURCE/bench/models/$model.yaml
     rm -f "$scratch/log"
-    timeout 600 "$program" train --model "$model" --data synthetic --samples $((4 * batch)) --batch "$batch" --steps \
-        $((steps + 3)) --lr 0.001 --strategy spatial --pe 2 --threads 1 --no-valid --quiet --log "$scratch/log" "$@" \
-        >"$scratch/out" 2>&1 || {
+    timeout 600 "$program" train --model "$model" --data synthetic --samples $((4 * batch)) --batch "$batch" \
+        --steps $((steps + 3)) --lr 0.001 --strategy spatial --pe 2 --threads 1 --no-valid --quiet \
+        --log "$scratch/log" "$@" >"$scratch/out" 2>&1 || {
         echo "$program train failed on $model: $(tail -n 3 "$scratch/out")" >&2
         exit 1
     }

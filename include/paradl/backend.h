@@ -109,8 +109,8 @@ typedef struct pdl_op_spec {
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
     int64_t        expert_rows; /* tokens of all these ranks */
-    /* Convolutions: an op of the same layer for other extents, or NULL. Input, output and weights are to lie as its own do;
-       it is looked at while the op is made. */
+    /* Convolutions: an op of the same layer for other extents, or NULL. Input, output and weights are to lie as
+       its own do; it is looked at while the op is made. */
     const struct pdl_op *like;
 } pdl_op_spec_t;
 

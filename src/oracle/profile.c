@@ -81,8 +81,8 @@ static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, d
     return pr->p->gather_returns ? 2 * once : once;
 }
 
-/* Whether the runtime gives a convolution this halo apart from the rest, of which it then copies nothing: the halo of the last
-   axis, if borders are thin enough. */
+/* Whether the runtime gives a convolution this halo apart from the rest, of which it then copies nothing: the halo
+   of the last axis, if borders are thin enough. */
 static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
     const pdl_plan_t  *plan = pr->profile->plan;

@@ -3,8 +3,8 @@
  */
 #include "plan/border.h"
 
-/* At most this part of the outputs of a piece is computed twice: 3x3 windows over 4 rows with a neighbour at one side were
-   still faster so, in 32 bits, with equal padding at both sides (docs/performance.md). */
+/* At most this part of the outputs of a piece is computed twice: 3x3 windows over 4 rows with a neighbour at one
+   side were still faster so, in 32 bits, with equal padding at both sides (docs/performance.md). */
 #define MOST_BORDER 4
 
 static int64_t floor_divide(int64_t a, int64_t b)

@@ -1,6 +1,6 @@
 /*
- * The borders of a window over pieces: the outputs for which a piece lacks inputs. A runtime that computes them apart
- * exchanges their halo while it computes the rest, and copies nothing else.
+ * The borders of a window over pieces: the outputs for which a piece lacks inputs. A runtime that computes them
+ * apart exchanges their halo while it computes the rest, and copies nothing else.
  */
 #ifndef PDL_PLAN_BORDER_H
 #define PDL_PLAN_BORDER_H

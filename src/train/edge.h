@@ -44,9 +44,10 @@ typedef struct pdl__edge {
 
 /* Whether every rank has all channels of an image on the whole way: then blocks of channels can stay together. */
 bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer);
-/* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `without`: the axis whose
-   halo is left out, since the reader gets it by itself (halo.h), or -1. `gradient`: the way back is wanted. `block`: channels
-   that lie together at every position, 1 for tensors in plain order; the same on all ranks. */
+/* The edge from layer `producer` to its reader `layer`; collective, since groups are made on the way. `without`:
+   the axis whose halo is left out, since the reader gets it by itself (halo.h), or -1. `gradient`: the way back is
+   wanted. `block`: channels that lie together at every position, 1 for tensors in plain order; the same on all
+   ranks. */
 pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
                               bool gradient, int64_t block, pdl__edge_t **edge);
 /* Channels that lie together at every position of an image in this arrangement. */

@@ -149,8 +149,8 @@ static pdl_status_t travelling_block(const lowering_t *l, int producer, int read
     return status;
 }
 
-/* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out differently, without
-   the halo of an axis. */
+/* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out
+   differently, without the halo of an axis. */
 static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without, int *result)
 {
     pdl__graph_t   *graph = l->graph;
@@ -346,7 +346,8 @@ static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, 
         table ? pdl__vocabulary_rows(layouts, head, layouts->coordinates).low : in->range[PDL_DIM_CHANNEL][0].low;
 }
 
-/* What is said of the op of layers head .. tail whatever its extents are; `in` and `out` are what it reads and writes. */
+/* What is said of the op of layers head .. tail whatever its extents are; `in` and `out` are what it reads and
+   writes. */
 static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool gradient, const pdl_region_t *in,
                                  const pdl_region_t *out)
 {
@@ -365,8 +366,8 @@ static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool g
     return spec;
 }
 
-/* A convolution that gets the halo of an axis by itself, where it can: then its op is made here, before its input arrives,
-   and *axis says which; else -1. */
+/* A convolution that gets the halo of an axis by itself, where it can: then its op is made here, before its input
+   arrives, and *axis says which; else -1. */
 static pdl_status_t create_halo(lowering_t *l, int head, int tail, pdl__unit_t *unit, int *axis)
 {
     pdl_backend_t   *backend = l->graph->backend;

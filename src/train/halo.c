@@ -210,9 +210,10 @@ pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_l
                               bool *concedes)
 {
     const pdl__layouts_t *l = spec->layouts;
+    int                   cut = (int)(l->layer[spec->layer].reads.on[spec->axis] - PDL_SPLIT_S0);
     making_t              m = {.spec = spec,
                                .layer = pdl_model_layer(l->plan->model, spec->layer),
-                               .dim = PDL_DIM_SPACE + (int)(l->layer[spec->layer].reads.on[spec->axis] - PDL_SPLIT_S0),
+                               .dim = PDL_DIM_SPACE + cut,
                                .members = l->plan->mesh.axis[spec->axis].size,
                                .me = l->coordinates[spec->axis]};
     bool                  agreed = false;

@@ -1,16 +1,17 @@
 /*
  * The halo of a convolution over a part in space, exchanged while the part itself is computed.
  *
- * The layer runs on the rows that the rank has, with zeros in the place of those it lacks: all of its output but the
- * rows at the borders is right. Meanwhile the halo travels. Then the same layer runs on a strip at each side, the halo
- * and the rows of its own that the border needs, and what it gives takes the place of the border.
+ * The layer runs on the rows that the rank has, with zeros in the place of those it lacks: all of its output but
+ * the rows at the borders is right. Meanwhile the halo travels. Then the same layer runs on a strip at each side,
+ * the halo and the rows of its own that the border needs, and what it gives takes the place of the border.
  *
  *     own rows          [  a  b  c  d  e  f  ]      halo of the low side: h
  *     main                 0  a  b  c  d  e  f  ->  x  B  C  D  E  F
  *     strip             h  a  b                 ->  A,  written over x
  *
- * Backward, the main layer gives what own rows contribute to the gradients of weights and what all outputs contribute
- * to those of own rows; the strip, with zeros for own rows, gives what the halo does. So no piece is copied as a whole.
+ * Backward, the main layer gives what own rows contribute to the gradients of weights and what all outputs
+ * contribute to those of own rows; the strip, with zeros for own rows, gives what the halo does. So no piece is
+ * copied as a whole.
  */
 #ifndef PDL_TRAIN_HALO_H
 #define PDL_TRAIN_HALO_H
@@ -59,16 +60,16 @@ typedef struct pdl__halo_spec {
     pdl_region_t    in, out; /* of this rank, without the halo */
 } pdl__halo_spec_t;
 
-/* halo_axis.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a halo, such that
-   corners have come with those before. */
+/* halo_axis.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a
+   halo, such that corners have come with those before. */
 int pdl__halo_axis(const pdl__layouts_t *layouts, int layer);
 /* The rows of all members of that axis. */
 void pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__halo_rows_t *rows);
 /* What a rank reads then, the halos of other axes included. */
 pdl_status_t pdl__halo_arrives(const pdl__layouts_t *layouts, int layer, int axis, pdl_region_t *region);
 
-/* halo.c: the layer on own rows, and the halo, NULL if no rank lacks anything. Collective; where a rank cannot do it so, none
-   does, and all are NULL; *concedes says that this one could have. */
+/* halo.c: the layer on own rows, and the halo, NULL if no rank lacks anything. Collective; where a rank cannot do
+   it so, none does, and all are NULL; *concedes says that this one could have. */
 pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
                               bool *concedes);
 void         pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */

@@ -11,8 +11,8 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Sums of input gradients lie behind the op's own workspace where both are used at a time; what a halo works with lies behind
-   both. */
+/* Sums of input gradients lie behind the op's own workspace where both are used at a time; what a halo works with
+   lies behind both. */
 static size_t place_workspace(pdl__unit_t *unit)
 {
     size_t bytes = unit->halo ? unit->halo->op_bytes : unit->op->workspace_bytes;

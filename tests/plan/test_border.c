@@ -51,7 +51,8 @@ static bool is_in(pdl_range_t range, int64_t row)
     return row >= range.low && row < range.high;
 }
 
-/* An output is of a border if its window reaches over own rows at that side, and the strip has all that it reads. */
+/* An output is of a border if its window reaches over own rows at that side, and the strip has all that it reads.
+   */
 static void count_piece(const pdl_window_t *w, const pdl__border_t *b)
 {
     for (int64_t out = b->out.low; out < b->out.high; out++) {

@@ -1,7 +1,7 @@
 /*
- * Under mpirun: halos that travel while a convolution runs on the rows that are there. Losses and weights are those of
- * one rank, and to the bit those with nothing overlapped; memory and bytes are those of dry sessions; and it is done so
- * where the geometry allows it, otherwise not.
+ * Under mpirun: halos that travel while a convolution runs on the rows that are there. Losses and weights are those
+ * of one rank, and to the bit those with nothing overlapped; memory and bytes are those of dry sessions; and it is
+ * done so where the geometry allows it, otherwise not.
  *
  *     program_halo
  */
@@ -37,7 +37,8 @@ static const char blocks[] =
     "  - conv: {name: c, out: 16, kernel: 5, pad: 2, bias: false}\n  - add: {name: sum, from: [ra, c]}\n"
     "  - relu: {name: rs}\n  - conv: {name: d, out: 32, kernel: 1}\n  - gelu: {name: g}\n"
     "  - conv: {name: e, out: 20, kernel: 3, pad: 1}\n  - relu: {name: re}\n" TAIL;
-/* Strides with odd and even windows, dilation, a window that is wider in one direction, groups; pieces are uneven. */
+/* Strides with odd and even windows, dilation, a window that is wider in one direction, groups; pieces are uneven.
+   */
 static const char strides[] =
     "paradl: model/1\nname: strides\ninput: {channels: 3, size: [45, 37]}\nlayers:\n"
     "  - conv: {name: a, out: 16, kernel: 3, stride: 2, pad: 1}\n  - gelu: {name: ga}\n"
@@ -154,7 +155,7 @@ static void train_steps(const pdl_plan_t *plan, pdl_session_t *session, pdl_rank
         CHECK_OK(pdl_session_step(session, &batch, &result));
         outcome->loss[step] = result.loss;
     }
-    CHECK_OK(check_sent(ranks, before, STEPS, traffic));
+    CHECK_OK(check_sent(session, ranks, before, STEPS, traffic));
     CHECK_OK(pdl_session_evaluate(session, &batch, &result));
     outcome->loss[STEPS] = result.loss;
 }
