@@ -93,7 +93,7 @@ static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
         if (plan->mesh.axis[a].size > 1 && local->mode[a] == PDL_MODE_SPACE) return false;
     pdl_window_t window = pdl__layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
-    return pdl__borders_apart(&window, plan->mesh.axis[t->axis].size);
+    return pdl__borders_apart(&window, plan->mesh.axis[t->axis].size, pdl__border_part(layer));
 }
 
 double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)

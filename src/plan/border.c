@@ -3,9 +3,10 @@
  */
 #include "plan/border.h"
 
-/* At most this part of the outputs of a piece is computed twice: 3x3 windows over 4 rows with a neighbour at one
-   side were still faster so, in 32 bits, with equal padding at both sides (docs/performance.md). */
-#define MOST_BORDER 4
+/* Measured on one core in 32 bits (docs/performance.md): a 3x3 window over an image gains so much by equal padding at
+   both sides that even one row of four may be computed twice. Others gain no more than copies that are not made. */
+#define MOST_OF_IMAGES 4
+#define MOST_OF_OTHERS 8
 
 static int64_t floor_divide(int64_t a, int64_t b)
 {
@@ -54,20 +55,29 @@ void pdl__border_find(const pdl_window_t *w, int64_t pieces, int64_t piece, pdl_
 }
 
 /* The window runs on own rows, and each border on its strip, which does not reach to the other side. */
-static bool is_apart(const pdl_window_t *w, const pdl__border_t *b)
+static bool is_apart(const pdl_window_t *w, int64_t part, const pdl__border_t *b)
 {
     if (extent(b->own) == 0 || extent(b->out) == 0) return false;
     if (b->pad_low < 0 || b->pad_high <= -w->stride) return false;
-    if (MOST_BORDER * (extent(b->border[0]) + extent(b->border[1])) > extent(b->out)) return false;
+    if (part * (extent(b->border[0]) + extent(b->border[1])) > extent(b->out)) return false;
     return b->strip[0].high <= b->own.high && (extent(b->border[1]) == 0 || b->strip[1].low >= b->own.low);
 }
 
-bool pdl__borders_apart(const pdl_window_t *w, int64_t pieces)
+bool pdl__borders_apart(const pdl_window_t *w, int64_t pieces, int64_t part)
 {
     for (int64_t piece = 0; piece < pieces; piece++) {
         pdl__border_t border;
         pdl__border_find(w, pieces, piece, &border);
-        if (!is_apart(w, &border)) return false;
+        if (!is_apart(w, part, &border)) return false;
     }
     return true;
+}
+
+int64_t pdl__border_part(const pdl_layer_t *layer)
+{
+    bool image = layer->in.rank == 2;
+
+    for (int d = 0; d < 2 && image; d++)
+        image = layer->kernel[d] == 3 && layer->stride[d] == 1 && layer->dilation[d] == 1;
+    return image ? MOST_OF_IMAGES : MOST_OF_OTHERS;
 }

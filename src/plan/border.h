@@ -7,6 +7,7 @@
 
 #include <paradl/layout.h>
 #include <paradl/mesh.h>
+#include <paradl/model.h>
 
 /* Rows of one piece; low and high side. */
 typedef struct pdl__border {
@@ -19,7 +20,10 @@ typedef struct pdl__border {
 
 void pdl__border_find(const pdl_window_t *window, int64_t pieces, int64_t piece, pdl__border_t *border);
 
-/* Whether the borders of all pieces can be computed apart, and are a small enough part of their outputs. */
-bool pdl__borders_apart(const pdl_window_t *window, int64_t pieces);
+/* Whether the borders of all pieces can be computed apart, and are at most 1/part of their outputs. */
+bool pdl__borders_apart(const pdl_window_t *window, int64_t pieces, int64_t part);
+
+/* The part up to which it pays that borders of a convolution are computed twice. */
+int64_t pdl__border_part(const pdl_layer_t *layer);
 
 #endif

@@ -48,7 +48,8 @@ int pdl__halo_axis(const pdl__layouts_t *l, int index)
         if (!(axes >> a & 1)) continue;
         if (!cuts_alone(l, index, a)) return -1;
         pdl_window_t window = pdl__layer_window(layer, dim_of(l, index, a));
-        if (is_needed(&window, members)) return pdl__borders_apart(&window, members) ? a : -1;
+        if (is_needed(&window, members))
+            return pdl__borders_apart(&window, members, pdl__border_part(layer)) ? a : -1;
     }
     return -1;
 }

@@ -18,9 +18,9 @@ static void test_by_hand(void)
     CHECK(b.border[1].low == 3 && b.border[1].high == 4);
     CHECK(b.strip[1].low == 2 && b.strip[1].high == 5);
     CHECK(b.halo[1].low == 4 && b.halo[1].high == 5);
-    CHECK(pdl__borders_apart(&w, 2));
-    CHECK(!pdl__borders_apart(&w, 4)); /* two rows of two */
-    CHECK(pdl__borders_apart(&w, 1));
+    CHECK(pdl__borders_apart(&w, 2, 4));
+    CHECK(!pdl__borders_apart(&w, 4, 4)); /* two rows of two */
+    CHECK(pdl__borders_apart(&w, 1, 4));
 }
 
 /* Windows that begin behind the first of own rows cannot run on these. */
@@ -28,15 +28,15 @@ static void test_shifted(void)
 {
     pdl_window_t w = {.in = 27, .out = 14, .kernel = 1, .stride = 2, .dilation = 1, .pad = 0};
 
-    CHECK(!pdl__borders_apart(&w, 2)); /* the second piece has rows from 13 on, and windows from 14 on */
+    CHECK(!pdl__borders_apart(&w, 2, 4)); /* the second piece has rows from 13 on, and windows from 14 on */
     w.in = 24;
     w.out = 12;
-    CHECK(pdl__borders_apart(&w, 3)); /* the last row of a piece is not read at all */
+    CHECK(pdl__borders_apart(&w, 3, 4)); /* the last row of a piece is not read at all */
     w.stride = 4;
     w.out = 6;
-    CHECK(pdl__borders_apart(&w, 2)); /* nor are the last three */
+    CHECK(pdl__borders_apart(&w, 2, 4)); /* nor are the last three */
     w.out = 5;
-    CHECK(!pdl__borders_apart(&w, 1)); /* a window more would fit */
+    CHECK(!pdl__borders_apart(&w, 1, 4)); /* a window more would fit */
 }
 
 static bool touches(const pdl_window_t *w, int64_t out, int64_t low, int64_t high)
@@ -80,7 +80,7 @@ static void test_random(void)
         w.pad = between(0, reach / 2);
         if (w.in + 2 * w.pad < reach) continue;
         w.out = (w.in + 2 * w.pad - reach) / w.stride + 1;
-        if (!pdl__borders_apart(&w, pieces)) continue;
+        if (!pdl__borders_apart(&w, pieces, 4)) continue;
         apart += pieces > 1;
         for (int64_t m = 0; m < pieces; m++) {
             pdl__border_t b;

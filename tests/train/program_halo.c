@@ -18,7 +18,7 @@
 
 #define STEPS 3
 #define BATCH 4
-#define ROOM  8192  /* values of a sample at most */
+#define ROOM  16384  /* values of a sample at most */
 #define MOST  60000 /* weights of a network */
 
 static pdl_ranks_t *world, *alone;
@@ -31,7 +31,7 @@ static int32_t      labels[BATCH * ROOM];
 
 /* Blocks of channels, ReLU in the same op, windows of 3, 5 and 1, a sum. */
 static const char blocks[] =
-    "paradl: model/1\nname: blocks\ninput: {channels: 3, size: [26, 21]}\nlayers:\n"
+    "paradl: model/1\nname: blocks\ninput: {channels: 3, size: [34, 33]}\nlayers:\n"
     "  - conv: {name: a, out: 16, kernel: 3, pad: 1}\n  - relu: {name: ra}\n"
     "  - conv: {name: b, out: 32, kernel: 3, pad: 1}\n  - relu: {name: rb}\n"
     "  - conv: {name: c, out: 16, kernel: 5, pad: 2, bias: false}\n  - add: {name: sum, from: [ra, c]}\n"
@@ -40,7 +40,7 @@ static const char blocks[] =
 /* Strides with odd and even windows, dilation, a window that is wider in one direction, groups; pieces are uneven.
    */
 static const char strides[] =
-    "paradl: model/1\nname: strides\ninput: {channels: 3, size: [45, 37]}\nlayers:\n"
+    "paradl: model/1\nname: strides\ninput: {channels: 3, size: [66, 66]}\nlayers:\n"
     "  - conv: {name: a, out: 16, kernel: 3, stride: 2, pad: 1}\n  - gelu: {name: ga}\n"
     "  - conv: {name: b, out: 16, kernel: 3, dilation: 2, pad: 2}\n  - gelu: {name: gb}\n"
     "  - conv: {name: c, out: 32, kernel: 3, pad: 1, groups: 2}\n  - relu: {name: gc}\n"
@@ -49,7 +49,7 @@ static const char strides[] =
 static const char few[] = "paradl: model/1\nname: few\ninput: {channels: 2, size: [20, 18]}\nlayers:\n"
                           "  - conv: {name: a, out: 6, kernel: 3, pad: 1}\n  - tanh: {name: t}\n"
                           "  - conv: {name: b, out: 8, kernel: 3, pad: 1}\n  - relu: {name: r}\n" TAIL;
-static const char volume[] = "paradl: model/1\nname: volume\ninput: {channels: 2, size: [12, 9, 10]}\nlayers:\n"
+static const char volume[] = "paradl: model/1\nname: volume\ninput: {channels: 2, size: [16, 17, 18]}\nlayers:\n"
                              "  - conv: {name: a, out: 16, kernel: 3, pad: 1}\n  - relu: {name: ra}\n"
                              "  - conv: {name: b, out: 16, kernel: 3, pad: 1}\n  - silu: {name: sb}\n" TAIL;
 /* Borders that are most of a piece. */
@@ -177,7 +177,7 @@ static void train(const pdl_plan_t *plan, const setting_t *setting, pdl_ranks_t 
     spec.plan = plan;
     spec.backend = backend;
     spec.ranks = ranks;
-    spec.optimizer.lr = 0.5;
+    spec.optimizer.lr = 0.2;
     spec.overlap = overlap;
     size_t held = pdl_memory_held();
     CHECK_OK(pdl_session_create(&spec, &session));
