@@ -60,7 +60,7 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_sessio
         traffic->routed_all += pdl__dispatch_all_bytes(unit->routes, backward) / unit->routes->members;
     }
     if (unit->halo && (!backward || op->input_gradient[0] >= 0))
-        traffic->moves += pdl__halo_bytes(unit->halo, backward);
+        add_moves(s, pdl__halo_bytes(unit->halo, backward), &s->graph->unit[unit->input[0]], traffic);
     if (unit->statistics) traffic->statistics += sum_bytes(unit->statistics, reduced_values(s, unit, backward));
     for (int j = 0; j < unit->input_count && backward; j++) {
         if (!unit->after[j] || op->input_gradient[j] < 0) continue;
