@@ -273,8 +273,7 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     pdl__runs_t runs = {.c = &c, .profile = profile};
     if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
-    if (!status) *seconds = pdl__pipeline_seconds(&runs);
-    return status;
+    return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
 }
 
 pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,

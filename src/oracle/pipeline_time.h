@@ -17,10 +17,11 @@ typedef struct pdl__runs {
 } pdl__runs_t;
 
 /* Until the last backward pass (inference: forward pass) of the first stage is over. Playing the passes never takes less; it
-   takes as much where stages are even and transfers take no time, and for GPipe always (docs/oracle.md, "Pipeline"). */
-double pdl__pipeline_seconds(const pdl__runs_t *runs);
+   takes as much where stages are even and transfers take no time, and for GPipe always (docs/oracle.md, "Pipeline").
+   bare_s: as if transfers took no time; sent_s may be NULL. */
+pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *runs, double *bare_s, double *sent_s);
 
-/* From the last backward pass of a stage until then. */
+/* From the last backward pass of a stage until then, as if transfers took no time. */
 double pdl__pipeline_drain(const pdl__runs_t *runs, int64_t stage);
 
 #endif

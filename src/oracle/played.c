@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 /* Passes beyond which the formulas have to do. */
-#define MOST_PASSES 4000000
+#define MOST_PASSES 300000
 
 /* Forward and backward share what the play leaves beside the update. */
 static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)

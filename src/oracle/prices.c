@@ -37,8 +37,9 @@ static void level_speed(const pdl_oracle_t *oracle, int level, double *step_s, d
     *efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
 }
 
-static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
-                                 const double *bytes, double times, double *seconds)
+/* Messages of different sizes run by themselves. */
+static pdl_status_t price_sizes(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+                                const double *bytes, double *seconds)
 {
     const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
     size_t                      ranks = (size_t)closed->ranks;
@@ -47,7 +48,6 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
     int                        *stage_of = malloc(ranks * sizeof(*stage_of)), count = 0;
     pdl_status_t                status = PDL_OK;
 
-    (void)times;
     if (!messages || !finish_s || !stage_of) status = pdl_error(PDL_ERR_NOMEM, "out of memory for transfers");
     pdl__sends_share_t share = pdl__sends_share(closed->oracle->system, closed->ranks, stride, stages);
     for (int64_t r = 0; r < share.extent && !status; r++) {
@@ -111,6 +111,20 @@ static pdl_status_t price_alike(pdl__prices_t *prices, int stages, int64_t strid
     }
     free(from);
     return status;
+}
+
+/* Where all messages are equally long, as between the blocks of a transformer, nothing has to be run again. */
+static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+                                 const double *bytes, double times, double *seconds)
+{
+    double size = -1;
+
+    for (int s = 0; s < stages; s++) {
+        if (to[s] < 0 || bytes[s] <= 0) continue;
+        if (size >= 0 && bytes[s] != size) return price_sizes(prices, stages, stride, to, bytes, seconds);
+        size = bytes[s];
+    }
+    return price_alike(prices, stages, stride, to, bytes, times, seconds);
 }
 
 pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick)

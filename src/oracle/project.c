@@ -122,13 +122,14 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
     if (c->pipeline == 1) return PDL_OK;
     pdl_status_t status = pdl__oracle_group(oracle, &query, &group);
     if (status) return status;
-    double m = (double)c->micro_batches;
-    double busy = m * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare = pdl__pipeline_seconds(&runs);
+    double busy = (double)c->micro_batches * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare, sent;
     runs.step_s = group.step_s;
     runs.byte_s = group.seconds_per_byte;
     runs.held = !oracle->p.overlap_stages;
+    status = pdl__pipeline_seconds(&runs, &bare, &sent);
+    if (status) return status;
     out->bubble_s = fmax(0, bare - busy);
-    out->comm[PDL_COMM_STAGE] = pdl__pipeline_seconds(&runs) - bare;
+    out->comm[PDL_COMM_STAGE] = sent - bare;
     project_tied(c, profile, st, group, out);
     return PDL_OK;
 }

@@ -21,8 +21,13 @@ enum {
     STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
     LOG_SAMPLES = 6,
     MOST_SAMPLES = 1 << LOG_SAMPLES,
-    MOST_PLAYS = 256 /* of one strategy */
+    /* of one strategy, besides its likeliest configuration */
+    MOST_PASSES = 400000,
+    MOST_PLAYS = 16
 };
+
+/* By how much a configuration must look better than the latest that was played to be played before the others are known. */
+#define NOTABLY 0.9
 
 typedef struct searcher {
     pdl_oracle_t          *oracle;
@@ -34,8 +39,9 @@ typedef struct searcher {
     pdl_memory_breakdown_t plain_memory;  /* of the latest without a policy */
     int                    exponent;      /* of two: samples per replica that fitted the mesh before */
     pdl__shortlist_t       shortlist;     /* configurations that fit and have not been played */
-    double                 likely;        /* least score by the formulas */
+    double                 likely;        /* score by the formulas of the latest that was played */
     int                    plays;
+    int64_t                passes; /* played */
     bool                   capped; /* some that might have won were not played */
     int64_t                configurations;
     pdl_status_t           status; /* a failure other than "not possible" */
@@ -100,6 +106,11 @@ static void keep(pdl_candidate_t *target, const pdl_candidate_t *trial)
     target->score = trial->score;
 }
 
+static int64_t passes_of(const pdl_config_t *config)
+{
+    return 2 * config->pipeline * config->virtual_stages * config->micro_batches;
+}
+
 /* Configurations are ranked by what they take when they are played. */
 static void play(searcher_t *s, const pdl_config_t *config)
 {
@@ -107,6 +118,7 @@ static void play(searcher_t *s, const pdl_config_t *config)
     pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
 
     s->plays++;
+    s->passes += passes_of(config);
     if (status) {
         s->status = status;
         return;
@@ -115,32 +127,42 @@ static void play(searcher_t *s, const pdl_config_t *config)
     if (better_than(&trial, s->best)) keep(s->best, &trial);
 }
 
-/* What fits is played at once if the formulas say that it is the best so far; if its bound leaves it a chance,
-   its turn comes later. */
-static void shortlist(searcher_t *s, const pdl_candidate_t *trial)
+/* The least score that playing a configuration can give; 0 where that is not known. */
+static double least_score(const searcher_t *s, const pdl_config_t *config)
 {
-    pdl__short_t entry = {.config = trial->config, .likely = trial->score};
-    double       seconds = 0;
-    bool         timed = s->request->goal == PDL_GOAL_TIME;
-    pdl_status_t status = timed ? pdl__played_bound(s->oracle, &trial->config, &seconds) : PDL_OK;
+    double seconds;
 
-    entry.least = score_of_seconds(s, &trial->config, seconds);
-    if (!status && s->best->possible && timed && entry.least >= s->best->score) return;
-    if (!status && entry.likely < s->likely) {
+    if (s->request->goal != PDL_GOAL_TIME || pdl__played_bound(s->oracle, config, &seconds)) return 0;
+    return score_of_seconds(s, config, seconds);
+}
+
+/* What fits is played at once if the formulas say that it is notably better than what was, so that there is something to
+   beat; if its bound leaves it a chance, its turn comes later. */
+static void shortlist(searcher_t *s, const pdl_candidate_t *trial, double least)
+{
+    pdl__short_t entry = {.config = trial->config, .likely = trial->score, .least = least};
+
+    if (entry.likely < NOTABLY * s->likely) {
         s->likely = entry.likely;
         play(s, &trial->config);
         return;
     }
-    if (!status) status = pdl__shortlist_add(&s->shortlist, &entry);
+    pdl_status_t status = pdl__shortlist_add(&s->shortlist, &entry);
     if (status) s->status = status;
 }
 
 static void play_shortlist(searcher_t *s)
 {
     pdl__shortlist_sort(&s->shortlist);
-    for (int i = 0; i < s->shortlist.count && s->plays < MOST_PLAYS && !s->status; i++)
-        if (s->shortlist.entries[i].least < s->best->score) play(s, &s->shortlist.entries[i].config);
-    s->capped |= s->plays >= MOST_PLAYS;
+    for (int i = 0; i < s->shortlist.count && !s->status; i++) {
+        const pdl__short_t *entry = &s->shortlist.entries[i];
+
+        if (s->best->possible && entry->least >= s->best->score) continue;
+        if (i > 0 && (s->plays >= MOST_PLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
+            s->capped = true;
+        else
+            play(s, &entry->config);
+    }
     s->shortlist.count = 0;
 }
 
@@ -151,6 +173,8 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
 
     s->configurations++;
     if (hopeless(s, config)) return false;
+    double least = least_score(s, config);
+    if (s->best->possible && least >= s->best->score) return false;
     pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
@@ -164,7 +188,7 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
     s->latest_memory = trial.projection.memory;
     score_candidate(s, &trial);
     if (trial.projection.fits)
-        shortlist(s, &trial);
+        shortlist(s, &trial, least);
     else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
         keep(&s->leanest, &trial);
     return trial.projection.fits;
@@ -490,6 +514,7 @@ static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_can
     s->exponent = 0;
     s->likely = INFINITY;
     s->plays = 0;
+    s->passes = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
     if (strcmp(strategy, "mixed") == 0)

@@ -74,15 +74,19 @@ void pdl_pipeline_order(const pdl_pipeline_t *p, int stage, pdl_pipeline_op_t *o
     }
 }
 
-/* Run of layers of a pass, and the run before or after it. */
+/* The run of layers before or after that of a pass. Asked for every pass that is played, hence without divisions. */
 static bool neighbour(const pdl_pipeline_t *p, int stage, int chunk, int step, int *to_stage, int *to_chunk)
 {
-    int run = chunk * p->stages + stage + step;
-
-    if (run < 0 || run >= p->stages * p->chunks) return false;
-    *to_stage = run % p->stages;
-    *to_chunk = run / p->stages;
-    return true;
+    *to_stage = stage + step;
+    *to_chunk = chunk;
+    if (*to_stage < 0) {
+        *to_stage = p->stages - 1;
+        --*to_chunk;
+    } else if (*to_stage >= p->stages) {
+        *to_stage = 0;
+        ++*to_chunk;
+    }
+    return *to_chunk >= 0 && *to_chunk < p->chunks;
 }
 
 bool pdl_pipeline_source(const pdl_pipeline_t *p, int stage, const pdl_pipeline_op_t *op, int *from_stage,
