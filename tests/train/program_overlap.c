@@ -4,23 +4,19 @@
  *
  *     program_overlap FOLDER      with the models of tests/train/models
  */
-#include <paradl/session.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "random.h"
-#include "test.h"
 #include "train/session.h"
 
 #define STEPS 2
 #define BATCH 4
-#define ROOM  4096 /* values of a sample at most */
+#define ROOM  4096
+#include "batch_fixture.h"
 
 static pdl_ranks_t *ranks;
 static const char  *folder;
-static float        values[BATCH * ROOM], weight[BATCH];
-static int32_t      tokens[BATCH * ROOM], labels[BATCH * ROOM];
 
 typedef struct setting {
     int            ranks;
@@ -86,30 +82,6 @@ typedef struct outcome {
     double sum;             /* of weights */
     int    parts;           /* operations with a rest, or with sums that travel meanwhile */
 } outcome_t;
-
-static void fill_batch(void)
-{
-    for (int i = 0; i < BATCH * ROOM; i++) {
-        values[i] = (float)between(-1000, 1000) / 700;
-        tokens[i] = (int32_t)between(0, 12);
-        labels[i] = (int32_t)between(0, 1);
-    }
-    for (int i = 0; i < BATCH; i++) weight[i] = 1;
-}
-
-static pdl_batch_t part_of_batch(const pdl_plan_t *plan, const pdl_session_t *session)
-{
-    const pdl_layer_t *loss = pdl_model_layer(plan->model, pdl_model_layer_count(plan->model) - 1);
-    pdl_shape_t        input = pdl_model_input(plan->model);
-    int64_t            first, count;
-
-    CHECK(pdl_shape_elements(&input) <= ROOM && pdl_shape_positions(&loss->in) <= ROOM);
-    pdl_session_share(session, &first, &count);
-    return (pdl_batch_t){.values = values + first * pdl_shape_elements(&input),
-                         .tokens = tokens + first * pdl_shape_positions(&input),
-                         .labels = labels + first * pdl_shape_positions(&loss->in),
-                         .weight = weight + first};
-}
 
 static int count_parts(const pdl_session_t *s)
 {
@@ -197,7 +169,7 @@ static void compare(const setting_t *setting)
 
 static void test_settings(void)
 {
-    fill_batch();
+    fill_batch(2);
     for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++)
         if (settings[i].ranks == pdl_ranks_size(ranks)) compare(&settings[i]);
 }
