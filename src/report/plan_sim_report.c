@@ -93,8 +93,8 @@ static pdl_status_t print_parts(const pdl_plan_sim_report_t *report, FILE *strea
     return status;
 }
 
-/* Many stages look alike: the ones in the middle are left out. */
-static pdl_status_t print_stages(const pdl_plan_sim_t *sim, FILE *stream)
+/* Many stages look alike: the ones in the middle are left out. Of interleaved ones the first chunk is named. */
+static pdl_status_t print_stages(const pdl_plan_sim_t *sim, int chunks, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"stage", PDL_RIGHT},
                                            {"layers", PDL_LEFT},
@@ -119,7 +119,7 @@ static pdl_status_t print_stages(const pdl_plan_sim_t *sim, FILE *stream)
             continue;
         }
         pdl_table_cell(table, "%d", s);
-        pdl_table_cell(table, "%d to %d", stage->first_layer, stage->last_layer - 1);
+        pdl_table_cell(table, "%d to %d%s", stage->first_layer, stage->last_layer - 1, chunks > 1 ? ", ..." : "");
         pdl_table_cell(table, "%s", pdl_format_seconds(stage->compute_s, a));
         pdl_table_cell(table, "%s", pdl_format_seconds(stage->comm_s, b));
         pdl_table_cell(table, "%.1f %%", 100 * stage->idle_share);
@@ -186,7 +186,7 @@ pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FIL
 
     print_heading(report, stream);
     status = print_parts(report, stream);
-    if (!status) status = print_stages(sim, stream);
+    if (!status) status = print_stages(sim, report->plan->virtual_stages, stream);
     if (!status) status = print_comms(sim, stream);
     if (status) return status;
     if (sim->busiest_link[0] != '\0')
