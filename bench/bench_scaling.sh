@@ -8,7 +8,7 @@ set -euo pipefail
 
 bench=$SOURCE/bench
 . "$bench/common.sh"
-models=${MODELS:-"resnet18-cifar resnet50"}
+models=${MODELS:-"resnet18-cifar"}
 ranks=${RANKS:-2}
 rounds=${ROUNDS:-5}
 steps=${STEPS:-8}

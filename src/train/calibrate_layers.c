@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MOST_STEPS  20
-#define LEAST_STEPS 3
+#define LEAST_STEPS 4
 #define WARM_STEPS  2
 /* The whole calibration is over by then. */
 #define MOST_S  110.0
@@ -163,7 +163,7 @@ static pdl_status_t step(trial_t *t, int number)
 /* As many steps as there is time for, the same number on all ranks. */
 static pdl_status_t run_steps(trial_t *t)
 {
-    double       budget_s = t->c->options->quick ? 0.15 : 0.8;
+    double       budget_s = t->c->options->quick ? 0.15 : 1.4;
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1);
