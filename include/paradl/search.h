@@ -53,7 +53,7 @@ typedef struct pdl_search {
     int              count, possible;
     int64_t          configurations; /* evaluated */
     double           seconds;
-    bool             certified; /* the whole space of the presets was enumerated, and all that might win was played */
+    bool certified; /* the whole space of the presets was enumerated, and all that might win was played */
 } pdl_search_t;
 
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);

@@ -41,8 +41,8 @@ static pdl_status_t choose_latest(const char *folder, char **path)
     close(directory);
     if (status) return status;
     if (count == 0)
-        return pdl_error(PDL_ERR_INPUT, "there is no checkpoint in %s: give the folder of --checkpoint, or one in it",
-                         folder);
+        return pdl_error(PDL_ERR_INPUT,
+                         "there is no checkpoint in %s: give the folder of --checkpoint, or one in it", folder);
     pdl__checkpoint_name(found[0].step, found[0].replaced, name);
     free(found);
     *path = join(folder, name);

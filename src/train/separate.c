@@ -12,10 +12,11 @@ pdl_status_t pdl__separate_create(pdl_session_t *s)
 
     s->replica = s->spec.ranks;
     if (s->spec.separate && s->spec.plan->sharding != PDL_SHARDING_NONE)
-        return pdl_error(PDL_ERR_INPUT,
-                         "--sharding %s spreads one copy of the weights over workers, and those of --aggregate have "
-                         "weights of their own: use none",
-                         pdl_sharding_names[s->spec.plan->sharding]);
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--sharding %s spreads one copy of the weights over workers, and those of --aggregate have "
+            "weights of their own: use none",
+            pdl_sharding_names[s->spec.plan->sharding]);
     if (!s->spec.separate || pdl_ranks_size(s->spec.ranks) == 1) return PDL_OK;
     pdl_mesh_coordinates(mesh, rank, coordinates);
     for (int a = 0; a < mesh->axis_count; a++) {

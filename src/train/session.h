@@ -133,13 +133,13 @@ struct pdl_session {
     char  *arena;
     size_t arena_bytes;
 
-    pdl__buckets_t *buckets; /* one for every set of axes over which gradients are summed */
-    int             bucket_groups;
-    pdl__tie_t     *ties;
-    int             tie_count;
-    float          *zeros;      /* the bias that another rank adds */
-    double          sent_bytes; /* by redistributions, since the beginning */
-    pdl__dispatch_t  *routing;    /* of the operation at hand */
+    pdl__buckets_t  *buckets; /* one for every set of axes over which gradients are summed */
+    int              bucket_groups;
+    pdl__tie_t      *ties;
+    int              tie_count;
+    float           *zeros;      /* the bias that another rank adds */
+    double           sent_bytes; /* by redistributions, since the beginning */
+    pdl__dispatch_t *routing;    /* of the operation at hand */
 
     void   *numbers; /* regression: the targets of a micro-batch in the activation type */
     void   *targets; /* labels of the positions this rank has, where that is not all of them */

@@ -18,7 +18,7 @@
 
 #define STEPS 3
 #define BATCH 4
-#define ROOM  16384  /* values of a sample at most */
+#define ROOM  16384 /* values of a sample at most */
 #define MOST  60000 /* weights of a network */
 
 static pdl_ranks_t *world, *alone;
