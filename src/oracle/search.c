@@ -172,7 +172,6 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
     pdl_candidate_t trial = {.config = *config};
 
     s->configurations++;
-    if (hopeless(s, config)) return false;
     double least = least_score(s, config);
     if (s->best->possible && least >= s->best->score) return false;
     pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
