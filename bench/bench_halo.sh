@@ -8,6 +8,7 @@
 # OTHER the path of the other paradl.
 set -euo pipefail
 
+. "$SOURCE/bench/common.sh"
 models=${MODELS:-"vgg-small resnet18-cifar"}
 batch=${BATCH:-32}
 steps=${STEPS:-10}
@@ -28,7 +29,7 @@ step_s() {
         echo "$program train failed on $model: $(tail -n 3 "$scratch/out")" >&2
         exit 1
     }
-    sed -nE 's/.*"step_s": ?([-+0-9.eE]+).*/\1/p' "$scratch/log" | tail -n +4
+    number step_s <"$scratch/log" | tail -n +4
 }
 
 milliseconds() {

@@ -1,4 +1,4 @@
-# What the benchmarks beside PyTorch share.
+# What the benchmarks of training share.
 
 # Debian's own interpreter has Debian's python3-torch, whatever other one comes first in PATH. Prints nothing without one.
 find_python() {

@@ -198,7 +198,7 @@ PDL__CLONES void pdl__moe_add(int64_t count, float share, const float *from, flo
     for (int64_t i = 0; i < count; i++) to[i] += share * from[i];
 }
 
-static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
+pdl__moe_pass_t pdl__moe_begin(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl__moe_t *moe = op->private_data;
     pdl__moe_pass_t   pass = {.moe = moe,
@@ -207,9 +207,17 @@ static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
                               .choice = run->saved,
                               .from = run->input[0],
                               .share = moe->top_k};
-    float            *y = run->output;
 
     pdl__moe_place(moe, pass.threads, op->spec.training, run->workspace, &pass);
+    return pass;
+}
+
+static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    pdl__moe_pass_t   pass = pdl__moe_begin(op, run);
+    const pdl__moe_t *moe = pass.moe;
+    float            *y = run->output;
+
     pdl__moe_choose(&pass);
     memset(y, 0, (size_t)(moe->rows * moe->out) * sizeof(float));
     if (moe->ranks > 1) return pdl__route_forward(&pass);

@@ -50,6 +50,8 @@ typedef struct pdl__moe_pass {
 
 /* Places the buffers in the workspace; with workspace NULL only their bytes count. Returns these. */
 size_t pdl__moe_place(const pdl__moe_t *moe, int threads, bool backward, char *workspace, pdl__moe_pass_t *pass);
+/* A pass over an op's tensors, either way. */
+pdl__moe_pass_t pdl__moe_begin(const pdl_op_t *op, const pdl_op_run_t *run);
 
 /* Logits of all tokens, and the experts they choose. */
 void pdl__moe_choose(pdl__moe_pass_t *pass);

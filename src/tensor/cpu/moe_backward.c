@@ -195,17 +195,11 @@ void pdl__moe_router_gradients(pdl__moe_pass_t *pass, bool data, bool weights)
 
 pdl_status_t pdl__moe_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
-    const pdl__moe_t *moe = op->private_data;
-    pdl__moe_pass_t   pass = {.moe = moe,
-                              .run = run,
-                              .threads = op->backend->threads,
-                              .choice = run->saved,
-                              .from = run->input[0],
-                              .share = moe->top_k};
+    pdl__moe_pass_t   pass = pdl__moe_begin(op, run);
+    const pdl__moe_t *moe = pass.moe;
     float            *dx = run->input_gradient[0];
     bool              data = (what & PDL_BACKWARD_DATA) && dx != NULL, weights = what & PDL_BACKWARD_WEIGHT;
 
-    pdl__moe_place(moe, pass.threads, true, run->workspace, &pass);
     memset(pass.logit, 0, (size_t)(moe->rows * moe->all) * sizeof(float));
     if (data) memset(dx, 0, (size_t)(moe->rows * moe->in) * sizeof(float));
     if (moe->ranks > 1) return pdl__route_backward(&pass, data, weights);
