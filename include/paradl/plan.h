@@ -147,6 +147,8 @@ typedef struct pdl_plan {
 pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, int64_t batch, pdl_plan_t **plan);
 pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **copy);
 void         pdl_plan_destroy(pdl_plan_t *plan);
+/* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
+void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 
 typedef struct pdl_preset_options {
     bool        published;     /* the forms of the published study: gather after every layer, linear layers whole */
@@ -182,7 +184,7 @@ typedef struct pdl_plan_projection {
     double iteration_s, low_s, high_s, compute_s, comm_s, io_s, bubble_s, memory_bytes;
 } pdl_plan_projection_t;
 
-/* The plan file (docs/plan_format.md). `model_name` is what pdl_model_load() was given, NULL for the model's own
+/* The plan file (docs/plan_format.md), without axes of size 1. `model_name` is what pdl_model_load() was given, NULL for the model's own
    name; system_name, data_name and projection may be NULL. */
 pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, const char *system_name,
                             const char *data_name, const pdl_plan_projection_t *projection, FILE *stream);

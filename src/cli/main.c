@@ -169,7 +169,11 @@ int main(int argc, char **argv)
     pdl__arguments = argv;
     pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
 
-    if (!status) status = pdl_output_flush(stdout, "standard output");
+    /* What was printed comes before what is said about it, in a file too. The message of a failure stays. */
+    if (!status)
+        status = pdl_output_flush(stdout, "standard output");
+    else
+        fflush(stdout);
     /* Under mpirun or srun every rank meets the same error; one tells it. */
     if (status && pdl_launch_speaks()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
     return status ? exit_status(status) : pdl__exit_status;

@@ -1,5 +1,5 @@
 /*
- * Writes a plan file, such that reading it gives an equal plan.
+ * Writes a plan file, such that reading it gives an equal plan, but for axes of size 1, which are left out.
  */
 #include "plan/file.h"
 
@@ -223,6 +223,23 @@ static pdl_status_t check_arguments(const pdl_plan_t *plan, const char *model_na
     return PDL_OK;
 }
 
+static pdl_status_t write_cut(const pdl_plan_t *plan, FILE *stream)
+{
+    pdl_plan_t  *brief;
+    pdl_status_t st = pdl_plan_copy(plan, &brief);
+
+    if (st != PDL_OK) return st;
+    pdl_plan_drop_unit_axes(brief);
+    write_mesh(&brief->mesh, stream);
+    st = write_modes(brief, stream);
+    if (st == PDL_OK) {
+        write_pipeline(brief, stream);
+        write_policies(brief, stream);
+    }
+    pdl_plan_destroy(brief);
+    return st;
+}
+
 pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, const char *system_name,
                             const char *data_name, const pdl_plan_projection_t *projection, FILE *stream)
 {
@@ -232,11 +249,8 @@ pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, cons
     st = check_arguments(plan, model_name, system_name, data_name, projection);
     if (st != PDL_OK) return st;
     write_head(plan, model_name, system_name, data_name, stream);
-    write_mesh(&plan->mesh, stream);
-    st = write_modes(plan, stream);
+    st = write_cut(plan, stream);
     if (st != PDL_OK) return st;
-    write_pipeline(plan, stream);
-    write_policies(plan, stream);
     pdl__data_policy_write(&plan->data_policy, stream);
     if (projection != NULL) write_projection(projection, stream);
     return pdl_output_flush(stream, "the plan");

@@ -102,6 +102,24 @@ void pdl_plan_destroy(pdl_plan_t *plan)
     free(plan);
 }
 
+void pdl_plan_drop_unit_axes(pdl_plan_t *plan)
+{
+    int layers = pdl_model_layer_count(plan->model), kept = 0;
+
+    for (int a = 0; a < plan->mesh.axis_count; a++) {
+        if (plan->mesh.axis[a].size == 1) continue;
+        plan->mesh.axis[kept] = plan->mesh.axis[a];
+        plan->algorithm[kept] = plan->algorithm[a];
+        for (int i = 0; i < layers; i++) plan->modes[i].on[kept] = plan->modes[i].on[a];
+        kept++;
+    }
+    for (int a = kept; a < plan->mesh.axis_count; a++) {
+        plan->algorithm[a] = PDL_ALGORITHM_AUTO;
+        for (int i = 0; i < layers; i++) plan->modes[i].on[a] = PDL_MODE_PASS;
+    }
+    plan->mesh.axis_count = kept;
+}
+
 static pdl_status_t check_modes(const pdl_plan_t *plan)
 {
     char why[128];

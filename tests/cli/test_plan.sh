@@ -95,4 +95,10 @@ expect 0 plan --model gpt2-124m --system selene --pe 8 --precision bf16 --optimi
 expect 0 plan --model lenet --system local --pe 1
 has out "serial"
 expect 0 plan --model resnet50 --system abci-v --pe 8 --strategy spatial --spatial-until layer1.0.conv1 --batch 32
+
+# Where nothing is possible the reasons come first, in a file too.
+status=0
+"$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?
+[ "$status" -eq 2 ] || fail "status $status instead of 2"
+[[ "$(tail -1 both)" == *"see the reasons above" ]] || fail "the last line is: $(tail -1 both)"
 finish
