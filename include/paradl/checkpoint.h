@@ -21,8 +21,10 @@
 #define PARADL_CHECKPOINT_H
 
 #include <paradl/optimizer.h>
+#include <paradl/ranks.h>
 #include <paradl/safetensors.h>
 #include <paradl/status.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -66,10 +68,18 @@ pdl_status_t pdl_checkpoint_latest(const char *folder, int64_t *step);
 typedef struct pdl_checkpoint pdl_checkpoint_t;
 
 /* `path`: a checkpoint folder (its latest is taken), one checkpoint in it, or a single safetensors file of whatever
-   origin, which has neither info nor state. */
+   origin, which has neither info nor state. What has checksums is compared with them. Of a folder, the latest that
+   is whole is taken; an error is that none is. */
 pdl_status_t pdl_checkpoint_open(const char *path, pdl_checkpoint_t **checkpoint);
-void         pdl_checkpoint_close(pdl_checkpoint_t *checkpoint);      /* NULL is allowed */
-const char  *pdl_checkpoint_path(const pdl_checkpoint_t *checkpoint); /* the checkpoint that was chosen */
+/* Collective. The first rank chooses, and all open what it chose. */
+pdl_status_t pdl_checkpoint_open_together(pdl_ranks_t *ranks, const char *path, pdl_checkpoint_t **checkpoint);
+/* One line on a later checkpoint that is damaged and what is taken instead; NULL where the latest was taken. Only on
+   the rank that chose. */
+const char *pdl_checkpoint_damage(const pdl_checkpoint_t *checkpoint);
+/* Whether all of it has checksums: files of earlier versions and of others have none. */
+bool        pdl_checkpoint_summed(const pdl_checkpoint_t *checkpoint);
+void        pdl_checkpoint_close(pdl_checkpoint_t *checkpoint);      /* NULL is allowed */
+const char *pdl_checkpoint_path(const pdl_checkpoint_t *checkpoint); /* the checkpoint that was chosen */
 /* NULL for a single file. Strings live as long as the checkpoint. */
 const pdl_checkpoint_info_t *pdl_checkpoint_info(const pdl_checkpoint_t *checkpoint);
 const pdl_safetensors_t     *pdl_checkpoint_model(const pdl_checkpoint_t *checkpoint);

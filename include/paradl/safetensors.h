@@ -7,6 +7,7 @@
 
 #include <paradl/backend.h>
 #include <paradl/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,11 +48,15 @@ int                 pdl_safetensors_count(const pdl_safetensors_t *file);
 const pdl_stored_t *pdl_safetensors_at(const pdl_safetensors_t *file, int i); /* in the order of their bytes */
 const pdl_stored_t *pdl_safetensors_find(const pdl_safetensors_t *file, const char *name);    /* NULL when absent */
 const char         *pdl_safetensors_metadata(const pdl_safetensors_t *file, const char *key); /* NULL when absent */
+/* Compares all tensors with the checksums that pdl_safetensors_write() put beside them; the message names the first
+   that is damaged. The header has been compared when the file was opened. Files of others have no sums: *summed (may
+   be NULL) says which it is. */
+pdl_status_t pdl_safetensors_verify(const pdl_safetensors_t *file, bool *summed);
 /* All elements as float, whatever real or integer type is stored; `count` must be their number. */
 pdl_status_t pdl_stored_to_float(const pdl_stored_t *tensor, int64_t count, float *out);
 
 /* Writing: all tensors are declared, then their bytes come in the same order. `fill` writes tensor i into `into`
-   (bytes of it). */
+   (bytes of it). Checksums of header and tensors go into the metadata. */
 typedef pdl_status_t (*pdl_fill_fn_t)(void *context, int i, void *into);
 typedef struct pdl_metadata {
     const char *key, *value;

@@ -14,6 +14,7 @@
 #define PARADL_TRAIN_H
 
 #include <paradl/aggregate.h>
+#include <paradl/checkpoint.h>
 #include <paradl/data.h>
 #include <paradl/hide.h>
 #include <paradl/session.h>
@@ -54,7 +55,8 @@ typedef struct pdl_train_observer {
     void (*on_begin)(void *context, const pdl_session_t *session, double start_up_s);
     void (*on_step)(void *context, const pdl_train_step_t *step);
     void (*on_epoch)(void *context, const pdl_train_epoch_t *epoch);
-    void (*on_note)(void *context, const char *text); /* a checkpoint was written, a run resumed */
+    void (*on_note)(void *context, const char *text);    /* a checkpoint was written, a run resumed */
+    void (*on_warning)(void *context, const char *text); /* what has to be known also of a quiet run */
 } pdl_train_observer_t;
 
 /* Which samples are trained on, by whom, and with what weight. */
@@ -115,8 +117,10 @@ pdl_status_t pdl_check_data(const pdl_model_t *model, const pdl_source_info_t *i
 /* What a source should deliver for this model. */
 void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *options);
 
-/* Collective. The weights of a checkpoint (pdl_checkpoint_open() says what `path` may be) into a session; `averaged`:
-   those of the EMA. A checkpoint of another model is refused with the first difference. */
+/* Collective. The weights of a checkpoint into a session; `averaged`: those of the EMA. A checkpoint of another model is
+   refused with the first difference. */
+pdl_status_t pdl_session_take(pdl_session_t *session, const pdl_checkpoint_t *checkpoint, bool averaged);
+/* The same of a path; pdl_checkpoint_open() says what it may be. */
 pdl_status_t pdl_session_load(pdl_session_t *session, const char *path, bool averaged);
 
 /* Scores a session on all samples of a source. */

@@ -36,14 +36,15 @@ static const pdl__option_t options[] = {
 };
 
 typedef struct job {
-    const values_t *values;
-    const char     *path; /* of the checkpoint */
-    pdl_ranks_t    *ranks;
-    pdl_model_t    *model;
-    pdl_plan_t     *plan;
-    pdl_backend_t  *backend;
-    pdl_source_t   *source;
-    pdl_session_t  *session;
+    const values_t   *values;
+    const char       *path; /* of the checkpoint */
+    pdl_ranks_t      *ranks;
+    pdl_model_t      *model;
+    pdl_plan_t       *plan;
+    pdl_backend_t    *backend;
+    pdl_source_t     *source;
+    pdl_session_t    *session;
+    pdl_checkpoint_t *checkpoint;
 } job_t;
 
 /* The nets of an ensemble are kept beside each other, and none of them is a model with a name. */
@@ -55,26 +56,33 @@ static bool holds_nets(const char *folder)
     return access(path, F_OK) == 0;
 }
 
-static pdl_status_t load_model(job_t *job)
+/* Opens the checkpoint on all ranks; the first says what is wrong with it. */
+static pdl_status_t open_checkpoint(job_t *job)
 {
-    pdl_checkpoint_t *checkpoint;
-    pdl_status_t      status;
+    pdl_status_t status;
 
     if (holds_nets(job->path))
         return pdl_error(PDL_ERR_INPUT,
                          "%s holds the nets of --aggregate feddct, which are scored together in training only: use "
                          "paradl train --resume with --valid-every",
                          job->path);
+    status = pdl_checkpoint_open_together(job->ranks, job->path, &job->checkpoint);
+    if (status || pdl_ranks_rank(job->ranks) != 0) return status;
+    if (pdl_checkpoint_damage(job->checkpoint))
+        fprintf(stderr, "paradl: %s\n", pdl_checkpoint_damage(job->checkpoint));
+    if (pdl_checkpoint_info(job->checkpoint) && !pdl_checkpoint_summed(job->checkpoint))
+        fprintf(stderr, "%s has no checksums: an earlier version wrote it, and damage would not be noticed\n",
+                pdl_checkpoint_path(job->checkpoint));
+    return PDL_OK;
+}
+
+static pdl_status_t load_model(job_t *job)
+{
+    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(job->checkpoint);
+
     if (job->values->model) return pdl_model_load(job->values->model, &job->model);
-    status = pdl_checkpoint_open(job->path, &checkpoint);
-    if (status) return status;
-    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
-    if (info && info->model)
-        status = pdl_model_load(info->model, &job->model);
-    else
-        status = pdl_error(PDL_ERR_INPUT, "%s does not name its model: add --model M", job->path);
-    pdl_checkpoint_close(checkpoint);
-    return status;
+    if (info && info->model) return pdl_model_load(info->model, &job->model);
+    return pdl_error(PDL_ERR_INPUT, "%s does not name its model: add --model M", job->path);
 }
 
 static pdl_status_t prepare(job_t *job)
@@ -134,7 +142,7 @@ static pdl_status_t score(job_t *job)
     spec.ranks = job->ranks;
     spec.training = false;
     status = pdl_session_create(&spec, &job->session);
-    if (!status) status = pdl_session_load(job->session, job->path, job->values->ema);
+    if (!status) status = pdl_session_take(job->session, job->checkpoint, job->values->ema);
     if (!status)
         status = pdl_evaluate(job->session, job->source, (int)job->values->loader_threads,
                               !job->values->no_normalise, &result);
@@ -156,9 +164,11 @@ static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
     }
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
-    status = pdl_ranks_agree(job.ranks, prepare(&job));
+    status = open_checkpoint(&job);
+    if (!status) status = pdl_ranks_agree(job.ranks, prepare(&job));
     if (!status) status = score(&job);
     pdl_session_destroy(job.session);
+    pdl_checkpoint_close(job.checkpoint);
     pdl_source_close(job.source);
     pdl_backend_destroy(job.backend);
     pdl_plan_destroy(job.plan);
@@ -171,8 +181,9 @@ const pdl__command_t pdl__eval_commands[] = {
     {.name = "eval",
      .usage = "CHECKPOINT --data D [--pe N] [--ema] [--json]",
      .summary = "scores a checkpoint",
-     .notes = "CHECKPOINT is a folder of checkpoints (the latest counts), one checkpoint in it, or a safetensors "
-              "file.\n",
+     .notes =
+         "CHECKPOINT is a folder of checkpoints (the latest that is whole counts), one checkpoint in it, or a\n"
+         "safetensors file.\n",
      .options = options,
      .values = sizeof(values_t),
      .operands = 1,

@@ -5,6 +5,7 @@
 
 #include <paradl/sim.h>
 #include <paradl/table.h>
+#include <paradl/version.h>
 
 #include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -105,7 +106,7 @@ pdl_status_t pdl__print_version(FILE *stream)
     pdl_table_t              *table = pdl_table_create(columns, 3);
     pdl_status_t              status;
 
-    fprintf(stream, "paradl %s (%s)\n", PDL_VERSION, PDL_BUILD);
+    fprintf(stream, "paradl %s (%s)\n", pdl_version(), PDL_BUILD);
     add_part(table, "YAML files", "libyaml", yaml_get_version_string());
     add_part(table, "ONNX import", "protobuf-c", protobuf_c_version());
     add_mpi(table);

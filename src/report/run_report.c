@@ -174,6 +174,13 @@ static void on_note(void *context, const char *text)
     fprintf(r->spec.talk, "%s\n", text);
 }
 
+/* Said whatever else is silent, and in the form of errors, so that it is looked for where they are. */
+static void on_warning(void *context, const char *text)
+{
+    end_line(context);
+    fprintf(stderr, "paradl: %s\n", text);
+}
+
 pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_report_t **out)
 {
     pdl_run_report_t *r = calloc(1, sizeof(*r));
@@ -208,6 +215,10 @@ pdl_status_t pdl_run_report_destroy(pdl_run_report_t *r)
 
 pdl_train_observer_t pdl_run_report_observer(pdl_run_report_t *report)
 {
-    return (pdl_train_observer_t){
-        .context = report, .on_begin = on_begin, .on_step = on_step, .on_epoch = on_epoch, .on_note = on_note};
+    return (pdl_train_observer_t){.context = report,
+                                  .on_begin = on_begin,
+                                  .on_step = on_step,
+                                  .on_epoch = on_epoch,
+                                  .on_note = on_note,
+                                  .on_warning = on_warning};
 }

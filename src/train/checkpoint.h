@@ -28,11 +28,27 @@ bool pdl__checkpoint_parse_name(const char *name, int64_t *step, bool *replaced)
 typedef struct pdl__found {
     int64_t step;
     bool    replaced;
+    bool    complete; /* all of its files are there */
 } pdl__found_t;
 
-/* Complete checkpoints in the folder open as `directory`, latest first, and before a replaced one its successor.
-   The caller frees *found. */
+/* Checkpoints in the folder open as `directory`, latest first, and before a replaced one its successor. The caller
+   frees *found. */
 pdl_status_t pdl__checkpoint_scan(int directory, const char *folder, pdl__found_t **found, int *count);
+
+/* Whether a folder is a checkpoint, or a part of one, itself. */
+bool pdl__checkpoint_is_one(const char *path);
+/* Whether a folder is one or holds some, complete or not; false for a folder that is not there. */
+pdl_status_t pdl__checkpoint_used(const char *folder, bool *used);
+/* Nets of an ensemble have folders of their own inside the run's: net-0, net-1, ... */
+#define PDL__NET "net-"
+bool pdl__checkpoint_has_nets(const char *folder);
+
+/* The latest step that is whole in all of the folders, checkpoints[i] of folders[i]; pdl_checkpoint_damage() of the
+   first says what was passed over. */
+pdl_status_t pdl__checkpoint_open_latest(const char *const *folders, int count, pdl_checkpoint_t **checkpoints);
+/* Collective, after rank 0 has opened them and the others nothing: all have them. On failure some may be open. */
+pdl_status_t pdl__checkpoint_share(pdl_ranks_t *ranks, pdl_status_t opened, int count,
+                                   pdl_checkpoint_t **checkpoints);
 
 /* The info as metadata. Texts lie in `text`; the array has room for PDL__INFO_ENTRIES. */
 #define PDL__INFO_ENTRIES 40

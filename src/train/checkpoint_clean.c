@@ -106,7 +106,7 @@ void pdl__checkpoint_prune(int directory, const char *folder, int64_t step, int 
 
     if (pdl__checkpoint_scan(directory, folder, &found, &count) != PDL_OK) return;
     for (int i = 0; i < count; i++) {
-        if (found[i].step > step) continue;
+        if (found[i].step > step || !found[i].complete) continue;
         if (kept++ < keep) continue;
         pdl__checkpoint_name(found[i].step, found[i].replaced, name);
         remove_checkpoint(directory, folder, name);

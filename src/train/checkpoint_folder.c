@@ -56,7 +56,7 @@ static int latest_first(const void *a, const void *b)
     return (int)x->replaced - (int)y->replaced;
 }
 
-static pdl_status_t add_found(pdl__found_t **found, int *count, int *capacity, int64_t step, bool replaced)
+static pdl_status_t add_found(pdl__found_t **found, int *count, int *capacity, const pdl__found_t *entry)
 {
     if (*count == *capacity) {
         pdl__found_t *longer = realloc(*found, ((size_t)*capacity * 2 + 16) * sizeof(*longer));
@@ -65,7 +65,7 @@ static pdl_status_t add_found(pdl__found_t **found, int *count, int *capacity, i
         *found = longer;
         *capacity = *capacity * 2 + 16;
     }
-    (*found)[(*count)++] = (pdl__found_t){step, replaced};
+    (*found)[(*count)++] = *entry;
     return PDL_OK;
 }
 
@@ -90,11 +90,11 @@ pdl_status_t pdl__checkpoint_scan(int directory, const char *folder, pdl__found_
     *count = 0;
     if (listing == NULL) return pdl_error(PDL_ERR_IO, "cannot read %s: %s", folder, strerror(errno));
     while (!status && (entry = readdir(listing)) != NULL) {
-        int64_t step;
-        bool    replaced;
+        pdl__found_t one;
 
-        if (pdl__checkpoint_parse_name(entry->d_name, &step, &replaced) && is_complete(directory, step, replaced))
-            status = add_found(found, count, &capacity, step, replaced);
+        if (!pdl__checkpoint_parse_name(entry->d_name, &one.step, &one.replaced)) continue;
+        one.complete = is_complete(directory, one.step, one.replaced);
+        status = add_found(found, count, &capacity, &one);
     }
     closedir(listing);
     if (status) {
@@ -103,6 +103,46 @@ pdl_status_t pdl__checkpoint_scan(int directory, const char *folder, pdl__found_
         return status;
     }
     if (*count > 0) qsort(*found, (size_t)*count, sizeof(**found), latest_first);
+    return PDL_OK;
+}
+
+static bool has_part(const char *folder, const char *file)
+{
+    size_t size = strlen(folder) + strlen(file) + 2;
+    char  *path = malloc(size);
+    bool   has;
+
+    if (path == NULL) return false;
+    snprintf(path, size, "%s/%s", folder, file);
+    has = access(path, F_OK) == 0;
+    free(path);
+    return has;
+}
+
+bool pdl__checkpoint_is_one(const char *path)
+{
+    return has_part(path, PDL__MODEL_FILE) || has_part(path, PDL__STATE_FILE);
+}
+
+bool pdl__checkpoint_has_nets(const char *folder)
+{
+    return has_part(folder, PDL__NET "0");
+}
+
+pdl_status_t pdl__checkpoint_used(const char *folder, bool *used)
+{
+    int           directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), count;
+    pdl__found_t *found;
+    pdl_status_t  status;
+
+    *used = false;
+    if (directory < 0 && errno == ENOENT) return PDL_OK;
+    if (directory < 0) return pdl_error(PDL_ERR_IO, "cannot read %s: %s", folder, strerror(errno));
+    status = pdl__checkpoint_scan(directory, folder, &found, &count);
+    close(directory);
+    if (status) return status;
+    *used = count > 0 || pdl__checkpoint_is_one(folder);
+    free(found);
     return PDL_OK;
 }
 
@@ -120,7 +160,10 @@ pdl_status_t pdl_checkpoint_latest(const char *folder, int64_t *step)
     status = pdl__checkpoint_scan(directory, folder, &found, &count);
     close(directory);
     if (status) return status;
-    *step = count > 0 ? found[0].step : -1;
+    *step = -1;
+    for (int i = count - 1; i >= 0; i--) {
+        if (found[i].complete) *step = found[i].step;
+    }
     free(found);
     return PDL_OK;
 }

@@ -1,152 +1,13 @@
 /*
- * Opens checkpoints and compares them with a model.
+ * Compares checkpoints with a model.
  */
 #include "train/checkpoint.h"
 #include "train/save.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-struct pdl_checkpoint {
-    char                 *path;
-    pdl_safetensors_t    *model, *state;
-    pdl_checkpoint_info_t info; /* of the state, when there is one */
-};
-
-static char *join(const char *folder, const char *name)
-{
-    size_t size = strlen(folder) + strlen(name) + 2;
-    char  *path = malloc(size);
-
-    if (path != NULL) snprintf(path, size, "%s/%s", folder, name);
-    return path;
-}
-
-/* The latest checkpoint in the folder. */
-static pdl_status_t choose_latest(const char *folder, char **path)
-{
-    int           directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), count = 0;
-    pdl__found_t *found = NULL;
-    char          name[PDL__NAME_MAX];
-    pdl_status_t  status;
-
-    if (directory < 0) return pdl_error(PDL_ERR_IO, "cannot read %s: %s", folder, strerror(errno));
-    status = pdl__checkpoint_scan(directory, folder, &found, &count);
-    close(directory);
-    if (status) return status;
-    if (count == 0)
-        return pdl_error(PDL_ERR_INPUT,
-                         "there is no checkpoint in %s: give the folder of --checkpoint, or one in it", folder);
-    pdl__checkpoint_name(found[0].step, found[0].replaced, name);
-    free(found);
-    *path = join(folder, name);
-    return *path != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
-}
-
-/* A folder that holds a model is a checkpoint; another one holds checkpoints. */
-static pdl_status_t choose(const char *path, char **chosen)
-{
-    char *model = join(path, PDL__MODEL_FILE);
-    bool  one;
-
-    if (model == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    one = access(model, F_OK) == 0;
-    free(model);
-    if (!one) return choose_latest(path, chosen);
-    *chosen = strdup(path);
-    return *chosen != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
-}
-
-static pdl_status_t open_part(const char *folder, const char *name, pdl_safetensors_t **file)
-{
-    char        *path = join(folder, name);
-    pdl_status_t status;
-
-    if (path == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    status = pdl_safetensors_open(path, file);
-    free(path);
-    return status;
-}
-
-static pdl_status_t open_parts(pdl_checkpoint_t *checkpoint)
-{
-    pdl_checkpoint_info_t other;
-    pdl_status_t          status = open_part(checkpoint->path, PDL__MODEL_FILE, &checkpoint->model);
-
-    if (!status) status = open_part(checkpoint->path, PDL__STATE_FILE, &checkpoint->state);
-    if (!status) status = pdl__checkpoint_info_read(checkpoint->state, &checkpoint->info);
-    if (!status) status = pdl__checkpoint_info_read(checkpoint->model, &other);
-    if (!status && (other.step != checkpoint->info.step || other.model_hash != checkpoint->info.model_hash))
-        status =
-            pdl_error(PDL_ERR_INPUT, "%s: its two files are of different runs: step %" PRId64 " and step %" PRId64,
-                      checkpoint->path, other.step, checkpoint->info.step);
-    return status;
-}
-
-static pdl_status_t open_path(const char *path, pdl_checkpoint_t *checkpoint)
-{
-    struct stat  info;
-    pdl_status_t status;
-
-    if (stat(path, &info) != 0) return pdl_error(PDL_ERR_IO, "cannot read %s: %s", path, strerror(errno));
-    if (S_ISDIR(info.st_mode)) {
-        status = choose(path, &checkpoint->path);
-        return checkpoint->path == NULL ? status : open_parts(checkpoint);
-    }
-    checkpoint->path = strdup(path);
-    if (checkpoint->path == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    return pdl_safetensors_open(path, &checkpoint->model);
-}
-
-pdl_status_t pdl_checkpoint_open(const char *path, pdl_checkpoint_t **checkpoint)
-{
-    pdl_checkpoint_t *made = calloc(1, sizeof(*made));
-    pdl_status_t      status;
-
-    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    status = open_path(path, made);
-    if (status) {
-        pdl_checkpoint_close(made);
-        return status;
-    }
-    *checkpoint = made;
-    return PDL_OK;
-}
-
-void pdl_checkpoint_close(pdl_checkpoint_t *checkpoint)
-{
-    if (checkpoint == NULL) return;
-    pdl_safetensors_close(checkpoint->model);
-    pdl_safetensors_close(checkpoint->state);
-    free(checkpoint->path);
-    free(checkpoint);
-}
-
-const char *pdl_checkpoint_path(const pdl_checkpoint_t *checkpoint)
-{
-    return checkpoint->path;
-}
-
-const pdl_checkpoint_info_t *pdl_checkpoint_info(const pdl_checkpoint_t *checkpoint)
-{
-    return checkpoint->state != NULL ? &checkpoint->info : NULL;
-}
-
-const pdl_safetensors_t *pdl_checkpoint_model(const pdl_checkpoint_t *checkpoint)
-{
-    return checkpoint->model;
-}
-
-const pdl_safetensors_t *pdl_checkpoint_state(const pdl_checkpoint_t *checkpoint)
-{
-    return checkpoint->state;
-}
 
 #define SHAPE_SIZE 192
 
@@ -227,11 +88,12 @@ pdl_status_t pdl_checkpoint_compare(const pdl_safetensors_t *file, const pdl_sto
 pdl_status_t pdl_checkpoint_check_model(const pdl_checkpoint_t *checkpoint, const char *model, uint64_t model_hash,
                                         const pdl_stored_t *wanted, int count)
 {
-    pdl_status_t status = pdl_checkpoint_compare(checkpoint->model, wanted, count);
+    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
+    pdl_status_t                 status = pdl_checkpoint_compare(pdl_checkpoint_model(checkpoint), wanted, count);
 
-    if (status || checkpoint->state == NULL || checkpoint->info.model_hash == model_hash) return status;
+    if (status || info == NULL || info->model_hash == model_hash) return status;
     return pdl_error(
         PDL_ERR_INPUT,
         "%s: it is of model %s, whose layers differ from those of %s although their tensors have equal shapes",
-        checkpoint->path, checkpoint->info.model, model);
+        pdl_checkpoint_path(checkpoint), info->model, model);
 }

@@ -2,6 +2,7 @@
  * A training run: the loop around the session.
  */
 #include "train/outputs.h"
+#include "train/resume.h"
 #include "train/run_rounds.h"
 #include "train/sampling.h"
 #include "train/session.h"
@@ -67,22 +68,14 @@ static pdl_status_t plan_length(run_t *run, pdl_session_spec_t *spec)
 static pdl_status_t resume(run_t *run)
 {
     pdl__place_t      place = {0};
-    const char       *folder = run->options->checkpoint;
     pdl_checkpoint_t *checkpoint;
-    int64_t           step;
-    char              text[256];
-    pdl_status_t      status = pdl_ranks_agree(run->options->session.ranks, pdl_checkpoint_latest(folder, &step));
+    bool              found = false;
+    char              text[512];
+    pdl_status_t      status = pdl__resume_open(run->options, &run->options->checkpoint, 1, &checkpoint, &found);
 
-    if (status) return status;
-    if (step < 0) {
-        note(run, "nothing to resume yet: starting from the beginning");
-        return PDL_OK;
-    }
-    checkpoint = NULL;
-    status = pdl_ranks_agree(run->options->session.ranks, pdl_checkpoint_open(folder, &checkpoint));
-    if (!status) status = pdl__session_restore(run->session, checkpoint, true, &place);
-    if (!status) status = pdl__sampling_restore(run->sampling, checkpoint, place.step_in_epoch > 0);
-    if (!status) {
+    if (!status && found) status = pdl__session_restore(run->session, checkpoint, true, &place);
+    if (!status && found) status = pdl__sampling_restore(run->sampling, checkpoint, place.step_in_epoch > 0);
+    if (!status && found) {
         run->epoch = place.epoch;
         run->step = place.step_in_epoch;
         snprintf(text, sizeof(text), "resumed from %s", pdl_checkpoint_path(checkpoint));

@@ -162,9 +162,8 @@ static pdl_status_t prepare(run_t *run)
     note(run, text);
     if (!o->checkpoint || !o->resume) return PDL_OK;
     status = pdl__team_restore(run->team, &run->cycle, &run->round, &found);
-    snprintf(text, sizeof(text), found ? "resumed from %s" : "nothing to resume yet: starting from the beginning",
-             o->checkpoint);
-    if (!status) note(run, text);
+    snprintf(text, sizeof(text), "resumed from %s", o->checkpoint);
+    if (!status && found) note(run, text);
     run->first_update = pdl_session_updates(pdl__team_session(run->team));
     if (found) run->saved = run->first_update;
     return status;

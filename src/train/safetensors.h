@@ -33,6 +33,17 @@ size_t pdl__stored_type_find(const char *name, pdl_stored_type_t *type);
 /* The name in the file, NULL for PDL_STORED_OTHER; and its bytes. */
 const char *pdl__stored_type_name(pdl_stored_type_t type, size_t *element_bytes);
 
+/* Checksums are metadata: of the header under one key, of all tensors, in the order of their bytes and separated by
+   blanks, under the other. Both have a fixed length, for they are known only when everything else is written. */
+#define PDL__SUM_KEY    "paradl.sum"
+#define PDL__SUMS_KEY   "paradl.sums"
+#define PDL__SUM_DIGITS 16
+/* Of the header's length and of what is before and behind the sum itself, which is at digits[0 .. PDL__SUM_DIGITS-1]. */
+uint64_t pdl__header_sum(const char *header, size_t header_bytes, const char *digits);
+void     pdl__sum_print(uint64_t sum, char digits[PDL__SUM_DIGITS]); /* without a final zero */
+/* Whether the header of `file`, as it is in the file, is the one that was written. */
+pdl_status_t pdl__header_verify(const pdl_safetensors_t *file, const char *header, size_t header_bytes);
+
 /* Elements times element_bytes; false when that is beyond what memory can hold. */
 bool pdl__stored_bytes(int rank, const int64_t *dims, size_t element_bytes, size_t *bytes);
 

@@ -16,7 +16,8 @@
 /* Eight bytes of header length, little-endian, then the header, then the tensors. */
 static pdl_status_t read_layout(pdl_safetensors_t *file, const unsigned char *bytes, size_t length)
 {
-    uint64_t header = 0;
+    uint64_t     header = 0;
+    pdl_status_t status;
 
     if (length < LENGTH_BYTES)
         return pdl_error(PDL_ERR_INPUT, "%s: this is no safetensors file: it has %zu bytes", file->name, length);
@@ -27,8 +28,9 @@ static pdl_status_t read_layout(pdl_safetensors_t *file, const unsigned char *by
     if (header > length - LENGTH_BYTES)
         return pdl_error(PDL_ERR_INPUT, "%s: the file is truncated: a header of %llu bytes in %zu bytes",
                          file->name, (unsigned long long)header, length);
-    return pdl__safetensors_parse(file, (const char *)bytes + LENGTH_BYTES, (size_t)header,
-                                  bytes + LENGTH_BYTES + header, length - LENGTH_BYTES - (size_t)header);
+    status = pdl__safetensors_parse(file, (const char *)bytes + LENGTH_BYTES, (size_t)header,
+                                    bytes + LENGTH_BYTES + header, length - LENGTH_BYTES - (size_t)header);
+    return status ? status : pdl__header_verify(file, (const char *)bytes + LENGTH_BYTES, (size_t)header);
 }
 
 static pdl_safetensors_t *create(const char *name)

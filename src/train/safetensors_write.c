@@ -1,14 +1,18 @@
 /*
- * Writes safetensors files tensor by tensor; only the largest one is ever in memory twice.
+ * Writes safetensors files tensor by tensor; only the largest one is ever in memory twice. Checksums are known when
+ * the tensors have been written, so the header, which comes first and has room for them, is written again at the end.
  */
 #include "train/safetensors.h"
 
+#include <paradl/digest.h>
 #include <paradl/output.h>
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LENGTH_BYTES 8
 
 static void write_quoted(FILE *stream, const char *text)
 {
@@ -24,15 +28,36 @@ static void write_quoted(FILE *stream, const char *text)
     putc('"', stream);
 }
 
-static void write_metadata(FILE *stream, const pdl_metadata_t *metadata, int count)
+typedef struct layout {
+    char  *header;
+    size_t header_bytes, data_bytes, largest;
+    size_t sum_at, sums_at; /* in the header: the digits of checksums */
+} layout_t;
+
+/* Room for the checksums; returns where the first begins. */
+static size_t write_zeros(FILE *stream, const char *key, int count)
+{
+    size_t at;
+
+    fprintf(stream, "\"%s\":\"", key);
+    at = (size_t)ftell(stream);
+    for (int i = 0; i < count; i++) fprintf(stream, "%s%0*d", i > 0 ? " " : "", PDL__SUM_DIGITS, 0);
+    putc('"', stream);
+    return at;
+}
+
+static void write_metadata(FILE *stream, const pdl_metadata_t *metadata, int count, int tensors, layout_t *layout)
 {
     fputs("\"__metadata__\":{", stream);
     for (int i = 0; i < count; i++) {
-        if (i > 0) putc(',', stream);
         write_quoted(stream, metadata[i].key);
         putc(':', stream);
         write_quoted(stream, metadata[i].value);
+        putc(',', stream);
     }
+    layout->sum_at = write_zeros(stream, PDL__SUM_KEY, 1);
+    putc(',', stream);
+    layout->sums_at = write_zeros(stream, PDL__SUMS_KEY, tensors);
     putc('}', stream);
 }
 
@@ -57,11 +82,6 @@ static pdl_status_t write_tensor(FILE *stream, const pdl_stored_t *tensor, size_
     return PDL_OK;
 }
 
-typedef struct layout {
-    char  *header;
-    size_t header_bytes, data_bytes, largest;
-} layout_t;
-
 /* Padded with blanks, so that the tensors begin at a multiple of eight bytes, as other writers do it. */
 static pdl_status_t make_header(const pdl_stored_t *tensors, int count, const pdl_metadata_t *metadata,
                                 int metadata_count, layout_t *layout)
@@ -71,9 +91,9 @@ static pdl_status_t make_header(const pdl_stored_t *tensors, int count, const pd
 
     if (stream == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     putc('{', stream);
-    if (metadata_count > 0) write_metadata(stream, metadata, metadata_count);
+    write_metadata(stream, metadata, metadata_count, count, layout);
     for (int i = 0; !status && i < count; i++) {
-        if (i > 0 || metadata_count > 0) putc(',', stream);
+        putc(',', stream);
         status = write_tensor(stream, &tensors[i], &layout->data_bytes, &layout->largest);
     }
     putc('}', stream);
@@ -108,15 +128,26 @@ static pdl_status_t write_bytes(FILE *stream, const char *path, const void *data
     return pdl_error(PDL_ERR_IO, "cannot write %s: %s", path, strerror(errno != 0 ? errno : EIO));
 }
 
-static pdl_status_t write_content(FILE *stream, const char *path, const layout_t *layout,
-                                  const pdl_stored_t *tensors, int count, pdl_fill_fn_t fill, void *context)
+/* The header again, now with the checksums of the tensors and its own. */
+static pdl_status_t write_sums(FILE *stream, const char *path, layout_t *layout)
 {
-    unsigned char length[8];
+    char *digits = layout->header + layout->sum_at;
+
+    pdl__sum_print(pdl__header_sum(layout->header, layout->header_bytes, digits), digits);
+    if (fseek(stream, LENGTH_BYTES, SEEK_SET) != 0)
+        return pdl_error(PDL_ERR_IO, "cannot write %s: %s", path, strerror(errno));
+    return write_bytes(stream, path, layout->header, layout->header_bytes);
+}
+
+static pdl_status_t write_content(FILE *stream, const char *path, layout_t *layout, const pdl_stored_t *tensors,
+                                  int count, pdl_fill_fn_t fill, void *context)
+{
+    unsigned char length[LENGTH_BYTES];
     void         *buffer = malloc(layout->largest > 0 ? layout->largest : 1);
     pdl_status_t  status;
 
     if (buffer == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory: %s needs %zu bytes", path, layout->largest);
-    for (int i = 0; i < 8; i++) length[i] = (unsigned char)((uint64_t)layout->header_bytes >> 8 * i);
+    for (int i = 0; i < LENGTH_BYTES; i++) length[i] = (unsigned char)((uint64_t)layout->header_bytes >> 8 * i);
     status = write_bytes(stream, path, length, sizeof(length));
     if (!status) status = write_bytes(stream, path, layout->header, layout->header_bytes);
     for (int i = 0; !status && i < count; i++) {
@@ -125,10 +156,13 @@ static pdl_status_t write_content(FILE *stream, const char *path, const layout_t
         pdl__stored_type_name(tensors[i].type, &element_bytes);
         pdl__stored_bytes(tensors[i].rank, tensors[i].dims, element_bytes, &bytes);
         status = fill(context, i, buffer);
-        if (!status) status = write_bytes(stream, path, buffer, bytes);
+        if (status) break;
+        pdl__sum_print(pdl_sum64(buffer, bytes),
+                       layout->header + layout->sums_at + (size_t)i * (PDL__SUM_DIGITS + 1));
+        status = write_bytes(stream, path, buffer, bytes);
     }
     free(buffer);
-    return status;
+    return status ? status : write_sums(stream, path, layout);
 }
 
 pdl_status_t pdl_safetensors_write(const char *path, const pdl_stored_t *tensors, int count,

@@ -5,6 +5,7 @@
 #include "train/save.h"
 #include "train/session.h"
 #include <paradl/train.h>
+#include <paradl/version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,7 +192,8 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
                                   .batch = s->batch,
                                   .model = place->model_name,
                                   .model_hash = place->model_hash,
-                                  .optimizer = s->spec.optimizer};
+                                  .optimizer = s->spec.optimizer,
+                                  .version = pdl_version()};
     part_t                model, state = {0};
     pdl_status_t          status = list_part(s, PDL_ARRAY_WEIGHT, PDL_ARRAY_WEIGHT, &model);
 
@@ -362,14 +364,21 @@ static pdl_status_t load_averages(pdl_session_t *s, const pdl_checkpoint_t *chec
     return status;
 }
 
+pdl_status_t pdl_session_take(pdl_session_t *s, const pdl_checkpoint_t *checkpoint, bool averaged)
+{
+    pdl_status_t status = restore(s, checkpoint, false, NULL);
+
+    if (!status && averaged) status = load_averages(s, checkpoint);
+    if (!status) status = pdl__session_refresh(s);
+    return pdl_ranks_agree(s->spec.ranks, status);
+}
+
 pdl_status_t pdl_session_load(pdl_session_t *s, const char *path, bool averaged)
 {
     pdl_checkpoint_t *checkpoint = NULL;
-    pdl_status_t      status = pdl_checkpoint_open(path, &checkpoint);
+    pdl_status_t      status = pdl_checkpoint_open_together(s->spec.ranks, path, &checkpoint);
 
-    if (!status) status = restore(s, checkpoint, false, NULL);
-    if (!status && averaged) status = load_averages(s, checkpoint);
-    if (!status) status = pdl__session_refresh(s);
+    if (!status) status = pdl_session_take(s, checkpoint, averaged);
     pdl_checkpoint_close(checkpoint);
-    return pdl_ranks_agree(s->spec.ranks, status);
+    return status;
 }

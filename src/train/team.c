@@ -3,8 +3,10 @@
  */
 #include "train/team.h"
 #include "train/agreement.h"
+#include "train/checkpoint.h"
 #include "train/ensemble.h"
 #include "train/ensemble_views.h"
+#include "train/resume.h"
 #include "train/rounds_source.h"
 #include "train/sampling_parts.h"
 #include <stdio.h>
@@ -315,12 +317,13 @@ void pdl__team_describe(const pdl__team_t *t, char *text, size_t size)
 }
 
 /* Where net i is kept; the run's folder itself where there is one network. */
-static void folder_of(const pdl__team_t *t, int i, char *path, size_t size)
+static char *folder_of(const pdl__team_t *t, int i, char *path, size_t size)
 {
     if (t->ensemble)
-        snprintf(path, size, "%s/net-%d", t->options.checkpoint, i);
+        snprintf(path, size, "%s/" PDL__NET "%d", t->options.checkpoint, i);
     else
         snprintf(path, size, "%s", t->options.checkpoint);
+    return path;
 }
 
 static const char rounds_name[] = PDL__EXTRA "rounds";
@@ -404,36 +407,32 @@ static pdl_status_t check_kind(const pdl__team_t *t, const pdl_checkpoint_t *che
     return PDL_OK;
 }
 
-static pdl_status_t restore_one(pdl__team_t *t, int i, pdl__place_t *place)
+static pdl_status_t restore_one(pdl__team_t *t, int i, const pdl_checkpoint_t *checkpoint, pdl__place_t *place)
 {
-    pdl_ranks_t      *ranks = t->options.session.ranks;
-    pdl_checkpoint_t *checkpoint = NULL;
-    char              path[4096];
+    pdl_ranks_t *ranks = t->options.session.ranks;
+    pdl_status_t status = pdl_ranks_agree(ranks, check_kind(t, checkpoint));
 
-    folder_of(t, i, path, sizeof(path));
-    pdl_status_t status = pdl_ranks_agree(ranks, pdl_checkpoint_open(path, &checkpoint));
-    if (!status) status = pdl_ranks_agree(ranks, check_kind(t, checkpoint));
     if (!status)
         status = pdl__session_restore(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, checkpoint,
                                       true, place);
     if (!status && i == 0) status = pdl__sampling_restore(t->sampling, checkpoint, place->step_in_epoch > 0);
     if (!status && t->rounds) status = pdl_ranks_agree(ranks, restore_rounds(t, checkpoint));
-    pdl_checkpoint_close(checkpoint);
     return status;
 }
 
 pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, bool *found)
 {
-    int          nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
-    pdl__place_t place = {0};
-    char         path[4096];
-    int64_t      step;
+    int               nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
+    char              path[PDL__MAX_NETS][4096];
+    const char       *folders[PDL__MAX_NETS] = {NULL};
+    pdl_checkpoint_t *checkpoints[PDL__MAX_NETS];
+    pdl__place_t      place = {0};
 
-    folder_of(t, nets - 1, path, sizeof(path));
-    pdl_status_t status = pdl_ranks_agree(t->options.session.ranks, pdl_checkpoint_latest(path, &step));
-    *found = !status && step >= 0;
-    for (int i = 0; i < nets && *found && !status; i++) status = restore_one(t, i, &place);
+    for (int i = 0; i < nets; i++) folders[i] = folder_of(t, i, path[i], sizeof(path[i]));
+    pdl_status_t status = pdl__resume_open(&t->options, folders, nets, checkpoints, found);
+    for (int i = 0; i < nets && *found && !status; i++) status = restore_one(t, i, checkpoints[i], &place);
     if (t->ensemble && !status) pdl__ensemble_restore(t->ensemble, place.epoch);
+    for (int i = 0; i < nets; i++) pdl_checkpoint_close(checkpoints[i]);
     *cycle = place.epoch;
     *round = place.step_in_epoch;
     return status;

@@ -1,4 +1,4 @@
-/* SHA-256 of the examples of the standard, of lengths around a block, and in portions of any size. */
+/* The fast sum by its definition; SHA-256 of the examples of the standard, of lengths around a block, and in portions of any size. */
 #include "test.h"
 
 #include <paradl/digest.h>
@@ -76,8 +76,38 @@ static void files(void)
     CHECK_ERROR(pdl_sha256_file(".", hex), "cannot read .");
 }
 
+/* Values of the algorithm in docs/checkpoint_format.md, computed apart from this code. */
+static void fast_sum_is_as_described(void)
+{
+    unsigned char data[200];
+
+    for (size_t i = 0; i < sizeof(data); i++) data[i] = (unsigned char)(i * 37);
+    CHECK(pdl_sum64("", 0) == UINT64_C(0xce66ebaa0fbe5302));
+    CHECK(pdl_sum64("abc", 3) == UINT64_C(0x800774d372d5e9e6));
+    CHECK(pdl_sum64(data, sizeof(data)) == UINT64_C(0x5413736d8d84e5d5));
+}
+
+static void fast_sum_notices_every_bit(void)
+{
+    unsigned char data[203];
+
+    for (size_t i = 0; i < sizeof(data); i++) data[i] = (unsigned char)(i * 41);
+    for (size_t size = 0; size <= sizeof(data); size += 29) {
+        uint64_t whole = pdl_sum64(data, size);
+
+        CHECK(size == 0 || pdl_sum64(data, size - 1) != whole);
+        for (size_t bit = 0; bit < 8 * size; bit++) {
+            data[bit / 8] ^= (unsigned char)(1 << bit % 8);
+            CHECK(pdl_sum64(data, size) != whole);
+            data[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        }
+    }
+}
+
 int main(void)
 {
+    RUN(fast_sum_is_as_described);
+    RUN(fast_sum_notices_every_bit);
     RUN(known_answers);
     RUN(portions_do_not_matter);
     RUN(files);

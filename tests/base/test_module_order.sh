@@ -8,7 +8,7 @@ order=(base model system topo coll plan oracle sim tensor comm data train report
 
 headers() {
     case $1 in
-    base) echo status arena units yaml json csv share output random digest log ;;
+    base) echo status arena units yaml json csv share output random digest version log ;;
     model) echo model dataset ;;
     system) echo system ;;
     topo) echo contention topo ;;

@@ -367,6 +367,121 @@ static void refuses_another_model(void)
     pdl_checkpoint_close(checkpoint);
 }
 
+/* Reads or writes one byte of a file. */
+static unsigned char byte_at(const char *path, long at, int put)
+{
+    FILE         *file = fopen(path, "r+b");
+    unsigned char byte = (unsigned char)put;
+
+    CHECK(file != NULL && fseek(file, at, SEEK_SET) == 0);
+    if (file == NULL) return 0;
+    CHECK_INT(put < 0 ? fread(&byte, 1, 1, file) : fwrite(&byte, 1, 1, file), 1);
+    fclose(file);
+    return byte;
+}
+
+/* Flips one bit and expects that the checkpoint is no longer one. */
+static void flip(const char *checkpoint, const char *path, long at, int bit)
+{
+    pdl_checkpoint_t *opened = NULL;
+    unsigned char     byte = byte_at(path, at, -1);
+
+    byte_at(path, at, byte ^ 1 << bit);
+    if (pdl_checkpoint_open(checkpoint, &opened) == PDL_OK) printf("bit %d of byte %ld in %s\n", bit, at, path);
+    CHECK(opened == NULL && strncmp(pdl_error_message(), checkpoint, strlen(checkpoint)) == 0);
+    pdl_checkpoint_close(opened);
+    byte_at(path, at, byte);
+}
+
+/* Every byte of the headers, and bytes all over the tensors. */
+static void notices_every_flipped_bit(void)
+{
+    char folder[512], step[600], path[700];
+
+    snprintf(folder, sizeof(folder), "%s", scratch_path("flipped"));
+    snprintf(step, sizeof(step), "%s/step-00000003", folder);
+    CHECK_OK(write_step(folder, 3, 2));
+    for (int f = 0; f < 2; f++) {
+        struct stat info;
+        long        header;
+
+        snprintf(path, sizeof(path), "%s/%s.safetensors", step, f ? "state" : "model");
+        CHECK_INT(stat(path, &info), 0);
+        header = 8 + byte_at(path, 0, -1) + 256L * byte_at(path, 1, -1);
+        CHECK(header > 500 && header < info.st_size);
+        for (long at = 0; at < header; at++) flip(step, path, at, (int)(at % 8));
+        for (long at = header; at < info.st_size; at += 997) flip(step, path, at, (int)(at % 8));
+        flip(step, path, info.st_size - 1, 7);
+    }
+    CHECK_INT(check_latest(folder), 3);
+}
+
+/* The latest that is whole stands in for one that is not, and what was wrong is known. */
+static void takes_the_previous(void)
+{
+    char              folder[512], path[700];
+    pdl_checkpoint_t *checkpoint = NULL;
+    unsigned char     byte;
+
+    snprintf(folder, sizeof(folder), "%s", scratch_path("previous"));
+    CHECK_OK(write_step(folder, 1, 2));
+    CHECK_OK(write_step(folder, 2, 2));
+    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    if (checkpoint == NULL) return;
+    CHECK(pdl_checkpoint_damage(checkpoint) == NULL && pdl_checkpoint_summed(checkpoint));
+    pdl_checkpoint_close(checkpoint);
+    snprintf(path, sizeof(path), "%s/step-00000002/state.safetensors", folder);
+    byte = byte_at(path, 100000, -1);
+    byte_at(path, 100000, byte ^ 1);
+    CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint),
+                "step-00000002/state.safetensors: tensor fc.weight.momentum_buffer is damaged");
+    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    CHECK_INT(pdl_checkpoint_info(checkpoint)->step, 1);
+    CHECK(strstr(pdl_checkpoint_damage(checkpoint), "tensor fc.weight.momentum_buffer is damaged") != NULL);
+    CHECK(strstr(pdl_checkpoint_damage(checkpoint), "step-00000001 is taken instead") != NULL);
+    pdl_checkpoint_close(checkpoint);
+    snprintf(path, sizeof(path), "%s/step-00000001/model.safetensors", folder);
+    byte_at(path, 100000, byte_at(path, 100000, -1) ^ 1);
+    CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint), "no earlier checkpoint is whole either");
+}
+
+/* A file as the former version wrote it. */
+static void strip_sums(const char *path)
+{
+    FILE       *file = fopen(path, "rb");
+    static char bytes[400000];
+    size_t      size = file ? fread(bytes, 1, sizeof(bytes), file) : 0, header, removed;
+    char       *from = size > 0 ? strstr(bytes + 8, ",\"paradl.sum\"") : NULL, *to;
+
+    if (file) fclose(file);
+    CHECK(from != NULL);
+    if (from == NULL) return;
+    to = strstr(from, "\"}") + 1;
+    removed = (size_t)(to - from);
+    header = (size_t)(unsigned char)bytes[0] + 256 * (size_t)(unsigned char)bytes[1] - removed;
+    memmove(from, to, size - (size_t)(to - bytes));
+    bytes[0] = (char)(header & 255);
+    bytes[1] = (char)(header >> 8);
+    file = fopen(path, "wb");
+    CHECK(file != NULL && fwrite(bytes, 1, size - removed, file) == size - removed);
+    if (file) fclose(file);
+}
+
+static void reads_the_former_version(void)
+{
+    char              folder[512];
+    pdl_checkpoint_t *checkpoint = NULL;
+
+    snprintf(folder, sizeof(folder), "%s", scratch_path("former"));
+    CHECK_OK(write_step(folder, 4, 2));
+    strip_sums(inside(folder, "step-00000004/model.safetensors"));
+    strip_sums(inside(folder, "step-00000004/state.safetensors"));
+    CHECK_INT(check_latest(folder), 4);
+    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    if (checkpoint != NULL) CHECK(!pdl_checkpoint_summed(checkpoint));
+    pdl_checkpoint_close(checkpoint);
+}
+
 static void refuses_damage(void)
 {
     char              folder[512];
@@ -379,18 +494,18 @@ static void refuses_damage(void)
     CHECK_OK(write_step(folder, 2, 2));
     CHECK_INT(stat(inside(folder, "step-00000002/model.safetensors"), &info), 0);
     CHECK_INT(truncate(inside(folder, "step-00000002/model.safetensors"), info.st_size - 1), 0);
-    CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint),
+    CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint),
                 "step-00000002/model.safetensors: tensor fc.weight lies at");
     CHECK_INT(truncate(inside(folder, "step-00000002/model.safetensors"), 4), 0);
-    CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint), "it has 4 bytes");
+    CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint), "it has 4 bytes");
     /* Files of two checkpoints in one folder. */
     CHECK_INT(rename(inside(folder, "step-00000001/model.safetensors"),
                      inside(folder, "step-00000002/model.safetensors")),
               0);
     CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint), "its two files are of different runs: step 1 and step 2");
     CHECK_INT(unlink(inside(folder, "step-00000002/state.safetensors")), 0);
-    CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint), "there is no checkpoint in");
-    CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint), "cannot read");
+    CHECK_ERROR(pdl_checkpoint_open(folder, &checkpoint), "step-00000002 has no state.safetensors");
+    CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint), "has no state.safetensors");
     /* A file without our metadata is no state. */
     CHECK_OK(
         pdl_safetensors_write(inside(folder, "step-00000002/state.safetensors"), NULL, 0, NULL, 0, fill, NULL));
@@ -409,6 +524,9 @@ int main(void)
     RUN(full_disk_keeps_the_old);
     RUN(one_writer_at_a_time);
     RUN(refuses_another_model);
+    RUN(notices_every_flipped_bit);
+    RUN(takes_the_previous);
+    RUN(reads_the_former_version);
     RUN(refuses_damage);
     scratch_end();
     return test_done();

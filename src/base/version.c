@@ -1,0 +1,9 @@
+/*
+ * The version, as the build knows it.
+ */
+#include <paradl/version.h>
+
+const char *pdl_version(void)
+{
+    return PDL_VERSION;
+}
