@@ -1,6 +1,9 @@
 /*
  * Trees: the binomial tree, for reduction followed by broadcast, and the double binary tree.
  *
+ * The binomial tree broadcasts to the farthest partner first, so that the many messages of the last step stay between
+ * neighbours; a reduction is the same backwards in time.
+ *
  * The two trees of the latter are the in-order binary tree over 1..P, where odd numbers are leaves, and the same
  * with all ranks moved by one, so that (nearly) every rank is a leaf in one and works in the other. Each tree
  * carries half of the vector in S segments. A child on side e (0 left, 1 right) at depth d of D hands segment s to
@@ -16,10 +19,10 @@
 
 int pdl__binomial_peer(int members, int step, int member, pdl__view_t view)
 {
-    int stride = 1 << step;
+    int stride = 1 << (pdl__rounds(members) - 1 - step), place = member & (2 * stride - 1);
 
-    if (view == PDL__SENDS) return member < stride && member + stride < members ? member + stride : -1;
-    return member >= stride && member < 2 * stride ? member - stride : -1;
+    if (view == PDL__SENDS) return place == 0 && member + stride < members ? member + stride : -1;
+    return place == stride ? member - stride : -1;
 }
 
 static void emit_tree(const pdl_schedule_t *schedule, int step, int rank, pdl__view_t view, pdl_moves_t *moves)

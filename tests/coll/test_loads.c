@@ -272,8 +272,34 @@ static void fully_connected_is_balanced(void)
     }
 }
 
+/* Messages between the halves of the ranks, over all steps of a tree: one each way, since far partners come first. */
+static void a_binomial_tree_crosses_the_middle_once(void)
+{
+    static const struct {
+        pdl_collective_t collective;
+        const char      *name;
+        int              crossings;
+    } trees[] = {{PDL_COLL_BROADCAST, "binomial", 1}, {PDL_COLL_ALLREDUCE, "tree", 2}};
+
+    for (int t = 0; t < 2; t++) {
+        pdl_schedule_t *schedule = create(
+            (pdl_schedule_spec_t){.collective = trees[t].collective, .algorithm = trees[t].name, .ranks = 64});
+        int steps = pdl_schedule_steps(schedule), crossings = 0;
+
+        for (int step = 0; step < steps; step++) {
+            for (int rank = 0; rank < 64; rank++) {
+                pdl_schedule_sends(schedule, step, rank, &moves);
+                for (int m = 0; m < moves.move_count; m++) crossings += rank / 32 != moves.move[m].peer / 32;
+            }
+        }
+        CHECK_INT(crossings, trees[t].crossings);
+        pdl_schedule_destroy(schedule);
+    }
+}
+
 int main(void)
 {
+    RUN(a_binomial_tree_crosses_the_middle_once);
     RUN(shifting_saves_a_quarter);
     RUN(rotation_removes_contention);
     RUN(two_dimensions_interleave);
