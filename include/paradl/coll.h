@@ -103,6 +103,10 @@ void pdl_schedule_owned(const pdl_schedule_t *schedule, int rank, pdl_moves_t *m
    are equal bytes only when the elements are divisible by pdl_schedule_blocks(). */
 int pdl_schedule_period(const pdl_schedule_t *schedule, int first[], int last[]);
 
+/* The number of steps after which all messages of a group have the sizes again that they had, for a vector of `elements`
+   elements: 1 where blocks are equal, 0 where sizes are not known to repeat. */
+int64_t pdl_schedule_size_period(const pdl_schedule_t *schedule, int group, int64_t elements);
+
 /* Bytes of a range, of a vector of `elements` elements of `element_bytes` bytes. */
 int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *range, int64_t elements,
                         int64_t element_bytes);

@@ -50,6 +50,7 @@ typedef struct pdl_sim_result {
     double *job_s;  /* per job */
     int64_t flows, events;
     int     steps;
+    bool    mean_blocks;  /* blocks of a long ring differ by an element, and all had their mean size */
     double *link_bytes;   /* per link, when asked for */
     int     busiest_link; /* -1: no link carried anything */
     double  busiest_bytes;

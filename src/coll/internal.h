@@ -166,6 +166,7 @@ void         pdl__levels_phase(const pdl_schedule_t *schedule, bool gather, int 
                                pdl__view_t view, pdl_moves_t *moves);
 int64_t      pdl__levels_owned(const pdl_schedule_t *schedule, int rank);
 int          pdl__levels_period(const pdl_schedule_t *schedule, int first[], int last[]);
+int64_t      pdl__levels_size_period(const pdl_schedule_t *schedule, int group, int64_t elements);
 
 /* Kinds of levels. */
 void pdl__gather_ring(const pdl__level_t *, int step, int index, int host, pdl__view_t view, pdl__part_t *part);

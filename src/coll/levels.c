@@ -195,7 +195,8 @@ pdl_status_t pdl__levels_finish(pdl_schedule_t *schedule, const pdl_schedule_spe
     return PDL_OK;
 }
 
-int pdl__levels_period(const pdl_schedule_t *schedule, int first[], int last[])
+/* The rings of a schedule, as groups of steps; NULL where the answer is not wanted. */
+static int find_rings(const pdl_schedule_t *schedule, int first[], int last[], const pdl__level_t *ring[])
 {
     bool allreduce = schedule->collective == PDL_COLL_ALLREDUCE;
     int  groups = 0, step = schedule->before;
@@ -209,10 +210,40 @@ int pdl__levels_period(const pdl_schedule_t *schedule, int first[], int last[])
         if (!allreduce && gather != (schedule->collective == PDL_COLL_ALLGATHER)) continue;
         if (k == schedule->level_count) step += schedule->between;
         if (level->forward && level->steps > 1 && groups < PDL_MAX_PERIODS) {
-            first[groups] = step;
-            last[groups++] = step + level->steps;
+            if (first != NULL) first[groups] = step;
+            if (last != NULL) last[groups] = step + level->steps;
+            if (ring != NULL) ring[groups] = level;
+            groups++;
         }
         step += level->steps;
     }
     return groups;
+}
+
+int pdl__levels_period(const pdl_schedule_t *schedule, int first[], int last[])
+{
+    return find_rings(schedule, first, last, NULL);
+}
+
+static int64_t common_divisor(int64_t a, int64_t b)
+{
+    while (b != 0) {
+        int64_t rest = a % b;
+
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Sizes of blocks repeat every `apart` blocks (pdl__first_element()). A ring goes on by one segment of blocks in a step
+   and begins again behind the last of its own blocks, which must not disturb the pattern. */
+int64_t pdl__levels_size_period(const pdl_schedule_t *schedule, int group, int64_t elements)
+{
+    const pdl__level_t *ring[PDL_MAX_PERIODS];
+    int64_t             apart = schedule->blocks / common_divisor(schedule->blocks, elements);
+
+    if (group < 0 || group >= find_rings(schedule, NULL, NULL, ring)) return 0;
+    if (ring[group]->size * ring[group]->segment % apart != 0) return 0;
+    return apart / common_divisor(apart, ring[group]->segment);
 }

@@ -252,6 +252,12 @@ int pdl_schedule_period(const pdl_schedule_t *schedule, int first[], int last[])
     return pdl__levels_period(schedule, first, last);
 }
 
+int64_t pdl_schedule_size_period(const pdl_schedule_t *schedule, int group, int64_t elements)
+{
+    if (schedule->level_count == 0) return 0;
+    return pdl__levels_size_period(schedule, group, elements);
+}
+
 __extension__ typedef __int128 wide_t;
 
 /* The product may need more than 64 bits only where blocks are pairs of very many ranks. */

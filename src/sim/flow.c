@@ -135,6 +135,7 @@ static pdl_status_t deliver(const pdl__engine_t *engine, pdl_sim_result_t *resul
         result->job_s[j] = (double)job->end * engine->tick_s;
         if (result->job_s[j] > result->time_s) result->time_s = result->job_s[j];
         if (job->steps > result->steps) result->steps = job->steps;
+        if (job->mean_blocks) result->mean_blocks = true;
     }
     for (int32_t i = 0; i < engine->net.wires; i++) result->link_bytes[i] = engine->net.wire[i].bytes;
     result->flows = engine->flows;

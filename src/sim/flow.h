@@ -20,6 +20,7 @@ typedef struct pdl__job {
     int32_t               base, ranks, steps;
     int64_t               elements, element_bytes;
     double                block_bytes; /* of every block; 0: they differ */
+    bool                  mean_blocks; /* they would differ, but all are given the mean */
     int32_t               left;        /* ranks that have steps to do */
     pdl__tick_t           end;
 } pdl__job_t;
@@ -59,12 +60,11 @@ void pdl__flow_arrive(pdl__engine_t *engine, int32_t flow);
 /* The bytes of a move, of the moves it is one of. */
 double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_coll_move_t *move);
 
-/* True when repeating steps are extrapolated. Blocks then have their mean size, which need not be whole: steps
-   would not repeat if some of their messages had an element more. */
+/* True when repeating steps are extrapolated. */
 bool pdl__flow_repeats(const pdl_schedule_t *schedule, const pdl_sim_options_t *options, int job_count);
 
-/* What the sizes of messages follow from. `equal`: all blocks have the mean size. */
-void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t bytes, bool equal);
+/* What the sizes of messages follow from. `repeats`: pdl__flow_repeats(); very many blocks then have their mean size. */
+void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t bytes, bool repeats);
 
 /* The factor for a size, 1 without any. */
 double pdl__flow_factor(const pdl_factor_t *factors, int count, double bytes);

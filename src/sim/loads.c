@@ -34,7 +34,8 @@ static pdl_status_t add_message(loads_t *loads, int src, int dst, double bytes)
     if (src == dst) return PDL_OK;
     route = pdl__routes_find(&loads->routes, src, dst, bytes);
     if (route->hops <= 0) return pdl_error(PDL_ERR_INPUT, "no route from host %d to host %d", src, dst);
-    for (int h = 0; h < route->hops; h++) {
+    /* A message without bytes leaves no mark on its links, which would be entered as touched again and again. */
+    for (int h = 0; h < route->hops && bytes > 0; h++) {
         int32_t link = route->links[h];
 
         if (loads->load[link] == 0) loads->touched[loads->touched_count++] = link;
@@ -93,13 +94,13 @@ static double latest_start(const pdl_sim_job_t *job)
     return latest;
 }
 
-/* How often the step at hand repeats: to the end of its group, for a single job. */
-static int repeats(const loads_t *loads, const pdl_schedule_t *schedule, int job_count, int step)
+/* How often the step at hand repeats: to the end of its group, for a single job with equal blocks. */
+static int repeats(const loads_t *loads, const pdl__job_t *job, int job_count, int step)
 {
     int first[PDL_MAX_PERIODS], last[PDL_MAX_PERIODS], groups;
 
-    if (!loads->options->periodic || job_count != 1) return 1;
-    groups = pdl_schedule_period(schedule, first, last);
+    if (!loads->options->periodic || job_count != 1 || job->block_bytes <= 0) return 1;
+    groups = pdl_schedule_period(job->schedule, first, last);
     for (int g = 0; g < groups; g++)
         if (step >= first[g] && step < last[g]) return last[g] - step;
     return 1;
@@ -111,7 +112,7 @@ static pdl_status_t run_steps(loads_t *loads, const pdl_sim_job_t *jobs, const p
     for (int step = 0, times; step < result->steps; step += times) {
         double move_s;
 
-        times = repeats(loads, jobs[0].schedule, job_count, step);
+        times = repeats(loads, &sizes[0], job_count, step);
         loads->times = times;
         loads->latency_s = 0;
         for (int j = 0; j < job_count; j++) {
@@ -152,6 +153,7 @@ pdl_status_t pdl__sim_loads(const pdl_topology_t *topology, const pdl_sim_job_t 
         pdl__flow_size_job(&sizes[j], jobs[j].schedule, jobs[j].bytes,
                            pdl__flow_repeats(jobs[j].schedule, options, job_count));
         if (sizes[j].steps > result->steps) result->steps = sizes[j].steps;
+        if (sizes[j].mean_blocks) result->mean_blocks = true;
     }
     status = run_steps(loads, jobs, sizes, job_count, result);
     for (int j = 0; j < job_count; j++) {

@@ -1,7 +1,8 @@
 /*
  * The shortcut for long rings. In the repeating steps of a schedule the network is a machine without input: when
  * the whole state (steps of the ranks relative to rank 0, times of all events relative to now, bytes left and
- * rates of all flows) is the same at two instants at which rank 0 enters a step, everything in between repeats.
+ * rates of all flows) is the same at two instants at which rank 0 enters a step, and messages have the same sizes
+ * from there on, everything in between repeats.
  * The time between them is then added as often as whole periods fit, and the rest is simulated. Times are
  * integers, so that the states are equal to the bit or not at all; they are compared by a hash of 128 bits, summed
  * over ranks and flows because the order in which these are stored differs.
@@ -22,6 +23,7 @@ typedef struct state {
 
 struct pdl__periodic {
     int     first[PDL_MAX_PERIODS], last[PDL_MAX_PERIODS];
+    int64_t sizes[PDL_MAX_PERIODS]; /* steps after which sizes repeat; 0: they do not */
     int     groups, group;
     int     seen;
     state_t state[MEMORY];
@@ -37,6 +39,11 @@ pdl_status_t pdl__periodic_create(pdl__engine_t *engine)
     periodic = calloc(1, sizeof(*periodic));
     if (periodic == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the simulation");
     periodic->groups = pdl_schedule_period(engine->job[0].schedule, periodic->first, periodic->last);
+    for (int g = 0; g < periodic->groups; g++) {
+        const pdl__job_t *job = &engine->job[0];
+
+        periodic->sizes[g] = job->block_bytes > 0 ? 1 : pdl_schedule_size_period(job->schedule, g, job->elements);
+    }
     engine->periodic = periodic;
     return PDL_OK;
 }
@@ -136,6 +143,7 @@ static pdl_status_t jump(pdl__engine_t *engine, const state_t *seen, int32_t fur
 {
     int32_t     leader = engine->rank[0].step, period = leader - seen->step;
     int64_t     times = (engine->periodic->last[engine->periodic->group] - 1 - furthest) / period;
+    int64_t     sizes = engine->periodic->sizes[engine->periodic->group], steps = times * period;
     pdl__tick_t ticks = engine->now - seen->now;
 
     if (times <= 0) return PDL_OK;
@@ -144,13 +152,13 @@ static pdl_status_t jump(pdl__engine_t *engine, const state_t *seen, int32_t fur
     engine->events += times * (engine->events - seen->events);
     engine->now += ticks;
     pdl__queue_shift(&engine->queue, ticks);
-    for (int32_t r = 0; r < engine->ranks; r++) engine->rank[r].step += (int32_t)times * period;
+    for (int32_t r = 0; r < engine->ranks; r++) engine->rank[r].step += (int32_t)steps;
     for (int32_t i = 0; i < engine->net.flows; i++) {
         engine->net.flow[i].since += ticks;
         engine->net.flow[i].begin += ticks;
-        engine->net.flow[i].step += (int32_t)times * period;
+        engine->net.flow[i].step += (int32_t)steps;
     }
-    count_steps(engine, leader, times * period);
+    for (int32_t s = 0; s < sizes; s++) count_steps(engine, leader + s, steps / sizes);
     return PDL_OK;
 }
 
@@ -165,6 +173,7 @@ pdl_status_t pdl__periodic_look(pdl__engine_t *engine)
         p->seen = 0;
     }
     if (p->group == p->groups || step < p->first[p->group] || p->seen == MEMORY) return PDL_OK;
+    if (p->sizes[p->group] == 0 || (step - p->first[p->group]) % p->sizes[p->group] != 0) return PDL_OK;
     if (!inside(engine, p->first[p->group], p->last[p->group], &furthest)) return PDL_OK;
     add_ranks(engine, now.hash);
     add_flows(engine, now.hash);

@@ -18,16 +18,23 @@ bool pdl__flow_repeats(const pdl_schedule_t *schedule, const pdl_sim_options_t *
     return pdl_schedule_period(schedule, first, last) > 0;
 }
 
-void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t bytes, bool equal)
+/* Of a ring with more messages than this (and a shortcut for equal ones) blocks have their mean size when they differ by
+   an element, and the result says so: to follow them all would take from seconds to days. */
+#define MOST_UNEVEN (INT64_C(1) << 22)
+
+void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t bytes, bool repeats)
 {
     int64_t blocks = pdl_schedule_blocks(schedule);
+    bool    even;
 
     job->schedule = schedule;
     job->ranks = pdl_schedule_ranks(schedule);
     job->steps = pdl_schedule_steps(schedule);
     job->element_bytes = bytes % 4 == 0 ? 4 : 1;
     job->elements = bytes / job->element_bytes;
-    job->block_bytes = equal || job->elements % blocks == 0 ? (double)bytes / (double)blocks : 0;
+    even = job->elements % blocks == 0;
+    job->mean_blocks = repeats && !even && (int64_t)job->ranks * job->steps > MOST_UNEVEN;
+    job->block_bytes = even || job->mean_blocks ? (double)bytes / (double)blocks : 0;
 }
 
 double pdl__flow_bytes(const pdl__job_t *job, const pdl_moves_t *moves, const pdl_coll_move_t *move)
