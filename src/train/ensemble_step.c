@@ -66,7 +66,7 @@ static void mix_labels(const pdl__ensemble_t *e, pdl__net_t *net, int64_t i)
     net->extra[i * e->classes + net->batch.labels[e->partner[i]]] -= part;
 }
 
-/* The class that the mean of the logits is largest for. */
+/* The class that the mean of the logits is largest for; -1: none, as one is not finite. */
 static int64_t answer(const pdl__ensemble_t *e, int64_t i)
 {
     int64_t best = 0;
@@ -75,6 +75,7 @@ static int64_t answer(const pdl__ensemble_t *e, int64_t i)
     for (int64_t c = 0; c < e->classes; c++) {
         double sum = 0;
         for (int n = 0; n < e->nets; n++) sum += (double)e->net[n].logits[i * e->classes + c];
+        if (!isfinite(sum)) return -1;
         if (sum > largest) {
             largest = sum;
             best = c;

@@ -58,8 +58,9 @@ static bool is_first_largest(const float *x, int64_t stride, int32_t class, floa
 pdl__entropy_result_t pdl__entropy_conclude(const pdl__entropy_t *pass, const pdl__entropy_row_t *row,
                                             double at_class, bool right, float *lse)
 {
-    double                log_sum = (double)row->largest + log(row->sum);
-    pdl__entropy_result_t result = {.right = right ? 1.0f : 0.0f};
+    double log_sum = (double)row->largest + log(row->sum);
+    /* Comparisons with a NaN are false, so `right` says nothing where a logit is one. */
+    pdl__entropy_result_t result = {.right = right && isfinite(log_sum) ? 1.0f : 0.0f};
 
     *lse = (float)log_sum;
     result.loss =

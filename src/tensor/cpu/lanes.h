@@ -53,17 +53,19 @@ PDL__INLINE pdl__u16_t pdl__rank(pdl__f16_t v)
     return (pdl__u16_t)(bits ^ (pdl__i16_t)((pdl__u16_t)(bits >> 31) >> 1));
 }
 
-/* a > b, or a is a NaN; the sign of b - a, corrected where the difference overflows. */
+/* a > b, or a is a NaN: nothing is above a NaN but another. The sign of b - a, corrected where the difference
+   overflows. NaNs that arithmetic makes have a sign, so by rank alone they would be below everything. */
 PDL__INLINE pdl__i16_t pdl__above(pdl__f16_t a, pdl__f16_t b)
 {
     pdl__u16_t x = pdl__rank(a), y = pdl__rank(b), difference = y - x;
 
-    return (pdl__i16_t)(difference ^ ((y ^ x) & (difference ^ y))) >> 31 | pdl__is_nan(a);
+    return ((pdl__i16_t)(difference ^ ((y ^ x) & (difference ^ y))) >> 31 & ~pdl__is_nan(b)) | pdl__is_nan(a);
 }
 
+/* A NaN stays one, so that it is seen in the loss. */
 PDL__INLINE pdl__f16_t pdl__relu(pdl__f16_t v)
 {
-    return (pdl__f16_t)((pdl__i16_t)v & ~((pdl__i16_t)v >> 31));
+    return (pdl__f16_t)((pdl__i16_t)v & (~((pdl__i16_t)v >> 31) | pdl__is_nan(v)));
 }
 
 /* `lanes` elements; the others are 0 in a load and untouched in a store. 16 as a constant is one instruction. */

@@ -97,6 +97,12 @@ void pdl__moe_multiply(const pdl__moe_pass_t *pass, int64_t m, int64_t n, int64_
     pdl__gemm_run(&gemm, pass->threads, pass->gemm);
 }
 
+/* A NaN comes before every number, so that it is not lost with the experts that nobody asks. */
+static bool is_better(float a, float b)
+{
+    return a > b || (isnan(a) && !isnan(b));
+}
+
 /* Takes the best that is left, top_k times; of equal logits the first. Then softmax over those taken. */
 static void choose(const pdl__moe_t *moe, const float *logit, pdl__moe_choice_t *choice)
 {
@@ -109,7 +115,7 @@ static void choose(const pdl__moe_t *moe, const float *logit, pdl__moe_choice_t 
             bool taken = false;
 
             for (int64_t before = 0; before < k; before++) taken = taken || choice[before].expert == e;
-            if (!taken && (best < 0 || logit[e] > logit[best])) best = e;
+            if (!taken && (best < 0 || is_better(logit[e], logit[best]))) best = e;
         }
         choice[k].expert = (int32_t)best;
         choice[k].share = pdl__expf(logit[best] - logit[choice[0].expert]);

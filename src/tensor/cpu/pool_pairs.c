@@ -40,7 +40,8 @@ bool pdl__pairs_suit(const pdl_op_t *op)
         i##N##_t a = (i##N##_t)v, b = (i##N##_t) * best;                                                       \
         u##N##_t x = (u##N##_t)(a ^ (i##N##_t)((u##N##_t)(a >> 31) >> 1));                                     \
         u##N##_t y = (u##N##_t)(b ^ (i##N##_t)((u##N##_t)(b >> 31) >> 1)), difference = y - x;                 \
-        i##N##_t better = (i##N##_t)(difference ^ ((y ^ x) & (difference ^ y))) >> 31 |                        \
+        i##N##_t nan = (i##N##_t)(0x7f800000u - ((u##N##_t)b & 0x7fffffffu)) >> 31;                            \
+        i##N##_t better = ((i##N##_t)(difference ^ ((y ^ x) & (difference ^ y))) >> 31 & ~nan) |               \
                           (i##N##_t)(0x7f800000u - ((u##N##_t)a & 0x7fffffffu)) >> 31;                         \
                                                                                                                \
         *best = (f##N##_t)((a & better) | (b & ~better));                                                      \

@@ -15,7 +15,7 @@ static double sigmoid(double x)
 double pdl__reference_activate(const pdl_layer_t *layer, pdl_layer_type_t type, double x)
 {
     switch (type) {
-    case PDL_LAYER_RELU: return x > 0 ? x : 0;
+    case PDL_LAYER_RELU: return x < 0 ? 0 : x; /* a NaN stays one */
     case PDL_LAYER_LEAKY_RELU: return x > 0 ? x : layer->slope * x;
     case PDL_LAYER_GELU: return x * 0.5 * erfc(-x / sqrt(2));
     case PDL_LAYER_SILU: return x * sigmoid(x);

@@ -98,7 +98,7 @@ pdl_status_t pdl__reference_split_forward(const pdl_op_t *op, const pdl_op_run_t
         double part = 1 / (double)counted(classes + n * positions, positions);
         out[n] += part * (log_sum - (1 - smoothing) * s.at_class[row] -
                           smoothing * s.total[row] / (double)op->spec.classes);
-        out[op->spec.samples + n] += part * (s.right[row] > 0);
+        out[op->spec.samples + n] += part * (s.right[row] > 0 && isfinite(log_sum));
         out[2 * op->spec.samples + n] += part * exp(s.at_class[row] - log_sum);
     }
     return PDL_OK;

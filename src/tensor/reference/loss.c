@@ -49,7 +49,7 @@ static void add_position(const pdl_op_run_t *run, const pdl_shape_t *shape, int6
         all += x[pdl__reference_at(shape, n, c, p)] - at.largest - log(at.sum);
     result[0] -=
         share * ((1 - run->label_smoothing) * right + run->label_smoothing * all / (double)shape->channels);
-    result[1] += share * (at.best == class);
+    result[1] += share * (at.best == class && isfinite(right)); /* no answer is right where a logit is a NaN */
     result[2] += share * exp(right);
 }
 
