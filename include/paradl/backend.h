@@ -240,7 +240,9 @@ typedef struct pdl_backend_ops {
     int64_t (*find_not_finite)(pdl_backend_t *backend, const void *data, size_t bytes);
     /* Weights, gradients and optimizer state. */
     double (*sum_squares)(pdl_backend_t *backend, const void *values, int64_t count);
-    void (*update)(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
+    /* Returns whether the weights and second moments that it has written are all finite. (A first moment that is not
+       makes its weight the same.) */
+    bool (*update)(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
                    void *m, void *v, double *norm);
     void (*average)(pdl_backend_t *backend, double keep, int64_t count, void *ema,
                     const void *w); /* ema = keep ema + (1-keep) w */

@@ -71,6 +71,8 @@ typedef struct pdl_source pdl_source_t;
 pdl_status_t pdl_source_open(const char *name_or_path, const pdl_source_options_t *options, pdl_source_t **source);
 void         pdl_source_close(pdl_source_t *source); /* NULL is allowed */
 const pdl_source_info_t *pdl_source_info(const pdl_source_t *source);
+/* Where sample `index` stands in what is stored, which may hold the samples of both splits. */
+int64_t pdl_source_place(const pdl_source_t *source, int64_t index);
 
 /* Reads sample `index`. `values` takes the elements (8-bit pixels as 0..1), plain order; token sets fill `labels_in`
    instead. `labels` takes target_count classes, or `numbers` target_count values. May be called from several threads at once.

@@ -95,7 +95,9 @@ typedef struct pdl_optimizer_run {
     void           *tensors_context;
 } pdl_optimizer_run_t;
 
-/* One update; *gradient_norm (may be NULL) is the norm before clipping, computed only if it is wanted or needed. */
+/* One update; *gradient_norm (may be NULL) is the norm before clipping, computed only if it is wanted or needed.
+   PDL_ERR_NOT_FINITE: that norm is not finite on any rank, and nothing was written; or it is, or was not wanted, and
+   weights or state that this rank has written are not finite. */
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
                                 double *gradient_norm);
 

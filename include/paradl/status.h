@@ -24,7 +24,8 @@ extern "C" {
     X(ERR_INPUT, -2, "wrong input")               /* a value, name or file content that cannot be used */      \
     X(ERR_IO, -3, "input or output failed")       /* the operating system refused */                           \
     X(ERR_LIMIT, -4, "not possible")              /* a well-formed request that the machine or model forbids */ \
-    X(ERR_UNSUPPORTED, -5, "not supported")       /* this build or this version cannot do it */
+    X(ERR_UNSUPPORTED, -5, "not supported")       /* this build or this version cannot do it */               \
+    X(ERR_NOT_FINITE, -6, "not finite")           /* a computation came to infinity or to no number */
 /* clang-format on */
 
 typedef enum pdl_status {

@@ -393,7 +393,7 @@ static pdl_status_t open_hdf5(pdl_source_t *source, const char *path, const pdl_
     state->open = -1;
     st = pdl__files_of_split(path, options->split, extensions, &state->files);
     if (st != PDL_OK) return st;
-    state->part = pdl__part_of(options, state->files.own);
+    source->part = state->part = pdl__part_of(options, state->files.own);
     lock_library(&print, &context);
     st = open_locked(source, options, state);
     unlock_library(print, context);

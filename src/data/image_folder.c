@@ -187,7 +187,7 @@ static pdl_status_t open_folder(pdl_source_t *source, const char *path, const pd
     own = strcmp(train, path) != 0 &&
           pdl__folder_of_split(path, PDL_SPLIT_VALID, state->folder, sizeof(state->folder));
     if (!own || !valid) memcpy(state->folder, train, sizeof(train));
-    state->part = pdl__part_of(options, own);
+    source->part = state->part = pdl__part_of(options, own);
     st = pdl__folder_list(train, PDL__ENTRY_FOLDER, NULL, &state->classes, &state->class_count);
     if (st == PDL_OK) st = add_classes(state);
     if (st == PDL_OK) st = find_shape(source, options, state);

@@ -108,7 +108,7 @@ static pdl_status_t open_npy(pdl_source_t *source, const char *path, const pdl_s
                             sizeof(file));
         path = file;
     }
-    state->part = pdl__part_of(options, own);
+    source->part = state->part = pdl__part_of(options, own);
     if (st == PDL_OK) st = label_path(path, labels, sizeof(labels));
     if (st == PDL_OK) st = load(path, &state->sample_bytes, &state->samples);
     if (st == PDL_OK) st = load(labels, &state->label_bytes, &state->labels);

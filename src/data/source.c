@@ -130,6 +130,11 @@ const pdl_source_info_t *pdl_source_info(const pdl_source_t *source)
     return &source->info;
 }
 
+int64_t pdl_source_place(const pdl_source_t *source, int64_t index)
+{
+    return pdl__part_index(&source->part, index);
+}
+
 pdl_status_t pdl_source_read(pdl_source_t *source, int64_t index, const pdl_sample_t *sample)
 {
     const pdl_source_info_t *info = &source->info;

@@ -40,11 +40,19 @@ pdl_status_t pdl__known_refuse(const char *name);
 /* Where the files of a known set are; the error says how to obtain them. */
 pdl_status_t pdl__known_path(const pdl__known_t *known, const char *folder, char *path, size_t size);
 
+/* Sets that have no validation part of their own give every n-th sample to it (one in ten unless told otherwise), and
+   not the last tenth: many are sorted by class. */
+typedef struct pdl__part {
+    int64_t every; /* 0: all samples belong to the split */
+    bool    valid;
+} pdl__part_t;
+
 struct pdl_source {
     pdl_source_info_t    info;
     const pdl__reader_t *reader;
     const pdl__known_t  *known; /* NULL for a path */
     void                *state;
+    pdl__part_t          part; /* which samples of what is stored these are */
 };
 
 /* ---- bytes of files ---- */
@@ -96,13 +104,6 @@ pdl_status_t pdl__files_of_split(const char *path, pdl_split_t split, const char
 void         pdl__files_free(pdl__file_list_t *list);
 
 /* ---- splits ---- */
-
-/* Sets that have no validation part of their own give every n-th sample to it (one in ten unless told otherwise), and
-   not the last tenth: many are sorted by class. */
-typedef struct pdl__part {
-    int64_t every; /* 0: all samples belong to the split */
-    bool    valid;
-} pdl__part_t;
 
 pdl__part_t  pdl__part_of(const pdl_source_options_t *options, bool own);
 int64_t      pdl__part_count(const pdl__part_t *part, int64_t total);

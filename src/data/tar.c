@@ -104,7 +104,7 @@ static pdl_status_t open_tar(pdl_source_t *source, const char *path, const pdl_s
     source->state = state;
     st = pdl__files_of_split(path, options->split, extensions, &state->files);
     if (st != PDL_OK) return st;
-    state->part = pdl__part_of(options, state->files.own);
+    source->part = state->part = pdl__part_of(options, state->files.own);
     state->shards = calloc(state->files.count + 1, sizeof(*state->shards));
     if (state->shards == NULL) return pdl__out_of_memory(path);
     st = add_shards(state, &largest);

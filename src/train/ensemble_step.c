@@ -3,6 +3,7 @@
  */
 #include "train/ensemble_inside.h"
 #include "train/evaluate.h"
+#include "train/finite.h"
 #include <math.h>
 #include <paradl/random.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static double loss_of(const pdl__ensemble_t *e, int64_t i, int32_t label)
 
 pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       sums[4] = {0, 0, 0, e->net[0].session->stop}, start_s = pdl__now_s();
+    double       sums[5] = {0, 0, 0, e->net[0].session->stop}, start_s = pdl__now_s();
     pdl_status_t status = PDL_OK;
 
     *result = (pdl_step_result_t){0};
@@ -159,11 +160,16 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
         sums[1] += answer(e, i) == batch->labels[i];
         sums[2] += 1;
     }
-    if (!status) status = pdl_ranks_sum(e->ranks, sums, 4);
+    sums[4] = e->net[0].session->not_finite; /* all nets see the same samples */
+    if (!status) status = pdl_ranks_sum(e->ranks, sums, 5);
+    if (!status && sums[4] > 0) status = pdl__finite_agree(e->net[0].session, e->ranks);
     result->samples = sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
     result->stop = sums[3] > 0;
+    if (!status && !isfinite(result->loss))
+        status = pdl_error(PDL_ERR_NOT_FINITE,
+                           "the loss of the mean of %d nets is not finite: lower the learning rate", e->nets);
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
 }
@@ -176,5 +182,11 @@ static pdl_status_t evaluate_ensemble(void *ensemble, const pdl_batch_t *batch, 
 pdl_status_t pdl__ensemble_score(pdl__ensemble_t *e, pdl_source_t *source, int loader_threads, bool normalise,
                                  pdl_score_t *score)
 {
-    return pdl__score(e->net[0].session, evaluate_ensemble, e, source, loader_threads, normalise, score);
+    const pdl_source_t *trained = e->net[0].session->source;
+
+    e->net[0].session->source = source;
+    pdl_status_t status =
+        pdl__score(e->net[0].session, evaluate_ensemble, e, source, loader_threads, normalise, score);
+    e->net[0].session->source = trained;
+    return status;
 }

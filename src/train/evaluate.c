@@ -50,5 +50,10 @@ static pdl_status_t evaluate_session(void *session, const pdl_batch_t *batch, pd
 pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
                           pdl_score_t *score)
 {
-    return pdl__score(session, evaluate_session, session, source, loader_threads, normalise, score);
+    const pdl_source_t *trained = session->source;
+
+    session->source = source;
+    pdl_status_t status = pdl__score(session, evaluate_session, session, source, loader_threads, normalise, score);
+    session->source = trained;
+    return status;
 }

@@ -33,6 +33,7 @@ typedef struct step {
     const pdl_optimizer_run_t     *run;
     pdl_update_t                   update; /* of a tensor that decays */
     size_t                         element_bytes;
+    bool                          *finite; /* all that was written so far */
 } step_t;
 
 static void *at(const step_t *step, void *array, int64_t offset)
@@ -80,9 +81,11 @@ static void apply(const step_t *step, const pdl_update_t *update, const range_t 
 {
     const pdl_optimizer_run_t *run = step->run;
 
-    run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->weights),
-                              at(step, run->gradients, range->gradients), at(step, run->moment[0], range->offset),
-                              at(step, run->moment[1], range->offset), norm);
+    if (!run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->weights),
+                                   at(step, run->gradients, range->gradients),
+                                   at(step, run->moment[0], range->offset), at(step, run->moment[1], range->offset),
+                                   norm))
+        *step->finite = false;
 }
 
 /* SGD and AdamW. Without weight decay every tensor is treated alike. */
@@ -230,12 +233,12 @@ static pdl_status_t clip(step_t *step, double *norm)
     if (norm == NULL && allowed <= 0) return PDL_OK;
     status = gradient_norm_of(step, &found);
     if (status) return status;
+    if (norm != NULL) *norm = found;
     if (!isfinite(found))
-        return pdl_error(PDL_ERR_LIMIT,
+        return pdl_error(PDL_ERR_NOT_FINITE,
                          "the gradients of step %lld are not finite: lower the learning rate or clip them",
                          (long long)step->run->step);
     if (allowed > 0) step->update.gradient_scale = fmin(1, allowed / (found + 1e-6));
-    if (norm != NULL) *norm = found;
     return PDL_OK;
 }
 
@@ -275,7 +278,8 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, const 
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
                                 double *gradient_norm)
 {
-    step_t       step = {.options = options, .run = run, .update = common_update(options, run)};
+    bool         finite = true;
+    step_t       step = {.options = options, .run = run, .update = common_update(options, run), .finite = &finite};
     pdl_status_t status;
 
     step.element_bytes = run->backend->weight_type == PDL_DTYPE_F64 ? sizeof(double) : sizeof(float);
@@ -289,5 +293,9 @@ pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pd
     case PDL_METHOD_COUNT: break;
     }
     if (!status && options->ema > 0 && run->ema != NULL) update_ema(&step);
+    if (!status && !finite)
+        status = pdl_error(PDL_ERR_NOT_FINITE,
+                           "the weights are not finite after step %lld: lower the learning rate or clip gradients",
+                           (long long)run->step);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Playing a tape: one operation after the other, on buffers at their places in the arena.
  */
-#include "train/session.h"
+#include "train/finite.h"
 #include "train/shard.h"
 #include <string.h>
 #include <time.h>
@@ -46,8 +46,9 @@ static void *at(const pdl_session_t *s, const pdl_tape_t *tape, int buffer)
 }
 
 /* The samples of one micro-batch into the source's buffer. */
-static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, const pdl_batch_t *batch)
+static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, const pdl__play_t *play)
 {
+    const pdl_batch_t *batch = play->batch;
     const pdl__unit_t *source = &s->graph->unit[s->graph->source];
     void              *target = at(s, tape, op->input[0]);
     int64_t            from = op->micro_batch * s->micro_samples;
@@ -60,6 +61,11 @@ static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *
     int64_t elements = pdl_shape_elements(&source->shape);
     s->spec.backend->ops->from_float(s->spec.backend, batch->values + from * elements, s->micro_samples * elements,
                                      target);
+    /* In training a bad sample is seen in the gradients; a score could hide it. */
+    size_t bytes = (size_t)(s->micro_samples * elements) * pdl_dtype_bytes(s->spec.backend->activation_type);
+    if (play->mode == PDL__PLAY_EVALUATE &&
+        s->spec.backend->ops->find_not_finite(s->spec.backend, target, bytes) >= 0)
+        pdl__finite_note_input(s, batch);
 }
 
 static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
@@ -105,7 +111,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const p
                               .saved = at(s, tape, op->saved),
                               .workspace = at(s, tape, op->workspace),
                               .training = play->mode != PDL__PLAY_EVALUATE,
-                              .again = op->again || play->mode == PDL__PLAY_SEARCH,
+                              .again = op->again || play->searches,
                               .seed = s->spec.seed,
                               .step = (uint64_t)s->updates,
                               .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
@@ -278,10 +284,10 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_
         status = pack_weights(s, unit->op, &run);
         if (!status) status = unit->halo ? pdl__halo_forward(s, unit, &run) : ops->forward(unit->op, &run);
         if (!status && unit->loss) keep_results(s, op, run.output);
-        if (!status && unit->loss && s->logits.call && play->mode != PDL__PLAY_SEARCH)
+        if (!status && unit->loss && s->logits.call && !play->searches)
             pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
     }
-    if (play->mode == PDL__PLAY_SEARCH && !status && play->found < 0 && !unit->loss && !op->partly &&
+    if (play->searches && !status && play->found < 0 && !unit->loss && !op->partly &&
         unit->kind != PDL__UNIT_SEND &&
         ops->find_not_finite(s->spec.backend, at(s, tape, op->output), s->graph->node[op->node].out_bytes) >= 0)
         play->found = op->node;
@@ -401,7 +407,7 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
 static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
 {
     switch (op->kind) {
-    case PDL_TAPE_LOAD: load(s, tape, op, play->batch); return PDL_OK;
+    case PDL_TAPE_LOAD: load(s, tape, op, play); return PDL_OK;
     case PDL_TAPE_FORWARD: return forward(s, tape, op, play);
     case PDL_TAPE_BACKWARD: return backward(s, tape, op, play);
     case PDL_TAPE_SUM:

@@ -2,6 +2,7 @@
  * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models change places before
  * the mean, and CADIS, in which groups of workers have equal weight.
  */
+#include "train/finite.h"
 #include "train/rounds_inside.h"
 #include <math.h>
 #include <stdlib.h>
@@ -284,6 +285,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     r->cadis.distills = o->kind == PDL_AGGREGATE_CADIS && o->distill > 0 && r->round > 0;
     pdl__tour_draw(&r->tour, o->seed, r->round);
     pdl_status_t status = train_round(r);
+    if (!status) status = pdl__finite_agree(r->session, r->session->replica);
     result->train_s = pdl__now_s() - start_s - r->sums[3];
     start_s = pdl__now_s();
     if (!status) status = meet(r, result);

@@ -1,6 +1,7 @@
 /*
  * A training run: the loop around the session.
  */
+#include "train/finite.h"
 #include "train/outputs.h"
 #include "train/resume.h"
 #include "train/run_rounds.h"
@@ -196,6 +197,9 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     /* Someone who stops a run wants it to stop now, with a checkpoint but without a validation. */
     bool stopped = run->summary->stopped;
     bool validates = o->valid && !stopped && (over || due(o->valid_every, update, epoch_ends));
+    bool saves = o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends));
+    if (validates || epoch_ends || saves || over) status = pdl__finite_agree(run->session, o->session.ranks);
+    if (status) return status;
     if (validates || epoch_ends || over) status = end_epoch(run, &epoch, validates);
     over = *last = over || run->summary->stopped;
     if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
@@ -234,6 +238,7 @@ static pdl_status_t loop(run_t *run)
 
     run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
     while (!last && !status) status = run_epoch(run, &last);
+    status = pdl__finite_name_checkpoint(status, run->options->checkpoint);
     /* The others may be on their way into the next exchange, where nobody would join them. */
     if (status && pdl_ranks_size(run->options->session.ranks) > 1)
         pdl_ranks_abort(run->options->session.ranks, status);
@@ -288,6 +293,7 @@ static pdl_status_t prepare(run_t *run)
     spec.timeline = o->trace != NULL;
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = pdl_session_create(&spec, &run->session);
+    if (!status) run->session->source = o->train;
     if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
     if (!status && o->checkpoint && o->resume) status = resume(run);
     for (int i = 0; i < 4 && !status; i++) {

@@ -2,6 +2,7 @@
  * A run in rounds: the loop around a team.
  */
 #include "train/run_rounds.h"
+#include "train/finite.h"
 #include "train/session.h"
 #include "train/signals.h"
 #include "train/team.h"
@@ -203,6 +204,7 @@ pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summa
         run.begun_s = pdl__now_s();
         while (!status && !is_over(&run) && !summary->stopped) status = run_cycle(&run);
         pdl__signals_release();
+        status = pdl__finite_name_checkpoint(status, options->checkpoint);
         /* The others may be on their way into the next mean, where nobody would join them. */
         if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
     }

@@ -4,6 +4,7 @@
  */
 #include "train/save.h"
 #include "train/session.h"
+#include <math.h>
 #include <paradl/train.h>
 #include <paradl/version.h>
 #include <stdio.h>
@@ -261,6 +262,19 @@ static int entry_of(const pdl_session_t *s, int i)
     return pdl_session_find(s, s->listed[i].info.name);
 }
 
+/* Nothing good comes of such weights, and a score of them would look like one. */
+static pdl_status_t check_finite(const char *name, int64_t count, const float *values)
+{
+    int64_t bad = 0;
+
+    for (int64_t i = 0; i < count; i++) bad += !isfinite(values[i]);
+    if (bad == 0) return PDL_OK;
+    return pdl_error(PDL_ERR_NOT_FINITE,
+                     "tensor %s of the checkpoint holds %lld of %lld values that are not finite: use an earlier "
+                     "checkpoint, or train again with a lower learning rate",
+                     name, (long long)bad, (long long)count);
+}
+
 static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file, const part_t *part)
 {
     int64_t      most = 0;
@@ -275,6 +289,7 @@ static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file
         int                 entry = entry_of(s, part->from[i].tensor);
         if (entry < 0) continue;
         status = pdl_stored_to_float(stored, s->entry[entry].info.elements, plain);
+        if (!status) status = check_finite(part->stored[i].name, s->entry[entry].info.elements, plain);
         if (!status) status = pdl_session_set(s, entry, part->from[i].array, plain);
     }
     free(plain);
@@ -358,6 +373,7 @@ static pdl_status_t load_averages(pdl_session_t *s, const pdl_checkpoint_t *chec
         float *plain = malloc((size_t)info->elements * sizeof(*plain));
         if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
         status = pdl_stored_to_float(stored, info->elements, plain);
+        if (!status) status = check_finite(name, info->elements, plain);
         if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
         free(plain);
     }

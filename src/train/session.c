@@ -2,6 +2,7 @@
  * A session: made once, then one update after the other.
  */
 #include "train/bank.h"
+#include "train/finite.h"
 #include "train/shard.h"
 #include <math.h>
 #include <stdlib.h>
@@ -283,56 +284,17 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
 static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
                                   pdl_step_result_t *result)
 {
-    double sums[4] = {0, 0, 0, s->stop};
+    double sums[5] = {0, 0, 0, s->stop, s->not_finite > 0};
 
     if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    pdl_status_t status = pdl_ranks_sum(ranks, sums, 4);
+    pdl_status_t status = pdl_ranks_sum(ranks, sums, 5);
+    if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
     if (status) return status;
     result->samples = sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
     result->stop = sums[3] > 0;
     return PDL_OK;
-}
-
-/* The first weight whose gradient is not finite, or -1. */
-static int bad_gradient(const pdl_session_t *s)
-{
-    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
-
-    for (int i = 0; i < s->parameter_count; i++) {
-        const pdl_parameter_t *p = &s->parameter[i];
-        int64_t                at = s->shard ? s->shard->gradient_at[i] : p->offset;
-        const char            *gradient = (const char *)s->array[PDL_ARRAY_GRADIENT] + (size_t)at * item;
-        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, gradient, p->elements)))
-            return s->parameter_entry[i];
-    }
-    return -1;
-}
-
-/* Runs forward again, looking at every output. Collective: each rank may see something else, and those that know best speak. */
-static pdl_status_t explain_not_finite(pdl_session_t *s, const pdl_batch_t *batch, const char *what)
-{
-    static const char remedy[] = "lower the learning rate, add warm-up or clip gradients";
-    pdl__play_t       play = {.batch = batch, .mode = PDL__PLAY_SEARCH};
-    int               gradient = bad_gradient(s);
-    pdl_status_t      status = pdl__session_play(s, s->forward_tape, &play);
-    double            knows = play.found >= 0 ? 2 : gradient >= 0, best = knows;
-
-    if (!status) status = pdl_ranks_max(s->replica, &best, 1);
-    if (status) return status;
-    if (knows == 2)
-        status =
-            pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the output of layer %s; %s",
-                      what, (long long)s->updates,
-                      pdl_model_layer(s->spec.plan->model, s->graph->unit[play.found].layer)->name, remedy);
-    else if (knows == 1)
-        status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld: first in the gradient of %s; %s",
-                           what, (long long)s->updates, s->entry[gradient].info.name, remedy);
-    else
-        status = pdl_error(PDL_ERR_LIMIT, "the %s is not finite at update %lld, in the loss itself; %s", what,
-                           (long long)s->updates, remedy);
-    return pdl_ranks_agree(s->replica, knows < best ? PDL_OK : status);
 }
 
 /* Exchanges inside and between layers and of gradients, so far. */
@@ -374,7 +336,20 @@ static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
     return pdl_ranks_sum(l->group[l->stage_axes], values, count);
 }
 
-static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
+/* What the optimizer says of numbers that are not finite: a norm is the same on all ranks, weights are this one's. */
+static pdl_status_t check_update(pdl_session_t *s, const pdl_batch_t *batch, pdl_status_t status,
+                                 const pdl_step_result_t *result)
+{
+    if (status == PDL_ERR_NOT_FINITE && !isfinite(result->gradient_norm))
+        return pdl__finite_explain(s, s->replica, batch, PDL__PLAY_TRAIN, "norm of the gradients");
+    if (status == PDL_ERR_NOT_FINITE || (!status && !pdl__finite_statistics(s))) {
+        pdl__finite_note_update(s, batch, result->lr);
+        status = pdl_ranks_size(s->replica) == 1 ? pdl__finite_agree(s, s->replica) : PDL_OK;
+    }
+    return status;
+}
+
+static pdl_status_t update_weights(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     double              start_s = pdl__now_s();
     pdl_optimizer_run_t run = {.backend = s->spec.backend,
@@ -404,6 +379,7 @@ static pdl_status_t update_weights(pdl_session_t *s, pdl_step_result_t *result)
     }
     pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
 
+    status = check_update(s, batch, status, result);
     if (!status && s->shard) {
         pdl__session_note(s, -2, start_s);
         start_s = pdl__now_s();
@@ -439,9 +415,9 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
     if (!status) status = finish_exchange(s);
     if (!status) status = gather_result(s, s->replica, batch, result);
-    if (!status && !isfinite(result->loss)) status = explain_not_finite(s, batch, "loss");
-    if (!status) status = update_weights(s, result);
-    if (!status && !isfinite(result->gradient_norm)) status = explain_not_finite(s, batch, "gradient");
+    if (!status && !isfinite(result->loss))
+        status = pdl__finite_explain(s, s->replica, batch, PDL__PLAY_TRAIN, "loss");
+    if (!status) status = update_weights(s, batch, result);
     if (status) return status;
     s->updates++;
     result->step_s = pdl__now_s() - start_s;
@@ -466,6 +442,7 @@ static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const 
 
     *result = (pdl_step_result_t){0};
     if (!status) status = gather_result(s, s->spec.ranks, batch, result);
+    if (!status && !isfinite(result->loss)) status = pdl__finite_explain(s, s->spec.ranks, batch, mode, "loss");
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
 }

@@ -156,6 +156,10 @@ struct pdl_session {
 
     volatile sig_atomic_t stop;
 
+    const pdl_source_t *source;     /* whose samples the batches have, for messages; NULL: not known */
+    int                 not_finite; /* what is known of numbers that are not finite (finite.c); 0: nothing */
+    char                not_finite_text[512];
+
     pdl__moment_t *timeline;
     int            timeline_count;
     double         timeline_zero_s;
@@ -235,15 +239,15 @@ pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
 typedef enum pdl__play_mode {
     PDL__PLAY_TRAIN,
     PDL__PLAY_EVALUATE,
-    PDL__PLAY_PASS, /* forward as in training */
-    PDL__PLAY_SEARCH
+    PDL__PLAY_PASS /* forward as in training */
 } pdl__play_mode_t;
 typedef struct pdl__play {
     const pdl_batch_t *batch;
     pdl__play_mode_t   mode;
-    bool               halts; /* before the first operation that is not of the forward pass */
-    int                next;  /* operation to begin with; where it stopped */
-    int                found; /* PDL__PLAY_SEARCH: unit whose output is the first that is not finite, or -1 */
+    bool               halts;    /* before the first operation that is not of the forward pass */
+    int                next;     /* operation to begin with; where it stopped */
+    bool               searches; /* plays a forward pass again that was played before, for: */
+    int                found;    /* the unit whose output is the first that is not finite, or -1 */
 } pdl__play_t;
 pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
 

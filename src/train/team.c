@@ -123,6 +123,7 @@ static pdl_status_t create_rounds(pdl__team_t *t, const pdl_session_spec_t *whol
     spec.plan = t->plan;
     spec.separate = true;
     pdl_status_t status = pdl_session_create(&spec, &t->session);
+    if (!status) t->session->source = t->options.train;
     if (!status) status = pdl__sampling_create(&t->options, t->session, 1, &t->sampling);
     if (status) return status;
     pdl__round_source_spec_t source = {.loader = pdl__sampling_loader(t->sampling), .seed = whole->seed};
@@ -158,6 +159,8 @@ static pdl_status_t create_ensemble(pdl__team_t *t, const pdl_session_spec_t *wh
                                  .views = pdl__view_source_views(t->views)};
     spec.session.plan = t->plan;
     status = pdl__ensemble_create(&spec, &t->ensemble);
+    for (int i = 0; i < (int)o->aggregate.nets && !status; i++)
+        pdl__ensemble_net(t->ensemble, i)->source = o->train;
     if (!status) status = pdl__sampling_create(o, pdl__ensemble_net(t->ensemble, 0), 1, &t->sampling);
     return status;
 }

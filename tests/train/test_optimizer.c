@@ -301,6 +301,32 @@ static void clips_by_the_global_norm(void)
     }
 }
 
+/* Weights that overflow are noticed by every method and backend, wherever in a vector they are. */
+static void weights_that_overflow_are_noticed(void)
+{
+    const pdl_parameter_t one = {0, 2, true, 1};
+
+    for (int b = 0; b < bench_count; b++)
+        for (int method = 0; method < PDL_METHOD_COUNT; method++)
+            for (int k = 0; k < 4; k++) {
+                pdl_optimizer_options_t o;
+                double                  w[2] = {1, 2}, g[2] = {0.5, 0.25}, bad = k < 2 ? NAN : INFINITY;
+
+                pdl_optimizer_defaults(&o);
+                o.method = (pdl_method_t)method;
+                o.momentum = k % 2 ? 0.9 : 0;
+                o.lr = 0.1;
+                pdl_optimizer_run_t run = begin(&benches[b], &one, 1);
+                put_all(&benches[b], W, w, 2);
+                put_all(&benches[b], G, g, 2);
+                CHECK_OK(pdl_optimizer_step(&o, &run, NULL));
+                put(&benches[b], run.gradients, 1, bad);
+                run.step = 1;
+                CHECK(pdl_optimizer_step(&o, &run, NULL) == PDL_ERR_NOT_FINITE);
+                CHECK_ERROR(PDL_ERR_NOT_FINITE, "not finite after step 1");
+            }
+}
+
 static void averages_follow_the_weights(void)
 {
     pdl_optimizer_options_t o;
@@ -415,6 +441,7 @@ int main(void)
     RUN(lars_follows_its_paper);
     RUN(lamb_follows_its_paper);
     RUN(clips_by_the_global_norm);
+    RUN(weights_that_overflow_are_noticed);
     RUN(averages_follow_the_weights);
     RUN(warms_up_and_ends);
     RUN(counts_its_state);

@@ -263,6 +263,42 @@ static void test_not_finite(void)
     }
 }
 
+/* A sample that is not finite is the cause, not the rate; also of a score, whatever the loss comes to. */
+static void test_bad_samples(void)
+{
+    for (int reference = 0; reference < 2; reference++)
+        for (int k = 0; k < 2; k++) {
+            bench_t           b;
+            pdl_step_result_t result;
+            open_bench(&b, images, reference, 1, PDL_RECOMPUTE_NONE);
+            b.values[2 * 3 * 7 * 6 + 5] = k ? INFINITY : NAN;
+            CHECK_ERROR(pdl_session_step(b.session, &b.batch, &result), "sample 2 of the batch");
+            close_bench(&b);
+            open_bench(&b, images, reference, 1, PDL_RECOMPUTE_NONE);
+            b.values[4 * 3 * 7 * 6] = k ? INFINITY : NAN;
+            CHECK(pdl_session_evaluate(b.session, &b.batch, &result) == PDL_ERR_NOT_FINITE);
+            CHECK_ERROR(PDL_ERR_NOT_FINITE, "sample 4 of the batch");
+            close_bench(&b);
+        }
+}
+
+/* Statistics do not enter the loss of training, but they are what a score and a checkpoint come from. */
+static void test_bad_statistics(void)
+{
+    bench_t           b;
+    pdl_step_result_t result;
+
+    open_bench(&b, images, false, 1, PDL_RECOMPUTE_NONE);
+    int    i = pdl_session_find(b.session, "bn1.running_var");
+    float *variance = array_of(&b, i, PDL_ARRAY_WEIGHT);
+    variance[1] = INFINITY;
+    CHECK_OK(pdl_session_set(b.session, i, PDL_ARRAY_WEIGHT, variance));
+    CHECK_ERROR(pdl_session_step(b.session, &b.batch, &result),
+                "statistic bn1.running_var is not finite after update 1");
+    free(variance);
+    close_bench(&b);
+}
+
 static void test_refusals(void)
 {
     bench_t            b;
@@ -302,6 +338,8 @@ int main(void)
     RUN(test_recompute);
     RUN(test_names);
     RUN(test_not_finite);
+    RUN(test_bad_samples);
+    RUN(test_bad_statistics);
     RUN(test_refusals);
     return test_done();
 }

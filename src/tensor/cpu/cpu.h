@@ -76,7 +76,7 @@ void         pdl__cpu_sum(pdl_backend_t *backend, const void *a, const void *b, 
 int64_t      pdl__cpu_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes);
 double       pdl__cpu_sum_squares(pdl_backend_t *backend, const void *values, int64_t count);
 void         pdl__cpu_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w);
-void pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
+bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
                      void *m, void *v, double *norm);
 
 #endif

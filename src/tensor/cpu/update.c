@@ -21,47 +21,67 @@ typedef struct pdl__step {
     float   root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
     int64_t count, chunk;
     double  sum[CHUNKS];
+    bool    not_finite; /* some weight or second moment that was written */
 } pdl__step_t;
+
+/* `zero` is a sum of what was written times 0: a NaN if one of it was not finite. Such sums ride along with a pass that
+   is bound by memory. */
+PDL__INLINE void note_written(void *context, float zero)
+{
+    if (zero != 0) __atomic_store_n(&((pdl__step_t *)context)->not_finite, true, __ATOMIC_RELAXED);
+}
 
 PDL__CLONES static void step_sgd(void *context, int64_t first, int64_t end)
 {
     const pdl__step_t s = *(const pdl__step_t *)context;
+    float             zero = 0;
 
-#pragma omp simd
-    for (int64_t i = first; i < end; i++) s.w[i] -= s.lr * (s.scale * s.g[i] + s.decay * s.w[i]);
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        s.w[i] -= s.lr * (s.scale * s.g[i] + s.decay * s.w[i]);
+        zero += s.w[i] * 0.0f;
+    }
+    note_written(context, zero);
 }
 
 PDL__CLONES static void step_momentum(void *context, int64_t first, int64_t end)
 {
     const pdl__step_t s = *(const pdl__step_t *)context;
+    float             zero = 0;
 
-#pragma omp simd
+#pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
         float m = s.momentum * s.m[i] + s.scale * s.g[i] + s.decay * s.w[i];
 
         s.m[i] = m;
         s.w[i] -= s.lr * m;
+        zero += s.w[i] * 0.0f;
     }
+    note_written(context, zero);
 }
 
 PDL__CLONES static void step_nesterov(void *context, int64_t first, int64_t end)
 {
     const pdl__step_t s = *(const pdl__step_t *)context;
+    float             zero = 0;
 
-#pragma omp simd
+#pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
         float d = s.scale * s.g[i] + s.decay * s.w[i], m = s.momentum * s.m[i] + d;
 
         s.m[i] = m;
         s.w[i] -= s.lr * (d + s.momentum * m);
+        zero += s.w[i] * 0.0f;
     }
+    note_written(context, zero);
 }
 
 PDL__CLONES static void step_adamw(void *context, int64_t first, int64_t end)
 {
     const pdl__step_t s = *(const pdl__step_t *)context;
+    float             zero = 0;
 
-#pragma omp simd
+#pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
         float g = s.scale * s.g[i];
         float m = s.beta1 * s.m[i] + s.rest1 * g, v = s.beta2 * s.v[i] + s.rest2 * g * g;
@@ -69,7 +89,9 @@ PDL__CLONES static void step_adamw(void *context, int64_t first, int64_t end)
         s.m[i] = m;
         s.v[i] = v;
         s.w[i] = s.w[i] - s.lr * s.decay * s.w[i] - s.lr * s.direction * m / (sqrtf(v) * s.root + s.epsilon);
+        zero += s.w[i] * 0.0f + v * 0.0f;
     }
+    note_written(context, zero);
 }
 
 PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t end)
@@ -98,13 +120,16 @@ PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t en
 PDL__CLONES static void step_lamb_apply(void *context, int64_t first, int64_t end)
 {
     const pdl__step_t s = *(const pdl__step_t *)context;
+    float             zero = 0;
 
-#pragma omp simd
+#pragma omp simd reduction(+ : zero)
     for (int64_t i = first; i < end; i++) {
         float d = s.direction * s.m[i] / (sqrtf(s.v[i]) * s.root + s.epsilon) + s.decay * s.w[i];
 
         s.w[i] -= s.lr * d;
+        zero += s.w[i] * 0.0f + s.v[i] * 0.0f;
     }
+    note_written(context, zero);
 }
 
 static double update_lamb_state(pdl__step_t *step)
@@ -120,7 +145,7 @@ static double update_lamb_state(pdl__step_t *step)
     return sum;
 }
 
-void pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
+bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
                      void *m, void *v, double *norm)
 {
     pdl__step_t step = {.w = w,
@@ -149,4 +174,5 @@ void pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t
     case PDL_UPDATE_LAMB_STATE: *norm = update_lamb_state(&step); break;
     case PDL_UPDATE_LAMB_APPLY: pdl__parallel(count, GRAIN, step_lamb_apply, &step); break;
     }
+    return !step.not_finite;
 }

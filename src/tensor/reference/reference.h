@@ -70,7 +70,7 @@ void         pdl__reference_to_float(pdl_backend_t *backend, const void *source,
 void         pdl__reference_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum);
 int64_t      pdl__reference_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes);
 double       pdl__reference_sum_squares(pdl_backend_t *backend, const void *values, int64_t count);
-void         pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w,
+bool         pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w,
                                    const void *g, void *m, void *v, double *norm);
 void         pdl__reference_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w);
 

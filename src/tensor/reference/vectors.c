@@ -74,11 +74,12 @@ static double adam_direction(const pdl_update_t *u, double m, double v)
     return m / u->correction1 / (sqrt(v / u->correction2) + u->epsilon);
 }
 
-void pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_t count, void *weights,
+bool pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_t count, void *weights,
                            const void *gradient, void *first, void *second, double *norm)
 {
     double       *w = weights, *m = first, *v = second, direction, squares = 0;
     const double *gradients = gradient;
+    bool          finite = true;
 
     (void)backend;
     for (int64_t i = 0; i < count; i++) {
@@ -107,8 +108,10 @@ void pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_
             break;
         case PDL_UPDATE_LAMB_APPLY: w[i] -= u->lr * (adam_direction(u, m[i], v[i]) + u->decay * w[i]); break;
         }
+        finite = finite && isfinite(w[i]) && (v == NULL || isfinite(v[i]));
     }
     if (u->kind == PDL_UPDATE_LAMB_STATE) *norm = squares;
+    return finite;
 }
 
 void pdl__reference_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w)
