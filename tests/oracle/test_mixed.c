@@ -268,10 +268,15 @@ static void check_round_trip(const pdl_plan_t *plan, const char *model_name)
     pdl_status_t status = pdl_plan_read_memory(text, length, "test", &file);
     CHECK_OK(status);
     if (!status) {
+        pdl_plan_t *brief = NULL;
+
+        CHECK_OK(pdl_plan_copy(plan, &brief));
+        pdl_plan_drop_unit_axes(brief); /* they are not written */
         CHECK_OK(pdl_plan_check(file.plan));
         CHECK_STR(file.plan->strategy, "mixed");
-        CHECK(memcmp(file.plan->modes, plan->modes,
+        CHECK(memcmp(file.plan->modes, brief->modes,
                      (size_t)pdl_model_layer_count(plan->model) * sizeof(*plan->modes)) == 0);
+        pdl_plan_destroy(brief);
         pdl_plan_file_free(&file);
     }
     free(text);
