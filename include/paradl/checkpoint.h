@@ -32,8 +32,11 @@ extern "C" {
 #endif
 
 typedef struct pdl_checkpoint_info {
-    int64_t                 step;                 /* updates done since the beginning */
-    int64_t                 epoch, step_in_epoch; /* where the sampler goes on */
+    int64_t step;                 /* updates done since the beginning */
+    int64_t epoch, step_in_epoch; /* where the sampler goes on */
+    /* Sums over the epoch so far, or since its latest report: of losses, of correct predictions, of samples. 0 in
+       checkpoints of the first version. */
+    double                  loss_sum, accuracy_sum, sample_sum;
     uint64_t                seed;
     int64_t                 batch;      /* samples of an update, over all ranks */
     const char             *model;      /* its name */

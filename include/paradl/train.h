@@ -49,9 +49,13 @@ typedef struct pdl_train_epoch {
     double               refresh_s; /* forward passes over hidden samples */
 } pdl_train_epoch_t;
 
-/* Called on every rank; entries may be NULL. */
+/* Called on every rank; entries may be NULL. A failure of one of the first two ends the run, on all ranks. */
 typedef struct pdl_train_observer {
     void *context;
+    pdl_status_t (*on_start)(void   *context,
+                             int64_t updates); /* made before, by the run that goes on; 0: from the start */
+    pdl_status_t (*on_save)(
+        void *context); /* a checkpoint is about to be written: all of the log has to be on the disk */
     void (*on_begin)(void *context, const pdl_session_t *session, double start_up_s);
     void (*on_step)(void *context, const pdl_train_step_t *step);
     void (*on_epoch)(void *context, const pdl_train_epoch_t *epoch);
@@ -88,7 +92,8 @@ typedef struct pdl_train_options {
     int64_t                 checkpoint_every; /* updates; 0: at the end of every epoch */
     int                     keep;             /* checkpoints that stay */
     bool                    resume;           /* goes on from the latest, if there is one */
-    const char             *trace;            /* file, or NULL; rank r > 0 adds ".r" */
+    bool                    overwrite; /* replaces the checkpoints of another run, which are refused otherwise */
+    const char             *trace;     /* file, or NULL; rank r > 0 adds ".r" */
     pdl_train_observer_t    observer;
 } pdl_train_options_t;
 void pdl_train_defaults(pdl_train_options_t *options);

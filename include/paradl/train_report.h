@@ -16,7 +16,7 @@ extern "C" {
 
 typedef struct pdl_run_report_spec {
     FILE                   *talk; /* progress; NULL: none */
-    const char             *log;  /* file of JSON lines, or NULL; it is appended to when `append` */
+    const char             *log;  /* file of JSON lines, or NULL; with `append` it goes on where the run does */
     bool                    append;
     bool                    terminal; /* `talk` ends up on a terminal: one line that changes */
     const pdl_plan_t       *plan;

@@ -63,6 +63,7 @@ static const rule_t needs[] = {
     {"mixup", FEDDCT, "is for narrow networks: use --aggregate feddct"},
     {"published-warmup", FEDDCT, "is for narrow networks: use --aggregate feddct"},
     {"checkpoint-every", SAVES, "writes nothing without a folder: add --checkpoint DIR"},
+    {"overwrite", SAVES, "is for checkpoints: add --checkpoint DIR"},
     {"keep", SAVES, "is for checkpoints: add --checkpoint DIR"},
     {"valid-every", VALIDATES, "and --no-valid contradict each other: leave out one of them"},
     {"rank", DRY, "is for a program that is only shown: use --device dry"},

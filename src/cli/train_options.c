@@ -104,6 +104,7 @@ const pdl__option_t pdl__train_option_table[] = {
      INT(checkpoint_every, 1)},
     {"keep", "N", "2", "checkpoints that stay", INT(keep, 1)},
     {"resume", NULL, NULL, "goes on from the latest checkpoint in --checkpoint", FLAG(resume)},
+    {"overwrite", NULL, NULL, "replaces the checkpoints of another run in --checkpoint", FLAG(overwrite)},
     {"log", "FILE", NULL, "one JSON object a line for every update and epoch", TEXT(log)},
     {"trace", "FILE", NULL,
      "timeline of operations for Perfetto, in rounds of a rank's workers one after the other", TEXT(trace)},
@@ -222,8 +223,11 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->checkpoint_every = v->checkpoint_every;
     o->keep = (int)v->keep;
     o->resume = v->resume;
+    o->overwrite = v->overwrite;
     o->trace = v->trace;
     if (v->resume && !v->checkpoint) return pdl_error(PDL_ERR_INPUT, "--resume needs --checkpoint DIR");
+    if (v->resume && v->overwrite)
+        return pdl_error(PDL_ERR_INPUT, "--resume goes on with a run and --overwrite replaces it: leave out one");
     if (v->label_smoothing < 0 || v->label_smoothing >= 1)
         return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
     status = optimizer_from(v, &o->session.optimizer);

@@ -19,8 +19,8 @@ typedef struct pdl__train_values {
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket, max_memory;
     int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
-    bool nesterov, decay_all, resume, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json, quiet,
-        optimizer_given, momentum_given;
+    bool nesterov, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json,
+        quiet, optimizer_given, momentum_given;
 } pdl__train_values_t;
 
 extern const pdl__option_t pdl__train_option_table[];

@@ -1,18 +1,18 @@
 /*
  * The live side of a training run: one line that changes on a terminal, a line now and then elsewhere, and the log.
  */
-#include <errno.h>
+#include "report/run_log.h"
+
 #include <math.h>
 #include <paradl/json.h>
 #include <paradl/table.h>
 #include <paradl/train_report.h>
 #include <paradl/units.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct pdl_run_report {
     pdl_run_report_spec_t spec;
-    FILE                 *log;
+    pdl__run_log_t        log;     /* its stream is NULL where there is none */
     double                shown_s; /* elapsed time when the line was last written */
     double                loss;    /* smoothed */
     bool                  open;    /* the live line stands without an end */
@@ -60,7 +60,7 @@ static void log_step(pdl_run_report_t *r, const pdl_train_step_t *step)
 {
     pdl_json_t json;
 
-    pdl_json_begin_line(&json, r->log);
+    pdl_json_begin_line(&json, r->log.stream);
     pdl_json_open(&json, NULL, '{');
     pdl_json_int(&json, "step", step->update);
     pdl_json_int(&json, "epoch", step->epoch + 1);
@@ -99,7 +99,7 @@ static void on_step(void *context, const pdl_train_step_t *step)
     pdl_run_report_t *r = context;
 
     r->loss = r->shown_s == 0 && r->loss == 0 ? step->result.loss : 0.9 * r->loss + 0.1 * step->result.loss;
-    if (r->log) log_step(r, step);
+    if (r->log.stream) log_step(r, step);
     if (r->spec.talk) show_step(r, step);
 }
 
@@ -130,7 +130,7 @@ static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
 {
     pdl_json_t json;
 
-    pdl_json_begin_line(&json, r->log);
+    pdl_json_begin_line(&json, r->log.stream);
     pdl_json_open(&json, NULL, '{');
     pdl_json_int(&json, "epoch", epoch->epoch + 1);
     pdl_json_number(&json, "train_loss", epoch->train_loss);
@@ -143,7 +143,6 @@ static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
     pdl_json_number(&json, "epoch_s", epoch->epoch_s);
     log_sampling(&json, epoch);
     pdl_json_close(&json);
-    fflush(r->log);
 }
 
 static void on_epoch(void *context, const pdl_train_epoch_t *epoch)
@@ -151,7 +150,7 @@ static void on_epoch(void *context, const pdl_train_epoch_t *epoch)
     pdl_run_report_t *r = context;
     char              time[PDL_FORMAT_SIZE];
 
-    if (r->log) log_epoch(r, epoch);
+    if (r->log.stream) log_epoch(r, epoch);
     if (!r->spec.talk) return;
     end_line(r);
     fprintf(r->spec.talk, "epoch %lld  %s  training loss %.4f, accuracy %.2f %%", (long long)epoch->epoch + 1,
@@ -181,34 +180,46 @@ static void on_warning(void *context, const char *text)
     fprintf(stderr, "paradl: %s\n", text);
 }
 
+static pdl_status_t on_start(void *context, int64_t updates)
+{
+    pdl_run_report_t *r = context;
+    char              text[512] = "";
+    pdl_status_t      status = PDL_OK;
+
+    if (r->log.stream) status = pdl__run_log_start(&r->log, updates, text, sizeof(text));
+    if (!status && *text) on_note(context, text);
+    return status;
+}
+
+static pdl_status_t on_save(void *context)
+{
+    pdl_run_report_t *r = context;
+
+    return r->log.stream ? pdl__run_log_settle(&r->log) : PDL_OK;
+}
+
 pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_report_t **out)
 {
     pdl_run_report_t *r = calloc(1, sizeof(*r));
+    pdl_status_t      status = PDL_OK;
 
     if (!r) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     r->spec = *spec;
-    if (spec->log) {
-        r->log = fopen(spec->log, spec->append ? "a" : "w");
-        if (!r->log) {
-            free(r);
-            return pdl_error(PDL_ERR_IO, "%s: cannot write the log: %s", spec->log, strerror(errno));
-        }
-    }
-    *out = r;
-    return PDL_OK;
+    if (spec->log) status = pdl__run_log_open(spec->log, spec->append, &r->log);
+    if (status)
+        free(r);
+    else
+        *out = r;
+    return status;
 }
 
 pdl_status_t pdl_run_report_destroy(pdl_run_report_t *r)
 {
-    pdl_status_t status = PDL_OK;
+    pdl_status_t status;
 
     if (!r) return PDL_OK;
     end_line(r);
-    if (r->log) {
-        bool failed = ferror(r->log) != 0;
-        failed |= fclose(r->log) != 0;
-        if (failed) status = pdl_error(PDL_ERR_IO, "%s: the log is incomplete: %s", r->spec.log, strerror(errno));
-    }
+    status = pdl__run_log_close(&r->log);
     free(r);
     return status;
 }
@@ -216,6 +227,8 @@ pdl_status_t pdl_run_report_destroy(pdl_run_report_t *r)
 pdl_train_observer_t pdl_run_report_observer(pdl_run_report_t *report)
 {
     return (pdl_train_observer_t){.context = report,
+                                  .on_start = on_start,
+                                  .on_save = on_save,
                                   .on_begin = on_begin,
                                   .on_step = on_step,
                                   .on_epoch = on_epoch,

@@ -15,9 +15,14 @@
 /* A folder on its way in or out; the rest of the name is random. Readers do not look at it. */
 #define PDL__PARTIAL     ".partial-"
 #define PDL__PARTIAL_MAX 32
+/* What was in the folder when a run replaced another: until the new run has a checkpoint, for those who want it back. */
+#define PDL__OLD ".old-"
 /* The checkpoint that is being replaced by one of the same step, for the moment between two renames. */
 #define PDL__REPLACED ".replaced"
 #define PDL__NAME_MAX 48
+
+/* Opens the folder, which is made if it is missing, and locks it: one writes at a time. */
+pdl_status_t pdl__checkpoint_lock(const char *folder, int *directory);
 
 /* `step-00001234`, or `step-00001234.replaced`. */
 void pdl__checkpoint_name(int64_t step, bool replaced, char name[PDL__NAME_MAX]);

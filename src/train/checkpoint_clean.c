@@ -8,6 +8,7 @@
 #include "train/checkpoint_clean.h"
 #include "train/checkpoint.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,4 +113,127 @@ void pdl__checkpoint_prune(int directory, const char *folder, int64_t step, int 
         remove_checkpoint(directory, folder, name);
     }
     free(found);
+}
+
+void pdl__checkpoint_tidy(const char *folder, int64_t step, int keep)
+{
+    int directory;
+
+    if (pdl__checkpoint_lock(folder, &directory)) return;
+    pdl__checkpoint_remove_old(directory);
+    pdl__checkpoint_prune(directory, folder, step, keep);
+    close(directory);
+}
+
+static bool is_checkpoint(const char *name)
+{
+    int64_t step;
+    bool    replaced;
+
+    return pdl__checkpoint_parse_name(name, &step, &replaced);
+}
+
+static bool is_net(const char *name)
+{
+    return strncmp(name, PDL__NET, strlen(PDL__NET)) == 0;
+}
+
+/* A checkpoint; or the folder of a net, with checkpoints in it and what killed writers left. */
+static bool is_only_ours(int directory, const char *name)
+{
+    DIR           *listing;
+    struct dirent *entry;
+    bool           ours = true;
+
+    if (!is_net(name)) return holds_only_ours(directory, name);
+    listing = open_inside(directory, name);
+    if (listing == NULL) return false;
+    while (ours && (entry = readdir(listing)) != NULL) {
+        if (is_dots(entry->d_name) || strncmp(entry->d_name, PDL__PARTIAL, strlen(PDL__PARTIAL)) == 0) continue;
+        ours = is_checkpoint(entry->d_name) && holds_only_ours(dirfd(listing), entry->d_name);
+    }
+    closedir(listing);
+    return ours;
+}
+
+static void remove_net(int directory, const char *name)
+{
+    DIR           *listing = open_inside(directory, name);
+    struct dirent *entry;
+
+    if (listing == NULL) return;
+    while ((entry = readdir(listing)) != NULL) {
+        if (is_checkpoint(entry->d_name) || strncmp(entry->d_name, PDL__PARTIAL, strlen(PDL__PARTIAL)) == 0)
+            pdl__checkpoint_remove_partial(dirfd(listing), entry->d_name);
+    }
+    closedir(listing);
+    unlinkat(directory, name, AT_REMOVEDIR);
+}
+
+void pdl__checkpoint_remove_old(int directory)
+{
+    DIR           *listing = open_inside(directory, ".");
+    struct dirent *entry;
+
+    if (listing == NULL) return;
+    while ((entry = readdir(listing)) != NULL) {
+        if (strncmp(entry->d_name, PDL__OLD, strlen(PDL__OLD)) != 0) continue;
+        if (is_net(entry->d_name + strlen(PDL__OLD)))
+            remove_net(directory, entry->d_name);
+        else
+            pdl__checkpoint_remove_partial(directory, entry->d_name);
+    }
+    closedir(listing);
+}
+
+/* Calls `act` for everything of a run in the folder, until it fails. */
+static pdl_status_t for_each(int directory, const char *folder,
+                             pdl_status_t (*act)(int directory, const char *folder, const char *name))
+{
+    DIR           *listing = open_inside(directory, ".");
+    struct dirent *entry;
+    pdl_status_t   status = PDL_OK;
+
+    if (listing == NULL) return pdl_error(PDL_ERR_IO, "cannot read %s: %s", folder, strerror(errno));
+    while (!status && (entry = readdir(listing)) != NULL) {
+        if (is_checkpoint(entry->d_name) || is_net(entry->d_name)) status = act(directory, folder, entry->d_name);
+    }
+    closedir(listing);
+    return status;
+}
+
+static pdl_status_t check_content(int directory, const char *folder, const char *name)
+{
+    if (is_only_ours(directory, name)) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT,
+                     "--overwrite: %s/%s holds other files than those of checkpoints: move them, or give another "
+                     "folder to --checkpoint",
+                     folder, name);
+}
+
+static pdl_status_t move_aside(int directory, const char *folder, const char *name)
+{
+    char old[sizeof(PDL__OLD) + 256];
+
+    snprintf(old, sizeof(old), PDL__OLD "%s", name);
+    if (renameat(directory, name, directory, old) == 0) return PDL_OK;
+    return pdl_error(PDL_ERR_IO, "cannot replace %s/%s: %s", folder, name, strerror(errno));
+}
+
+pdl_status_t pdl__checkpoint_set_aside(const char *folder)
+{
+    bool         used;
+    int          directory;
+    pdl_status_t status = pdl__checkpoint_used(folder, &used);
+
+    if (status || (!used && !pdl__checkpoint_has_nets(folder))) return status;
+    status = pdl__checkpoint_lock(folder, &directory);
+    if (status) return status;
+    status = for_each(directory, folder, check_content);
+    if (!status) {
+        pdl__checkpoint_remove_old(directory); /* of an earlier replacement: these are newer */
+        status = for_each(directory, folder, move_aside);
+    }
+    close(directory);
+    return status;
 }

@@ -20,35 +20,39 @@ static const struct field {
     const char *key;
     kind_t      kind;
     size_t      offset;
+    bool        optional; /* the first version did not write it */
 } fields[] = {
 #define AT(field)    offsetof(pdl_checkpoint_info_t, field)
 #define OPTION(name) PREFIX "optimizer." #name
-    {PREFIX "step", SIGNED, AT(step)},
-    {PREFIX "epoch", SIGNED, AT(epoch)},
-    {PREFIX "step_in_epoch", SIGNED, AT(step_in_epoch)},
-    {PREFIX "seed", UNSIGNED, AT(seed)},
-    {PREFIX "batch", SIGNED, AT(batch)},
-    {PREFIX "model", TEXT, AT(model)},
-    {PREFIX "model_hash", HASH, AT(model_hash)},
-    {PREFIX "version", TEXT, AT(version)},
-    {OPTION(method), METHOD, AT(optimizer.method)},
-    {OPTION(lr), REAL, AT(optimizer.lr)},
-    {OPTION(momentum), REAL, AT(optimizer.momentum)},
-    {OPTION(nesterov), FLAG, AT(optimizer.nesterov)},
-    {OPTION(beta1), REAL, AT(optimizer.beta1)},
-    {OPTION(beta2), REAL, AT(optimizer.beta2)},
-    {OPTION(epsilon), REAL, AT(optimizer.epsilon)},
-    {OPTION(weight_decay), REAL, AT(optimizer.weight_decay)},
-    {OPTION(decay_all), FLAG, AT(optimizer.decay_all)},
-    {OPTION(trust), REAL, AT(optimizer.trust)},
-    {OPTION(clip_norm), REAL, AT(optimizer.clip_norm)},
-    {OPTION(ema), REAL, AT(optimizer.ema)},
-    {OPTION(schedule), SCHEDULE, AT(optimizer.schedule)},
-    {OPTION(warmup_steps), REAL, AT(optimizer.warmup_steps)},
-    {OPTION(total_steps), REAL, AT(optimizer.total_steps)},
-    {OPTION(min_lr), REAL, AT(optimizer.min_lr)},
-    {OPTION(power), REAL, AT(optimizer.power)},
-    {OPTION(gamma), REAL, AT(optimizer.gamma)},
+    {PREFIX "step", SIGNED, AT(step), false},
+    {PREFIX "epoch", SIGNED, AT(epoch), false},
+    {PREFIX "step_in_epoch", SIGNED, AT(step_in_epoch), false},
+    {PREFIX "loss_sum", REAL, AT(loss_sum), true},
+    {PREFIX "accuracy_sum", REAL, AT(accuracy_sum), true},
+    {PREFIX "sample_sum", REAL, AT(sample_sum), true},
+    {PREFIX "seed", UNSIGNED, AT(seed), false},
+    {PREFIX "batch", SIGNED, AT(batch), false},
+    {PREFIX "model", TEXT, AT(model), false},
+    {PREFIX "model_hash", HASH, AT(model_hash), false},
+    {PREFIX "version", TEXT, AT(version), false},
+    {OPTION(method), METHOD, AT(optimizer.method), false},
+    {OPTION(lr), REAL, AT(optimizer.lr), false},
+    {OPTION(momentum), REAL, AT(optimizer.momentum), false},
+    {OPTION(nesterov), FLAG, AT(optimizer.nesterov), false},
+    {OPTION(beta1), REAL, AT(optimizer.beta1), false},
+    {OPTION(beta2), REAL, AT(optimizer.beta2), false},
+    {OPTION(epsilon), REAL, AT(optimizer.epsilon), false},
+    {OPTION(weight_decay), REAL, AT(optimizer.weight_decay), false},
+    {OPTION(decay_all), FLAG, AT(optimizer.decay_all), false},
+    {OPTION(trust), REAL, AT(optimizer.trust), false},
+    {OPTION(clip_norm), REAL, AT(optimizer.clip_norm), false},
+    {OPTION(ema), REAL, AT(optimizer.ema), false},
+    {OPTION(schedule), SCHEDULE, AT(optimizer.schedule), false},
+    {OPTION(warmup_steps), REAL, AT(optimizer.warmup_steps), false},
+    {OPTION(total_steps), REAL, AT(optimizer.total_steps), false},
+    {OPTION(min_lr), REAL, AT(optimizer.min_lr), false},
+    {OPTION(power), REAL, AT(optimizer.power), false},
+    {OPTION(gamma), REAL, AT(optimizer.gamma), false},
 #undef AT
 #undef OPTION
 };
@@ -201,6 +205,7 @@ pdl_status_t pdl__checkpoint_info_read(const pdl_safetensors_t *file, pdl_checkp
     memset(info, 0, sizeof(*info));
     for (size_t i = 0; i < FIELDS; i++) {
         value = pdl_safetensors_metadata(file, fields[i].key);
+        if (value == NULL && fields[i].optional) continue;
         if (value == NULL || !scan_field(&fields[i], value, (char *)info + fields[i].offset))
             return refuse(file, fields[i].key, value);
     }

@@ -27,7 +27,7 @@ static pdl_status_t settle(int directory, const char *path)
 
 /* Two runs that write into one folder would remove each other's work; the lock ends with the writer. File
    systems without locks are trusted. */
-static pdl_status_t open_folder(const char *folder, int *directory)
+pdl_status_t pdl__checkpoint_lock(const char *folder, int *directory)
 {
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) return refuse(folder, errno);
     *directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -138,6 +138,7 @@ static pdl_status_t write_locked(int directory, const char *folder, const pdl_ch
         pdl__checkpoint_remove_partial(directory, partial + strlen(folder) + 1);
     } else {
         pdl__checkpoint_clean(directory, folder);
+        pdl__checkpoint_remove_old(directory);
         pdl__checkpoint_prune(directory, folder, info->step, keep);
     }
     free(partial);
@@ -159,7 +160,7 @@ pdl_status_t pdl_checkpoint_write(const char *folder, const pdl_checkpoint_info_
     }
     /* A reader refuses what is out of range, so it must not get that far. */
     status = pdl_optimizer_check(&info->optimizer);
-    if (!status) status = open_folder(folder, &directory);
+    if (!status) status = pdl__checkpoint_lock(folder, &directory);
     if (status) return status;
     status = write_locked(directory, folder, info, model, state, keep);
     close(directory);

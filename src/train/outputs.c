@@ -1,7 +1,9 @@
 /*
- * Folders that have to be there when a run ends.
+ * Where a run writes: what has to be there, and what must not be there already.
  */
 #include "train/outputs.h"
+#include "train/checkpoint.h"
+#include "train/checkpoint_clean.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +17,24 @@ static pdl_status_t check_checkpoint(const char *folder)
                      "cannot write a checkpoint to %s: %s: give a folder in one that is there to "
                      "--checkpoint",
                      folder, strerror(errno));
+}
+
+/* Two runs in one folder would be taken for one: the latest checkpoint is the one of the highest number. */
+static pdl_status_t check_unused(const pdl_train_options_t *o)
+{
+    bool         used;
+    pdl_status_t status = pdl__checkpoint_used(o->checkpoint, &used);
+
+    if (status || o->resume) return status;
+    if (pdl__checkpoint_is_one(o->checkpoint))
+        return pdl_error(PDL_ERR_INPUT,
+                         "--checkpoint %s is a checkpoint, or a part of one, itself: give another folder",
+                         o->checkpoint);
+    if (o->overwrite || (!used && !pdl__checkpoint_has_nets(o->checkpoint))) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT,
+                     "%s holds the checkpoints of another run: go on with that run by --resume, replace it by "
+                     "--overwrite, or give another folder to --checkpoint",
+                     o->checkpoint);
 }
 
 static pdl_status_t check_trace(const char *path)
@@ -37,6 +57,25 @@ pdl_status_t pdl__outputs_check(const pdl_train_options_t *o)
     pdl_status_t status = PDL_OK;
 
     if (o->checkpoint && pdl_ranks_rank(o->session.ranks) == 0) status = check_checkpoint(o->checkpoint);
+    if (!status && o->checkpoint && pdl_ranks_rank(o->session.ranks) == 0) status = check_unused(o);
     if (!status && o->trace) status = check_trace(o->trace);
     return pdl_ranks_agree(o->session.ranks, status);
+}
+
+pdl_status_t pdl__outputs_begin(const pdl_train_options_t *o, int64_t updates)
+{
+    const pdl_train_observer_t *observer = &o->observer;
+    pdl_status_t                status = PDL_OK;
+
+    if (o->checkpoint && o->overwrite && pdl_ranks_rank(o->session.ranks) == 0)
+        status = pdl__checkpoint_set_aside(o->checkpoint);
+    if (!status && observer->on_start) status = observer->on_start(observer->context, updates);
+    return pdl_ranks_agree(o->session.ranks, status);
+}
+
+pdl_status_t pdl__outputs_settle(const pdl_train_options_t *o)
+{
+    const pdl_train_observer_t *observer = &o->observer;
+
+    return pdl_ranks_agree(o->session.ranks, observer->on_save ? observer->on_save(observer->context) : PDL_OK);
 }

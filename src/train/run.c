@@ -79,6 +79,7 @@ static pdl_status_t resume(run_t *run)
     if (!status && found) {
         run->epoch = place.epoch;
         run->step = place.step_in_epoch;
+        memcpy(run->sums, place.sums, sizeof(run->sums));
         snprintf(text, sizeof(text), "resumed from %s", pdl_checkpoint_path(checkpoint));
         note(run, text);
     }
@@ -97,8 +98,10 @@ static pdl_status_t save(run_t *run)
                                         .model_name = o->model_name,
                                         .model_hash = pdl_model_hash(o->session.plan->model),
                                         .extras = &extras};
-    pdl_status_t               status = pdl__sampling_save(run->sampling, &extras);
+    pdl_status_t               status = pdl__outputs_settle(o);
 
+    memcpy(place.sums, run->sums, sizeof(place.sums));
+    if (!status) status = pdl__sampling_save(run->sampling, &extras);
     if (status) return status;
     status = pdl__session_save(run->session, o->checkpoint, &place, o->keep);
     pdl__extras_free(&extras);
@@ -296,6 +299,7 @@ static pdl_status_t prepare(run_t *run)
     if (!status) run->session->source = o->train;
     if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
     if (!status && o->checkpoint && o->resume) status = resume(run);
+    if (!status) status = pdl__outputs_begin(o, run->first_update);
     for (int i = 0; i < 4 && !status; i++) {
         run->times[i] = calloc((size_t)run->total + 1, sizeof(double));
         if (!run->times[i])

@@ -3,6 +3,7 @@
  */
 #include "train/run_rounds.h"
 #include "train/finite.h"
+#include "train/outputs.h"
 #include "train/session.h"
 #include "train/signals.h"
 #include "train/team.h"
@@ -42,10 +43,11 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
 
     run->train_s += round->train_s;
     run->exchange_s += round->exchange_s;
+    if (round->updates < 1) return; /* it was stopped, and will be made again */
     run->sums[0] += round->loss * round->samples;
     run->sums[1] += round->accuracy * round->samples;
     run->sums[2] += round->samples;
-    if (!observer->on_step || round->updates < 1) return;
+    if (!observer->on_step) return;
     pdl_train_step_t step = {.update = update,
                              .updates = run->total,
                              .epoch = run->cycle,
@@ -91,7 +93,8 @@ static pdl_status_t save(run_t *run)
     int64_t update = pdl_session_updates(pdl__team_session(run->team));
 
     if (!run->options->checkpoint || run->saved == update) return PDL_OK;
-    pdl_status_t status = pdl__team_save(run->team, run->cycle, run->round);
+    pdl_status_t status = pdl__outputs_settle(run->options);
+    if (!status) status = pdl__team_save(run->team, run->cycle, run->round, run->sums);
     snprintf(text, sizeof(text), "checkpoint of update %lld written to %s", (long long)update,
              run->options->checkpoint);
     if (!status) note(run, text);
@@ -161,13 +164,13 @@ static pdl_status_t prepare(run_t *run)
     pdl__team_length(run->team, &run->cycles, &run->updates_each, &run->total);
     pdl__team_describe(run->team, text, sizeof(text));
     note(run, text);
-    if (!o->checkpoint || !o->resume) return PDL_OK;
-    status = pdl__team_restore(run->team, &run->cycle, &run->round, &found);
+    if (!o->checkpoint || !o->resume) return pdl__outputs_begin(o, 0);
+    status = pdl__team_restore(run->team, &run->cycle, &run->round, run->sums, &found);
     snprintf(text, sizeof(text), "resumed from %s", o->checkpoint);
     if (!status && found) note(run, text);
     run->first_update = pdl_session_updates(pdl__team_session(run->team));
     if (found) run->saved = run->first_update;
-    return status;
+    return status ? status : pdl__outputs_begin(o, run->first_update);
 }
 
 static pdl_status_t summarise(run_t *run)

@@ -189,6 +189,9 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
     pdl_checkpoint_info_t info = {.step = s->updates,
                                   .epoch = place->epoch,
                                   .step_in_epoch = place->step_in_epoch,
+                                  .loss_sum = place->sums[0],
+                                  .accuracy_sum = place->sums[1],
+                                  .sample_sum = place->sums[2],
                                   .seed = s->spec.seed,
                                   .batch = s->batch,
                                   .model = place->model_name,
@@ -323,6 +326,7 @@ static pdl_status_t restore_state(pdl_session_t *s, const pdl_checkpoint_t *chec
         s->updates = info->step;
         place->epoch = info->epoch;
         place->step_in_epoch = info->step_in_epoch;
+        memcpy(place->sums, (double[]){info->loss_sum, info->accuracy_sum, info->sample_sum}, sizeof(place->sums));
     }
     free_part(&state);
     return status;

@@ -24,9 +24,10 @@ void pdl__extras_free(pdl__extras_t *extras);
 
 /* Where the run stands besides the session's own state. */
 typedef struct pdl__place {
-    int64_t              epoch, step_in_epoch;
-    const char          *model_name;
-    uint64_t             model_hash;
+    int64_t     epoch, step_in_epoch;
+    double      sums[3]; /* of losses, correct predictions and samples since the latest report of an epoch */
+    const char *model_name;
+    uint64_t    model_hash;
     const pdl__extras_t *extras; /* saving: may be NULL */
 } pdl__place_t;
 

@@ -4,11 +4,13 @@
 #include "train/team.h"
 #include "train/agreement.h"
 #include "train/checkpoint.h"
+#include "train/checkpoint_clean.h"
 #include "train/ensemble.h"
 #include "train/ensemble_views.h"
 #include "train/resume.h"
 #include "train/rounds_source.h"
 #include "train/sampling_parts.h"
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -351,13 +353,14 @@ static pdl_status_t gather_extras(pdl__team_t *t, pdl__extras_t *extras)
     return PDL_OK;
 }
 
-pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round)
+pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round, const double sums[3])
 {
     const pdl_train_options_t *o = &t->options;
     const pdl_model_t         *model = pdl__team_session(t)->spec.plan->model; /* one net's */
     pdl__extras_t              extras = {0};
     pdl__place_t               place = {.epoch = cycle,
                                         .step_in_epoch = round,
+                                        .sums = {sums[0], sums[1], sums[2]},
                                         .model_name = t->ensemble ? pdl_model_name(model) : o->model_name,
                                         .model_hash = pdl_model_hash(model),
                                         .extras = &extras};
@@ -366,11 +369,17 @@ pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round)
     pdl_status_t               status = gather_extras(t, &extras);
 
     if (t->ensemble && pdl_ranks_rank(o->session.ranks) == 0) mkdir(o->checkpoint, 0777); /* errors show below */
+    /* Old checkpoints of a net go when all nets have the new one: there is a common step at every moment. */
     for (int i = 0; i < nets && !status; i++) {
         folder_of(t, i, path, sizeof(path));
-        status =
-            pdl__session_save(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, path, &place, o->keep);
+        status = pdl__session_save(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, path, &place,
+                                   t->ensemble ? INT_MAX : o->keep);
     }
+    for (int i = 0; i < nets && t->ensemble && !status && pdl_ranks_rank(o->session.ranks) == 0; i++)
+        pdl__checkpoint_tidy(folder_of(t, i, path, sizeof(path)), pdl_session_updates(pdl__team_session(t)),
+                             o->keep);
+    if (t->ensemble && !status && pdl_ranks_rank(o->session.ranks) == 0)
+        pdl__checkpoint_tidy(o->checkpoint, 0, INT_MAX);
     pdl__extras_free(&extras);
     return status;
 }
@@ -423,7 +432,7 @@ static pdl_status_t restore_one(pdl__team_t *t, int i, const pdl_checkpoint_t *c
     return status;
 }
 
-pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, bool *found)
+pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, double sums[3], bool *found)
 {
     int               nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
     char              path[PDL__MAX_NETS][4096];
@@ -438,6 +447,7 @@ pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, b
     for (int i = 0; i < nets; i++) pdl_checkpoint_close(checkpoints[i]);
     *cycle = place.epoch;
     *round = place.step_in_epoch;
+    memcpy(sums, place.sums, sizeof(place.sums));
     return status;
 }
 

@@ -29,9 +29,9 @@ pdl_status_t pdl__team_end(pdl__team_t *team, pdl_train_epoch_t *epoch);
 pdl_status_t pdl__team_score(pdl__team_t *team, pdl_score_t *score);
 
 /* At the end of `round` rounds of a cycle. Nets of an ensemble have folders of their own, net-0, net-1, ... */
-pdl_status_t pdl__team_save(pdl__team_t *team, int64_t cycle, int64_t round);
+pdl_status_t pdl__team_save(pdl__team_t *team, int64_t cycle, int64_t round, const double sums[3]);
 /* *found: there was something to go on from. */
-pdl_status_t pdl__team_restore(pdl__team_t *team, int64_t *cycle, int64_t *round, bool *found);
+pdl_status_t pdl__team_restore(pdl__team_t *team, int64_t *cycle, int64_t *round, double sums[3], bool *found);
 
 /* The times of steps and means, of all nets of an ensemble; the options have asked for them. */
 pdl_status_t pdl__team_trace(const pdl__team_t *team);

@@ -1,0 +1,28 @@
+/*
+ * The log of a run: JSON objects, one a line, whole after any kill. Internal to report.
+ */
+#ifndef PDL_REPORT_RUN_LOG_H
+#define PDL_REPORT_RUN_LOG_H
+
+#include <paradl/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct pdl__run_log {
+    const char *path; /* borrowed */
+    FILE       *stream;
+    bool        regular; /* otherwise a pipe or terminal, which is written as it comes */
+    bool        resumes; /* goes on with what is there */
+} pdl__run_log_t;
+
+/* Opens the file without changing it. One that is there and no log is refused. */
+pdl_status_t pdl__run_log_open(const char *path, bool resumes, pdl__run_log_t *log);
+/* Cuts the log after update `updates`: what a run did that was killed before its next checkpoint will be done again.
+   `note` says in one line what is worth knowing, or is empty. */
+pdl_status_t pdl__run_log_start(pdl__run_log_t *log, int64_t updates, char *note, size_t size);
+/* All lines have reached the disk. */
+pdl_status_t pdl__run_log_settle(pdl__run_log_t *log);
+pdl_status_t pdl__run_log_close(pdl__run_log_t *log);
+
+#endif

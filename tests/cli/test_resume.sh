@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# Resuming: killed runs leave a whole log and whole checkpoints, damage is noticed, and no two runs share a folder.
+set -euo pipefail
+. "$SOURCE/tests/cli/ranks.sh"
+
+run=(train --model lenet --data synthetic --samples 640 --batch 32 --lr 0.02 --threads 1 --no-valid --quiet)
+score=(--data synthetic --samples 640)
+
+# Killed again and again, a run ends with the weights and the log of one that was not.
+expect 0 "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint straight --log straight.jsonl
+for pause in 0.15 0.3 0.25 0.2; do
+    "$PARADL" "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint killed --log killed.jsonl --resume >out 2>err &
+    pid=$!
+    sleep $pause
+    kill -KILL $pid 2>/dev/null || true
+    wait $pid 2>/dev/null || true
+done
+printf '{"step": 61, "lo' >>killed.jsonl # torn, as a kill inside a write would leave it
+expect 0 "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint killed --log killed.jsonl --resume
+for file in model state; do
+    cmp straight/step-00000060/$file.safetensors killed/step-00000060/$file.safetensors || fail "$file after kills"
+done
+cat >same.py <<'PY'
+import json, sys
+
+times = {"samples_per_s", "step_s", "compute_s", "comm_s", "io_s", "epoch_s", "valid_s"}
+read = lambda path: [{k: v for k, v in json.loads(line).items() if k not in times} for line in open(path)]
+one, other = read(sys.argv[1]), read(sys.argv[2])
+assert [line["step"] for line in other if "step" in line] == list(range(1, 61))
+assert one == other
+PY
+python3 same.py straight.jsonl killed.jsonl || fail "the log after kills"
+
+# Lines that an earlier version ran together are removed, and updates that are not in the log are named.
+expect 0 "${run[@]}" --steps 10 --checkpoint mended --log mended.jsonl
+sed -i '4{s/, "lr".*//;N;s/\n//}' mended.jsonl
+expect 0 "${run[@]}" --steps 12 --checkpoint mended --log mended.jsonl --resume
+python3 -c 'import json; print(*[json.loads(l).get("step", "epoch") for l in open("mended.jsonl")])' >steps
+[ "$(cat steps)" = "1 2 3 6 7 8 9 10 epoch 11 12 epoch" ] || fail "the mended log has $(cat steps)"
+
+# A file that is no log is not touched; the log of another run is replaced.
+echo "name: mine" >mine.yaml
+expect 2 "${run[@]}" --steps 1 --log mine.yaml
+has mine.yaml "name: mine"
+expect 0 "${run[@]}" --steps 2 --log mended.jsonl
+[ "$(wc -l <mended.jsonl)" -eq 3 ] || fail "an old log stays: $(wc -l <mended.jsonl) lines"
+
+# One run per folder; what is replaced stays until the first new checkpoint is whole.
+expect 2 "${run[@]}" --steps 3 --checkpoint killed --log killed.jsonl
+has err "--resume"
+has err "--overwrite"
+python3 same.py straight.jsonl killed.jsonl || fail "a refused run has changed the log"
+expect 2 "${run[@]}" --steps 3 --checkpoint killed --resume --overwrite
+expect 2 "${run[@]}" --steps 3 --overwrite
+has err "add --checkpoint"
+touch killed/step-00000060/notes.txt
+expect 2 "${run[@]}" --steps 3 --checkpoint killed --overwrite
+has err "holds other files"
+rm killed/step-00000060/notes.txt
+expect 0 "${run[@]}" --steps 3 --checkpoint killed --overwrite
+[ "$(ls -A killed)" = "step-00000003" ] || fail "--overwrite leaves $(ls -A killed | xargs)"
+rm -rf nets
+expect 0 "${run[@]}" --epochs 1 --workers 4 --aggregate feddct --nets 2 --checkpoint nets
+expect 2 "${run[@]}" --steps 3 --checkpoint nets --resume
+has err "written with --aggregate feddct"
+expect 2 "${run[@]}" --steps 3 --checkpoint nets
+expect 0 "${run[@]}" --steps 3 --checkpoint nets --overwrite
+[ "$(ls -A nets)" = "step-00000003" ] || fail "--overwrite leaves $(ls -A nets | xargs)"
+
+# flip FILE OFFSET: one bit; a negative offset counts from the end.
+flip() {
+    python3 - "$@" <<'PY'
+import sys
+
+with open(sys.argv[1], "r+b") as file:
+    file.seek(int(sys.argv[2]), 2 if sys.argv[2][0] == "-" else 0)
+    byte = file.read(1)[0]
+    file.seek(-1, 1)
+    file.write(bytes([byte ^ 4]))
+PY
+}
+
+# Damage: the previous checkpoint is taken, with a line also of a quiet run; one that was asked for is refused.
+cp -r straight damaged
+flip damaged/step-00000060/model.safetensors -1000
+expect 2 eval damaged/step-00000060 "${score[@]}"
+has err "step-00000060/model.safetensors: tensor"
+expect 0 eval damaged "${score[@]}"
+has err "step-00000056 is taken instead"
+expect 0 "${run[@]}" --steps 60 --checkpoint damaged --resume
+has err "is damaged: it does not have the checksum"
+cmp straight/step-00000060/model.safetensors damaged/step-00000060/model.safetensors || fail "resumed past damage"
+for step in 56 60; do flip damaged/step-000000$step/state.safetensors 200; done
+expect 1 "${run[@]}" --steps 70 --checkpoint damaged --resume
+has err "damaged/step-00000060/state.safetensors"
+expect 1 eval damaged "${score[@]}"
+
+# Weights without the optimizer's state are no beginning.
+rm straight/step-00000056/state.safetensors straight/step-00000060/state.safetensors
+expect 1 "${run[@]}" --steps 70 --checkpoint straight --resume
+has err "straight/step-00000060 has no state.safetensors"
+expect 2 "${run[@]}" --steps 70 --checkpoint straight/step-00000060 --resume
+has err "give the folder that it is in"
+expect 0 eval straight/step-00000060/model.safetensors --model lenet "${score[@]}"
+finish
