@@ -33,10 +33,11 @@ typedef enum pdl_lr_schedule {
 extern const char *const pdl_lr_names[PDL_LR_COUNT]; /* constant step cosine polynomial */
 
 #define PDL_MAX_MILESTONES 16
+#define PDL_LR_USUAL       (-1.0)
 
 typedef struct pdl_optimizer_options {
     pdl_method_t      method;
-    double            lr;       /* 0: the method's default (sgd 0.1, adamw 1e-3, lars 1, lamb 1e-3) */
+    double            lr;       /* PDL_LR_USUAL: the method's (sgd 0.1, adamw 1e-3, lars 1, lamb 1e-3) */
     double            momentum; /* sgd, lars */
     bool              nesterov;
     double            beta1, beta2, epsilon;
@@ -59,6 +60,8 @@ void pdl_optimizer_defaults(pdl_optimizer_options_t *options);
 /* PDL_ERR_INPUT names the option that is wrong and its range. */
 pdl_status_t pdl_optimizer_check(const pdl_optimizer_options_t *options);
 
+/* The rate that a schedule starts from: lr, or the method's usual one. */
+double pdl_optimizer_rate(const pdl_optimizer_options_t *options);
 /* The rate of step 0, 1, 2, ...; positions between them are those of runs whose epochs differ in length. */
 double pdl_learning_rate(const pdl_optimizer_options_t *options, double step);
 
@@ -78,7 +81,7 @@ typedef struct pdl_optimizer_run {
     int                    count;
     void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
     int64_t                step;                                  /* 0 for the first update */
-    double                 lr; /* of this update; 0: that of the schedule at `step` */
+    const double          *lr; /* of this update; NULL: that of the schedule at `step` */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;

@@ -77,12 +77,13 @@ typedef struct pdl_sampling_options {
 
 typedef struct pdl_train_options {
     pdl_session_spec_t      session;
-    const char             *model_name;  /* as it was asked for, kept in checkpoints */
-    pdl_source_t           *train;       /* borrowed */
-    pdl_source_t           *valid;       /* borrowed; NULL: no validation */
-    int64_t                 epochs;      /* either this ... */
-    int64_t                 updates;     /* ... or this many updates; both: whatever comes first */
-    int64_t                 valid_every; /* updates between validations; 0: at the end of every epoch */
+    const char             *model_name;   /* as it was asked for, kept in checkpoints */
+    pdl_source_t           *train;        /* borrowed */
+    pdl_source_t           *valid;        /* borrowed; NULL: no validation */
+    int64_t                 epochs;       /* either this ... */
+    int64_t                 updates;      /* ... or this many updates; both: whatever comes first */
+    bool                    only_initial; /* ... or none: the checkpoint gets the initial weights */
+    int64_t                 valid_every;  /* updates between validations; 0: at the end of every epoch */
     int                     loader_threads, prefetch;
     bool                    normalise;
     pdl_augmentation_t      augmentation;
@@ -102,6 +103,7 @@ typedef struct pdl_train_summary {
     int64_t           updates; /* of this run */
     int64_t           samples; /* per update */
     bool              stopped; /* by a signal */
+    bool              initial; /* only the initial weights were written */
     double            elapsed_s, start_up_s;
     double            median_step_s, median_compute_s, median_comm_s, median_io_s;
     pdl_train_epoch_t last; /* epoch; validated at the end if there is a validation set */

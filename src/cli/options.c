@@ -43,7 +43,11 @@ static pdl_status_t store(const pdl__option_t *option, const char *text, void *v
         *(const char **)where = text;
         break;
     case PDL__OPTION_INT: status = pdl_parse_int(text, option->least, INT64_MAX, where); break;
-    case PDL__OPTION_QUANTITY: status = pdl_parse_quantity(text, option->unit, where); break;
+    case PDL__OPTION_QUANTITY:
+        status = pdl_parse_quantity(text, option->unit, where);
+        if (!status && option->positive && *(const double *)where <= 0)
+            status = pdl_error(PDL_ERR_INPUT, "expected more than 0, found \"%.40s\"; leave it out for none", text);
+        break;
     case PDL__OPTION_CHOICE: status = store_choice(option, text, where); break;
     }
     if (status) return pdl_error(status, "--%s: %s", option->name, pdl_error_message());

@@ -16,7 +16,7 @@ typedef enum pdl__option_kind {
     PDL__OPTION_FLAG,     /* bool */
     PDL__OPTION_TEXT,     /* const char * */
     PDL__OPTION_INT,      /* int64_t from `least` up */
-    PDL__OPTION_QUANTITY, /* double in `unit` */
+    PDL__OPTION_QUANTITY, /* double in `unit`; above zero if `positive` */
     PDL__OPTION_CHOICE    /* int: index of one of `choices` */
 } pdl__option_kind_t;
 
@@ -32,9 +32,10 @@ typedef struct pdl__option {
     const char *const *choices;
     int                choice_count;
     bool               required;
-    bool               instead; /* of an optional operand, which says the same */
-    char               letter;  /* after "-"; 0: none */
-    size_t             noted;   /* offset of a bool that is set when the option is given; 0: nobody asks */
+    bool               instead;  /* of an optional operand, which says the same */
+    char               letter;   /* after "-"; 0: none */
+    bool               positive; /* zero means that it was not given, so nobody may give it */
+    size_t             noted;    /* offset of a bool that is set when the option is given; 0: nobody asks */
 } pdl__option_t;
 
 /* The end of an entry: what kind of value it has and which field of the struct `values` takes it. */
@@ -42,6 +43,7 @@ typedef struct pdl__option {
 #define PDL__TEXT(values, field)        .kind = PDL__OPTION_TEXT, .offset = offsetof(values, field)
 #define PDL__INT(values, field, low)    .kind = PDL__OPTION_INT, .offset = offsetof(values, field), .least = (low)
 #define PDL__QUANTITY(values, field, u) .kind = PDL__OPTION_QUANTITY, .offset = offsetof(values, field), .unit = (u)
+#define PDL__POSITIVE(values, field, u) PDL__QUANTITY(values, field, u), .positive = true
 #define PDL__CHOICE(values, field, names, count) \
     .kind = PDL__OPTION_CHOICE, .offset = offsetof(values, field), .choices = (names), .choice_count = (count)
 

@@ -42,7 +42,7 @@ static const pdl__option_t options[] = {
     {"segments", "S", NULL, "of pipelined algorithms", PDL__INT(values_t, segments, 1)},
     {"density", "X", NULL,
      "adds the sparse allreduces: share of the elements that every rank keeps, such as 0.0078",
-     PDL__QUANTITY(values_t, density, PDL_UNIT_NONE)},
+     PDL__POSITIVE(values_t, density, PDL_UNIT_NONE)},
     {"common", "X", NULL, "sparse: share of these that all ranks have in common",
      PDL__QUANTITY(values_t, common, PDL_UNIT_NONE)},
     {"stragglers", "HOST:TIME,..", NULL, "hosts that start later than the others", PDL__TEXT(values_t, stragglers)},

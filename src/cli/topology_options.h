@@ -51,7 +51,7 @@ extern const char *const pdl__routing_names[3];
         {"diameter", "K", NULL, "kautz: longest way", PDL__INT(values, field.diameter, 1)},                       \
         {"optical-ports", "N", "1", "hybrid: of a host", PDL__INT(values, field.optical_ports, 1)},               \
         {"optical-bandwidth", "RATE", NULL, "hybrid: of an optical port; else as the links",                      \
-         PDL__QUANTITY(values, field.optical_bandwidth, PDL_UNIT_BYTE_RATE)},                                     \
+         PDL__POSITIVE(values, field.optical_bandwidth, PDL_UNIT_BYTE_RATE)},                                     \
         {"optical-min-bytes", "SIZE", "1MB", "hybrid: smallest message that takes a circuit",                     \
          PDL__QUANTITY(values, field.optical_min_bytes, PDL_UNIT_BYTES)},                                         \
         {"reconfigure", "TIME", "10ms", "hybrid: to switch circuits",                                             \
@@ -61,7 +61,7 @@ extern const char *const pdl__routing_names[3];
         {"link-latency", "TIME", "1us", "of a cable between switches",                                            \
          PDL__QUANTITY(values, field.link_latency, PDL_UNIT_SECONDS)},                                            \
         {"host-link-bandwidth", "RATE", NULL, "of the cable of a host; else as between switches",                 \
-         PDL__QUANTITY(values, field.host_link_bandwidth, PDL_UNIT_BYTE_RATE)},                                   \
+         PDL__POSITIVE(values, field.host_link_bandwidth, PDL_UNIT_BYTE_RATE)},                                   \
         {"host-link-latency", "TIME", NULL, "of the cable of a host; else as between switches",                   \
          PDL__TEXT(values, field.host_link_latency)},                                                             \
     {                                                                                                             \

@@ -33,8 +33,10 @@ const pdl__option_t pdl__train_option_table[] = {
     {"pe", "N", NULL,
      "ranks; started here unless mpirun or srun has done so; else 1, or as many as the plan is for", INT(pe, 1)},
     {"epochs", "E", NULL, "passes over the data", INT(epochs, 1)},
-    {"steps", "K", NULL, "updates, instead of or before the end of the epochs; a round comes to its end",
-     INT(steps, 1)},
+    {"steps", "K", NULL,
+     "updates, instead of or before the end of the epochs; a round comes to its end; 0: only writes the initial "
+     "weights to --checkpoint",
+     INT(steps, 0), NOTED(steps_given)},
     {"batch", "B", NULL, "samples of an update, over all ranks; else 64, or what the plan says", INT(batch, 1)},
     {"micro-batches", "N", "1", "parts of a rank's batch whose gradients are added up", INT(micro_batches, 1),
      .instead = true},
@@ -44,7 +46,8 @@ const pdl__option_t pdl__train_option_table[] = {
      .instead = true},
     {"optimizer", "NAME", "sgd", "what updates the weights; else, of a plan, what its optimizer is like",
      CHOICE(optimizer, pdl_method_names, PDL_METHOD_COUNT), NOTED(optimizer_given)},
-    {"lr", "X", NULL, "learning rate; else 0.1 for sgd, 0.001 for adamw and lamb, 1 for lars", NUMBER(lr)},
+    {"lr", "X", NULL, "learning rate; else 0.1 for sgd, 0.001 for adamw and lamb, 1 for lars", NUMBER(lr),
+     NOTED(lr_given)},
     {"momentum", "X", "0.9", "of sgd and lars", NUMBER(momentum), NOTED(momentum_given)},
     {"nesterov", NULL, NULL, "looks ahead in sgd", FLAG(nesterov)},
     {"beta1", "X", "0.9", "of adamw and lamb", NUMBER(beta1)},
@@ -85,12 +88,12 @@ const pdl__option_t pdl__train_option_table[] = {
     {"rank", "R", "0", "--device dry: whose program", INT(rank, 0)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", INT(threads, 1)},
     {"max-memory", "X", NULL, "refuses, before it takes memory, to hold more than this on a rank, such as 2GiB",
-     PDL__QUANTITY(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
+     PDL__POSITIVE(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
     {"loader-threads", "N", "1", "that prepare samples", INT(loader_threads, 1)},
     {"algorithm", "NAME", "auto", "of the gradient exchange: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
     {"bucket", "X", "8MiB", "gradients exchanged at a time",
-     PDL__QUANTITY(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
+     PDL__POSITIVE(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
     {"no-overlap", NULL, NULL, "computes nothing while gradients and tensors travel", FLAG(no_overlap)},
     {"direct", NULL, NULL, "no Winograd convolutions, which round differently for other shapes: for comparing runs",
      FLAG(direct)},
@@ -177,7 +180,7 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
 {
     pdl_optimizer_defaults(o);
     o->method = (pdl_method_t)v->optimizer;
-    o->lr = v->lr;
+    if (v->lr_given) o->lr = v->lr;
     o->momentum = v->momentum;
     o->nesterov = v->nesterov;
     o->beta1 = v->beta1;
@@ -225,6 +228,10 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->resume = v->resume;
     o->overwrite = v->overwrite;
     o->trace = v->trace;
+    o->only_initial = v->steps_given && v->steps == 0;
+    if (o->only_initial && !v->checkpoint)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--steps 0 trains nothing: add --checkpoint DIR for the initial weights, or more steps");
     if (v->resume && !v->checkpoint) return pdl_error(PDL_ERR_INPUT, "--resume needs --checkpoint DIR");
     if (v->resume && v->overwrite)
         return pdl_error(PDL_ERR_INPUT, "--resume goes on with a run and --overwrite replaces it: leave out one");

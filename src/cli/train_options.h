@@ -20,7 +20,7 @@ typedef struct pdl__train_values {
         trust, bucket, max_memory;
     int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
     bool nesterov, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json,
-        quiet, optimizer_given, momentum_given;
+        quiet, optimizer_given, momentum_given, lr_given, steps_given;
 } pdl__train_values_t;
 
 extern const pdl__option_t pdl__train_option_table[];

@@ -88,8 +88,9 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
     char time[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE], rate[PDL_FORMAT_SIZE];
 
     if (s->updates == 0) {
-        fputs(s->stopped ? "stopped before the first round was complete: nothing has changed\n"
-                         : "nothing left to do: the run was complete\n",
+        fputs(s->initial   ? "no updates: the checkpoint has the initial weights\n"
+              : s->stopped ? "stopped before the first round was complete: nothing has changed\n"
+                           : "nothing left to do: the run was complete\n",
               stream);
         return PDL_OK;
     }

@@ -82,9 +82,13 @@ static double largest_input(const pdl_session_t *s, const pdl_batch_t *batch)
    cause. */
 static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool trains, char *text, size_t size)
 {
-    double largest = batch->values && !s->graph->tokens ? largest_input(s, batch) : 0;
+    const pdl_optimizer_options_t *o = &s->spec.optimizer;
+    double                         largest = batch->values && !s->graph->tokens ? largest_input(s, batch) : 0;
+    bool                           divides = o->method == PDL_METHOD_ADAMW || o->method == PDL_METHOD_LAMB;
 
-    if (largest > 1e6 || (s->updates == 0 && largest > 0))
+    if (trains && divides && o->epsilon == 0)
+        snprintf(text, size, "with --epsilon 0 a gradient of 0 divides by 0: use a small number");
+    else if (largest > 1e6 || (s->updates == 0 && largest > 0))
         snprintf(text, size, "the samples reach %.3g: scale them", largest);
     else if (!trains)
         snprintf(text, size, "the weights are too large: train again with a lower learning rate");

@@ -8,12 +8,12 @@
 
 const char *const pdl_lr_names[PDL_LR_COUNT] = {"constant", "step", "cosine", "polynomial"};
 
-static double base_rate(const pdl_optimizer_options_t *options)
+double pdl_optimizer_rate(const pdl_optimizer_options_t *options)
 {
     static const double usual[PDL_METHOD_COUNT] = {
         [PDL_METHOD_SGD] = 0.1, [PDL_METHOD_ADAMW] = 1e-3, [PDL_METHOD_LARS] = 1, [PDL_METHOD_LAMB] = 1e-3};
 
-    return options->lr > 0 ? options->lr : usual[options->method];
+    return options->lr >= 0 ? options->lr : usual[options->method];
 }
 
 /* The share of the way from the end of the warm-up to the last step, in [0, 1]. */
@@ -46,7 +46,7 @@ static double scheduled(const pdl_optimizer_options_t *options, double rate, dou
 
 double pdl_learning_rate(const pdl_optimizer_options_t *options, double step)
 {
-    double rate = base_rate(options);
+    double rate = pdl_optimizer_rate(options);
 
     if (step < options->warmup_steps) return rate * fmin(1, (step + 1) / options->warmup_steps);
     return scheduled(options, rate, step);

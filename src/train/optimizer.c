@@ -260,7 +260,7 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, const 
     pdl_update_t update = {
         .kind = options->momentum > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
                                       : PDL_UPDATE_SGD,
-        .lr = run->lr > 0 ? run->lr : pdl_learning_rate(options, step),
+        .lr = run->lr != NULL ? *run->lr : pdl_learning_rate(options, step),
         .momentum = options->momentum,
         .beta1 = options->beta1,
         .beta2 = options->beta2,

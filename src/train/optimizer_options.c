@@ -10,6 +10,7 @@ void pdl_optimizer_defaults(pdl_optimizer_options_t *options)
 {
     *options = (pdl_optimizer_options_t){
         .method = PDL_METHOD_SGD,
+        .lr = PDL_LR_USUAL,
         .momentum = 0.9,
         .beta1 = 0.9,
         .beta2 = 0.999,
@@ -30,7 +31,7 @@ static const struct limit {
     const char *range;
 } limits[] = {
 #define AT(field) #field, offsetof(pdl_optimizer_options_t, field)
-    {AT(lr), 0, INFINITY, true, "0 (the method's default) or more"},
+    {AT(lr), 0, INFINITY, true, "-1 (the method's usual one), 0 or more"},
     {AT(momentum), 0, 1, true, "0 to below 1"},
     {AT(beta1), 0, 1, true, "0 to below 1"},
     {AT(beta2), 0, 1, true, "0 to below 1"},
@@ -53,6 +54,7 @@ static pdl_status_t check_ranges(const pdl_optimizer_options_t *options)
         const struct limit *l = &limits[i];
         double              value = *(const double *)((const char *)options + l->offset);
 
+        if (l->offset == offsetof(pdl_optimizer_options_t, lr) && value == PDL_LR_USUAL) continue;
         /* Written such that NaN is outside. */
         if (value >= l->min && (l->below ? value < l->max : value <= l->max)) continue;
         return pdl_error(PDL_ERR_INPUT, "optimizer: %s is %g, expected %s", l->name, value, l->range);
@@ -85,7 +87,7 @@ static pdl_status_t check_schedule(const pdl_optimizer_options_t *options)
         return pdl_error(PDL_ERR_INPUT,
                          "optimizer: the %s schedule has %g steps, expected more than the %g of the warm-up",
                          pdl_lr_names[options->schedule], options->total_steps, options->warmup_steps);
-    if (options->lr > 0 && options->min_lr > options->lr)
+    if (options->lr >= 0 && options->min_lr > options->lr)
         return pdl_error(PDL_ERR_INPUT, "optimizer: min_lr is %g, expected at most lr, %g", options->min_lr,
                          options->lr);
     return check_milestones(options);

@@ -56,7 +56,7 @@ static pdl_status_t plan_length(run_t *run, pdl_session_spec_t *spec)
     if (info->samples < o->session.plan->batch)
         return pdl_error(PDL_ERR_INPUT, "%s has %lld samples, fewer than a batch of %lld: lower --batch",
                          info->name, (long long)info->samples, (long long)o->session.plan->batch);
-    if (o->epochs < 1 && o->updates < 1)
+    if (o->epochs < 1 && o->updates < 1 && !o->only_initial)
         return pdl_error(PDL_ERR_INPUT, "say how long to train: --epochs or --steps");
     run->full_steps = pdl__sampling_full_steps(o);
     run->total = o->epochs > 0 ? o->epochs * run->full_steps : o->updates;
@@ -239,6 +239,8 @@ static pdl_status_t loop(run_t *run)
     bool         last = run->epoch >= run->epochs || (most > 0 && pdl_session_updates(run->session) >= most);
     pdl_status_t status = PDL_OK;
 
+    if (run->options->only_initial) return save(run);
+
     run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
     while (!last && !status) status = run_epoch(run, &last);
     status = pdl__finite_name_checkpoint(status, run->options->checkpoint);
@@ -313,9 +315,11 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     run_t        run = {.options = options, .summary = summary, .start_s = pdl__now_s()};
     pdl_status_t status;
 
-    *summary = (pdl_train_summary_t){0};
+    *summary = (pdl_train_summary_t){.initial = options->only_initial};
     status = pdl__outputs_check(options);
     if (status) return status;
+    if (options->aggregate.kind != PDL_AGGREGATE_STEP && options->only_initial)
+        return pdl_error(PDL_ERR_INPUT, "the initial weights do not depend on rounds: leave out --aggregate");
     if (options->aggregate.kind != PDL_AGGREGATE_STEP) return pdl__run_rounds(options, summary);
     status = prepare(&run);
     if (!status) {

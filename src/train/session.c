@@ -209,6 +209,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         pdl__shard_choose(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
+    if (!status && spec->training) s->spec.optimizer.lr = pdl_optimizer_rate(&spec->optimizer);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__separate_create(s);
     if (!status) status = create_program(s);
@@ -360,7 +361,7 @@ static pdl_status_t update_weights(pdl_session_t *s, const pdl_batch_t *batch, p
                                .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
                                .ema = s->array[PDL_ARRAY_EMA],
                                .step = s->updates - s->moments_from,
-                               .lr = result->lr};
+                               .lr = &result->lr};
     bool                clips = s->spec.optimizer.clip_norm > 0;
     if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->shard) {
         run.reduce = sum_over_ranks;

@@ -57,6 +57,28 @@ wait $pid || fail "a stopped run fails: $(cat err)"
 has out "stopped after"
 ls -d stopped/step-* >/dev/null || fail "no checkpoint after SIGTERM"
 
+# 0 is a number like others: a rate of 0 changes no weight, no updates leave the initial weights.
+expect 0 "${run[@]}" --steps 0 --checkpoint initial
+has out "initial weights"
+expect 0 "${run[@]}" --steps 3 --lr 0 --no-valid --checkpoint still --log still.jsonl
+has still.jsonl '"lr": 0,'
+python3 - <<'PY' || fail "weights after no updates and after a rate of 0"
+import json, struct
+
+
+def tensors(path):
+    data = open(path + "/model.safetensors", "rb").read()
+    length = struct.unpack("<Q", data[:8])[0]
+    return data[8 + length :]
+
+
+assert tensors("initial/step-00000000") == tensors("still/step-00000003")
+PY
+expect 2 "${run[@]}" --steps 0
+has err "--checkpoint"
+expect 2 "${run[@]}" --steps 1 --max-memory 0
+has err "--max-memory: expected more than 0"
+
 # What cannot work is refused in one line.
 refuse() {
     local text=$1

@@ -406,7 +406,7 @@ static void names_a_wrong_option(void)
         o.field = (value);                               \
         CHECK_ERROR(pdl_optimizer_check(&o), (message)); \
     } while (0)
-    WRONG(lr, -1, "lr is -1, expected 0 (the method's default) or more");
+    WRONG(lr, -2, "lr is -2, expected -1 (the method's usual one), 0 or more");
     WRONG(lr, INFINITY, "lr is inf");
     WRONG(momentum, 1, "momentum is 1, expected 0 to below 1");
     WRONG(beta1, -0.1, "beta1 is -0.1");
