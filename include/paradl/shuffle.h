@@ -50,9 +50,15 @@ typedef enum pdl_destination {
 } pdl_destination_t;
 extern const char *const pdl_destination_names[PDL_DESTINATION_COUNT]; /* fisher-yates feistel shift */
 
-/* The first partition: drawn, or sorted by class so that every worker has few classes. */
-typedef enum pdl_partition { PDL_PARTITION_RANDOM, PDL_PARTITION_SORTED, PDL_PARTITION_COUNT } pdl_partition_t;
-extern const char *const pdl_partition_names[PDL_PARTITION_COUNT]; /* random sorted */
+/* The first partition: drawn; sorted by class, so that every worker has few classes; or sorted and cut into twice as
+   many shards as there are workers, of which each draws two (McMahan et al. 2017). */
+typedef enum pdl_partition {
+    PDL_PARTITION_RANDOM,
+    PDL_PARTITION_SORTED,
+    PDL_PARTITION_SHARDS,
+    PDL_PARTITION_COUNT
+} pdl_partition_t;
+extern const char *const pdl_partition_names[PDL_PARTITION_COUNT]; /* random sorted shards */
 
 /* Paired: what makes a worker important, and which samples travel. */
 typedef enum pdl_pair_score {

@@ -40,9 +40,9 @@ static bool exchanges(const pdl_shuffle_t *shuffle)
 static pdl_status_t check_labels(const pdl_shuffle_spec_t *spec)
 {
     if (spec->labels == NULL) {
-        if (spec->options.kind == PDL_SHUFFLE_GLOBAL || spec->options.partition != PDL_PARTITION_SORTED)
+        if (spec->options.kind == PDL_SHUFFLE_GLOBAL || spec->options.partition == PDL_PARTITION_RANDOM)
             return PDL_OK;
-        return pdl_error(PDL_ERR_INPUT, "a partition sorted by class needs samples with one class each");
+        return pdl_error(PDL_ERR_INPUT, "a partition by class needs samples with one class each");
     }
     for (int64_t i = 0; i < spec->samples; i++) {
         if (spec->labels[i] >= 0 && spec->labels[i] < spec->classes) continue;

@@ -11,7 +11,7 @@
 
 const char *const pdl_shuffle_names[PDL_SHUFFLE_COUNT] = {"global", "local", "partial", "paired"};
 const char *const pdl_destination_names[PDL_DESTINATION_COUNT] = {"fisher-yates", "feistel", "shift"};
-const char *const pdl_partition_names[PDL_PARTITION_COUNT] = {"random", "sorted"};
+const char *const pdl_partition_names[PDL_PARTITION_COUNT] = {"random", "sorted", "shards"};
 const char *const pdl_pair_score_names[PDL_SCORE_COUNT] = {"mean", "max", "kth", "sum"};
 const char *const pdl_pair_travel_names[PDL_TRAVEL_COUNT] = {"extremes", "random", "top"};
 

@@ -67,7 +67,8 @@ static pdl_status_t read_labels(pdl__sampling_t *s)
 
     if (info->target != PDL_TARGET_CLASS) {
         free(values);
-        return pdl_error(PDL_ERR_INPUT, "--partition sorted needs one class a sample: %s has none", info->name);
+        return pdl_error(PDL_ERR_INPUT, "--partition %s needs one class a sample: %s has none",
+                         pdl_partition_names[s->options->sampling.shuffle.partition], info->name);
     }
     s->labels = malloc((size_t)info->samples * sizeof(*s->labels));
     if (!values || !s->labels) status = pdl_error(PDL_ERR_NOMEM, "out of memory for the classes of all samples");
@@ -109,7 +110,7 @@ static pdl_status_t create_shuffle(pdl__sampling_t *s)
                                        .classes = info->classes};
     pdl_status_t               status = pdl_session_data_ranks(s->session, &spec.ranks);
 
-    if (!status && o->sampling.shuffle.partition == PDL_PARTITION_SORTED && has_partitions(&o->sampling))
+    if (!status && o->sampling.shuffle.partition != PDL_PARTITION_RANDOM && has_partitions(&o->sampling))
         status = read_labels(s);
     if (!status) status = create_store(s, spec.ranks);
     status = pdl_ranks_agree(o->session.ranks, status);

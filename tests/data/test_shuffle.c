@@ -275,6 +275,40 @@ static void exchange_repairs_a_sorted_partition(void)
     free(labels);
 }
 
+/* Shards: every worker has two pieces of the sorted samples, which are others for another seed. */
+static void shards_have_few_classes(void)
+{
+    pdl_shuffle_spec_t spec = spec_of(PDL_SHUFFLE_LOCAL, 0, 4003, 20, 20);
+    int32_t           *labels = make_labels(4003, 10);
+    int64_t            first[2], apart = 0;
+
+    spec.labels = labels;
+    spec.classes = 10;
+    spec.options.partition = PDL_PARTITION_SHARDS;
+    for (int seed = 0; seed < 2; seed++) {
+        spec.options.seed = (uint64_t)seed;
+        pdl_shuffle_t *shuffle = create(&spec);
+        int64_t        all = 0;
+        for (int64_t w = 0; w < 20; w++) {
+            int64_t        count;
+            const int64_t *list = pdl_shuffle_partition(shuffle, w, &count);
+            int            most = 0, has[10] = {0};
+            for (int64_t i = 0; i < count; i++) has[labels[list[i]]]++;
+            for (int c = 0; c < 10; c++) most += has[c] > 5;
+            CHECK(most <= 4); /* a shard may have the end of one class and the beginning of the next */
+            apart += most > 1;
+            all += count;
+            if (w == 0) first[seed] = list[0];
+        }
+        CHECK_INT(all, 4003);
+        run_epoch(shuffle, 0, NULL);
+        pdl_shuffle_destroy(shuffle);
+    }
+    CHECK(apart > 20); /* not one class each, as when they are only sorted */
+    CHECK(first[0] != first[1]);
+    free(labels);
+}
+
 static void closed_forms_are_those_of_the_text(void)
 {
     CHECK_NEAR(pdl_policy_seen(0.1, 512, 90), 0.0192, 0.005);
@@ -636,6 +670,7 @@ int main(void)
     RUN(wrong_input_is_refused);
     RUN(full_exchange_is_uniform);
     RUN(exchange_repairs_a_sorted_partition);
+    RUN(shards_have_few_classes);
     RUN(closed_forms_are_those_of_the_text);
     RUN(hidden_samples_are_left_out);
     RUN(global_is_the_ordinary_order);
