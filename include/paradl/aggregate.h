@@ -40,6 +40,7 @@ typedef struct pdl_aggregate_options {
     int64_t  epochs[2];
     int64_t  hops;                            /* sem: places that a model visits in a round; 2 is a pair */
     bool     keep_moments;                    /* the optimizer's state survives the end of a round, and travels */
+    bool     fixed_threshold;                 /* cadis: otherwise chosen from the similarities of each round */
     double   threshold, distill, temperature; /* cadis */
     int64_t  nets;                            /* feddct: S */
     double   agreement;                       /* feddct: weight of the common loss */
@@ -48,12 +49,25 @@ typedef struct pdl_aggregate_options {
     bool     published_warmup; /* the common loss stays at the first round's weight, as in the released program */
     uint64_t seed;
 } pdl_aggregate_options_t;
-/* Step; epochs 1 and 1, hops 2, moments reset; 0.5, 1, 1; 4 nets, 0.5 after 40 rounds. */
+/* Step; epochs 1 and 1, hops 2, moments reset; a threshold from the similarities, 1, 1; 4 nets, 0.5 after 40 rounds. */
 void pdl_aggregate_defaults(pdl_aggregate_options_t *options);
 /* "step", "local:8", "local" (an epoch), "sem", "cadis", "feddct". */
 pdl_status_t pdl_aggregate_parse(const char *text, pdl_aggregate_options_t *options);
+/* "auto", or a number. */
+pdl_status_t pdl_aggregate_parse_threshold(const char *text, pdl_aggregate_options_t *options);
 /* PDL_ERR_INPUT names the option that is wrong and its range. */
 pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *options);
+
+/* What the mean of a round was made of. Arrays belong to the run, and hold until its next round. */
+typedef struct pdl_mean_parts {
+    int64_t        workers;
+    const double  *share;         /* [workers] of the mean */
+    int64_t        clusters;      /* cadis; otherwise 0, and the rest has no meaning */
+    const int64_t *cluster;       /* [workers]: 0 .. clusters - 1 */
+    double         similarity[3]; /* least, median and most of all pairs of workers */
+    double         threshold;     /* above which two are of one cluster */
+    double         trust;         /* mean weight of what the common model said, as a share of `distill` */
+} pdl_mean_parts_t;
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,8 @@ typedef struct pdl_train_step {
     double            io_s;          /* of it, waiting for samples */
     double            samples_per_s; /* of the global batch */
     double            elapsed_s, left_s;
+    /* Of a round, which is told as one step: what its mean was made of; otherwise NULL. */
+    const pdl_mean_parts_t *mean;
 } pdl_train_step_t;
 
 typedef struct pdl_train_epoch {
@@ -99,6 +101,14 @@ typedef struct pdl_train_options {
 } pdl_train_options_t;
 void pdl_train_defaults(pdl_train_options_t *options);
 
+/* The clusters of the last round (cadis). */
+#define PDL_SHOWN_CLUSTERS 16
+typedef struct pdl_cluster_summary {
+    int64_t clusters;                    /* 0: there are none */
+    int64_t workers[PDL_SHOWN_CLUSTERS]; /* of the first of them */
+    double  similarity[3], threshold, trust;
+} pdl_cluster_summary_t;
+
 typedef struct pdl_train_summary {
     int64_t           updates; /* of this run */
     int64_t           samples; /* per update */
@@ -111,10 +121,11 @@ typedef struct pdl_train_summary {
     double class_s[PDL_OP_CLASS_COUNT]; /* mean over ranks and updates */
     double work_s, most_work_s;         /* computation, without exchanges: mean over ranks; of the busiest rank */
     int    busiest_rank;
-    double mean_comm_s, least_comm_s;       /* waiting for gradients, over updates; mean over ranks */
-    double operations;                      /* of one update; mean over ranks */
-    pdl_session_memory_t memory;            /* of this rank */
-    double               most_memory_bytes; /* of the rank that holds most */
+    double mean_comm_s, least_comm_s;        /* waiting for gradients, over updates; mean over ranks */
+    double operations;                       /* of one update; mean over ranks */
+    pdl_session_memory_t  memory;            /* of this rank */
+    double                most_memory_bytes; /* of the rank that holds most */
+    pdl_cluster_summary_t clusters;
 } pdl_train_summary_t;
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);

@@ -100,7 +100,6 @@ static pdl_status_t aggregate_from(const pdl__sampling_values_t *v, pdl_aggregat
     o->epochs[1] = v->second_epochs;
     o->hops = v->hops;
     o->keep_moments = v->keep_moments;
-    o->threshold = v->cluster_threshold;
     o->distill = v->distill;
     o->temperature = v->temperature;
     o->nets = v->nets;
@@ -108,7 +107,7 @@ static pdl_status_t aggregate_from(const pdl__sampling_values_t *v, pdl_aggregat
     o->agreement_warmup = v->agreement_warmup;
     o->mixup = v->mixup;
     o->published_warmup = v->published_warmup;
-    return status;
+    return status ? status : pdl_aggregate_parse_threshold(v->cluster_threshold, o);
 }
 
 pdl_status_t pdl__sampling_options_from(const pdl__sampling_values_t *v, uint64_t seed, pdl_train_options_t *o)

@@ -10,11 +10,10 @@
 #include <paradl/train.h>
 
 typedef struct pdl__sampling_values {
-    const char *shuffle, *store, *hide_without, *hide_milestones, *hide_factors, *aggregate;
+    const char *shuffle, *store, *hide_without, *hide_milestones, *hide_factors, *aggregate, *cluster_threshold;
     int64_t workers, random_match_every, refresh_every, local_epochs, second_epochs, hops, nets, agreement_warmup;
-    double  hide, hide_threshold, hide_trim, hide_beta, hide_until, cluster_threshold, distill, temperature,
-        agreement, mixup;
-    int destination, partition, pair_score, pair_travel, hide_method, hide_scope, hide_confidence, hide_rate,
+    double  hide, hide_threshold, hide_trim, hide_beta, hide_until, distill, temperature, agreement, mixup;
+    int     destination, partition, pair_score, pair_travel, hide_method, hide_scope, hide_confidence, hide_rate,
         refresh_mode, statistics;
     bool check_samples, keep_moments, published_warmup;
 } pdl__sampling_values_t;
@@ -32,7 +31,8 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
          "who trains on what: global, local, partial:Q or paired:Q, where the fraction Q of a "                    \
          "worker's samples changes hands every epoch",                                                             \
          PDL__TEXT(values, sampling.shuffle)},                                                                     \
-        {"partition", "HOW", "random", "the first partition: random, or sorted by class",                          \
+        {"partition", "HOW", "random",                                                                             \
+         "the first partition: drawn, sorted by class, or two shards of that a worker",                            \
          PDL__CHOICE(values, sampling.partition, pdl_partition_names, PDL_PARTITION_COUNT)},                       \
         {"destination", "HOW", "fisher-yates", "how destinations of --shuffle partial are drawn",                  \
          PDL__CHOICE(values, sampling.destination, pdl_destination_names, PDL_DESTINATION_COUNT)},                 \
@@ -94,9 +94,11 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
         {"hops", "N", "2", "workers that a model visits in a round of sem", PDL__INT(values, sampling.hops, 2)},   \
         {"keep-moments", NULL, NULL, "the optimizer's state survives the end of a round",                          \
          PDL__FLAG(values, sampling.keep_moments)},                                                                \
-        {"cluster-threshold", "X", "0.5", "of cadis: likeness above which workers are of one group",               \
-         PDL__QUANTITY(values, sampling.cluster_threshold, PDL_UNIT_NONE)},                                        \
-        {"distill", "X", "1", "of cadis: weight of what the common model says",                                    \
+        {"cluster-threshold", "X", "auto",                                                                         \
+         "of cadis: similarity above which workers are of one cluster, -1 to 1; auto: the widest gap",             \
+         PDL__TEXT(values, sampling.cluster_threshold)},                                                           \
+        {"distill", "X", "1",                                                                                      \
+         "of cadis: weight of what the common model says, where it is as good as the worker's own",                \
          PDL__QUANTITY(values, sampling.distill, PDL_UNIT_NONE)},                                                  \
         {"temperature", "X", "1", "of it", PDL__QUANTITY(values, sampling.temperature, PDL_UNIT_NONE)},            \
         {"nets", "S", "4", "of feddct: narrow networks in place of the wide one",                                  \

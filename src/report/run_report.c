@@ -56,6 +56,24 @@ static void on_begin(void *context, const pdl_session_t *session, double start_u
             pdl_format_seconds(start_up_s, start));
 }
 
+/* What the mean of a round was made of. */
+static void log_mean(pdl_json_t *json, const pdl_mean_parts_t *mean)
+{
+    pdl_json_open(json, "shares", '[');
+    for (int64_t w = 0; w < mean->workers; w++) pdl_json_number(json, NULL, mean->share[w]);
+    pdl_json_close(json);
+    if (mean->clusters == 0) return;
+    pdl_json_int(json, "clusters", mean->clusters);
+    pdl_json_open(json, "cluster", '[');
+    for (int64_t w = 0; w < mean->workers; w++) pdl_json_int(json, NULL, mean->cluster[w]);
+    pdl_json_close(json);
+    pdl_json_number(json, "similarity_least", mean->similarity[0]);
+    pdl_json_number(json, "similarity_median", mean->similarity[1]);
+    pdl_json_number(json, "similarity_most", mean->similarity[2]);
+    pdl_json_number(json, "threshold", mean->threshold);
+    pdl_json_number(json, "trust", mean->trust);
+}
+
 static void log_step(pdl_run_report_t *r, const pdl_train_step_t *step)
 {
     pdl_json_t json;
@@ -72,6 +90,7 @@ static void log_step(pdl_run_report_t *r, const pdl_train_step_t *step)
     pdl_json_number(&json, "compute_s", step->result.compute_s);
     pdl_json_number(&json, "comm_s", step->result.comm_s);
     pdl_json_number(&json, "io_s", step->io_s);
+    if (step->mean) log_mean(&json, step->mean);
     pdl_json_close(&json);
 }
 

@@ -72,6 +72,37 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
     return status;
 }
 
+/* "4 clusters of 4, 4, 1, 1 workers, ..." */
+static void show_clusters(const pdl_cluster_summary_t *c, FILE *stream)
+{
+    int64_t shown = c->clusters < PDL_SHOWN_CLUSTERS ? c->clusters : PDL_SHOWN_CLUSTERS;
+
+    if (c->clusters == 0) return;
+    fprintf(stream, "\n%lld cluster%s of ", (long long)c->clusters, c->clusters == 1 ? "" : "s");
+    for (int64_t i = 0; i < shown; i++) fprintf(stream, "%s%lld", i > 0 ? ", " : "", (long long)c->workers[i]);
+    fprintf(stream,
+            "%s workers, each with %.1f %% of the mean; similarity %.2f to %.2f, median %.2f, threshold %.2f; "
+            "distillation at %.0f %% of its weight\n",
+            c->clusters > shown ? ", ..." : "", 100 / (double)c->clusters, c->similarity[0], c->similarity[2],
+            c->similarity[1], c->threshold, 100 * c->trust);
+}
+
+static void clusters_json(pdl_json_t *json, const pdl_cluster_summary_t *c)
+{
+    pdl_json_open(json, "clusters", '{');
+    pdl_json_int(json, "count", c->clusters);
+    pdl_json_number(json, "share", 1 / (double)c->clusters);
+    pdl_json_open(json, "workers", '[');
+    for (int64_t i = 0; i < c->clusters && i < PDL_SHOWN_CLUSTERS; i++) pdl_json_int(json, NULL, c->workers[i]);
+    pdl_json_close(json);
+    pdl_json_number(json, "similarity_least", c->similarity[0]);
+    pdl_json_number(json, "similarity_median", c->similarity[1]);
+    pdl_json_number(json, "similarity_most", c->similarity[2]);
+    pdl_json_number(json, "threshold", c->threshold);
+    pdl_json_number(json, "trust", c->trust);
+    pdl_json_close(json);
+}
+
 static void show_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
 {
     pdl_finding_t findings[PDL_MAX_FINDINGS];
@@ -102,6 +133,7 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
                 100 * s->last.valid_accuracy);
     fputs("\n\n", stream);
     pdl_status_t status = compare(spec, s, stream);
+    if (!status) show_clusters(&s->clusters, stream);
     if (!status) show_findings(spec, s, stream);
     return status;
 }
@@ -183,6 +215,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "work_s", s->work_s);
     pdl_json_number(&json, "most_work_s", s->most_work_s);
     pdl_json_int(&json, "busiest_rank", s->busiest_rank);
+    if (s->clusters.clusters > 0) clusters_json(&json, &s->clusters);
     findings_json(&json, spec, s);
     pdl_json_close(&json);
     return PDL_OK;

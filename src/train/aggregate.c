@@ -13,7 +13,6 @@ void pdl_aggregate_defaults(pdl_aggregate_options_t *options)
     *options = (pdl_aggregate_options_t){.kind = PDL_AGGREGATE_STEP,
                                          .epochs = {1, 1},
                                          .hops = 2,
-                                         .threshold = 0.5,
                                          .distill = 1,
                                          .temperature = 1,
                                          .nets = 4,
@@ -46,6 +45,19 @@ pdl_status_t pdl_aggregate_parse(const char *text, pdl_aggregate_options_t *opti
     return pdl_error(PDL_ERR_INPUT, "--aggregate %s is unknown: step, local, local:K, sem, cadis or feddct", text);
 }
 
+pdl_status_t pdl_aggregate_parse_threshold(const char *text, pdl_aggregate_options_t *options)
+{
+    bool negative = *text == '-';
+
+    options->fixed_threshold = strcmp(text, "auto") != 0;
+    if (!options->fixed_threshold) return PDL_OK;
+    if (!pdl_parse_quantity(text + negative, PDL_UNIT_NONE, &options->threshold)) {
+        if (negative) options->threshold = -options->threshold;
+        return PDL_OK;
+    }
+    return pdl_error(PDL_ERR_INPUT, "--cluster-threshold %.40s: use auto, or a number from -1 to 1", text);
+}
+
 /* `value` of an option within its range. */
 static pdl_status_t within(const char *name, double value, double low, double high)
 {
@@ -59,7 +71,7 @@ pdl_status_t pdl_aggregate_check(const pdl_aggregate_options_t *o)
 
     if (!status) status = within("second-epochs", (double)o->epochs[1], o->kind == PDL_AGGREGATE_SEM ? 1 : 0, 1e6);
     if (!status) status = within("hops", (double)o->hops, 2, 1e6);
-    if (!status) status = within("cluster-threshold", o->threshold, -1, 1);
+    if (!status && o->fixed_threshold) status = within("cluster-threshold", o->threshold, -1, 1);
     if (!status) status = within("distill", o->distill, 0, 1e6);
     if (!status) status = within("temperature", o->temperature, 1e-3, 1e6);
     if (!status) status = within("nets", (double)o->nets, 1, 64);

@@ -29,6 +29,15 @@ double pdl__distill(int64_t classes, const float *teacher, const float *student,
     return divergence;
 }
 
+double pdl__trust(int64_t classes, const float *teacher, const float *student, int32_t label, double *work)
+{
+    double *p = work, *q = work + classes;
+
+    log_softmax(classes, teacher, 1, p);
+    log_softmax(classes, student, 1, q);
+    return fmax(0, 1 - exp(q[label] - p[label]));
+}
+
 double pdl__agree(int nets, int64_t classes, const float *const *logits, double scale, double *work,
                   float *const *extra)
 {

@@ -1,28 +1,87 @@
 /*
  * Similarity of updates, components of the graph it makes, and shares that give every component the same.
+ *
+ * A step moves the row of class c by sum over samples of (1[label = c] - p_c) features. Rows of classes that a worker
+ * has move towards its features, all others away from them; and where features are not negative these others point
+ * the same way at every worker. So the cosine is taken over rows of classes that one of the two has, and over all of
+ * these at once: a row that hardly moves counts little.
  */
 #include "train/clusters.h"
 #include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
-static double row_cosine(int64_t features, const float *a, const float *b)
+static bool has_class(const pdl__change_t *change, int64_t class)
 {
-    double ab = 0, aa = 0, bb = 0;
-
-    for (int64_t i = 0; i < features; i++) {
-        ab += (double)a[i] * (double)b[i];
-        aa += (double)a[i] * (double)a[i];
-        bb += (double)b[i] * (double)b[i];
-    }
-    if (aa == 0 || bb == 0) return aa == bb;
-    return ab / sqrt(aa * bb);
+    return !change->bias || change->bias[class] > 0;
 }
 
-double pdl__update_similarity(int64_t classes, int64_t features, const float *a, const float *b)
+void pdl__add_overlap(int64_t classes, int64_t features, const pdl__change_t *a, const pdl__change_t *b,
+                      pdl__overlap_t *of_a, pdl__overlap_t *of_b)
 {
-    double sum = 0;
+    double product = 0;
 
-    for (int64_t c = 0; c < classes; c++) sum += row_cosine(features, a + c * features, b + c * features);
-    return sum / (double)classes;
+    for (int64_t c = 0; c < classes; c++) {
+        if (!has_class(a, c) && !has_class(b, c)) continue;
+        for (int64_t i = c * features; i < (c + 1) * features; i++) {
+            product += (double)a->weight[i] * (double)b->weight[i];
+            of_a->energy += (double)a->weight[i] * (double)a->weight[i];
+            of_b->energy += (double)b->weight[i] * (double)b->weight[i];
+        }
+    }
+    of_a->product += product;
+    of_b->product += product;
+}
+
+double pdl__likeness(const pdl__overlap_t *of_a, const pdl__overlap_t *of_b)
+{
+    if (of_a->energy == 0 || of_b->energy == 0) return of_a->energy == of_b->energy;
+    return of_a->product / sqrt(of_a->energy * of_b->energy);
+}
+
+static int falling(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* The similarities at which single workers and groups join, as the threshold falls: edges of a widest spanning tree
+   (Prim), between 0 and 1. */
+static void find_joints(int64_t workers, const double *similarity, double *nearest, double *joint)
+{
+    int64_t latest = 0;
+
+    for (int64_t w = 0; w < workers; w++) nearest[w] = -INFINITY;
+    nearest[0] = NAN; /* in the tree */
+    for (int64_t k = 0; k < workers - 1; k++) {
+        int64_t next = -1;
+        for (int64_t w = 0; w < workers; w++) {
+            if (isnan(nearest[w])) continue;
+            nearest[w] = fmax(nearest[w], similarity[latest * workers + w]);
+            if (next < 0 || nearest[w] > nearest[next]) next = w;
+        }
+        joint[k] = fmin(1, fmax(0, nearest[next]));
+        nearest[next] = NAN;
+        latest = next;
+    }
+}
+
+double pdl__widest_gap(int64_t workers, const double *similarity, double *work)
+{
+    double *joint = work + workers, above = 1, widest = -1, middle = 0.5;
+
+    find_joints(workers, similarity, work, joint);
+    joint[workers - 1] = 0;
+    qsort(joint, (size_t)workers, sizeof(*joint), falling);
+    for (int64_t k = 0; k < workers; k++) {
+        if (above - joint[k] >= widest) {
+            widest = above - joint[k];
+            middle = (above + joint[k]) / 2;
+        }
+        above = joint[k];
+    }
+    return middle;
 }
 
 int64_t pdl__find_clusters(int64_t workers, const double *similarity, double threshold, int64_t *cluster)

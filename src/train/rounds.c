@@ -246,14 +246,14 @@ static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
     bool         moments = r->spec.options.keep_moments;
     pdl_status_t status = PDL_OK;
 
+    result->mean = (pdl_mean_parts_t){.workers = r->workers, .share = r->share, .cluster = r->cluster};
     if (r->spec.options.kind == PDL_AGGREGATE_CADIS)
-        status = pdl__cadis_shares(r, &result->similarity);
+        status = pdl__cadis_shares(r, &result->mean);
     else
         shares_by_samples(r);
     if (status) return status;
     for (int64_t w = 0; w < r->count; w++) r->local[w] = r->share[r->first + w];
     pdl__bank_mean(r->session, (int)r->count, r->bank, r->local, PDL__COMMON_BANK, moments);
-    result->clusters = r->clusters;
     return pdl__bank_sum_run(&r->sum);
 }
 
@@ -281,6 +281,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
         return pdl_error(PDL_ERR_INPUT, "the cycle has no more than %lld rounds: begin the next one first",
                          (long long)r->plan.rounds);
     memset(r->sums, 0, sizeof(r->sums));
+    memset(r->cadis.trust, 0, sizeof(r->cadis.trust));
     r->stopped = false;
     r->cadis.distills = o->kind == PDL_AGGREGATE_CADIS && o->distill > 0 && r->round > 0;
     pdl__tour_draw(&r->tour, o->seed, r->round);
@@ -309,14 +310,14 @@ const double *pdl__rounds_state(pdl__rounds_t *r, int64_t *count)
 {
     double *state = r->cadis.state ? r->cadis.state : r->state;
 
-    *count = 1 + (r->cadis.state ? r->workers * r->workers : 0);
+    *count = r->cadis.state ? pdl__cadis_numbers(r) : 1;
     state[0] = (double)r->round;
     return state;
 }
 
 pdl_status_t pdl__rounds_restore(pdl__rounds_t *r, const double *numbers, int64_t count)
 {
-    int64_t wanted = 1 + (r->cadis.state ? r->workers * r->workers : 0);
+    int64_t wanted = r->cadis.state ? pdl__cadis_numbers(r) : 1;
 
     if (count != wanted || !(numbers[0] >= 0 && numbers[0] < 1e15))
         return pdl_error(PDL_ERR_INPUT,
@@ -331,14 +332,4 @@ pdl_status_t pdl__rounds_restore(pdl__rounds_t *r, const double *numbers, int64_
 void pdl__rounds_skip(pdl__rounds_t *r, int64_t rounds)
 {
     r->in_cycle = rounds;
-}
-
-const double *pdl__rounds_shares(const pdl__rounds_t *r)
-{
-    return r->share;
-}
-
-const int64_t *pdl__rounds_clusters(const pdl__rounds_t *r)
-{
-    return r->cluster;
 }

@@ -47,13 +47,12 @@ typedef struct pdl__rounds_plan {
 
 /* Over all workers. */
 typedef struct pdl__round_result {
-    int64_t round;                      /* 0, 1, ... */
-    int64_t updates;                    /* of each worker */
-    double  loss, accuracy, samples;    /* of training: means, and how many samples were trained on */
-    int64_t clusters;                   /* cadis; otherwise 0 */
-    double  similarity;                 /* cadis: mean over pairs */
-    double  train_s, exchange_s, bytes; /* this rank: in training; in moving and averaging; sent */
-    bool    stop; /* a rank was asked to stop: the round does not count, and the weights are those before it */
+    int64_t          round;                      /* 0, 1, ... */
+    int64_t          updates;                    /* of each worker */
+    double           loss, accuracy, samples;    /* of training: means, and how many samples were trained on */
+    double           train_s, exchange_s, bytes; /* this rank: in training; in moving and averaging; sent */
+    pdl_mean_parts_t mean;                       /* of a round that counts; an ensemble has none: no workers */
+    bool stop; /* a rank was asked to stop: the round does not count, and the weights are those before it */
 } pdl__round_result_t;
 
 typedef struct pdl__rounds pdl__rounds_t;
@@ -76,9 +75,5 @@ const double *pdl__rounds_state(pdl__rounds_t *rounds, int64_t *count);
 pdl_status_t  pdl__rounds_restore(pdl__rounds_t *rounds, const double *numbers, int64_t count);
 /* After pdl__rounds_begin(): goes on with the cycle's round of this number. */
 void pdl__rounds_skip(pdl__rounds_t *rounds, int64_t round);
-
-/* The shares of the workers in the latest mean, [workers]; and their clusters (cadis). */
-const double  *pdl__rounds_shares(const pdl__rounds_t *rounds);
-const int64_t *pdl__rounds_clusters(const pdl__rounds_t *rounds);
 
 #endif

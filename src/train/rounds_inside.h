@@ -17,16 +17,19 @@ typedef struct pdl__travel {
 
 /* Workers with like updates, and what they are told to hold on to. */
 typedef struct pdl__cadis {
-    int             tensor; /* of the session: the last linear layer */
+    int             weight, bias; /* tensors of the session: the last linear layer; bias -1: it has none */
     int64_t         classes, features;
-    float          *update;   /* [workers][classes][features] */
-    float          *common;   /* the layer before the round */
-    double         *state;    /* rounds seen, then the mean similarity [workers][workers] */
-    bool            teaches;  /* the hook is shown what the common weights say */
-    bool            distills; /* in this round */
-    float          *teacher;  /* [count][logits] */
-    double         *work;     /* two rows of logits */
-    pdl_logits_fn_t before;   /* a hook that was there already */
+    float          *change;     /* [workers][classes * features weights, then biases] */
+    float          *common;     /* the layer before the round */
+    double         *state;      /* rounds seen, then a pdl__overlap_t of each pair [workers][workers] */
+    double         *similarity; /* [workers][workers], of the rounds so far */
+    bool            teaches;    /* the hook is shown what the common weights say */
+    bool            distills;   /* in this round */
+    float          *teacher;    /* [count][logits] */
+    double          trust[2];   /* sum over samples of what the common model was trusted with; samples */
+    double         *work;       /* two rows: of logits, or of workers */
+    double         *pairs;      /* similarities in order */
+    pdl_logits_fn_t before;     /* a hook that was there already */
     void           *before_context;
 } pdl__cadis_t;
 
@@ -39,17 +42,16 @@ struct pdl__rounds {
     double            *samples; /* [workers] */
     double            *share;   /* [workers] of the mean */
     int64_t           *cluster; /* [workers] */
-    int64_t            clusters;
-    int               *bank;   /* [count]: the bank with the model that is at a worker */
-    int               *before; /* the same before models moved */
-    double            *local;  /* [count]: shares of these */
+    int               *bank;    /* [count]: the bank with the model that is at a worker */
+    int               *before;  /* the same before models moved */
+    double            *local;   /* [count]: shares of these */
     int64_t            round, in_cycle, updates;
     double             state[1]; /* rounds seen, where there is nothing else to keep */
     pdl__tour_t        tour;
     pdl__travel_t      travel;
     pdl__cadis_t       cadis;
     pdl__bank_sum_t    sum;     /* of the common weights, over the ranks */
-    double             sums[4]; /* loss, accuracy, samples, stop */
+    double             sums[4]; /* loss, accuracy, samples, seconds of moves */
     double             bytes;   /* sent by moves */
     bool               stopped;
 };
@@ -68,7 +70,9 @@ pdl_status_t pdl__cadis_create(pdl__rounds_t *rounds);
 void         pdl__cadis_destroy(pdl__rounds_t *rounds);
 /* What the common weights say of a batch, before the worker's step. */
 pdl_status_t pdl__cadis_teach(pdl__rounds_t *rounds, const pdl_batch_t *batch, int bank);
+/* How many numbers are kept between rounds. */
+int64_t pdl__cadis_numbers(const pdl__rounds_t *rounds);
 /* Clusters from the models as they are, and the shares of the workers. */
-pdl_status_t pdl__cadis_shares(pdl__rounds_t *rounds, double *similarity);
+pdl_status_t pdl__cadis_shares(pdl__rounds_t *rounds, pdl_mean_parts_t *mean);
 
 #endif

@@ -33,6 +33,15 @@ static bool is_over(const run_t *run)
     return run->cycle >= run->cycles || pdl_session_updates(pdl__team_session(run->team)) >= run->total;
 }
 
+static void summarise_clusters(const pdl_mean_parts_t *mean, pdl_cluster_summary_t *summary)
+{
+    *summary =
+        (pdl_cluster_summary_t){.clusters = mean->clusters, .threshold = mean->threshold, .trust = mean->trust};
+    memcpy(summary->similarity, mean->similarity, sizeof(summary->similarity));
+    for (int64_t w = 0; w < mean->workers && mean->clusters > 0; w++)
+        if (mean->cluster[w] < PDL_SHOWN_CLUSTERS) summary->workers[mean->cluster[w]]++;
+}
+
 /* A round is told as one step: means of its updates. */
 static void tell_round(run_t *run, const pdl__round_result_t *round)
 {
@@ -47,6 +56,7 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
     run->sums[0] += round->loss * round->samples;
     run->sums[1] += round->accuracy * round->samples;
     run->sums[2] += round->samples;
+    summarise_clusters(&round->mean, &run->summary->clusters);
     if (!observer->on_step) return;
     pdl_train_step_t step = {.update = update,
                              .updates = run->total,
@@ -61,7 +71,8 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
                              .step_s = all_s / (double)round->updates,
                              .samples_per_s = round->samples / all_s,
                              .elapsed_s = elapsed_s,
-                             .left_s = elapsed_s / (double)made * (double)(run->total - update)};
+                             .left_s = elapsed_s / (double)made * (double)(run->total - update),
+                             .mean = round->mean.workers > 0 ? &round->mean : NULL};
     step.result.lr = pdl_learning_rate(&pdl__team_session(run->team)->spec.optimizer, (double)update - 1);
     observer->on_step(observer->context, &step);
 }

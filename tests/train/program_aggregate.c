@@ -52,7 +52,7 @@ static bool compare(const trial_t *trial)
     if (!status) status = run(&one, trial, &b);
     double apart = status ? 1e9 : weights_apart(together.session, one.session);
     bool   good = apart < 2e-5 && fabs(a.loss - b.loss) < 1e-4 && a.samples == b.samples &&
-                a.clusters == b.clusters && a.updates == b.updates;
+                a.mean.clusters == b.mean.clusters && a.updates == b.updates;
     if (!good)
         printf("FAIL %s of %lld workers: %g apart, loss %g and %g, %s\n", trial->kind, (long long)trial->workers,
                apart, a.loss, b.loss, status ? pdl_error_message() : "");

@@ -18,6 +18,15 @@ static const char rounds_network[] = "paradl: model/1\nname: points\ninput: {cha
                                      "  - linear: {name: fc2, out: 4}\n"
                                      "  - cross_entropy: {name: loss}\n";
 
+/* As above, with eight more classes that no sample has. */
+static const char wide_network[] =
+    "paradl: model/1\nname: points-wide\ninput: {channels: 6, size: [1, 1]}\nlayers:\n"
+    "  - flatten: {name: flat}\n"
+    "  - linear: {name: fc1, out: 12}\n"
+    "  - relu: {name: r}\n"
+    "  - linear: {name: fc2, out: 12}\n"
+    "  - cross_entropy: {name: loss}\n";
+
 static const char norm_network[] = "paradl: model/1\nname: points-bn\ninput: {channels: 6, size: [1, 1]}\nlayers:\n"
                                    "  - conv: {name: c, out: 8, kernel: 1}\n"
                                    "  - batch_norm: {name: bn}\n"

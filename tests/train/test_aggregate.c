@@ -56,7 +56,15 @@ static void reads_options(void)
     CHECK_OK(pdl_aggregate_check(&o));
     o.hops = 1;
     CHECK_ERROR(pdl_aggregate_check(&o), "--hops");
-    pdl_aggregate_defaults(&o);
+    CHECK_OK(pdl_aggregate_parse_threshold("-0.25", &o));
+    CHECK(o.fixed_threshold && o.threshold == -0.25);
+    CHECK_ERROR(pdl_aggregate_parse_threshold("high", &o), "auto, or a number");
+    CHECK_ERROR(pdl_aggregate_parse_threshold("", &o), "auto, or a number");
+    CHECK_OK(pdl_aggregate_parse_threshold("2", &o));
+    o.hops = 2;
+    CHECK_ERROR(pdl_aggregate_check(&o), "--cluster-threshold 2 is out of range");
+    CHECK_OK(pdl_aggregate_parse_threshold("auto", &o));
+    CHECK_OK(pdl_aggregate_check(&o));
     o.temperature = 0;
     CHECK_ERROR(pdl_aggregate_check(&o), "--temperature");
 }
@@ -165,12 +173,11 @@ static void models_visit_two_workers(void)
     CHECK_INT(f.cycle.steps, 3);
     CHECK_OK(pdl__tour_init(&tour, 3, 2));
     for (int i = 0; i < 4; i++) {
-        const double *share = pdl__rounds_shares(f.rounds);
-        double        seen[3], all = 0;
+        double seen[3], all = 0;
         pdl__tour_draw(&tour, options.seed, i);
         CHECK_OK(run_round(&f, &round));
         for (int w = 0; w < 3; w++) all += seen[w] = (double)(samples[w] + samples[pdl__tour_after(&tour, w, 1)]);
-        for (int w = 0; w < 3; w++) CHECK_NEAR(share[w], seen[w] / all, 1e-12);
+        for (int w = 0; w < 3; w++) CHECK_NEAR(round.mean.share[w], seen[w] / all, 1e-12);
     }
     CHECK_ERROR(pdl__rounds_run(f.rounds, &round), "no more than 1 rounds");
     CHECK_INT(pdl_session_updates(f.session), 4 * 6);
@@ -198,13 +205,13 @@ static void clusters_have_equal_weight(void)
         double    most = 0, one, all = 0;
         CHECK_OK(open_rounds(&f, rounds_network, &session, &options, true));
         run_rounds(&f, 3, &round);
-        const double *share = pdl__rounds_shares(f.rounds);
+        const double *share = round.mean.share;
         for (int w = 0; w < 9; w++) most += share[w];
         one = share[9];
         all = most + one;
         CHECK_NEAR(all, 1, 1e-12);
         CHECK_NEAR(most, k ? 0.5 : 0.9, 1e-12);
-        CHECK_INT(round.clusters, k ? 2 : 0);
+        CHECK_INT(round.mean.clusters, k ? 2 : 0);
         close_fixture(&f);
     }
 }
@@ -223,11 +230,88 @@ static void components_are_found(void)
     pdl__cluster_shares(5, 3, cluster, samples, share);
     CHECK_NEAR(share[3], 4.0 / 7 / 3, 1e-12);
     CHECK_NEAR(share[4], 1.0 / 3, 1e-12);
-    const float a[] = {1, 0, 0, 2}, b[] = {2, 0, 0, -1}, none[] = {0, 0, 0, 0};
-    CHECK_NEAR(pdl__update_similarity(2, 2, a, b), 0, 0); /* alike and opposite */
-    CHECK_NEAR(pdl__update_similarity(2, 2, a, a), 1, 1e-12);
-    CHECK_NEAR(pdl__update_similarity(2, 2, none, none), 1, 0);
-    CHECK_NEAR(pdl__update_similarity(2, 2, a, none), 0, 0);
+    /* The widest gap among the joints 0.9, 0.6, 0.5, 0 and the ends 0 and 1 is the last; without the chain through 3
+       the one between 0.9 and 0.2. */
+    double work[10];
+    CHECK_NEAR(pdl__widest_gap(5, similarity, work), 0.25, 1e-12);
+    similarity[3 * 5 + 1] = similarity[1 * 5 + 3] = similarity[2 * 5 + 4] = similarity[4 * 5 + 2] = 0.2;
+    CHECK_NEAR(pdl__widest_gap(5, similarity, work), 0.55, 1e-12);
+    CHECK_NEAR(pdl__widest_gap(1, similarity, work), 0.5, 1e-12);
+}
+
+/* The likeness of two workers after one round. */
+static double likeness(int64_t classes, int64_t features, const float *a, const float *a_bias, const float *b,
+                       const float *b_bias)
+{
+    pdl__change_t  x = {a, a_bias}, y = {b, b_bias};
+    pdl__overlap_t of_x = {0}, of_y = {0};
+
+    pdl__add_overlap(classes, features, &x, &y, &of_x, &of_y);
+    return pdl__likeness(&of_x, &of_y);
+}
+
+static void rows_nobody_has_do_not_count(void)
+{
+    const float a[] = {1, 0, 0, 2, 5, 5}, b[] = {-2, 0, 0, 1, 5, 5}, none[6] = {0};
+    const float first[] = {1, -1, -1}, second[] = {-1, 1, -1}, third[] = {-1, -1, 1}, no[] = {-1, -1, -1};
+
+    CHECK_NEAR(likeness(3, 2, a, first, b, second), 0, 1e-12); /* -2 and 2 */
+    CHECK_NEAR(likeness(3, 2, a, first, b, first), -1, 1e-12);
+    CHECK_NEAR(likeness(3, 2, a, third, b, third), 1, 1e-12);
+    CHECK_NEAR(likeness(3, 2, a, NULL, b, NULL), 50 / sqrt(55.0 * 55), 1e-12);
+    CHECK_NEAR(likeness(3, 2, a, first, a, second), 1, 1e-12);
+    CHECK_NEAR(likeness(3, 2, none, first, none, second), 1, 0);
+    CHECK_NEAR(likeness(3, 2, a, first, none, first), 0, 0);
+    CHECK_NEAR(likeness(3, 2, a, no, b, no), 1, 0); /* nothing to tell them apart by */
+}
+
+/* Workers with disjoint classes are apart and those with the same ones together, however many classes there are that
+   neither has, and also where the common model takes everything for a class that neither has. */
+static void clusters_are_those_of_the_classes(void)
+{
+    enum { WORKERS = 6, FEATURES = 5, MOST = 100 };
+    static float  weight[WORKERS][MOST * FEATURES], bias[WORKERS][MOST];
+    const int64_t sizes[] = {8, 10, 100};
+
+    for (int trial = 0; trial < 6; trial++) {
+        int64_t classes = sizes[trial / 2], each = 2, cluster[WORKERS];
+        double  similarity[WORKERS * WORKERS] = {0}, work[2 * WORKERS];
+        for (int w = 0; w < WORKERS; w++)
+            for (int64_t c = 0; c < classes; c++) {
+                bool   has = c / each == w % 3;
+                double said = trial % 2 ? c == classes - 1 : 1.0 / (double)classes;
+                bias[w][c] = (float)((has ? 1.0 / (double)each : 0) - said);
+                for (int f = 0; f < FEATURES; f++)
+                    weight[w][c * FEATURES + f] =
+                        bias[w][c] *
+                        (float)(1 + 0.2 * pdl_random_normal(3, (uint64_t)w, (uint64_t)(c * FEATURES + f)));
+            }
+        for (int u = 0; u < WORKERS; u++)
+            for (int v = 0; v < WORKERS; v++)
+                similarity[u * WORKERS + v] = likeness(classes, FEATURES, weight[u], bias[u], weight[v], bias[v]);
+        double threshold = pdl__widest_gap(WORKERS, similarity, work);
+        CHECK_INT(pdl__find_clusters(WORKERS, similarity, threshold, cluster), 3);
+        for (int w = 0; w < WORKERS; w++) CHECK_INT(cluster[w], w % 3);
+    }
+}
+
+/* A teacher that is worse on a sample than the student does not hold it back; one that is better pulls it up. */
+static void only_better_teachers_are_trusted(void)
+{
+    const float good[] = {2, 0, 0, -1}, poor[] = {0, 1, 3, 0};
+    double      work[8], all[2] = {0};
+    float       gradient[4] = {0};
+
+    for (int c = 0; c < 4; c++) {
+        all[0] += exp((double)good[c]);
+        all[1] += exp((double)poor[c]);
+    }
+    double p = exp(2) / all[0], q = 1 / all[1];
+    CHECK_NEAR(pdl__trust(4, good, poor, 0, work), 1 - q / p, 1e-12);
+    CHECK_NEAR(pdl__trust(4, poor, good, 0, work), 0, 0);
+    CHECK_NEAR(pdl__trust(4, good, good, 0, work), 0, 0);
+    pdl__distill(4, good, poor, 1, pdl__trust(4, good, poor, 0, work), work, gradient);
+    CHECK(gradient[0] < 0);
 }
 
 /* Central differences of the divergences by every logit. */
@@ -371,6 +455,42 @@ static double score(fixture_t *f)
     return right;
 }
 
+/* The same of training, round by round, and what the clusters are good for: without them what few workers have is
+   drowned. Workers with all classes are one cluster. */
+static void training_finds_the_clusters(void)
+{
+    const int64_t samples[] = {64, 64, 64, 64, 64, 64, 64, 64};
+    const int32_t skewed[] = {1, 1, 1, 2, 2, 2, 4, 8}, even[] = {15, 15, 15, 15, 15, 15, 15, 15};
+    const int64_t expected[] = {0, 0, 0, 1, 1, 1, 2, 3};
+    double        right[3];
+
+    for (int run = 0; run < 3; run++) {
+        pdl_session_spec_t      session = session_with(0);
+        pdl_aggregate_options_t options = options_of("cadis");
+        fixture_t               f = {
+                          .ranks = ranks, .batch = 16, .workers = 8, .samples = samples, .classes = run == 2 ? even : skewed};
+        if (run == 1) CHECK_OK(pdl_aggregate_parse_threshold("-1", &options));
+        CHECK_OK(open_rounds(&f, wide_network, &session, &options, true));
+        for (int i = 0; i < 8; i++) {
+            pdl__round_result_t round;
+            CHECK_OK(run_round(&f, &round));
+            CHECK_INT(round.mean.clusters, run == 0 ? 4 : 1);
+            for (int w = 0; w < 8 && run == 0; w++) CHECK_INT(round.mean.cluster[w], expected[w]);
+            for (int w = 0; w < 8; w++)
+                CHECK_NEAR(round.mean.share[w], run > 0 ? 0.125 : w < 6 ? 0.25 / 3 : 0.25, 1e-12);
+            CHECK(round.mean.similarity[0] <= round.mean.similarity[1] &&
+                  round.mean.similarity[1] <= round.mean.similarity[2]);
+            CHECK(run == 2 ? round.mean.similarity[0] > 0.5 : round.mean.similarity[0] < 0.1);
+            if (run == 2) CHECK_INT(round.mean.trust > 0, i > 0);
+            CHECK(round.mean.trust >= 0 && round.mean.trust < 0.5);
+        }
+        right[run] = score(&f);
+        close_fixture(&f);
+    }
+    printf("     clusters by class: %.3f right, one cluster: %.3f\n", right[0], right[1]);
+    CHECK(right[0] >= right[1] + 0.1);
+}
+
 /* Accuracy of a kind after some rounds, mean of three seeds. */
 static double learn(const char *kind, const int32_t *classes, double lr)
 {
@@ -422,7 +542,7 @@ static void rounds_resume(void)
     CHECK_OK(open_rounds(&b, norm_network, &session, &options, false));
     run_rounds(&a, 2, &round);
     const double *state = pdl__rounds_state(a.rounds, &count);
-    CHECK_INT(count, 17);
+    CHECK_INT(count, 1 + 2 * 4 * 4);
     for (int i = 0; i < pdl_session_tensor_count(a.session); i++) {
         float *plain = calloc((size_t)pdl_session_tensor(a.session, i)->elements, sizeof(*plain));
         CHECK_OK(pdl_session_get(a.session, i, PDL_ARRAY_WEIGHT, plain));
@@ -509,10 +629,14 @@ int main(void)
     RUN(tours_are_pairs);
     RUN(models_visit_two_workers);
     RUN(components_are_found);
+    RUN(rows_nobody_has_do_not_count);
+    RUN(clusters_are_those_of_the_classes);
     RUN(clusters_have_equal_weight);
     RUN(divergences_have_their_gradients);
+    RUN(only_better_teachers_are_trusted);
     RUN(extra_gradients_arrive);
     RUN(a_step_may_halt);
+    RUN(training_finds_the_clusters);
     RUN(label_skew);
     RUN(rounds_resume);
     RUN(batches_are_the_workers);
