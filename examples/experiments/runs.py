@@ -29,14 +29,38 @@ def data(given):
     return ["--data", given.data, *(["--samples", str(given.samples)] if given.samples else [])]
 
 
+def subset(name, folder, counts, tests):
+    """A built-in set of IDX files cut down: the first counts[c] samples of every class c, and `tests` that validate."""
+    home = os.environ.get("PARADL_DATA") or os.path.join(os.path.expanduser("~"), ".cache", "paradl")
+    for split, wanted in ("train", counts), ("t10k", [tests] * len(counts)):
+        files = [os.path.join(home, name, f"{split}-{what}-ubyte") for what in ("images-idx3", "labels-idx1")]
+        if not all(map(os.path.exists, files)):
+            sys.exit(f"{files[0]} is not there: get it with `paradl data get {name}`")
+        with open(files[0], "rb") as images, open(files[1], "rb") as labels:
+            head, pixels, classes = images.read(16), images.read(), labels.read()[8:]
+        size, left, kept = len(pixels) // len(classes), list(wanted), []
+        for number, label in enumerate(classes):
+            if label < len(left) and left[label] > 0:
+                left[label] -= 1
+                kept.append(number)
+        count = len(kept).to_bytes(4, "big")
+        os.makedirs(folder, exist_ok=True)
+        for file, text in zip(files, (head[:4] + count + head[8:] + b"".join(pixels[i * size:(i + 1) * size] for i in kept),
+                                      bytes([0, 0, 8, 1]) + count + bytes(classes[i] for i in kept))):
+            with open(os.path.join(folder, os.path.basename(file)), "wb") as out:
+                out.write(text)
+    return folder
+
+
 def ask(arguments):
     """What the command answers with --json."""
     return json.loads(subprocess.run([find_paradl(), *arguments], check=True, capture_output=True, text=True).stdout)
 
 
 class Runs:
-    def __init__(self, folder, parallel):
+    def __init__(self, folder, parallel, threads=None):
         self.folder, self.parallel, self.program = folder, parallel, find_paradl()
+        self.threads = threads or max(1, (os.cpu_count() or 1) // parallel)
         os.makedirs(folder, exist_ok=True)
 
     def _log(self, options):
@@ -50,8 +74,7 @@ class Runs:
         log = self._log(options)
         if os.path.exists(log):
             return self._epochs(options)
-        threads = str(max(1, (os.cpu_count() or 1) // self.parallel))
-        command = [self.program, "train", *options, "--threads", threads, "--quiet", "--log", log + ".part"]
+        command = [self.program, "train", *options, "--threads", str(self.threads), "--quiet", "--log", log + ".part"]
         result = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         if result.returncode:
             raise RuntimeError(" ".join(command) + "\n" + result.stderr.strip())

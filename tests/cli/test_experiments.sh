@@ -34,6 +34,10 @@ python3 "$SOURCE/examples/experiments/hiding.py" --quick --seeds 1 --data synthe
     fail "hiding.py: $(tail -3 err)"
 has out "of the bound"
 has hiding/hidden-synthetic.svg "</svg>"
+python3 "$SOURCE/examples/experiments/aggregation.py" --quick --seeds 1 --data synthetic --samples 320 --out aggregation \
+    >out 2>err || fail "aggregation.py: $(tail -3 err)"
+for method in FedAvg SEM CADIS FedDCT; do has out "$method  "; done
+has aggregation/accuracy-clusters.svg "</svg>"
 
 got=0
 bash "$SOURCE/examples/experiments/shuffle_time.sh" --fast >out 2>err || got=$?
