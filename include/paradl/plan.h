@@ -174,6 +174,9 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
    that layer. */
 int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
                          int *limiting_layer);
+/* What that layer has, of which the limit is made: "64 filters", "8 key-value heads for its 64 heads". */
+char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                                int limiting_layer, char *text, size_t size);
 
 /* Everything that can be wrong with a plan, before anything starts: batch against axes, modes against layers,
    stages. The message names the layer and what would be allowed. */

@@ -1,6 +1,6 @@
 /*
- * Search: every strategy at a number of PEs, the best configuration of each, ranked by a goal, with the
- * reasons of those that are not possible.
+ * Search: every strategy at a number of PEs and one batch, the best configuration of each, ranked by a goal, with
+ * the reasons of those that are not possible.
  *
  *     pdl_request_t request = pdl_request_default();
  *     request.pe = 512;
@@ -25,7 +25,7 @@ typedef struct pdl_request {
     const pdl_dataset_t *dataset; /* NULL: time per sample decides instead of time per epoch */
     int64_t              pe;
     int64_t              batch;          /* over all PEs; 0: by samples_per_pe */
-    int64_t              samples_per_pe; /* per PE for data, per group for hybrids; 0: as many as fit, at most 64 */
+    int64_t              samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
     const char          *strategy;       /* a preset's name, "mixed", or "all" */
     pdl_goal_t           goal;
     pdl_optimizer_t      optimizer;
@@ -39,6 +39,7 @@ typedef struct pdl_candidate {
     char             strategy[32];
     bool             possible;    /* within the limits of the strategy and in memory */
     char             reason[224]; /* when not possible */
+    char             same_as[32]; /* the strategy of this answer that its best plan is; it is left out then */
     pdl_config_t     config;      /* of the best configuration; strategy points to `strategy` */
     pdl_plan_t      *plan;        /* owned; NULL when not possible by the limits */
     pdl_projection_t projection;
@@ -51,10 +52,19 @@ typedef struct pdl_candidate {
 typedef struct pdl_search {
     pdl_candidate_t *candidates; /* possible ones first, best first */
     int              count, possible;
-    int64_t          configurations; /* evaluated */
+    int64_t          batch;             /* of all that are possible */
+    char             batch_reason[160]; /* where it comes from; "" when the request gave it */
+    int64_t          configurations;    /* evaluated */
     double           seconds;
     bool certified; /* the whole space of the presets was enumerated, and all that might win was played */
 } pdl_search_t;
+
+/* Candidates whose scores differ by less than this share tie: no projection tells them apart. */
+#define PDL_TIE 0.005
+bool pdl_candidates_tie(const pdl_candidate_t *a, const pdl_candidate_t *b);
+/* Puts the candidates in order, after their scores have changed: possible ones first, best first; of those that tie, the
+   one with fewer axes, then the better known. */
+void pdl_search_rank(pdl_search_t *search);
 
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);
 void         pdl_search_destroy(pdl_search_t *search);

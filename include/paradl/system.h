@@ -58,6 +58,14 @@ typedef struct pdl_device {
     double      copy_bytes_per_s; /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;
 
+/* Operations per second of a precision; those a device does not list run at its 32-bit speed. */
+static inline double pdl_device_peak(const pdl_device_t *device, pdl_precision_t precision)
+{
+    double peak = device->peak_flop_per_s[precision];
+
+    return peak > 0 ? peak : device->peak_flop_per_s[PDL_FP32];
+}
+
 typedef struct pdl_storage {
     double node_bandwidth_bytes_per_s, total_bandwidth_bytes_per_s; /* 0: not described */
     double decode_samples_per_s; /* per PE, all its loader threads; 0: not described */

@@ -32,6 +32,8 @@ pdl_status_t pdl_parse_int(const char *text, int64_t min, int64_t max, int64_t *
 /* Writes a readable form into `buffer` and returns it: 271 ms, 14.1 GiB, 12.5 GB/s, 1,281,167, 25.6 M. */
 #define PDL_FORMAT_SIZE 32
 char *pdl_format_seconds(double seconds, char buffer[PDL_FORMAT_SIZE]);
+/* The number alone, in the unit in which `like` is printed. */
+char *pdl_format_seconds_like(double seconds, double like, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_bytes(double bytes, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_byte_rate(double bytes_per_s, char buffer[PDL_FORMAT_SIZE]);
 char *pdl_format_flop_rate(double flop_per_s, char buffer[PDL_FORMAT_SIZE]);

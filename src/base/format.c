@@ -99,6 +99,12 @@ char *pdl_format_seconds(double value, char buffer[PDL_FORMAT_SIZE])
     return format(value, second_steps, COUNT(second_steps), "s", buffer);
 }
 
+char *pdl_format_seconds_like(double value, double like, char buffer[PDL_FORMAT_SIZE])
+{
+    if (!isfinite(value) || !isfinite(like)) return pdl_format_seconds(value, buffer);
+    return print_three(value / second_steps[pick(second_steps, COUNT(second_steps), fabs(like))].size, "", buffer);
+}
+
 char *pdl_format_bytes(double value, char buffer[PDL_FORMAT_SIZE])
 {
     return format(value, byte_steps, COUNT(byte_steps), "B", buffer);

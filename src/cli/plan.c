@@ -32,7 +32,7 @@ static const pdl__option_t options[] = {
     {"data", "D", NULL, "name of a data set, or a .yaml file; without it there are no epochs", TEXT(data)},
     {"batch", "B", NULL, "samples per weight update, over all PEs", PDL__INT(values_t, batch, 1)},
     {"samples-per-pe", "N", NULL,
-     "samples per PE, or per group of PEs that share a sample; else as many as fit, at most 64",
+     "the batch is so many times the PEs; else 64, fewer where samples are large (16 M values, 8,192 tokens)",
      PDL__INT(values_t, samples_per_pe, 1)},
     {"strategy", "NAME", "all",
      "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, data+filter, data+channel, "

@@ -9,13 +9,11 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
                        pdl_compute_cost_t *cost)
 {
     const pdl_device_t *device = &system->device;
-    double              peak = device->peak_flop_per_s[precision];
+    double              peak = pdl_device_peak(device, precision);
     bool                wide = precision == PDL_FP32 || precision == PDL_FP64;
     double              share = wide ? p->matrix_efficiency : p->tensor_efficiency;
 
     if (share == 0) share = device->matrix_efficiency;
-    /* Precisions a device does not list run at its 32-bit speed. */
-    if (peak == 0) peak = device->peak_flop_per_s[PDL_FP32];
     cost->flop_per_s = share * peak;
     cost->convolution_flop_per_s = cost->flop_per_s;
     if (!wide && p->convolution_efficiency > 0) cost->convolution_flop_per_s = p->convolution_efficiency * peak;

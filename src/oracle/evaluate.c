@@ -222,7 +222,8 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
                          (long long)config->context, (long long)config->data);
     int64_t replicas = replicas_of(config);
     if (replicas > config->batch)
-        return pdl_error(PDL_ERR_LIMIT, "at most %lld PEs: one sample each", (long long)config->batch);
+        return pdl_error(PDL_ERR_LIMIT, "a batch of %lld is too small for %lld replicas: at least one sample each",
+                         (long long)config->batch, (long long)replicas);
     if (config->micro_batches > (config->batch + replicas - 1) / replicas)
         return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
                          (long long)config->micro_batches, (long long)((config->batch + replicas - 1) / replicas));

@@ -154,15 +154,6 @@ static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model
     return PDL_OK;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const pdl_candidate_t *x = a, *y = b;
-
-    if (x->possible != y->possible) return x->possible ? -1 : 1;
-    if (!x->possible) return strcmp(x->strategy, y->strategy);
-    return (x->score > y->score) - (x->score < y->score);
-}
-
 static double now_s(void)
 {
     struct timespec now;
@@ -213,11 +204,7 @@ pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_
         pdl_search_destroy(made);
         return status;
     }
-    qsort(made->candidates, (size_t)made->count, sizeof(*made->candidates), compare);
-    for (int i = 0; i < made->count; i++) {
-        made->candidates[i].config.strategy = made->candidates[i].strategy;
-        made->possible += made->candidates[i].possible;
-    }
+    pdl_search_rank(made);
     made->configurations = made->count;
     made->seconds = now_s() - begin;
     made->certified = true;

@@ -2,10 +2,8 @@
  * Search over strategies: enumerates the meshes of each preset at a number of PEs, with the policies that
  * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
  */
-#include "oracle/internal.h"
-#include "oracle/shortlist.h"
+#include "oracle/searcher.h"
 #include <math.h>
-#include <paradl/search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +17,6 @@ static const char *const strategies[] = {"data",         "spatial",     "filter"
                                          "mixed"};
 enum {
     STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
-    LOG_SAMPLES = 6,
-    MOST_SAMPLES = 1 << LOG_SAMPLES,
     /* of one strategy, besides its likeliest configuration */
     MOST_PASSES = 400000,
     MOST_PLAYS = 16
@@ -29,30 +25,12 @@ enum {
 /* By how much a configuration must look better than the latest that was played to be played before the others are known. */
 #define NOTABLY 0.9
 
-typedef struct searcher {
-    pdl_oracle_t          *oracle;
-    const pdl_request_t   *request;
-    pdl_candidate_t       *best;          /* of the strategy at hand */
-    pdl_candidate_t        leanest;       /* the one nearest to fitting, when none fits */
-    bool                   any;           /* some configuration respected the limits */
-    pdl_memory_breakdown_t latest_memory; /* of the latest configuration */
-    pdl_memory_breakdown_t plain_memory;  /* of the latest without a policy */
-    int                    exponent;      /* of two: samples per replica that fitted the mesh before */
-    pdl__shortlist_t       shortlist;     /* configurations that fit and have not been played */
-    double                 likely;        /* score by the formulas of the latest that was played */
-    int                    plays;
-    int64_t                passes; /* played */
-    bool                   capped; /* some that might have won were not played */
-    int64_t                configurations;
-    pdl_status_t           status; /* a failure other than "not possible" */
-} searcher_t;
-
 pdl_request_t pdl_request_default(void)
 {
     return (pdl_request_t){.pe = 1, .strategy = "all", .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
 }
 
-static void score_candidate(const searcher_t *s, pdl_candidate_t *c)
+void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
     const pdl_dataset_t *data = s->request->dataset;
     double               batch = (double)c->config.batch, pe = (double)s->request->pe;
@@ -78,7 +56,7 @@ static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *bes
 }
 
 /* The score of a configuration that takes so many seconds, where time decides. */
-static double score_of_seconds(const searcher_t *s, const pdl_config_t *config, double seconds)
+static double score_of_seconds(const pdl__searcher_t *s, const pdl_config_t *config, double seconds)
 {
     const pdl_dataset_t *data = s->request->dataset;
     double               batch = (double)config->batch;
@@ -87,7 +65,7 @@ static double score_of_seconds(const searcher_t *s, const pdl_config_t *config, 
 }
 
 /* True when a configuration cannot beat the best one that is known to fit. */
-static bool hopeless(const searcher_t *s, const pdl_config_t *config)
+static bool hopeless(const pdl__searcher_t *s, const pdl_config_t *config)
 {
     double seconds;
 
@@ -112,7 +90,7 @@ static int64_t passes_of(const pdl_config_t *config)
 }
 
 /* Configurations are ranked by what they take when they are played. */
-static void play(searcher_t *s, const pdl_config_t *config)
+static void play(pdl__searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
     pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
@@ -123,12 +101,12 @@ static void play(searcher_t *s, const pdl_config_t *config)
         s->status = status;
         return;
     }
-    score_candidate(s, &trial);
+    pdl__score_candidate(s, &trial);
     if (better_than(&trial, s->best)) keep(s->best, &trial);
 }
 
 /* The least score that playing a configuration can give; 0 where that is not known. */
-static double least_score(const searcher_t *s, const pdl_config_t *config)
+static double least_score(const pdl__searcher_t *s, const pdl_config_t *config)
 {
     double seconds;
 
@@ -138,7 +116,7 @@ static double least_score(const searcher_t *s, const pdl_config_t *config)
 
 /* What fits is played at once if the formulas say that it is notably better than what was, so that there is something to
    beat; if its bound leaves it a chance, its turn comes later. */
-static void shortlist(searcher_t *s, const pdl_candidate_t *trial, double least)
+static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double least)
 {
     pdl__short_t entry = {.config = trial->config, .likely = trial->score, .least = least};
 
@@ -151,7 +129,7 @@ static void shortlist(searcher_t *s, const pdl_candidate_t *trial, double least)
     if (status) s->status = status;
 }
 
-static void play_shortlist(searcher_t *s)
+static void play_shortlist(pdl__searcher_t *s)
 {
     pdl__shortlist_sort(&s->shortlist);
     for (int i = 0; i < s->shortlist.count && !s->status; i++) {
@@ -167,7 +145,7 @@ static void play_shortlist(searcher_t *s)
 }
 
 /* Evaluates a configuration and lists it if it may be the best; true when it fits in memory. */
-static bool consider(searcher_t *s, const pdl_config_t *config)
+static bool consider(pdl__searcher_t *s, const pdl_config_t *config)
 {
     pdl_candidate_t trial = {.config = *config};
 
@@ -184,8 +162,7 @@ static bool consider(searcher_t *s, const pdl_config_t *config)
         return false;
     }
     s->any = true;
-    s->latest_memory = trial.projection.memory;
-    score_candidate(s, &trial);
+    pdl__score_candidate(s, &trial);
     if (trial.projection.fits)
         shortlist(s, &trial, least);
     else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
@@ -198,7 +175,7 @@ typedef enum fit { NO_FIT, FITS_BY_POLICY, FITS_PLAIN } fit_t;
 
 /* The policies that trade time for memory, lightest first. What fits without a policy is not made faster by
    it, except that sharding the optimizer state also shares out the update. */
-static fit_t consider_policies(searcher_t *s, pdl_config_t config)
+static fit_t consider_policies(pdl__searcher_t *s, pdl_config_t config)
 {
     static const pdl_recompute_t recomputes[] = {PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
 
@@ -209,7 +186,6 @@ static fit_t consider_policies(searcher_t *s, pdl_config_t config)
         return NO_FIT;
     }
     fit_t fit = consider(s, &config) ? FITS_PLAIN : NO_FIT;
-    s->plain_memory = s->latest_memory;
     if (s->request->run_mode == PDL_INFERENCE) return fit;
     if (fit == FITS_PLAIN) {
         config.sharding = PDL_SHARDING_ZERO1;
@@ -229,18 +205,17 @@ static fit_t consider_policies(searcher_t *s, pdl_config_t config)
     return fit;
 }
 
-/* The next larger number of micro-batches. The project's own trainer cuts samples into equal parts. */
-static int64_t more_micro_batches(const searcher_t *s, int64_t samples, int64_t micro_batches)
+/* The next larger number of micro-batches, all of them equal. The project's own trainer tries every such number, others
+   about the powers of two. */
+static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int64_t micro_batches)
 {
-    if (!s->oracle->p.own_runtime) return 2 * micro_batches;
-    do micro_batches++;
-    while (micro_batches < samples && samples % micro_batches != 0);
+    micro_batches = s->oracle->p.own_runtime ? micro_batches + 1 : 2 * micro_batches;
+    while (micro_batches < samples && samples % micro_batches != 0) micro_batches++;
     return micro_batches;
 }
 
-/* A given number of samples per replica: at once, or accumulated over more and more micro-batches until they fit
-   without a policy. */
-static void consider_accumulation(searcher_t *s, pdl_config_t config)
+/* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
+static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data;
 
@@ -249,65 +224,11 @@ static void consider_accumulation(searcher_t *s, pdl_config_t config)
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
 }
 
-/* Activations grow with the samples, all else stays: how many, as a power of two, the plain configuration just
-   evaluated for one sample would hold. */
-static int likely_exponent(const searcher_t *s)
-{
-    const pdl_memory_breakdown_t *m = &s->plain_memory;
-    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
-    double grows = (m->saved_activations + m->transient) * s->oracle->p.memory_margin;
-    double fixed =
-        m->weights + m->gradients * s->oracle->p.memory_margin + m->optimizer + m->workspace + m->context;
-    int exponent = 0;
-
-    while (exponent < LOG_SAMPLES && fixed + m->buffers + grows * (double)(2 << exponent) <= cap) exponent++;
-    return exponent;
-}
-
-static fit_t consider_samples(searcher_t *s, pdl_config_t *config, int exponent)
-{
-    config->batch = (INT64_C(1) << exponent) * config->data;
-    return consider_policies(s, *config);
-}
-
-/* Samples per replica: given, or as many (a power of two) as fit. */
-static void consider_batches(searcher_t *s, pdl_config_t config)
-{
-    const pdl_request_t *request = s->request;
-
-    if (request->batch > 0 || request->samples_per_pe > 0) {
-        config.batch = request->batch > 0 ? request->batch : request->samples_per_pe * config.data;
-        consider_accumulation(s, config);
-        return;
-    }
-    /* More samples per update make an epoch no slower, and need more memory: the largest power of two that fits.
-       The mesh before this one had one split less, so its answer is a good place to begin. */
-    int   exponent = s->exponent;
-    fit_t fit = consider_samples(s, &config, exponent);
-    if (fit == FITS_PLAIN && exponent == 0) {
-        /* What was foretold and comes true needs no search around it. */
-        exponent = likely_exponent(s);
-        if (exponent > 0 && consider_samples(s, &config, exponent) != NO_FIT) {
-            s->exponent = exponent;
-            return;
-        }
-        exponent = 0;
-    }
-    while (fit != NO_FIT && exponent < LOG_SAMPLES && consider_samples(s, &config, exponent + 1) != NO_FIT)
-        exponent++;
-    while (fit == NO_FIT && exponent > 0) fit = consider_samples(s, &config, --exponent);
-    s->exponent = exponent;
-}
-
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
-static void consider_pipelines(searcher_t *s, pdl_config_t config)
+static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 {
-    const pdl_request_t *request = s->request;
-    int64_t              samples =
-        request->batch > 0 ? (request->batch + config.data - 1) / config.data : request->samples_per_pe;
+    int64_t samples = (config.batch + config.data - 1) / config.data;
 
-    if (samples <= 0) samples = MOST_SAMPLES > 4 * config.pipeline ? MOST_SAMPLES : 4 * config.pipeline;
-    config.batch = request->batch > 0 ? request->batch : samples * config.data;
     for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
         config.schedule = PDL_SCHEDULE_1F1B;
@@ -321,7 +242,7 @@ static void consider_pipelines(searcher_t *s, pdl_config_t config)
     }
 }
 
-static void consider_mesh(searcher_t *s, const char *strategy, int64_t pipeline, int64_t data, int64_t inner)
+static void consider_mesh(pdl__searcher_t *s, const char *strategy, int64_t pipeline, int64_t data, int64_t inner)
 {
     pdl_config_t config = pdl_config_default(strategy);
     bool         spatial = strstr(strategy, "spatial") != NULL;
@@ -330,6 +251,7 @@ static void consider_mesh(searcher_t *s, const char *strategy, int64_t pipeline,
     config.data = data;
     config.spatial = spatial ? inner : 1;
     config.tensor = spatial ? 1 : inner;
+    config.batch = s->request->batch;
     config.optimizer = s->request->optimizer;
     config.precision = s->request->precision;
     config.run_mode = s->request->run_mode;
@@ -341,29 +263,19 @@ static void consider_mesh(searcher_t *s, const char *strategy, int64_t pipeline,
         if (data > 1) consider_pipelines(s, config);
         return;
     }
-    consider_batches(s, config);
+    consider_accumulation(s, config);
 }
 
-/* The reason that names the layer in the way, rather than the last configuration's message. */
-static bool over_limit(searcher_t *s, const char *strategy, int64_t smallest)
+static bool over_limit(const pdl__searcher_t *s, const char *strategy, int64_t size)
 {
     pdl_preset_options_t options = {s->oracle->p.published_forms, s->request->spatial_until};
     int                  layer;
-    int64_t              limit = pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
-    const pdl_layer_t   *l = layer >= 0 ? pdl_model_layer(s->oracle->model, layer) : NULL;
-    const char          *what = "filters";
 
-    if (smallest <= limit || !l) return false;
-    if (strstr(strategy, "channel")) what = "input channels";
-    if (strstr(strategy, "spatial")) what = "rows";
-    if (l->type == PDL_LAYER_ATTENTION) what = "heads";
-    snprintf(s->best->reason, sizeof(s->best->reason), "at most %lld PEs (layer %s has %lld %s)", (long long)limit,
-             l->name, (long long)limit, what);
-    return true;
+    return size > pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
 }
 
 /* The only mesh of a pure strategy is shown even when it is not possible. */
-static void show_mesh(searcher_t *s, const char *strategy)
+static void show_mesh(pdl__searcher_t *s, const char *strategy)
 {
     pdl_config_t *config = &s->best->config;
 
@@ -380,7 +292,7 @@ static void show_mesh(searcher_t *s, const char *strategy)
         config->tensor = s->request->pe;
 }
 
-static void enumerate(searcher_t *s, const char *strategy)
+static void enumerate(pdl__searcher_t *s, const char *strategy)
 {
     int64_t p = s->request->pe;
     bool    data = strncmp(strategy, "data", 4) == 0 || strcmp(strategy, "3d") == 0;
@@ -406,93 +318,34 @@ static void enumerate(searcher_t *s, const char *strategy)
     }
 }
 
-/* Weights, gradients and optimizer state of 1/t of the model, which no layout makes smaller. */
-static bool states_fit(const searcher_t *s, int64_t t)
+static void describe_memory(pdl__searcher_t *s)
 {
-    pdl_model_totals_t totals;
-    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
-    double item = pdl_precision_bytes(s->request->precision);
-
-    pdl_model_totals(s->oracle->model, &totals);
-    return (double)totals.weights * item * (s->request->run_mode == PDL_TRAINING ? 2 : 1) / (double)t <= cap;
-}
-
-/* One mesh and batch of per-layer layouts; true when it fits. */
-static bool consider_mixed(searcher_t *s, const pdl_config_t *config)
-{
-    pdl_candidate_t trial = {.config = *config};
-    pdl_status_t status = pdl_search_mixed(s->oracle, config, s->request->dataset, &trial.plan, &trial.projection);
-
-    s->configurations++;
-    if (status == PDL_ERR_NOMEM) s->status = status;
-    if (status) {
-        if (!s->best->possible) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
-        return false;
-    }
-    trial.possible = trial.projection.fits;
-    if (trial.possible) status = pdl_oracle_play(s->oracle, trial.plan, s->request->dataset, &trial.projection);
-    if (status) s->status = status;
-    score_candidate(s, &trial);
-    if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
-        pdl_plan_destroy(s->best->plan);
-        *s->best = trial;
-    } else {
-        if (!trial.possible && !s->best->possible)
-            snprintf(s->best->reason, sizeof(s->best->reason), "no layout of single layers fits in memory");
-        pdl_plan_destroy(trial.plan);
-    }
-    return trial.possible;
-}
-
-/* Per-layer layouts on every data x inner mesh with the inner axis inside a node or just outside it. */
-static void enumerate_mixed(searcher_t *s)
-{
-    int64_t p = s->request->pe, most = 2 * pdl_system_group_size(s->oracle->system, 0);
-
-    snprintf(s->best->reason, sizeof(s->best->reason),
-             "no mesh of %lld PEs with up to %lld in a group holds the weights", (long long)p, (long long)most);
-    for (int64_t t = 2; t <= p && t <= most && !s->status; t++) {
-        pdl_config_t config = pdl_config_default("mixed");
-        bool         given = s->request->batch > 0 || s->request->samples_per_pe > 0;
-        int64_t      samples = s->request->samples_per_pe > 0 ? s->request->samples_per_pe : MOST_SAMPLES;
-        if (p % t || !states_fit(s, t)) continue;
-        config.data = p / t;
-        config.tensor = t;
-        config.optimizer = s->request->optimizer;
-        config.precision = s->request->precision;
-        config.run_mode = s->request->run_mode;
-        for (; samples >= 1; samples /= 4) {
-            config.batch = s->request->batch > 0 ? s->request->batch : samples * config.data;
-            if (consider_mixed(s, &config) || given) break;
-        }
-    }
-}
-
-static void describe_memory(searcher_t *s)
-{
-    char   need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE];
-    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    char    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
+    double  cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    int64_t batch = 0;
 
     /* What the process needs besides is not part of what the trainer takes (memory.c). */
     if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
         cap -= s->oracle->system->device.reserved_bytes;
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
+    if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)
+        snprintf(s->best->reason, sizeof(s->best->reason),
+                 "needs %s per PE at the least, of %s; a batch of %s fits", need, have,
+                 pdl_format_count(batch, count));
     s->best->config = s->leanest.config;
     s->best->projection = s->leanest.projection;
     s->best->epoch_s = s->leanest.epoch_s;
     s->best->sample_s = s->leanest.sample_s;
 }
 
-static pdl_status_t finish_candidate(searcher_t *s)
+static pdl_status_t finish_candidate(pdl__searcher_t *s)
 {
     pdl_candidate_t *best = s->best;
 
     best->config.strategy = best->strategy;
     if (!best->possible && s->any) describe_memory(s);
-    if (!best->possible && best->reason[0] == '\0')
-        snprintf(best->reason, sizeof(best->reason), "%lld PEs cannot be factored into such a mesh",
-                 (long long)s->request->pe);
+    if (!best->possible && !s->any) pdl__describe_refusal(s);
     if (!best->possible) return PDL_OK;
     pdl_status_t status = PDL_OK;
     if (!best->plan) {
@@ -500,38 +353,62 @@ static pdl_status_t finish_candidate(searcher_t *s)
         if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
     }
     if (!status) status = pdl_oracle_play(s->oracle, best->plan, s->request->dataset, &best->projection);
-    if (!status) score_candidate(s, best);
+    if (!status) pdl__score_candidate(s, best);
+    /* Of single layers no policies were tried. */
+    if (!status && strcmp(best->strategy, "mixed") != 0) status = pdl__advise(s);
     return status;
 }
 
-static pdl_status_t search_strategy(searcher_t *s, const char *strategy, pdl_candidate_t *candidate)
+static pdl_status_t search_strategy(pdl__searcher_t *s, const char *strategy, pdl_candidate_t *candidate)
 {
     memset(candidate, 0, sizeof(*candidate));
     memset(&s->leanest, 0, sizeof(s->leanest));
     s->best = candidate;
+    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
     s->any = false;
-    s->exponent = 0;
     s->likely = INFINITY;
     s->plays = 0;
     s->passes = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
     if (strcmp(strategy, "mixed") == 0)
-        enumerate_mixed(s);
+        pdl__search_mixed(s);
     else
         enumerate(s, strategy);
     if (!s->status) play_shortlist(s);
-    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
     return s->status ? s->status : finish_candidate(s);
 }
 
-static int compare(const void *a, const void *b)
+int pdl__strategy_place(const char *strategy)
 {
-    const pdl_candidate_t *x = a, *y = b;
+    int place = 0;
 
-    if (x->possible != y->possible) return y->possible - x->possible;
-    if (!x->possible) return strcmp(x->strategy, y->strategy);
-    return (x->score > y->score) - (x->score < y->score);
+    while (place < STRATEGY_COUNT - 1 && strcmp(strategies[place], strategy) != 0) place++;
+    return place;
+}
+
+/* A mixed plan that is one of the named strategies does not stand beside it. */
+static void leave_out_twin(pdl_candidate_t *mixed)
+{
+    char name[sizeof(mixed->strategy)];
+
+    if (!mixed->possible || strcmp(mixed->strategy, "mixed") == 0) return;
+    memcpy(name, mixed->strategy, sizeof(name));
+    pdl_plan_destroy(mixed->plan);
+    *mixed = (pdl_candidate_t){.strategy = "mixed"};
+    memcpy(mixed->same_as, name, sizeof(name));
+    snprintf(mixed->reason, sizeof(mixed->reason), "same as %s: no layer gains from a layout of its own", name);
+}
+
+static pdl_status_t search_all(pdl__searcher_t *s, pdl_search_t *search)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->request->pe == 1) return search_strategy(s, "serial", &search->candidates[search->count++]);
+    for (int i = 0; i < STRATEGY_COUNT && !status; i++)
+        status = search_strategy(s, strategies[i], &search->candidates[search->count++]);
+    if (!status) leave_out_twin(&search->candidates[search->count - 1]);
+    return status;
 }
 
 static double now_s(void)
@@ -561,32 +438,37 @@ static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_
     return status;
 }
 
+/* One PE leaves a mixed plan nothing to split. */
+static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
+{
+    const char *strategy = s->request->strategy;
+
+    if (s->request->pe == 1 && strcmp(strategy, "mixed") == 0) strategy = "serial";
+    return search_strategy(s, strategy, &search->candidates[search->count++]);
+}
+
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
 {
-    searcher_t   s = {.oracle = oracle, .request = request};
-    bool         all = strcmp(request->strategy, "all") == 0;
-    double       begin = now_s();
-    pdl_status_t status = check_request(oracle, request);
+    pdl_request_t   chosen = *request;
+    pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
+    double          begin = now_s();
+    pdl_status_t    status = check_request(oracle, request);
     if (status) return status;
     pdl_search_t *search = calloc(1, sizeof(*search));
     if (!search) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     search->candidates = calloc(STRATEGY_COUNT, sizeof(*search->candidates));
     if (!search->candidates) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
-    if (!status && !all) status = search_strategy(&s, request->strategy, &search->candidates[search->count++]);
-    if (!status && all && request->pe == 1)
-        status = search_strategy(&s, "serial", &search->candidates[search->count++]);
-    for (int i = 0; i < STRATEGY_COUNT && !status && all && request->pe > 1; i++)
-        status = search_strategy(&s, strategies[i], &search->candidates[search->count++]);
+    if (!status)
+        status =
+            pdl__choose_batch(oracle, request, &search->batch, search->batch_reason, sizeof(search->batch_reason));
+    chosen.batch = search->batch;
+    if (!status) status = strcmp(request->strategy, "all") == 0 ? search_all(&s, search) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
     if (status) {
         pdl_search_destroy(search);
         return status;
     }
-    qsort(search->candidates, (size_t)search->count, sizeof(*search->candidates), compare);
-    for (int i = 0; i < search->count; i++) {
-        search->candidates[i].config.strategy = search->candidates[i].strategy;
-        search->possible += search->candidates[i].possible;
-    }
+    pdl_search_rank(search);
     search->configurations = s.configurations;
     search->seconds = now_s() - begin;
     search->certified = !s.capped;

@@ -4,6 +4,7 @@
  */
 #include "plan/rules.h"
 #include <paradl/plan.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -162,8 +163,8 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
                              i > until ? "comes after the end of the split" : why);
     }
     if (split || axis->size == 1) return PDL_OK;
-    return pdl_error(PDL_ERR_LIMIT, "spatial axis of %lld: model %s has no convolution or pooling to split",
-                     (long long)axis->size, pdl_model_name(plan->model));
+    return pdl_error(PDL_ERR_LIMIT, "model %s has no convolution or pooling to split in space",
+                     pdl_model_name(plan->model));
 }
 
 static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
@@ -276,4 +277,49 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
         }
     }
     return limit;
+}
+
+static void describe_space(const pdl_layer_t *layer, char *text, size_t size)
+{
+    pdl_window_t window = pdl__layer_window(layer, 0);
+    int64_t      halo = (window.kernel - 1) / 2 * window.dilation, in = layer->in.extent[0];
+
+    if (halo > 1 && in / halo < layer->out.extent[0])
+        snprintf(text, size, "%lld rows, of which a piece needs %lld for the halo", (long long)in, (long long)halo);
+    else if (layer->out.extent[0] < in)
+        snprintf(text, size, "%lld rows of output, from %lld", (long long)layer->out.extent[0], (long long)in);
+    else
+        snprintf(text, size, "%lld rows", (long long)in);
+}
+
+static void describe_mode(const pdl_layer_t *layer, pdl_mode_t mode, char *text, size_t size)
+{
+    const char *what = mode == PDL_MODE_CHANNEL  ? "input channels"
+                       : mode == PDL_MODE_EXPERT ? "experts"
+                       : layer->groups > 1       ? "convolution groups"
+                                                 : "filters";
+
+    if (mode != PDL_MODE_HEADS)
+        snprintf(text, size, "%lld %s", (long long)layer_limit(layer, mode), what);
+    else if (layer->kv_heads < layer->heads)
+        snprintf(text, size, "%lld key-value heads for its %lld heads", (long long)layer->kv_heads,
+                 (long long)layer->heads);
+    else
+        snprintf(text, size, "%lld heads", (long long)layer->heads);
+}
+
+char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                                int limiting_layer, char *text, size_t size)
+{
+    const struct preset *preset = find_preset(strategy);
+    const pdl_layer_t   *layer = pdl_model_layer(model, limiting_layer);
+    pdl_mode_t           mode = layer->type == PDL_LAYER_MOE ? PDL_MODE_EXPERT : PDL_MODE_HEADS;
+
+    if (preset && (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL))
+        mode = width_mode(model, limiting_layer, preset->style, options && options->published);
+    if (preset && (preset->axes & (1u << PDL_AXIS_SPATIAL)))
+        describe_space(layer, text, size);
+    else
+        describe_mode(layer, mode, text, size);
+    return text;
 }

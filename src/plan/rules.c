@@ -173,8 +173,11 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
     case PDL_MODE_HEADS:
         if (layer->type != PDL_LAYER_ATTENTION) return refuse(why, size, "is not an attention layer");
         if (layer->kv_heads % n == 0) return true;
-        return refuse(why, size, "has %lld heads in %lld key-value groups, which the axis does not divide",
-                      (long long)layer->heads, (long long)layer->kv_heads);
+        if (layer->kv_heads == layer->heads)
+            return refuse(why, size, "has %lld heads, which %lld does not divide", (long long)layer->heads,
+                          (long long)n);
+        return refuse(why, size, "has %lld key-value heads for its %lld heads, which %lld does not divide",
+                      (long long)layer->kv_heads, (long long)layer->heads, (long long)n);
     case PDL_MODE_VOCABULARY:
         if (layer->type == PDL_LAYER_EMBEDDING) return channels_allowed(layer->vocabulary, n, "tokens", why, size);
         if (layer->type == PDL_LAYER_CROSS_ENTROPY)

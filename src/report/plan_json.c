@@ -1,8 +1,9 @@
 /*
  * The ranked candidates for programs.
  */
+#include "report/plan_rates.h"
+
 #include <paradl/json.h>
-#include <paradl/report.h>
 
 #include <math.h>
 
@@ -85,8 +86,18 @@ static void write_comm(pdl_json_t *json, const pdl_projection_t *p, double known
     pdl_json_close(json);
 }
 
+static void write_rates(pdl_json_t *json, const pdl_plan_report_t *report, const pdl_candidate_t *c)
+{
+    pdl__rates_t rates = pdl__plan_rates(report, c);
+
+    pdl_json_number(json, "samples_per_s", rates.samples_per_s);
+    if (pdl__sample_tokens(report->model) > 0) pdl_json_number(json, "tokens_per_s", rates.tokens_per_s);
+    pdl_json_number(json, "tflops_per_device", rates.flop_per_s / 1e12);
+    pdl_json_number(json, "mfu", rates.mfu);
+}
+
 /* Times of one iteration; null where a limit of the strategy leaves nothing to project. */
-static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
+static void write_times(pdl_json_t *json, const pdl_plan_report_t *report, const pdl_candidate_t *c)
 {
     const pdl_projection_t *p = &c->projection;
     double                  known = p->total_s > 0 ? 1 : NAN;
@@ -108,7 +119,7 @@ static void write_times(pdl_json_t *json, const pdl_candidate_t *c)
     pdl_json_number(json, "iterations", iterations);
     pdl_json_number(json, "epoch_s", or_unknown(c->epoch_s));
     pdl_json_number(json, "largest_batch", or_unknown((double)c->largest_batch));
-    pdl_json_number(json, "samples_per_s", or_unknown(p->total_s > 0 ? (double)c->config.batch / p->total_s : 0));
+    write_rates(json, report, c);
     pdl_json_number(json, "energy_j", or_unknown(p->energy_j));
     pdl_json_number(json, "memory_bytes", or_unknown(p->memory_bytes));
 }
@@ -131,21 +142,22 @@ static void write_policies_compared(pdl_json_t *json, const pdl_policy_report_t 
     if (policy->explanation != NULL) pdl_json_string(json, "data_policy_explanation", policy->explanation);
 }
 
-static void write_candidate(pdl_json_t *json, const pdl_candidate_t *c, int rank, const pdl_policy_report_t *policy)
+static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, const pdl_candidate_t *c, int rank)
 {
     pdl_json_open(json, NULL, '{');
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
     pdl_json_string(json, "strategy", c->strategy);
     write_mesh(json, &c->config);
     write_policies(json, &c->config);
-    write_times(json, c);
+    write_times(json, report, c);
     write_memory(json, &c->projection.memory);
     pdl_json_string(json, "memory_from", c->projection.compiled ? "compiled" : "modelled");
     pdl_json_bool(json, "fits", c->projection.fits);
     pdl_json_bool(json, "feasible", c->possible);
     pdl_json_string(json, "reason", c->possible ? NULL : c->reason);
+    if (c->same_as[0] != '\0') pdl_json_string(json, "same_as", c->same_as);
     write_limits(json, &c->projection);
-    write_policy(json, policy, rank - 1);
+    write_policy(json, report->policy, rank - 1);
     pdl_json_close(json);
 }
 
@@ -158,8 +170,8 @@ static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
     pdl_json_string(json, "data", report->dataset != NULL ? report->dataset->name : NULL);
     pdl_json_int(json, "pe", report->request->pe);
     pdl_json_int(json, "batch",
-                 report->request->batch > 0 || search->possible == 0 ? report->request->batch
-                                                                     : search->candidates[0].config.batch);
+                 search->batch > 0 || search->possible == 0 ? search->batch : search->candidates[0].config.batch);
+    if (search->batch_reason[0] != '\0') pdl_json_string(json, "batch_reason", search->batch_reason);
     pdl_json_string(json, "goal", pdl_goal_names[report->request->goal]);
     pdl_json_string(json, "formulas", report->formulas);
     pdl_json_string(json, "parameters", report->parameters);
@@ -176,7 +188,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_open(&json, "candidates", '[');
     for (int i = 0; i < search->count; i++) {
         if (search->candidates[i].possible && report->top > 0 && i >= report->top) continue;
-        write_candidate(&json, &search->candidates[i], i + 1, report->policy);
+        write_candidate(&json, report, &search->candidates[i], i + 1);
     }
     pdl_json_close(&json);
     pdl_json_open(&json, "search", '{');

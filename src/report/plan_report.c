@@ -1,14 +1,21 @@
 /*
  * The ranked table of strategies for people.
  */
-#include <paradl/report.h>
+#include "report/plan_rates.h"
+
 #include <paradl/table.h>
 #include <paradl/units.h>
 
 #include <math.h>
 #include <string.h>
 
-#define CELL_SIZE 160
+#define CELL_SIZE    160
+#define MOST_COLUMNS 13
+
+static bool is_orig(const pdl_plan_report_t *report)
+{
+    return strcmp(report->formulas, "orig") == 0;
+}
 
 /* "resnet50   25.6 M parameters, 4.09 GMAC per sample      imagenet   1,281,167 samples" */
 static void add_model(pdl_table_t *table, const pdl_plan_report_t *report)
@@ -71,6 +78,22 @@ static void add_system(pdl_table_t *table, const pdl_plan_report_t *report)
                    pdl_format_count(groups, nodes), system->level[0].name, groups == 1 ? "" : "s", network);
 }
 
+/* The batch at which all are compared; the original formulas take one for each. */
+static void add_batch(pdl_table_t *table, const pdl_plan_report_t *report)
+{
+    const pdl_search_t *search = report->search;
+    char                count[PDL_FORMAT_SIZE], tokens[PDL_FORMAT_SIZE];
+    int64_t             length = pdl__sample_tokens(report->model);
+
+    if (search->batch == 0) return;
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "batch");
+    pdl_table_span(table, " %s%s%s%s%s%s", pdl_format_count(search->batch, count),
+                   length > 0 ? " samples, " : " samples",
+                   length > 0 ? pdl_format_short((double)(search->batch * length), tokens) : "",
+                   length > 0 ? " tokens" : "", search->batch_reason[0] != '\0' ? ": " : "", search->batch_reason);
+}
+
 static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}, {"", PDL_LEFT}};
@@ -79,27 +102,23 @@ static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)
 
     add_model(table, report);
     add_system(table, report);
+    add_batch(table, report);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
-    if (strcmp(report->formulas, "orig") == 0) fputs("formulas of the original program\n", stream);
+    if (is_orig(report)) fputs("formulas of the original program\n", stream);
     fputs("\n", stream);
     return status;
 }
 
-/* The interval without the unit where it is that of the value: "271 ms" and "[255..290]". */
+/* The interval in the unit of the value: "870 ms" and "[718..1050]". */
 static char *format_interval(const pdl_projection_t *projection, char text[CELL_SIZE])
 {
-    char        value[PDL_FORMAT_SIZE], low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE];
-    const char *unit = strchr(pdl_format_seconds(projection->total_s, value), ' ');
-    char       *low_unit = strchr(pdl_format_seconds(projection->low_s, low), ' ');
-    char       *high_unit = strchr(pdl_format_seconds(projection->high_s, high), ' ');
+    char low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE];
 
     text[0] = '\0';
     if (projection->low_s == projection->high_s) return text;
-    if (unit != NULL && low_unit != NULL && high_unit != NULL && strcmp(unit, low_unit) == 0 &&
-        strcmp(unit, high_unit) == 0)
-        *low_unit = *high_unit = '\0';
-    snprintf(text, CELL_SIZE, "[%s..%s]", low, high);
+    snprintf(text, CELL_SIZE, "[%s..%s]", pdl_format_seconds_like(projection->low_s, projection->total_s, low),
+             pdl_format_seconds_like(projection->high_s, projection->total_s, high));
     return text;
 }
 
@@ -115,7 +134,7 @@ static char *format_finding(const pdl_finding_t *finding, char text[CELL_SIZE])
     return text;
 }
 
-/* The mesh and the policies that differ from the plainest. */
+/* The mesh and the policies that differ from the plainest; "16 micro" is short for 16 micro-batches. */
 static char *format_mesh(const pdl_config_t *config, char text[CELL_SIZE])
 {
     char       number[PDL_FORMAT_SIZE];
@@ -125,11 +144,10 @@ static char *format_mesh(const pdl_config_t *config, char text[CELL_SIZE])
     if (config->data == 0) return text; /* no mesh to show */
     mesh = pdl_config_mesh(config);
     pdl_mesh_format(&mesh, text, CELL_SIZE);
-    if (config->micro_batches > 1)
-        append(text, ", %s micro-batches", pdl_format_count(config->micro_batches, number));
+    if (config->micro_batches > 1) append(text, ", %s micro", pdl_format_count(config->micro_batches, number));
     if (config->sharding != PDL_SHARDING_NONE) append(text, ", %s", pdl_sharding_names[config->sharding]);
-    if (config->recompute != PDL_RECOMPUTE_NONE)
-        append(text, ", %s recompute", pdl_recompute_names[config->recompute]);
+    if (config->recompute == PDL_RECOMPUTE_FULL) append(text, "%s", ", recompute");
+    if (config->recompute == PDL_RECOMPUTE_SELECTIVE) append(text, "%s", ", selective recompute");
     return text;
 }
 
@@ -143,8 +161,18 @@ static void add_goal(pdl_table_t *table, const pdl_plan_report_t *report, const 
         pdl_table_cell(table, "%.3g J", c->projection.energy_j / (double)c->config.batch);
     else if (report->request->goal == PDL_GOAL_COST)
         pdl_table_cell(table, "%.3g", rate > 0 ? hours * rate : hours);
-    else
-        pdl_table_cell(table, "%s", "");
+}
+
+static void add_rates(pdl_table_t *table, const pdl_plan_report_t *report, const pdl_candidate_t *c)
+{
+    pdl__rates_t rates = pdl__plan_rates(report, c);
+    char         number[PDL_FORMAT_SIZE];
+    bool         sequences = pdl__sample_tokens(report->model) > 0;
+
+    pdl_table_cell(table, "%s", pdl_format_short(sequences ? rates.tokens_per_s : rates.samples_per_s, number));
+    if (is_orig(report)) return;
+    pdl_table_cell(table, "%s", pdl_format_short(rates.flop_per_s / 1e12, number));
+    pdl_table_cell(table, rates.mfu < 0.01 ? "<1 %%" : "%.0f %%", 100 * rates.mfu);
 }
 
 static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, int i)
@@ -156,10 +184,12 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
     pdl_table_cell(table, "%2d", i + 1);
     pdl_table_cell(table, "%s", c->strategy);
     pdl_table_cell(table, "%s", format_mesh(&c->config, text));
-    pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
+    if (is_orig(report)) pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(c->projection.total_s, number));
     pdl_table_cell(table, "%s", format_interval(&c->projection, text));
-    pdl_table_cell(table, "%s", c->epoch_s > 0 ? pdl_format_seconds(c->epoch_s, number) : "-");
+    add_rates(table, report, c);
+    if (report->dataset != NULL)
+        pdl_table_cell(table, "%s", c->epoch_s > 0 ? pdl_format_seconds(c->epoch_s, number) : "-");
     pdl_table_cell(table, "%s%s", pdl_format_bytes(c->projection.memory_bytes, number),
                    c->projection.fits ? "" : " (too much)");
     add_goal(table, report, c);
@@ -170,37 +200,83 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
 
 static void add_impossible(pdl_table_t *table, const pdl_candidate_t *c)
 {
-    char text[CELL_SIZE], number[PDL_FORMAT_SIZE];
+    char text[CELL_SIZE];
 
     pdl_table_row(table, PDL_ROW_FAINT);
     pdl_table_cell(table, "%s", " -");
     pdl_table_cell(table, "%s", c->strategy);
     pdl_table_cell(table, "%s", format_mesh(&c->config, text));
-    pdl_table_cell(table, "%s", c->config.batch > 0 ? pdl_format_count(c->config.batch, number) : "-");
-    pdl_table_span(table, "not possible: %s", c->reason);
+    pdl_table_span(table, "%s%s", c->same_as[0] != '\0' ? "" : "not possible: ", c->reason);
+}
+
+/* Strategies without a mesh to show that share a reason share a line. */
+static bool shares_line(const pdl_candidate_t *a, const pdl_candidate_t *b)
+{
+    return a->config.data == 0 && b->config.data == 0 && strcmp(a->reason, b->reason) == 0;
+}
+
+static void add_impossibles(pdl_table_t *table, const pdl_search_t *search)
+{
+    const pdl_candidate_t *c = search->candidates;
+
+    for (int i = search->possible; i < search->count; i++) {
+        char names[CELL_SIZE] = "";
+        int  first = search->possible, sharing = 0;
+
+        while (!shares_line(&c[first], &c[i]) && first < i) first++;
+        if (first < i) continue;
+        for (int k = i; k < search->count; k++) {
+            if (k > i && !shares_line(&c[i], &c[k])) continue;
+            append(names, sharing++ > 0 ? ", %s" : "%s", c[k].strategy);
+        }
+        if (sharing == 1) {
+            add_impossible(table, &c[i]);
+            continue;
+        }
+        pdl_table_row(table, PDL_ROW_FAINT);
+        pdl_table_cell(table, "%s", " -");
+        pdl_table_span(table, "%s: not possible: %s", names, c[i].reason);
+    }
 }
 
 static const char *goal_header(const pdl_plan_report_t *report)
 {
     if (report->request->goal == PDL_GOAL_ENERGY) return "energy/sample";
-    if (report->request->goal != PDL_GOAL_COST) return "";
     return report->system->cost_per_pe_hour > 0 ? "cost" : "PE hours";
+}
+
+static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MOST_COLUMNS])
+{
+    pdl_goal_t goal = report->request->goal;
+    int        count = 0;
+
+    columns[count++] = (pdl_column_t){" #", PDL_LEFT};
+    columns[count++] = (pdl_column_t){"strategy", PDL_LEFT};
+    columns[count++] = (pdl_column_t){"mesh", PDL_LEFT};
+    if (is_orig(report)) columns[count++] = (pdl_column_t){"batch", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"iteration", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"", PDL_LEFT};
+    columns[count++] = (pdl_column_t){pdl__sample_tokens(report->model) > 0 ? "tokens/s" : "samples/s", PDL_RIGHT};
+    if (!is_orig(report)) columns[count++] = (pdl_column_t){"TFLOP/s", PDL_RIGHT};
+    if (!is_orig(report)) columns[count++] = (pdl_column_t){"MFU", PDL_RIGHT};
+    if (report->dataset != NULL) columns[count++] = (pdl_column_t){"epoch", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"memory/PE", PDL_RIGHT};
+    if (goal == PDL_GOAL_ENERGY || goal == PDL_GOAL_COST)
+        columns[count++] = (pdl_column_t){goal_header(report), PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"limited by", PDL_LEFT};
+    return count;
 }
 
 static pdl_status_t print_candidates(const pdl_plan_report_t *report, FILE *stream)
 {
-    const pdl_column_t columns[] = {
-        {" #", PDL_LEFT},        {"strategy", PDL_LEFT},   {"mesh", PDL_LEFT},
-        {"batch", PDL_RIGHT},    {"iteration", PDL_RIGHT}, {"", PDL_LEFT},
-        {"epoch", PDL_RIGHT},    {"memory/PE", PDL_RIGHT}, {goal_header(report), PDL_RIGHT},
-        {"limited by", PDL_LEFT}};
+    pdl_column_t        columns[MOST_COLUMNS];
     const pdl_search_t *search = report->search;
-    pdl_table_t        *table = pdl_table_create(columns, sizeof(columns) / sizeof(columns[0]));
+    pdl_table_t        *table = pdl_table_create(columns, make_columns(report, columns));
     pdl_status_t        status;
 
     for (int i = 0; i < search->possible && (report->top == 0 || i < report->top); i++)
         add_possible(table, report, i);
-    for (int i = search->possible; i < search->count; i++) add_impossible(table, &search->candidates[i]);
+    add_impossibles(table, search);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     return status;
@@ -214,13 +290,26 @@ static void print_part(const char *name, double seconds, double total, FILE *str
     if (seconds > total / 1000) fprintf(stream, ", %s %s", name, pdl_format_seconds(seconds, text));
 }
 
+/* ", tied with data+pipeline and mixed" */
+static void print_ties(const pdl_search_t *search, FILE *stream)
+{
+    const pdl_candidate_t *c = search->candidates;
+    int                    ties = 1;
+
+    while (ties < search->possible && pdl_candidates_tie(&c[0], &c[ties])) ties++;
+    for (int i = 1; i < ties; i++)
+        fprintf(stream, "%s%s", i == 1 ? ", tied with " : i + 1 < ties ? ", " : " and ", c[i].strategy);
+}
+
 static void print_best(const pdl_plan_report_t *report, FILE *stream)
 {
     const pdl_candidate_t  *best = &report->search->candidates[0];
     const pdl_projection_t *p = &best->projection;
     char                    text[PDL_FORMAT_SIZE];
 
-    fprintf(stream, "\nbest: %s. compute %s", best->strategy, pdl_format_seconds(p->compute_s - p->update_s, text));
+    fprintf(stream, "\nbest: %s", best->strategy);
+    print_ties(report->search, stream);
+    fprintf(stream, ". compute %s", pdl_format_seconds(p->compute_s - p->update_s, text));
     print_part("exposed communication", p->comm_s, p->total_s, stream);
     print_part("weight update", p->update_s, p->total_s, stream);
     print_part("pipeline bubble", p->bubble_s, p->total_s, stream);

@@ -66,7 +66,7 @@ static void refuse_memory(const compiler_t *k, double bytes, pdl_candidate_t *c)
 }
 
 /* The candidate with other policies: its mesh and modes stay. *trial is not possible where the plan is refused. */
-static pdl_status_t vary(const compiler_t *k, const pdl_candidate_t *c, int64_t batch, int64_t micro_batches,
+static pdl_status_t vary(const compiler_t *k, const pdl_candidate_t *c, int64_t micro_batches,
                          pdl_recompute_t recompute, pdl_candidate_t *trial)
 {
     double sample_s = c->projection.total_s / (double)c->plan->batch;
@@ -75,7 +75,6 @@ static pdl_status_t vary(const compiler_t *k, const pdl_candidate_t *c, int64_t 
     trial->possible = true;
     pdl_status_t status = pdl_plan_copy(c->plan, &trial->plan);
     if (status) return status;
-    trial->plan->batch = trial->config.batch = batch;
     trial->plan->micro_batches = trial->config.micro_batches = micro_batches;
     trial->plan->recompute = trial->config.recompute = recompute;
     status = pdl_plan_check(trial->plan);
@@ -99,15 +98,15 @@ static void replace(pdl_candidate_t *c, pdl_candidate_t *trial)
 
 /* Ways to do the same with less memory: a replica's samples in `parts` equal parts, the fewest first. */
 typedef struct ladder {
-    int64_t         batch, parts[MOST_PARTS];
+    int64_t         parts[MOST_PARTS];
     int             count;
     pdl_recompute_t recompute;
 } ladder_t;
 
-static ladder_t ladder_of(const pdl_plan_t *plan, int64_t batch, pdl_recompute_t recompute)
+static ladder_t ladder_of(const pdl_plan_t *plan, pdl_recompute_t recompute)
 {
-    int64_t  samples = batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
-    ladder_t ladder = {.batch = batch, .recompute = recompute};
+    int64_t  samples = plan->batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    ladder_t ladder = {.recompute = recompute};
 
     for (int64_t parts = 1; parts <= samples; parts++) {
         if (samples % parts != 0) continue;
@@ -122,7 +121,7 @@ static pdl_status_t try_rung(const compiler_t *k, const pdl_candidate_t *c, cons
                              pdl_candidate_t *best, bool *fits)
 {
     pdl_candidate_t trial = {.plan = NULL};
-    pdl_status_t    status = vary(k, c, ladder->batch, ladder->parts[rung], ladder->recompute, &trial);
+    pdl_status_t    status = vary(k, c, ladder->parts[rung], ladder->recompute, &trial);
 
     if (!status) status = trial.possible ? count_memory(k, &trial) : PDL_OK;
     *fits = !status && trial.possible && trial.projection.fits;
@@ -163,7 +162,7 @@ static pdl_status_t fastest_parts(const compiler_t *k, const pdl_candidate_t *c,
 
     for (int i = first + 1; i < ladder->count; i++) {
         pdl_candidate_t trial = {.plan = NULL};
-        pdl_status_t    status = vary(k, c, ladder->batch, ladder->parts[i], ladder->recompute, &trial);
+        pdl_status_t    status = vary(k, c, ladder->parts[i], ladder->recompute, &trial);
         if (!status && trial.possible && trial.sample_s < best->sample_s) {
             fastest = i;
             replace(best, &trial);
@@ -175,10 +174,10 @@ static pdl_status_t fastest_parts(const compiler_t *k, const pdl_candidate_t *c,
 }
 
 /* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. */
-static pdl_status_t climb(const compiler_t *k, pdl_candidate_t *c, int64_t batch, pdl_recompute_t recompute,
-                          double *least, bool *found)
+static pdl_status_t climb(const compiler_t *k, pdl_candidate_t *c, pdl_recompute_t recompute, double *least,
+                          bool *found)
 {
-    ladder_t        ladder = ladder_of(c->plan, batch, recompute);
+    ladder_t        ladder = ladder_of(c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
     int             rung = 0;
     pdl_status_t    status = try_rung(k, c, &ladder, ladder.count - 1, &best, found);
@@ -195,20 +194,14 @@ static pdl_status_t climb(const compiler_t *k, pdl_candidate_t *c, int64_t batch
     return status;
 }
 
-/* A plan that does not fit is tried in smaller parts, with recomputation, and with fewer samples where their number is
-   free. */
+/* A plan that does not fit is tried in smaller parts, and with recomputation. */
 static pdl_status_t squeeze(const compiler_t *k, pdl_candidate_t *c)
 {
-    int64_t      data = pdl_mesh_extent(&c->plan->mesh, PDL_AXIS_DATA), batch = c->plan->batch;
-    bool         given = k->request.batch > 0 || k->request.samples_per_pe > 0, found = false;
+    bool         found = false;
     double       least = c->projection.memory_bytes;
-    pdl_status_t status;
+    pdl_status_t status = climb(k, c, PDL_RECOMPUTE_NONE, &least, &found);
 
-    do {
-        status = climb(k, c, batch, PDL_RECOMPUTE_NONE, &least, &found);
-        if (!status && !found && c->possible) status = climb(k, c, batch, PDL_RECOMPUTE_FULL, &least, &found);
-        batch /= 2;
-    } while (!status && !found && c->possible && !given && batch >= data);
+    if (!status && !found && c->possible) status = climb(k, c, PDL_RECOMPUTE_FULL, &least, &found);
     if (!status && !found && c->possible) refuse_memory(k, least, c);
     return status;
 }
@@ -241,25 +234,6 @@ static pdl_status_t rescue(const compiler_t *k, pdl_candidate_t *c)
     c->possible = true;
     c->score = score_of(k, c);
     return settle(k, c);
-}
-
-static int compare(const void *a, const void *b)
-{
-    const pdl_candidate_t *x = a, *y = b;
-
-    if (x->possible != y->possible) return y->possible - x->possible;
-    if (!x->possible) return strcmp(x->strategy, y->strategy);
-    return (x->score > y->score) - (x->score < y->score);
-}
-
-static void sort(pdl_search_t *search)
-{
-    qsort(search->candidates, (size_t)search->count, sizeof(*search->candidates), compare);
-    search->possible = 0;
-    for (int i = 0; i < search->count; i++) {
-        search->candidates[i].config.strategy = search->candidates[i].strategy;
-        search->possible += search->candidates[i].possible;
-    }
 }
 
 /* The first of those shown that has not been counted, or -1. */
@@ -296,10 +270,10 @@ pdl_status_t pdl_search_compile(pdl_oracle_t *oracle, const pdl_request_t *reque
     if (status == PDL_ERR_UNSUPPORTED) return PDL_OK;
     for (int i = search->possible; i < search->count && options->rescue && !status; i++)
         status = rescue(&k, &search->candidates[i]);
-    if (!status) sort(search);
+    if (!status) pdl_search_rank(search);
     for (int i; !status && (i = next_of(&k, search)) >= 0;) {
         status = settle(&k, &search->candidates[i]);
-        if (!status) sort(search);
+        if (!status) pdl_search_rank(search);
     }
     pdl_backend_destroy(k.backend);
     return status;

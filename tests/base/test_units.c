@@ -150,6 +150,9 @@ static void writes_seconds(void)
 
     CHECK_STR(pdl_format_seconds(0.271, b), "271 ms");
     CHECK_STR(pdl_format_seconds(10.6, b), "10.6 s");
+    CHECK_STR(pdl_format_seconds_like(1.05, 0.87, b), "1050");
+    CHECK_STR(pdl_format_seconds_like(0.718, 0.87, b), "718");
+    CHECK_STR(pdl_format_seconds_like(0.44, 10.6, b), "0.44");
     CHECK_STR(pdl_format_seconds(4e-6, b), "4.00 us");
     CHECK_STR(pdl_format_seconds(999.7e-6, b), "1.00 ms");
     CHECK_STR(pdl_format_seconds(999.4e-6, b), "999 us");

@@ -13,6 +13,7 @@ has table "128 x NVIDIA V100 SXM2 16 GB in 32 nodes"
 has table "limited by"
 has table "not possible: "
 has table "best: "
+has table "batch      8,192 samples: 64 samples per PE by default; --batch or --samples-per-pe sets another"
 ! grep -q "next:" table || fail "a next command is named although nothing was written"
 ! grep -q $'\033' table || fail "colours outside a terminal"
 
@@ -27,7 +28,7 @@ for key in ("configurations", "seconds", "certified"):
     assert key in plan["search"], key
 for candidate in plan["candidates"]:
     for key in ("rank strategy mesh micro_batch schedule recompute sharding compute_s comm_s io_s bubble_s total_s "
-                "low_s high_s per memory_bytes memory feasible limits epoch_s").split():
+                "low_s high_s per memory_bytes memory feasible limits epoch_s samples_per_s tflops_per_device mfu").split():
         assert key in candidate, key
     for key in ("pipeline", "data", "spatial", "tensor"):
         assert key in candidate["mesh"], key
@@ -40,7 +41,11 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h": 3600, "days
 
 def same(text, value):
     number, unit = text.split()
-    return abs(float(number) * UNITS[unit] - value) <= 0.0051 * value
+    return abs(float(number) * UNITS[unit] - value) <= 0.0061 * value
+
+def short(text, value):
+    number, _, factor = text.partition(" ")
+    return abs(float(number) * {"": 1, "k": 1e3, "M": 1e6}[factor] - value) <= max(0.0051 * value, 0.00501)
 
 rows = {}
 for line in open("table"):
@@ -56,16 +61,23 @@ for c in plan["candidates"]:
     if not c["feasible"]:
         assert c["reason"] in rows[c["strategy"]][-1]
         continue
-    _, strategy, mesh, batch, iteration, interval, epoch, memory, limit = rows[c["rank"]]
+    _, strategy, mesh, iteration, interval, rate, tflops, mfu, epoch, memory, limit = rows[c["rank"]]
     assert strategy == c["strategy"]
-    assert int(batch.replace(",", "")) == c["batch"]
+    assert c["batch"] == plan["batch"] == 128 * 64, c["batch"]
+    assert abs(c["samples_per_s"] * c["total_s"] / c["batch"] - 1) < 1e-9
+    assert short(rate, c["samples_per_s"]), (rate, c["samples_per_s"])
+    assert short(tflops, c["tflops_per_device"]), (tflops, c["tflops_per_device"])
+    # forward and backward of the model, and the fp32 peak of a V100
+    assert abs(c["tflops_per_device"] * 1e12 * 128 / c["samples_per_s"] / 24.5e9 - 1) < 0.02, c["tflops_per_device"]
+    assert abs(c["tflops_per_device"] / 15.7 / c["mfu"] - 1) < 0.01, c["mfu"]
+    assert mfu == ("<1 %" if c["mfu"] < 0.01 else "%.0f %%" % (100 * c["mfu"])), (mfu, c["mfu"])
     assert same(iteration, c["total_s"]), (iteration, c["total_s"])
     assert same(epoch, c["epoch_s"]), (epoch, c["epoch_s"])
     assert same(memory, c["memory_bytes"]), (memory, c["memory_bytes"])
     low, high = interval.strip("[]").split("..")
     unit = iteration.split()[1]
-    assert same(low if " " in low else low + " " + unit, c["low_s"])
-    assert same(high if " " in high else high + " " + unit, c["high_s"])
+    assert same(low + " " + unit, c["low_s"])
+    assert same(high + " " + unit, c["high_s"])
     sizes = [int(n) for n in re.findall(r"\b(?:pipeline|data|spatial|tensor) (\d+)", mesh)]
     product = 1
     for size in sizes: product *= size
@@ -86,14 +98,32 @@ has best.yaml "projected:"
 expect 0 plan "${request[@]}" --top 2
 [ "$(grep -c '^ *[0-9][0-9]*  ' out)" -eq 2 ] || fail "--top 2 shows $(grep -c '^ *[0-9][0-9]*  ' out)"
 expect 0 plan "${request[@]}" --goal memory --strategy data --samples-per-pe 8
-has out " 1,024 "
+has out "1,024 samples: 8 per PE"
 expect 0 plan "${request[@]}" --goal energy --top 1
 has out "energy/sample"
 expect 0 plan "${request[@]}" --goal cost --top 1
 has out "PE hours"
 expect 0 plan --model gpt2-124m --system selene --pe 8 --precision bf16 --optimizer adam --mode inference --top 1
+has out "tokens/s"
+expect 0 plan --model gpt2-124m --system selene --pe 8 --mode inference --json
+python3 - <<'PY' || fail "rates of inference"
+import json
+plan = json.load(open("out"))
+for c in plan["candidates"]:
+    if not c["feasible"]: continue
+    assert c["batch"] == plan["batch"] == 64
+    assert abs(c["tokens_per_s"] / c["samples_per_s"] - 1024) < 1e-6
+    assert 0 < c["mfu"] < 1
+PY
 expect 0 plan --model lenet --system local --pe 1
 has out "serial"
+# Where the trainer's own memory is counted, batches are equal as well.
+expect 0 plan --model lenet --system local --pe 2 --max-memory 3MB --json
+python3 -c 'import json; p = json.load(open("out")); b = {c["batch"] for c in p["candidates"] if c["feasible"]}
+assert b == {p["batch"]} == {128}, b' || fail "batches differ"
+# Lines that share a reason are one.
+expect 0 plan --model lenet --system local --pe 2
+[ "$(grep -c 'two axes need at least 4 PEs' out)" -eq 1 ] || fail "the same reason on several lines"
 expect 0 plan --model resnet50 --system abci-v --pe 8 --strategy spatial --spatial-until layer1.0.conv1 --batch 32
 
 # Where nothing is possible the reasons come first, in a file too.

@@ -234,7 +234,7 @@ static void limits_are_errors(void)
     pdl_config_t     c = pdl_config_default("data");
 
     c.data = 8, c.batch = 4;
-    CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "at most 4 PEs");
+    CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "a batch of 4 is too small for 8 replicas");
     c.batch = 16, c.micro_batches = 3;
     CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "3 micro-batches");
     c = pdl_config_default("filter");

@@ -1,0 +1,359 @@
+/*
+ * The ranking: one batch for all, the simplest name for a plan, ties, and reasons that are true of the model.
+ */
+#include "test.h"
+
+#include <paradl/search.h>
+
+#include <string.h>
+
+typedef struct bench {
+    pdl_model_t        *model;
+    const pdl_system_t *system;
+    pdl_oracle_t       *oracle;
+    pdl_request_t       request;
+} bench_t;
+
+/* Without a fit, so that the answers depend on the rules alone. */
+static bench_t begin(const char *model, const char *system, int64_t pe)
+{
+    bench_t          b = {.request = pdl_request_default()};
+    pdl_parameters_t parameters;
+
+    pdl_parameters_default(&parameters);
+    CHECK_OK(pdl_model_load(model, &b.model));
+    CHECK_OK(pdl_system_load(system, &b.system));
+    CHECK_OK(pdl_oracle_create(b.model, b.system, &parameters, &b.oracle));
+    b.request.pe = pe;
+    b.request.precision = PDL_BF16;
+    b.request.optimizer = PDL_OPTIMIZER_ADAM;
+    return b;
+}
+
+static void end(bench_t *b)
+{
+    pdl_oracle_destroy(b->oracle);
+    pdl_system_destroy(b->system);
+    pdl_model_destroy(b->model);
+}
+
+static pdl_search_t *search(bench_t *b)
+{
+    pdl_search_t *result = NULL;
+
+    CHECK_OK(pdl_search_run(b->oracle, &b->request, &result));
+    return result;
+}
+
+static const pdl_candidate_t *find(const pdl_search_t *search, const char *strategy)
+{
+    for (int i = 0; i < search->count; i++)
+        if (strcmp(search->candidates[i].strategy, strategy) == 0) return &search->candidates[i];
+    return NULL;
+}
+
+static void check_one_batch(const pdl_search_t *search, int64_t batch)
+{
+    CHECK_INT(search->batch, batch);
+    CHECK(search->possible > 3);
+    for (int i = 0; i < search->possible; i++) {
+        CHECK_INT(search->candidates[i].config.batch, batch);
+        CHECK_INT(search->candidates[i].plan->batch, batch);
+    }
+}
+
+/* The order of the default is that of the same batch when it is given: nothing wins by its batch. */
+static void all_have_one_batch(void)
+{
+    static const struct {
+        const char *model, *system;
+        int64_t     pe, batch;
+    } cases[] = {{"llama2-7b", "selene", 64, 128},
+                 {"resnet50", "abci-v", 32, 2048},
+                 {"gpt2-124m", "selene", 12, 96}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        bench_t       b = begin(cases[i].model, cases[i].system, cases[i].pe);
+        pdl_search_t *chosen = search(&b);
+        check_one_batch(chosen, cases[i].batch);
+        CHECK(chosen->batch_reason[0] != '\0');
+        b.request.batch = cases[i].batch;
+        pdl_search_t *given = search(&b);
+        check_one_batch(given, cases[i].batch);
+        CHECK_STR(given->batch_reason, "");
+        for (int k = 0; k < chosen->count; k++)
+            CHECK_STR(given->candidates[k].strategy, chosen->candidates[k].strategy);
+        b.request.batch = 0;
+        b.request.samples_per_pe = 3;
+        pdl_search_t *per_pe = search(&b);
+        check_one_batch(per_pe, 3 * cases[i].pe);
+        pdl_search_destroy(per_pe);
+        pdl_search_destroy(given);
+        pdl_search_destroy(chosen);
+        end(&b);
+    }
+}
+
+static int64_t usual_batch(const char *model, int64_t pe, int64_t samples)
+{
+    bench_t       b = begin(model, "selene", pe);
+    pdl_dataset_t data = {.name = "some", .samples = samples};
+
+    b.request.strategy = "data";
+    if (samples > 0) b.request.dataset = &data;
+    pdl_search_t *result = search(&b);
+    int64_t       batch = result ? result->batch : 0;
+    pdl_search_destroy(result);
+    end(&b);
+    return batch;
+}
+
+static void the_usual_batch_goes_by_the_size_of_a_sample(void)
+{
+    CHECK_INT(usual_batch("lenet", 4, 0), 64 * 4);
+    CHECK_INT(usual_batch("cosmoflow-512", 4, 0), 4);
+    CHECK_INT(usual_batch("llama2-7b", 8, 0), 2 * 8);
+    CHECK_INT(usual_batch("llama3-8b", 8, 0), 8);
+    /* never more samples than there are */
+    CHECK_INT(usual_batch("lenet", 512, 20000), 32 * 512);
+    CHECK_INT(usual_batch("lenet", 512, 300), 256);
+}
+
+/* Where a whole batch does not fit, it is accumulated instead of made smaller. */
+static void memory_makes_micro_batches(void)
+{
+    bench_t b = begin("resnet50", "abci-v", 8);
+
+    pdl_oracle_set_memory_cap(b.oracle, 2e9);
+    b.request.run_mode = PDL_TRAINING;
+    pdl_search_t          *result = search(&b);
+    const pdl_candidate_t *data = find(result, "data");
+    check_one_batch(result, 8 * 64);
+    CHECK(data && data->possible && data->config.micro_batches > 1);
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+static void too_small_a_batch_says_what_works(void)
+{
+    bench_t b = begin("resnet50", "abci-v", 64);
+
+    b.request.batch = 16;
+    b.request.strategy = "data";
+    pdl_search_t *result = search(&b);
+    CHECK_INT(result->possible, 0);
+    CHECK(strstr(result->candidates[0].reason, "batch of 16 is too small for 64 replicas") != NULL);
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+/* Samples split over both axes are data parallelism, and are called so. */
+static void mixed_is_named_after_what_it_is(void)
+{
+    bench_t                b = begin("unet", "selene", 8);
+    pdl_search_t          *result = search(&b);
+    const pdl_candidate_t *mixed = find(result, "mixed");
+
+    CHECK(mixed && !mixed->possible);
+    CHECK_STR(mixed->same_as, "data");
+    CHECK(strstr(mixed->reason, "same as data") != NULL);
+    pdl_search_destroy(result);
+    b.request.strategy = "mixed";
+    result = search(&b);
+    CHECK_INT(result->possible, 1);
+    CHECK_STR(result->candidates[0].strategy, "data");
+    CHECK_INT(result->candidates[0].config.data, 8);
+    CHECK_STR(result->candidates[0].plan->strategy, "data");
+    pdl_search_destroy(result);
+    b.request.pe = 1;
+    result = search(&b);
+    CHECK_INT(result->possible, 1);
+    CHECK_STR(result->candidates[0].strategy, "serial");
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+/* A layer that differs makes it mixed. */
+static void mixed_stays_where_a_layer_differs(void)
+{
+    bench_t                b = begin("gpt2-355m", "selene", 8);
+    pdl_search_t          *result = search(&b);
+    const pdl_candidate_t *mixed = find(result, "mixed");
+
+    CHECK(mixed && mixed->possible && mixed->same_as[0] == '\0');
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+static void simpler_plans_come_first_in_a_tie(void)
+{
+    pdl_candidate_t candidates[] = {
+        {.strategy = "mixed", .possible = true, .score = 1.0, .config = {.data = 2, .tensor = 2}},
+        {.strategy = "data+pipeline", .possible = true, .score = 1.001, .config = {.data = 2, .pipeline = 2}},
+        {.strategy = "3d", .possible = true, .score = 1.006, .config = {.data = 2, .pipeline = 2, .tensor = 2}},
+        {.strategy = "data", .possible = true, .score = 1.004, .config = {.data = 4}},
+        {.strategy = "filter", .possible = false},
+        {.strategy = "tensor", .possible = true, .score = 0.5, .config = {.tensor = 4}}};
+    static const char *const order[] = {"tensor", "data", "data+pipeline", "mixed", "3d", "filter"};
+    pdl_search_t             s = {.candidates = candidates, .count = 6};
+
+    pdl_search_rank(&s);
+    CHECK_INT(s.possible, 5);
+    for (int i = 0; i < 6; i++) {
+        CHECK_STR(candidates[i].strategy, order[i]);
+        CHECK(candidates[i].config.strategy == candidates[i].strategy);
+    }
+    CHECK(pdl_candidates_tie(&candidates[1], &candidates[3]));
+    CHECK(!pdl_candidates_tie(&candidates[3], &candidates[4]));
+}
+
+/* What cannot be told apart is not told apart, and nothing is said that the numbers do not show. */
+static void explanations_are_not_about_nothing(void)
+{
+    static const char *const models[] = {"gpt2-355m", "resnet50", "llama2-7b", "unet"};
+
+    for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++) {
+        bench_t       b = begin(models[i], "selene", 16);
+        pdl_search_t *result = search(&b);
+        char          text[4096], *place;
+        CHECK_OK(pdl_search_explain(b.oracle, &b.request, result, text, sizeof(text)));
+        bool tie = pdl_candidates_tie(&result->candidates[0], &result->candidates[1]);
+        CHECK((strstr(text, " ties with ") != NULL) == tie);
+        CHECK((strstr(text, " beats ") != NULL) == !tie);
+        CHECK(strstr(text, "by 0 %") == NULL && strstr(text, "by 0.0 %") == NULL);
+        place = strstr(text, "bandwidth between nodes");
+        if (place) {
+            char then[32], now[32];
+            CHECK_INT(sscanf(place, "bandwidth between nodes %*s %*s %31s GB/s per port (it is %31s", then, now),
+                      2);
+            CHECK(strcmp(then, now) != 0);
+        }
+        pdl_search_destroy(result);
+        end(&b);
+    }
+}
+
+/* What the search has tried and rejected is no advice. */
+static void advice_is_new(void)
+{
+    bench_t b = begin("llama2-7b", "selene", 16);
+
+    b.request.batch = 512;
+    pdl_search_t *result = search(&b);
+    for (int i = 0; i < result->possible; i++) {
+        const pdl_candidate_t *c = &result->candidates[i];
+        for (int k = 0; k < c->projection.finding_count && strcmp(c->strategy, "mixed") != 0; k++) {
+            const char *hint = c->projection.findings[k].hint;
+            CHECK(strstr(hint, "shard optimizer state") == NULL && strstr(hint, "accumulate") == NULL);
+            CHECK(strncmp(hint, "more micro-batches, or", 22) != 0);
+        }
+    }
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+/* Whether a layer has so many of what a reason says. */
+static bool has(const pdl_layer_t *l, int64_t count, const char *what)
+{
+    if (strncmp(what, "filters", 7) == 0) return l->out.channels == count;
+    if (strncmp(what, "input channels", 14) == 0) return l->in.channels == count;
+    if (strncmp(what, "convolution groups", 18) == 0) return l->groups == count;
+    if (strncmp(what, "key-value heads", 15) == 0) return l->kv_heads == count && l->heads > count;
+    if (strncmp(what, "heads", 5) == 0) return l->heads == count && l->kv_heads == count;
+    if (strncmp(what, "experts", 7) == 0) return l->experts == count;
+    if (strncmp(what, "rows of output", 14) == 0) return l->out.extent[0] == count;
+    if (strncmp(what, "rows", 4) == 0) return l->in.extent[0] == count;
+    return false;
+}
+
+/* "at most 74 PEs (layer conv1 has 224 rows, ...": what the layer has, and where the limit lies. */
+static void check_reason(const bench_t *b, const pdl_candidate_t *c)
+{
+    const char *layer = strstr(c->reason, "layer "), *at_most = strstr(c->reason, "at most ");
+    char        name[128], what[64];
+    long long   count, limit;
+
+    if (!layer) return;
+    CHECK_INT(sscanf(layer, "layer %127s has %lld %63[a-z -]", name, &count, what), 3);
+    name[strcspn(name, ":")] = '\0';
+    int index = pdl_model_find_layer(b->model, name);
+    CHECK(index >= 0);
+    if (index < 0) return;
+    const pdl_layer_t *l = pdl_model_layer(b->model, index);
+    if (!has(l, count, what)) printf("%s: %s\n", c->strategy, c->reason);
+    CHECK(has(l, count, what));
+    if (!at_most || sscanf(at_most, "at most %lld", &limit) != 1 || strncmp(what, "rows", 4) != 0) return;
+    pdl_axis_t axis = {PDL_AXIS_SPATIAL, limit, 0};
+    CHECK(pdl_mode_allowed(l, PDL_MODE_SPACE, &axis, NULL, 0));
+    axis.size++;
+    CHECK(!pdl_mode_allowed(l, PDL_MODE_SPACE, &axis, NULL, 0));
+}
+
+static void reasons_are_true(void)
+{
+    static const char *const models[] = {"resnet50",   "vgg16",     "cosmoflow-128",
+                                         "llama2-70b", "gpt2-1.5b", "mixtral-8x7b"};
+    static const char *const strategies[] = {"spatial",     "filter",      "channel", "tensor",
+                                             "data+tensor", "data+filter", "3d"};
+    static const int64_t     pes[] = {7, 64, 509, 4096};
+    int                      layers = 0;
+
+    for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
+        bench_t b = begin(models[m], "frontier", 1);
+        for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]) * 4; i++) {
+            b.request.strategy = strategies[i / 4];
+            b.request.pe = pes[i % 4];
+            b.request.batch = pes[i % 4];
+            b.request.precision = PDL_FP32;
+            pdl_search_t *result = search(&b);
+            if (result->possible == 0) {
+                layers += strstr(result->candidates[0].reason, "layer ") != NULL;
+                check_reason(&b, &result->candidates[0]);
+            }
+            pdl_search_destroy(result);
+        }
+        end(&b);
+    }
+    CHECK(layers > 20);
+}
+
+static void expect_reason(const char *model, const char *strategy, int64_t pe, const char *words)
+{
+    bench_t b = begin(model, "frontier", pe);
+
+    b.request.strategy = strategy;
+    pdl_search_t *result = search(&b);
+    CHECK_INT(result->possible, 0);
+    CHECK_STR(result->candidates[0].reason, words);
+    pdl_search_destroy(result);
+    end(&b);
+}
+
+static void reasons_name_what_is_in_the_way(void)
+{
+    expect_reason("llama2-70b", "tensor", 64,
+                  "at most 8 PEs (layer layers.0.self_attn has 8 key-value heads for its 64 heads)");
+    expect_reason("gpt2-1.5b", "data+tensor", 64,
+                  "layer h.0.attn has 25 heads: no divisor of the number of PEs divides them");
+    expect_reason("gpt2-1.5b", "tensor", 8, "layer h.0.attn has 25 heads: the number of PEs does not divide them");
+    expect_reason("resnet50", "spatial", 512,
+                  "at most 74 PEs (layer conv1 has 224 rows, of which a piece needs 3 for the halo)");
+    expect_reason("resnet50", "data+filter", 2, "two axes need at least 4 PEs");
+    expect_reason("resnet50", "3d", 13, "13 PEs are no product of two axes: the number is prime");
+}
+
+int main(void)
+{
+    RUN(all_have_one_batch);
+    RUN(the_usual_batch_goes_by_the_size_of_a_sample);
+    RUN(memory_makes_micro_batches);
+    RUN(too_small_a_batch_says_what_works);
+    RUN(mixed_is_named_after_what_it_is);
+    RUN(mixed_stays_where_a_layer_differs);
+    RUN(simpler_plans_come_first_in_a_tie);
+    RUN(explanations_are_not_about_nothing);
+    RUN(advice_is_new);
+    RUN(reasons_are_true);
+    RUN(reasons_name_what_is_in_the_way);
+    return test_done();
+}
