@@ -115,14 +115,16 @@ typedef struct pdl_train_summary {
     bool              stopped; /* by a signal */
     bool              initial; /* only the initial weights were written */
     double            elapsed_s, start_up_s;
-    double            median_step_s, median_compute_s, median_comm_s, median_io_s;
     pdl_train_epoch_t last; /* epoch; validated at the end if there is a validation set */
-    /* Per update, without the first one where there are more; the same on all ranks. */
-    double class_s[PDL_OP_CLASS_COUNT]; /* mean over ranks and updates */
-    double work_s, most_work_s;         /* computation, without exchanges: mean over ranks; of the busiest rank */
-    int    busiest_rank;
-    double mean_comm_s, least_comm_s;        /* waiting for gradients, over updates; mean over ranks */
-    double operations;                       /* of one update; mean over ranks */
+    /* Of an update: means over the ranks and over the middle half of the updates by time, in rounds over all; the same on all
+       ranks. step_s is work_s, comm_s, io_s and what is between operations. */
+    double                step_s;
+    double                work_s, comm_s, io_s; /* computation; exposed exchanges; waiting for samples */
+    double                class_s[PDL_OP_CLASS_COUNT];
+    double                most_work_s; /* of the busiest rank */
+    int                   busiest_rank;
+    double                least_comm_s; /* over the updates */
+    double                operations;
     pdl_session_memory_t  memory;            /* of this rank */
     double                most_memory_bytes; /* of the rank that holds most */
     pdl_cluster_summary_t clusters;

@@ -336,6 +336,7 @@ static pdl_status_t run_reported(job_t *job)
                                        .classes = job->projected ? job->classes : NULL,
                                        .simulated = job->simulated,
                                        .system_name = v->system,
+                                       .generic = strcmp(v->system, "local") == 0,
                                        .launch_s = job->launch_s};
     pdl_run_report_t          *report = NULL;
     pdl_train_summary_t        summary;

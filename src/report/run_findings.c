@@ -24,7 +24,7 @@ __attribute__((format(printf, 5, 6))) static void find(search_t *f, const char *
 
     if (f->count == PDL_MAX_FINDINGS) return;
     finding = &f->found[f->count++];
-    *finding = (pdl_finding_t){.name = name, .limit = limit, .share = share};
+    *finding = (pdl_finding_t){.name = name, .limit = limit, .share = fmin(share, 1)}; /* some are estimates */
     va_start(arguments, hint);
     vsnprintf(finding->hint, sizeof(finding->hint), hint, arguments);
     va_end(arguments);
@@ -89,7 +89,7 @@ static void find_moves(search_t *f)
 
 static void find_congestion(search_t *f)
 {
-    double mean = f->s->mean_comm_s, least = f->s->least_comm_s;
+    double mean = f->s->comm_s, least = f->s->least_comm_s;
 
     if (least > 0 && mean > 1.5 * least && share_of(f, mean - least) > 0.1)
         find(f, "congestion", false, share_of(f, mean - least),
@@ -114,7 +114,7 @@ static void find_computation(search_t *f)
     if (work > 0 && update > 0.1 * work)
         find(f, "weight update", true, share_of(f, update),
              "a larger batch or more --micro-batches update less often");
-    if (share_of(f, convert) > 0.05)
+    if (f->spec->ranks > 1 && share_of(f, convert) > 0.05)
         find(f, "conversions", false, share_of(f, convert),
              "images change their arrangement around exchanges: split fewer layers");
     if (share_of(f, operations) > 0.1)
@@ -132,7 +132,7 @@ static void find_slow(search_t *f)
     double worst = 0;
     int class = -1;
 
-    if (!f->spec->classes) return;
+    if (!f->spec->classes || f->spec->generic) return;
     for (int i = 0; i < PDL_CLASS_CONVERT; i++) {
         double more = f->s->class_s[i] - f->spec->classes[i];
 
@@ -167,7 +167,7 @@ static int larger_share(const void *a, const void *b)
 int pdl_run_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,
                      pdl_finding_t findings[PDL_MAX_FINDINGS])
 {
-    search_t f = {.spec = spec, .s = summary, .step_s = summary->median_step_s, .found = findings};
+    search_t f = {.spec = spec, .s = summary, .step_s = summary->step_s, .found = findings};
 
     if (summary->updates == 0) return 0;
     find_input(&f);

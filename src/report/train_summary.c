@@ -7,19 +7,25 @@
 #include <paradl/train_report.h>
 #include <paradl/units.h>
 
+/* The table, and whether differences are worth a column: not from a description that was not made for this machine. */
+typedef struct comparison {
+    pdl_table_t *table;
+    bool         differences;
+} comparison_t;
+
 /* One quantity: what was expected of it in two ways, and what it came to. */
-static void compare_row(pdl_table_t *table, const char *what, double projected, double simulated, double measured,
-                        char *(*format)(double, char *))
+static void compare_row(const comparison_t *c, const char *what, double projected, double simulated,
+                        double measured, char *(*format)(double, char *))
 {
     char first[PDL_FORMAT_SIZE], second[PDL_FORMAT_SIZE], third[PDL_FORMAT_SIZE];
 
-    pdl_table_row(table, PDL_ROW_PLAIN);
-    pdl_table_cell(table, "%s", what);
-    pdl_table_cell(table, "%s", isfinite(projected) ? format(projected, first) : "-");
-    pdl_table_cell(table, "%s", isfinite(simulated) ? format(simulated, second) : "-");
-    pdl_table_cell(table, "%s", format(measured, third));
-    if (isfinite(projected) && measured > 0)
-        pdl_table_cell(table, "%+.0f %%", 100 * (projected - measured) / measured);
+    pdl_table_row(c->table, PDL_ROW_PLAIN);
+    pdl_table_cell(c->table, "%s", what);
+    pdl_table_cell(c->table, "%s", isfinite(projected) ? format(projected, first) : "-");
+    pdl_table_cell(c->table, "%s", isfinite(simulated) ? format(simulated, second) : "-");
+    pdl_table_cell(c->table, "%s", format(measured, third));
+    if (c->differences && isfinite(projected) && measured > 0)
+        pdl_table_cell(c->table, "%+.0f %%", 100 * (projected - measured) / measured);
 }
 
 /* Communication of a simulation that is not hidden; NAN without one. */
@@ -31,7 +37,20 @@ static double simulated_comm(const pdl_plan_sim_t *sim)
     return sim ? sum : NAN;
 }
 
-static void compare_classes(pdl_table_t *table, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s)
+/* Measured time that is none of the parts: between operations and updates. */
+static double other_of(const pdl_train_summary_t *s)
+{
+    return fmax(0, s->step_s - s->work_s - s->comm_s - s->io_s);
+}
+
+static bool is_communication(int class)
+{
+    return class == PDL_CLASS_MOVE || class == PDL_CLASS_GRADIENT;
+}
+
+/* The classes that make up one of the parts. */
+static void compare_classes(const comparison_t *c, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
+                            bool communication)
 {
     double simulated[PDL_OP_CLASS_COUNT];
 
@@ -41,10 +60,28 @@ static void compare_classes(pdl_table_t *table, const pdl_run_report_spec_t *spe
         double projected = spec->classes ? spec->classes[i] : NAN;
         char   name[64];
 
+        if (i == PDL_CLASS_INPUT || is_communication(i) != communication) continue;
         if (!(projected > 0) && s->class_s[i] <= 0) continue;
         snprintf(name, sizeof(name), "  %s", pdl_op_class_names[i]);
-        compare_row(table, name, projected, simulated[i], s->class_s[i], pdl_format_seconds);
+        compare_row(c, name, projected, simulated[i], s->class_s[i], pdl_format_seconds);
     }
+}
+
+static void compare_times(const comparison_t *c, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s)
+{
+    const pdl_projection_t *p = spec->projection;
+    const pdl_plan_sim_t   *sim = spec->simulated;
+    double                  waits = spec->classes ? spec->classes[PDL_CLASS_INPUT] : NAN;
+
+    compare_row(c, "time", p ? p->total_s : NAN, sim ? sim->simulated.total_s : NAN, s->step_s, pdl_format_seconds);
+    compare_row(c, "computation", p ? p->compute_s : NAN, sim ? sim->simulated.compute_s : NAN, s->work_s,
+                pdl_format_seconds);
+    compare_classes(c, spec, s, false);
+    compare_row(c, "exposed communication", p ? p->comm_s : NAN, simulated_comm(sim), s->comm_s,
+                pdl_format_seconds);
+    compare_classes(c, spec, s, true);
+    compare_row(c, pdl_op_class_names[PDL_CLASS_INPUT], waits, NAN, s->io_s, pdl_format_seconds);
+    compare_row(c, "between operations", NAN, NAN, other_of(s), pdl_format_seconds);
 }
 
 static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
@@ -55,20 +92,20 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
                                            {"measured", PDL_RIGHT},
                                            {"difference", PDL_RIGHT}};
     const pdl_projection_t   *p = spec->projection;
-    const pdl_plan_sim_t     *sim = spec->simulated;
-    pdl_table_t              *table = pdl_table_create(columns, 5);
+    comparison_t              c = {.differences = !spec->generic};
 
-    compare_row(table, "time", p ? p->total_s : NAN, sim ? sim->simulated.total_s : NAN, s->median_step_s,
-                pdl_format_seconds);
-    compare_row(table, "computation", p ? p->compute_s : NAN, sim ? sim->simulated.compute_s : NAN,
-                s->median_compute_s, pdl_format_seconds);
-    compare_row(table, "exposed communication", p ? p->comm_s : NAN, simulated_comm(sim), s->median_comm_s,
-                pdl_format_seconds);
-    compare_classes(table, spec, s);
-    compare_row(table, "memory of a rank", p ? p->memory_bytes : NAN, NAN, s->most_memory_bytes, pdl_format_bytes);
-    pdl_status_t status = pdl_table_print(table, stream);
-    pdl_table_destroy(table);
-    if (p) fprintf(stream, "projected for system %s; paradl calibrate measures this machine\n", spec->system_name);
+    c.table = pdl_table_create(columns, c.differences ? 5 : 4);
+    compare_times(&c, spec, s);
+    compare_row(&c, "memory of a rank", p ? p->memory_bytes : NAN, NAN, s->most_memory_bytes, pdl_format_bytes);
+    pdl_status_t status = pdl_table_print(c.table, stream);
+    pdl_table_destroy(c.table);
+    if (p && spec->generic)
+        fprintf(stream,
+                "%s describes a generic processor, not this one, so its times are no forecast: paradl calibrate "
+                "measures this machine\n",
+                spec->system_name);
+    else if (p)
+        fprintf(stream, "projected for system %s\n", spec->system_name);
     return status;
 }
 
@@ -108,7 +145,7 @@ static void show_findings(const pdl_run_report_spec_t *spec, const pdl_train_sum
     pdl_finding_t findings[PDL_MAX_FINDINGS];
     int           count = pdl_run_findings(spec, s, findings);
 
-    if (count > 0) fputs("\nwhat holds it up, as share of the time:\n", stream);
+    if (count > 0) fputs("\nbottlenecks and limits, as share of the time:\n", stream);
     for (int i = 0; i < count; i++)
         fprintf(stream, "  %3.0f %%  %s (%s): %s\n", 100 * findings[i].share, findings[i].name,
                 findings[i].limit ? "limit" : "bottleneck", findings[i].hint);
@@ -127,7 +164,7 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
     }
     fprintf(stream, "%s %s updates in %s, %s samples/s",
             s->stopped ? "stopped after" : "done:", pdl_format_count(s->updates, count),
-            pdl_format_seconds(s->elapsed_s, time), pdl_format_short((double)s->samples / s->median_step_s, rate));
+            pdl_format_seconds(s->elapsed_s, time), pdl_format_short((double)s->samples / s->step_s, rate));
     if (s->last.validated)
         fprintf(stream, "; validation loss %.4f, accuracy %.2f %%", s->last.valid_loss,
                 100 * s->last.valid_accuracy);
@@ -194,10 +231,11 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_bool(&json, "stopped", s->stopped);
     pdl_json_number(&json, "elapsed_s", s->elapsed_s);
     pdl_json_number(&json, "start_up_s", s->start_up_s);
-    pdl_json_number(&json, "step_s", s->median_step_s);
-    pdl_json_number(&json, "compute_s", s->median_compute_s);
-    pdl_json_number(&json, "comm_s", s->median_comm_s);
-    pdl_json_number(&json, "io_s", s->median_io_s);
+    pdl_json_number(&json, "step_s", s->step_s);
+    pdl_json_number(&json, "compute_s", s->work_s);
+    pdl_json_number(&json, "comm_s", s->comm_s);
+    pdl_json_number(&json, "io_s", s->io_s);
+    pdl_json_number(&json, "other_s", other_of(s));
     pdl_json_number(&json, "train_loss", s->last.train_loss);
     pdl_json_number(&json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
     pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
@@ -205,9 +243,11 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
     pdl_json_open(&json, "projected", '{');
+    pdl_json_bool(&json, "generic", spec->generic);
     pdl_json_number(&json, "step_s", spec->projection ? spec->projection->total_s : NAN);
     pdl_json_number(&json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
     pdl_json_number(&json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
+    pdl_json_number(&json, "io_s", spec->classes ? spec->classes[PDL_CLASS_INPUT] : NAN);
     pdl_json_number(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
     if (spec->classes) class_json(&json, spec->classes);
     pdl_json_close(&json);

@@ -5,6 +5,7 @@
 #include "train/outputs.h"
 #include "train/resume.h"
 #include "train/run_rounds.h"
+#include "train/run_summary.h"
 #include "train/sampling.h"
 #include "train/session.h"
 #include "train/signals.h"
@@ -25,9 +26,9 @@ typedef struct run {
     int64_t                    epoch, step;              /* where the next update is */
     double                     start_s, begun_s, last_s; /* created; first update began; the latest ended */
     double                     epoch_start_s;
-    double                     sums[3];                  /* loss, accuracy, samples of the epoch */
-    double                    *times[4];                 /* step, compute, comm, io of every update of this run */
-    double                     warm[PDL_OP_CLASS_COUNT]; /* classes of the first update, where it does not count */
+    double                     sums[3]; /* loss, accuracy, samples of the epoch */
+    pdl__times_t               times;
+    double                     classes[PDL_OP_CLASS_COUNT]; /* of the session before the update at hand */
 } run_t;
 
 void pdl_train_defaults(pdl_train_options_t *options)
@@ -121,10 +122,8 @@ static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_resul
 {
     double  now_s = pdl__now_s(), step_s = now_s - run->last_s;
     int64_t update = pdl_session_updates(run->session), made = update - run->first_update;
-    double  values[4] = {step_s, result->compute_s, result->comm_s, batch->waited_s};
 
-    for (int i = 0; i < 4; i++) run->times[i][made - 1] = values[i];
-    if (made == 1 && run->total - run->first_update > 2) pdl_session_classes(run->session, run->warm);
+    pdl__times_add(&run->times, run->session, run->classes, step_s, batch->waited_s);
     run->sums[0] += result->loss * result->samples;
     run->sums[1] += result->accuracy * result->samples;
     run->sums[2] += result->samples;
@@ -224,6 +223,7 @@ static pdl_status_t run_epoch(run_t *run, bool *last)
         if (status) break;
         double position = way_gone(run, &batch, steps) - (double)run->full_steps / (double)steps;
         pdl_session_set_rate(run->session, position, rate);
+        pdl_session_classes(run->session, run->classes);
         status = pdl_session_step(run->session, &batch, &result);
         if (status) break;
         tell_step(run, &batch, &result, steps);
@@ -250,39 +250,14 @@ static pdl_status_t loop(run_t *run)
     return status;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* The first update warms caches and pages up, so it does not count when there are others. */
-static double median_of(double *values, int64_t count)
-{
-    int64_t skip = count > 2;
-
-    if (count < 1) return 0;
-    qsort(values + skip, (size_t)(count - skip), sizeof(*values), compare_numbers);
-    return values[skip + (count - skip) / 2];
-}
-
 static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
-    int64_t              skip = run->total - run->first_update > 2;
 
     summary->updates = pdl_session_updates(run->session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
-    if (summary->updates <= skip) skip = 0;
-    pdl_status_t status =
-        pdl__summarise_ranks(run->session, run->warm, run->times[2] + skip, summary->updates - skip, summary);
-    summary->median_step_s = median_of(run->times[0], summary->updates);
-    summary->median_compute_s = median_of(run->times[1], summary->updates);
-    summary->median_comm_s = median_of(run->times[2], summary->updates);
-    summary->median_io_s = median_of(run->times[3], summary->updates);
-    summary->class_s[PDL_CLASS_INPUT] = summary->median_io_s;
+    pdl_status_t status = pdl__summarise_times(&run->times, run->session, summary);
     return status ? status : pdl__summarise_memory(run->session, run->options->session.ranks, summary);
 }
 
@@ -302,11 +277,7 @@ static pdl_status_t prepare(run_t *run)
     if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
     if (!status && o->checkpoint && o->resume) status = resume(run);
     if (!status) status = pdl__outputs_begin(o, run->first_update);
-    for (int i = 0; i < 4 && !status; i++) {
-        run->times[i] = calloc((size_t)run->total + 1, sizeof(double));
-        if (!run->times[i])
-            status = pdl_error(PDL_ERR_NOMEM, "out of memory for %lld updates", (long long)run->total);
-    }
+    if (!status) status = pdl__times_create(run->total, &run->times);
     return status;
 }
 
@@ -334,7 +305,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     const pdl_session_t *const session = run.session;
     if (!status && options->trace) status = pdl__trace_write(&session, 1, options->trace);
     pdl__sampling_destroy(run.sampling);
-    for (int i = 0; i < 4; i++) free(run.times[i]);
+    pdl__times_destroy(&run.times);
     pdl_session_destroy(run.session);
     return status;
 }

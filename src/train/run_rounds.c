@@ -4,7 +4,7 @@
 #include "train/run_rounds.h"
 #include "train/finite.h"
 #include "train/outputs.h"
-#include "train/session.h"
+#include "train/run_summary.h"
 #include "train/signals.h"
 #include "train/team.h"
 #include <stdio.h>
@@ -193,9 +193,9 @@ static pdl_status_t summarise(run_t *run)
     summary->samples = run->options->session.plan->batch;
     summary->elapsed_s = pdl__now_s() - run->begun_s;
     if (summary->updates > 0) {
-        summary->median_compute_s = run->train_s / (double)summary->updates;
-        summary->median_comm_s = run->exchange_s / (double)summary->updates;
-        summary->median_step_s = summary->median_compute_s + summary->median_comm_s;
+        summary->work_s = run->train_s / (double)summary->updates;
+        summary->comm_s = run->exchange_s / (double)summary->updates;
+        summary->step_s = summary->work_s + summary->comm_s;
     }
     pdl_session_classes(session, summary->class_s);
     for (int i = 0; i < PDL_OP_CLASS_COUNT && summary->updates > 0; i++)

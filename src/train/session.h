@@ -253,15 +253,6 @@ pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, p
 
 /* The class of an operation of the training tape; -1: exchange, -2: update. */
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
-/* run_summary.c: collective. Classes of `updates` updates behind those that `before` has, and what ranks have in
-   common, into the summary; `comm_s` has the time of exchanges of each. */
-pdl_status_t pdl__summarise_ranks(const pdl_session_t *session, const double before[PDL_OP_CLASS_COUNT],
-                                  const double *comm_s, int64_t updates, pdl_train_summary_t *summary);
-/* The means of loss and accuracy, from their sums and the samples; `score`: of the validation, or NULL. */
-void pdl__summarise_epoch(const double sums[3], const pdl_score_t *score, pdl_train_epoch_t *epoch);
-/* Collective over all ranks of the run. */
-pdl_status_t pdl__summarise_memory(const pdl_session_t *session, pdl_ranks_t *ranks, pdl_train_summary_t *summary);
-
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000

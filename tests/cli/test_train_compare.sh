@@ -68,7 +68,9 @@ cp out lopsided.json
 expect 0 train lopsided-plan.yaml --data synthetic --samples 64 --no-valid --steps 6 --lr 0.001 --threads 1 --quiet
 has out "simulated"
 has out "products, backward"
-has out "what holds it up"
+has out "bottlenecks and limits"
+has out "local describes a generic processor"
+! grep -q difference out || fail "differences from a description of another machine"
 has out "load balance (limit): rank 0 computes"
 
 python3 - <<'PY' || fail "the comparison is not as it should be"
@@ -87,8 +89,12 @@ for name in ("serial", "data", "spatial", "filter", "pipeline", "lopsided"):
     assert abs(work / run["work_s"] - 1) < 1e-6 and run["most_work_s"] >= run["work_s"] * (1 - 1e-9), name
     assert run["classes"]["gradient exchange"] > 0 or name not in ("data", "spatial"), name
     assert (run["classes"]["redistribution"] > 0) == (name not in ("serial", "data")), name
+    parts = run["compute_s"] + run["comm_s"] + run["io_s"] + run["other_s"]
+    assert abs(parts / run["step_s"] - 1) < 1e-6, (name, parts, run["step_s"])
+    exchanged = run["classes"]["redistribution"] + run["classes"]["gradient exchange"]
+    assert abs(run["compute_s"] - work) + abs(run["comm_s"] - exchanged) < 1e-6 * run["step_s"], name
     for finding in run["findings"]:
-        assert finding["share"] > 0 and finding["hint"], (name, finding)
+        assert 0 < finding["share"] <= 1 and finding["hint"], (name, finding)
 assert "load balance" in [f["name"] for f in json.load(open("lopsided.json"))["findings"]]
 PY
 finish

@@ -24,10 +24,10 @@ static void as_projected(pdl_axis_kind_t kind)
     plan->micro_batches = 1;
     projection = (pdl_projection_t){.total_s = .1};
     summary = (pdl_train_summary_t){.updates = 10,
-                                    .median_step_s = .1,
+                                    .step_s = .1,
                                     .work_s = .092,
                                     .most_work_s = .093,
-                                    .mean_comm_s = .008,
+                                    .comm_s = .008,
                                     .least_comm_s = .007,
                                     .operations = 100,
                                     .memory = {.weights = 10, .activations = 90, .total = 100}};
@@ -77,7 +77,7 @@ static void each_cause_is_found(void)
     CHECK(strstr(findings[0].hint, "rank 3 computes 1.25 times") != NULL);
 
     as_projected(PDL_AXIS_DATA);
-    summary.mean_comm_s = .03;
+    summary.comm_s = .03;
     expect_one("congestion", .23);
 
     as_projected(PDL_AXIS_DATA);
@@ -87,11 +87,15 @@ static void each_cause_is_found(void)
     as_projected(PDL_AXIS_DATA);
     summary.operations = 20000;
     expect_one("small kernels", .2);
+    summary.operations = 200000; /* an estimate, of a system that may be another */
+    expect_one("small kernels", 1);
 
     as_projected(PDL_AXIS_DATA);
     summary.class_s[PDL_CLASS_PRODUCT_BACKWARD] = .07;
     expect_one("slow computation", .2);
     CHECK(strstr(findings[0].hint, "products, backward") != NULL);
+    spec.generic = true; /* then it says nothing about this machine */
+    CHECK_INT(pdl_run_findings(&spec, &summary, findings), 0);
 
     as_projected(PDL_AXIS_DATA);
     summary.memory.optimizer = 70;
@@ -112,6 +116,9 @@ static void causes_of_split_layers(void)
     as_projected(PDL_AXIS_SPATIAL);
     summary.class_s[PDL_CLASS_CONVERT] = .011;
     expect_one("conversions", .11);
+
+    spec.ranks = 1; /* where nothing is split there is nothing to split less */
+    CHECK_INT(pdl_run_findings(&spec, &summary, findings), 0);
 
     as_projected(PDL_AXIS_TENSOR);
     projection.replicated_share = .5;
