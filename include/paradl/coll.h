@@ -70,7 +70,7 @@ typedef struct pdl_schedule_spec {
     int64_t          rows, columns;    /* shd2d, fc2; kautz: degree in `rows`, 0: that of diameter 2 */
     int64_t          radix;            /* recmul; 0: 4 */
     int64_t          root;             /* broadcast */
-    int64_t          segments;         /* pipelining where the algorithm allows it; 0: default */
+    int64_t          segments;         /* pipelining where the algorithm allows it; 0: default, for any size */
     const int       *order;            /* ring: permutation of the ranks, or NULL */
 } pdl_schedule_spec_t;
 
@@ -80,11 +80,16 @@ typedef struct pdl_schedule pdl_schedule_t;
 pdl_status_t pdl_schedule_create(const pdl_schedule_spec_t *spec, pdl_schedule_t **schedule);
 void         pdl_schedule_destroy(pdl_schedule_t *schedule);
 
+/* Pipelined algorithms (chain, double_tree) without a number of segments get the one that is best for this size where a
+   message takes a start-up and its bytes over the rate; other specs stay as they are. */
+pdl_status_t pdl_schedule_tune(pdl_schedule_spec_t *spec, double bytes, double startup_s, double bytes_per_s);
+
 const char      *pdl_schedule_algorithm(const pdl_schedule_t *schedule);
 pdl_collective_t pdl_schedule_collective(const pdl_schedule_t *schedule);
 int              pdl_schedule_ranks(const pdl_schedule_t *schedule);
 int              pdl_schedule_steps(const pdl_schedule_t *schedule);
 int64_t          pdl_schedule_blocks(const pdl_schedule_t *schedule);
+int64_t          pdl_schedule_segments(const pdl_schedule_t *schedule); /* 1: not pipelined */
 
 /* What a rank sends, and receives, in a step. Both views describe the same messages: the k-th message from a to
    b is the k-th in both. Written into *moves. */

@@ -84,7 +84,7 @@ typedef struct pdl_sim_case {
     int               groups;   /* that run it at once, each on its share of the hosts; 0: one */
     bool              strided;  /* group g has the hosts g, g + groups, ..; else consecutive ones */
     const double     *start_s;  /* per host (stragglers); NULL: 0 */
-    int64_t           segments; /* of pipelined algorithms; 0: default */
+    int64_t           segments; /* of pipelined algorithms; 0: the best number for each algorithm */
     double            density;  /* sparse allreduce: share of the elements (of 4 bytes) that every rank keeps */
     double            common;   /* sparse allreduce: share of these that all ranks have in common */
     pdl_sim_options_t options;
@@ -111,6 +111,7 @@ typedef struct pdl_sim_verdict {
     pdl_sim_part_t   limit;          /* what keeps it furthest from the lower bound; near that, the largest part */
     double           bound_s, ratio; /* lower bound of the case; time over it, 0 where the bound is 0 */
     int              circuits;       /* of a hybrid network that were switched for it */
+    int64_t          segments;       /* that it was run with; 1: not pipelined */
     pdl_engine_t     engine;         /* that ran it: sparse algorithms are timed by link loads whatever was asked */
 } pdl_sim_verdict_t;
 

@@ -17,9 +17,9 @@ static const char *const placement_names[] = {"block", "stride"};
 typedef struct values {
     pdl__topology_values_t topology;
     const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
-    const char            *latency_factors, *bandwidth_factors, *system, *parameters, *slow;
+    const char            *latency_factors, *bandwidth_factors, *system, *parameters, *slow, *segments;
     double                 bytes, gamma, eager, reverse_share, density, common;
-    int64_t                jobs, segments, trace_ranks;
+    int64_t                jobs, trace_ranks;
     int                    collective, engine, placement;
     bool                   links, every_step, latency_share, json;
 } values_t;
@@ -39,7 +39,9 @@ static const pdl__option_t options[] = {
      PDL__INT(values_t, jobs, 1)},
     {"placement", "HOW", "block", "hosts of a group: consecutive, or every N-th",
      PDL__CHOICE(values_t, placement, placement_names, 2)},
-    {"segments", "S", NULL, "of pipelined algorithms", PDL__INT(values_t, segments, 1)},
+    {"segments", "S|auto", "auto",
+     "of pipelined algorithms (chain, double_tree); auto: the best number for the size",
+     PDL__TEXT(values_t, segments)},
     {"density", "X", NULL,
      "adds the sparse allreduces: share of the elements that every rank keeps, such as 0.0078",
      PDL__POSITIVE(values_t, density, PDL_UNIT_NONE)},
@@ -82,6 +84,7 @@ typedef struct setting {
     const values_t   *values;
     pdl__names_t      names;
     pdl_factor_t      latency[PDL__MAX_FACTORS], bandwidth[PDL__MAX_FACTORS];
+    int64_t           segments; /* 0: the best */
     pdl_sim_options_t options;
 } setting_t;
 
@@ -100,6 +103,7 @@ static pdl_status_t prepare(const values_t *v, setting_t *setting)
     pdl_sim_options_t *engine = &setting->options;
     pdl_status_t       status = pdl__parse_names("algorithm", v->algorithm, &setting->names);
 
+    if (!status) status = pdl__parse_segments(v->segments, &setting->segments);
     setting->values = v;
     *engine = pdl_sim_options_default();
     engine->engine = (pdl_engine_t)v->engine;
@@ -179,7 +183,7 @@ static void ask(const setting_t *setting, int64_t bytes, point_t *point)
                                     .groups = (int)v->jobs,
                                     .strided = v->placement == 1,
                                     .start_s = point->start_s,
-                                    .segments = v->segments,
+                                    .segments = setting->segments,
                                     .density = v->density,
                                     .common = v->common,
                                     .options = setting->options};

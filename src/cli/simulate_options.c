@@ -49,6 +49,13 @@ pdl_status_t pdl__parse_names(const char *option, const char *text, pdl__names_t
     return PDL_OK;
 }
 
+pdl_status_t pdl__parse_segments(const char *text, int64_t *segments)
+{
+    *segments = 0;
+    if (strcmp(text, "auto") == 0 || pdl_parse_int(text, 1, INT32_MAX, segments) == PDL_OK) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--segments: expected a number of at least 1, or auto, found \"%.60s\"", text);
+}
+
 pdl_status_t pdl__parse_sweep(const char *option, const char *text, pdl_unit_t unit,
                               int64_t points[PDL__MAX_POINTS], int *count)
 {

@@ -19,6 +19,9 @@ typedef struct pdl__names {
 } pdl__names_t;
 pdl_status_t pdl__parse_names(const char *option, const char *text, pdl__names_t *names);
 
+/* A number, or "auto": 0. */
+pdl_status_t pdl__parse_segments(const char *text, int64_t *segments);
+
 /* FROM:TO:FACTOR: values from FROM by FACTOR as long as they are not beyond TO. */
 pdl_status_t pdl__parse_sweep(const char *option, const char *text, pdl_unit_t unit,
                               int64_t points[PDL__MAX_POINTS], int *count);

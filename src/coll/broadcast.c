@@ -5,7 +5,6 @@
 #include "coll/internal.h"
 
 #define DEFAULT_SEGMENTS 16
-#define MAX_SEGMENTS     (1 << 20)
 
 static int from_root(const pdl_schedule_t *schedule, int rank)
 {
@@ -53,9 +52,9 @@ pdl_status_t pdl__setup_chain(pdl_schedule_t *schedule, const pdl_schedule_spec_
 {
     int64_t segments = spec->segments == 0 ? DEFAULT_SEGMENTS : spec->segments;
 
-    if (segments < 1 || segments > MAX_SEGMENTS) {
+    if (segments < 1 || segments > PDL__MAX_SEGMENTS) {
         return pdl_error(PDL_ERR_LIMIT, "chain does not take %lld segments; it takes 1 to %d", (long long)segments,
-                         MAX_SEGMENTS);
+                         PDL__MAX_SEGMENTS);
     }
     schedule->segments = (int)segments;
     schedule->blocks = segments;

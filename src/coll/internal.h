@@ -12,8 +12,9 @@
 #include <paradl/coll.h>
 #include <stddef.h>
 
-#define PDL__MAX_LEVELS 8
-#define PDL__MAX_SKIPS  33 /* of the circulant algorithm: halvings of an int */
+#define PDL__MAX_LEVELS   8
+#define PDL__MAX_SEGMENTS (1 << 20) /* of pipelined algorithms */
+#define PDL__MAX_SKIPS    33        /* of the circulant algorithm: halvings of an int */
 
 typedef enum pdl__view { PDL__SENDS, PDL__RECEIVES } pdl__view_t;
 

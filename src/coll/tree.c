@@ -15,7 +15,6 @@
 #include <stdlib.h>
 
 #define DEFAULT_SEGMENTS 8
-#define MAX_SEGMENTS     (1 << 20)
 
 int pdl__binomial_peer(int members, int step, int member, pdl__view_t view)
 {
@@ -156,9 +155,9 @@ pdl_status_t pdl__setup_double_tree(pdl_schedule_t *schedule, const pdl_schedule
     int     ranks = schedule->ranks;
     int64_t segments = spec->segments == 0 ? DEFAULT_SEGMENTS : spec->segments;
 
-    if (segments < 1 || segments > MAX_SEGMENTS) {
+    if (segments < 1 || segments > PDL__MAX_SEGMENTS) {
         return pdl_error(PDL_ERR_LIMIT, "double_tree does not take %lld segments; it takes 1 to %d",
-                         (long long)segments, MAX_SEGMENTS);
+                         (long long)segments, PDL__MAX_SEGMENTS);
     }
     schedule->tree = malloc(sizeof(pdl__tree_t) + 2 * (size_t)ranks * sizeof(tree_node_t));
     if (schedule->tree == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");

@@ -21,6 +21,13 @@
 #define HOPELESS                 3    /* so many times the lowest price are not tried */
 #define CLEARLY                  0.95 /* of the time, or less */
 
+pdl_status_t pdl__create_sized(pdl_schedule_spec_t spec, double bytes, pdl_schedule_t **schedule)
+{
+    pdl_status_t status = pdl_schedule_tune(&spec, bytes, MEMORY_ALPHA_S, MEMORY_BYTES_PER_S);
+
+    return status ? status : pdl_schedule_create(&spec, schedule);
+}
+
 /* Of equal prices the first is taken. What needs other networks than a node's memory is not here. */
 static const char *const candidates[PDL__CANDIDATES] = {"rdb", "hd_near", "circulant", "ring", "recmul"};
 

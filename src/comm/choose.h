@@ -19,6 +19,9 @@ typedef struct pdl__chooser {
     const char      *fastest[PDL__CLASSES];  /* where measured */
 } pdl__chooser_t;
 
+/* A schedule for so many bytes on this machine's memory: pdl_schedule_create() with the segments that suit the size. */
+pdl_status_t pdl__create_sized(pdl_schedule_spec_t spec, double bytes, pdl_schedule_t **schedule);
+
 void pdl__chooser_init(const pdl_exchange_spec_t *spec, const pdl__lanes_t *lanes, pdl__chooser_t *chooser);
 
 /* Collective for "measure". The name is that of `wanted`, or lasts forever. */

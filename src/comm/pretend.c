@@ -2,6 +2,7 @@
  * The messages of a schedule on one rank, counted.
  */
 #include "comm/pretend.h"
+#include "comm/choose.h"
 
 #include "comm/messages.h"
 
@@ -51,7 +52,7 @@ pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank,
         *pretended = (pdl__pretended_t){.sent = pdl__library_bytes(spec, ranks)};
         return PDL_OK;
     }
-    status = pdl_schedule_create(&wanted, &schedule);
+    status = pdl__create_sized(wanted, (double)spec->elements * sizeof(float), &schedule);
     if (status) return status;
     status = count_messages(schedule, spec, rank, pretended);
     pdl_schedule_destroy(schedule);

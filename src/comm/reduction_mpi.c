@@ -3,6 +3,7 @@
  * of its lane.
  */
 #include "comm/check.h"
+#include "comm/choose.h"
 #include "comm/pretend.h"
 #include "comm/world.h"
 
@@ -113,7 +114,7 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction
                                   .algorithm = spec->algorithm,
                                   .ranks = lanes->ranks};
     pdl_schedule_t     *schedule;
-    pdl_status_t        status = pdl_schedule_create(&wanted, &schedule);
+    pdl_status_t        status = pdl__create_sized(wanted, (double)spec->elements * sizeof(float), &schedule);
 
     if (status) return status;
     status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,

@@ -43,6 +43,8 @@ static void write_result(pdl_json_t *json, const pdl_sim_case_t *asked, const pd
     pdl_json_number(json, "time_s", result->time_s);
     pdl_json_int(json, "flows", result->flows);
     pdl_json_int(json, "steps", result->steps);
+    pdl_json_int(json, "segments", v->segments);
+    if (result->mean_blocks) pdl_json_bool(json, "mean_blocks", true);
     pdl_json_number(json, "bound_s", v->bound_s);
     pdl_json_number(json, "bound_ratio", v->ratio);
     pdl_json_number(json, "bus_bytes_per_s", pdl__bus_bandwidth(asked, result->time_s));

@@ -127,6 +127,7 @@ static pdl_status_t print_one(const pdl_sim_report_t *report, FILE *stream)
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "flows");
     pdl_table_cell(table, "%s in %d steps", pdl_format_count(v->result.flows, text), v->result.steps);
+    if (v->segments > 1) add_pair(table, "segments", pdl_format_count(v->segments, text));
     add_busiest(table, report->asked, &v->result);
     if (v->circuits > 0) add_pair(table, "circuits", pdl_format_count(v->circuits, text));
     if (v->result.energy_all_j > 0) {
@@ -163,6 +164,10 @@ static void add_ranked(pdl_table_t *table, const pdl_sim_verdict_t *v, int rank)
     pdl_table_cell(table, "%s", pdl_format_seconds(v->part_s[PDL_PART_LATENCY], text));
     pdl_table_cell(table, "%s", pdl_format_seconds(v->part_s[PDL_PART_BANDWIDTH], text));
     pdl_table_cell(table, "%s", pdl_format_seconds(v->part_s[PDL_PART_CONTENTION], text));
+    if (v->segments > 1)
+        pdl_table_cell(table, "%s", pdl_format_count(v->segments, text));
+    else
+        pdl_table_cell(table, "-");
     pdl_table_cell(table, "%d", v->result.steps);
     pdl_table_cell(table, "%s", pdl_format_count(v->result.flows, text));
 }
@@ -199,7 +204,8 @@ static pdl_status_t print_ranking(const pdl_sim_report_t *report, FILE *stream)
                                            {"time", PDL_RIGHT},      {"x bound", PDL_RIGHT},
                                            {"limited by", PDL_LEFT}, {"latency", PDL_RIGHT},
                                            {"bandwidth", PDL_RIGHT}, {"contention", PDL_RIGHT},
-                                           {"steps", PDL_RIGHT},     {"flows", PDL_RIGHT}};
+                                           {"segments", PDL_RIGHT},  {"steps", PDL_RIGHT},
+                                           {"flows", PDL_RIGHT}};
     pdl_table_t              *table = pdl_table_create(columns, sizeof(columns) / sizeof(columns[0]));
     pdl_status_t              status;
 

@@ -42,7 +42,7 @@ static int64_t ranks_per_switch(const pdl_sim_case_t *asked)
     return ranks % hosts == 0 ? hosts : 1;
 }
 
-pdl_status_t pdl_sim_schedule(const pdl_sim_case_t *asked, const char *algorithm, pdl_schedule_t **schedule)
+pdl_schedule_spec_t pdl__case_spec(const pdl_sim_case_t *asked, const char *algorithm)
 {
     const pdl_topology_spec_t *shape = pdl_topology_get_spec(asked->topology);
     pdl_schedule_spec_t        spec = {.collective = asked->collective,
@@ -60,6 +60,13 @@ pdl_status_t pdl_sim_schedule(const pdl_sim_case_t *asked, const char *algorithm
     } else if (strcmp(shape->name, "kautz") == 0) {
         spec.rows = shape->degree;
     }
+    return spec;
+}
+
+pdl_status_t pdl_sim_schedule(const pdl_sim_case_t *asked, const char *algorithm, pdl_schedule_t **schedule)
+{
+    pdl_schedule_spec_t spec = pdl__case_spec(asked, algorithm);
+
     return pdl_schedule_create(&spec, schedule);
 }
 
@@ -143,30 +150,47 @@ static pdl_status_t run_groups(const pdl_sim_case_t *asked, const pdl_schedule_t
 
 /* Closer to the lower bound than this, nothing in particular keeps an algorithm from it. */
 #define NEAR_BOUND 0.05
+/* A part with a smaller share of the time is not what limits it. */
+#define LEAST_SHARE 0.1
+
+static int largest_excess(const double part_s[PDL_PART_COUNT], const double least[PDL_PART_COUNT])
+{
+    int largest = 0;
+
+    for (int p = 1; p < PDL_PART_COUNT; p++)
+        if (part_s[p] - least[p] > part_s[largest] - least[largest]) largest = p;
+    return largest;
+}
 
 /* What cannot be avoided is taken off the parts before they are compared. */
 static pdl_sim_part_t find_limit(const pdl_sim_verdict_t *verdict, const pdl_bound_t *bound)
 {
     double least[PDL_PART_COUNT] = {
         [PDL_PART_LATENCY] = bound->latency_s, [PDL_PART_BANDWIDTH] = fmax(bound->bandwidth_s, bound->cut_s)};
-    double time_s = verdict->result.time_s;
+    double nothing[PDL_PART_COUNT] = {0}, time_s = verdict->result.time_s;
     bool   near = time_s - bound->total_s <= NEAR_BOUND * time_s;
-    int    limit = 0;
+    int    limit = largest_excess(verdict->part_s, near ? nothing : least);
 
-    for (int p = 0; p < PDL_PART_COUNT; p++) {
-        if (near) least[p] = 0;
-        if (verdict->part_s[p] - least[p] > verdict->part_s[limit] - least[limit]) limit = p;
-    }
+    if (verdict->part_s[limit] < LEAST_SHARE * time_s) limit = largest_excess(verdict->part_s, nothing);
     return (pdl_sim_part_t)limit;
 }
 
-/* The rest that rounding leaves is no contention. */
+/* The rest that rounding leaves is no contention. Where ranks run ahead of others parts overlap, and what each would take
+   alone is more than the time together: then they are given in proportion. */
+static void divide_time(pdl_sim_verdict_t *verdict)
+{
+    double time_s = verdict->result.time_s, sum = 0;
+
+    for (int p = 0; p < PDL_PART_CONTENTION; p++) sum += verdict->part_s[p];
+    verdict->part_s[PDL_PART_CONTENTION] = time_s - sum > 1e-6 * time_s ? time_s - sum : 0;
+    for (int p = 0; p < PDL_PART_CONTENTION && sum > time_s; p++) verdict->part_s[p] *= time_s / sum;
+}
+
 static void judge(pdl_sim_verdict_t *verdict, const pdl_bound_t *bound)
 {
-    double time_s = verdict->result.time_s, rest = time_s;
+    double time_s = verdict->result.time_s;
 
-    for (int p = 0; p < PDL_PART_CONTENTION; p++) rest -= verdict->part_s[p];
-    verdict->part_s[PDL_PART_CONTENTION] = rest > 1e-6 * time_s ? rest : 0;
+    divide_time(verdict);
     verdict->limit = find_limit(verdict, bound);
     verdict->bound_s = bound->total_s;
     if (bound->total_s > 0) verdict->ratio = time_s / bound->total_s;
@@ -204,15 +228,18 @@ static pdl_status_t run_sparse(const pdl_sim_case_t *asked, const char *algorith
 
 pdl_status_t pdl_sim_run_case(const pdl_sim_case_t *asked, const char *algorithm, pdl_sim_verdict_t *verdict)
 {
+    pdl_sim_case_t  tuned = *asked;
     pdl_schedule_t *schedule;
     pdl_status_t    status = check_case(asked);
 
     memset(verdict, 0, sizeof(*verdict));
     strncpy(verdict->algorithm, algorithm, sizeof(verdict->algorithm) - 1);
     if (!status && pdl__is_sparse(algorithm)) return run_sparse(asked, algorithm, verdict);
-    if (!status) status = pdl_sim_schedule(asked, algorithm, &schedule);
+    if (!status) status = pdl__sim_choose_segments(asked, algorithm, &tuned.segments);
+    if (!status) status = pdl_sim_schedule(&tuned, algorithm, &schedule);
     if (status) return status;
-    status = run_schedule(asked, schedule, verdict);
+    verdict->segments = pdl_schedule_segments(schedule);
+    status = run_schedule(&tuned, schedule, verdict);
     pdl_schedule_destroy(schedule);
     return status;
 }

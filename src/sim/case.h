@@ -13,6 +13,12 @@ int pdl__case_host(const pdl_sim_case_t *asked, int group, int rank);
 /* Bytes of all blocks of a schedule together. */
 int64_t pdl__case_bytes(const pdl_sim_case_t *asked);
 
+/* The schedule of an algorithm for one group, as far as the case and its topology say. */
+pdl_schedule_spec_t pdl__case_spec(const pdl_sim_case_t *asked, const char *algorithm);
+
+/* segments.c: the number given, or the best one for a pipelined algorithm; 0 for others. */
+pdl_status_t pdl__sim_choose_segments(const pdl_sim_case_t *asked, const char *algorithm, int64_t *segments);
+
 /* parts.c: latency, bandwidth and reduction of the first group alone, by counting. */
 pdl_status_t pdl__sim_parts(const pdl_sim_case_t *asked, const pdl_schedule_t *schedule,
                             double part_s[PDL_PART_COUNT]);

@@ -187,6 +187,56 @@ static void bytes_of_ranges_add_up(void)
     pdl_schedule_destroy(schedule);
 }
 
+/* The number of segments that pdl_schedule_tune() gives is within 7 % of the best price of all powers of two. */
+static void tuned_segments_have_nearly_the_least_price(void)
+{
+    static const struct {
+        pdl_collective_t collective;
+        const char      *name;
+        int64_t          ranks;
+        double           bytes;
+    } cases[] = {{PDL_COLL_BROADCAST, "chain", 1024, 1e9},    {PDL_COLL_BROADCAST, "chain", 5, 1e6},
+                 {PDL_COLL_BROADCAST, "chain", 64, 40},       {PDL_COLL_ALLREDUCE, "double_tree", 256, 64e6},
+                 {PDL_COLL_ALLREDUCE, "double_tree", 7, 1e9}, {PDL_COLL_ALLREDUCE, "double_tree", 64, 1e3}};
+    const double startup = 2e-6, rate = 12.5e9;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        pdl_schedule_spec_t spec = {.collective = cases[i].collective,
+                                    .algorithm = cases[i].name,
+                                    .ranks = cases[i].ranks};
+        double              best = INFINITY, chosen = INFINITY;
+
+        CHECK_OK(pdl_schedule_tune(&spec, cases[i].bytes, startup, rate));
+        for (int64_t segments = 1; segments <= 8192; segments *= 2) {
+            pdl_schedule_spec_t tried = spec;
+            pdl_schedule_t     *schedule = NULL;
+            double              seconds;
+
+            tried.segments = segments;
+            CHECK_OK(pdl_schedule_create(&tried, &schedule));
+            /* Every step takes one start-up and one segment. */
+            seconds = pdl_schedule_steps(schedule) *
+                      (startup + cases[i].bytes / (double)pdl_schedule_blocks(schedule) / rate);
+            CHECK_INT(pdl_schedule_segments(schedule), segments);
+            best = fmin(best, seconds);
+            if (segments == spec.segments) chosen = seconds;
+            pdl_schedule_destroy(schedule);
+        }
+        CHECK(chosen <= 1.07 * best);
+    }
+}
+
+static void what_is_not_pipelined_is_not_tuned(void)
+{
+    pdl_schedule_spec_t ring = {.algorithm = "ring", .ranks = 16};
+    pdl_schedule_spec_t given = {.algorithm = "double_tree", .ranks = 16, .segments = 3};
+
+    CHECK_OK(pdl_schedule_tune(&ring, 1e9, 1e-6, 1e10));
+    CHECK_INT(ring.segments, 0);
+    CHECK_OK(pdl_schedule_tune(&given, 1e9, 1e-6, 1e10));
+    CHECK_INT(given.segments, 3);
+}
+
 int main(void)
 {
     RUN(flat_allreduce);
@@ -196,5 +246,7 @@ int main(void)
     RUN(rings_have_periods);
     RUN(long_rings_are_priced_at_once);
     RUN(bytes_of_ranges_add_up);
+    RUN(tuned_segments_have_nearly_the_least_price);
+    RUN(what_is_not_pipelined_is_not_tuned);
     return test_done();
 }

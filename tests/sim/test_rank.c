@@ -3,6 +3,7 @@
  */
 #include "test.h"
 
+#include <math.h>
 #include <paradl/sim.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +125,32 @@ static void test_mistakes(void)
     pdl_topology_destroy(topology);
 }
 
+/* Without a number of segments, a pipelined algorithm is as fast as with the best number that can be given. */
+static void test_segments(void)
+{
+    pdl_topology_t *topology = network("fat-tree", 32, 0);
+
+    for (int round = 0; round < 4; round++) {
+        bool              broadcast = round % 2 == 0;
+        pdl_sim_case_t    asked = ask(topology, round < 2 ? 64 << 10 : 4 << 20);
+        pdl_sim_verdict_t chosen, given;
+        double            best = INFINITY;
+
+        asked.collective = broadcast ? PDL_COLL_BROADCAST : PDL_COLL_ALLREDUCE;
+        CHECK_OK(pdl_sim_run_case(&asked, broadcast ? "chain" : "double_tree", &chosen));
+        for (asked.segments = 1; asked.segments <= 512; asked.segments *= 2) {
+            CHECK_OK(pdl_sim_run_case(&asked, broadcast ? "chain" : "double_tree", &given));
+            CHECK_INT(given.segments, asked.segments);
+            best = fmin(best, given.result.time_s);
+            pdl_sim_verdict_free(&given);
+        }
+        CHECK_NEAR(chosen.result.time_s, best, 1e-12);
+        CHECK(chosen.segments > 1);
+        pdl_sim_verdict_free(&chosen);
+    }
+    pdl_topology_destroy(topology);
+}
+
 int main(void)
 {
     RUN(test_order);
@@ -131,5 +158,6 @@ int main(void)
     RUN(test_circuits);
     RUN(test_sparse);
     RUN(test_mistakes);
+    RUN(test_segments);
     return test_done();
 }

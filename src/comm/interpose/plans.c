@@ -12,15 +12,18 @@
 
 #define SECONDS_PER_REDUCED_BYTE 0.2e-9 /* an addition reads two streams and writes one, out of cache */
 
+/* `bytes` 0: of no size in particular. */
 static pdl_status_t make_schedule(const pdl__state_t *state, pdl_collective_t collective, const char *algorithm,
-                                  pdl_schedule_t **schedule)
+                                  double bytes, pdl_schedule_t **schedule)
 {
     pdl_schedule_spec_t spec = {.collective = collective,
                                 .algorithm = algorithm,
                                 .ranks = state->ranks,
                                 .hosts_per_switch = pdl__settings()->ranks_per_node};
+    pdl_status_t        status = PDL_OK;
 
-    return pdl_schedule_create(&spec, schedule);
+    if (bytes > 0) status = pdl_schedule_tune(&spec, bytes, state->latency_s, state->bytes_per_s);
+    return status ? status : pdl_schedule_create(&spec, schedule);
 }
 
 /* Prices of algorithms for several ports count the busiest port; they are used where they are asked for. */
@@ -40,7 +43,7 @@ static pdl_status_t find_price(const pdl__state_t *state, pdl_collective_t colle
 
     price->startups = -1;
     if (!is_for_any_network(algorithm)) return PDL_OK;
-    status = make_schedule(state, collective, algorithm, &schedule);
+    status = make_schedule(state, collective, algorithm, 0, &schedule);
     if (status) return status == PDL_ERR_NOMEM ? status : PDL_OK;
     *price = pdl_schedule_price(schedule, bytes);
     price->bytes /= bytes;
@@ -95,7 +98,7 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
         wanted = find_cheapest(state, collective, bytes);
         if (wanted == NULL) return PDL_OK;
     }
-    status = make_schedule(state, collective, wanted, schedule);
+    status = make_schedule(state, collective, wanted, bytes, schedule);
     if (status) *schedule = NULL;
     return status == PDL_ERR_NOMEM ? status : PDL_OK;
 }
