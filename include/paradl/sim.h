@@ -41,7 +41,7 @@ typedef struct pdl_sim_options {
     bool                periodic;      /* extrapolate the repeating part of long schedules exactly */
     bool                link_loads;    /* fill in per-link bytes */
     FILE               *trace;         /* Chrome/Perfetto JSON; NULL: none */
-    FILE               *progress;      /* a line every second; NULL: none */
+    FILE               *progress;      /* a terminal: a line, renewed every second; NULL: none */
 } pdl_sim_options_t;
 pdl_sim_options_t pdl_sim_options_default(void);
 

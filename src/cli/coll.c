@@ -6,6 +6,7 @@
 #include <paradl/bench_report.h>
 #include <paradl/coll.h>
 #include <paradl/table.h>
+#include <paradl/units.h>
 
 #include <inttypes.h>
 #include <string.h>
@@ -71,6 +72,21 @@ static pdl_status_t run_list(const void *values, const pdl__operands_t *operands
     return status;
 }
 
+/* Some ten million messages pass in a second. */
+#define QUICK_MESSAGES 2e7
+
+static void announce(const pdl_schedule_t *schedule, int64_t elements)
+{
+    double messages = (double)pdl_schedule_ranks(schedule) * pdl_schedule_steps(schedule);
+    char   count[PDL_FORMAT_SIZE], memory[PDL_FORMAT_SIZE];
+
+    if (messages < QUICK_MESSAGES) return;
+    fprintf(stderr,
+            "coll verify: up to %s messages are checked one by one, in %s of memory; that takes about %.0f s\n",
+            pdl_format_count((int64_t)messages, count),
+            pdl_format_bytes(8.0 * pdl_schedule_ranks(schedule) * (double)elements, memory), messages / 1e7);
+}
+
 static pdl_status_t run_verify(const void *given, const pdl__operands_t *operands)
 {
     const values_t     *values = given;
@@ -88,6 +104,7 @@ static pdl_status_t run_verify(const void *given, const pdl__operands_t *operand
     pdl_coll_price_t    price;
 
     if (status) return status;
+    announce(schedule, elements);
     status = pdl_schedule_verify(schedule, elements);
     if (!status) {
         price = pdl_schedule_price(schedule, 1e9);

@@ -92,21 +92,29 @@ static double wall_s(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* A line of progress when a second has passed; the clock is read now and then only. */
-static void tell_progress(const pdl__engine_t *engine, int64_t instants, double *told)
+/* A line of progress, written over the one before, when a second has passed. */
+static void tell_progress(pdl__engine_t *engine, double *told)
 {
-    if (engine->options->progress == NULL || instants % 64 != 0 || wall_s() - *told < 1) return;
+    if (engine->options->progress == NULL || wall_s() - *told < 1) return;
     *told = wall_s();
-    fprintf(engine->options->progress, "simulate: step %d of %d, %.6g s simulated, %lld flows\n",
-            engine->rank[0].step + 1, engine->job[0].steps, (double)engine->now * engine->tick_s,
-            (long long)engine->flows);
+    engine->told = true;
+    fprintf(engine->options->progress, "\rsimulate %s: step %d of %d, %.6g s simulated, %lld flows\033[K",
+            pdl_schedule_algorithm(engine->job[0].schedule), engine->rank[0].step + 1, engine->job[0].steps,
+            (double)engine->now * engine->tick_s, (long long)engine->flows);
+    fflush(engine->options->progress);
+}
+
+/* Results follow on a clean line. */
+static void end_progress(const pdl__engine_t *engine)
+{
+    if (!engine->told) return;
+    fputs("\r\033[K", engine->options->progress);
     fflush(engine->options->progress);
 }
 
 static pdl_status_t run_events(pdl__engine_t *engine)
 {
-    double  told = wall_s();
-    int64_t instants = 0;
+    double told = wall_s();
 
     for (;;) {
         int32_t      first = pdl__queue_pop(&engine->queue, &engine->now);
@@ -120,7 +128,7 @@ static pdl_status_t run_events(pdl__engine_t *engine)
         if (!status && engine->leader_moved && engine->periodic != NULL) status = pdl__periodic_look(engine);
         if (status) return status;
         engine->leader_moved = false;
-        tell_progress(engine, ++instants, &told);
+        tell_progress(engine, &told);
     }
 }
 
@@ -179,6 +187,7 @@ static pdl_status_t run_engine(pdl__engine_t *engine, const pdl_sim_job_t *jobs,
     if (!status) status = queue_starts(engine, jobs);
     if (!status && engine->options->trace != NULL) pdl__trace_begin(engine);
     if (!status) status = run_events(engine);
+    end_progress(engine);
     if (!status && engine->options->trace != NULL) pdl__trace_end(engine);
     return status ? status : deliver(engine, result);
 }

@@ -47,6 +47,7 @@ typedef struct pdl__engine {
     pdl__periodic_t         *periodic;     /* NULL: every step is simulated */
     bool                     leader_moved; /* rank 0 has entered a step at this instant */
     bool                     traced;       /* an event has been written */
+    bool                     told;         /* a line of progress has been written */
 } pdl__engine_t;
 
 /* steps.c: a rank that has completed its step reduces what it has received, then enters the next step, and the

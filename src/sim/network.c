@@ -28,7 +28,8 @@ pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topo
     net->instant = 1;
     net->wire = calloc(count > 0 ? count : 1, sizeof(*net->wire));
     net->dirty = malloc((count + 1) * sizeof(*net->dirty));
-    if (net->wire == NULL || net->dirty == NULL) return no_memory();
+    net->freed = malloc((count + 1) * sizeof(*net->freed));
+    if (net->wire == NULL || net->dirty == NULL || net->freed == NULL) return no_memory();
     for (size_t i = 0; i < count; i++) {
         net->wire[i].capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE;
         net->wire[i].head = -1;
@@ -44,6 +45,7 @@ void pdl__network_destroy(pdl__network_t *net)
     free(net->active);
     free(net->entry);
     free(net->dirty);
+    free(net->freed);
     free(net->batch);
     free(net->reached);
     free(net->heap);
@@ -115,6 +117,20 @@ void pdl__network_begin(pdl__network_t *net, int32_t flow)
     if (net->lists) pdl__rates_enlist(net, flow);
 }
 
+/* Remembers what a flow had on a link that goes on with others. */
+static void leave_behind(pdl__network_t *net, int32_t link, double share, int64_t load)
+{
+    pdl__freed_t *freed = &net->freed[link];
+
+    if (net->wire[link].dirty != net->instant) {
+        net->wire[link].dirty = net->instant;
+        net->dirty[net->dirties++] = link;
+        *freed = (pdl__freed_t){0, 0};
+    }
+    freed->sum += share * (double)load;
+    if (share > freed->fastest) freed->fastest = share;
+}
+
 void pdl__network_end(pdl__network_t *net, int32_t flow)
 {
     pdl__flow_t   *f = &net->flow[flow];
@@ -126,10 +142,7 @@ void pdl__network_end(pdl__network_t *net, int32_t flow)
         pdl__wire_t *wire = &net->wire[links[h]];
 
         wire->load -= pdl__hop_load(f, h);
-        if (wire->load > 0 && wire->dirty != net->instant) {
-            wire->dirty = net->instant;
-            net->dirty[net->dirties++] = links[h];
-        }
+        if (wire->load > 0) leave_behind(net, links[h], f->target, pdl__hop_load(f, h));
     }
     net->active[f->order] = last;
     net->flow[last].order = f->order;
@@ -201,6 +214,7 @@ static pdl_status_t give_share(pdl__network_t *net, double share, pdl__tick_t no
     for (int32_t i = 0; i < net->batches; i++) {
         pdl__flow_t *f = &net->flow[net->batch[i]];
 
+        f->target = share;
         f->rate = pdl__share_rate(f, share);
         f->since = now;
         if (f->left != left || f->rate != rate) {
@@ -214,35 +228,33 @@ static pdl_status_t give_share(pdl__network_t *net, double share, pdl__tick_t no
     return PDL_OK;
 }
 
-/* Flows that are each alone on all their links need no common rate: each is its own component. */
-static bool alone(const pdl__network_t *net, int32_t flow, double *rate)
+/* Flows that are each alone on all their links need no common rate: each is its own component. Their share, or -1. */
+static double lone_share(const pdl__network_t *net, int32_t flow)
 {
     const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+    double         least = INFINITY;
 
-    *rate = INFINITY;
     for (int h = 0; h < net->flow[flow].hops; h++) {
         const pdl__wire_t *wire = &net->wire[links[h]];
 
-        if (wire->load != net->flow[flow].weight || h >= net->flow[flow].forward) return false;
-        if (wire->capacity < *rate) *rate = wire->capacity;
+        if (wire->load != net->flow[flow].weight || h >= net->flow[flow].forward) return -1;
+        if (wire->capacity < least) least = wire->capacity;
     }
-    *rate /= (double)PDL__WHOLE;
-    return true;
+    return least / (double)net->flow[flow].weight;
 }
 
 static pdl_status_t give_lone_rates(pdl__network_t *net, pdl__tick_t now, bool *all)
 {
-    double rate;
-
     if (!dirty_are_fresh(net)) return PDL_OK;
     for (int32_t i = 0; i < net->batches; i++)
-        if (!alone(net, net->batch[i], &rate)) return PDL_OK;
+        if (lone_share(net, net->batch[i]) < 0) return PDL_OK;
     *all = true;
     for (int32_t i = 0; i < net->batches; i++) {
+        pdl__flow_t *f = &net->flow[net->batch[i]];
         pdl_status_t status;
 
-        alone(net, net->batch[i], &rate);
-        status = pdl__network_set_rate(net, net->batch[i], rate, now);
+        f->target = lone_share(net, net->batch[i]);
+        status = pdl__network_set_rate(net, net->batch[i], pdl__share_rate(f, f->target), now);
         if (status) return status;
     }
     return PDL_OK;

@@ -6,9 +6,13 @@
  * flow f. These rates never exceed a capacity. If every flow has a link on which all flows have the rate
  * capacity/load, that link is full and no flow on it is faster, which is what max-min fairness means (every flow
  * has a bottleneck). A batch of flows that meets no older flow and has one common rate always passes this test:
- * the symmetric steps of collectives. Otherwise the general solver fills the links progressively, for the
- * connected component of flows that share links with those that began or ended; only then lists of the flows of
- * each link are kept.
+ * the symmetric steps of collectives. Otherwise the general solver fills the links progressively; only then lists of the
+ * flows of each link are kept.
+ *
+ * The solver looks at no more flows than can change. Filling raises a common level, and a link fixes its flows when it
+ * is full. Below the lowest level at which a link with other flows than before is full, now or before, nothing differs;
+ * so flows with lower shares keep them, and of the others those count that share links with flows that began or ended,
+ * or with such flows in turn.
  */
 #ifndef PDL_SIM_NETWORK_H
 #define PDL_SIM_NETWORK_H
@@ -37,7 +41,7 @@ typedef struct pdl__wire {
 
 typedef struct pdl__flow {
     double      left, rate;   /* bytes to go at `since`, bytes per tick */
-    double      target;       /* the solver's: the new share; negative: open */
+    double      target;       /* share that the rate follows from; in the solver negative: open */
     int64_t     weight, back; /* load on the links of the route, on those of the way back */
     double      bytes;        /* of the message */
     pdl__tick_t since, begin; /* of `left`; when both sides were ready */
@@ -51,6 +55,11 @@ typedef struct pdl__flow {
 typedef struct pdl__entry {
     int32_t next, prev; /* entries of the same link */
 } pdl__entry_t;
+
+/* What the flows had that ended on a link and left others behind, at the link's `dirty` instant. */
+typedef struct pdl__freed {
+    double sum, fastest; /* of shares times loads; largest share */
+} pdl__freed_t;
 
 typedef struct pdl__share {
     double  share;
@@ -69,6 +78,9 @@ typedef struct pdl__network {
     bool          lists; /* lists of the flows of each link are kept */
     pdl__entry_t *entry; /* of hop h of flow f: f * stride + h */
     int32_t      *dirty, dirties;
+    pdl__freed_t *freed;          /* of each link */
+    double        floor;          /* the solver's: flows with smaller shares keep them */
+    bool          whole;          /* the solver's: no flow of the component keeps its share for that reason */
     int32_t      *batch, batches; /* flows that begin to move bytes at this instant */
     int32_t      *reached, reacheds;
     pdl__share_t *heap;

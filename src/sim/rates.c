@@ -1,6 +1,6 @@
 /*
- * Max-min fair rates of a connected component of flows: by counting where every flow then has a bottleneck (see
- * network.h), by progressive filling otherwise.
+ * Max-min fair rates of the flows that can change: by counting where every flow then has a bottleneck, by progressive
+ * filling otherwise (see network.h).
  */
 #include "sim/network.h"
 
@@ -9,6 +9,10 @@
 
 /* Rates that differ by less than this part are the same: residuals of repeated subtraction, not contention. */
 #define SAME 1e-12
+/* Levels and loads this close to each other count as reached, where a doubt only costs a look at more flows. */
+#define CLOSE 1e-9
+/* Of batches with more than this part of all flows, everything is solved at once. */
+#define LARGE_BATCH 8
 
 void pdl__rates_enlist(pdl__network_t *net, int32_t flow)
 {
@@ -52,6 +56,72 @@ pdl_status_t pdl__rates_make_lists(pdl__network_t *net)
     return PDL_OK;
 }
 
+/* The level from which on the flows that are left on a link may get more: that at which it was full. */
+static double freed_level(const pdl__network_t *net, int32_t link)
+{
+    double used = net->freed[link].sum, fastest = 0;
+
+    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next) {
+        const pdl__flow_t *f = &net->flow[e >> net->shift];
+
+        if (f->rate <= 0) continue; /* of the batch */
+        used += f->target * (double)pdl__hop_load(f, e & (net->stride - 1));
+        if (f->target > fastest) fastest = f->target;
+    }
+    if (used < net->wire[link].capacity * (1 - CLOSE) || fastest < net->freed[link].fastest * (1 - CLOSE))
+        return INFINITY;
+    return fastest;
+}
+
+/* The level at which a link with new flows is full: flows with smaller shares have these, all others the level. It is
+   approached from below, and every step on the way is a lower bound. */
+static double loaded_level(const pdl__network_t *net, int32_t link)
+{
+    const pdl__wire_t *wire = &net->wire[link];
+    double             level = wire->capacity / (double)wire->load;
+
+    for (int round = 0; round < 4; round++) {
+        double  used = 0, before = level;
+        int64_t open = 0;
+
+        for (int32_t e = wire->head; e >= 0; e = net->entry[e].next) {
+            const pdl__flow_t *f = &net->flow[e >> net->shift];
+            int64_t            load = pdl__hop_load(f, e & (net->stride - 1));
+
+            if (f->rate > 0 && f->target < level) {
+                used += f->target * (double)load;
+            } else {
+                open += load;
+            }
+        }
+        level = open > 0 ? (wire->capacity - used) / (double)open : INFINITY;
+        if (!(level > before * (1 + CLOSE))) break;
+    }
+    return level;
+}
+
+/* The level below which nothing can have changed. */
+static double find_floor(pdl__network_t *net)
+{
+    double floor = INFINITY;
+
+    if (net->batches > net->actives / LARGE_BATCH) return 0;
+    for (int32_t i = 0; i < net->dirties; i++) floor = fmin(floor, freed_level(net, net->dirty[i]));
+    net->stamp++;
+    for (int32_t i = 0; i < net->batches; i++) {
+        int32_t flow = net->batch[i];
+
+        for (int h = 0; h < net->flow[flow].hops; h++) {
+            int32_t link = net->links[flow * net->stride + h];
+
+            if (net->wire[link].stamp == net->stamp) continue;
+            net->wire[link].stamp = net->stamp;
+            floor = fmin(floor, loaded_level(net, link));
+        }
+    }
+    return floor * (1 - CLOSE);
+}
+
 static void reach_flow(pdl__network_t *net, int32_t flow)
 {
     if (net->flow[flow].stamp == net->stamp) return;
@@ -59,16 +129,35 @@ static void reach_flow(pdl__network_t *net, int32_t flow)
     net->reached[net->reacheds++] = flow;
 }
 
+/* Reaches the flows of a link that can change; the others keep their part of it. */
 static void reach_link(pdl__network_t *net, int32_t link)
 {
-    if (net->wire[link].stamp == net->stamp) return;
-    net->wire[link].stamp = net->stamp;
-    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next) reach_flow(net, e >> net->shift);
+    pdl__wire_t *wire = &net->wire[link];
+
+    if (wire->stamp == net->stamp) return;
+    wire->stamp = net->stamp;
+    wire->residual = wire->capacity;
+    wire->open = wire->load;
+    for (int32_t e = wire->head; e >= 0; e = net->entry[e].next) {
+        const pdl__flow_t *f = &net->flow[e >> net->shift];
+
+        if (f->rate > 0 && f->target < net->floor) {
+            int64_t load = pdl__hop_load(f, e & (net->stride - 1));
+
+            wire->residual -= f->target * (double)load;
+            wire->open -= load;
+            net->whole = false;
+        } else {
+            reach_flow(net, e >> net->shift);
+        }
+    }
 }
 
-/* All flows that share a link with those that began or ended, and so on. */
+/* All flows at or above the floor that share a link with those that began or ended, and so on. */
 static void reach(pdl__network_t *net)
 {
+    net->floor = find_floor(net);
+    net->whole = true;
     net->stamp++;
     net->reacheds = 0;
     for (int32_t i = 0; i < net->dirties; i++) reach_link(net, net->dirty[i]);
@@ -149,7 +238,7 @@ static double least_shared(const pdl__network_t *net, const pdl__flow_t *f, cons
     return least;
 }
 
-/* Every link of the component with the whole of its capacity. A link that a flow has for itself cannot hold it back when
+/* Every link of the flows that can change with what the others leave of its capacity. A link that a flow has for itself cannot hold it back when
    it is as wide as one that the flow shares, and stays out of the heap: the host links of most networks. */
 static void open_links(pdl__network_t *net)
 {
@@ -166,10 +255,12 @@ static void open_links(pdl__network_t *net)
 
             if (wire->stamp == net->stamp) continue;
             wire->stamp = net->stamp;
-            wire->residual = wire->capacity;
-            wire->open = wire->load;
+            if (net->whole) {
+                wire->residual = wire->capacity;
+                wire->open = wire->load;
+            }
             if (wire->load == f->weight && h < f->forward && wire->capacity >= least) continue;
-            net->heap[net->heap_count] = (pdl__share_t){wire->capacity / (double)wire->load, links[h]};
+            net->heap[net->heap_count] = (pdl__share_t){wire->residual / (double)wire->open, links[h]};
             sift_up(net->heap, net->heap_count++);
         }
     }
@@ -230,7 +321,7 @@ static void fill(pdl__network_t *net)
 pdl_status_t pdl__rates_component(pdl__network_t *net, pdl__tick_t now)
 {
     reach(net);
-    if (!count_rates(net)) {
+    if (!net->whole || !count_rates(net)) {
         fill(net);
         net->solves++;
     }

@@ -64,8 +64,12 @@ pdl_status_t pdl__fat_tree_shape(const pdl_topology_spec_t *spec, pdl__xgft_t *t
     if (w[1] == 0) w[1] = leaf;
     if (spec->hosts < leaf) leaf = spec->hosts; /* one leaf that is not full */
     if (spec->hosts % leaf != 0)
-        return pdl_error(PDL_ERR_INPUT, "%lld hosts do not fill leaf switches of %lld: not a multiple",
-                         (long long)spec->hosts, (long long)leaf);
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "%lld hosts do not fill leaf switches of %lld: not a multiple; take %lld or %lld hosts, or leaf "
+            "switches of another size",
+            (long long)spec->hosts, (long long)leaf, (long long)(spec->hosts / leaf * leaf),
+            (long long)((spec->hosts / leaf + 1) * leaf));
     m[0] = leaf;
     m[1] = spec->hosts / leaf;
     return pdl__xgft_shape(m, w, q, 2, tree);

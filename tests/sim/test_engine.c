@@ -5,7 +5,7 @@
 #include "random.h"
 #include "sim_case.h"
 
-#define MOST 24 /* flows of a random case */
+#define MOST 40 /* flows of a random case */
 
 /* A plain simulator of flows with given starts: all rates anew at every event. */
 typedef struct plain {
@@ -83,18 +83,17 @@ static void run_plain(plain_t *p)
     }
 }
 
-/* Flows between random hosts of a narrow fat tree, with random sizes and starts. */
-static void a_plain_simulator_agrees(void)
+/* Flows between random hosts, with random sizes and starts. */
+static void compare_with_plain(const sim_case_t *c, int rounds)
 {
-    sim_case_t          c = {.topology = "fat-tree", .hosts = 12, .per_switch = 4, .uplinks = 2};
     pdl_schedule_spec_t spec = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
-    pdl_topology_t     *topology = make_topology(&c);
+    pdl_topology_t     *topology = make_topology(c);
     pdl_schedule_t     *schedule = NULL;
     pdl_sim_options_t   options = pdl_sim_options_default();
     static plain_t      plain;
 
     CHECK_OK(pdl_schedule_create(&spec, &schedule));
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < rounds; round++) {
         pdl_sim_job_t    jobs[MOST];
         int              hosts[MOST][2];
         double           start_s[MOST][2];
@@ -104,8 +103,8 @@ static void a_plain_simulator_agrees(void)
         for (int f = 0; f < MOST; f++) {
             int64_t bytes = between(1000, 1000000);
 
-            hosts[f][0] = (int)between(0, 11);
-            hosts[f][1] = (hosts[f][0] + (int)between(1, 11)) % 12;
+            hosts[f][0] = (int)between(0, c->hosts - 1);
+            hosts[f][1] = (hosts[f][0] + (int)between(1, c->hosts - 1)) % c->hosts;
             start_s[f][0] = start_s[f][1] = 1e-6 * (double)between(0, 49);
             jobs[f] = (pdl_sim_job_t){schedule, bytes, hosts[f], start_s[f]};
             plain.hops[f] = pdl_topology_route(topology, hosts[f][0], hosts[f][1], plain.links[f]);
@@ -119,6 +118,17 @@ static void a_plain_simulator_agrees(void)
     }
     pdl_schedule_destroy(schedule);
     pdl_topology_destroy(topology);
+}
+
+static void a_plain_simulator_agrees(void)
+{
+    static const sim_case_t tree = {.topology = "fat-tree", .hosts = 12, .per_switch = 4, .uplinks = 2};
+    static const sim_case_t dragonfly = {.topology = "dragonfly", .hosts = 12, .shape = {1, 3, 1, 4}};
+    static const sim_case_t torus = {.topology = "torus", .hosts = 12, .dims = {4, 3}};
+
+    compare_with_plain(&tree, 60);
+    compare_with_plain(&dragonfly, 60);
+    compare_with_plain(&torus, 60);
 }
 
 static void simulate(const sim_case_t *c, const pdl_sim_options_t *options, pdl_sim_result_t *result)
