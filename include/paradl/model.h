@@ -154,9 +154,12 @@ pdl_status_t pdl_model_read_lc(const char *path, const pdl_model_t *model, bool 
 /* Writes the model as YAML (flat, one entry a layer), such that reading it gives an equal model. */
 pdl_status_t pdl_model_write_yaml(const pdl_model_t *model, FILE *stream);
 
-const char        *pdl_model_name(const pdl_model_t *model);
-const char        *pdl_model_description(const pdl_model_t *model); /* one line; may be "" */
-uint64_t           pdl_model_hash(const pdl_model_t *model);        /* of everything but names and description */
+const char *pdl_model_name(const pdl_model_t *model);
+const char *pdl_model_description(const pdl_model_t *model); /* one line; may be "" */
+/* Lines about the file it was read from that a user should see, ended by NULL: an ONNX file that was exported for
+   inference, functions that are read as others. Most models have none. */
+const char *const *pdl_model_remarks(const pdl_model_t *model);
+uint64_t           pdl_model_hash(const pdl_model_t *model); /* of everything but names and description */
 int                pdl_model_layer_count(const pdl_model_t *model);
 const pdl_layer_t *pdl_model_layer(const pdl_model_t *model, int i);
 int                pdl_model_find_layer(const pdl_model_t *model, const char *name); /* -1 when absent */

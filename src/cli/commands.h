@@ -6,6 +6,7 @@
 
 #include "cli/options.h"
 
+#include <paradl/model.h>
 #include <paradl/output.h>
 
 extern const pdl__command_t pdl__model_commands[];
@@ -27,6 +28,9 @@ extern int pdl__exit_status;
 
 /* Versions of the program, of its build and of what it was built with. */
 pdl_status_t pdl__print_version(FILE *stream);
+
+/* Tells, once under mpirun, what a user should know about the file of a model. */
+void pdl__print_remarks(const pdl_model_t *model);
 
 /* Completes the file when `status` is PDL_OK, else gives it up; returns what went wrong first. */
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status);

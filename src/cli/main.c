@@ -33,6 +33,12 @@ pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
     return status;
 }
 
+void pdl__print_remarks(const pdl_model_t *model)
+{
+    for (const char *const *line = pdl_model_remarks(model); *line != NULL && pdl_launch_speaks(); line++)
+        fprintf(stderr, "paradl: warning: %s\n", *line);
+}
+
 static pdl_status_t print_usage(FILE *stream)
 {
     static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};

@@ -37,6 +37,7 @@ static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status = pdl_model_load(operands->text[0], &model);
 
     if (status) return status;
+    pdl__print_remarks(model);
     status = values->json ? pdl_report_model_json(model, values->batch, stdout)
                           : pdl_report_model(model, values->batch, stdout);
     pdl_model_destroy(model);
@@ -62,6 +63,7 @@ static pdl_status_t run_import(const void *given, const pdl__operands_t *operand
     pdl_status_t       status = pdl_model_load(operands->text[0], &model);
 
     if (status) return status;
+    pdl__print_remarks(model);
     status = write_model(model, values->output);
     if (!status) {
         pdl_model_totals(model, &totals);

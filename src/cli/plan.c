@@ -99,6 +99,7 @@ static pdl_status_t load(const values_t *v, question_t *q)
 {
     pdl_status_t status = pdl_model_load(v->model, &q->model);
 
+    if (!status) pdl__print_remarks(q->model);
     if (!status) status = pdl_system_load(v->system, &q->system);
     if (!status && v->data != NULL) status = pdl_dataset_load(v->data, &q->dataset);
     q->request = pdl_request_default();

@@ -86,6 +86,7 @@ static pdl_status_t plan_from_options(job_t *job)
     bool                       plain = strcmp(v->strategy, "data") == 0 || strcmp(v->strategy, "serial") == 0;
     pdl_status_t               status = pdl_model_load(v->model, &job->model);
 
+    if (!status) pdl__print_remarks(job->model);
     if (!status && v->mesh) status = pdl__train_mesh(v->mesh, &mesh);
     if (!status) status = v->mesh || plain ? plan_on_mesh(job, &mesh) : plan_by_search(job);
     if (status) return status;

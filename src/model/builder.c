@@ -58,6 +58,17 @@ void pdl__builder_destroy(pdl_model_builder_t *builder)
     free(builder);
 }
 
+pdl_status_t pdl__builder_remark(pdl_model_builder_t *builder, const char *text)
+{
+    pdl_model_t *model = builder->model;
+    int          count = 0;
+
+    while (count < PDL_MAX_REMARKS && model->remarks[count] != NULL) count++;
+    if (count == PDL_MAX_REMARKS) return PDL_OK;
+    model->remarks[count] = pdl_arena_strdup(model->arena, text);
+    return model->remarks[count] != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for a model");
+}
+
 void pdl__builder_set_table(pdl_model_builder_t *builder)
 {
     builder->model->table = true;

@@ -32,6 +32,9 @@ const pdl_layer_t *pdl__builder_layer(const pdl_model_builder_t *builder, int in
 int                pdl__builder_count(const pdl_model_builder_t *builder);
 int                pdl__builder_find(const pdl_model_builder_t *builder, const char *name); /* -1 when absent */
 
+/* Keeps a copy of one line that users should read (pdl_model_remarks). */
+pdl_status_t pdl__builder_remark(pdl_model_builder_t *builder, const char *text);
+
 /* Marks a model that is a table of layers with given shapes, without a graph to train. */
 void pdl__builder_set_table(pdl_model_builder_t *builder);
 

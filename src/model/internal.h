@@ -9,11 +9,13 @@
 #include <paradl/model.h>
 
 #define PDL_MAX_LAYERS    100000
+#define PDL_MAX_REMARKS   8
 #define PDL_MAX_ATTRIBUTE INT32_MAX /* of every integer attribute; products are checked apart */
 
 struct pdl_model {
     pdl_arena_t       *arena; /* names and input lists */
     char              *name, *description;
+    const char        *remarks[PDL_MAX_REMARKS + 1];
     pdl_layer_t       *layers;
     int                count, capacity;
     int               *name_slots; /* open addressing; layer index + 1, 0 when free */

@@ -90,6 +90,11 @@ const char *pdl_model_description(const pdl_model_t *model)
     return model->description;
 }
 
+const char *const *pdl_model_remarks(const pdl_model_t *model)
+{
+    return model->remarks;
+}
+
 uint64_t pdl_model_hash(const pdl_model_t *model)
 {
     return model->hash;

@@ -4,6 +4,7 @@
  */
 #include "onnx_graph.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct head_view {
@@ -34,11 +35,12 @@ static bool read_heads(const pdl__onnx_t *o, const pdl__onnx_value_t *x, bool tr
 }
 
 /* q and k may carry a scale, nothing else. */
-static bool at_most_scaled(const pdl__onnx_value_t *x)
+static bool at_most_scaled(const pdl__onnx_value_t *x, double *scale)
 {
     pdl_layer_t      layer;
     pdl__onnx_form_t form = x->expression ? pdl__onnx_recognise(x, &layer) : PDL__FORM_IDENTITY;
 
+    if (form == PDL__FORM_SCALE) *scale *= x->probe[PDL__ONNX_PROBES - 1] / pdl__onnx_probe[PDL__ONNX_PROBES - 1];
     return (form == PDL__FORM_IDENTITY || form == PDL__FORM_SCALE) && !x->reduced && !x->padded;
 }
 
@@ -58,7 +60,8 @@ pdl_status_t pdl__onnx_scores_product(pdl__onnx_t *o, pdl__onnx_value_t *q, pdl_
     if (y == NULL) return PDL_ERR_NOMEM;
     if (!st) st = pdl__onnx_settle(o, k);
     if (st) return st;
-    if (!at_most_scaled(q) || !at_most_scaled(k) || !read_heads(o, q, false, &of_q) ||
+    y->scale = 1;
+    if (!at_most_scaled(q, &y->scale) || !at_most_scaled(k, &y->scale) || !read_heads(o, q, false, &of_q) ||
         !read_heads(o, k, true, &of_k) || of_q.heads != of_k.heads || of_q.dim != of_k.dim)
         return not_attention(o);
     y->view.rank = q->view.rank;
@@ -68,6 +71,30 @@ pdl_status_t pdl__onnx_scores_product(pdl__onnx_t *o, pdl__onnx_value_t *q, pdl_
     y->operand[1] = pdl__onnx_copy(o, k);
     if (y->operand[0] == NULL || y->operand[1] == NULL) return PDL_ERR_NOMEM;
     return pdl__onnx_output(o, 0, y);
+}
+
+pdl_status_t pdl__onnx_scale_scores(pdl__onnx_t *o, pdl__onnx_value_t *scores, double number, bool first)
+{
+    const char        *op = o->node->op_type;
+    pdl__onnx_value_t *y = pdl__onnx_copy(o, scores);
+
+    if (y == NULL) return PDL_ERR_NOMEM;
+    if (strcmp(op, "Mul") == 0)
+        y->scale *= number;
+    else if (strcmp(op, "Div") == 0 && !first)
+        y->scale /= number;
+    else if (!pdl__onnx_is_sum(op) && (strcmp(op, "Sub") != 0 || first)) /* a softmax does not see a sum */
+        return pdl__onnx_settle(o, scores);
+    return pdl__onnx_output(o, 0, y);
+}
+
+/* The layer divides scores by the root of the head's size. */
+static pdl_status_t check_scale(const pdl__onnx_t *o, double scale, int64_t dim)
+{
+    if (fabs(scale * sqrt((double)dim) - 1) < 1e-3) return PDL_OK;
+    return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
+                          "the scores of attention are multiplied by %g; only 1 / sqrt(%lld) is supported", scale,
+                          (long long)dim);
 }
 
 /* q, k and v are either the three parts of one layer, or three layers. */
@@ -104,7 +131,8 @@ pdl_status_t pdl__onnx_attention_product(pdl__onnx_t *o, pdl__onnx_value_t *p, p
     if (!read_heads(o, parts[0], false, &of_q) || !read_heads(o, v, false, &of_v) || of_q.heads != of_v.heads ||
         of_q.dim != of_v.dim)
         return not_attention(o);
-    st = join_qkv(o, parts, of_q.heads * of_q.dim, &input);
+    st = check_scale(o, p->scale, of_q.dim);
+    if (!st) st = join_qkv(o, parts, of_q.heads * of_q.dim, &input);
     if (st) return st;
     layer.heads = of_q.heads;
     layer.kv_heads = of_q.heads;
@@ -120,40 +148,54 @@ pdl_status_t pdl__onnx_attention_product(pdl__onnx_t *o, pdl__onnx_value_t *p, p
     return pdl__onnx_output_view(o, added, &view);
 }
 
-/* Whether a mask of [..., rows, columns] hides exactly what lies behind each token. A mask with two such dimensions
-   whose numbers are not in the file is taken to be causal: masks of padding have one row. */
-static bool is_causal(pdl__onnx_t *o, pdl__onnx_value_t *mask, bool where)
+/* What a mask does to one score: -1 where it hides it, 0 where it leaves it, 1 for anything else. */
+static int effect(const char *op, bool keeps, double x)
 {
-    const double *numbers = pdl__onnx_numbers(o, mask);
-    int64_t       rows = mask->view.rank > 1 ? mask->view.dims[mask->view.rank - 2] : 1;
-    int64_t       columns = mask->view.rank > 1 ? mask->view.dims[mask->view.rank - 1] : 1;
-    bool          inverse;
-
-    if (rows < 2 || rows != columns || pdl__onnx_elements(&mask->view) < rows * columns) return false;
-    if (numbers == NULL) return true;
-    /* Where: nonzero keeps the score, or hides it when the score is the other operand. */
-    inverse = where && numbers[0] == 0;
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < columns; j++) {
-            double x = numbers[i * columns + j];
-            bool   seen = where ? (x != 0) != inverse : x > -1e3;
-
-            if (seen != (j <= i)) return false;
-        }
-    }
-    return true;
+    if (strcmp(op, "Where") == 0) return (x != 0) == keeps ? 0 : -1;
+    if (strcmp(op, "Mul") == 0) return x == 1 ? 0 : x == 0 ? -1 : 1;
+    if (strcmp(op, "Sub") == 0) x = -x;
+    return fabs(x) < 1e-6 ? 0 : x < -1e3 ? -1 : 1;
 }
 
-pdl_status_t pdl__onnx_mask(pdl__onnx_t *o, pdl__onnx_value_t *scores, pdl__onnx_value_t *mask)
+typedef enum mask { MASK_NOTHING, MASK_CAUSAL, MASK_OTHER } mask_t;
+
+/* A mask of [..., rows, columns] that hides exactly what lies behind each token is causal. One with two such
+   dimensions whose numbers are not in the file is taken to be causal: masks of padding have one row, and samples are
+   taken to fill their sequence. */
+static mask_t read_mask(pdl__onnx_t *o, pdl__onnx_value_t *mask, bool keeps)
+{
+    const double *numbers = pdl__onnx_numbers(o, mask);
+    const char   *op = o->node->op_type;
+    int64_t       rows = mask->view.rank > 1 ? mask->view.dims[mask->view.rank - 2] : 1;
+    int64_t       columns = mask->view.rank > 0 ? mask->view.dims[mask->view.rank - 1] : 1;
+    int64_t       all = pdl__onnx_elements(&mask->view);
+    bool          square = rows > 1 && rows == columns && all >= rows * columns, nothing = true, causal = square;
+
+    if (numbers == NULL) return square ? MASK_CAUSAL : MASK_NOTHING;
+    for (int64_t i = 0; i < all; i++) {
+        int does = effect(op, keeps, numbers[i]);
+
+        nothing = nothing && does == 0;
+        causal = causal && does == (i % columns <= i / columns % rows ? 0 : -1);
+    }
+    return nothing ? MASK_NOTHING : causal ? MASK_CAUSAL : MASK_OTHER;
+}
+
+pdl_status_t pdl__onnx_mask(pdl__onnx_t *o, pdl__onnx_value_t *scores, pdl__onnx_value_t *mask, bool keeps)
 {
     const char        *op = o->node->op_type;
     pdl__onnx_value_t *y;
+    mask_t             kind;
 
-    if (strcmp(op, "Add") != 0 && strcmp(op, "Sub") != 0 && strcmp(op, "Mul") != 0 && strcmp(op, "Where") != 0)
+    if (!pdl__onnx_is_sum(op) && strcmp(op, "Sub") != 0 && strcmp(op, "Mul") != 0 && strcmp(op, "Where") != 0)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
                               "attention scores and a tensor can only be added, or chosen from");
+    kind = read_mask(o, mask, keeps);
+    if (kind == MASK_OTHER)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
+                              "the mask of attention is neither causal nor without effect; no layer has it");
     y = pdl__onnx_copy(o, scores);
     if (y == NULL) return PDL_ERR_NOMEM;
-    y->causal = y->causal || is_causal(o, mask, strcmp(op, "Add") != 0 && strcmp(op, "Sub") != 0);
+    y->causal = y->causal || kind == MASK_CAUSAL;
     return pdl__onnx_output(o, 0, y);
 }

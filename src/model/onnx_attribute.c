@@ -19,14 +19,69 @@ int64_t pdl__onnx_int(const pdl__onnx_t *o, const char *name, int64_t otherwise)
 {
     const Onnx__AttributeProto *attribute = pdl__onnx_attribute(o, name);
 
-    return attribute != NULL && attribute->has_i ? attribute->i : otherwise;
+    if (attribute == NULL) return otherwise;
+    return attribute->has_i ? attribute->i : 0; /* writers of proto3 leave zeros out */
 }
 
 double pdl__onnx_float(const pdl__onnx_t *o, const char *name, double otherwise)
 {
     const Onnx__AttributeProto *attribute = pdl__onnx_attribute(o, name);
 
-    return attribute != NULL && attribute->has_f ? pdl__onnx_decimal((double)attribute->f, 7) : otherwise;
+    if (attribute == NULL) return otherwise;
+    return attribute->has_f ? pdl__onnx_decimal((double)attribute->f, 7) : 0;
+}
+
+const char *pdl__onnx_string(pdl__onnx_t *o, const char *name, const char *otherwise)
+{
+    const Onnx__AttributeProto *attribute = pdl__onnx_attribute(o, name);
+    char                       *text;
+
+    if (attribute == NULL) return otherwise;
+    text = pdl_arena_alloc(o->arena, attribute->s.len + 1, 1);
+    if (text != NULL && attribute->s.len > 0) memcpy(text, attribute->s.data, attribute->s.len);
+    return text;
+}
+
+static char type_letter(Onnx__AttributeProto__AttributeType type)
+{
+    switch (type) {
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT: return 'f';
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT: return 'i';
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING: return 's';
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR: return 't';
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS: return 'F';
+    case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS: return 'I';
+    default: return '?';
+    }
+}
+
+/* The types that `known` gives an attribute, or NULL when it is not among them. */
+static const char *types_of(const char *known, const char *name)
+{
+    size_t length = strlen(name);
+
+    while (known[0] != '\0') {
+        if (strncmp(known, name, length) == 0 && known[length] == ':') return known + length + 1;
+        known += strcspn(known, " ");
+        known += strspn(known, " ");
+    }
+    return NULL;
+}
+
+pdl_status_t pdl__onnx_check_attributes(const pdl__onnx_t *o, const char *known)
+{
+    for (size_t i = 0; i < o->node->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = o->node->attribute[i];
+        const char                 *name = attribute->name != NULL ? attribute->name : "";
+        const char                 *types = types_of(known, name);
+        bool                        typed = attribute->has_type && attribute->type != 0;
+
+        if (strcmp(name, "consumed_inputs") == 0) continue; /* a hint of the first operator sets */
+        if (types == NULL) return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "the attribute %s is not supported", name);
+        if (typed && memchr(types, type_letter(attribute->type), strcspn(types, " ")) == NULL)
+            return pdl__onnx_fail(o, PDL_ERR_INPUT, "the attribute %s has a wrong type", name);
+    }
+    return PDL_OK;
 }
 
 bool pdl__onnx_string_is(const pdl__onnx_t *o, const char *name, const char *text)

@@ -15,6 +15,21 @@ pdl_status_t pdl__onnx_pass(pdl__onnx_t *o)
     return pdl__onnx_define(o, o->node->output[0], pdl__onnx_input(o, 0));
 }
 
+/* Other floating-point types are the plan's to choose; integers are another function, but for tokens. */
+pdl_status_t pdl__onnx_cast(pdl__onnx_t *o)
+{
+    const pdl__onnx_value_t *x = pdl__onnx_input(o, 0);
+    bool                     tokens = x->layer == 0 && !x->expression && o->integer_input;
+    int64_t                  to;
+    pdl_status_t             st = pdl__onnx_cast_target(o, &to);
+
+    if (st) return st;
+    if (pdl__onnx_integer_type(to) != tokens)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "%s become %s (type %lld)", tokens ? "tokens" : "activations",
+                              tokens ? "numbers" : "integers", (long long)to);
+    return pdl__onnx_pass(o);
+}
+
 /* The result of applying the node to operands that are all based on one layer, or constant. */
 static pdl_status_t express(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__onnx_value_t *a, pdl__onnx_value_t *b,
                             const double *parameter)
@@ -66,9 +81,23 @@ pdl_status_t pdl__onnx_unary_value(pdl__onnx_t *o)
     double             parameter[2];
     pdl_status_t       st = ready(o, x);
 
-    parameter[0] = pdl__onnx_float(o, "alpha", leaky ? 0.01 : 0.2);
+    if (pdl__onnx_string_is(o, "approximate", "tanh"))
+        parameter[0] = 1;
+    else if (strcmp(o->node->op_type, "Gelu") == 0)
+        parameter[0] = 0;
+    else
+        parameter[0] = pdl__onnx_float(o, "alpha", leaky ? 0.01 : 0.2);
     parameter[1] = pdl__onnx_float(o, "beta", 0.5);
     return st ? st : express(o, x, x, NULL, parameter);
+}
+
+/* Limits that no probe reaches would not be seen: they must be beyond every number that matters. */
+static pdl_status_t check_limit(const pdl__onnx_t *o, double limit)
+{
+    if (fabs(limit) > 1e30 || (limit > pdl__onnx_probe[0] && limit < pdl__onnx_probe[PDL__ONNX_PROBES - 1]))
+        return PDL_OK;
+    return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "no layer clips at %g; the activations known are relu and relu6",
+                          limit);
 }
 
 pdl_status_t pdl__onnx_clip(pdl__onnx_t *o)
@@ -82,8 +111,34 @@ pdl_status_t pdl__onnx_clip(pdl__onnx_t *o)
 
         if (bound != NULL && !pdl__onnx_scalar(o, bound, &limit[k]))
             return pdl__onnx_fail(o, PDL_ERR_INPUT, "the bounds are not in the file");
+        if (!st) st = check_limit(o, limit[k]);
     }
     return st ? st : express(o, x, x, NULL, limit);
+}
+
+bool pdl__onnx_is_sum(const char *op)
+{
+    return strcmp(op, "Add") == 0 || strcmp(op, "Sum") == 0;
+}
+
+/* Whether b has one number for each sample and channel of a, in the dimensions where a has them. */
+static bool scales_channels(const pdl__onnx_t *o, const pdl__onnx_value_t *a, const pdl__onnx_value_t *b)
+{
+    const pdl_shape_t *whole = pdl__onnx_shape(o, a), *factor = pdl__onnx_shape(o, b);
+
+    if (pdl_shape_positions(factor) != 1 || factor->channels != whole->channels || a->view.channel_begin != 0 ||
+        b->view.rank > a->view.rank)
+        return false;
+    for (int i = 1; i <= b->view.rank; i++) {
+        int at = a->view.rank - i, of = b->view.rank - i;
+
+        if (b->view.dims[of] == 1) continue;
+        if (b->view.dims[of] != a->view.dims[at]) return false;
+        if (pdl__onnx_dim_is_channels(&b->view, of, factor->channels) !=
+            pdl__onnx_dim_is_channels(&a->view, at, whole->channels))
+            return false;
+    }
+    return true;
 }
 
 /* Two different layers: a sum or a product of layers; a product may scale whole channels. */
@@ -94,7 +149,7 @@ static pdl_status_t join(pdl__onnx_t *o, pdl__onnx_value_t *a, pdl__onnx_value_t
     int          inputs[2], added;
     pdl_status_t st;
 
-    if (!product && strcmp(o->node->op_type, "Add") != 0)
+    if (!product && !pdl__onnx_is_sum(o->node->op_type))
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only sums and products of two layers are supported");
     st = pdl__onnx_materialise(o, a);
     if (!st) st = pdl__onnx_materialise(o, b);
@@ -105,8 +160,7 @@ static pdl_status_t join(pdl__onnx_t *o, pdl__onnx_value_t *a, pdl__onnx_value_t
         b = a;
         a = larger;
     }
-    if (!pdl__onnx_view_equal(&a->view, &b->view) &&
-        !(product && pdl_shape_positions(pdl__onnx_shape(o, b)) == 1 && a->view.channel_begin == 0))
+    if (!pdl__onnx_view_equal(&a->view, &b->view) && !(product && scales_channels(o, a, b)))
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "the operands show different layers in different ways");
     inputs[0] = a->layer;
     inputs[1] = b->layer;
@@ -114,12 +168,17 @@ static pdl_status_t join(pdl__onnx_t *o, pdl__onnx_value_t *a, pdl__onnx_value_t
     return st ? st : pdl__onnx_output_view(o, added, &a->view);
 }
 
+static bool shifts_or_scales(const char *op)
+{
+    return pdl__onnx_is_sum(op) || strcmp(op, "Sub") == 0 || strcmp(op, "Mul") == 0 || strcmp(op, "Div") == 0;
+}
+
 /* Subtracting the mean of the data and dividing by its deviation belongs to the data set. */
 static bool prepares_data(const pdl__onnx_t *o, const pdl__onnx_value_t *x, const pdl__onnx_value_t *c)
 {
     const pdl_shape_t *shape;
 
-    if (x->layer != 0 || x->expression || x->padded || strcmp(o->node->op_type, "Pow") == 0) return false;
+    if (x->layer != 0 || x->expression || x->padded || !shifts_or_scales(o->node->op_type)) return false;
     shape = pdl__onnx_shape(o, x);
     return !shape->sequence && pdl__onnx_elements(&c->view) <= shape->channels;
 }
@@ -132,14 +191,18 @@ static pdl_status_t activation_and_constant(pdl__onnx_t *o, pdl__onnx_value_t *x
     bool         is_scalar = pdl__onnx_scalar(o, c, &scalar);
     pdl_status_t st;
 
-    if (!constant_first && prepares_data(o, x, c)) return pdl__onnx_output(o, 0, pdl__onnx_copy(o, x));
+    if (!constant_first && prepares_data(o, x, c)) {
+        pdl__onnx_note_preparation(o);
+        return pdl__onnx_output(o, 0, pdl__onnx_copy(o, x));
+    }
     if (!is_scalar) {
-        if (strcmp(op, "Add") == 0) return pdl__onnx_with_constant(o, x, c, '+');
+        if (pdl__onnx_is_sum(op)) return pdl__onnx_with_constant(o, x, c, '+');
         if (strcmp(op, "Mul") == 0) return pdl__onnx_with_constant(o, x, c, '*');
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
                               "only sums and products with a constant tensor are supported");
     }
-    st = ready(o, x);
+    st = strcmp(op, "Min") == 0 || strcmp(op, "Max") == 0 ? check_limit(o, scalar) : PDL_OK;
+    if (!st) st = ready(o, x);
     if (st) return st;
     return constant_first ? express(o, x, c, x, NULL) : express(o, x, x, c, NULL);
 }
@@ -150,15 +213,14 @@ pdl_status_t pdl__onnx_binary_value(pdl__onnx_t *o)
     double             scalar;
     pdl_status_t       st;
 
-    if (o->node->n_input > 2) return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "more than two operands");
     if (a->kind >= PDL__ONNX_SCORES || b->kind >= PDL__ONNX_SCORES) {
         pdl__onnx_value_t *other = a->kind >= PDL__ONNX_SCORES ? b : a;
 
         scores = other == b ? a : b;
         if (other->kind != PDL__ONNX_CONSTANT || scores->kind != PDL__ONNX_SCORES)
             return pdl__onnx_settle(o, scores);
-        if (pdl__onnx_scalar(o, other, &scalar)) return pdl__onnx_output(o, 0, pdl__onnx_copy(o, scores));
-        return pdl__onnx_mask(o, scores, other);
+        if (pdl__onnx_scalar(o, other, &scalar)) return pdl__onnx_scale_scores(o, scores, scalar, other == a);
+        return pdl__onnx_mask(o, scores, other, true);
     }
     if (b->kind == PDL__ONNX_CONSTANT) return activation_and_constant(o, a, b, false);
     if (a->kind == PDL__ONNX_CONSTANT) return activation_and_constant(o, b, a, true);
@@ -241,6 +303,10 @@ pdl_status_t pdl__onnx_reduce_mean(pdl__onnx_t *o)
     int                count, axis = 0, added;
     pdl_status_t       st = pdl__onnx_ints(o, "axes", 1, axes, PDL__ONNX_MAX_RANK, &count);
 
+    if (!st && count <= 0) {
+        if (pdl__onnx_int(o, "noop_with_empty_axes", 0) != 0) return pdl__onnx_pass(o);
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "a mean over all dimensions, samples included");
+    }
     for (int i = 0; !st && i < count; i++) {
         st = pdl__onnx_normal_axis(o, axes[i], x->view.rank, &axis);
         if (!st) wanted[axis] = true;
@@ -282,11 +348,17 @@ pdl_status_t pdl__onnx_where_value(pdl__onnx_t *o)
 {
     pdl__onnx_value_t *condition = pdl__onnx_input(o, 0), *a = pdl__onnx_input(o, 1), *b = pdl__onnx_input(o, 2);
     pdl__onnx_value_t *scores = a->kind != PDL__ONNX_CONSTANT ? a : b, *other = scores == a ? b : a;
+    double             hidden;
 
     if (condition->kind != PDL__ONNX_CONSTANT || other->kind != PDL__ONNX_CONSTANT)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only the masks of attention may choose between tensors");
-    if (scores->kind == PDL__ONNX_PROBABILITIES) return pdl__onnx_output(o, 0, pdl__onnx_copy(o, scores));
+    /* The guard of exporters against rows that are masked entirely; a condition that is known is something else. */
+    if (scores->kind == PDL__ONNX_PROBABILITIES && pdl__onnx_numbers(o, condition) == NULL)
+        return pdl__onnx_output(o, 0, pdl__onnx_copy(o, scores));
     if (scores->kind != PDL__ONNX_SCORES)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only the scores of attention can be masked");
-    return pdl__onnx_mask(o, scores, condition);
+    if (pdl__onnx_scalar(o, other, &hidden) && hidden > -1e3)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "scores of attention are replaced by %g, which hides nothing",
+                              hidden);
+    return pdl__onnx_mask(o, scores, condition, scores == a);
 }

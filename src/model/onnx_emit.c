@@ -124,7 +124,7 @@ static pdl_status_t split_expression(pdl__onnx_t *o, pdl__onnx_value_t *value, p
     if (count == 2) {
         if (strcmp(op, "Mul") == 0)
             layer.type = PDL_LAYER_MUL;
-        else if (strcmp(op, "Add") != 0)
+        else if (!pdl__onnx_is_sum(op))
             return unknown_arithmetic(o, value, form);
     } else {
         reapply(o, value);
@@ -134,6 +134,7 @@ static pdl_status_t split_expression(pdl__onnx_t *o, pdl__onnx_value_t *value, p
             return PDL_OK;
         }
         if (form != PDL__FORM_LAYER) return unknown_arithmetic(o, value, form);
+        pdl__onnx_note_function(o, pdl__onnx_other_function(value));
     }
     st = pdl__onnx_add(o, &layer, value->node, NULL, inputs, count, &added);
     if (!st) become_layer(value, added);
@@ -160,6 +161,7 @@ pdl_status_t pdl__onnx_materialise(pdl__onnx_t *o, pdl__onnx_value_t *value)
         return PDL_OK;
     }
     if (form != PDL__FORM_LAYER || value->normalises) return split_expression(o, value, form);
+    pdl__onnx_note_function(o, pdl__onnx_other_function(value));
     st = pdl__onnx_add(o, &layer, value->node, NULL, &value->layer, 1, &added);
     if (!st) become_layer(value, added);
     return st;

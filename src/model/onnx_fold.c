@@ -50,7 +50,7 @@ pdl_status_t pdl__onnx_fold_constant(pdl__onnx_t *o)
     return pdl__onnx_output(o, 0, value);
 }
 
-static bool integer_type(int64_t type)
+bool pdl__onnx_integer_type(int64_t type)
 {
     return type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT && type != ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE &&
            type != ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 && type != ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16;
@@ -59,7 +59,7 @@ static bool integer_type(int64_t type)
 static double cast(double x, int64_t to)
 {
     if (to == ONNX__TENSOR_PROTO__DATA_TYPE__BOOL) return x != 0;
-    return integer_type(to) ? trunc(x) : x;
+    return pdl__onnx_integer_type(to) ? trunc(x) : x;
 }
 
 static bool worth_decoding(const pdl__onnx_value_t *value)
@@ -71,15 +71,19 @@ pdl_status_t pdl__onnx_fold_unary(pdl__onnx_t *o)
 {
     pdl__onnx_value_t       *x = pdl__onnx_input(o, 0), *y = pdl__onnx_copy(o, x);
     bool                     casts = strcmp(o->node->op_type, "Cast") == 0;
-    int64_t                  to = pdl__onnx_int(o, "to", ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT);
+    int64_t                  to = ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT;
     const pdl__onnx_unary_t *fn = pdl__onnx_unary(o->node->op_type);
-    double                   parameter[2] = {0, 0};
+    double                   parameter[2] = {pdl__onnx_string_is(o, "approximate", "tanh"), 0};
     const double            *numbers;
     pdl_status_t             st;
 
     if (y == NULL) return PDL_ERR_NOMEM;
+    if (casts) {
+        st = pdl__onnx_cast_target(o, &to);
+        if (st) return st;
+        y->real = !pdl__onnx_integer_type(to);
+    }
     numbers = worth_decoding(x) ? pdl__onnx_numbers(o, x) : NULL;
-    if (casts) y->real = !integer_type(to);
     y->data = NULL;
     y->tensor = NULL;
     if (numbers != NULL) {
@@ -107,6 +111,7 @@ pdl_status_t pdl__onnx_fold_binary(pdl__onnx_t *o)
     y->real = a->real || b->real;
     y->origin = a->origin != NULL ? a->origin : b->origin;
     y->label = a->label != NULL ? a->label : b->label;
+    if (strcmp(o->node->op_type, "Mod") == 0 && pdl__onnx_int(o, "fmod", 0) != 0) fn = fmod;
     whole = !y->real && strcmp(o->node->op_type, "Div") == 0;
     p = worth_decoding(a) ? pdl__onnx_numbers(o, a) : NULL;
     q = p != NULL && worth_decoding(b) ? pdl__onnx_numbers(o, b) : NULL;
@@ -249,7 +254,7 @@ pdl_status_t pdl__onnx_fold_concat(pdl__onnx_t *o)
     if (y == NULL) return PDL_ERR_NOMEM;
     y->tensor = NULL;
     y->data = NULL;
-    st = pdl__onnx_normal_axis(o, pdl__onnx_int(o, "axis", 0), y->view.rank, &axis);
+    st = pdl__onnx_concat_axis(o, y->view.rank, &axis);
     if (st) return st;
     y->view.dims[axis] = 0;
     for (size_t i = 0; i < o->node->n_input; i++) {

@@ -107,13 +107,14 @@ pdl_status_t pdl__onnx_fold_reduce(pdl__onnx_t *o)
     int64_t            axes[PDL__ONNX_MAX_RANK], index[PDL__ONNX_MAX_RANK] = {0};
     const char        *op = o->node->op_type;
     int                count, axis;
-    bool               gone[PDL__ONNX_MAX_RANK] = {false};
+    bool               all, gone[PDL__ONNX_MAX_RANK] = {false};
     pdl_status_t       st = pdl__onnx_ints(o, "axes", 1, axes, PDL__ONNX_MAX_RANK, &count);
 
     if (y == NULL) return PDL_ERR_NOMEM;
     if (st) return st;
-    for (int i = 0; i < (count < 0 ? x->view.rank : count); i++) {
-        st = pdl__onnx_normal_axis(o, count < 0 ? i : axes[i], x->view.rank, &axis);
+    all = count <= 0 && pdl__onnx_int(o, "noop_with_empty_axes", 0) == 0;
+    for (int i = 0; i < (all ? x->view.rank : count); i++) {
+        st = pdl__onnx_normal_axis(o, all ? i : axes[i], x->view.rank, &axis);
         if (st) return st;
         gone[axis] = true;
         y->view.dims[axis] = 1;

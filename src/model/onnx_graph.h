@@ -76,6 +76,7 @@ struct pdl__onnx_value {
     int                  layer; /* whose output this is; -1 while `pending` */
     pdl__onnx_pending_t *pending;
     int64_t              pad_low[PDL_MAX_SPACE], pad_high[PDL_MAX_SPACE]; /* waits for a window */
+    double               pad_value;                                       /* that fills it */
     bool                 padded;
     bool                 expression; /* f(layer) and not the layer itself */
     bool                 normalises; /* a mean over channels took part */
@@ -86,17 +87,34 @@ struct pdl__onnx_value {
     pdl__onnx_value_t   *operand[2];
 
     /* scores and probabilities: operands are q and k */
-    bool causal;
+    bool   causal;
+    double scale; /* of q k^T */
 };
+
+/* What is worth a remark to the user: see onnx_remark.c. */
+typedef struct pdl__onnx_tally {
+    int convolutions, biased, depthwise;
+    int folded; /* kernel and bias are both named as constants are that an exporter worked out */
+    int paired; /* bias named as the kernel is: x.weight, x.bias */
+    struct {
+        const char *name;
+        int         count;
+    } functions[4];          /* that the layers come close to */
+    const char *prepares[2]; /* operators on the input that belong to the data set */
+} pdl__onnx_tally_t;
 
 typedef struct pdl__onnx {
     const char            *file;
     pdl_arena_t           *arena;
     pdl_model_builder_t   *builder;
     Onnx__GraphProto      *graph;
-    const Onnx__NodeProto *node; /* being read */
+    const Onnx__NodeProto *node;   /* being read */
+    pdl__onnx_value_t     *second; /* stands for operand 1 of the node, or NULL */
     int64_t                opset;
     int64_t                number_budget; /* constants that may still be worked out */
+    bool                   integer_input; /* tokens */
+    bool                   classifies;    /* the output went through a softmax, which the loss contains */
+    pdl__onnx_tally_t      tally;
     struct {
         const char        *name;
         pdl__onnx_value_t *value;
@@ -114,6 +132,7 @@ const char *pdl__onnx_where(const pdl__onnx_t *o, char *buffer, size_t size);
 pdl_status_t       pdl__onnx_table_create(pdl__onnx_t *o);
 pdl__onnx_value_t *pdl__onnx_find(const pdl__onnx_t *o, const char *name); /* NULL when unknown */
 pdl_status_t       pdl__onnx_define(pdl__onnx_t *o, const char *name, pdl__onnx_value_t *value);
+int                pdl__onnx_uses(const pdl__onnx_t *o, const char *name); /* by nodes and as outputs */
 /* Operand i of the node being read; NULL when it is left out. */
 pdl__onnx_value_t *pdl__onnx_input(const pdl__onnx_t *o, size_t i);
 /* Makes `value` output i of the node being read; nothing happens where the node names no such output. */
@@ -126,7 +145,12 @@ pdl__onnx_value_t *pdl__onnx_copy(pdl__onnx_t *o, const pdl__onnx_value_t *from)
 const Onnx__AttributeProto *pdl__onnx_attribute(const pdl__onnx_t *o, const char *name);
 int64_t                     pdl__onnx_int(const pdl__onnx_t *o, const char *name, int64_t otherwise);
 double                      pdl__onnx_float(const pdl__onnx_t *o, const char *name, double otherwise);
-bool                        pdl__onnx_string_is(const pdl__onnx_t *o, const char *name, const char *text);
+/* The default when absent; NULL when memory is out. */
+const char *pdl__onnx_string(pdl__onnx_t *o, const char *name, const char *otherwise);
+bool        pdl__onnx_string_is(const pdl__onnx_t *o, const char *name, const char *text);
+/* Refuses attributes that are not in `known`, "name:types name:types ...", or not of one of these types: i f s t for
+   an integer, a number, a string, a tensor, I F for several. What is not listed would be ignored in silence. */
+pdl_status_t pdl__onnx_check_attributes(const pdl__onnx_t *o, const char *known);
 /* At most `limit` integers of an attribute, or of operand `input` (newer operator sets moved many there; -1: none).
    *count is -1 when neither is given. */
 pdl_status_t pdl__onnx_ints(pdl__onnx_t *o, const char *name, int input, int64_t *values, int limit, int *count);
@@ -172,6 +196,9 @@ typedef enum pdl__onnx_form {
 } pdl__onnx_form_t;
 /* What an expression computes: fills type, slope and epsilon of `layer`. */
 pdl__onnx_form_t pdl__onnx_recognise(const pdl__onnx_value_t *value, pdl_layer_t *layer);
+/* Where the layer that is recognised computes another function, close to what the file says: that one's name. */
+const char *pdl__onnx_other_function(const pdl__onnx_value_t *value);
+bool        pdl__onnx_is_sum(const char *op);
 
 /* onnx_view.c */
 void         pdl__onnx_view_of(const pdl_shape_t *shape, int64_t batch, bool channels_last, pdl__onnx_view_t *view);
@@ -207,12 +234,23 @@ pdl_status_t pdl__onnx_output_image(pdl__onnx_t *o, int layer, int64_t batch);
 pdl_status_t       pdl__onnx_output_view(pdl__onnx_t *o, int layer, const pdl__onnx_view_t *view);
 const pdl_shape_t *pdl__onnx_shape(const pdl__onnx_t *o, const pdl__onnx_value_t *value);
 
+/* onnx_remark.c: what a user should know about a file that is read. Each tallies one occurrence. */
+void pdl__onnx_note_conv(pdl__onnx_t *o, const pdl_layer_t *layer, const pdl__onnx_value_t *weight,
+                         const pdl__onnx_value_t *bias);
+void pdl__onnx_note_function(pdl__onnx_t *o, const char *name); /* NULL: nothing */
+void pdl__onnx_note_preparation(pdl__onnx_t *o);
+/* Gives the model its remarks. */
+pdl_status_t pdl__onnx_remark(const pdl__onnx_t *o, const char *producer);
+
 /* The operators, one file per family; `pdl__onnx_run` picks the one for the node being read. */
 pdl_status_t pdl__onnx_run(pdl__onnx_t *o);
+/* Before operator set 7: `axis` says where the second operand of the node begins in the first. */
+pdl_status_t pdl__onnx_align_second(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_binary_value(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_unary_value(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_clip(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_pass(pdl__onnx_t *o);
+pdl_status_t pdl__onnx_cast(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_dropout(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_reduce_mean(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_where_value(pdl__onnx_t *o);
@@ -235,11 +273,15 @@ pdl_status_t pdl__onnx_gemm(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_matmul(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_gather(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_concat(pdl__onnx_t *o);
+pdl_status_t pdl__onnx_concat_axis(const pdl__onnx_t *o, int rank, int *axis);
 /* A learned vector per position, or per channel, added to or multiplied with an activation. */
 pdl_status_t pdl__onnx_with_constant(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__onnx_value_t *constant, char sign);
 pdl_status_t pdl__onnx_scores_product(pdl__onnx_t *o, pdl__onnx_value_t *q, pdl__onnx_value_t *k);
 pdl_status_t pdl__onnx_attention_product(pdl__onnx_t *o, pdl__onnx_value_t *p, pdl__onnx_value_t *v);
-pdl_status_t pdl__onnx_mask(pdl__onnx_t *o, pdl__onnx_value_t *scores, pdl__onnx_value_t *mask);
+/* Scores combined with one number; `first`: the number is the first operand. */
+pdl_status_t pdl__onnx_scale_scores(pdl__onnx_t *o, pdl__onnx_value_t *scores, double number, bool first);
+/* Scores combined with a tensor; `keeps`: Where takes the score where the mask is not zero. */
+pdl_status_t pdl__onnx_mask(pdl__onnx_t *o, pdl__onnx_value_t *scores, pdl__onnx_value_t *mask, bool keeps);
 
 pdl_status_t pdl__onnx_reshape(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_flatten(pdl__onnx_t *o);
@@ -253,6 +295,8 @@ pdl_status_t pdl__onnx_shape_of(pdl__onnx_t *o);
 
 pdl_status_t pdl__onnx_fold_constant(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_fold_identity(pdl__onnx_t *o);
+bool         pdl__onnx_integer_type(int64_t type); /* of tensors */
+pdl_status_t pdl__onnx_cast_target(pdl__onnx_t *o, int64_t *type);
 pdl_status_t pdl__onnx_fold_unary(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_fold_binary(pdl__onnx_t *o);
 pdl_status_t pdl__onnx_fold_where(pdl__onnx_t *o);

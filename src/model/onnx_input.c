@@ -143,6 +143,7 @@ static pdl_status_t add_network_input(pdl__onnx_t *o, const Onnx__ValueInfoProto
                              "a fixed input size",
                              o->file, info->name, i);
     shape_input(o, info, shape, batch_dim, &layer, &value->view);
+    o->integer_input = !shape->real;
     layer.name = "input";
     snprintf(where, sizeof where, "%.120s: input %.80s", o->file, info->name);
     st = pdl__builder_add(o->builder, &layer, where, &value->layer);

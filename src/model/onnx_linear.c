@@ -111,14 +111,39 @@ static pdl_status_t linear(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__onnx_value
     return pdl__onnx_output(o, 0, y);
 }
 
+/* beta C as the bias of a linear layer: one number for each column. Zeros are no bias. */
+static pdl_status_t read_bias(pdl__onnx_t *o, int64_t out, pdl__onnx_value_t **bias)
+{
+    pdl__onnx_value_t *c = pdl__onnx_input(o, 2);
+    double             beta = pdl__onnx_float(o, "beta", 1), scalar;
+
+    *bias = NULL;
+    if (c == NULL || beta == 0 || (pdl__onnx_scalar(o, c, &scalar) && scalar == 0)) return PDL_OK;
+    if (c->kind != PDL__ONNX_CONSTANT)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only products of an activation with weights are supported");
+    if (beta != 1)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "beta %g is not supported; fold it into the bias", beta);
+    if (pdl__onnx_elements(&c->view) != out || c->view.rank < 1 || c->view.dims[c->view.rank - 1] != out)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
+                              "operand C has %lld elements for %lld columns; only a bias of one row is supported",
+                              (long long)pdl__onnx_elements(&c->view), (long long)out);
+    *bias = c;
+    return PDL_OK;
+}
+
 pdl_status_t pdl__onnx_gemm(pdl__onnx_t *o)
 {
-    pdl__onnx_value_t *x = pdl__onnx_input(o, 0), *weight = pdl__onnx_input(o, 1), *bias = pdl__onnx_input(o, 2);
+    pdl__onnx_value_t *x = pdl__onnx_input(o, 0), *weight = pdl__onnx_input(o, 1), *bias;
+    bool               transposed = pdl__onnx_int(o, "transB", 0) != 0;
+    double             alpha = pdl__onnx_float(o, "alpha", 1);
+    pdl_status_t       st;
 
-    if (weight->kind != PDL__ONNX_CONSTANT || weight->view.rank != 2 || pdl__onnx_int(o, "transA", 0) != 0 ||
-        (bias != NULL && bias->kind != PDL__ONNX_CONSTANT))
+    if (weight->kind != PDL__ONNX_CONSTANT || weight->view.rank != 2 || pdl__onnx_int(o, "transA", 0) != 0)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only products of an activation with weights are supported");
-    return linear(o, x, weight, pdl__onnx_int(o, "transB", 0) != 0, bias);
+    if (alpha != 1)
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "alpha %g is not supported; fold it into the weights", alpha);
+    st = read_bias(o, weight->view.dims[transposed ? 0 : 1], &bias);
+    return st ? st : linear(o, x, weight, transposed, bias);
 }
 
 pdl_status_t pdl__onnx_matmul(pdl__onnx_t *o)
@@ -274,6 +299,16 @@ static pdl_status_t prepend_token(pdl__onnx_t *o, const pdl__onnx_value_t *token
     return output_pending(o, &seen, &pending);
 }
 
+/* Whether two views show the same dimensions in the same order, whatever the size of one of them. */
+static bool alike_but_for(const pdl__onnx_view_t *a, const pdl__onnx_view_t *b, int dim)
+{
+    pdl__onnx_view_t p = *a, q = *b;
+
+    pdl__onnx_view_set(&p, dim, PDL__AXIS_CHANNEL, 1);
+    pdl__onnx_view_set(&q, dim, PDL__AXIS_CHANNEL, 1);
+    return pdl__onnx_view_equal(&p, &q);
+}
+
 static pdl_status_t join_channels(pdl__onnx_t *o, int axis)
 {
     size_t           n = o->node->n_input;
@@ -290,7 +325,8 @@ static pdl_status_t join_channels(pdl__onnx_t *o, int axis)
         st = pdl__onnx_materialise(o, x);
         if (st) return st;
         if (x->view.rank != view.rank ||
-            !pdl__onnx_dim_is_channels(&x->view, axis, pdl__onnx_shape(o, x)->channels))
+            !pdl__onnx_dim_is_channels(&x->view, axis, pdl__onnx_shape(o, x)->channels) ||
+            !alike_but_for(&x->view, &pdl__onnx_input(o, 0)->view, axis))
             return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "only whole channels of layers can be joined");
         inputs[i] = x->layer;
     }
@@ -301,11 +337,18 @@ static pdl_status_t join_channels(pdl__onnx_t *o, int axis)
     return pdl__onnx_output_view(o, added, &view);
 }
 
+pdl_status_t pdl__onnx_concat_axis(const pdl__onnx_t *o, int rank, int *axis)
+{
+    if (o->opset >= 4 && pdl__onnx_attribute(o, "axis") == NULL)
+        return pdl__onnx_fail(o, PDL_ERR_INPUT, "the attribute axis is missing");
+    return pdl__onnx_normal_axis(o, pdl__onnx_int(o, "axis", 1), rank, axis);
+}
+
 pdl_status_t pdl__onnx_concat(pdl__onnx_t *o)
 {
     pdl__onnx_value_t *first = pdl__onnx_input(o, 0), *second = pdl__onnx_input(o, 1);
     int                axis;
-    pdl_status_t       st = pdl__onnx_normal_axis(o, pdl__onnx_int(o, "axis", 1), first->view.rank, &axis);
+    pdl_status_t       st = pdl__onnx_concat_axis(o, first->view.rank, &axis);
 
     if (st) return st;
     if (first->kind == PDL__ONNX_CONSTANT && o->node->n_input == 2 && second != NULL)

@@ -39,6 +39,17 @@ static double gelu(double x)
     return 0.5 * x * (1 + erf(x * M_SQRT1_2));
 }
 
+static double gelu_tanh(double x)
+{
+    return 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
+}
+
+/* The attribute `approximate` is the parameter. */
+static double gelu_either(double x, const double *parameter)
+{
+    return parameter[0] != 0 ? gelu_tanh(x) : gelu(x);
+}
+
 static double hard_swish(double x)
 {
     return x * fmax(0, fmin(1, x / 6 + 0.5));
@@ -64,7 +75,7 @@ static const pdl__onnx_unary_t unary_functions[] = {
     {"Sigmoid", sigmoid, NULL},
     {"Tanh", tanh, NULL},
     {"Erf", erf, NULL},
-    {"Gelu", gelu, NULL},
+    {"Gelu", NULL, gelu_either},
     {"HardSwish", hard_swish, NULL},
     {"Sqrt", sqrt, NULL},
     {"Exp", exp, NULL},
@@ -142,6 +153,7 @@ static const struct {
     pdl__onnx_binary_fn_t fn;
 } binary_functions[] = {
     {"Add", fn_add},
+    {"Sum", fn_add},
     {"Sub", fn_sub},
     {"Mul", fn_mul},
     {"Div", fn_div},
@@ -177,11 +189,6 @@ static bool close_to(double a, double b)
     return fabs(a - b) <= 1e-4 * (fabs(a) + fabs(b)) + 1e-5;
 }
 
-static double gelu_tanh(double x)
-{
-    return 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
-}
-
 static double gelu_sigmoid(double x)
 {
     return x * sigmoid(1.702 * x);
@@ -206,9 +213,16 @@ static double relu_6(double x)
 static const struct {
     double (*fn)(double x);
     pdl_layer_type_t type;
+    const char      *other; /* its name, where the layer computes another function that is close to it */
 } known[] = {
-    {relu, PDL_LAYER_RELU},         {relu_6, PDL_LAYER_RELU}, {gelu, PDL_LAYER_GELU}, {gelu_tanh, PDL_LAYER_GELU},
-    {gelu_sigmoid, PDL_LAYER_GELU}, {silu, PDL_LAYER_SILU},   {tanh, PDL_LAYER_TANH}, {sigmoid, PDL_LAYER_SIGMOID},
+    {relu, PDL_LAYER_RELU, NULL},
+    {relu_6, PDL_LAYER_RELU, "relu6"},
+    {gelu, PDL_LAYER_GELU, NULL},
+    {gelu_tanh, PDL_LAYER_GELU, "gelu by tanh"},
+    {gelu_sigmoid, PDL_LAYER_GELU, "gelu by sigmoid"},
+    {silu, PDL_LAYER_SILU, NULL},
+    {tanh, PDL_LAYER_TANH, NULL},
+    {sigmoid, PDL_LAYER_SIGMOID, NULL},
 };
 
 static bool matches(const double *y, double (*fn)(double x))
@@ -216,6 +230,14 @@ static bool matches(const double *y, double (*fn)(double x))
     for (int i = 0; i < PDL__ONNX_PROBES; i++)
         if (!close_to(y[i], fn(pdl__onnx_probe[i]))) return false;
     return true;
+}
+
+const char *pdl__onnx_other_function(const pdl__onnx_value_t *value)
+{
+    if (value->normalises || matches(value->probe, identity)) return NULL;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (matches(value->probe, known[i].fn)) return known[i].other;
+    return NULL;
 }
 
 /* y = x where x is positive, else slope x. */

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #define NUMBER_BUDGET ((int64_t)1 << 23)
-#define OLDEST_OPSET  7
 
 static const char *node_name(const Onnx__NodeProto *node)
 {
@@ -68,7 +67,7 @@ static pdl_status_t finish_outputs(pdl__onnx_t *o)
     }
     if (first == NULL) return pdl_error(PDL_ERR_INPUT, "%s: no output depends on the input", o->file);
     type = pdl__builder_layer(o->builder, first->layer)->type;
-    if (type != PDL_LAYER_LINEAR && type != PDL_LAYER_CONV && type != PDL_LAYER_GLOBAL_AVG_POOL &&
+    if (!o->classifies && type != PDL_LAYER_LINEAR && type != PDL_LAYER_CONV && type != PDL_LAYER_GLOBAL_AVG_POOL &&
         type != PDL_LAYER_FLATTEN && type != PDL_LAYER_AVG_POOL)
         return PDL_OK;
     loss.name = "loss";
@@ -95,10 +94,11 @@ static pdl_status_t read_opset(pdl__onnx_t *o, const Onnx__ModelProto *proto)
         if (set->domain == NULL || set->domain[0] == '\0' || strcmp(set->domain, "ai.onnx") == 0)
             o->opset = set->version;
     }
+    /* Files of the first two formats do not name it. */
+    if (o->opset == 0 && proto->has_ir_version && proto->ir_version > 0 && proto->ir_version < 3) o->opset = 1;
     if (o->opset == 0) return pdl_error(PDL_ERR_INPUT, "%s: not an ONNX model (no operator set is named)", o->file);
-    if (o->opset < OLDEST_OPSET)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: operator set %lld is too old; export with %d or newer", o->file,
-                         (long long)o->opset, OLDEST_OPSET);
+    if (o->opset < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s: there is no operator set %lld", o->file, (long long)o->opset);
     return PDL_OK;
 }
 
@@ -137,6 +137,7 @@ pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const c
     if (o.builder == NULL) goto free_arena;
 
     st = read_graph(&o);
+    if (!st) st = pdl__onnx_remark(&o, proto->producer_name);
     if (st)
         pdl__builder_destroy(o.builder);
     else

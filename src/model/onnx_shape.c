@@ -153,12 +153,14 @@ pdl_status_t pdl__onnx_unsqueeze(pdl__onnx_t *o)
 
     if (!st) st = start_view(o, &y);
     if (st) return st;
-    rank = y->view.rank + (count > 0 ? count : 0);
+    if (count < 0) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the axes are missing");
+    rank = y->view.rank + count;
     if (rank > PDL__ONNX_MAX_RANK)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "the result has more than %d dimensions", PDL__ONNX_MAX_RANK);
     st = wanted_axes(o, rank, wanted, &count);
     for (int i = 0; !st && i < rank && y->view.rank < rank; i++)
         if (wanted[i]) pdl__onnx_view_insert(&y->view, i);
+    if (!st && y->view.rank != rank) return pdl__onnx_fail(o, PDL_ERR_INPUT, "an axis is named twice");
     return st ? st : pdl__onnx_output(o, 0, y);
 }
 

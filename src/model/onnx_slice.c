@@ -160,8 +160,13 @@ pdl_status_t pdl__onnx_split(pdl__onnx_t *o)
 
     if (!st) st = pdl__onnx_normal_axis(o, pdl__onnx_int(o, "axis", 0), x->view.rank, &axis);
     if (st) return st;
+    if (count < 0 && pdl__onnx_attribute(o, "num_outputs") != NULL && pdl__onnx_int(o, "num_outputs", 0) != n)
+        return pdl__onnx_fail(o, PDL_ERR_INPUT, "num_outputs is not the number of results");
     if (n < 1 || n > MAX_PARTS || (count >= 0 && count != n))
         return pdl__onnx_fail(o, PDL_ERR_INPUT, "%d parts for %d results", count, n);
+    if (count < 0 && o->opset < 18 && x->view.dims[axis] % n != 0)
+        return pdl__onnx_fail(o, PDL_ERR_INPUT, "%lld elements cannot be split into %d equal parts",
+                              (long long)x->view.dims[axis], n);
     for (int i = 0; i < n; i++) {
         int64_t all = x->view.dims[axis], each = all / n + (all % n != 0), left = all - begin;
         int64_t part = count >= 0 ? parts[i] : each < left ? each : left;
@@ -171,6 +176,7 @@ pdl_status_t pdl__onnx_split(pdl__onnx_t *o)
         if (st) return st;
         begin += part;
     }
+    if (begin != x->view.dims[axis]) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the parts do not add up");
     return PDL_OK;
 }
 
@@ -209,7 +215,7 @@ pdl_status_t pdl__onnx_gather(pdl__onnx_t *o)
     if (x->kind == PDL__ONNX_CONSTANT) return embed(o, x, at);
     st = pdl__onnx_normal_axis(o, pdl__onnx_int(o, "axis", 0), x->view.rank, &axis);
     if (st) return st;
-    if (!pdl__onnx_scalar(o, at, &index))
+    if (!pdl__onnx_scalar(o, at, &index) || at->view.rank > 1)
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
                               "only one element, known in advance, can be gathered from an "
                               "activation");

@@ -66,8 +66,14 @@ pdl_status_t pdl__onnx_define(pdl__onnx_t *o, const char *name, pdl__onnx_value_
     return PDL_OK;
 }
 
+int pdl__onnx_uses(const pdl__onnx_t *o, const char *name)
+{
+    return o->slots[slot_of(o, name)].uses;
+}
+
 pdl__onnx_value_t *pdl__onnx_input(const pdl__onnx_t *o, size_t i)
 {
+    if (i == 1 && o->second != NULL) return o->second;
     if (i >= o->node->n_input || o->node->input[i][0] == '\0') return NULL;
     return pdl__onnx_find(o, o->node->input[i]);
 }

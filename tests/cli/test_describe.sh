@@ -30,6 +30,25 @@ expect 0 model import imported.yaml --output again.yaml
 expect 0 model show again.yaml
 cmp -s first out || fail "a model that was written and read again differs"
 
+# A network that was exported for inference has lost its norms: said wherever its file is used, and only then.
+onnx=$SOURCE/tests/model/onnx
+lost="resnet18_folded.onnx: the file was exported for inference: batch norms are folded into 20 of 20 convolutions"
+expect 0 model import "$onnx/resnet18_folded.onnx" -o folded.yaml
+has err "warning: $onnx/$lost"
+[ "$(wc -l <err)" -eq 1 ] || fail "more than one line: $(cat err)"
+expect 0 plan --model "$onnx/resnet18_folded.onnx" --system selene --pe 1 --strategy data --batch 8 -o folded-plan.yaml
+has err "$lost"
+expect 0 simulate folded-plan.yaml
+has err "$lost"
+for name in resnet18 vgg16; do
+    expect 0 model import "$onnx/$name.onnx" -o quiet.yaml
+    [ ! -s err ] || fail "$name: $(cat err)"
+done
+# What is not supported is wrong input, not a failure of the system.
+expect 2 model import "$onnx/bad_operator.onnx" -o no.yaml
+has err "the operator is not supported"
+[ ! -e no.yaml ] || fail "a file was written"
+
 expect 0 system list
 has out "abci-v"
 expect 0 system show abci-v

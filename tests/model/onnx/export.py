@@ -154,7 +154,7 @@ class UNet(nn.Module):
         if learned:
             self.up_1, self.up_2 = nn.ConvTranspose2d(32, 16, 2, stride=2), nn.ConvTranspose2d(16, 8, 2, stride=2)
         else:
-            self.up_1 = nn.Upsample(scale_factor=2, mode="bilinear", align_corners=True)
+            self.up_1 = nn.Upsample(scale_factor=2, mode="bilinear")
             self.up_2 = nn.Upsample(scale_factor=2)
         self.join_1 = DoubleConv(16 + (16 if learned else 32), 16)
         self.join_2 = DoubleConv(8 + (8 if learned else 16), 8)
