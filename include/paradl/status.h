@@ -43,6 +43,10 @@ typedef enum pdl_status {
 /* The fixed text of a code, for example "wrong input". */
 const char *pdl_status_text(pdl_status_t status);
 
+/* The exit status of a program that ends with it: 2 for what can be mended by typing something else or by giving
+   another file, 1 for what the system refused and for numbers that are not finite, 0 for PDL_OK. */
+int pdl_status_exit(pdl_status_t status);
+
 /* Records the message of this thread's latest failure and returns `status`, so that a failing function ends
    with `return pdl_error(PDL_ERR_INPUT, "...")`. Messages are one line, lower case, without a full stop. */
 pdl_status_t pdl_error(pdl_status_t status, const char *format, ...) PDL_PRINTF(2, 3);

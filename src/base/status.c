@@ -22,6 +22,12 @@ const char *pdl_status_text(pdl_status_t status)
     return "unknown status";
 }
 
+int pdl_status_exit(pdl_status_t status)
+{
+    if (status == PDL_OK) return 0;
+    return status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED ? 2 : 1;
+}
+
 /* Names that users typed and bytes of broken files end up in messages: a message stays on one line and
    never carries an escape sequence to the terminal. */
 static void make_printable(char *text)

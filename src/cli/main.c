@@ -157,13 +157,6 @@ static pdl_status_t run(int count, char **arguments)
     return refuse_verb(arguments[0]);
 }
 
-/* What can be mended by typing something else is 2, the rest is 1. */
-static int exit_status(pdl_status_t status)
-{
-    if (status == PDL_OK) return 0;
-    return status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
-}
-
 int main(int argc, char **argv)
 {
 #ifdef __GLIBC__
@@ -182,5 +175,5 @@ int main(int argc, char **argv)
         fflush(stdout);
     /* Under mpirun or srun every rank meets the same error; one tells it. */
     if (status && pdl_launch_speaks()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
-    return status ? exit_status(status) : pdl__exit_status;
+    return status ? pdl_status_exit(status) : pdl__exit_status;
 }

@@ -280,7 +280,7 @@ pdl_status_t pdl_ranks_agree(pdl_ranks_t *ranks, pdl_status_t status)
 
 void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
 {
-    int exit_status = status == PDL_ERR_INPUT || status == PDL_ERR_LIMIT ? 2 : 1;
+    int exit_status = pdl_status_exit(status);
 
     fflush(stdout);
     if (ranks->size == 1) {

@@ -16,6 +16,17 @@ static void names_every_code(void)
     CHECK_STR(pdl_status_text(PDL_ERR_UNSUPPORTED), "not supported");
 }
 
+static void only_the_system_exits_with_one(void)
+{
+    CHECK_INT(pdl_status_exit(PDL_OK), 0);
+    CHECK_INT(pdl_status_exit(PDL_ERR_NOMEM), 1);
+    CHECK_INT(pdl_status_exit(PDL_ERR_IO), 1);
+    CHECK_INT(pdl_status_exit(PDL_ERR_NOT_FINITE), 1);
+    CHECK_INT(pdl_status_exit(PDL_ERR_INPUT), 2);
+    CHECK_INT(pdl_status_exit(PDL_ERR_LIMIT), 2);
+    CHECK_INT(pdl_status_exit(PDL_ERR_UNSUPPORTED), 2);
+}
+
 static void returns_the_status_it_is_given(void)
 {
     CHECK_INT(pdl_error(PDL_ERR_IO, "cannot read %s", "x.yaml"), PDL_ERR_IO);
@@ -71,6 +82,7 @@ int main(void)
 {
     RUN(starts_without_error);
     RUN(names_every_code);
+    RUN(only_the_system_exits_with_one);
     RUN(returns_the_status_it_is_given);
     RUN(can_extend_its_own_message);
     RUN(stays_on_one_line);
