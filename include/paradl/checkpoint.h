@@ -43,6 +43,7 @@ typedef struct pdl_checkpoint_info {
     uint64_t                model_hash; /* pdl_model_hash() */
     pdl_optimizer_options_t optimizer;
     const char             *version; /* of paradl */
+    const char *description;         /* the model as YAML, kept beside the tensors; NULL: only its name is known */
     /* More of the caller's, readable with pdl_safetensors_metadata() of the state: names of data, precision ...
        Keys do not begin with "paradl." Reading: NULL and 0. */
     const pdl_metadata_t *extra;

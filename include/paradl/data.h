@@ -86,6 +86,15 @@ typedef struct pdl_sample {
 } pdl_sample_t;
 pdl_status_t pdl_source_read(pdl_source_t *source, int64_t index, const pdl_sample_t *sample);
 
+/* What a few samples, spread over the set, are like: enough to tell data sets apart wherever their files are. Targets and
+   tokens have a sum of 64 bits; decoders round differently, so of values there is a weighted mean to compare to some
+   digits. */
+typedef struct pdl_source_sketch {
+    uint64_t targets;
+    double   mean;
+} pdl_source_sketch_t;
+pdl_status_t pdl_source_sketch(pdl_source_t *source, pdl_source_sketch_t *sketch);
+
 /* Changes of a training sample, drawn from seed, epoch and index. All zero: none. */
 typedef struct pdl_augmentation {
     int64_t crop_pad; /* pad by so many zeros on every side, then crop at random */

@@ -9,6 +9,7 @@
 #include <paradl/launch.h>
 #include <paradl/train.h>
 
+#include <string.h>
 #include <unistd.h>
 
 typedef struct values {
@@ -81,7 +82,15 @@ static pdl_status_t load_model(job_t *job)
     const pdl_checkpoint_info_t *info = pdl_checkpoint_info(job->checkpoint);
 
     if (job->values->model) return pdl_model_load(job->values->model, &job->model);
-    if (info && info->model) return pdl_model_load(info->model, &job->model);
+    if (info && info->description)
+        return pdl_model_read_yaml_memory(info->description, strlen(info->description), "model.yaml", &job->model);
+    if (info && *info->model) {
+        pdl_status_t status = pdl_model_load(info->model, &job->model);
+        if (status)
+            status = pdl_error(status, "%s; %s names this model: say where it is with --model M",
+                               pdl_error_message(), pdl_checkpoint_path(job->checkpoint));
+        return status;
+    }
     return pdl_error(PDL_ERR_INPUT, "%s does not name its model: add --model M", job->path);
 }
 

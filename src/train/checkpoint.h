@@ -10,8 +10,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define PDL__MODEL_FILE "model.safetensors"
-#define PDL__STATE_FILE "state.safetensors"
+#define PDL__MODEL_FILE       "model.safetensors"
+#define PDL__STATE_FILE       "state.safetensors"
+#define PDL__DESCRIPTION_FILE "model.yaml"
+/* Metadata: the checksum of that file, where there is one. */
+#define PDL__DESCRIPTION_KEY "paradl.model_sum"
 /* A folder on its way in or out; the rest of the name is random. Readers do not look at it. */
 #define PDL__PARTIAL     ".partial-"
 #define PDL__PARTIAL_MAX 32
@@ -62,6 +65,7 @@ typedef struct pdl__info_text {
     int            count;
     char           text[PDL__INFO_ENTRIES][32];
     char           milestones[PDL_MAX_MILESTONES * 32];
+    char           description[32];
 } pdl__info_text_t;
 void         pdl__checkpoint_info_write(const pdl_checkpoint_info_t *info, pdl__info_text_t *text);
 pdl_status_t pdl__checkpoint_info_read(const pdl_safetensors_t *file, pdl_checkpoint_info_t *info);

@@ -33,7 +33,8 @@ static bool is_dots(const char *name)
 static bool is_ours(const char *name)
 {
     return strncmp(name, PDL__MODEL_FILE, strlen(PDL__MODEL_FILE)) == 0 ||
-           strncmp(name, PDL__STATE_FILE, strlen(PDL__STATE_FILE)) == 0;
+           strncmp(name, PDL__STATE_FILE, strlen(PDL__STATE_FILE)) == 0 ||
+           strncmp(name, PDL__DESCRIPTION_FILE, strlen(PDL__DESCRIPTION_FILE)) == 0;
 }
 
 static bool holds_only_ours(int directory, const char *name)

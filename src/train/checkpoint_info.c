@@ -6,6 +6,8 @@
 
 #include "base/number.h"
 
+#include <paradl/digest.h>
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static const struct field {
 };
 #define FIELDS     (sizeof(fields) / sizeof(fields[0]))
 #define MILESTONES PREFIX "optimizer.milestones"
-_Static_assert(FIELDS + 3 <= PDL__INFO_ENTRIES, "room for every field, the format and the milestones");
+_Static_assert(FIELDS + 4 <= PDL__INFO_ENTRIES, "room for every field, the formats, milestones and description");
 
 static const char *print_field(const struct field *field, const void *value, char *text, size_t size)
 {
@@ -100,6 +102,11 @@ void pdl__checkpoint_info_write(const pdl_checkpoint_info_t *info, pdl__info_tex
     }
     print_milestones(&info->optimizer, text->milestones, sizeof(text->milestones));
     text->entry[n++] = (pdl_metadata_t){MILESTONES, text->milestones};
+    if (info->description != NULL) {
+        snprintf(text->description, sizeof(text->description), "%016" PRIx64,
+                 pdl_sum64(info->description, strlen(info->description)));
+        text->entry[n++] = (pdl_metadata_t){PDL__DESCRIPTION_KEY, text->description};
+    }
     text->count = n;
 }
 

@@ -3,6 +3,10 @@
  */
 #include "train/checkpoint.h"
 
+#include "base/file.h"
+
+#include <paradl/digest.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,9 +19,10 @@
 struct pdl_checkpoint {
     char                 *path;
     pdl_safetensors_t    *model, *state;
-    pdl_checkpoint_info_t info;   /* of the state, when there is one */
-    bool                  summed; /* all of it has checksums */
-    char                 *damage; /* what was passed over; or NULL */
+    pdl_checkpoint_info_t info;        /* of the state, when there is one */
+    bool                  summed;      /* all of it has checksums */
+    char                 *damage;      /* what was passed over; or NULL */
+    char                 *description; /* of the model; or NULL */
 };
 
 static pdl_status_t no_memory(void)
@@ -52,6 +57,28 @@ static pdl_status_t open_part(pdl_checkpoint_t *checkpoint, const char *name, pd
     return status;
 }
 
+/* The description of the model, where the state says that there is one. */
+static pdl_status_t read_description(pdl_checkpoint_t *checkpoint)
+{
+    const char  *sum = pdl_safetensors_metadata(checkpoint->state, PDL__DESCRIPTION_KEY);
+    char         found[32], *path;
+    size_t       length = 0;
+    pdl_status_t status;
+
+    if (sum == NULL) return PDL_OK;
+    path = join(checkpoint->path, PDL__DESCRIPTION_FILE);
+    if (path == NULL) return no_memory();
+    status = pdl__file_read(path, &checkpoint->description, &length);
+    if (!status) {
+        snprintf(found, sizeof(found), "%016" PRIx64, pdl_sum64(checkpoint->description, length));
+        if (strcmp(found, sum) != 0)
+            status =
+                pdl_error(PDL_ERR_INPUT, "%s is damaged: it does not have the checksum it was written with", path);
+    }
+    free(path);
+    return status;
+}
+
 static pdl_status_t open_parts(pdl_checkpoint_t *checkpoint)
 {
     pdl_checkpoint_info_t other;
@@ -59,6 +86,8 @@ static pdl_status_t open_parts(pdl_checkpoint_t *checkpoint)
 
     if (!status) status = open_part(checkpoint, PDL__STATE_FILE, &checkpoint->state);
     if (!status) status = pdl__checkpoint_info_read(checkpoint->state, &checkpoint->info);
+    if (!status) status = read_description(checkpoint);
+    if (!status) checkpoint->info.description = checkpoint->description;
     if (!status) status = pdl__checkpoint_info_read(checkpoint->model, &other);
     if (!status && (other.step != checkpoint->info.step || other.model_hash != checkpoint->info.model_hash))
         status =
@@ -212,6 +241,7 @@ void pdl_checkpoint_close(pdl_checkpoint_t *checkpoint)
     pdl_safetensors_close(checkpoint->model);
     pdl_safetensors_close(checkpoint->state);
     free(checkpoint->damage);
+    free(checkpoint->description);
     free(checkpoint->path);
     free(checkpoint);
 }

@@ -5,6 +5,8 @@
 #include "train/checkpoint.h"
 #include "train/checkpoint_clean.h"
 
+#include <paradl/output.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -69,6 +71,24 @@ static pdl_status_t write_part(const char *partial, const char *file, const pdl_
     return status;
 }
 
+static pdl_status_t write_description(const char *partial, const char *description)
+{
+    size_t        size = strlen(partial) + sizeof(PDL__DESCRIPTION_FILE) + 1;
+    char         *path = malloc(size);
+    pdl_output_t *output;
+    pdl_status_t  status;
+
+    if (path == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    snprintf(path, size, "%s/" PDL__DESCRIPTION_FILE, partial);
+    status = pdl_output_open(path, &output);
+    if (!status) {
+        fputs(description, pdl_output_stream(output));
+        status = pdl_output_close(output);
+    }
+    free(path);
+    return status;
+}
+
 static pdl_status_t settle_partial(const char *partial)
 {
     int          directory = open(partial, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,6 +116,7 @@ static pdl_status_t write_parts(const char *partial, const pdl_checkpoint_info_t
         if (extra > 0) memcpy(metadata + text->count, info->extra, extra * sizeof(*metadata));
         status = write_part(partial, PDL__MODEL_FILE, model, metadata, text->count + (int)extra);
         if (!status) status = write_part(partial, PDL__STATE_FILE, state, metadata, text->count + (int)extra);
+        if (!status && info->description != NULL) status = write_description(partial, info->description);
         if (!status) status = settle_partial(partial);
     }
     free(text);

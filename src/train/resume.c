@@ -50,8 +50,8 @@ static void tell(const pdl_train_observer_t *observer, const pdl_checkpoint_t *c
     observer->on_note(observer->context, text);
 }
 
-pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const char *const *folders, int count,
-                              pdl_checkpoint_t **checkpoints, bool *found)
+pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const pdl__identity_t *identity,
+                              const char *const *folders, int count, pdl_checkpoint_t **checkpoints, bool *found)
 {
     pdl_ranks_t *ranks = o->session.ranks;
     bool         first = pdl_ranks_rank(ranks) == 0;
@@ -67,6 +67,7 @@ pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const char *const *f
         return PDL_OK;
     }
     if (first) status = open_first(o->checkpoint, folders, count, checkpoints);
+    if (first && !status) status = pdl__identity_check(identity, &o->session.optimizer, checkpoints[0]);
     status = pdl__checkpoint_share(ranks, status, count, checkpoints);
     if (!status) tell(&o->observer, checkpoints[0]);
     return status;

@@ -29,6 +29,7 @@ typedef struct run {
     double                     sums[3]; /* loss, accuracy, samples of the epoch */
     pdl__times_t               times;
     double                     classes[PDL_OP_CLASS_COUNT]; /* of the session before the update at hand */
+    pdl__identity_t           *identity;                    /* NULL without checkpoints */
 } run_t;
 
 void pdl_train_defaults(pdl_train_options_t *options)
@@ -73,7 +74,8 @@ static pdl_status_t resume(run_t *run)
     pdl_checkpoint_t *checkpoint;
     bool              found = false;
     char              text[512];
-    pdl_status_t      status = pdl__resume_open(run->options, &run->options->checkpoint, 1, &checkpoint, &found);
+    pdl_status_t      status =
+        pdl__resume_open(run->options, run->identity, &run->options->checkpoint, 1, &checkpoint, &found);
 
     if (!status && found) status = pdl__session_restore(run->session, checkpoint, true, &place);
     if (!status && found) status = pdl__sampling_restore(run->sampling, checkpoint, place.step_in_epoch > 0);
@@ -98,6 +100,7 @@ static pdl_status_t save(run_t *run)
                                         .step_in_epoch = run->step,
                                         .model_name = o->model_name,
                                         .model_hash = pdl_model_hash(o->session.plan->model),
+                                        .identity = run->identity,
                                         .extras = &extras};
     pdl_status_t               status = pdl__outputs_settle(o);
 
@@ -275,6 +278,7 @@ static pdl_status_t prepare(run_t *run)
     if (!status) status = pdl_session_create(&spec, &run->session);
     if (!status) run->session->source = o->train;
     if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
+    if (!status && o->checkpoint) status = pdl__identity_create(o, &run->identity);
     if (!status && o->checkpoint && o->resume) status = resume(run);
     if (!status) status = pdl__outputs_begin(o, run->first_update);
     if (!status) status = pdl__times_create(run->total, &run->times);
@@ -304,6 +308,7 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     if (!status) status = summarise(&run);
     const pdl_session_t *const session = run.session;
     if (!status && options->trace) status = pdl__trace_write(&session, 1, options->trace);
+    pdl__identity_destroy(run.identity);
     pdl__sampling_destroy(run.sampling);
     pdl__times_destroy(&run.times);
     pdl_session_destroy(run.session);

@@ -202,6 +202,11 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
     pdl_status_t          status = list_part(s, PDL_ARRAY_WEIGHT, PDL_ARRAY_WEIGHT, &model);
 
     if (status) return status;
+    if (place->identity) {
+        info.extra = place->identity->entry;
+        info.extra_count = place->identity->count;
+        info.description = place->identity->model;
+    }
     status = list_part(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_EMA, &state);
     if (!status && place->extras) status = list_extras(&state, place->extras);
     if (!status) {

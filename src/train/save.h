@@ -4,7 +4,8 @@
 #ifndef PDL_TRAIN_SAVE_H
 #define PDL_TRAIN_SAVE_H
 
-#include <paradl/checkpoint.h>
+#include "train/identity.h"
+
 #include <paradl/session.h>
 
 /* Numbers of somebody else that a checkpoint carries with it, under names that begin with PDL__EXTRA. */
@@ -24,7 +25,8 @@ void pdl__extras_free(pdl__extras_t *extras);
 
 /* Where the run stands besides the session's own state. */
 typedef struct pdl__place {
-    int64_t     epoch, step_in_epoch;
+    const pdl__identity_t *identity; /* saving: what else the run is known by; may be NULL */
+    int64_t                epoch, step_in_epoch;
     double      sums[3]; /* of losses, correct predictions and samples since the latest report of an epoch */
     const char *model_name;
     uint64_t    model_hash;

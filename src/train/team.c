@@ -26,11 +26,12 @@ struct pdl__team {
     pdl__ensemble_t     *ensemble;
     pdl__view_source_t  *views;
     pdl__sampling_t     *sampling;
-    pdl_ranks_t         *ranks; /* those with other workers */
-    const int64_t      **ids;   /* [workers]: lists of this rank's, of an ensemble those of all */
-    int64_t             *count; /* [workers] */
-    int64_t             *all;   /* ensemble: the samples of all workers */
-    pdl__rounds_plan_t   cycle; /* at most */
+    pdl_ranks_t         *ranks;    /* those with other workers */
+    const int64_t      **ids;      /* [workers]: lists of this rank's, of an ensemble those of all */
+    int64_t             *count;    /* [workers] */
+    int64_t             *all;      /* ensemble: the samples of all workers */
+    pdl__rounds_plan_t   cycle;    /* at most */
+    pdl__identity_t     *identity; /* NULL without checkpoints */
 };
 
 static bool is_ensemble(const pdl__team_t *t)
@@ -188,6 +189,11 @@ pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = is_ensemble(t) ? create_ensemble(t, &spec) : create_rounds(t, &spec);
     if (!status) status = pdl_session_data_ranks(pdl__team_session(t), &t->ranks);
+    if (!status && options->checkpoint) status = pdl__identity_create(&t->options, &t->identity);
+    if (!status && t->identity && t->ensemble) { /* nets are narrower than the model that was described */
+        free(t->identity->model);
+        t->identity->model = NULL;
+    }
     if (status) {
         pdl__team_destroy(t);
         return status;
@@ -206,6 +212,7 @@ void pdl__team_destroy(pdl__team_t *t)
     pdl__ensemble_destroy(t->ensemble);
     pdl_session_destroy(t->session);
     if (t->plan) pdl_plan_destroy(t->plan);
+    pdl__identity_destroy(t->identity);
     free(t->ids);
     free(t->count);
     free(t->all);
@@ -363,6 +370,7 @@ pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round, const 
                                         .sums = {sums[0], sums[1], sums[2]},
                                         .model_name = t->ensemble ? pdl_model_name(model) : o->model_name,
                                         .model_hash = pdl_model_hash(model),
+                                        .identity = t->identity,
                                         .extras = &extras};
     int                        nets = t->ensemble ? (int)o->aggregate.nets : 1;
     char                       path[4096];
@@ -441,7 +449,7 @@ pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, d
     pdl__place_t      place = {0};
 
     for (int i = 0; i < nets; i++) folders[i] = folder_of(t, i, path[i], sizeof(path[i]));
-    pdl_status_t status = pdl__resume_open(&t->options, folders, nets, checkpoints, found);
+    pdl_status_t status = pdl__resume_open(&t->options, t->identity, folders, nets, checkpoints, found);
     for (int i = 0; i < nets && *found && !status; i++) status = restore_one(t, i, checkpoints[i], &place);
     if (t->ensemble && !status) pdl__ensemble_restore(t->ensemble, place.epoch);
     for (int i = 0; i < nets; i++) pdl_checkpoint_close(checkpoints[i]);

@@ -43,7 +43,7 @@ has err "--shuffle: partial"
 # Checkpoints of another kind of run.
 expect 0 "${run[@]}" --epochs 1 --checkpoint steps
 expect 2 "${run[@]}" --epochs 2 --checkpoint steps --resume --workers 4 --aggregate local
-has err "without --aggregate"
+has err "written with --aggregate step, this run has local"
 expect 0 "${run[@]}" --epochs 1 --checkpoint rounds --workers 4 --aggregate local
 expect 2 "${run[@]}" --epochs 3 --checkpoint rounds --resume --workers 2 --aggregate local
 has err "the same --batch, --workers"

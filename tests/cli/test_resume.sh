@@ -95,6 +95,59 @@ expect 1 "${run[@]}" --steps 70 --checkpoint damaged --resume
 has err "damaged/step-00000060/state.safetensors"
 expect 1 eval damaged "${score[@]}"
 
+# Another run is refused by what differs, as it was and as it is; data are known by their content.
+refuse() {
+    local text=$1
+    shift
+    expect 2 "${run[@]}" --steps 5 --checkpoint known --resume "$@"
+    has err "was written with $text: resume with the same options"
+}
+expect 0 "${run[@]}" --steps 3 --checkpoint known
+refuse "--label-smoothing 0, this run has 0.1" --label-smoothing 0.1
+refuse "--augment none, this run has crop:2,flip" --augment crop:2,flip
+refuse "--no-normalise no, this run has yes" --no-normalise
+refuse "--precision fp32, this run has bf16" --precision bf16
+refuse "--lr 0.02, this run has 0.01" --lr 0.01
+refuse "--momentum 0.9, this run has 0.8" --momentum 0.8
+refuse "--optimizer sgd, this run has lars" --optimizer lars
+refuse "--schedule constant, this run has cosine" --schedule cosine
+refuse "--clip 0, this run has 1" --clip 1
+refuse "--hide-method none, this run has loss" --hide 0.3
+refuse "--shuffle global, this run has partial:0.5" --shuffle partial:0.5 --workers 4
+expect 2 "${run[@]}" --steps 5 --checkpoint known --resume --samples 650
+has err "was written with --data synthetic (640 samples of 1 x 28 x 28"
+has err "this run has synthetic (650 samples"
+python3 - <<'PY'
+import struct
+
+def npy(path, shape, kind, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (kind, shape)
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    open(path, "wb").write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + data)
+
+import os
+for name, base in (("a", 3), ("b", 5)):
+    os.mkdir(name)
+    pixels = bytes((i * base + i // 784) % 251 for i in range(200 * 784))
+    npy(name + "/x.npy", (200, 1, 28, 28), "|u1", pixels)
+    npy(name + "/x.labels.npy", (200,), "<i8", b"".join(struct.pack("<q", i % 10) for i in range(200)))
+PY
+array=(train --model lenet --batch 32 --lr 0.02 --threads 1 --no-valid --quiet --checkpoint arrays)
+expect 0 "${array[@]}" --data a/x.npy --steps 3
+mkdir moved && mv a/x.npy a/x.labels.npy moved
+expect 0 "${array[@]}" --data moved/x.npy --steps 4 --resume
+expect 2 "${array[@]}" --data b/x.npy --steps 5 --resume
+has err "was written with --data x.npy (180 samples"
+
+# A checkpoint keeps its model: it is scored from anywhere, and when the file is gone.
+cp "$SOURCE/share/models/lenet.yaml" mine.yaml
+expect 0 train --model mine.yaml "${run[@]:3}" --steps 2 --checkpoint mine
+rm mine.yaml
+(cd / && "$PARADL" eval "$OLDPWD/mine" "${score[@]}") >out 2>err || fail "eval from elsewhere: $(cat err)"
+flip mine/step-00000002/model.yaml 100
+expect 2 eval mine/step-00000002 "${score[@]}"
+has err "model.yaml is damaged"
+
 # Weights without the optimizer's state are no beginning.
 rm straight/step-00000056/state.safetensors straight/step-00000060/state.safetensors
 expect 1 "${run[@]}" --steps 70 --checkpoint straight --resume
