@@ -40,6 +40,7 @@ void pdl_json_open(pdl_json_t *json, const char *key, char bracket); /* '{' or '
 void pdl_json_close(pdl_json_t *json); /* ends the innermost; a newline after the last */
 void pdl_json_string(pdl_json_t *json, const char *key, const char *value); /* NULL is written as null */
 void pdl_json_number(pdl_json_t *json, const char *key, double value); /* shortest form that reads back exactly */
+void pdl_json_bytes(pdl_json_t *json, const char *key, double value);  /* a whole number */
 void pdl_json_int(pdl_json_t *json, const char *key, int64_t value);
 void pdl_json_bool(pdl_json_t *json, const char *key, bool value);
 

@@ -152,6 +152,15 @@ void pdl_json_int(pdl_json_t *json, const char *key, int64_t value)
     end_value(json);
 }
 
+/* Sizes that were modelled are not whole, but nobody has a part of a byte. */
+void pdl_json_bytes(pdl_json_t *json, const char *key, double value)
+{
+    if (fabs(value) < 9e18)
+        pdl_json_int(json, key, (int64_t)llround(value));
+    else
+        pdl_json_number(json, key, value);
+}
+
 void pdl_json_bool(pdl_json_t *json, const char *key, bool value)
 {
     start_value(json, key);

@@ -133,7 +133,7 @@ static void write_op(pdl_json_t *json, const pdl_dry_report_t *report, int i, co
         pdl_json_int(json, "workspace_offset", op->workspace_offset);
         pdl_json_int(json, "workspace_bytes", op->workspace_bytes);
     }
-    pdl_json_number(json, "sent_bytes", op->sent_bytes);
+    pdl_json_bytes(json, "sent_bytes", op->sent_bytes);
     if (report->seconds != NULL) pdl_json_number(json, "seconds", report->seconds[i]);
     pdl_json_close(json);
 }
@@ -153,7 +153,7 @@ static void write_totals(pdl_json_t *json, const pdl_dry_report_t *report)
     pdl_json_int(json, "activations", (int64_t)memory.activations);
     pdl_json_int(json, "messages", (int64_t)memory.messages);
     pdl_json_close(json);
-    pdl_json_number(json, "sent_bytes", traffic.total);
+    pdl_json_bytes(json, "sent_bytes", traffic.total);
     pdl_json_open(json, "sent", '{');
     pdl_json_number(json, "moves", traffic.moves);
     pdl_json_number(json, "experts", traffic.routed);

@@ -42,15 +42,15 @@ static void write_memory(pdl_json_t *json, const pdl_memory_breakdown_t *memory)
         pdl_json_close(json);
         return;
     }
-    pdl_json_number(json, "weights", memory->weights);
-    pdl_json_number(json, "gradients", memory->gradients);
-    pdl_json_number(json, "optimizer", memory->optimizer);
-    pdl_json_number(json, "saved_activations", memory->saved_activations);
-    pdl_json_number(json, "transient", memory->transient);
-    pdl_json_number(json, "buffers", memory->buffers);
-    pdl_json_number(json, "workspace", memory->workspace);
-    pdl_json_number(json, "context", memory->context);
-    pdl_json_number(json, "margin", memory->margin);
+    pdl_json_bytes(json, "weights", memory->weights);
+    pdl_json_bytes(json, "gradients", memory->gradients);
+    pdl_json_bytes(json, "optimizer", memory->optimizer);
+    pdl_json_bytes(json, "saved_activations", memory->saved_activations);
+    pdl_json_bytes(json, "transient", memory->transient);
+    pdl_json_bytes(json, "buffers", memory->buffers);
+    pdl_json_bytes(json, "workspace", memory->workspace);
+    pdl_json_bytes(json, "context", memory->context);
+    pdl_json_bytes(json, "margin", memory->margin);
     pdl_json_close(json);
 }
 
@@ -121,7 +121,7 @@ static void write_times(pdl_json_t *json, const pdl_plan_report_t *report, const
     pdl_json_number(json, "largest_batch", or_unknown((double)c->largest_batch));
     write_rates(json, report, c);
     pdl_json_number(json, "energy_j", or_unknown(p->energy_j));
-    pdl_json_number(json, "memory_bytes", or_unknown(p->memory_bytes));
+    pdl_json_bytes(json, "memory_bytes", or_unknown(p->memory_bytes));
 }
 
 /* Rows stand beside the possible candidates, which come first. */

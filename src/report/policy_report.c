@@ -122,13 +122,13 @@ void pdl_report_policy_json(pdl_json_t *json, const char *key, const pdl_policy_
     pdl_json_number(json, "exchange_total_s", p->exchange_total_s);
     pdl_json_number(json, "stall_per_iteration_s", p->stall_s);
     pdl_json_number(json, "exchange_samples", p->exchange_samples);
-    pdl_json_number(json, "exchange_bytes", p->exchange_bytes);
+    pdl_json_bytes(json, "exchange_bytes", p->exchange_bytes);
     pdl_json_number(json, "exchange_bytes_per_s", p->exchange_bytes_per_s);
     pdl_json_number(json, "hidden", p->hidden);
     pdl_json_number(json, "hiding_saving", p->saving);
     pdl_json_number(json, "stored_share", p->stored_share);
-    pdl_json_number(json, "stored_bytes", p->stored_bytes);
-    pdl_json_number(json, "node_bytes", p->node_bytes);
+    pdl_json_bytes(json, "stored_bytes", p->stored_bytes);
+    pdl_json_bytes(json, "node_bytes", p->node_bytes);
     pdl_json_bool(json, "fits", p->fits);
     pdl_json_number(json, "epochs", p->epochs);
     pdl_json_number(json, "seen", p->seen);

@@ -136,7 +136,7 @@ static void log_sampling(pdl_json_t *json, const pdl_train_epoch_t *epoch)
     }
     if (!epoch->exchanges) return;
     pdl_json_int(json, "exchanged", epoch->shuffle.sent);
-    pdl_json_number(json, "exchanged_bytes", epoch->shuffle.bytes);
+    pdl_json_bytes(json, "exchanged_bytes", epoch->shuffle.bytes);
     pdl_json_number(json, "exchange_s", epoch->shuffle.exchange_s);
     pdl_json_int(json, "stored_most", epoch->shuffle.stored_most);
     pdl_json_number(json, "partners", epoch->shuffle.partners);

@@ -32,7 +32,7 @@ static void write_busiest(pdl_json_t *json, const pdl_topology_t *topology, cons
     pdl_json_open(json, "busiest_link", '{');
     pdl_json_string(json, "from", pdl__vertex_name(topology, link->src, name));
     pdl_json_string(json, "to", pdl__vertex_name(topology, link->dst, name));
-    pdl_json_number(json, "bytes", result->busiest_bytes);
+    pdl_json_bytes(json, "bytes", result->busiest_bytes);
     pdl_json_close(json);
 }
 
@@ -95,7 +95,7 @@ static pdl_status_t write_links(pdl_json_t *json, const pdl_topology_t *topology
         pdl_json_string(json, "from", pdl__vertex_name(topology, link->src, name));
         pdl_json_string(json, "to", pdl__vertex_name(topology, link->dst, name));
         pdl_json_string(json, "kind", pdl_link_kind_names[link->kind]);
-        pdl_json_number(json, "bytes", loaded[i].bytes);
+        pdl_json_bytes(json, "bytes", loaded[i].bytes);
         pdl_json_number(json, "busy", loaded[i].bytes / link->bytes_per_s / result->time_s);
         pdl_json_close(json);
     }

@@ -239,8 +239,8 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "train_loss", s->last.train_loss);
     pdl_json_number(&json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
     pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
-    pdl_json_number(&json, "memory_bytes", s->most_memory_bytes);
-    pdl_json_number(&json, "activation_bytes", (double)s->memory.activations);
+    pdl_json_bytes(&json, "memory_bytes", s->most_memory_bytes);
+    pdl_json_bytes(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
     pdl_json_open(&json, "projected", '{');
     pdl_json_bool(&json, "generic", spec->generic);
@@ -248,7 +248,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_number(&json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
     pdl_json_number(&json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
     pdl_json_number(&json, "io_s", spec->classes ? spec->classes[PDL_CLASS_INPUT] : NAN);
-    pdl_json_number(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
+    pdl_json_bytes(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
     if (spec->classes) class_json(&json, spec->classes);
     pdl_json_close(&json);
     if (spec->simulated) simulated_json(&json, spec);
