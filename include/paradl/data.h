@@ -16,6 +16,7 @@
 #ifndef PARADL_DATA_H
 #define PARADL_DATA_H
 
+#include <paradl/dataset.h>
 #include <paradl/model.h>
 #include <paradl/status.h>
 #include <stdbool.h>
@@ -26,13 +27,6 @@ extern "C" {
 #endif
 
 typedef enum pdl_split { PDL_SPLIT_TRAIN, PDL_SPLIT_VALID } pdl_split_t;
-
-typedef enum pdl_target {
-    PDL_TARGET_CLASS,  /* one class a sample */
-    PDL_TARGET_TOKENS, /* the next token at every position */
-    PDL_TARGET_MASK,   /* a class at every position of the sample */
-    PDL_TARGET_VALUES  /* numbers (regression) */
-} pdl_target_t;
 
 #define PDL_MAX_CHANNELS 16 /* with a mean and deviation of their own */
 
@@ -63,6 +57,9 @@ typedef struct pdl_source_options {
     double valid_share; /* token files without a validation file: the last part; 0: one tenth */
 } pdl_source_options_t;
 
+/* What a source should deliver for this model. */
+void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *options);
+
 typedef struct pdl_source pdl_source_t;
 
 /* A built-in name (mnist, fashion-mnist, cifar10, cifar100, tinyshakespeare, synthetic) or a path: a folder of IDX or CIFAR files, of
@@ -73,6 +70,12 @@ void         pdl_source_close(pdl_source_t *source); /* NULL is allowed */
 const pdl_source_info_t *pdl_source_info(const pdl_source_t *source);
 /* Where sample `index` stands in what is stored, which may hold the samples of both splits. */
 int64_t pdl_source_place(const pdl_source_t *source, int64_t index);
+
+/* Whether these samples can be fed to this model, by the rule of pdl_dataset_check(). */
+pdl_status_t pdl_check_data(const pdl_model_t *model, const pdl_source_info_t *info);
+/* What there is to know of a data set: a built-in name or .yaml file as its description says, or anything that
+   pdl_source_open() reads. With a model, as it is delivered to it; without one (NULL), as stored. */
+pdl_status_t pdl_data_describe(const char *name_or_path, const pdl_model_t *model, pdl_dataset_t *dataset);
 
 /* Reads sample `index`. `values` takes the elements (8-bit pixels as 0..1), plain order; token sets fill `labels_in`
    instead. `labels` takes target_count classes, or `numbers` target_count values. May be called from several threads at once.

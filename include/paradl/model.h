@@ -163,10 +163,12 @@ uint64_t           pdl_model_hash(const pdl_model_t *model); /* of everything bu
 int                pdl_model_layer_count(const pdl_model_t *model);
 const pdl_layer_t *pdl_model_layer(const pdl_model_t *model, int i);
 int                pdl_model_find_layer(const pdl_model_t *model, const char *name); /* -1 when absent */
-int                pdl_model_class_count(const pdl_model_t *model);
-pdl_shape_t        pdl_model_input(const pdl_model_t *model);
-bool               pdl_model_trainable(const pdl_model_t *model);     /* false for layer tables without a graph */
-int64_t            pdl_model_table_samples(const pdl_model_t *model); /* samples of the data set that a .net table
+/* The same for a name that a user gave: the error of an unknown one names the closest. */
+pdl_status_t pdl_model_seek_layer(const pdl_model_t *model, const char *name, int *layer);
+int          pdl_model_class_count(const pdl_model_t *model);
+pdl_shape_t  pdl_model_input(const pdl_model_t *model);
+bool         pdl_model_trainable(const pdl_model_t *model);     /* false for layer tables without a graph */
+int64_t      pdl_model_table_samples(const pdl_model_t *model); /* samples of the data set that a .net table
                                                                          is about; 0 for other models */
 
 typedef struct pdl_model_totals {

@@ -51,8 +51,9 @@ typedef struct pdl_plan_sim_report {
     const pdl_plan_t          *plan;
     const char                *model_name, *system_name, *parameters;
     const pdl_plan_sim_t      *sim;
-    const char                *trace;  /* path of the timeline that was written; NULL: none */
-    const pdl_policy_report_t *policy; /* or NULL */
+    double                     device_bytes; /* memory of a PE */
+    const char                *trace;        /* path of the timeline that was written; NULL: none */
+    const pdl_policy_report_t *policy;       /* or NULL */
 } pdl_plan_sim_report_t;
 pdl_status_t pdl_report_plan_simulation(const pdl_plan_sim_report_t *report, FILE *stream);
 pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report, FILE *stream);

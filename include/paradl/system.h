@@ -110,6 +110,9 @@ pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **syst
 pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system);
 void         pdl_system_destroy(const pdl_system_t *system);
 
+/* Whether the device computes in this precision; the message lists those it has. */
+pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision);
+
 /* The lowest level whose groups hold `span` consecutive PEs, the first of them at the start of a group. */
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
 /* PEs in one group of a level. */

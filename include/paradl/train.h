@@ -132,11 +132,6 @@ typedef struct pdl_train_summary {
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);
 
-/* Whether these samples can be fed to this model: shape, vocabulary, classes. The message says what differs. */
-pdl_status_t pdl_check_data(const pdl_model_t *model, const pdl_source_info_t *info);
-/* What a source should deliver for this model. */
-void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *options);
-
 /* Collective. The weights of a checkpoint into a session; `averaged`: those of the EMA. A checkpoint of another model is
    refused with the first difference. */
 pdl_status_t pdl_session_take(pdl_session_t *session, const pdl_checkpoint_t *checkpoint, bool averaged);

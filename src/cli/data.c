@@ -26,7 +26,7 @@ static pdl_status_t run_info(const void *given, const pdl__operands_t *operands)
 {
     const values_t *values = given;
     pdl_dataset_t   dataset;
-    pdl_status_t    status = pdl_dataset_load(operands->text[0], &dataset);
+    pdl_status_t    status = pdl_data_describe(operands->text[0], NULL, &dataset);
 
     if (status) return status;
     return values->json ? pdl_report_dataset_json(&dataset, stdout) : pdl_report_dataset(&dataset, stdout);
@@ -55,8 +55,10 @@ const pdl__command_t pdl__data_commands[] = {
      .summary = "lists the built-in data sets and where they are",
      .run = run_list},
     {.name = "data info",
-     .usage = "DATA [--json]",
-     .summary = "shows the number, shape and size of the samples",
+     .usage = "DATA|PATH [--json]",
+     .summary = "shows the number, shape, targets and size of the samples of a built-in set, a description or any "
+                "files that "
+                "train reads",
      .options = options,
      .values = sizeof(values_t),
      .operands = 1,

@@ -5,6 +5,7 @@
 #include "cli/plan_policy.h"
 
 #include <paradl/compile.h>
+#include <paradl/data.h>
 #include <paradl/orig.h>
 #include <paradl/report.h>
 
@@ -29,7 +30,9 @@ static const pdl__option_t options[] = {
     {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file", TEXT(model), .required = true},
     {"system", "S", NULL, "name of a system, or a .yaml file", TEXT(system), .required = true},
     {"pe", "P", NULL, "number of processing elements", PDL__INT(values_t, pe, 1), .required = true},
-    {"data", "D", NULL, "name of a data set, or a .yaml file; without it there are no epochs", TEXT(data)},
+    {"data", "D", NULL,
+     "name of a data set, a .yaml file, or files of samples as train reads them; without it there are no epochs",
+     TEXT(data)},
     {"batch", "B", NULL, "samples per weight update, over all PEs", PDL__INT(values_t, batch, 1)},
     {"samples-per-pe", "N", NULL,
      "the batch is so many times the PEs; else 64, fewer where samples are large (16 M values, 8,192 tokens)",
@@ -95,13 +98,59 @@ static pdl_status_t check_values(const values_t *v)
     return PDL_OK;
 }
 
+/* Tokens are counted in windows of the model's sequence, which are not those of the description. */
+static void note_windows(const values_t *v, const pdl_dataset_t *dataset)
+{
+    pdl_dataset_t stored;
+    char          before[PDL_FORMAT_SIZE], after[PDL_FORMAT_SIZE];
+
+    if (!dataset->tokens || pdl_data_describe(v->data, NULL, &stored) ||
+        stored.shape.extent[0] == dataset->shape.extent[0])
+        return;
+    fprintf(stderr, "paradl: note: %s samples of %lld tokens in %s are %s of the %lld that %s reads\n",
+            pdl_format_count(stored.samples, before), (long long)stored.shape.extent[0], v->data,
+            pdl_format_count(dataset->samples, after), (long long)dataset->shape.extent[0], v->model);
+}
+
+/* 0: the search chooses, and not more than there are samples. */
+static int64_t asked_batch(const values_t *v)
+{
+    if (v->batch > 0) return v->batch;
+    return v->samples_per_pe > INT64_MAX / v->pe ? INT64_MAX : v->samples_per_pe * v->pe;
+}
+
+static pdl_status_t load_data(const values_t *v, question_t *q)
+{
+    pdl_status_t status = pdl_data_describe(v->data, q->model, &q->dataset);
+
+    if (!status) status = pdl_dataset_check(q->model, &q->dataset, v->mode == PDL_TRAINING);
+    if (!status) status = pdl_dataset_check_batch(q->dataset.name, q->dataset.samples, asked_batch(v));
+    if (!status) note_windows(v, &q->dataset);
+    return status;
+}
+
+/* More memory than a device has is no limit, and plans that need it would be of no use. */
+static pdl_status_t check_device(const values_t *v, const pdl_system_t *system)
+{
+    char asked[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
+
+    if (v->max_memory > system->device.memory_bytes)
+        return pdl_error(PDL_ERR_INPUT, "--max-memory %s is more than the %s of %s: lower it or leave it out",
+                         pdl_format_bytes(v->max_memory, asked), pdl_format_bytes(system->device.memory_bytes, has),
+                         system->device.name);
+    return pdl_system_check_precision(system, (pdl_precision_t)v->precision);
+}
+
 static pdl_status_t load(const values_t *v, question_t *q)
 {
     pdl_status_t status = pdl_model_load(v->model, &q->model);
+    int          until;
 
     if (!status) pdl__print_remarks(q->model);
     if (!status) status = pdl_system_load(v->system, &q->system);
-    if (!status && v->data != NULL) status = pdl_dataset_load(v->data, &q->dataset);
+    if (!status && v->spatial_until != NULL) status = pdl_model_seek_layer(q->model, v->spatial_until, &until);
+    if (!status) status = check_device(v, q->system);
+    if (!status && v->data != NULL) status = load_data(v, q);
     q->request = pdl_request_default();
     q->request.dataset = v->data != NULL ? &q->dataset : NULL;
     q->request.pe = v->pe;

@@ -21,7 +21,7 @@ typedef struct values {
     double                 bytes, gamma, eager, reverse_share, density, common;
     int64_t                jobs, trace_ranks;
     int                    collective, engine, placement;
-    bool                   links, every_step, latency_share, json;
+    bool                   links, every_step, latency_share, json, ignore_memory;
 } values_t;
 
 static const pdl__option_t options[] = {
@@ -74,6 +74,8 @@ static const pdl__option_t options[] = {
      PDL__TEXT(values_t, slow)},
     {"trace-ranks", "N", "8", "of a plan: ranks in the timeline, one of each pipeline stage",
      PDL__INT(values_t, trace_ranks, 1)},
+    {"ignore-memory", NULL, NULL, "of a plan: simulates it even if it needs more memory than the device has",
+     PDL__FLAG(values_t, ignore_memory)},
     {"links", NULL, NULL, "prints what each link carried", PDL__FLAG(values_t, links)},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
@@ -320,6 +322,7 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
                                  .trace = v->trace,
                                  .engine = (pdl_engine_t)v->engine,
                                  .trace_ranks = v->trace_ranks,
+                                 .ignore_memory = v->ignore_memory,
                                  .json = v->json};
 
     if (v->name != NULL)
@@ -335,8 +338,9 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status;
 
     if (operands->count > 0) return run_plan(v, operands->text[0]);
-    if (v->system != NULL || v->parameters != NULL || v->slow != NULL)
-        return pdl_error(PDL_ERR_INPUT, "--system, --parameters and --slow are for a plan: give PLAN.yaml");
+    if (v->system != NULL || v->parameters != NULL || v->slow != NULL || v->ignore_memory)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--system, --parameters, --slow and --ignore-memory are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
     status = prepare(v, &setting);
     if (!status) status = check_values(v, &setting.names);

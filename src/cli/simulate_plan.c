@@ -6,6 +6,7 @@
 #include "cli/commands.h"
 #include "cli/simulate_options.h"
 
+#include <paradl/data.h>
 #include <paradl/sim_report.h>
 
 /* What was loaded. */
@@ -32,9 +33,31 @@ static pdl_status_t load(job_t *job)
         return pdl_error(PDL_ERR_INPUT, "%s names no system: add one with --system S (paradl system list)",
                          v->path);
     status = pdl_system_load(job->system_name, &job->system);
+    if (!status) status = pdl_system_check_precision(job->system, job->file.plan->precision);
     if (!status) status = pdl_parameters_choose(v->parameters, job->system, &job->parameters);
     if (!status) status = pdl_oracle_create(job->file.model, job->system, &job->parameters, &job->oracle);
     return status;
+}
+
+/* A plan that does not fit cannot run, whatever it would take. */
+static pdl_status_t check_memory(job_t *job)
+{
+    const pdl_device_t *device = &job->system->device;
+    pdl_projection_t    projection;
+    char                needs[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE];
+    pdl_status_t        status = pdl_oracle_project(job->oracle, job->file.plan, NULL, &projection);
+
+    if (status || projection.fits) return status;
+    pdl_format_bytes(projection.memory_bytes, needs);
+    pdl_format_bytes(device->memory_bytes, has);
+    if (!job->values->ignore_memory)
+        return pdl_error(PDL_ERR_LIMIT,
+                         "%s does not fit: it needs %s of the %s per device (%s); shard or split more, use more "
+                         "devices, or simulate it all the same with --ignore-memory",
+                         job->values->path, needs, has, device->name);
+    fprintf(stderr, "paradl: note: %s does not fit: it needs %s of the %s per device\n", job->values->path, needs,
+            has);
+    return PDL_OK;
 }
 
 static void unload(job_t *job)
@@ -51,7 +74,7 @@ static pdl_status_t project_policy(job_t *job, const pdl_plan_sim_t *sim)
     pdl_policy_question_t question;
     pdl_projection_t      projection;
     pdl_dataset_t         dataset;
-    pdl_status_t          status = pdl_dataset_load(job->file.data_name, &dataset);
+    pdl_status_t          status = pdl_data_describe(job->file.data_name, job->file.model, &dataset);
 
     if (!status) status = pdl_oracle_play(job->oracle, plan, &dataset, &projection);
     if (status) return status;
@@ -83,6 +106,7 @@ static pdl_status_t show(const job_t *job, const pdl_plan_sim_t *sim)
                                     .system_name = job->system_name,
                                     .parameters = job->parameters.name,
                                     .sim = sim,
+                                    .device_bytes = job->system->device.memory_bytes,
                                     .trace = job->values->trace,
                                     .policy = has_policy(job) ? &policy : NULL};
 
@@ -109,6 +133,7 @@ pdl_status_t pdl__simulate_plan(const pdl__plan_values_t *v)
 
     job.options.engine = v->engine;
     job.options.trace_ranks = v->trace_ranks > INT32_MAX ? INT32_MAX : (int)v->trace_ranks;
+    if (!status) status = check_memory(&job);
     if (!status && v->slow != NULL)
         status = pdl__parse_slow(v->slow, pdl_mesh_size(&job.file.plan->mesh), &job.options.slow_rank,
                                  &job.options.slow_factor);

@@ -11,7 +11,7 @@ typedef struct pdl__plan_values {
     const char  *path, *system, *parameters, *slow, *trace;
     pdl_engine_t engine;
     int64_t      trace_ranks;
-    bool         json;
+    bool         ignore_memory, json;
 } pdl__plan_values_t;
 
 pdl_status_t pdl__simulate_plan(const pdl__plan_values_t *values);

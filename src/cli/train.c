@@ -183,8 +183,12 @@ static pdl_status_t project_plan(job_t *job, pdl_plan_t *plan)
     pdl_oracle_t       *oracle = NULL;
 
     plan->micro_batches *= pdl_session_workers(plan, workers_of_rank(job));
-    if (pdl_system_load(job->values->system, &system))
-        return pdl__option_changed(pdl__train_option_table, "system", job->values) ? PDL_ERR_INPUT : PDL_OK;
+    bool asked = pdl__option_changed(pdl__train_option_table, "system", job->values);
+    if (pdl_system_load(job->values->system, &system)) return asked ? PDL_ERR_INPUT : PDL_OK;
+    if (pdl_system_check_precision(system, plan->precision)) {
+        pdl_system_destroy(system);
+        return asked ? PDL_ERR_INPUT : PDL_OK;
+    }
     if (!pdl_parameters_choose(NULL, system, &parameters) &&
         !pdl_oracle_create(plan->model, system, &parameters, &oracle))
         job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&

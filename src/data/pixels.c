@@ -21,11 +21,6 @@ char *pdl__shape_text(const pdl_shape_t *shape, char text[96])
     return pdl_shape_format(shape, text, 96);
 }
 
-static bool convertible(int64_t stored, int64_t asked)
-{
-    return stored == asked || (stored == 1 && asked == 3) || (stored == 3 && asked == 1);
-}
-
 pdl_status_t pdl__pixels_shape(const char *name, const pdl_shape_t *stored, const pdl_shape_t *asked,
                                pdl_shape_t *shape)
 {
@@ -37,10 +32,7 @@ pdl_status_t pdl__pixels_shape(const char *name, const pdl_shape_t *stored, cons
     }
     *shape = *asked;
     if (asked->rank == 0 && asked->channels == pdl_shape_elements(stored)) return PDL_OK;
-    if (asked->rank == 2 && !asked->sequence && convertible(stored->channels, asked->channels) &&
-        asked->extent[0] > 0 && asked->extent[1] > 0) {
-        return PDL_OK;
-    }
+    if (pdl_shape_scales(stored, asked)) return PDL_OK;
     return pdl_error(PDL_ERR_INPUT, "%s: holds images of %s, the model reads %s; choose another model or data set",
                      name, pdl__shape_text(stored, have), pdl__shape_text(asked, want));
 }

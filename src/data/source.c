@@ -199,8 +199,9 @@ pdl_status_t pdl__classes_set(pdl_source_t *source, const pdl_source_options_t *
     }
     if (asked > 0 && needed > asked) {
         return pdl_error(PDL_ERR_INPUT,
-                         "%s: holds %" PRId64 " classes, the model tells %" PRId64 " apart; choose another", name,
-                         needed, asked);
+                         "%s: holds %" PRId64 " classes, the model tells %" PRId64
+                         " apart: write a model file with extends: MODEL and parameters: {classes: %" PRId64 "}",
+                         name, needed, asked, needed);
     }
     source->info.classes = known > 0 || asked == 0 ? needed : asked;
     return PDL_OK;

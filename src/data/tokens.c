@@ -40,8 +40,9 @@ pdl_status_t pdl__tokens_describe(pdl_source_t *source, pdl__tokens_t *tokens, c
     }
     if (options->classes > 0 && tokens->classes > options->classes) {
         return pdl_error(PDL_ERR_INPUT,
-                         "%s: has a vocabulary of %" PRId64 ", the model one of %" PRId64 "; choose another", name,
-                         tokens->classes, options->classes);
+                         "%s: has a vocabulary of %" PRId64 ", the model one of %" PRId64
+                         ": write a model file with extends: MODEL and parameters: {vocabulary: %" PRId64 "}",
+                         name, tokens->classes, options->classes, tokens->classes);
     }
     /* The target of the last position is one token further. */
     if (tokens->count - 1 < tokens->window) {

@@ -4,7 +4,8 @@
  *     paradl: data/1
  *     name: cifar10
  *     samples: 50000               # or unlimited
- *     shape: {channels: 3, size: [32, 32]}
+ *     shape: {channels: 3, size: [32, 32]}   # or {tokens: 256, vocabulary: 65}
+ *     targets: {classes: 10}                 # or {classes: 3, per: position}, or {values: 4}
  *     bytes_per_sample: 3073
  *     decode: 0s
  */
@@ -17,9 +18,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pdl_status_t read_shape(const pdl_yaml_t *mapping, pdl_shape_t *shape)
+/* Every position has the token after it as its target. */
+static pdl_status_t read_tokens(const pdl_yaml_t *mapping, const pdl_yaml_t *tokens, pdl_dataset_t *dataset)
 {
-    static const char *const keys[] = {"channels", "size", "tokens", NULL};
+    pdl_shape_t *shape = &dataset->shape;
+    pdl_status_t status = pdl_yaml_int(tokens, 1, PDL_MAX_ATTRIBUTE, &shape->extent[0]);
+
+    if (status) return status;
+    shape->rank = 1;
+    shape->sequence = true;
+    dataset->tokens = shape->channels == 1;
+    if (!dataset->tokens) return PDL_OK;
+    dataset->target = PDL_TARGET_TOKENS;
+    dataset->target_count = shape->extent[0];
+    return pdl_yaml_get_int(mapping, "vocabulary", 1, PDL_MAX_ATTRIBUTE, PDL_OPTIONAL, &dataset->classes);
+}
+
+static pdl_status_t read_shape(const pdl_yaml_t *mapping, pdl_dataset_t *dataset)
+{
+    static const char *const keys[] = {"channels", "size", "tokens", "vocabulary", NULL};
+
+    pdl_shape_t *shape = &dataset->shape;
 
     const pdl_yaml_t *size, *tokens;
     pdl_status_t      status = pdl_yaml_expect(mapping, PDL_YAML_MAPPING, "channels and size, or tokens");
@@ -32,11 +51,9 @@ static pdl_status_t read_shape(const pdl_yaml_t *mapping, pdl_shape_t *shape)
     shape->channels = 1;
     status = pdl_yaml_get_int(mapping, "channels", 1, PDL_MAX_ATTRIBUTE, tokens ? PDL_OPTIONAL : PDL_REQUIRED,
                               &shape->channels);
-    if (!status && tokens != NULL) {
-        shape->rank = 1;
-        shape->sequence = true;
-        status = pdl_yaml_int(tokens, 1, PDL_MAX_ATTRIBUTE, &shape->extent[0]);
-    }
+    if (!status && tokens == NULL && pdl_yaml_find(mapping, "vocabulary") != NULL)
+        return pdl_yaml_error(pdl_yaml_find(mapping, "vocabulary"), "a vocabulary is for samples of tokens");
+    if (!status && tokens != NULL) status = read_tokens(mapping, tokens, dataset);
     if (status || size == NULL) return status;
     status = pdl_yaml_expect(size, PDL_YAML_SEQUENCE, "a list of 1 to 3 extents");
     if (status) return status;
@@ -46,6 +63,31 @@ static pdl_status_t read_shape(const pdl_yaml_t *mapping, pdl_shape_t *shape)
     for (int d = 0; d < shape->rank && !status; d++)
         status = pdl_yaml_int(pdl_yaml_item(size, (size_t)d), 1, PDL_MAX_ATTRIBUTE, &shape->extent[d]);
     return status;
+}
+
+static pdl_status_t read_targets(const pdl_yaml_t *mapping, pdl_dataset_t *dataset)
+{
+    static const char *const keys[] = {"classes", "per", "values", NULL}, *const pers[] = {"sample", "position"};
+
+    const pdl_yaml_t *classes, *per, *values;
+    int               which = 0;
+    pdl_status_t      status = pdl_yaml_expect(mapping, PDL_YAML_MAPPING, "classes or values");
+
+    if (!status) status = pdl_yaml_check_keys(mapping, keys);
+    if (status) return status;
+    if (dataset->tokens) return pdl_yaml_error(mapping, "the target of a token is the next one: leave out targets");
+    classes = pdl_yaml_find(mapping, "classes");
+    per = pdl_yaml_find(mapping, "per");
+    values = pdl_yaml_find(mapping, "values");
+    if ((classes == NULL) == (values == NULL)) return pdl_yaml_error(mapping, "expected either classes or values");
+    if (values != NULL) {
+        dataset->target = PDL_TARGET_VALUES;
+        return pdl_yaml_int(values, 1, PDL_MAX_ATTRIBUTE, &dataset->target_count);
+    }
+    if (per != NULL) status = pdl_yaml_enum(per, pers, 2, &which);
+    dataset->target = which == 0 ? PDL_TARGET_CLASS : PDL_TARGET_MASK;
+    dataset->target_count = which == 0 ? 1 : pdl_shape_positions(&dataset->shape);
+    return status ? status : pdl_yaml_int(classes, 1, PDL_MAX_ATTRIBUTE, &dataset->classes);
 }
 
 static pdl_status_t read_samples(const pdl_yaml_t *root, int64_t *samples)
@@ -61,10 +103,10 @@ static pdl_status_t read_samples(const pdl_yaml_t *root, int64_t *samples)
 
 static pdl_status_t read_description(const pdl_yaml_t *root, pdl_dataset_t *dataset)
 {
-    static const char *const keys[] = {"paradl", "name",   "description",      "source", "samples",
-                                       "shape",  "decode", "bytes_per_sample", NULL};
+    static const char *const keys[] = {"paradl", "name",    "description", "source",           "samples",
+                                       "shape",  "targets", "decode",      "bytes_per_sample", NULL};
 
-    const pdl_yaml_t *shape;
+    const pdl_yaml_t *shape, *targets;
     const char       *name = "", *unused;
     pdl_status_t      status = pdl_yaml_check_format(root, "data");
 
@@ -79,7 +121,9 @@ static pdl_status_t read_description(const pdl_yaml_t *root, pdl_dataset_t *data
     memcpy(dataset->name, name, strlen(name) + 1);
     status = read_samples(root, &dataset->samples);
     shape = pdl_yaml_find(root, "shape");
-    if (!status && shape != NULL) status = read_shape(shape, &dataset->shape);
+    if (!status && shape != NULL) status = read_shape(shape, dataset);
+    targets = pdl_yaml_find(root, "targets");
+    if (!status && targets != NULL) status = read_targets(targets, dataset);
     if (!status)
         status =
             pdl_yaml_get_number(root, "bytes_per_sample", PDL_UNIT_BYTES, PDL_OPTIONAL, &dataset->bytes_per_sample);

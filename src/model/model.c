@@ -4,6 +4,8 @@
 #include "internal.h"
 #include "onnx.h"
 
+#include "base/closest.h"
+
 #include <paradl/share.h>
 
 #include <inttypes.h>
@@ -186,4 +188,25 @@ char *pdl_shape_format(const pdl_shape_t *shape, char *buffer, size_t size)
     for (int d = 0; d < shape->rank && length >= 0 && (size_t)length < size; d++)
         length += snprintf(buffer + length, size - (size_t)length, "x%" PRId64, shape->extent[d]);
     return buffer;
+}
+
+pdl_status_t pdl_model_seek_layer(const pdl_model_t *model, const char *name, int *layer)
+{
+    int          count = pdl_model_layer_count(model);
+    const char **names;
+    char         hint[200];
+    bool         near;
+
+    *layer = pdl_model_find_layer(model, name);
+    if (*layer >= 0) return PDL_OK;
+    names = malloc((size_t)count * sizeof(*names));
+    if (names == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the names of layers");
+    for (int i = 0; i < count; i++) names[i] = pdl_model_layer(model, i)->name;
+    near = pdl__closest_names(name, names, (size_t)count, hint, sizeof(hint));
+    free(names);
+    if (near)
+        return pdl_error(PDL_ERR_INPUT, "model %s has no layer \"%.60s\": did you mean %s?", pdl_model_name(model),
+                         name, hint);
+    return pdl_error(PDL_ERR_INPUT, "model %s has no layer \"%.60s\" (paradl model show lists them)",
+                     pdl_model_name(model), name);
 }

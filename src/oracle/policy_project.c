@@ -164,7 +164,7 @@ pdl_status_t pdl_oracle_policy(const pdl_oracle_t *oracle, const pdl_policy_ques
 
     if (status) return status;
     it = split(q->projection);
-    double full = ceil((double)q->dataset->samples / (double)q->batch), hidden = q->policy.hide_mean;
+    double full = (double)q->dataset->samples / (double)q->batch, hidden = q->policy.hide_mean;
     out.iterations = (1 - hidden) * full;
     out.startup_s = startup(oracle, q->pe);
     out.exchange_bytes_per_s = q->exchange_bytes_per_s > 0

@@ -36,7 +36,7 @@ void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
     double               batch = (double)c->config.batch, pe = (double)s->request->pe;
 
     c->sample_s = c->projection.total_s / batch;
-    c->epoch_s = data && data->samples > 0 ? ceil((double)data->samples / batch) * c->projection.total_s : 0;
+    c->epoch_s = data && data->samples > 0 ? (double)data->samples * c->sample_s : 0;
     double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
     switch (s->request->goal) {
     case PDL_GOAL_MEMORY: c->score = c->projection.memory_bytes; break;
@@ -61,7 +61,7 @@ static double score_of_seconds(const pdl__searcher_t *s, const pdl_config_t *con
     const pdl_dataset_t *data = s->request->dataset;
     double               batch = (double)config->batch;
 
-    return seconds * (data && data->samples > 0 ? ceil((double)data->samples / batch) : 1 / batch);
+    return seconds * (data && data->samples > 0 ? (double)data->samples : 1) / batch;
 }
 
 /* True when a configuration cannot beat the best one that is known to fit. */

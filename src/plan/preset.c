@@ -145,10 +145,8 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
     char              why[128] = "has nothing to split in space";
 
     if (options->spatial_until) {
-        until = pdl_model_find_layer(plan->model, options->spatial_until);
-        if (until < 0)
-            return pdl_error(PDL_ERR_INPUT, "model %s has no layer \"%s\" to end the spatial split at",
-                             pdl_model_name(plan->model), options->spatial_until);
+        pdl_status_t status = pdl_model_seek_layer(plan->model, options->spatial_until, &until);
+        if (status) return status;
     }
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);

@@ -52,7 +52,7 @@ static void list_parts(const pdl_plan_sim_t *sim, double projected[PART_COUNT], 
 
 static void print_heading(const pdl_plan_sim_report_t *report, FILE *stream)
 {
-    char ranks[PDL_FORMAT_SIZE], batch[PDL_FORMAT_SIZE], mesh[128];
+    char ranks[PDL_FORMAT_SIZE], batch[PDL_FORMAT_SIZE], used[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE], mesh[128];
 
     fprintf(stream, "%s   %s on %s PE%s of %s: %s\n", report->model_name, report->plan->strategy,
             pdl_format_count(report->sim->ranks, ranks), report->sim->ranks == 1 ? "" : "s", report->system_name,
@@ -62,7 +62,9 @@ static void print_heading(const pdl_plan_sim_report_t *report, FILE *stream)
     if (report->sim->stage_count > 1)
         fprintf(stream, ", %s%s", pdl_schedule_names[report->plan->schedule],
                 report->plan->virtual_stages > 1 ? " chunks" : "");
-    fprintf(stream, ", engine %s, parameters %s\n\n", pdl_engine_names[report->sim->engine], report->parameters);
+    fprintf(stream, ", engine %s, parameters %s\n", pdl_engine_names[report->sim->engine], report->parameters);
+    fprintf(stream, "memory %s of %s per device%s\n\n", pdl_format_bytes(report->sim->projected.memory_bytes, used),
+            pdl_format_bytes(report->device_bytes, has), report->sim->projected.fits ? "" : ": does not fit");
 }
 
 static pdl_status_t print_parts(const pdl_plan_sim_report_t *report, FILE *stream)
@@ -235,7 +237,7 @@ static void write_comms(pdl_json_t *json, const pdl_plan_sim_t *sim)
         pdl_json_int(json, "groups", comm->groups);
         pdl_json_int(json, "ranks", comm->size);
         pdl_json_int(json, "stride", comm->stride);
-        pdl_json_number(json, "bytes", comm->bytes);
+        pdl_json_bytes(json, "bytes", comm->bytes);
         pdl_json_number(json, "times", comm->times);
         pdl_json_number(json, "projected_s", comm->projected_s);
         pdl_json_number(json, "simulated_s", comm->simulated_s);
@@ -270,6 +272,9 @@ pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report
     pdl_json_begin(&json, stream);
     pdl_json_open(&json, NULL, '{');
     write_plan(&json, report);
+    pdl_json_bytes(&json, "memory_bytes", sim->projected.memory_bytes);
+    pdl_json_bytes(&json, "device_memory_bytes", report->device_bytes);
+    pdl_json_bool(&json, "fits", sim->projected.fits);
     write_parts(&json, "projected", projected);
     write_parts(&json, "simulated", simulated);
     pdl_json_number(&json, "gradient_total_s", sim->gradient_total_s);
@@ -280,7 +285,7 @@ pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report
     } else {
         pdl_json_open(&json, "busiest_link", '{');
         pdl_json_string(&json, "name", sim->busiest_link);
-        pdl_json_number(&json, "bytes", sim->busiest_bytes);
+        pdl_json_bytes(&json, "bytes", sim->busiest_bytes);
         pdl_json_number(&json, "share", sim->busiest_share);
         pdl_json_close(&json);
     }

@@ -135,7 +135,7 @@ static void write_device(pdl_json_t *json, const pdl_device_t *device)
 {
     pdl_json_open(json, "device", '{');
     pdl_json_string(json, "name", device->name);
-    pdl_json_number(json, "memory_bytes", device->memory_bytes);
+    pdl_json_bytes(json, "memory_bytes", device->memory_bytes);
     pdl_json_number(json, "memory_bandwidth_bytes_per_s", device->memory_bandwidth_bytes_per_s);
     pdl_json_open(json, "peak_flop_per_s", '{');
     for (int p = 0; p < PDL_PRECISION_COUNT; p++) {
@@ -155,7 +155,7 @@ static void write_storage(pdl_json_t *json, const pdl_storage_t *s)
     pdl_json_number(json, "node_bandwidth_bytes_per_s", KNOWN(s->node_bandwidth_bytes_per_s));
     pdl_json_number(json, "total_bandwidth_bytes_per_s", KNOWN(s->total_bandwidth_bytes_per_s));
     pdl_json_number(json, "local_bandwidth_bytes_per_s", KNOWN(s->local_bandwidth_bytes_per_s));
-    pdl_json_number(json, "local_bytes", KNOWN(s->local_bytes));
+    pdl_json_bytes(json, "local_bytes", KNOWN(s->local_bytes));
     pdl_json_number(json, "client_bandwidth_bytes_per_s", KNOWN(s->client_bandwidth_bytes_per_s));
     pdl_json_number(json, "shared_bandwidth_bytes_per_s", KNOWN(s->shared_bandwidth_bytes_per_s));
     pdl_json_number(json, "shared_efficiency", s->shared_efficiency);
@@ -182,6 +182,25 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
     return PDL_OK;
 }
 
+static void add_targets(pdl_table_t *table, const pdl_dataset_t *dataset)
+{
+    char text[96], classes[PDL_FORMAT_SIZE];
+
+    if (dataset->target_count == 0) return;
+    pdl_format_count(dataset->classes, classes);
+    if (dataset->tokens) {
+        add_pair(table, "vocabulary", dataset->classes > 0 ? classes : "that of the model");
+        return;
+    }
+    if (dataset->target == PDL_TARGET_VALUES)
+        snprintf(text, sizeof(text), "%lld number%s a sample", (long long)dataset->target_count,
+                 dataset->target_count == 1 ? "" : "s");
+    else
+        snprintf(text, sizeof(text), "%s%s", classes,
+                 dataset->target == PDL_TARGET_MASK ? ", one for every position" : "");
+    add_pair(table, dataset->target == PDL_TARGET_VALUES ? "targets" : "classes", text);
+}
+
 pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream)
 {
     pdl_table_t *table = pdl_table_create(pairs, 2);
@@ -192,12 +211,36 @@ pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream)
     add_pair(table, "samples", dataset->samples > 0 ? pdl_format_count(dataset->samples, text) : "unlimited");
     if (dataset->shape.channels > 0)
         add_pair(table, "sample", pdl_shape_format(&dataset->shape, shape, sizeof(shape)));
+    add_targets(table, dataset);
     add_pair(table, "stored", pdl_format_bytes(dataset->bytes_per_sample, text));
     if (dataset->decode_s_per_sample > 0)
         add_pair(table, "decoding", pdl_format_seconds(dataset->decode_s_per_sample, text));
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     return status;
+}
+
+/* Channels first, as samples arrive; what is not known is null. */
+static void write_sample(pdl_json_t *json, const pdl_dataset_t *dataset)
+{
+    static const char *const targets[] = {[PDL_TARGET_CLASS] = "class",
+                                          [PDL_TARGET_TOKENS] = "tokens",
+                                          [PDL_TARGET_MASK] = "mask",
+                                          [PDL_TARGET_VALUES] = "values"};
+
+    if (dataset->shape.channels == 0) {
+        pdl_json_string(json, "shape", NULL);
+    } else {
+        pdl_json_open(json, "shape", '[');
+        if (!dataset->tokens) pdl_json_int(json, NULL, dataset->shape.channels);
+        for (int d = 0; d < dataset->shape.rank; d++) pdl_json_int(json, NULL, dataset->shape.extent[d]);
+        pdl_json_close(json);
+    }
+    pdl_json_bool(json, "tokens", dataset->tokens);
+    pdl_json_string(json, "target", dataset->target_count > 0 ? targets[dataset->target] : NULL);
+    pdl_json_number(json, "targets_per_sample", dataset->target_count > 0 ? (double)dataset->target_count : NAN);
+    pdl_json_number(json, dataset->tokens ? "vocabulary" : "classes",
+                    dataset->classes > 0 ? (double)dataset->classes : NAN);
 }
 
 pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
@@ -208,6 +251,7 @@ pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
     pdl_json_open(&json, NULL, '{');
     pdl_json_string(&json, "data", dataset->name);
     pdl_json_int(&json, "samples", dataset->samples);
+    write_sample(&json, dataset);
     pdl_json_number(&json, "bytes_per_sample", dataset->bytes_per_sample);
     pdl_json_number(&json, "decode_s_per_sample", dataset->decode_s_per_sample);
     pdl_json_close(&json);

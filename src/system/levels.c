@@ -3,6 +3,8 @@
  */
 #include <paradl/system.h>
 
+#include <stdio.h>
+
 const char *const pdl_precision_names[PDL_PRECISION_COUNT] = {
     [PDL_FP64] = "fp64", [PDL_FP32] = "fp32", [PDL_TF32] = "tf32",
     [PDL_FP16] = "fp16", [PDL_BF16] = "bf16", [PDL_FP8] = "fp8",
@@ -47,4 +49,19 @@ int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b)
         if (a / size == b / size) return l;
     }
     return system->level_count - 1;
+}
+
+pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision)
+{
+    const pdl_device_t *device = &system->device;
+    char                has[64] = "";
+    size_t              used = 0;
+
+    if (device->peak_flop_per_s[precision] > 0) return PDL_OK;
+    for (int i = 0; i < PDL_PRECISION_COUNT && used < sizeof(has); i++)
+        if (device->peak_flop_per_s[i] > 0)
+            used += (size_t)snprintf(has + used, sizeof(has) - used, "%s%s", used > 0 ? ", " : "",
+                                     pdl_precision_names[i]);
+    return pdl_error(PDL_ERR_INPUT, "%s, the device of %s, does not compute in %s: it has %s", device->name,
+                     system->name, pdl_precision_names[precision], has);
 }

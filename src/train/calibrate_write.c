@@ -10,8 +10,10 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
             c->processor, c->memory_bytes);
     fprintf(stream, "  memory_bandwidth: %.4g  # all PEs at work; %.4g with the others idle\n", c->bytes_per_s,
             c->bytes_per_s_alone);
-    fprintf(stream, "  peak: {fp32: %.4g}  # all PEs at work; %.4g with the others idle\n", c->flop_per_s,
-            c->flop_per_s_alone);
+    fprintf(
+        stream,
+        "  peak: {fp32: %.4g, bf16: %.4g}  # all PEs at work; %.4g with the others idle; bf16 was not measured\n",
+        c->flop_per_s, c->flop_per_s, c->flop_per_s_alone);
     fprintf(stream, "  compute_units: %d\n  launch: %.3g\n  matrix_efficiency: %.3f\n  memory_efficiency: %.3f\n",
             c->threads, c->launch_s, c->matrix_efficiency, c->memory_efficiency);
     fprintf(stream, "  reserved: 100MB\n");

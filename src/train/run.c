@@ -55,9 +55,8 @@ static pdl_status_t plan_length(run_t *run, pdl_session_spec_t *spec)
     const pdl_train_options_t *o = run->options;
     const pdl_source_info_t   *info = pdl_source_info(o->train);
 
-    if (info->samples < o->session.plan->batch)
-        return pdl_error(PDL_ERR_INPUT, "%s has %lld samples, fewer than a batch of %lld: lower --batch",
-                         info->name, (long long)info->samples, (long long)o->session.plan->batch);
+    pdl_status_t status = pdl_dataset_check_batch(info->name, info->samples, o->session.plan->batch);
+    if (status) return status;
     if (o->epochs < 1 && o->updates < 1 && !o->only_initial)
         return pdl_error(PDL_ERR_INPUT, "say how long to train: --epochs or --steps");
     run->full_steps = pdl__sampling_full_steps(o);

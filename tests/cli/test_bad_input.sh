@@ -51,7 +51,26 @@ refuse 2 'data on 4 PEs is not possible: needs' "${plan[@]}" --pe 4 --strategy d
 refuse 2 '--batch: expected a whole number' "${plan[@]}" --pe 4 --batch 0
 refuse 2 'exclude each other' "${plan[@]}" --pe 4 --batch 64 --samples-per-pe 16
 refuse 2 'no layer "nowhere"' "${plan[@]}" --pe 4 --strategy spatial --spatial-until nowhere
+refuse 2 'no layer "nope"' plan --model lenet --system abci-v --pe 4 --spatial-until nope
+refuse 2 'did you mean conv1' plan --model lenet --system abci-v --pe 4 --spatial-until con1
 refuse 1 'folder: Is a directory' "${plan[@]}" --pe 4 -o folder
+# What the device does not have.
+refuse 2 '--max-memory 466 GiB is more than the 14.9 GiB of NVIDIA V100' "${plan[@]}" --pe 4 --max-memory 500GB
+for type in tf32 bf16 fp8; do
+    refuse 2 "does not compute in $type: it has fp64, fp32, fp16" "${plan[@]}" --pe 4 --precision $type
+done
+# Data that does not fit the model.
+refuse 2 'llama2-7b reads tokens, but the samples of imagenet are numbers' \
+    plan --model llama2-7b --system selene --pe 64 --data imagenet
+refuse 2 'resnet50 reads numbers, but the samples of tinyshakespeare are tokens' "${plan[@]}" --pe 8 --data tinyshakespeare
+refuse 2 'reads samples of 3x224x224, those of deepcam are 16x768x1152' "${plan[@]}" --pe 8 --data deepcam
+refuse 2 'parameters: {classes: 1000}' plan --model resnet18-cifar --system abci-v --pe 4 --data imagenet
+refuse 2 'wants 262144 targets a sample, imagenet has 1' plan --model unet --system abci-v --pe 4 --data imagenet
+refuse 2 'mnist has 60000 samples, fewer than a batch of 70000' \
+    plan --model lenet --system abci-v --pe 4 --data mnist --batch 70000
+refuse 2 'mnist has 60000 samples, fewer than a batch of 80000' \
+    plan --model lenet --system abci-v --pe 4 --data mnist --samples-per-pe 20000
+refuse 2 'neither a file or folder nor a built-in name' "${plan[@]}" --pe 4 --data nothing.npy
 refuse 1 'No such file or directory' "${plan[@]}" --pe 4 -o nowhere/plan.yaml
 refuse 2 'truncated.onnx' model import truncated.onnx -o model.yaml
 refuse 2 '--output MODEL.yaml is missing' model import truncated.onnx

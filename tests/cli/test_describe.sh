@@ -61,6 +61,46 @@ expect 0 data list
 has out "imagenet"
 expect 0 data info imagenet
 has out "1,281,167"
+has out "classes"
 expect 0 data info imagenet --json
-python3 -m json.tool out >/dev/null || fail "data info --json is not JSON"
+python3 - <<'PY' || fail "data info --json"
+import json
+info = json.load(open("out"))
+assert info["samples"] == 1281167 and info["shape"] == [3, 224, 224], info
+assert info["target"] == "class" and info["classes"] == 1000, info
+PY
+
+# Everything that train reads is described: arrays, text, token files, folders.
+python3 - <<'PY'
+import struct
+def npy(path, descr, shape, data):
+    head = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+    head += " " * (63 - (10 + len(head)) % 64) + "\n"
+    open(path, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + data)
+npy("digits.npy", "|u1", "(40, 28, 28)", bytes(40 * 784))
+npy("digits.labels.npy", "<i8", "(40,)", b"".join(struct.pack("<q", i % 7) for i in range(40)))
+open("own.txt", "w").write("the quick brown fox jumps over the lazy dog. " * 40)
+open("ids.bin", "wb").write(struct.pack("<2000H", *(i % 90 for i in range(2000))))
+PY
+mkdir -p empty
+for path in digits.npy ./digits.npy; do
+    expect 0 data info $path --json
+    python3 - <<'PY' || fail "data info $path: $(cat out)"
+import json
+info = json.load(open("out"))
+assert info["samples"] == 36 and info["shape"] == [1, 28, 28] and info["classes"] == 7, info
+PY
+done
+expect 0 data info own.txt
+has out "vocabulary  28"
+expect 0 data info ids.bin --json
+grep -q '"vocabulary": 90' out || fail "the vocabulary of a token file: $(cat out)"
+expect 0 plan --model lenet --system abci-v --pe 1 --data digits.npy
+has out "36 samples"
+expect 2 plan --model resnet50 --system abci-v --pe 1 --data own.txt
+has err "own.txt: holds tokens, the model reads 3x224x224"
+expect 2 data info ./empty
+has err "no data in it that can be read"
+expect 2 data info digit.npy
+has err "neither a file or folder nor a built-in name"
 finish

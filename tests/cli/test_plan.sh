@@ -15,6 +15,22 @@ has table "not possible: "
 has table "best: "
 has table "batch      8,192 samples: 64 samples per PE by default; --batch or --samples-per-pe sets another"
 ! grep -q "next:" table || fail "a next command is named although nothing was written"
+# Text is counted in windows of the model's sequence, whatever its description says.
+expect 0 plan --model llama2-7b --system selene --pe 64 --precision bf16 --data openwebtext --strategy data
+has out "1,800,000 samples"
+has err "7,200,000 samples of 1024 tokens in openwebtext are 1,800,000 of the 4096 that llama2-7b reads"
+# A batch is never more than the data set, and an epoch is samples over speed, not a rounded number of updates.
+expect 0 plan --model resnet18 --system frontier --pe 16384 --precision bf16 --data mnist --json
+python3 - <<'PY' || fail "epochs"
+import json
+for c in json.load(open("out"))["candidates"]:
+    if c["feasible"]:
+        assert c["batch"] <= 60000, c
+        assert abs(c["epoch_s"] * c["samples_per_s"] / 60000 - 1) < 1e-9, c
+        assert c["memory_bytes"] == int(c["memory_bytes"]), c
+        assert all(v == int(v) for v in c["memory"].values()), c
+PY
+
 ! grep -q $'\033' table || fail "colours outside a terminal"
 
 expect 0 plan "${request[@]}" --json

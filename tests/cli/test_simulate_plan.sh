@@ -103,4 +103,23 @@ sim = json.load(open("out"))
 assert abs(sim["simulated"]["total_s"] / written - 1) <= 0.01, (written, sim["simulated"])
 PY
 
+# A plan that does not fit is refused, unless it is simulated all the same.
+cat >nofit.yaml <<'YAML'
+paradl: plan/1
+model: gpt3-175b
+system: selene
+data: {batch: 64}
+strategy: data
+mesh: [{data: 64}]
+precision: bf16
+YAML
+refuse 'nofit.yaml does not fit: it needs 2.' simulate nofit.yaml
+has err "--ignore-memory"
+expect 0 simulate nofit.yaml --ignore-memory --engine loads --json
+has err "does not fit"
+check 'd["fits"] is False and d["memory_bytes"] > 1e12 and d["device_memory_bytes"] == 80000000000'
+expect 0 simulate nofit.yaml --ignore-memory --engine loads
+has out "74.5 GiB per device: does not fit"
+sed -e 's/gpt3-175b/resnet50/' -e 's/selene/abci-v/' nofit.yaml >v100.yaml
+refuse 'does not compute in bf16' simulate v100.yaml
 finish
