@@ -116,7 +116,9 @@ static void find_computation(search_t *f)
              "a larger batch or more --micro-batches update less often");
     if (f->spec->ranks > 1 && share_of(f, convert) > 0.05)
         find(f, "conversions", false, share_of(f, convert),
-             "images change their arrangement around exchanges: split fewer layers");
+             extent(f, PDL_AXIS_SPATIAL) > 1 || extent(f, PDL_AXIS_TENSOR) > 1
+                 ? "images change their arrangement around exchanges: split fewer layers"
+                 : "neighbouring layers of the model store images differently: no option changes that");
     if (share_of(f, operations) > 0.1)
         find(f, "small kernels", false, share_of(f, operations),
              "%.0f operations of %.1f us overhead each: a larger batch per rank, or fewer --micro-batches",

@@ -116,6 +116,13 @@ static void causes_of_split_layers(void)
     as_projected(PDL_AXIS_SPATIAL);
     summary.class_s[PDL_CLASS_CONVERT] = .011;
     expect_one("conversions", .11);
+    CHECK(strstr(findings[0].hint, "split fewer layers") != NULL);
+
+    /* Where no layer is split, fewer cannot be. */
+    as_projected(PDL_AXIS_DATA);
+    summary.class_s[PDL_CLASS_CONVERT] = .011;
+    expect_one("conversions", .11);
+    CHECK(strstr(findings[0].hint, "split") == NULL);
 
     spec.ranks = 1; /* where nothing is split there is nothing to split less */
     CHECK_INT(pdl_run_findings(&spec, &summary, findings), 0);
