@@ -45,14 +45,14 @@ static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
     return trial.possible;
 }
 
-/* Micro-batches where the whole does not fit: four times as many until it does. */
+/* Where the whole does not fit, about four times as many micro-batches, all of them equal, until they do. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data;
 
-    for (config.micro_batches = 1; !consider_mixed(s, &config) && !s->status; config.micro_batches *= 4) {
-        while (config.micro_batches > 1 && samples % config.micro_batches != 0) config.micro_batches--;
-        if (4 * config.micro_batches > samples) return;
+    while (!consider_mixed(s, &config) && !s->status && config.micro_batches < samples) {
+        config.micro_batches = 4 * config.micro_batches < samples ? 4 * config.micro_batches : samples;
+        while (samples % config.micro_batches != 0) config.micro_batches++;
     }
 }
 

@@ -125,11 +125,16 @@ static void memory_makes_micro_batches(void)
     bench_t b = begin("resnet50", "abci-v", 8);
 
     pdl_oracle_set_memory_cap(b.oracle, 2e9);
-    b.request.run_mode = PDL_TRAINING;
     pdl_search_t          *result = search(&b);
     const pdl_candidate_t *data = find(result, "data");
     check_one_batch(result, 8 * 64);
     CHECK(data && data->possible && data->config.micro_batches > 1);
+    b.request.strategy = "mixed";
+    pdl_search_t *mixed = search(&b);
+    CHECK_INT(mixed->possible, 1);
+    CHECK_INT(mixed->candidates[0].config.batch, 8 * 64);
+    CHECK(mixed->candidates[0].config.micro_batches > 1);
+    pdl_search_destroy(mixed);
     pdl_search_destroy(result);
     end(&b);
 }
