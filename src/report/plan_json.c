@@ -156,6 +156,8 @@ static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, c
     pdl_json_bool(json, "feasible", c->possible);
     pdl_json_string(json, "reason", c->possible ? NULL : c->reason);
     if (c->same_as[0] != '\0') pdl_json_string(json, "same_as", c->same_as);
+    pdl_json_bool(json, "ties_with_best",
+                  c->possible && rank > 1 && pdl_candidates_tie(c, &report->search->candidates[0]));
     write_limits(json, &c->projection);
     write_policy(json, report->policy, rank - 1);
     pdl_json_close(json);

@@ -100,6 +100,7 @@ for c in plan["candidates"]:
     assert product == 128, mesh
     assert c["low_s"] <= c["total_s"] <= c["high_s"]
     if c["limits"]: assert limit.startswith(c["limits"][0]["name"])
+    assert c["ties_with_best"] == (c["rank"] > 1 and c["epoch_s"] < possible[0]["epoch_s"] * 1.005), c["strategy"]
 PY
 
 # The plan file can be written over, is whole, and has no temporary file beside it.
