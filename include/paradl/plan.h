@@ -153,6 +153,7 @@ void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 typedef struct pdl_preset_options {
     bool        published;     /* the forms of the published study: gather after every layer, linear layers whole */
     const char *spatial_until; /* last layer split in space, or NULL: as long as pieces hold the halo */
+    bool        keep_small;    /* a layer that is too small for the axis stays whole instead of being refused */
 } pdl_preset_options_t;
 
 /* Sets modes and strategy name: serial, data, spatial, filter, channel, tensor, pipeline, data+filter,

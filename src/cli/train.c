@@ -4,11 +4,10 @@
 #include "cli/commands.h"
 #include "cli/threads.h"
 #include "cli/train_check.h"
-#include "cli/train_options.h"
+#include "cli/train_plan.h"
 
 #include <paradl/dry_report.h>
 #include <paradl/launch.h>
-#include <paradl/search.h>
 #include <paradl/train_report.h>
 
 #include <stdlib.h>
@@ -32,63 +31,19 @@ typedef struct job {
     bool                       projected;
     pdl_plan_sim_t            *simulated; /* on the rank that reports; NULL where it cannot be */
     double                     launch_s;
+    char                       said[512]; /* of the plan, before the run */
     pdl_train_options_t        options;
 } job_t;
-
-/* The kind of optimizer that the oracle's memory model tells apart. */
-static pdl_optimizer_t memory_kind(const pdl__train_values_t *v)
-{
-    if (v->optimizer == PDL_METHOD_ADAMW || v->optimizer == PDL_METHOD_LAMB) return PDL_OPTIMIZER_ADAM;
-    return v->momentum > 0 ? PDL_OPTIMIZER_MOMENTUM : PDL_OPTIMIZER_SGD;
-}
-
-/* A preset on the mesh that was asked for. */
-static pdl_status_t plan_on_mesh(job_t *job, const pdl_mesh_t *mesh)
-{
-    pdl_status_t status = pdl_plan_create(job->model, mesh, job->values->batch, &job->own_plan);
-
-    return status ? status : pdl_plan_apply_preset(job->own_plan, job->values->strategy, NULL);
-}
-
-/* The mesh on which the strategy is projected to be fastest here. */
-static pdl_status_t plan_by_search(job_t *job)
-{
-    const pdl__train_values_t *v = job->values;
-    pdl_request_t              request = pdl_request_default();
-    const pdl_system_t        *system = NULL;
-    pdl_parameters_t           parameters;
-    pdl_oracle_t              *oracle = NULL;
-    pdl_search_t              *search = NULL;
-    pdl_status_t               status = pdl_system_load(v->system, &system);
-
-    request.pe = pdl_ranks_size(job->ranks);
-    request.batch = v->batch;
-    request.strategy = v->strategy;
-    request.optimizer = memory_kind(v);
-    if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
-    if (!status) status = pdl_oracle_create(job->model, system, &parameters, &oracle);
-    if (!status) status = pdl_search_run(oracle, &request, &search);
-    if (status) status = pdl_error(status, "%s; or name the axes with --mesh", pdl_error_message());
-    if (!status && search->possible == 0)
-        status = pdl_error(PDL_ERR_LIMIT, "%s on %lld ranks is not possible: %s", v->strategy,
-                           (long long)request.pe, search->candidates[0].reason);
-    if (!status) status = pdl_plan_copy(search->candidates[0].plan, &job->own_plan);
-    pdl_search_destroy(search);
-    pdl_oracle_destroy(oracle);
-    pdl_system_destroy(system);
-    return status;
-}
 
 static pdl_status_t plan_from_options(job_t *job)
 {
     const pdl__train_values_t *v = job->values;
-    pdl_mesh_t                 mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(job->ranks), 0}}, 1};
-    bool                       plain = strcmp(v->strategy, "data") == 0 || strcmp(v->strategy, "serial") == 0;
     pdl_status_t               status = pdl_model_load(v->model, &job->model);
 
     if (!status) pdl__print_remarks(job->model);
-    if (!status && v->mesh) status = pdl__train_mesh(v->mesh, &mesh);
-    if (!status) status = v->mesh || plain ? plan_on_mesh(job, &mesh) : plan_by_search(job);
+    if (!status)
+        status = pdl__train_plan(v, job->model, pdl_ranks_size(job->ranks), &job->own_plan, job->said,
+                                 sizeof(job->said));
     if (status) return status;
     job->own_plan->micro_batches = v->micro_batches;
     job->own_plan->schedule = (pdl_pipeline_schedule_t)v->pipeline_schedule;
@@ -96,7 +51,7 @@ static pdl_status_t plan_from_options(job_t *job)
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;
     job->own_plan->sharding = (pdl_sharding_t)v->sharding;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
-    job->own_plan->optimizer = memory_kind(v);
+    job->own_plan->optimizer = pdl__train_memory_kind(v);
     job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
     job->plan = job->own_plan;
     return pdl_plan_check(job->own_plan);
@@ -107,7 +62,7 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
     if (operands->count == 0) return plan_from_options(job);
     pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
     if (status) return status;
-    job->file.plan->optimizer = memory_kind(job->values);
+    job->file.plan->optimizer = pdl__train_memory_kind(job->values);
     if (job->values->batch > 0) job->file.plan->batch = job->values->batch;
     job->plan = job->file.plan;
     return pdl_plan_check(job->plan);
@@ -349,6 +304,7 @@ static pdl_status_t run_reported(job_t *job)
 
     if (status) return status;
     if (speaks) job->options.observer = pdl_run_report_observer(report);
+    if (speaks && *job->said) job->options.observer.on_note(job->options.observer.context, job->said);
     status = pdl_train_run(&job->options, &summary);
     pdl_status_t closed = pdl_run_report_destroy(report);
     if (!status) status = closed;

@@ -3,6 +3,7 @@
  */
 #include "cli/train_options.h"
 
+#include <paradl/coll.h>
 #include <paradl/plan.h>
 
 #include <stdlib.h>
@@ -199,6 +200,23 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
     return v->milestones ? pdl__split_list(v->milestones, add_milestone, o) : PDL_OK;
 }
 
+/* Also where there is nobody to exchange with: a wrong name is wrong on any number of ranks. */
+static pdl_status_t check_algorithm(const char *name)
+{
+    static const char *const choices[] = {"auto", "measure", "library"};
+    const char *const       *known = pdl_coll_algorithms(PDL_COLL_ALLREDUCE);
+
+    for (size_t i = 0; i < sizeof(choices) / sizeof(*choices); i++)
+        if (strcmp(choices[i], name) == 0) return PDL_OK;
+    while (*known && strcmp(*known, name) != 0) known++;
+    if (*known) return PDL_OK;
+    return pdl_error(
+        PDL_ERR_INPUT,
+        "--algorithm: there is no allreduce \"%.40s\": use auto, measure, library or one that paradl coll "
+        "list shows",
+        name);
+}
+
 pdl_status_t pdl__train_mesh(const char *text, pdl_mesh_t *mesh)
 {
     *mesh = (pdl_mesh_t){0};
@@ -237,7 +255,8 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
         return pdl_error(PDL_ERR_INPUT, "--resume goes on with a run and --overwrite replaces it: leave out one");
     if (v->label_smoothing < 0 || v->label_smoothing >= 1)
         return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
-    status = optimizer_from(v, &o->session.optimizer);
+    status = check_algorithm(v->algorithm);
+    if (!status) status = optimizer_from(v, &o->session.optimizer);
     if (!status) status = pdl__sampling_options_from(&v->sampling, (uint64_t)v->seed, o);
     if (!status && v->augment) status = pdl__split_list(v->augment, add_change, &o->augmentation);
     return status;

@@ -425,10 +425,27 @@ static pdl_status_t check_given(pdl_layer_t *layer, const char *where)
     return PDL_OK;
 }
 
+/* A loss is the end: what reads it would have no part in training. */
+static pdl_status_t check_inputs(const pdl_model_t *model, const pdl_layer_t *layer, const char *where)
+{
+    for (int j = 0; j < layer->input_count; j++) {
+        const pdl_layer_t *input = pdl_model_layer(model, layer->inputs[j]);
+
+        if (input->type == PDL_LAYER_CROSS_ENTROPY || input->type == PDL_LAYER_MSE)
+            return pdl__layer_error(where, layer,
+                                    "reads the loss %s, which ends the network: move it before the loss",
+                                    input->name);
+    }
+    return PDL_OK;
+}
+
 pdl_status_t pdl__infer_shape(const pdl_model_t *model, pdl_layer_t *layer, const char *where)
 {
-    infer_t    context = {.model = model, .where = where};
-    infer_fn_t infer = infer_functions[layer->type] ? infer_functions[layer->type] : infer_same;
+    infer_t      context = {.model = model, .where = where};
+    infer_fn_t   infer = infer_functions[layer->type] ? infer_functions[layer->type] : infer_same;
+    pdl_status_t status = check_inputs(model, layer, where);
+
+    if (status) return status;
 
     if (model->table && layer->type != PDL_LAYER_INPUT) return check_given(layer, where);
     return infer(&context, layer);

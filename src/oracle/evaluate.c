@@ -37,7 +37,7 @@ pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
                                  pdl_plan_t **out)
 {
-    pdl_preset_options_t options = {oracle->p.published_forms, config->spatial_until};
+    pdl_preset_options_t options = {.published = oracle->p.published_forms, .spatial_until = config->spatial_until};
     pdl_plan_t          *plan;
     pdl_status_t         status = pdl_plan_create(oracle->model, mesh, config->batch, &plan);
 

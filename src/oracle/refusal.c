@@ -43,7 +43,8 @@ static void describe_factors(int64_t pe, char *reason, size_t size)
 void pdl__describe_refusal(pdl__searcher_t *s)
 {
     const char          *strategy = s->best->strategy;
-    pdl_preset_options_t options = {s->oracle->p.published_forms, s->request->spatial_until};
+    pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
+                                    .spatial_until = s->request->spatial_until};
     bool                 two = has_two_axes(strategy);
     int64_t              pe = s->request->pe, smallest = two ? smallest_divisor(pe) : pe, limit;
     char                *reason = s->best->reason, what[128];

@@ -268,7 +268,8 @@ static void consider_mesh(pdl__searcher_t *s, const char *strategy, int64_t pipe
 
 static bool over_limit(const pdl__searcher_t *s, const char *strategy, int64_t size)
 {
-    pdl_preset_options_t options = {s->oracle->p.published_forms, s->request->spatial_until};
+    pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
+                                    .spatial_until = s->request->spatial_until};
     int                  layer;
 
     return size > pdl_preset_limit(s->oracle->model, strategy, &options, &layer);

@@ -179,6 +179,23 @@ static pdl_status_t check_stages(const pdl_plan_t *plan)
     return PDL_OK;
 }
 
+/* Micro-batches are as large as the largest of them has to be; none may be empty, as it would cost as much as the others. */
+static pdl_status_t check_micro_batches(const pdl_plan_t *plan, int64_t samples)
+{
+    int64_t parts = plan->micro_batches;
+
+    if (parts > samples)
+        return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples", (long long)parts,
+                         (long long)samples);
+    int64_t size = (samples + parts - 1) / parts, filled = (samples + size - 1) / size;
+    if (filled == parts) return PDL_OK;
+    return pdl_error(
+        PDL_ERR_LIMIT,
+        "%lld micro-batches of %lld samples: %lld of %lld samples each hold them all; use a number that "
+        "divides %lld",
+        (long long)parts, (long long)samples, (long long)filled, (long long)size, (long long)samples);
+}
+
 pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
 {
     int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
@@ -189,10 +206,8 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     if (replicas > plan->batch)
         return pdl_error(PDL_ERR_LIMIT, "data axis of %lld is larger than the batch of %lld", (long long)replicas,
                          (long long)plan->batch);
-    if (plan->micro_batches > (plan->batch + replicas - 1) / replicas)
-        return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
-                         (long long)plan->micro_batches, (long long)((plan->batch + replicas - 1) / replicas));
-    pdl_status_t status = pdl_data_policy_check(&plan->data_policy);
+    pdl_status_t status = check_micro_batches(plan, (plan->batch + replicas - 1) / replicas);
+    if (!status) status = pdl_data_policy_check(&plan->data_policy);
     if (!status) status = check_stages(plan);
     if (!status) status = check_modes(plan);
     return status ? status : check_samples(plan);

@@ -62,19 +62,21 @@ static int tied_reader(const pdl_model_t *model, int index)
 
 /* What filter or channel parallelism does with a layer. A table that is also the weight of a head is cut as that:
    its rows are filters there, its columns input channels. Unsplit layers keep what they get (PASS), or in the
-   published form always get the whole tensor. */
-static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style, bool published)
+   published form always get the whole tensor. Layers too small for `axis` stay whole; NULL: none is. */
+static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style, bool published,
+                             const pdl_axis_t *axis)
 {
     const pdl_layer_t *layer = pdl_model_layer(model, index);
     int                head = layer->type == PDL_LAYER_EMBEDDING ? tied_reader(model, index) : -1;
 
     if (published && layer->type == PDL_LAYER_LINEAR && !layer->in.sequence) return PDL_MODE_REPLICATE;
     if (pdl__is_matrix(layer)) {
-        if (style == STYLE_FILTER || layer->groups > 1) return PDL_MODE_FILTER;
-        return index == first_matrix_layer(model) ? PDL_MODE_REPLICATE : PDL_MODE_CHANNEL;
+        pdl_mode_t mode = style == STYLE_FILTER || layer->groups > 1 ? PDL_MODE_FILTER : PDL_MODE_CHANNEL;
+        if (mode == PDL_MODE_CHANNEL && index == first_matrix_layer(model)) return PDL_MODE_REPLICATE;
+        return axis && !pdl_mode_allowed(layer, mode, axis, NULL, 0) ? PDL_MODE_REPLICATE : mode;
     }
     if (head >= 0) {
-        pdl_mode_t mode = width_mode(model, head, style, published);
+        pdl_mode_t mode = width_mode(model, head, style, published, axis);
         if (mode != PDL_MODE_REPLICATE) return mode == PDL_MODE_FILTER ? PDL_MODE_VOCABULARY : PDL_MODE_FILTER;
     }
     return published ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
@@ -89,13 +91,17 @@ static bool between_pairs(const pdl_layer_t *layer)
 }
 
 /* Pairs: a matrix that finds its input whole splits its filters, the next one finds it split and splits its channels. */
-static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t *axis, pdl_placement_t arriving)
+static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t *axis, pdl_placement_t arriving,
+                            bool keep_small)
 {
     const pdl_layer_t *layer = pdl_model_layer(plan->model, index);
+    pdl_mode_t         special = layer->type == PDL_LAYER_ATTENTION ? PDL_MODE_HEADS
+                                 : layer->type == PDL_LAYER_MOE     ? PDL_MODE_EXPERT
+                                                                    : PDL_MODE_PASS;
 
     if (layer->type == PDL_LAYER_EMBEDDING) return PDL_MODE_VOCABULARY;
-    if (layer->type == PDL_LAYER_ATTENTION) return PDL_MODE_HEADS;
-    if (layer->type == PDL_LAYER_MOE) return PDL_MODE_EXPERT;
+    if (keep_small && !pdl_mode_allowed(layer, special, axis, NULL, 0)) return PDL_MODE_REPLICATE;
+    if (special != PDL_MODE_PASS) return special;
     if (pdl__is_matrix(layer)) {
         bool channel = arriving == PDL_SPLIT_C && pdl_mode_allowed(layer, PDL_MODE_CHANNEL, axis, NULL, 0);
         if (channel) return PDL_MODE_CHANNEL;
@@ -106,7 +112,7 @@ static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t 
     return PDL_MODE_PASS;
 }
 
-static pdl_status_t apply_pairs(pdl_plan_t *plan, int a)
+static pdl_status_t apply_pairs(pdl_plan_t *plan, int a, bool keep_small)
 {
     const pdl_axis_t *axis = &plan->mesh.axis[a];
     int               count = pdl_model_layer_count(plan->model);
@@ -122,7 +128,7 @@ static pdl_status_t apply_pairs(pdl_plan_t *plan, int a)
     for (int i = 0; i < count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         for (int j = 0; j < layer->input_count; j++) given[j] = out[layer->inputs[j]];
-        pdl_mode_t mode = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED);
+        pdl_mode_t mode = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED, keep_small);
         plan->modes[i].on[a] = (uint8_t)mode;
         out[i] = pdl__rule(layer, mode, axis, given).writes;
     }
@@ -176,9 +182,10 @@ static pdl_status_t apply_axis(pdl_plan_t *plan, int a, style_t style, const pdl
     case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
     case PDL_AXIS_SPATIAL: return apply_space(plan, a, options);
     case PDL_AXIS_TENSOR:
-        if (style == STYLE_TENSOR) return apply_pairs(plan, a);
+        if (style == STYLE_TENSOR) return apply_pairs(plan, a, options->keep_small);
         for (int i = 0; i < pdl_model_layer_count(plan->model); i++)
-            plan->modes[i].on[a] = (uint8_t)width_mode(plan->model, i, style, options->published);
+            plan->modes[i].on[a] = (uint8_t)width_mode(plan->model, i, style, options->published,
+                                                       options->keep_small ? &plan->mesh.axis[a] : NULL);
         return PDL_OK;
     default: fill(plan, a, PDL_MODE_PASS); return PDL_OK;
     }
@@ -207,7 +214,7 @@ const char *pdl_preset_family(const char *strategy)
 
 pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
 {
-    const pdl_preset_options_t defaults = {false, NULL};
+    const pdl_preset_options_t defaults = {.published = false};
     pdl_status_t               checked = pdl_preset_check(strategy, &plan->mesh);
 
     if (checked) return checked;
@@ -261,7 +268,7 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
         const pdl_layer_t *layer = pdl_model_layer(model, i);
         int64_t            here = INT64_MAX;
         if (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL)
-            here = layer_limit(layer, width_mode(model, i, preset->style, published));
+            here = layer_limit(layer, width_mode(model, i, preset->style, published, NULL));
         if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_ATTENTION)
             here = layer_limit(layer, PDL_MODE_HEADS);
         if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_MOE)
@@ -314,7 +321,7 @@ char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, 
     pdl_mode_t           mode = layer->type == PDL_LAYER_MOE ? PDL_MODE_EXPERT : PDL_MODE_HEADS;
 
     if (preset && (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL))
-        mode = width_mode(model, limiting_layer, preset->style, options && options->published);
+        mode = width_mode(model, limiting_layer, preset->style, options && options->published, NULL);
     if (preset && (preset->axes & (1u << PDL_AXIS_SPATIAL)))
         describe_space(layer, text, size);
     else

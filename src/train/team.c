@@ -68,6 +68,10 @@ static pdl_status_t check(const pdl__team_t *t)
         return pdl_error(PDL_ERR_INPUT,
                          "--aggregate %s averages batch norm's statistics like weights: leave out --statistics",
                          kind);
+    if (pdl_source_info(o->train)->samples < o->session.plan->batch)
+        return pdl_error(PDL_ERR_INPUT, "%s has %lld samples, fewer than a batch of %lld: lower --batch",
+                         pdl_source_info(o->train)->name, (long long)pdl_source_info(o->train)->samples,
+                         (long long)o->session.plan->batch);
     if (o->session.plan->batch % t->workers != 0)
         return pdl_error(PDL_ERR_INPUT, "a batch of %lld cannot be shared by %lld workers: use a multiple of %lld",
                          (long long)o->session.plan->batch, (long long)t->workers, (long long)t->workers);

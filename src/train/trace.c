@@ -70,6 +70,37 @@ static void write_events(pdl_json_t *json, const pdl_session_t *s, int number, d
     }
 }
 
+static void write_name(pdl_json_t *json, const char *what, int rank, int thread, const char *name)
+{
+    pdl_json_open(json, NULL, '{');
+    pdl_json_string(json, "name", what);
+    pdl_json_string(json, "ph", "M");
+    pdl_json_int(json, "pid", rank);
+    if (thread >= 0) pdl_json_int(json, "tid", thread);
+    pdl_json_open(json, "args", '{');
+    pdl_json_string(json, "name", name);
+    pdl_json_close(json);
+    pdl_json_close(json);
+}
+
+/* What the tracks are called: a rank, and of each of its sessions computation and communication. */
+static void write_names(pdl_json_t *json, const pdl_session_t *s, int number, int count)
+{
+    int  rank = pdl_ranks_rank(s->spec.ranks);
+    char name[64];
+
+    snprintf(name, sizeof(name), "rank %d", rank);
+    if (number == 0) write_name(json, "process_name", rank, -1, name);
+    for (int waits = 0; waits < 2; waits++) {
+        const char *what = waits ? "communication" : "computation";
+        if (count > 1)
+            snprintf(name, sizeof(name), "%s of net %d", what, number);
+        else
+            snprintf(name, sizeof(name), "%s", what);
+        write_name(json, "thread_name", rank, 2 * number + waits, name);
+    }
+}
+
 static pdl_status_t write_trace(const pdl_session_t *const *sessions, int count, const char *path)
 {
     pdl_output_t *output;
@@ -82,6 +113,7 @@ static pdl_status_t write_trace(const pdl_session_t *const *sessions, int count,
     pdl_json_begin(&json, pdl_output_stream(output));
     pdl_json_open(&json, NULL, '{');
     pdl_json_open(&json, "traceEvents", '[');
+    for (int i = 0; i < count; i++) write_names(&json, sessions[i], i, count);
     for (int i = 0; i < count; i++) write_events(&json, sessions[i], i, sessions[0]->timeline_zero_s);
     pdl_json_close(&json);
     pdl_json_close(&json);

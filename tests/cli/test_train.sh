@@ -22,6 +22,8 @@ assert epochs and all(key in epochs[-1] for key in "epoch valid_loss valid_accur
 assert steps[-1]["loss"] < 0.8 * steps[0]["loss"]
 events = json.load(open("trace.json"))["traceEvents"]
 names = {event["name"] for event in events}
+titles = {(e["name"], e.get("tid"), e["args"]["name"]) for e in events if e["ph"] == "M"}
+assert titles == {("process_name", None, "rank 0"), ("thread_name", 0, "computation"), ("thread_name", 1, "communication")}
 assert {"forward conv1", "backward fc1", "update"} <= names, names
 PY
 
@@ -94,5 +96,11 @@ refuse "none of crop" "${run[@]}" --steps 1 --augment mirror
 refuse "micro-batches" "${run[@]}" --steps 1 --micro-batches 5
 refuse "--batch 32" "${run[@]}" --steps 40 --batch 16 --checkpoint halves --resume
 refuse "of another model" eval straight --model resnet-tiny --data synthetic
+refuse "no allreduce" "${run[@]}" --steps 1 --algorithm foo
+refuse "fewer than a batch" "${run[@]}" --steps 1 --samples 20
+refuse "fewer than a batch" "${run[@]}" --steps 1 --samples 20 --workers 2 --aggregate local
+sed 's/- cross_entropy: {name: loss}/- cross_entropy: {name: loss}\n  - relu: {name: after}/' "$SOURCE/share/models/lenet.yaml" >after.yaml
+refuse "after.yaml:21: layer after" train --model after.yaml --data synthetic --steps 1
+has err "reads the loss loss"
 refuse "unknown model" train --model lenett --data synthetic --steps 1
 finish

@@ -25,4 +25,46 @@ for name in ("2", "3", "4", "3b", "2b"):
     print(f"{name}: {worst:.2e}")
     assert worst <= 1e-5, (name, worst)
 PY
+
+# Layers that are too small for an axis stay whole; more ranks than the system has PEs find a mesh all the same.
+cat >small.yaml <<'YAML'
+paradl: model/1
+name: small
+input: {channels: 3, size: [12, 12]}
+layers:
+  - conv: {name: c1, out: 8, kernel: 3, pad: 1}
+  - relu
+  - conv: {name: thin, out: 2, kernel: 3, pad: 1}
+  - relu
+  - conv: {name: c3, out: 8, kernel: 3, pad: 1}
+  - relu
+  - global_avg_pool
+  - flatten
+  - linear: {name: outc, out: 3}
+  - cross_entropy
+YAML
+run=(train --model small.yaml --data synthetic --samples 96 --batch 24 --threads 1 --steps 6 --lr 0.05 --no-valid --direct)
+expect 0 "${run[@]}" --log small1.jsonl
+expect 0 "${run[@]}" --log small2.jsonl --pe 2 --strategy channel
+expect 0 "${run[@]}" --log small3.jsonl --pe 3 --strategy filter
+has err "thin: whole on every rank"
+expect 0 "${run[@]}" --log small4.jsonl --pe 4 --strategy channel
+has err "c3: whole on every rank"
+expect 0 "${run[@]}" --log small4b.jsonl --pe 4 --strategy data+filter
+has err "mesh data:2,tensor:2, projected"
+expect 0 "${run[@]}" --log small4c.jsonl --pe 4 --strategy filter --mesh tensor:4
+has err "thin, outc: whole on every rank"
+python3 - <<'PY' || fail "losses of small layers differ from those of one rank"
+import json
+
+
+def losses(name):
+    return [line["loss"] for line in map(json.loads, open(f"small{name}.jsonl")) if "step" in line]
+
+
+serial = losses("1")
+assert len(serial) == 6
+for name in ("2", "3", "4", "4b", "4c"):
+    assert max(abs(a - b) / a for a, b in zip(serial, losses(name))) <= 1e-5, (name, losses(name), serial)
+PY
 finish

@@ -111,7 +111,7 @@ static void every_preset_on_every_model(void)
 static int64_t limit_of(const char *name, const char *strategy, bool published, const char *until,
                         const char **layer)
 {
-    const pdl_preset_options_t options = {published, until};
+    const pdl_preset_options_t options = {.published = published, .spatial_until = until};
     pdl_model_t               *model = NULL;
     static char                text[128];
     int                        limiting;
@@ -179,7 +179,7 @@ static void limits_are_sharp(void)
 static void space_ends_where_it_must(void)
 {
     const pdl_mesh_t     mesh = mesh_of("spatial", 8);
-    pdl_preset_options_t options = {false, "features.9"};
+    pdl_preset_options_t options = {.spatial_until = "features.9"};
     pdl_model_t         *model = NULL;
     pdl_plan_t          *plan;
 
@@ -193,6 +193,47 @@ static void space_ends_where_it_must(void)
     CHECK_INT(plan->modes[pdl_model_find_layer(model, "features.10")].on[2], PDL_MODE_REPLICATE);
     options.spatial_until = "nowhere";
     CHECK_ERROR(pdl_plan_apply_preset(plan, "spatial", &options), "nowhere");
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
+/* A layer that is too small for the axis is refused, or stays whole if asked; the others are split as ever. */
+static void small_layers_may_stay_whole(void)
+{
+    const pdl_mesh_t           mesh = mesh_of("filter", 8);
+    const pdl_preset_options_t keep = {.keep_small = true};
+    pdl_model_t               *model = NULL;
+    pdl_plan_t                *plan;
+    int                        axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
+
+    CHECK_OK(pdl_model_load("lenet", &model)); /* conv1 has 6 filters */
+    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, "filter", NULL));
+    CHECK_ERROR(pdl_plan_check(plan), "conv1");
+    CHECK_OK(pdl_plan_apply_preset(plan, "filter", &keep));
+    CHECK_OK(pdl_plan_check(plan));
+    CHECK_INT(plan->modes[pdl_model_find_layer(model, "conv1")].on[axis], PDL_MODE_REPLICATE);
+    CHECK_INT(plan->modes[pdl_model_find_layer(model, "conv2")].on[axis], PDL_MODE_FILTER);
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
+/* No micro-batch is empty. */
+static void micro_batches_are_filled(void)
+{
+    const pdl_mesh_t mesh = mesh_of("data", 1);
+    pdl_model_t     *model = NULL;
+    pdl_plan_t      *plan;
+
+    CHECK_OK(pdl_model_load("lenet", &model));
+    CHECK_OK(pdl_plan_create(model, &mesh, 64, &plan)); /* for two replicas */
+    CHECK_OK(pdl_plan_apply_preset(plan, "data", NULL));
+    plan->micro_batches = 32;
+    CHECK_OK(pdl_plan_check(plan));
+    plan->micro_batches = 31;
+    CHECK_ERROR(pdl_plan_check(plan), "16 of 2 samples each hold them all");
+    plan->micro_batches = 33;
+    CHECK_ERROR(pdl_plan_check(plan), "only 32 samples");
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
 }
@@ -258,6 +299,8 @@ int main(void)
     RUN(limits_are_known);
     RUN(limits_are_sharp);
     RUN(space_ends_where_it_must);
+    RUN(small_layers_may_stay_whole);
+    RUN(micro_batches_are_filled);
     RUN(plans_are_checked);
     return test_done();
 }

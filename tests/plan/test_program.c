@@ -127,7 +127,7 @@ static made_t make(const char *name, const char *strategy, pdl_axis_kind_t kind,
                    bool published, bool sequence_parallel, double micro_batch)
 {
     const pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, data, 0}, {kind, inner, 0}}, 2};
-    const pdl_preset_options_t options = {published, NULL};
+    const pdl_preset_options_t options = {.published = published};
     made_t                     m = {load_model(name), NULL, NULL};
 
     CHECK_OK(pdl_plan_create(m.model, &mesh, (int64_t)micro_batch * data, &m.plan));
