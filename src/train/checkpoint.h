@@ -26,6 +26,10 @@
 
 /* Opens the folder, which is made if it is missing, and locks it: one writes at a time. */
 pdl_status_t pdl__checkpoint_lock(const char *folder, int *directory);
+/* The same for a whole run of this process, which may still lock it; waits so many tenths of a second for another run
+   to end: ranks outlive a command that was killed until they have written their last checkpoint. */
+pdl_status_t pdl__checkpoint_claim(const char *folder, int tenths);
+void         pdl__checkpoint_release(void);
 
 /* `step-00001234`, or `step-00001234.replaced`. */
 void pdl__checkpoint_name(int64_t step, bool replaced, char name[PDL__NAME_MAX]);

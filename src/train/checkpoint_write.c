@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,19 +24,6 @@ static pdl_status_t refuse(const char *path, int reason)
 static pdl_status_t settle(int directory, const char *path)
 {
     return fsync(directory) == 0 || errno == EINVAL ? PDL_OK : refuse(path, errno);
-}
-
-/* Two runs that write into one folder would remove each other's work; the lock ends with the writer. File
-   systems without locks are trusted. */
-pdl_status_t pdl__checkpoint_lock(const char *folder, int *directory)
-{
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST) return refuse(folder, errno);
-    *directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (*directory < 0) return refuse(folder, errno);
-    if (flock(*directory, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return PDL_OK;
-    close(*directory);
-    return pdl_error(PDL_ERR_IO, "another run is writing a checkpoint to %s: give each run a folder of its own",
-                     folder);
 }
 
 /* mkdtemp() makes folders that only the owner reads; others get what the user allows them. */

@@ -43,7 +43,6 @@ static const struct option {
     {"second-epochs", INTEGER, AT(aggregate.epochs[1]), NULL, ROUNDS},
     {"hops", INTEGER, AT(aggregate.hops), NULL, ROUNDS},
     {"keep-moments", FLAG, AT(aggregate.keep_moments), NULL, ROUNDS},
-    {"cluster-threshold", REAL, AT(aggregate.threshold), NULL, ROUNDS},
     {"distill", REAL, AT(aggregate.distill), NULL, ROUNDS},
     {"temperature", REAL, AT(aggregate.temperature), NULL, ROUNDS},
     {"nets", INTEGER, AT(aggregate.nets), NULL, ROUNDS},
@@ -134,11 +133,15 @@ static void add_hide_factors(pdl__identity_t *id, const pdl_hide_options_t *hide
 static void add_choices(pdl__identity_t *id, const pdl_train_options_t *o)
 {
     const pdl_hide_options_t *hide = &o->sampling.hide;
+    char                      text[32];
 
     add(id, "no-normalise", "%s", o->normalise ? "no" : "yes");
     add(id, "statistics", "%s", o->session.first_statistics ? "first" : "mean");
     add(id, "precision", "%s", o->session.plan->precision == PDL_BF16 ? "bf16" : "fp32");
     add(id, "sync-batch-norm", "%s", o->session.plan->sync_batch_norm ? "yes" : "no");
+    if (o->aggregate.kind == PDL_AGGREGATE_CADIS)
+        add(id, "cluster-threshold", "%s",
+            o->aggregate.fixed_threshold ? print_real(o->aggregate.threshold, text) : "auto");
     add(id, "hide-method", "%s", pdl_hide_method_names[hide->method]);
     if (!is_used(HIDING, o)) return;
     add(id, "hide-without", "%s%s%s%s", hide->lowest ? "" : "lowest ", hide->move_back ? "" : "move-back ",

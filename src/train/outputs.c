@@ -52,14 +52,32 @@ static pdl_status_t check_trace(const char *path)
     return status;
 }
 
+/* A run that is about to end, as ranks are whose command was killed, is waited for. */
+static pdl_status_t claim(const pdl_train_options_t *o)
+{
+    enum { PATIENCE = 300 }; /* tenths of a second */
+    const pdl_train_observer_t *observer = &o->observer;
+    pdl_status_t                status = check_checkpoint(o->checkpoint);
+
+    if (!status) status = check_unused(o);
+    if (status || pdl__checkpoint_claim(o->checkpoint, 0) == PDL_OK) return status;
+    if (observer->on_note) observer->on_note(observer->context, "waiting for another run in this folder to end");
+    status = pdl__checkpoint_claim(o->checkpoint, PATIENCE);
+    return status ? status : check_unused(o);
+}
+
 pdl_status_t pdl__outputs_check(const pdl_train_options_t *o)
 {
     pdl_status_t status = PDL_OK;
 
-    if (o->checkpoint && pdl_ranks_rank(o->session.ranks) == 0) status = check_checkpoint(o->checkpoint);
-    if (!status && o->checkpoint && pdl_ranks_rank(o->session.ranks) == 0) status = check_unused(o);
+    if (o->checkpoint && pdl_ranks_rank(o->session.ranks) == 0) status = claim(o);
     if (!status && o->trace) status = check_trace(o->trace);
     return pdl_ranks_agree(o->session.ranks, status);
+}
+
+void pdl__outputs_release(void)
+{
+    pdl__checkpoint_release();
 }
 
 pdl_status_t pdl__outputs_begin(const pdl_train_options_t *o, int64_t updates)

@@ -178,6 +178,14 @@ static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_va
     return PDL_OK;
 }
 
+/* A run that is stopped will go on with the epoch: the log gets its line when it is complete. */
+static void break_epoch(run_t *run, pdl_train_epoch_t *epoch)
+{
+    epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
+    pdl__summarise_epoch(run->sums, NULL, epoch);
+    run->summary->last = *epoch;
+}
+
 /* Whether something is to be done after an update: every so many, else at the end of every epoch. */
 static bool due(int64_t every, int64_t update, bool epoch_ends)
 {
@@ -196,7 +204,7 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     if (status) return status;
     run->epoch = batch->epoch + epoch_ends;
     run->step = epoch_ends ? 0 : batch->step + 1;
-    bool over = *last || run->epoch == run->epochs || (o->updates > 0 && update == o->updates);
+    bool complete = run->epoch == run->epochs || (o->updates > 0 && update == o->updates), over = *last || complete;
     *last = over;
     /* Someone who stops a run wants it to stop now, with a checkpoint but without a validation. */
     bool stopped = run->summary->stopped;
@@ -204,7 +212,10 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     bool saves = o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends));
     if (validates || epoch_ends || saves || over) status = pdl__finite_agree(run->session, o->session.ranks);
     if (status) return status;
-    if (validates || epoch_ends || over) status = end_epoch(run, &epoch, validates);
+    if (validates || epoch_ends || complete)
+        status = end_epoch(run, &epoch, validates);
+    else if (over)
+        break_epoch(run, &epoch);
     over = *last = over || run->summary->stopped;
     if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
     run->last_s = pdl__now_s();
@@ -284,18 +295,11 @@ static pdl_status_t prepare(run_t *run)
     return status;
 }
 
-pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary)
+static pdl_status_t run_steps(const pdl_train_options_t *options, pdl_train_summary_t *summary)
 {
     run_t        run = {.options = options, .summary = summary, .start_s = pdl__now_s()};
-    pdl_status_t status;
+    pdl_status_t status = prepare(&run);
 
-    *summary = (pdl_train_summary_t){.initial = options->only_initial};
-    status = pdl__outputs_check(options);
-    if (status) return status;
-    if (options->aggregate.kind != PDL_AGGREGATE_STEP && options->only_initial)
-        return pdl_error(PDL_ERR_INPUT, "the initial weights do not depend on rounds: leave out --aggregate");
-    if (options->aggregate.kind != PDL_AGGREGATE_STEP) return pdl__run_rounds(options, summary);
-    status = prepare(&run);
     if (!status) {
         summary->start_up_s = pdl__now_s() - run.start_s;
         const pdl_train_observer_t *observer = &options->observer;
@@ -311,5 +315,19 @@ pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary
     pdl__sampling_destroy(run.sampling);
     pdl__times_destroy(&run.times);
     pdl_session_destroy(run.session);
+    return status;
+}
+
+pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary)
+{
+    bool         rounds = options->aggregate.kind != PDL_AGGREGATE_STEP;
+    pdl_status_t status;
+
+    *summary = (pdl_train_summary_t){.initial = options->only_initial};
+    if (rounds && options->only_initial)
+        return pdl_error(PDL_ERR_INPUT, "the initial weights do not depend on rounds: leave out --aggregate");
+    status = pdl__outputs_check(options);
+    if (!status) status = rounds ? pdl__run_rounds(options, summary) : run_steps(options, summary);
+    pdl__outputs_release();
     return status;
 }

@@ -6,13 +6,13 @@ set -euo pipefail
 run=(train --model lenet --data synthetic --samples 640 --batch 32 --lr 0.02 --threads 1 --no-valid --quiet)
 score=(--data synthetic --samples 640)
 
-# Killed again and again, a run ends with the weights and the log of one that was not.
+# Killed again and again, and once stopped, a run ends with the weights and the log of one that was not.
 expect 0 "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint straight --log straight.jsonl
-for pause in 0.15 0.3 0.25 0.2; do
+for end in 0.15:KILL 0.3:KILL 0.25:TERM 0.2:KILL; do
     "$PARADL" "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint killed --log killed.jsonl --resume >out 2>err &
     pid=$!
-    sleep $pause
-    kill -KILL $pid 2>/dev/null || true
+    sleep ${end%:*}
+    kill -${end#*:} $pid 2>/dev/null || true
     wait $pid 2>/dev/null || true
 done
 printf '{"step": 61, "lo' >>killed.jsonl # torn, as a kill inside a write would leave it

@@ -4,6 +4,7 @@
  */
 #include "base/scratch.h"
 #include "test.h"
+#include "train/checkpoint.h"
 
 #include <paradl/checkpoint.h>
 #include <paradl/random.h>
@@ -339,6 +340,34 @@ static void one_writer_at_a_time(void)
     CHECK_OK(write_step(folder, 2, 2));
 }
 
+/* A run has its folder for itself from the beginning to the end, however it ends. */
+static void one_run_at_a_time(void)
+{
+    char  folder[512];
+    int   ready[2], how;
+    pid_t child;
+    char  byte;
+
+    snprintf(folder, sizeof(folder), "%s", scratch_path("claimed"));
+    CHECK_INT(pipe(ready), 0);
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        if (pdl__checkpoint_claim(folder, 0) || write_step(folder, 1, 2) || write(ready[1], "", 1) != 1) _exit(1);
+        for (;;) pause();
+    }
+    CHECK_INT(read(ready[0], &byte, 1), 1);
+    CHECK_ERROR(pdl__checkpoint_claim(folder, 1), "another run is at work in");
+    CHECK_ERROR(write_step(folder, 2, 2), "another run is writing a checkpoint to");
+    CHECK_INT(kill(child, SIGKILL), 0);
+    CHECK_INT(waitpid(child, &how, 0), child);
+    CHECK_OK(pdl__checkpoint_claim(folder, 0));
+    CHECK_OK(write_step(folder, 2, 2));
+    pdl__checkpoint_release();
+    CHECK_OK(pdl__checkpoint_claim(folder, 0));
+    pdl__checkpoint_release();
+}
+
 static void refuses_another_model(void)
 {
     char              folder[512];
@@ -523,6 +552,7 @@ int main(void)
     RUN(killed_replacements_leave_one);
     RUN(full_disk_keeps_the_old);
     RUN(one_writer_at_a_time);
+    RUN(one_run_at_a_time);
     RUN(refuses_another_model);
     RUN(notices_every_flipped_bit);
     RUN(takes_the_previous);
