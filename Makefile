@@ -57,7 +57,11 @@ test-long:
 	@cmake --build --preset debug -j $(JOBS)
 	@ctest --preset debug -L long
 
-bench: all
+# The release build leaves the benchmarks out unless it is asked for them.
+bench:
+	@tools/setup.sh bench
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX="$(PREFIX)" -DBUILD_TESTING=OFF -DPDL_BENCH=ON
+	@cmake --build --preset release -j $(JOBS)
 	@tools/bench.sh
 
 experiments: all

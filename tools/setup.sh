@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/setup.sh [test] [fuzz] [format] [lint]: installs what the build needs and is missing, and what these tasks
+# tools/setup.sh [test] [bench] [fuzz] [format] [lint]: installs what the build needs and is missing, and what these tasks
 # need on top. Silent when nothing is missing.
 # On Debian and Ubuntu packages are installed as root or with sudo; elsewhere the missing ones are named.
 set -euo pipefail
@@ -11,10 +11,12 @@ command -v apt-get >/dev/null && packages+=(libsimgrid-dev liburing-dev)
 for task in "$@"; do
     case $task in
     test) packages+=(g++ clang python3 mandoc procps) ;;
+    # Without this library Debian's PyTorch computes with the reference BLAS, several times slower: no peer to compare with.
+    bench) /usr/bin/python3 -c 'import torch' 2>/dev/null && packages+=(libopenblas0-openmp) ;;
     fuzz) packages+=(clang libclang-rt-dev) ;;
     format) packages+=(clang-format) ;;
     lint) packages+=(clang clang-tidy) ;;
-    *) echo "setup: $task is not one of test, fuzz, format, lint" >&2 && exit 2 ;;
+    *) echo "setup: $task is not one of test, bench, fuzz, format, lint" >&2 && exit 2 ;;
     esac
 done
 
@@ -39,6 +41,7 @@ present() {
     libclang-rt-dev) command -v clang && test -e "$(clang -print-file-name=libclang_rt.fuzzer-"$(uname -m)".a)" ;;
     python3) python3 -c 'import json, pty, xml.dom.minidom' ;; # python3-minimal has none of these
     procps) command -v pgrep ;;
+    libopenblas0-openmp) ls /usr/lib/*/openblas-openmp/libopenblas.so.0 ;;
     libonnx-dev) test -e /usr/include/onnx/onnx.proto || test -e /usr/local/include/onnx/onnx.proto ;;
     *) command -v "$1" ;;
     esac >/dev/null 2>&1
