@@ -29,6 +29,10 @@ pdl_status_t pdl_output_close(pdl_output_t *output);
 /* Gives up: the target is as it was. NULL is allowed. */
 void pdl_output_discard(pdl_output_t *output);
 
+/* For programs: from now on SIGINT, SIGTERM and SIGHUP remove temporary files before they end the program. Signals that
+   are ignored or caught stay so. */
+void pdl_output_clean_up_on_signals(void);
+
 /* What a stream such as stdout has taken so far has arrived; `name` stands for it in the message. */
 pdl_status_t pdl_output_flush(FILE *stream, const char *name);
 

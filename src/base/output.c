@@ -4,6 +4,8 @@
 #include <paradl/output.h>
 
 #include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,69 @@ struct pdl_output {
     char *temporary; /* NULL when the target is written directly */
 };
 
+/* Temporary files that a signal removes. A program writes few files at once; what does not fit is not removed. */
+#define MOST_TEMPORARY 64
+static _Atomic(char *) temporaries[MOST_TEMPORARY];
+static volatile pid_t  owner; /* a child has the names too, but the files are not its own */
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+#define ENDING_SIGNALS ((int)(sizeof(ending_signals) / sizeof(*ending_signals)))
+
+/* Only what may be called at any time: getpid(), unlink(), signal(), raise(). */
+static void remove_temporaries(int number)
+{
+    for (int i = 0; i < MOST_TEMPORARY && owner == getpid(); i++) {
+        const char *name = atomic_load(&temporaries[i]);
+
+        if (name != NULL) unlink(name);
+    }
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+void pdl_output_clean_up_on_signals(void)
+{
+    struct sigaction action = {.sa_handler = remove_temporaries}, before;
+
+    owner = getpid();
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < ENDING_SIGNALS; i++) {
+        if (sigaction(ending_signals[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            sigaction(ending_signals[i], &action, NULL);
+    }
+}
+
+static void remember(char *temporary)
+{
+    for (int i = 0; i < MOST_TEMPORARY; i++) {
+        char *none = NULL;
+
+        if (atomic_compare_exchange_strong(&temporaries[i], &none, temporary)) return;
+    }
+}
+
+static void forget(const char *temporary)
+{
+    for (int i = 0; i < MOST_TEMPORARY && temporary != NULL; i++) {
+        if (atomic_load(&temporaries[i]) == temporary) atomic_store(&temporaries[i], NULL);
+    }
+}
+
+/* The file and its entry come together: a signal waits until both are there. */
+static int make_temporary(char *name)
+{
+    sigset_t ending, before;
+    int      file;
+
+    sigemptyset(&ending);
+    for (int i = 0; i < ENDING_SIGNALS; i++) sigaddset(&ending, ending_signals[i]);
+    pthread_sigmask(SIG_BLOCK, &ending, &before);
+    file = mkstemp(name);
+    if (file >= 0) remember(name);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return file;
+}
+
 static pdl_status_t refuse(const char *path, int reason)
 {
     return pdl_error(PDL_ERR_IO, "cannot write %s: %s", path, strerror(reason));
@@ -23,6 +88,7 @@ static pdl_status_t refuse(const char *path, int reason)
 
 static void free_output(pdl_output_t *output)
 {
+    forget(output->temporary);
     free(output->path);
     free(output->temporary);
     free(output);
@@ -50,7 +116,7 @@ static pdl_status_t open_temporary(pdl_output_t *output, const struct stat *repl
     if (output->temporary == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     memcpy(output->temporary, output->path, length);
     memcpy(output->temporary + length, ending, sizeof(ending));
-    file = mkstemp(output->temporary);
+    file = make_temporary(output->temporary);
     if (file < 0) return refuse(output->path, errno);
     output->stream = fchmod(file, wanted_mode(replaced)) == 0 ? fdopen(file, "w") : NULL;
     if (output->stream != NULL) return PDL_OK;

@@ -166,6 +166,7 @@ int main(int argc, char **argv)
     mallopt(M_TRIM_THRESHOLD, 1 << 29);
 #endif
     pdl__arguments = argv;
+    pdl_output_clean_up_on_signals();
     pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
 
     /* What was printed comes before what is said about it, in a file too. The message of a failure stays. */
