@@ -71,6 +71,7 @@ const char *pdl_sim_simgrid_version(void);
 /* Lower bound of a collective on a topology: latency, bandwidth of the hosts' own links, cuts (docs/simulation.md). */
 typedef struct pdl_bound {
     double      latency_s, bandwidth_s, cut_s, total_s;
+    double      nearest_s; /* the shortest way from one host to another */
     const char *governing;
 } pdl_bound_t;
 pdl_status_t pdl_sim_bound(const pdl_topology_t *topology, pdl_collective_t collective, int ranks, double bytes,
@@ -112,6 +113,7 @@ typedef struct pdl_sim_verdict {
     double           bound_s, ratio; /* lower bound of the case; time over it, 0 where the bound is 0 */
     int              circuits;       /* of a hybrid network that were switched for it */
     int64_t          segments;       /* that it was run with; 1: not pipelined */
+    int              place;          /* in the list of algorithms, which begins with the simplest */
     pdl_engine_t     engine;         /* that ran it: sparse algorithms are timed by link loads whatever was asked */
 } pdl_sim_verdict_t;
 

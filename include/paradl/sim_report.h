@@ -27,8 +27,9 @@ typedef struct pdl_sim_report {
     const pdl_sim_case_t    *asked;
     const pdl_sim_verdict_t *verdicts;
     int                      count;
-    bool                     several;  /* a ranking was asked for, also where one algorithm is left */
-    double                   intact_s; /* time of the first without failed links; 0: none failed */
+    bool                     several;    /* a ranking was asked for, also where one algorithm is left */
+    double                   intact_s;   /* time of the first without failed links; 0: none failed */
+    const char              *algorithms; /* as asked for: one name, several with commas, or "all" */
 } pdl_sim_report_t;
 pdl_status_t pdl_report_simulation(const pdl_sim_report_t *report, FILE *stream);
 pdl_status_t pdl_report_simulation_json(const pdl_sim_report_t *report, FILE *stream);

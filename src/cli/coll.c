@@ -143,6 +143,9 @@ static pdl_status_t run_bench(const void *given, const pdl__operands_t *operands
 
     (void)operands;
     if (status) return status;
+    if (bench->ranks == 1)
+        fputs("coll bench: one rank, so nothing is exchanged; start it with mpirun -n P paradl coll bench\n",
+              stderr);
     if (bench->rank == 0)
         status = values->json ? pdl_report_bench_json(bench, stdout) : pdl_report_bench(bench, stdout);
     if (!status && count_wrong(bench) > 0)

@@ -127,6 +127,13 @@ static pdl_status_t prepare(const values_t *v, setting_t *setting)
     return status;
 }
 
+static bool ends_with(const char *text, const char *ending)
+{
+    size_t length = strlen(text), wanted = strlen(ending);
+
+    return length > wanted && strcmp(text + length - wanted, ending) == 0;
+}
+
 static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
 {
     bool sweep = v->sweep_bytes != NULL || v->sweep_hosts != NULL;
@@ -135,6 +142,8 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
         return pdl_error(PDL_ERR_INPUT, "--sweep-bytes and --sweep-hosts exclude each other");
     if (v->sweep_bytes == NULL && (v->bytes < 1 || v->bytes > 9e18))
         return pdl_error(PDL_ERR_INPUT, "--bytes: expected a size of at least one byte, for example --bytes 64MiB");
+    if (v->plot != NULL && !ends_with(v->plot, ".svg"))
+        return pdl_error(PDL_ERR_INPUT, "--plot writes SVG: give a name that ends in .svg, not %.200s", v->plot);
     if (v->plot != NULL && !sweep) return pdl_error(PDL_ERR_INPUT, "--plot needs --sweep-bytes or --sweep-hosts");
     if (v->links && sweep) return pdl_error(PDL_ERR_INPUT, "--links is for one size and one number of hosts");
     if (v->trace != NULL && (sweep || names->count != 1 || v->engine != PDL_ENGINE_FLOW))
@@ -227,7 +236,8 @@ static pdl_status_t run_point(const setting_t *setting, int64_t bytes, point_t *
                               &count);
     }
     if (status) return status;
-    point->report = (pdl_sim_report_t){&point->asked, point->verdicts, count, names->count != 1, 0};
+    point->report =
+        (pdl_sim_report_t){&point->asked, point->verdicts, count, names->count != 1, 0, setting->values->algorithm};
     if (setting->values->fail_link != NULL && point->verdicts[0].possible) status = run_intact(setting, point);
     return status;
 }
@@ -344,6 +354,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     memset(&setting, 0, sizeof(setting));
     status = prepare(v, &setting);
     if (!status) status = check_values(v, &setting.names);
+    if (!status) status = pdl__check_topology_options(options, v, v->name);
     if (status) return status;
     return v->sweep_bytes != NULL || v->sweep_hosts != NULL ? run_sweep(&setting) : run_one(&setting);
 }
@@ -353,7 +364,7 @@ const pdl__command_t pdl__simulate_commands[] = {
      .usage =
          "PLAN.yaml [options] | --topology T --hosts P [--collective C] [--algorithm A|all] --bytes M [options]",
      .summary = "simulates a plan on its system, or collectives on a network, and ranks the algorithms",
-     .notes = "An option that the topology or the plan does not use is ignored.",
+     .notes = "An option that the topology does not have is refused; a plan ignores those of collectives.",
      .options = options,
      .values = sizeof(values_t),
      .optional = 1,

@@ -51,6 +51,8 @@ static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
 
     if (values->json && values->format != FORMAT_TABLE)
         return pdl_error(PDL_ERR_INPUT, "--json and --format %s exclude each other", format_names[values->format]);
+    status = pdl__check_topology_options(options, values, operands->text[0]);
+    if (status) return status;
     status = pdl__topology_from_options(operands->text[0], &values->topology, 0, &topology);
     if (status) return status;
     status = show(values, topology);
@@ -63,7 +65,7 @@ const pdl__command_t pdl__topo_commands[] = {
     {.name = "topo show",
      .usage = "TOPOLOGY [--hosts P] [options]",
      .summary = "shows the size, distances, bisection, cables and cost of a network",
-     .notes = "An option that the topology does not use is ignored.",
+     .notes = "An option that the topology does not have is refused.",
      .options = options,
      .values = sizeof(values_t),
      .operands = 1,

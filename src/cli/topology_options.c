@@ -35,6 +35,64 @@ pdl_status_t pdl__parse_list(const char *option, const char *text, char separato
     return PDL_OK;
 }
 
+/* Options of some topologies only. */
+static const struct {
+    const char *option, *topologies;
+} uses[] = {
+    {"hosts-per-switch", " ring torus hypercube fc2 dragonfly dln dln2d kautz "},
+    {"dims", " torus fc2 dln2d "},
+    {"leaf-hosts", " fat-tree hybrid "},
+    {"uplinks", " fat-tree hybrid "},
+    {"children", " xgft "},
+    {"parents", " xgft "},
+    {"cables", " xgft "},
+    {"shape", " dragonfly "},
+    {"valiant", " dragonfly "},
+    {"seed", " dragonfly "},
+    {"strides", " dln dln2d "},
+    {"routing", " fc2 "},
+    {"degree", " kautz "},
+    {"diameter", " kautz "},
+    {"optical-ports", " hybrid "},
+    {"optical-bandwidth", " hybrid "},
+    {"optical-min-bytes", " hybrid "},
+    {"reconfigure", " hybrid "},
+};
+#define USES ((int)(sizeof(uses) / sizeof(*uses)))
+
+static bool is_builtin(const char *name)
+{
+    for (int i = 0; pdl_topology_builtin_name(i) != NULL; i++)
+        if (strcmp(pdl_topology_builtin_name(i), name) == 0) return true;
+    return false;
+}
+
+static bool takes(const char *topology, int use)
+{
+    char word[64];
+
+    snprintf(word, sizeof(word), " %.60s ", topology);
+    return strstr(uses[use].topologies, word) != NULL;
+}
+
+pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *name)
+{
+    char   own[512] = "--hosts";
+    size_t used = strlen(own);
+
+    for (int u = 0; u < USES; u++)
+        if (takes(name, u)) used += (size_t)snprintf(own + used, sizeof(own) - used, ", --%s", uses[u].option);
+    for (int u = 0; u < USES; u++) {
+        if (takes(name, u) || !pdl__option_changed(options, uses[u].option, values)) continue;
+        if (!is_builtin(name))
+            return pdl_error(PDL_ERR_INPUT, "--%s: %.100s says that itself; leave the option out", uses[u].option,
+                             name);
+        return pdl_error(PDL_ERR_INPUT, "--%s: a %s has no such option; it has %s and those of its links",
+                         uses[u].option, name, own);
+    }
+    return PDL_OK;
+}
+
 static pdl_status_t set_lists(const pdl__topology_values_t *v, pdl_topology_spec_t *spec)
 {
     int          numbers = 4, parents = 0, cables = 0;

@@ -69,6 +69,9 @@ extern const char *const pdl__routing_names[3];
             PDL__CHOICE(values, field.duplex, pdl__duplex_names, 3)                                               \
     }
 
+/* Refuses options of the table that the topology does not use. */
+pdl_status_t pdl__check_topology_options(const pdl__option_t *options, const void *values, const char *name);
+
 /* The topology `name` with these options; `hosts` in place of --hosts unless it is 0. */
 pdl_status_t pdl__topology_from_options(const char *name, const pdl__topology_values_t *values, int64_t hosts,
                                         pdl_topology_t **topology);

@@ -36,6 +36,18 @@ static void write_busiest(pdl_json_t *json, const pdl_topology_t *topology, cons
     pdl_json_close(json);
 }
 
+/* Of a network whose power is not described nothing is known. */
+static void write_energy(pdl_json_t *json, const pdl_sim_result_t *result)
+{
+    if (result->energy_all_j > 0) {
+        pdl_json_number(json, "energy_used_j", result->energy_used_j);
+        pdl_json_number(json, "energy_all_j", result->energy_all_j);
+    } else {
+        pdl_json_string(json, "energy_used_j", NULL);
+        pdl_json_string(json, "energy_all_j", NULL);
+    }
+}
+
 static void write_result(pdl_json_t *json, const pdl_sim_case_t *asked, const pdl_sim_verdict_t *v)
 {
     const pdl_sim_result_t *result = &v->result;
@@ -58,8 +70,7 @@ static void write_result(pdl_json_t *json, const pdl_sim_case_t *asked, const pd
         pdl_json_number(json, key, v->part_s[p]);
     }
     pdl_json_close(json);
-    pdl_json_number(json, "energy_used_j", result->energy_used_j);
-    pdl_json_number(json, "energy_all_j", result->energy_all_j);
+    write_energy(json, result);
     pdl_json_int(json, "events", result->events);
     pdl_json_int(json, "circuits", v->circuits);
     pdl_json_string(json, "engine_used", pdl_engine_names[v->engine]);
@@ -136,7 +147,7 @@ pdl_status_t pdl_report_simulation_json(const pdl_sim_report_t *report, FILE *st
 
     pdl_json_begin(&json, stream);
     pdl_json_open(&json, NULL, '{');
-    write_case(&json, report->asked, report->several ? "all" : best->algorithm);
+    write_case(&json, report->asked, report->algorithms);
     if (report->several) {
         pdl_json_string(&json, "best", best->possible ? best->algorithm : NULL);
         write_candidates(&json, report);
@@ -165,7 +176,7 @@ pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream)
         const pdl_sim_report_t *report = &sweep->points[p];
 
         pdl_json_open(&json, NULL, '{');
-        write_case(&json, report->asked, report->several ? "all" : report->verdicts[0].algorithm);
+        write_case(&json, report->asked, report->algorithms);
         write_candidates(&json, report);
         pdl_json_close(&json);
     }

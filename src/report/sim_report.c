@@ -172,6 +172,22 @@ static void add_ranked(pdl_table_t *table, const pdl_sim_verdict_t *v, int rank)
     pdl_table_cell(table, "%s", pdl_format_count(v->result.flows, text));
 }
 
+/* Times that differ by less are the same for people. */
+#define TIE 1e-9
+
+static bool ties(const pdl_sim_report_t *report, int i)
+{
+    return report->verdicts[i].possible &&
+           report->verdicts[i].result.time_s <= report->verdicts[0].result.time_s * (1 + TIE);
+}
+
+static void print_ties(const pdl_sim_report_t *report, FILE *stream)
+{
+    for (int i = 1; i < report->count && ties(report, i); i++)
+        fprintf(stream, "%s%s", i == 1 ? " As fast: " : ", ", report->verdicts[i].algorithm);
+    if (report->count > 1 && ties(report, 1)) fputs(".", stream);
+}
+
 /* Why the best beats the next: the part in which they differ most. */
 static void print_reason(const pdl_sim_report_t *report, FILE *stream)
 {
@@ -185,6 +201,7 @@ static void print_reason(const pdl_sim_report_t *report, FILE *stream)
         fprintf(stream, ", %.3f times the lower bound of %s", best->ratio,
                 pdl_format_seconds(best->bound_s, first));
     fputs(".", stream);
+    print_ties(report, stream);
     if (report->count > 1 && next->possible && next->result.time_s > best->result.time_s * (1 + 1e-6)) {
         for (int p = 1; p < PDL_PART_COUNT; p++)
             if (next->part_s[p] - best->part_s[p] > next->part_s[part] - best->part_s[part]) part = p;

@@ -1,7 +1,8 @@
 /*
  * Lower bounds of a collective on a topology: no algorithm is faster in the alpha-beta model of the network.
  *
- *   latency    ceil(log_{k+1} P) start-ups of the shortest way between two hosts, k links out of a host
+ *   latency    the shortest way to the host that is farthest from the first one; a rank may send to all others at once, so
+ *              that no number of rounds is a bound
  *   bandwidth  what all hosts together must send over the capacity of their own links
  *   cut        what must cross from one side of the network to the other over the capacity between them; sides are
  *              the hosts of one switch with it, and the first s switches with their hosts, for every s
@@ -15,7 +16,6 @@
 typedef struct ends {
     double capacity;  /* out of the hosts that take part */
     double latency_s; /* of the shortest way from one host to another */
-    int    ports;     /* most links out of one of them */
     bool   half;      /* one resource for both directions */
 } ends_t;
 
@@ -29,14 +29,12 @@ static double volume_sent(pdl_collective_t collective, double ranks)
     }
 }
 
-static pdl_status_t look_at_ends(const pdl_topology_t *topology, int ranks, ends_t *ends)
+static void look_at_ends(const pdl_topology_t *topology, int ranks, ends_t *ends)
 {
     const pdl_link_t *links = pdl_topology_links(topology);
     int               hosts = pdl_topology_hosts(topology);
-    int              *out = calloc((size_t)hosts, sizeof(*out));
     double            least_in = INFINITY, least_out = INFINITY, least_direct = INFINITY;
 
-    if (out == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the lower bound");
     *ends = (ends_t){0};
     for (int i = 0; i < pdl_topology_link_count(topology); i++) {
         const pdl_link_t *link = &links[i];
@@ -45,9 +43,7 @@ static pdl_status_t look_at_ends(const pdl_topology_t *topology, int ranks, ends
 
         if (link->kind == PDL_LINK_INTERNAL || link->bytes_per_s <= 0) continue;
         if (from) ends->capacity += link->bytes_per_s;
-        if (link->src < ranks && ++out[link->src] > ends->ports) ends->ports = out[link->src];
         if (link->both_ways && from) ends->half = true;
-        if (link->both_ways && link->dst < ranks && ++out[link->dst] > ends->ports) ends->ports = out[link->dst];
         if (link->src < hosts && link->dst < hosts) {
             least_direct = fmin(least_direct, link->latency_s);
         } else {
@@ -57,9 +53,89 @@ static pdl_status_t look_at_ends(const pdl_topology_t *topology, int ranks, ends
     }
     ends->latency_s = fmin(least_direct, least_out + least_in);
     if (!isfinite(ends->latency_s)) ends->latency_s = 0;
-    if (ends->ports < 1) ends->ports = 1;
-    free(out);
-    return PDL_OK;
+}
+
+/* Ways out of every vertex: links first[v] .. first[v + 1] - 1 of `link`; those of both directions twice. */
+typedef struct ways {
+    int    *first, *link, *queue;
+    double *far_s;
+    bool   *waits;
+} ways_t;
+
+static void free_ways(ways_t *ways)
+{
+    free(ways->first);
+    free(ways->link);
+    free(ways->queue);
+    free(ways->far_s);
+    free(ways->waits);
+}
+
+static bool list_ways(const pdl_topology_t *topology, ways_t *ways)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    size_t            vertices = (size_t)pdl_topology_vertices(topology);
+    int               count = pdl_topology_link_count(topology);
+
+    *ways = (ways_t){.first = calloc(vertices + 2, sizeof(int)),
+                     .link = calloc(2 * (size_t)count + 1, sizeof(int)),
+                     .queue = calloc(vertices + 1, sizeof(int)),
+                     .far_s = calloc(vertices + 1, sizeof(double)),
+                     .waits = calloc(vertices + 1, sizeof(bool))};
+    if (ways->first == NULL || ways->link == NULL || ways->queue == NULL || ways->far_s == NULL ||
+        ways->waits == NULL)
+        return false;
+    for (int i = 0; i < count; i++) {
+        ways->first[links[i].src + 2]++;
+        if (links[i].both_ways) ways->first[links[i].dst + 2]++;
+    }
+    for (size_t v = 2; v <= vertices + 1; v++) ways->first[v] += ways->first[v - 1];
+    for (int i = 0; i < count; i++) {
+        ways->link[ways->first[links[i].src + 1]++] = i;
+        if (links[i].both_ways) ways->link[ways->first[links[i].dst + 1]++] = i;
+    }
+    return true;
+}
+
+/* Shortest ways from the first host; a vertex that is reached sooner than before is looked at again. */
+static void spread(const pdl_topology_t *topology, ways_t *ways)
+{
+    const pdl_link_t *links = pdl_topology_links(topology);
+    int               vertices = pdl_topology_vertices(topology), head = 0, waiting = 1;
+
+    for (int v = 1; v < vertices; v++) ways->far_s[v] = INFINITY;
+    while (waiting > 0) {
+        int from = ways->queue[head];
+
+        head = (head + 1) % vertices;
+        waiting--;
+        ways->waits[from] = false;
+        for (int w = ways->first[from]; w < ways->first[from + 1]; w++) {
+            const pdl_link_t *link = &links[ways->link[w]];
+            int               to = link->src == from ? link->dst : link->src;
+            double            far_s = ways->far_s[from] + link->latency_s;
+
+            if (link->bytes_per_s <= 0 || !(far_s < ways->far_s[to])) continue;
+            ways->far_s[to] = far_s;
+            if (ways->waits[to]) continue;
+            ways->waits[to] = true;
+            ways->queue[(head + waiting++) % vertices] = to;
+        }
+    }
+}
+
+/* Something of the first rank must reach every other one, by whatever way. */
+static pdl_status_t look_at_distances(const pdl_topology_t *topology, int ranks, double *latency_s)
+{
+    ways_t ways;
+    bool   listed = list_ways(topology, &ways);
+
+    *latency_s = 0;
+    if (listed) spread(topology, &ways);
+    for (int r = 0; listed && r < ranks; r++)
+        if (isfinite(ways.far_s[r])) *latency_s = fmax(*latency_s, ways.far_s[r]);
+    free_ways(&ways);
+    return listed ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for the lower bound");
 }
 
 /* All-to-all: every block crosses the links of its way, and all links together carry no more than the sum of their
@@ -186,10 +262,11 @@ pdl_status_t pdl_sim_bound(const pdl_topology_t *topology, pdl_collective_t coll
         *bound = found;
         return PDL_OK;
     }
-    status = look_at_ends(topology, ranks, &ends);
+    look_at_ends(topology, ranks, &ends);
+    found.nearest_s = ends.latency_s;
+    status = look_at_distances(topology, ranks, &found.latency_s);
     if (!status) status = look_at_cuts(topology, collective, ranks, bytes, &found.cut_s);
     if (status) return status;
-    found.latency_s = ceil(log(ranks) / log(ends.ports + 1) - 1e-9) * ends.latency_s;
     found.bandwidth_s = volume_sent(collective, ranks) * bytes * (ends.half ? 2 : 1) / ends.capacity;
     if (collective == PDL_COLL_ALLTOALL)
         found.bandwidth_s = fmax(found.bandwidth_s, hop_bound(topology, ranks, bytes));

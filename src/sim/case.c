@@ -93,6 +93,7 @@ pdl_status_t pdl_sim_case_bound(const pdl_sim_case_t *asked, pdl_bound_t *bound)
                                (double)pdl__case_bytes(asked), asked->options.gamma_s_per_byte, bound);
     if (status || !asked->strided || groups_of(asked) == 1) return status;
     bound->cut_s = 0;
+    bound->latency_s = bound->nearest_s;
     bound->total_s = fmax(bound->latency_s, bound->bandwidth_s);
     bound->governing = bound->latency_s > bound->bandwidth_s ? "latency" : "bandwidth";
     return PDL_OK;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Best first, then the impossible ones; equal ones by name, so that two runs agree. */
+/* Best first, then the impossible ones; of equal ones the simplest first. */
 static int compare(const void *left, const void *right)
 {
     const pdl_sim_verdict_t *a = left, *b = right;
@@ -16,7 +16,7 @@ static int compare(const void *left, const void *right)
     if (a->possible != b->possible) return a->possible ? -1 : 1;
     if (a->possible && a->result.time_s < b->result.time_s) return -1;
     if (a->possible && a->result.time_s > b->result.time_s) return 1;
-    return strcmp(a->algorithm, b->algorithm);
+    return a->place - b->place;
 }
 
 /* PDL_ERR_LIMIT: the algorithm does not support the case, which is a result as well. */
@@ -68,7 +68,10 @@ static pdl_status_t rank_names(const pdl_sim_case_t *asked, const char *const *n
     pdl_sim_verdict_t *list = calloc((size_t)count + 1, sizeof(*list));
     pdl_status_t       status = list != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for a ranking");
 
-    for (int i = 0; !status && i < count; i++) status = try_algorithm(asked, names[i], &list[i]);
+    for (int i = 0; !status && i < count; i++) {
+        status = try_algorithm(asked, names[i], &list[i]);
+        list[i].place = i;
+    }
     if (status) {
         for (int i = 0; list != NULL && i < count; i++) pdl_sim_verdict_free(&list[i]);
         free(list);

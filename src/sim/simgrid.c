@@ -7,6 +7,7 @@
  */
 #include "sim/simgrid.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -115,7 +116,7 @@ static void exchange(messages_t *messages, const actor_t *self)
 
         snprintf(name, sizeof(name), "%d:%d>%d", self->job, from, to);
         if (message->send) {
-            messages->comm[i] = sg_mailbox_put_async(sg_mailbox_by_name(name), &payload, (long)message->bytes);
+            messages->comm[i] = sg_mailbox_put_async(sg_mailbox_by_name(name), &payload, lrint(message->bytes));
         } else {
             messages->comm[i] = sg_mailbox_get_async(sg_mailbox_by_name(name), &messages->data[i]);
         }
@@ -173,6 +174,7 @@ static void simulate(const char *platform, int job_count, int pipe_end)
 {
     char  text[][64] = {"paradl",
                         "--cfg=network/model:CM02",
+                        "--cfg=network/optim:Full",
                         "--cfg=network/crosstraffic:0",
                         "--cfg=network/TCP-gamma:0",
                         "--cfg=network/weight-S:0",

@@ -22,9 +22,10 @@ static pdl_status_t check_shape(const int64_t shape[4], int64_t *groups)
     int64_t balanced = pdl__product(a, h, PDL__MOST_VERTICES);
 
     if (p < 1 || a < 1 || h < 1 || g < 0)
-        return pdl_error(PDL_ERR_INPUT,
-                         "a dragonfly needs hosts, routers and global cables of at least 1, for example "
-                         "--shape 4,8,4,33");
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "a dragonfly needs hosts, routers and global cables of at least 1: --shape 2,4,2,9 (72 hosts), "
+            "3,6,3,19 (342), 4,8,4,33 (1,056), 5,10,5,51 (2,550) or another");
     if (balanced < 0)
         return pdl_error(PDL_ERR_LIMIT, "the dragonfly has more than %lld groups", (long long)PDL__MOST_VERTICES);
     if (g != 0 && g != balanced + 1)

@@ -104,6 +104,12 @@ static double length_between(const floor_plan_t *plan, const pdl_room_t *room, i
     return (double)x * room->pitch_x_m + (double)y * room->pitch_y_m + room->slack_m;
 }
 
+/* A node that relays for others has a router of its own, whose ports cost what those of a switch do. */
+static bool has_router_port(const pdl_topology_t *topology, int vertex)
+{
+    return vertex >= topology->hosts || topology->relay;
+}
+
 static void price_cable(const floor_plan_t *plan, const pdl_room_t *room, const pdl_link_t *link,
                         pdl_topology_metrics_t *metrics)
 {
@@ -111,7 +117,7 @@ static void price_cable(const floor_plan_t *plan, const pdl_room_t *room, const 
     bool   copper = length <= room->copper_m && link->kind != PDL_LINK_OPTICAL;
     double cost = copper ? room->copper_cost + room->copper_cost_per_m * length
                          : room->optical_cost + room->optical_cost_per_m * length;
-    int    ports = (link->src >= plan->topology->hosts) + (link->dst >= plan->topology->hosts);
+    int    ports = has_router_port(plan->topology, link->src) + has_router_port(plan->topology, link->dst);
 
     metrics->cable_m += length * link->cables;
     metrics->cost += (cost + ports * room->switch_cost_per_port) * link->cables;

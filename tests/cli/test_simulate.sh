@@ -135,6 +135,12 @@ refuse "exclude each other" "${dln[@]}" --sweep-bytes 1:8:2 --sweep-hosts 2:8:2
 refuse "FROM:TO:FACTOR" "${dln[@]}" --sweep-bytes 1KiB:1MiB
 refuse "factor above 1" "${dln[@]}" --sweep-hosts 8:64:1
 refuse "--plot needs" "${dln[@]}" --plot x.svg
+refuse "--plot writes SVG: give a name that ends in .svg, not x.png" "${dln[@]}" --sweep-bytes 1:8:2 --plot x.png
+refuse "--hosts-per-switch: a fat-tree has no such option; it has --hosts, --leaf-hosts, --uplinks" \
+    simulate --topology fat-tree --hosts 64 --hosts-per-switch 8 --bytes 1MiB
+refuse "take 992 or 1024 hosts" simulate --topology fat-tree --hosts 1000 --bytes 1MiB
+refuse "--segments: expected a number of at least 1, or auto" "${dln[@]}" --segments 0
+refuse "4,8,4,33 (1,056)" simulate --topology dragonfly --hosts 1024 --bytes 1MiB
 refuse "--trace is for one algorithm" "${dln[@]}" --trace x.json
 refuse "cannot be shared by 7 groups" "${dln[@]}" --algorithm ring --jobs 7
 refuse "no link between s0 and s3" "${dln[@]}" --algorithm ring --fail-link s0-s3
@@ -144,5 +150,33 @@ refuse "--fail-link: expected A-B" "${dln[@]}" --algorithm ring --fail-link s0
 refuse "--stragglers: expected" "${dln[@]}" --algorithm ring --stragglers 64:1ms
 refuse "--latency-factors: expected" "${dln[@]}" --algorithm ring --latency-factors 1,2
 refuse "shares of 1" "${dln[@]}" --density 2
+# Algorithms that take the same time are called so, the simplest first; JSON says which were asked for, the segments of each,
+# and null for unknown energy. Parts never sum to more than the time, nor is a bound passed.
+expect 0 simulate --topology ring --hosts 16 --bytes 64MiB
+has out "best: ring, "
+has out "As fast: ring_ring, leader."
+expect 0 simulate --topology ring --hosts 16 --bytes 1KiB --algorithm double_tree,recmul,tree --json
+python3 - <<'PY' || fail "simulate --json with three algorithms"
+import json
+s = json.load(open("out"))
+assert s["algorithm"] == "double_tree,recmul,tree", s["algorithm"]
+for c in s["candidates"]:
+    assert c["segments"] >= 1, c
+    assert c["energy_used_j"] is None and c["energy_all_j"] is None
+    assert sum(c["parts"].values()) <= c["time_s"] * (1 + 1e-9), c
+    assert c["bound_ratio"] >= 1, c
+PY
+
+# A signal leaves no temporary file behind.
+"$PARADL" simulate --topology dragonfly --shape 4,8,4,33 --bytes 64MiB --algorithm kautz --trace gone.json >out 2>err &
+started=$!
+for _ in $(seq 200); do
+    [ -z "$(find . -name 'gone.json.*')" ] || break
+    sleep 0.05
+done
+kill -TERM "$started"
+wait "$started" || true
+[ -z "$(find . -name 'gone.json*')" ] || fail "SIGTERM left $(find . -name 'gone.json*')"
+
 [ ! -e x.svg ] && [ ! -e x.json ] || fail "a failed run left a file"
 finish

@@ -101,4 +101,11 @@ refuse "exclude each other" topo show ring --hosts 4 --json --format dot
 refuse "unknown option --host" topo show ring --host 4
 refuse "an argument is missing" topo show
 refuse "did you mean show?" topo sho
+# Nodes of a torus pay for the ports of their routers as switches do: 4 nodes in a ring have 8, and 4 cables.
+expect 0 topo show ring --hosts 4 --json
+python3 - <<'PY' || fail "the cost of a ring"
+import json
+t = json.load(open("out"))
+assert t["cost_unit"] == "USD" and t["cost"] > 8 * 250, t["cost"]
+PY
 finish
