@@ -98,7 +98,7 @@ extern const char *const pdl__confidence_names[], *const pdl__hide_rate_names[],
          "of cadis: similarity above which workers are of one cluster, -1 to 1; auto: the widest gap",             \
          PDL__TEXT(values, sampling.cluster_threshold)},                                                           \
         {"distill", "X", "1",                                                                                      \
-         "of cadis: weight of what the common model says, where it is as good as the worker's own",                \
+         "of cadis: weight of what the common model says, as far as it beats the worker's own",                    \
          PDL__QUANTITY(values, sampling.distill, PDL_UNIT_NONE)},                                                  \
         {"temperature", "X", "1", "of it", PDL__QUANTITY(values, sampling.temperature, PDL_UNIT_NONE)},            \
         {"nets", "S", "4", "of feddct: narrow networks in place of the wide one",                                  \
