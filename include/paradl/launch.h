@@ -4,7 +4,7 @@
  *
  *     if (pdl_launch_wanted(pe)) {
  *         pdl_launch_spec_t spec = {.ranks = pe, .argv = argv};
- *         status = pdl_launch_local(&spec, &exit_status);
+ *         status = pdl_launch_local(&spec, &end);
  *         ...
  *     }
  *     pdl_ranks_create(&ranks);   // in each of the ranks
@@ -34,15 +34,22 @@ typedef struct pdl_launch_spec {
     char *const *argv;    /* of this program, NULL at the end; argv[0] gives way to the program's own file */
 } pdl_launch_spec_t;
 
+/* How a job ended. */
+typedef struct pdl_launch_end {
+    int  exit_status; /* of the ranks, one of which has said why if it is not 0 */
+    bool lost;        /* a rank died, or was stopped, or hung: the job might go on from a checkpoint */
+    int  lost_ranks;  /* how many, at least 1 */
+} pdl_launch_end_t;
+
 /* Runs this program again as so many ranks and waits for them. To be called before there are threads.
 
    SIGINT, SIGTERM and SIGHUP reach the ranks as SIGUSR1, upon which they may write a checkpoint and end; the second
    one ends them at once (mpirun itself would give them one second). SIGUSR1 and SIGUSR2 are passed on. The ranks
    read nothing from the standard input.
 
-   PDL_OK: the ranks have ended with *exit_status, and if that is not 0 one of them has said why. An error: they
-   could not be started (PDL_ERR_UNSUPPORTED: there is no mpirun), or one died without a word. */
-pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, int *exit_status);
+   PDL_OK: the ranks have ended with end->exit_status, and if that is not 0 one of them has said why. An error: they
+   could not be started (PDL_ERR_UNSUPPORTED: there is no mpirun), or some were lost, which watch.h finds out. */
+pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, pdl_launch_end_t *end);
 
 /* Whether this process is the one to print the message of a failure that all ranks may meet: true for a process by
    itself, for the first rank that asks in a job of pdl_launch_local() (and never again), for rank 0 elsewhere. */

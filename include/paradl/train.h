@@ -94,6 +94,7 @@ typedef struct pdl_train_options {
     const char             *checkpoint;       /* folder, or NULL */
     int64_t                 checkpoint_every; /* updates; 0: at the end of every epoch */
     int                     keep;             /* checkpoints that stay */
+    bool                    logged;           /* rank 0 keeps a log, which checkpoints must not run ahead of */
     bool                    resume;           /* goes on from the latest, if there is one */
     bool                    overwrite; /* replaces the checkpoints of another run, which are refused otherwise */
     const char             *trace;     /* file, or NULL; rank r > 0 adds ".r" */

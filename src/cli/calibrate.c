@@ -2,9 +2,9 @@
  * paradl calibrate: measures this machine and writes its system description.
  */
 #include "cli/commands.h"
+#include "cli/start_ranks.h"
 
 #include <paradl/calibrate.h>
-#include <paradl/launch.h>
 #include <paradl/train_report.h>
 
 #include <stdlib.h>
@@ -96,10 +96,8 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
 
     (void)operands;
     if (pe < 1) pe = 1;
-    if (pe > 1024) return pdl_error(PDL_ERR_LIMIT, "%lld ranks are too many for one machine", (long long)pe);
-    if (pdl_launch_wanted((int)pe)) {
-        pdl_launch_spec_t spec = {.ranks = (int)pe, .threads = (int)v->threads, .argv = pdl__arguments};
-        pdl_status_t      status = pdl_launch_local(&spec, &pdl__exit_status);
+    if (pdl__start_wanted(pe)) {
+        pdl_status_t status = pdl__start_ranks(pe, v->threads);
         if (status != PDL_ERR_UNSUPPORTED) return status;
         fprintf(stderr, "%s: one PE is measured, messages are not\n", pdl_error_message());
     }

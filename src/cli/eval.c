@@ -2,12 +2,13 @@
  * paradl eval: scores a checkpoint.
  */
 #include "cli/commands.h"
+#include "cli/start_ranks.h"
 #include "cli/threads.h"
 
 #include <paradl/checkpoint.h>
 #include <paradl/json.h>
-#include <paradl/launch.h>
 #include <paradl/train.h>
+#include <paradl/watch.h>
 
 #include <string.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 typedef struct values {
     const char *data, *model, *vocabulary;
     int64_t     batch, pe, threads, loader_threads, samples;
+    double      stall_timeout;
     bool        ema, train_split, no_normalise, json;
 } values_t;
 
@@ -25,6 +27,8 @@ static const pdl__option_t options[] = {
     {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", PDL__INT(values_t, pe, 1)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(values_t, threads, 1)},
     {"loader-threads", "N", "1", "that prepare samples", PDL__INT(values_t, loader_threads, 1)},
+    {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
+     PDL__QUANTITY(values_t, stall_timeout, PDL_UNIT_SECONDS)},
     {"ema", NULL, NULL, "scores the averaged weights", PDL__FLAG(values_t, ema)},
     {"train-split", NULL, NULL, "scores the training samples instead of the validation samples",
      PDL__FLAG(values_t, train_split)},
@@ -167,15 +171,14 @@ static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
     job_t           job = {.values = v, .path = operands->text[0]};
     pdl_status_t    status;
 
-    if (pdl_launch_wanted((int)v->pe)) {
-        pdl_launch_spec_t spec = {.ranks = (int)v->pe, .threads = (int)v->threads, .argv = pdl__arguments};
-        return pdl_launch_local(&spec, &pdl__exit_status);
-    }
+    if (pdl__start_wanted(v->pe)) return pdl__start_ranks(v->pe, v->threads);
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
-    status = open_checkpoint(&job);
+    status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);
+    if (!status) status = open_checkpoint(&job);
     if (!status) status = pdl_ranks_agree(job.ranks, prepare(&job));
     if (!status) status = score(&job);
+    if (status && pdl_watch_failed(job.ranks)) pdl_ranks_abort(job.ranks, status);
     pdl_session_destroy(job.session);
     pdl_checkpoint_close(job.checkpoint);
     pdl_source_close(job.source);

@@ -2,6 +2,7 @@
  * paradl train: carries a plan out.
  */
 #include "cli/commands.h"
+#include "cli/start_ranks.h"
 #include "cli/threads.h"
 #include "cli/train_check.h"
 #include "cli/train_plan.h"
@@ -9,10 +10,10 @@
 #include <paradl/dry_report.h>
 #include <paradl/launch.h>
 #include <paradl/train_report.h>
+#include <paradl/watch.h>
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define STANDARD_BATCH 64
 
@@ -367,20 +368,6 @@ static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operan
     return status;
 }
 
-/* More ranks than a machine can start would bring it to a standstill before any of them could say so. */
-static pdl_status_t check_launch(int64_t ranks)
-{
-    enum { RANKS_A_CORE = 32 };
-    int64_t cores = sysconf(_SC_NPROCESSORS_ONLN);
-
-    if (ranks <= RANKS_A_CORE * cores) return PDL_OK;
-    return pdl_error(
-        PDL_ERR_LIMIT,
-        "%lld ranks are too many to start on %lld cores: use mpirun or srun on more machines, or a plan "
-        "or --pe of %lld ranks at most",
-        (long long)ranks, (long long)cores, (long long)(RANKS_A_CORE * cores));
-}
-
 static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)
 {
     pdl__train_values_t values = *(const pdl__train_values_t *)given, *v = &values;
@@ -394,17 +381,14 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
         release(&job);
         return status;
     }
-    if (ranks > INT32_MAX || pdl_launch_wanted((int)ranks)) {
-        status = check_launch(ranks);
-        if (status) return status;
-        pdl_launch_spec_t spec = {.ranks = (int)ranks, .threads = (int)v->threads, .argv = pdl__arguments};
-        return pdl_launch_local(&spec, &pdl__exit_status);
-    }
+    if (pdl__start_wanted(ranks)) return pdl__start_ranks(ranks, v->threads);
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
-    status = pdl_ranks_agree(job.ranks, prepare(&job, operands));
+    status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);
+    if (!status) status = pdl_ranks_agree(job.ranks, prepare(&job, operands));
     if (!status) status = share_stages(&job);
     if (!status) status = run_reported(&job);
+    if (status && pdl_watch_failed(job.ranks)) pdl_ranks_abort(job.ranks, status);
     release(&job);
     return status;
 }

@@ -109,6 +109,8 @@ const pdl__option_t pdl__train_option_table[] = {
     {"keep", "N", "2", "checkpoints that stay", INT(keep, 1)},
     {"resume", NULL, NULL, "goes on from the latest checkpoint in --checkpoint", FLAG(resume)},
     {"overwrite", NULL, NULL, "replaces the checkpoints of another run in --checkpoint", FLAG(overwrite)},
+    {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
+     PDL__QUANTITY(pdl__train_values_t, stall_timeout, PDL_UNIT_SECONDS)},
     {"log", "FILE", NULL, "one JSON object a line for every update and epoch", TEXT(log)},
     {"trace", "FILE", NULL,
      "timeline of operations for Perfetto, in rounds of a rank's workers one after the other", TEXT(trace)},
@@ -244,6 +246,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->checkpoint_every = v->checkpoint_every;
     o->keep = (int)v->keep;
     o->resume = v->resume;
+    o->logged = v->log != NULL;
     o->overwrite = v->overwrite;
     o->trace = v->trace;
     o->only_initial = v->steps_given && v->steps == 0;

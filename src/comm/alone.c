@@ -63,6 +63,11 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world)
     return missing();
 }
 
+void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch)
+{
+    (void)world, (void)watch;
+}
+
 void pdl__world_abort(int exit_status)
 {
     (void)exit_status;

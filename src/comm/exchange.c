@@ -10,6 +10,7 @@
 #include "comm/choose.h"
 #include "comm/clock.h"
 #include "comm/pretend.h"
+#include "comm/watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -287,7 +288,12 @@ pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b)
     if (bucket->state == IDLE) return pdl_error(PDL_ERR_INPUT, "bucket %d is waited for before it is ready", b);
     if (bucket->state != ARRIVED) {
         begin = pdl__seconds();
-        while (!status && bucket->state != ARRIVED) status = move(exchange);
+        pdl__watch_waits(exchange->ranks->watch, true);
+        while (!status && bucket->state != ARRIVED) {
+            status = move(exchange);
+            if (!status && bucket->state != ARRIVED) status = pdl__watch_check(exchange->ranks->watch);
+        }
+        pdl__watch_waits(exchange->ranks->watch, false);
         exchange->waited_s += pdl__seconds() - begin;
     }
     if (!status) bucket->state = IDLE;

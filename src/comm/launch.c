@@ -223,21 +223,78 @@ static int wait_for_ranks(launch_t *launch)
     return WIFSIGNALED(outcome) ? 128 + WTERMSIG(outcome) : WEXITSTATUS(outcome);
 }
 
+/* ---- how it ended ---- */
+
+static void read_line(FILE *file, char *line, size_t size)
+{
+    if (fgets(line, (int)size, file) == NULL) line[0] = '\0';
+    line[strcspn(line, "\n")] = '\0';
+}
+
+/* What a rank has reported of others; false: nothing. The report is removed. */
+static bool take_report(const launch_t *launch, pdl__launch_loss_t *loss)
+{
+    char  path[4200], head[32];
+    FILE *file;
+    int   died = 0;
+
+    snprintf(path, sizeof(path), "%s%s", launch->note, PDL__LOSS_SUFFIX);
+    file = fopen(path, "r");
+    if (file == NULL) return false;
+    *loss = (pdl__launch_loss_t){0};
+    read_line(file, head, sizeof(head));
+    read_line(file, loss->who, sizeof(loss->who));
+    read_line(file, loss->text, sizeof(loss->text));
+    read_line(file, loss->remark, sizeof(loss->remark));
+    fclose(file);
+    unlink(path);
+    if (sscanf(head, "%d %d", &died, &loss->count) != 2) return false;
+    loss->died = died != 0;
+    return true;
+}
+
+static pdl_status_t judge_loss(const pdl__launch_loss_t *loss, int exit_status)
+{
+    const char *colon = loss->remark[0] != '\0' ? "; " : "";
+    const char *verb = loss->count > 1 ? "were" : "was";
+
+    if (!loss->died) return pdl_error(PDL_ERR_IO, "%s%s%s", loss->text, colon, loss->remark);
+    if (exit_status > 128 && exit_status < 128 + NSIG)
+        return pdl_error(PDL_ERR_IO, "%s %s ended by signal %d (%s), %s%s%s", loss->who, verb, exit_status - 128,
+                         strsignal(exit_status - 128), loss->text, colon, loss->remark);
+    return pdl_error(PDL_ERR_IO, "%s ended with status %d without saying why, %s%s%s", loss->who, exit_status,
+                     loss->text, colon, loss->remark);
+}
+
 /* No rank has said why. */
-static pdl_status_t judge(const launch_t *launch, int exit_status)
+static pdl_status_t judge(const launch_t *launch, int exit_status, const pdl__launch_loss_t *loss)
 {
     if (launch->stop != 0)
         return pdl_error(PDL_ERR_IO, "stopped by signal %d (%s)", launch->stop, strsignal(launch->stop));
-    if (exit_status == 128 + SIGKILL)
-        return pdl_error(PDL_ERR_IO, "a rank was killed, as the system does when memory runs out: the others were "
-                                     "stopped");
+    if (loss != NULL) return judge_loss(loss, exit_status);
     if (exit_status > 128 && exit_status < 128 + NSIG)
-        return pdl_error(PDL_ERR_IO, "a rank died of signal %d (%s): the others were stopped", exit_status - 128,
-                         strsignal(exit_status - 128));
+        return pdl_error(PDL_ERR_IO, "a rank was ended by signal %d (%s): the others were stopped",
+                         exit_status - 128, strsignal(exit_status - 128));
     return pdl_error(PDL_ERR_IO,
                      "a rank ended with status %d without saying why: the others were stopped "
                      "(OMPI_MCA_orte_execute_quiet=0 shows what mpirun has to say)",
                      exit_status);
+}
+
+static pdl_status_t conclude(const launch_t *launch, int exit_status, pdl_launch_end_t *end)
+{
+    pdl__launch_loss_t loss;
+    bool               reported = take_report(launch, &loss);
+    /* The note is gone when a rank has spoken. */
+    bool silent = unlink(launch->note) == 0;
+
+    *end = (pdl_launch_end_t){.exit_status = exit_status};
+    if (exit_status == 0) return PDL_OK;
+    if (launch->stop == 0 && (reported || (silent && exit_status > 128))) {
+        end->lost = true;
+        end->lost_ranks = reported && loss.count > 0 ? loss.count : 1;
+    }
+    return silent ? judge(launch, exit_status, reported ? &loss : NULL) : PDL_OK;
 }
 
 /* mpirun -n N PROGRAM ARGUMENT...; one rank needs no mpirun. */
@@ -279,13 +336,14 @@ static pdl_status_t make_note(launch_t *launch)
     return PDL_OK;
 }
 
-pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, int *exit_status)
+pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, pdl_launch_end_t *end)
 {
     launch_t     launch = {.spec = spec};
     char         number[NUMBER_SIZE];
     pdl_status_t status;
     int          result = 0;
 
+    *end = (pdl_launch_end_t){0};
 #ifndef PDL_HAVE_MPI
     if (spec->ranks > 1)
         return pdl_error(PDL_ERR_UNSUPPORTED,
@@ -306,8 +364,7 @@ pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, int *exit_status)
     if (!status) result = wait_for_ranks(&launch);
     sigprocmask(SIG_SETMASK, &launch.before, NULL);
     free(launch.command);
-    /* The note is gone when a rank has spoken. */
-    if (unlink(launch.note) == 0 && !status && result != 0) status = judge(&launch, result);
-    if (!status) *exit_status = result;
+    if (!status) return conclude(&launch, result, end);
+    unlink(launch.note);
     return status;
 }

@@ -13,9 +13,23 @@ int pdl__launch_size(void);
    is about to end, and SIGTERM no longer hastens that. */
 bool pdl__launch_claim(void);
 
+/* What a rank tells its launcher of ranks that are lost; the first report counts, and remarks add to it. Where there is
+   no launcher of ours, nothing happens. */
+typedef struct pdl__launch_loss {
+    bool died;      /* the launcher knows what of; else they were stopped, or hang */
+    int  count;     /* ranks; 0: nobody knows */
+    char who[80];   /* "rank 2" */
+    char text[512]; /* died: where the rank was; else the whole sentence */
+    char remark[512];
+} pdl__launch_loss_t;
+bool pdl__launch_reports(void); /* whether there is a launcher that speaks for the ranks */
+void pdl__launch_report(const pdl__launch_loss_t *loss);
+void pdl__launch_remark(const char *remark);
+
 /* How pdl_launch_local() tells its ranks. */
 #define PDL__ENV_RANKS    "PARADL_LAUNCH_RANKS"    /* their number */
 #define PDL__ENV_NOTE     "PARADL_LAUNCH_NOTE"     /* a file that the rank removes which says why the job fails */
+#define PDL__LOSS_SUFFIX  ".lost"                  /* of the file beside it that says which ranks are lost */
 #define PDL__ENV_TERMINAL "PARADL_LAUNCH_TERMINAL" /* streams of the first process that are terminals: "12" */
 
 #endif

@@ -5,7 +5,9 @@
 
 #include "comm/launch.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -56,6 +58,47 @@ bool pdl__launch_claim(void)
     /* Another rank may end before this one has printed its line, and mpirun then stops all that are left. */
     signal(SIGTERM, SIG_IGN);
     return true;
+}
+
+bool pdl__launch_reports(void)
+{
+    return getenv(PDL__ENV_NOTE) != NULL;
+}
+
+static void add_line(int file, const char *line)
+{
+    if (write(file, line, strlen(line)) < 0 || write(file, "\n", 1) < 0) return;
+}
+
+static int open_report(int flags)
+{
+    char path[4200];
+
+    if (!pdl__launch_reports()) return -1;
+    snprintf(path, sizeof(path), "%s%s", getenv(PDL__ENV_NOTE), PDL__LOSS_SUFFIX);
+    return open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+}
+
+void pdl__launch_report(const pdl__launch_loss_t *loss)
+{
+    int  file = open_report(O_CREAT | O_EXCL);
+    char head[32];
+
+    if (file < 0) return;
+    snprintf(head, sizeof(head), "%d %d", loss->died, loss->count);
+    add_line(file, head);
+    add_line(file, loss->who);
+    add_line(file, loss->text);
+    close(file);
+}
+
+void pdl__launch_remark(const char *remark)
+{
+    int file = open_report(O_APPEND);
+
+    if (file < 0) return;
+    add_line(file, remark);
+    close(file);
 }
 
 bool pdl_launch_speaks(void)

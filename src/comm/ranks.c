@@ -5,6 +5,7 @@
 
 #include "comm/launch.h"
 #include "comm/transport.h"
+#include "comm/watch.h"
 
 #include <paradl/launch.h>
 
@@ -65,6 +66,8 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
         group->size = group->node_size = 1;
         group->job_rank = ranks->job_rank;
         group->counted = ranks->counted;
+        group->watch = ranks->watch;
+        group->group = true;
         if (ranks->size > 1) status = pdl__world_split(ranks, colour, key, group);
         if (!status) status = make_room(group);
         status = pdl_ranks_agree(ranks, status);
@@ -110,6 +113,10 @@ static bool alone(const pdl_ranks_t *ranks)
 void pdl_ranks_destroy(pdl_ranks_t *ranks)
 {
     if (ranks == NULL) return;
+    if (ranks->watch != NULL && !ranks->group) {
+        pdl__watch_leave(ranks->watch);
+        pdl__watch_destroy(ranks->watch);
+    }
     if (ranks->world != NULL) pdl__world_stop(ranks->world);
     free(ranks->gathered);
     free(ranks);
@@ -283,6 +290,12 @@ void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
     int exit_status = pdl_status_exit(status);
 
     fflush(stdout);
+    if (pdl_watch_failed(ranks)) {
+        pdl__watch_mourn(ranks->watch);
+        pdl__world_abort(1);
+        _Exit(1);
+    }
+    pdl__watch_leave(ranks->watch);
     if (ranks->size == 1) {
         fprintf(stderr, "paradl: %s\n", pdl_error_message());
     } else if (pdl__launch_claim()) {

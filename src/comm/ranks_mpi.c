@@ -3,6 +3,7 @@
  */
 #include "comm/check.h"
 #include "comm/launch.h"
+#include "comm/watch.h"
 #include "comm/world.h"
 
 #include <stdlib.h>
@@ -78,6 +79,7 @@ pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl
 {
     pdl_status_t status = PDL_MPI(PMPI_Comm_split(ranks->world->comm, colour, key, &group->world->comm));
 
+    group->world->watch = ranks->world->watch;
     return status ? status : find_place(group, group->world);
 }
 
@@ -90,23 +92,46 @@ void pdl__world_stop(pdl__world_t *world)
 
 pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all, int bytes)
 {
-    return PDL_MPI(PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm));
+    MPI_Request  request;
+    pdl_status_t status;
+
+    if (world->watch == NULL)
+        return PDL_MPI(PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm));
+    status = PDL_MPI(PMPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm, &request));
+    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
                                     const int *first, int rank)
 {
-    return PDL_MPI(PMPI_Allgatherv(mine, bytes[rank], MPI_BYTE, all, bytes, first, MPI_BYTE, world->comm));
+    MPI_Request  request;
+    pdl_status_t status =
+        PDL_MPI(PMPI_Iallgatherv(mine, bytes[rank], MPI_BYTE, all, bytes, first, MPI_BYTE, world->comm, &request));
+
+    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
 {
-    return PDL_MPI(PMPI_Bcast(data, bytes, MPI_BYTE, root, world->comm));
+    MPI_Request  request;
+    pdl_status_t status;
+
+    if (world->watch == NULL) return PDL_MPI(PMPI_Bcast(data, bytes, MPI_BYTE, root, world->comm));
+    status = PDL_MPI(PMPI_Ibcast(data, bytes, MPI_BYTE, root, world->comm, &request));
+    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_barrier(pdl__world_t *world)
 {
-    return PDL_MPI(PMPI_Barrier(world->comm));
+    MPI_Request  request;
+    pdl_status_t status = PDL_MPI(PMPI_Ibarrier(world->comm, &request));
+
+    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
+}
+
+void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch)
+{
+    world->watch = watch;
 }
 
 void pdl__world_abort(int exit_status)

@@ -3,6 +3,7 @@
  */
 #include "comm/requests.h"
 #include "comm/transport.h"
+#include "comm/watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -95,7 +96,8 @@ pdl_status_t pdl_ranks_request_wait(pdl_request_t *request)
 
     if (!request->moving) return PDL_OK;
     status = pdl__pieces_wait(request->pieces);
-    request->moving = false;
+    /* MPI may still use what belongs to a message of a rank that is lost. */
+    request->moving = status && pdl_watch_failed(request->ranks);
     return status;
 }
 
@@ -107,5 +109,5 @@ pdl_status_t pdl_ranks_request_test(pdl_request_t *request, bool *done)
     if (!request->moving) return PDL_OK;
     status = pdl__pieces_test(request->pieces, done);
     if (*done) request->moving = false;
-    return status;
+    return status || *done ? status : pdl__watch_check(request->ranks->watch);
 }

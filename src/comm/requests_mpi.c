@@ -9,10 +9,11 @@
 #define PIECE_BYTES ((int64_t)1 << 30)
 
 struct pdl__pieces {
-    int         count; /* under way */
-    int         peer;
-    int64_t     receiving; /* bytes; -1: this is a send */
-    MPI_Request request[];
+    pdl__watch_t *watch;
+    int           count; /* under way */
+    int           peer;
+    int64_t       receiving; /* bytes; -1: this is a send */
+    MPI_Request   request[];
 };
 
 static int64_t pieces_of(int64_t bytes)
@@ -52,6 +53,7 @@ pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const 
     int          count = (int)pieces_of(bytes);
     pdl_status_t status = PDL_OK;
 
+    pieces->watch = world->watch;
     pieces->count = 0;
     pieces->peer = peer;
     pieces->receiving = -1;
@@ -69,6 +71,7 @@ pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, voi
     int          count = (int)pieces_of(bytes);
     pdl_status_t status = PDL_OK;
 
+    pieces->watch = world->watch;
     pieces->count = 0;
     pieces->peer = peer;
     pieces->receiving = bytes;
@@ -85,7 +88,7 @@ static pdl_status_t wait_piece(pdl__pieces_t *pieces, int i)
 {
     MPI_Status   arrived;
     int          bytes;
-    pdl_status_t status = PDL_MPI(PMPI_Wait(&pieces->request[i], &arrived));
+    pdl_status_t status = pdl__wait_mpi(pieces->watch, &pieces->request[i], &arrived);
 
     if (status || pieces->receiving < 0) return status;
     status = PDL_MPI(PMPI_Get_count(&arrived, MPI_BYTE, &bytes));
@@ -98,10 +101,10 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
 {
     pdl_status_t first = PDL_OK;
 
-    /* Also after a failure: nothing is under way when this returns. */
+    /* Also after a failure: nothing is under way when this returns, unless ranks are lost. */
     for (int i = 0; i < pieces->count; i++) {
         pdl_status_t status =
-            first ? PDL_MPI(PMPI_Wait(&pieces->request[i], MPI_STATUS_IGNORE)) : wait_piece(pieces, i);
+            first ? pdl__wait_mpi(pieces->watch, &pieces->request[i], MPI_STATUS_IGNORE) : wait_piece(pieces, i);
 
         if (!first) first = status;
     }

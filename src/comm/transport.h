@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 typedef struct pdl__world pdl__world_t;
+typedef struct pdl__watch pdl__watch_t; /* watch.h */
 
 struct pdl_ranks {
     int           rank, size;
@@ -22,6 +23,8 @@ struct pdl_ranks {
     bool          pretended;            /* nothing is sent or received */
     double        sent[PDL_SENT_KINDS]; /* bytes, unless this is a group */
     double       *counted;              /* `sent` of the ranks that the group was made of, or its own */
+    pdl__watch_t *watch;                /* of the job, owned unless this is a group; NULL: nobody watches */
+    bool          group;
 };
 
 /* Whether the program has MPI running already. */
@@ -43,6 +46,8 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world);
 /* pdl_ranks_gather_all() that takes another way when more than `most` bytes come together. */
 pdl_status_t pdl__ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes,
                                    int64_t most);
+/* What waits for messages of this world, and of groups made of it later, gives up when the watch says so. */
+void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch);
 /* Of the whole job, also from a group. */
 void pdl__world_abort(int exit_status);
 

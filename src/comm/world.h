@@ -9,8 +9,12 @@
 #include <mpi.h>
 
 struct pdl__world {
-    MPI_Comm comm;    /* a duplicate of all ranks, of which errors are returned */
-    bool     started; /* MPI was started here, and is to be ended here */
+    MPI_Comm      comm;    /* a duplicate of all ranks, of which errors are returned */
+    bool          started; /* MPI was started here, and is to be ended here */
+    pdl__watch_t *watch;   /* or NULL */
 };
+
+/* Waits for a request, which fails without it once ranks are lost. */
+pdl_status_t pdl__wait_mpi(pdl__watch_t *watch, MPI_Request *request, MPI_Status *arrived);
 
 #endif

@@ -2,6 +2,7 @@
  * Scoring a session on all samples of a data set, each counted once whatever the number of ranks.
  */
 #include "train/evaluate.h"
+#include <paradl/watch.h>
 
 pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluate, void *context,
                         pdl_source_t *source, int loader_threads, bool normalise, pdl_score_t *score)
@@ -27,6 +28,8 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
     for (int64_t i = 0; i < spec.steps_per_epoch && !status && !stopped; i++) {
         pdl_batch_t       batch;
         pdl_step_result_t result;
+        pdl_watch_at(session->spec.ranks,
+                     &(pdl_watch_place_t){.update = session->updates, .doing = "waiting for samples"});
         status = pdl_ranks_agree(session->spec.ranks, pdl_loader_next(loader, &batch));
         if (!status) status = evaluate(context, &batch, &result);
         if (status) break;

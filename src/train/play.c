@@ -3,6 +3,7 @@
  */
 #include "train/finite.h"
 #include "train/shard.h"
+#include <paradl/watch.h>
 #include <string.h>
 #include <time.h>
 
@@ -451,6 +452,29 @@ static bool of_forward_pass(const pdl_tape_op_t *op)
     return op->kind == PDL_TAPE_LOAD || op->kind == PDL_TAPE_FORWARD || op->kind == PDL_TAPE_FORWARD_REST;
 }
 
+/* Those who watch this rank see where it is. */
+static void show_place(const pdl_session_t *s, const pdl_tape_op_t *op, pdl__play_mode_t mode)
+{
+    static const char *const doing[] = {[PDL_TAPE_LOAD] = "loading samples",
+                                        [PDL_TAPE_FORWARD] = "forward",
+                                        [PDL_TAPE_BACKWARD] = "backward",
+                                        [PDL_TAPE_SUM] = "sum of gradients",
+                                        [PDL_TAPE_GRADIENT_DONE] = "exchange of gradients",
+                                        [PDL_TAPE_FORWARD_REST] = "forward",
+                                        [PDL_TAPE_BACKWARD_REST] = "backward"};
+    static const char *const others[] = {[PDL__PLAY_EVALUATE] = "validation",
+                                         [PDL__PLAY_PASS] = "forward pass",
+                                         [PDL__PLAY_SEARCH] = "search for what is not finite"};
+    bool                     train = mode == PDL__PLAY_TRAIN;
+    pdl_watch_place_t        place = {.update = train ? s->updates + 1 : s->updates,
+                                      .doing = train ? doing[op->kind] : others[mode],
+                                      .micro_batch = s->micro_batches > 1 ? (int)op->micro_batch + 1 : 0};
+
+    if (op->kind != PDL_TAPE_LOAD)
+        place.layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[op->node].layer)->name;
+    pdl_watch_at(s->spec.ranks, &place);
+}
+
 pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
 {
     pdl_status_t status = s->dry            ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
@@ -463,6 +487,7 @@ pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__pl
     for (; play->next < tape->op_count && !status; play->next++) {
         int i = play->next;
         if (play->halts && !of_forward_pass(&tape->op[i])) return PDL_OK;
+        show_place(s, &tape->op[i], play->mode);
         if (s->shard) status = pdl__shard_before(s, tape, i, play->mode == PDL__PLAY_TRAIN);
         double start_s = pdl__now_s();
         if (!status) status = play_one(s, tape, &tape->op[i], play);

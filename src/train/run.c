@@ -3,6 +3,7 @@
  */
 #include "train/finite.h"
 #include "train/outputs.h"
+#include "train/rescue.h"
 #include "train/resume.h"
 #include "train/run_rounds.h"
 #include "train/run_summary.h"
@@ -11,6 +12,7 @@
 #include "train/signals.h"
 #include <math.h>
 #include <paradl/train.h>
+#include <paradl/watch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +26,7 @@ typedef struct run {
     int64_t                    full_steps;               /* updates of an epoch if nothing is hidden */
     int64_t                    first_update;             /* made before this run */
     int64_t                    epoch, step;              /* where the next update is */
+    int64_t                    placed;                   /* updates after which that is so */
     double                     start_s, begun_s, last_s; /* created; first update began; the latest ended */
     double                     epoch_start_s;
     double                     sums[3]; /* loss, accuracy, samples of the epoch */
@@ -90,22 +93,30 @@ static pdl_status_t resume(run_t *run)
     return status;
 }
 
+static pdl__place_t place_of(const run_t *run)
+{
+    const pdl_train_options_t *o = run->options;
+
+    pdl__place_t place = {.epoch = run->epoch,
+                          .step_in_epoch = run->step,
+                          .model_name = o->model_name,
+                          .model_hash = pdl_model_hash(o->session.plan->model),
+                          .identity = run->identity};
+    memcpy(place.sums, run->sums, sizeof(place.sums));
+    return place;
+}
+
 static pdl_status_t save(run_t *run)
 {
     const pdl_train_options_t *o = run->options;
     pdl__extras_t              extras;
     char                       text[512];
-    pdl__place_t               place = {.epoch = run->epoch,
-                                        .step_in_epoch = run->step,
-                                        .model_name = o->model_name,
-                                        .model_hash = pdl_model_hash(o->session.plan->model),
-                                        .identity = run->identity,
-                                        .extras = &extras};
+    pdl__place_t               place = place_of(run);
     pdl_status_t               status = pdl__outputs_settle(o);
 
-    memcpy(place.sums, run->sums, sizeof(place.sums));
     if (!status) status = pdl__sampling_save(run->sampling, &extras);
     if (status) return status;
+    place.extras = &extras;
     status = pdl__session_save(run->session, o->checkpoint, &place, o->keep);
     pdl__extras_free(&extras);
     snprintf(text, sizeof(text), "checkpoint of update %lld written to %s",
@@ -152,8 +163,11 @@ static pdl_status_t validate(run_t *run, pdl_score_t *score)
     const pdl_train_options_t *o = run->options;
     pdl_status_t               status = pdl_session_mean_statistics(run->session, true);
     if (!status) status = pdl_session_swap_ema(run->session);
-    if (!status) status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, score);
-    if (!status) status = pdl_session_swap_ema(run->session);
+    if (status) return status;
+    status = pdl_evaluate(run->session, o->valid, o->loader_threads, o->normalise, score);
+    /* Also after a failure: what may still be saved are the weights. */
+    pdl_status_t swapped = pdl_session_swap_ema(run->session);
+    if (!status) status = swapped;
     if (!status) status = pdl_session_mean_statistics(run->session, false);
     return status;
 }
@@ -217,6 +231,7 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     else if (over)
         break_epoch(run, &epoch);
     over = *last = over || run->summary->stopped;
+    if (!status) run->placed = update;
     if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
     run->last_s = pdl__now_s();
     return status;
@@ -232,6 +247,9 @@ static pdl_status_t run_epoch(run_t *run, bool *last)
     while (!status && !*last && run->epoch == epoch) {
         pdl_batch_t       batch;
         pdl_step_result_t result;
+        pdl_watch_at(run->options->session.ranks,
+                     &(pdl_watch_place_t){.update = pdl_session_updates(run->session) + 1,
+                                          .doing = "waiting for samples"});
         status = pdl__sampling_next(run->sampling, &batch);
         if (status) break;
         double position = way_gone(run, &batch, steps) - (double)run->full_steps / (double)steps;
@@ -246,6 +264,15 @@ static pdl_status_t run_epoch(run_t *run, bool *last)
     return status;
 }
 
+/* Ranks are lost. What was finished on all of them is written where no other rank is needed for it. */
+static void rescue(run_t *run)
+{
+    pdl__place_t place = place_of(run);
+    bool         whole = run->placed == pdl_session_updates(run->session) && pdl__sampling_plain(run->sampling);
+
+    pdl__rescue(run->options, run->session, whole ? &place : NULL);
+}
+
 static pdl_status_t loop(run_t *run)
 {
     int64_t      most = run->options->updates;
@@ -255,8 +282,10 @@ static pdl_status_t loop(run_t *run)
     if (run->options->only_initial) return save(run);
 
     run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
+    run->placed = pdl_session_updates(run->session);
     while (!last && !status) status = run_epoch(run, &last);
     status = pdl__finite_name_checkpoint(status, run->options->checkpoint);
+    if (status) rescue(run);
     /* The others may be on their way into the next exchange, where nobody would join them. */
     if (status && pdl_ranks_size(run->options->session.ranks) > 1)
         pdl_ranks_abort(run->options->session.ranks, status);

@@ -4,7 +4,9 @@
 #include "train/run_rounds.h"
 #include "train/finite.h"
 #include "train/outputs.h"
+#include "train/rescue.h"
 #include "train/run_summary.h"
+#include "train/session.h"
 #include "train/signals.h"
 #include "train/team.h"
 #include <stdio.h>
@@ -219,6 +221,7 @@ pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summa
         while (!status && !is_over(&run) && !summary->stopped) status = run_cycle(&run);
         pdl__signals_release();
         status = pdl__finite_name_checkpoint(status, options->checkpoint);
+        if (status) pdl__rescue(options, pdl__team_session(run.team), NULL);
         /* The others may be on their way into the next mean, where nobody would join them. */
         if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
     }

@@ -29,6 +29,8 @@ pdl_status_t pdl__sampling_after(pdl__sampling_t *sampling, const pdl_batch_t *b
 /* After the last step: the exchange is completed, hidden samples are looked at again. Fills its part of `epoch`. */
 pdl_status_t pdl__sampling_end(pdl__sampling_t *sampling, pdl_train_epoch_t *epoch);
 
+/* Whether there is none: seed and place in the epoch say which samples come next. */
+bool pdl__sampling_plain(const pdl__sampling_t *sampling);
 /* State for a checkpoint, to be freed with pdl__extras_free(); inside an epoch or between two. */
 pdl_status_t pdl__sampling_save(pdl__sampling_t *sampling, pdl__extras_t *extras);
 pdl_status_t pdl__sampling_restore(pdl__sampling_t *sampling, const pdl_checkpoint_t *checkpoint, bool inside);

@@ -12,6 +12,11 @@ static bool saves_partitions(const pdl__sampling_t *s)
     return s->options->sampling.shuffle.kind != PDL_SHUFFLE_GLOBAL;
 }
 
+bool pdl__sampling_plain(const pdl__sampling_t *s)
+{
+    return !saves_partitions(s) && !s->hide;
+}
+
 pdl_status_t pdl__sampling_save(pdl__sampling_t *s, pdl__extras_t *extras)
 {
     pdl_status_t status = PDL_OK;

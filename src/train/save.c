@@ -7,6 +7,7 @@
 #include <math.h>
 #include <paradl/train.h>
 #include <paradl/version.h>
+#include <paradl/watch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -219,6 +220,16 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
     return status;
 }
 
+bool pdl__session_whole(const pdl_session_t *s)
+{
+    return !s->updating && !in_pieces(s) && s->elements == s->trainable;
+}
+
+pdl_status_t pdl__session_save_alone(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
+{
+    return write_checkpoint(s, folder, place, keep);
+}
+
 static const char statistics_name[] = PDL__EXTRA "statistics";
 
 /* Writes the mean of the statistics, while all ranks take part. */
@@ -245,11 +256,13 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
     bool          mean = s->statistics_are_mean;
     pdl_status_t  status = pdl__statistics_gather(s, &statistics.data, &statistics.count);
 
+    pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates, .doing = "writing a checkpoint"});
     if (place->extras) extras = *place->extras;
     if (statistics.count > 0) extras.extra[extras.count++] = statistics;
     whole.extras = &extras;
     if (!status) status = save_mean(s, folder, &whole, keep);
     if (!status) status = pdl_session_mean_statistics(s, mean);
+    pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates, .doing = "checkpoint written"});
     free(statistics.data);
     return status;
 }

@@ -35,6 +35,11 @@ typedef struct pdl__place {
 
 /* Collective: rank 0 writes, all ranks learn whether it worked. */
 pdl_status_t pdl__session_save(pdl_session_t *session, const char *folder, const pdl__place_t *place, int keep);
+/* Whether this rank alone has all that a checkpoint needs: no parts of tensors, no statistics of samples. */
+bool pdl__session_whole(const pdl_session_t *session);
+/* Not collective: this rank writes what it has, which is all. */
+pdl_status_t pdl__session_save_alone(pdl_session_t *session, const char *folder, const pdl__place_t *place,
+                                     int keep);
 /* Collective. Weights, and with `state` also the optimizer's state and the number of updates; the message of a
    checkpoint that does not fit says what differs. `place` may be NULL. */
 pdl_status_t pdl__session_restore(pdl_session_t *session, const pdl_checkpoint_t *checkpoint, bool state,

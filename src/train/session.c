@@ -5,6 +5,7 @@
 #include "train/finite.h"
 #include "train/shard.h"
 #include <math.h>
+#include <paradl/watch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -231,6 +232,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
 void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
+    if (s->spec.ranks) pdl_watch_forget(s->spec.ranks);
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
@@ -405,6 +407,11 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
     return status;
 }
 
+static void show_phase(const pdl_session_t *s, const char *doing)
+{
+    pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates + 1, .doing = doing});
+}
+
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     double       start_s = pdl__now_s(), exchanged = exchanged_s(s);
@@ -414,13 +421,17 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     s->halted = 0;
     double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
+    show_phase(s, "exchange of gradients");
     if (!status) status = finish_exchange(s);
     if (!status) status = gather_result(s, s->replica, batch, result);
     if (!status && !isfinite(result->loss))
         status = pdl__finite_explain(s, s->replica, batch, PDL__PLAY_TRAIN, "loss");
+    show_phase(s, "update of weights");
+    s->updating = true;
     if (!status) status = update_weights(s, batch, result);
     if (status) return status;
     s->updates++;
+    s->updating = false;
     result->step_s = pdl__now_s() - start_s;
     result->comm_s = exchanged_s(s) - exchanged;
     result->compute_s = result->step_s - result->comm_s;

@@ -145,6 +145,7 @@ struct pdl_session {
     void   *targets; /* labels of the positions this rank has, where that is not all of them */
     float  *results; /* [3][count]: loss, correctness, confidence */
     int64_t updates;
+    bool    updating; /* weights may be those of the next update already */
 
     int64_t moments_from; /* the update before which the optimizer's state was zero */
 

@@ -17,7 +17,7 @@ headers() {
     oracle) echo oracle validate search orig published data_policy ;;
     sim) echo sim plan_sim ;;
     tensor) echo backend ;;
-    comm) echo comm bench exchange ranks launch regions route ;;
+    comm) echo comm bench exchange ranks launch regions route watch ;;
     data) echo data store shuffle hide ;;
     train) echo optimizer safetensors checkpoint init session dry compile train aggregate calibrate ;;
     report) echo dry_report table report bench_report sim_report train_report ;;

@@ -22,6 +22,15 @@ sed 's/{data: 4}/{data: 1000000}/; s/batch: 64/batch: 1000000/' plan.yaml >large
 expect 2 train large.yaml --data synthetic --steps 1
 has err "too many to start on"
 
+expect 2 calibrate --pe 1000000 -o local.yaml
+has err "too many to start on"
+# More than there are cores are not.
+if [ "$(nproc --all)" -le 4 ]; then
+    expect 0 "${run[@]}" --steps 1 --no-valid --pe $(($(nproc --all) + 1))
+    has err "ranks share"
+    [ "$(wc -l <err)" -eq 1 ] || fail "more than a warning: $(cat err)"
+fi
+
 # A plan says what a run is like.
 for wrong in "--model resnet50" "--pe 2" "--strategy spatial" "--mesh data:2" "--micro-batches 2" \
     "--recompute full" "--sharding zero1" "--precision bf16" "--sync-batch-norm" "--pipeline-schedule gpipe" \

@@ -95,13 +95,14 @@ int main(int argc, char **argv)
     pdl_launch_spec_t spec = {.argv = argv};
     pdl_ranks_t      *ranks;
     pdl_status_t      status;
-    int               exit_status = 0;
+    pdl_launch_end_t  end;
+    int               exit_status;
 
     if (argc != 3) return 2;
     spec.ranks = atoi(argv[1]);
     if (pdl_launch_wanted(spec.ranks) || strcmp(argv[2], "bad") == 0) {
-        status = pdl_launch_local(&spec, &exit_status);
-        return status ? fail(status) : exit_status;
+        status = pdl_launch_local(&spec, &end);
+        return status ? fail(status) : end.exit_status;
     }
     status = pdl_ranks_create(&ranks);
     if (status) return fail(status);

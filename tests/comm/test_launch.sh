@@ -33,8 +33,8 @@ launch 3 abort-all 2 "rank [0-2]: no memory"
 # mpirun leaves the ranks that it ends one second; above that was so, here it need not be.
 export OMPI_MCA_odls_base_sigkill_timeout=0
 launch 2 early 2 "everyone sees this"
-launch 2 kill 1 "a rank was killed"
-launch 2 crash 1 "a rank died of signal 6"
+launch 2 kill 1 "a rank was ended by signal 9 (Killed): the others"
+launch 2 crash 1 "a rank was ended by signal 6"
 launch 2 exit 1 "a rank ended with status 7"
 launch 2 leave 1 "a rank ended with status"
 launch 0 bad 2 "0 ranks"
