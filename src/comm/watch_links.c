@@ -14,6 +14,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -51,7 +52,7 @@ static void make_room(int ranks)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-static pdl__process_t this_process(void)
+pdl__process_t pdl__process_self(void)
 {
     struct stat space;
 
@@ -59,13 +60,39 @@ static pdl__process_t this_process(void)
                             .pid = (int32_t)getpid()};
 }
 
-/* The node of the space is the same on other machines, whose processes are others: callers know that it is this one. */
+/* Whether its number means something here; that it is a process of this machine is for the caller to know. */
+static bool is_known(const pdl__process_t *process)
+{
+    return process->space != 0 && process->space == pdl__process_self().space && process->pid > 1;
+}
+
 void pdl__process_kill(const pdl__process_t *process)
 {
-    pdl__process_t own = this_process();
+    if (is_known(process) && process->pid != (int32_t)getpid()) kill(process->pid, SIGKILL);
+}
 
-    if (process->space == 0 || process->space != own.space || process->pid <= 1 || process->pid == own.pid) return;
-    kill(process->pid, SIGKILL);
+double pdl__process_used_s(const pdl__process_t *process, bool *ready)
+{
+    unsigned long long user, system;
+    char               path[64], text[1024], state;
+    FILE              *file;
+
+    *ready = false;
+    if (!is_known(process)) return -1;
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)process->pid);
+    file = fopen(path, "re");
+    if (file == NULL) return -1;
+    size_t length = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[length] = '\0';
+    /* The name of the program may have anything in it, brackets too. */
+    const char *rest = strrchr(text, ')');
+    if (rest == NULL ||
+        sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &state, &user, &system) != 3)
+        return -1;
+    if (strchr("TtZX", state) != NULL) return -1;
+    *ready = state == 'R';
+    return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
 }
 
 int pdl__meeting_open(bool one_node, int ranks, pdl__meeting_t *meeting)
@@ -88,7 +115,7 @@ int pdl__meeting_open(bool one_node, int ranks, pdl__meeting_t *meeting)
         meeting->address[meeting->addresses++] = htonl(INADDR_LOOPBACK);
     else
         list_addresses(meeting);
-    meeting->process = this_process();
+    meeting->process = pdl__process_self();
     meeting->port = ntohs(address.sin_port);
     return listener;
 }
@@ -106,7 +133,7 @@ static bool connect_in_time(int link, const struct sockaddr_in *address)
 
 int pdl__meeting_join(const pdl__meeting_t *meeting, int rank)
 {
-    pdl__frame_t  hello = {.kind = PDL__FRAME_HELLO, .rank = rank, .process = this_process()};
+    pdl__frame_t  hello = {.kind = PDL__FRAME_HELLO, .rank = rank, .process = pdl__process_self()};
     pdl__outbox_t outbox = {.left = 0};
 
     memcpy(hello.token, meeting->token, sizeof(hello.token));

@@ -22,7 +22,11 @@ int pdl__meeting_open(bool one_node, int ranks, pdl__meeting_t *meeting);
 /* A connection to it that has said hello, or -1. */
 int pdl__meeting_join(const pdl__meeting_t *meeting, int rank);
 /* The next one that wants to join, which need not be a rank, or -1. */
-int pdl__meeting_accept(int listener);
+int            pdl__meeting_accept(int listener);
+pdl__process_t pdl__process_self(void);
+/* Seconds of processor time that a process of this machine has used, this one or another, and whether its first thread
+   wants more right now; -1: it is stopped, or nobody knows. */
+double pdl__process_used_s(const pdl__process_t *process, bool *ready);
 /* Ends a process of this machine that cannot end by itself. */
 void pdl__process_kill(const pdl__process_t *process);
 /* Compares without saying by its duration where a difference is. */
