@@ -462,12 +462,11 @@ static void show_place(const pdl_session_t *s, const pdl_tape_op_t *op, pdl__pla
                                         [PDL_TAPE_GRADIENT_DONE] = "exchange of gradients",
                                         [PDL_TAPE_FORWARD_REST] = "forward",
                                         [PDL_TAPE_BACKWARD_REST] = "backward"};
-    static const char *const others[] = {[PDL__PLAY_EVALUATE] = "validation",
-                                         [PDL__PLAY_PASS] = "forward pass",
-                                         [PDL__PLAY_SEARCH] = "search for what is not finite"};
     bool                     train = mode == PDL__PLAY_TRAIN;
     pdl_watch_place_t        place = {.update = train ? s->updates + 1 : s->updates,
-                                      .doing = train ? doing[op->kind] : others[mode],
+                                      .doing = train                        ? doing[op->kind]
+                                               : mode == PDL__PLAY_EVALUATE ? "validation"
+                                                                            : "forward pass",
                                       .micro_batch = s->micro_batches > 1 ? (int)op->micro_batch + 1 : 0};
 
     if (op->kind != PDL_TAPE_LOAD)
