@@ -538,7 +538,8 @@ void pdl__watch_mourn(pdl__watch_t *w)
         if (!pdl__launch_reports())
             fprintf(stderr, "paradl: %s%s%s\n", w->message, w->remark[0] != '\0' ? "; " : "", w->remark);
         pdl__watch_leave(w);
-        if (w->limit_s > 0) kill_silent(w);
+        /* Elsewhere MPI ends them, and its launcher would take a rank that is killed for the cause. */
+        if (w->limit_s > 0 && pdl__launch_reports()) kill_silent(w);
         return;
     }
     /* The watch ends this process if nobody else does. */
