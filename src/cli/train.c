@@ -6,6 +6,7 @@
 #include "cli/threads.h"
 #include "cli/train_check.h"
 #include "cli/train_plan.h"
+#include "train/sampling.h"
 
 #include <paradl/dry_report.h>
 #include <paradl/launch.h>
@@ -224,7 +225,24 @@ static pdl_status_t report_dry(const job_t *job, const pdl_session_t *session)
     return status;
 }
 
-/* What one rank would do, without the others, samples or weights. */
+/* The session of one rank, without the others, samples or weights. */
+static pdl_status_t pretend(job_t *job, const pdl__operands_t *operands, int64_t rank, int64_t ranks,
+                            pdl_session_t **session)
+{
+    pdl_status_t status = pdl_ranks_pretend((int)rank, (int)ranks, &job->ranks);
+
+    if (!status) status = pdl__train_options_from(job->values, &job->options);
+    if (!status) status = load_plan(job, operands);
+    if (!status) status = create_backend(job, dry_threads(job));
+    if (!status) status = project(job);
+    job->options.session.plan = job->plan;
+    job->options.session.backend = job->backend;
+    job->options.session.ranks = job->ranks;
+    if (!status) job->options.session.workers = workers_of_rank(job);
+    return status ? status : pdl_session_create(&job->options.session, session);
+}
+
+/* What one rank would do. */
 static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t ranks)
 {
     const pdl__train_values_t *v = job->values;
@@ -234,16 +252,7 @@ static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t
     if (ranks > INT32_MAX || v->rank >= ranks)
         return pdl_error(PDL_ERR_INPUT, "--rank %lld: the plan has ranks 0 to %lld", (long long)v->rank,
                          (long long)ranks - 1);
-    status = pdl_ranks_pretend((int)v->rank, (int)ranks, &job->ranks);
-    if (!status) status = pdl__train_options_from(v, &job->options);
-    if (!status) status = load_plan(job, operands);
-    if (!status) status = create_backend(job, dry_threads(job));
-    if (!status) status = project(job);
-    job->options.session.plan = job->plan;
-    job->options.session.backend = job->backend;
-    job->options.session.ranks = job->ranks;
-    if (!status) job->options.session.workers = workers_of_rank(job);
-    if (!status) status = pdl_session_create(&job->options.session, &session);
+    status = pretend(job, operands, v->rank, ranks, &session);
     if (!status) status = report_dry(job, session);
     pdl_session_destroy(session);
     return status;
@@ -368,6 +377,49 @@ static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operan
     return status;
 }
 
+/* What was asked for, for whoever wants to try it on other ranks. */
+typedef struct request {
+    const pdl__train_values_t *values;
+    const pdl__operands_t     *operands;
+} request_t;
+
+/* Whether what was asked for can be done by so many ranks, and on which mesh. */
+static pdl_status_t fits(void *context, int64_t ranks, char *how, size_t size)
+{
+    const request_t *request = context;
+    job_t            job = {.values = request->values};
+    pdl_session_t   *session = NULL;
+    pdl_status_t     status = pretend(&job, request->operands, 0, ranks, &session);
+
+    if (!status) apply_policy(job.plan, &job.options.sampling);
+    if (!status) status = pdl__sampling_prepare(&job.options, &job.options.session);
+    if (!status) pdl_mesh_format(&job.plan->mesh, how, size);
+    pdl_session_destroy(session);
+    release(&job);
+    return status;
+}
+
+static pdl_status_t check_restarts(const pdl__train_values_t *v, const pdl__operands_t *operands)
+{
+    if (v->restarts == 0 || pdl__start_done()) return PDL_OK;
+    if (!pdl__start_wanted(v->pe))
+        return pdl_error(PDL_ERR_INPUT,
+                         "--restarts is for ranks that --pe starts: leave it out, and repeat the command "
+                         "with --resume");
+    if (v->elastic && (v->mesh || operands->count > 0))
+        return pdl_error(PDL_ERR_INPUT, "--elastic: %s is for %lld ranks and no others: leave out one of them",
+                         v->mesh ? "--mesh" : operands->text[0], (long long)v->pe);
+    return PDL_OK;
+}
+
+static pdl_status_t start_ranks(const pdl__train_values_t *v, const pdl__operands_t *operands)
+{
+    request_t       request = {v, operands};
+    pdl__restarts_t restarts = {v->restarts, v->elastic, fits, &request};
+
+    return pdl__start_ranks(v->pe, v->threads, &restarts);
+}
+
 static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)
 {
     pdl__train_values_t values = *(const pdl__train_values_t *)given, *v = &values;
@@ -381,7 +433,9 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
         release(&job);
         return status;
     }
-    if (pdl__start_wanted(ranks)) return pdl__start_ranks(ranks, v->threads);
+    status = check_restarts(v, operands);
+    if (status) return status;
+    if (pdl__start_wanted(ranks)) return start_ranks(v, operands);
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
     status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);

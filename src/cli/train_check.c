@@ -22,7 +22,8 @@ enum {
     FEDDCT = 1 << 12,
     SAVES = 1 << 13,
     VALIDATES = 1 << 14,
-    DRY = 1 << 15
+    DRY = 1 << 15,
+    RESTARTS = 1 << 16
 };
 
 typedef struct rule {
@@ -64,6 +65,8 @@ static const rule_t needs[] = {
     {"published-warmup", FEDDCT, "is for narrow networks: use --aggregate feddct"},
     {"checkpoint-every", SAVES, "writes nothing without a folder: add --checkpoint DIR"},
     {"overwrite", SAVES, "is for checkpoints: add --checkpoint DIR"},
+    {"restarts", SAVES, "goes on from checkpoints: add --checkpoint DIR"},
+    {"elastic", RESTARTS, "says how a job goes on: add --restarts N"},
     {"keep", SAVES, "is for checkpoints: add --checkpoint DIR"},
     {"valid-every", VALIDATES, "and --no-valid contradict each other: leave out one of them"},
     {"rank", DRY, "is for a program that is only shown: use --device dry"},
@@ -77,6 +80,7 @@ static const rule_t conflicts[] = {
     {"hide", DRY, "does not change the program of an update, which --device dry shows: leave it out"},
     {"hide-method", DRY, "does not change the program of an update, which --device dry shows: leave it out"},
     {"checkpoint", DRY, "has nothing to keep where nothing is trained: leave out one of it and --device dry"},
+    {"restarts", DRY, "has nothing to start where nothing is trained: leave out one of it and --device dry"},
     {"log", DRY, "has nothing to write where nothing is trained: leave out one of it and --device dry"},
 };
 
@@ -109,6 +113,7 @@ pdl_status_t pdl__train_check(const pdl__train_values_t *v, const pdl_train_opti
 {
     unsigned facts = facts_of_samples(options) | facts_of_rounds(&options->aggregate);
 
+    facts |= v->restarts > 0 ? RESTARTS : 0;
     facts |= (v->checkpoint ? SAVES : 0) | (v->no_valid ? 0 : VALIDATES);
     if (v->device == PDL__DEVICE_DRY) facts |= DRY;
     for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)

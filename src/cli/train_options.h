@@ -15,12 +15,12 @@ typedef struct pdl__train_values {
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
         *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
-        checkpoint_every, keep, samples, virtual_stages, rank;
+        checkpoint_every, keep, samples, virtual_stages, rank, restarts;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket, max_memory, stall_timeout;
     int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
-    bool nesterov, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid, no_normalise, json,
-        quiet, optimizer_given, momentum_given, lr_given, steps_given;
+    bool nesterov, elastic, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid,
+        no_normalise, json, quiet, optimizer_given, momentum_given, lr_given, steps_given;
 } pdl__train_values_t;
 
 extern const pdl__option_t pdl__train_option_table[];

@@ -63,6 +63,46 @@ strike KILL 1 "$PARADL" "${run[@]}" --steps 1000000 --pe 3
 has said "paradl: rank 1 was ended by signal 9 (Killed), last heard of in "
 ! grep -qi memory said || fail "a cause is guessed: $(cat said)"
 
+# restarted RANKS VICTIM ARGUMENT...: kills the rank once, and expects the job to come to its end all the same.
+restarted() {
+    local ranks=$1 victim=$2 got=0 pid
+    shift 2
+    rm -rf ck
+    timeout -k 1 100 "$PARADL" "${run[@]}" --steps 400 --pe "$ranks" --checkpoint ck --checkpoint-every 50 --restarts 2 "$@" \
+        >out 2>err </dev/null &
+    local job=$!
+    for _ in $(seq 600); do
+        [ ! -d ck ] || [ -z "$(ls ck)" ] || break
+        sleep 0.02
+    done
+    pid=$(pid_of "$job" "$victim")
+    [ -n "$pid" ] || fail "rank $victim is not there: $(cat err)"
+    kill -KILL "$pid"
+    wait "$job" || got=$?
+    [ "$got" -eq 0 ] || fail "restarts, $*: status $got: $(head -c 500 err)"
+}
+
+expect 0 "${run[@]}" --steps 400 --pe 2 --checkpoint undisturbed
+restarted 2 1
+has err "paradl: rank 1 was ended by signal 9 (Killed)"
+has err ": restart 1 of 2 on 2 ranks"
+for part in model state; do
+    cmp undisturbed/step-*400/$part.safetensors ck/step-*400/$part.safetensors || fail "restarted: another $part"
+done
+restarted 3 0 --elastic
+has err ": restart 1 of 2 on 2 ranks (data 2)"
+restarted 3 2 --elastic --micro-batches 20
+has err ": restart 1 of 2 on 1 rank"
+
+expect 2 "${run[@]}" --steps 1 --pe 2 --restarts 1
+has err "add --checkpoint DIR"
+expect 2 "${run[@]}" --steps 1 --checkpoint ck2 --restarts 1
+has err "ranks that --pe starts"
+expect 2 "${run[@]}" --steps 1 --pe 2 --checkpoint ck2 --elastic
+has err "add --restarts N"
+expect 2 "${run[@]}" --steps 1 --pe 2 --mesh data:2 --checkpoint ck2 --restarts 1 --elastic
+has err "leave out one of them"
+
 # Under mpirun nobody but the ranks can say so.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_orte_execute_quiet=1
