@@ -66,7 +66,8 @@ extern "C" {
     X(channel_block, 1, 1, 64, 0, NONE, "images are padded to whole blocks of so many channels (own_runtime)")      \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
-    X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")
+    X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")            \
+    X(estimate_width, .65, 0, 3, 0, NONE, "least half-width of that interval, in ln, where nothing was measured")
 /* clang-format on */
 
 /* What a framework does differently from the ideal; docs/oracle.md, "What the measured runs taught". */
@@ -92,7 +93,8 @@ extern "C" {
     X(own_runtime, 0, "memory as paradl train takes it; otherwise by liveness, workspace_bytes and memory_margin") \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
-    X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")
+    X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \
+    X(measured, 0, "fitted to measured runs; otherwise, unless layers of the system were measured, intervals are estimates")
 /* clang-format on */
 
 typedef struct pdl_parameters {
@@ -149,6 +151,7 @@ typedef struct pdl_finding {
 /* One iteration: one update on the whole batch. */
 typedef struct pdl_projection {
     double total_s, low_s, high_s; /* 90 % interval */
+    bool   estimated;              /* nothing of this machine and framework was measured: the interval is wide */
     double congested_s;            /* with the congestion of other jobs (kappa) */
     double forward_s, backward_s, update_s,
         compute_s; /* busiest stage, all micro-batches; compute_s is their sum */

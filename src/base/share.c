@@ -38,6 +38,11 @@ static const char *share_folder(void)
     const char *candidates[] = {getenv("PARADL_SHARE"), PDL_SOURCE_SHARE, PDL_INSTALL_SHARE};
     size_t      i;
 
+    if (candidates[0] != NULL && candidates[0][0] != '\0' && !is_folder(candidates[0])) {
+        pdl_error(PDL_ERR_IO, "PARADL_SHARE names %.200s, which is not a folder: correct it or unset it",
+                  candidates[0]);
+        return NULL;
+    }
     for (i = 0; i < sizeof(candidates) / sizeof(candidates[0]); i++) {
         if (candidates[i] != NULL && candidates[i][0] != '\0' && is_folder(candidates[i])) return candidates[i];
     }

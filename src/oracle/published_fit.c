@@ -151,6 +151,7 @@ static pdl_status_t learn_interval(chosen_t *c, const double *left, pdl_paramete
     p->compute_deviation = p->comm_deviation = quantile(r, count, 0.6827);
     double widest = quantile(r, count, 0.9);
     p->interval_width = p->compute_deviation > 0 ? widest / p->compute_deviation : 1.645;
+    p->measured = true;
     free(r);
     return PDL_OK;
 }

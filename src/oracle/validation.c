@@ -96,19 +96,19 @@ pdl_status_t pdl__validation_runs(pdl_validation_t *v, const pdl_parameters_t *p
 
 static double relative_width(const pdl_projection_t *p, const pdl_parameters_t *parameters, int quantity)
 {
-    double z = parameters->interval_width;
+    double z = parameters->interval_width, least = p->estimated ? parameters->estimate_width : 0;
 
     switch ((quantity_t)quantity) {
     case COMPUTE:
     case FORWARD:
     case BACKWARD:
     case CONV:
-    case UPDATE: return z * parameters->compute_deviation;
+    case UPDATE: return fmax(least, z * parameters->compute_deviation);
     case COMM:
     case GRADIENT:
     case LAYER_ALLREDUCE:
     case LAYER_GATHER:
-    case STAGE: return z * parameters->comm_deviation;
+    case STAGE: return fmax(least, z * parameters->comm_deviation);
     default: return log(p->high_s / p->total_s);
     }
 }

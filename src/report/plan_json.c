@@ -110,6 +110,7 @@ static void write_times(pdl_json_t *json, const pdl_plan_report_t *report, const
     pdl_json_number(json, "total_s", p->total_s * known);
     pdl_json_number(json, "low_s", p->low_s * known);
     pdl_json_number(json, "high_s", p->high_s * known);
+    pdl_json_string(json, "interval", p->estimated ? "estimated" : "measured");
     pdl_json_string(json, "per", "iteration");
     pdl_json_number(json, "forward_s", or_unknown(p->forward_s));
     pdl_json_number(json, "backward_s", or_unknown(p->backward_s));

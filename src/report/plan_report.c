@@ -155,12 +155,13 @@ static char *format_mesh(const pdl_config_t *config, char text[CELL_SIZE])
 static void add_goal(pdl_table_t *table, const pdl_plan_report_t *report, const pdl_candidate_t *c)
 {
     double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s, rate = report->system->cost_per_pe_hour;
-    double hours = seconds * (double)report->request->pe / 3600;
+    double hours = seconds * (double)report->request->pe / 3600 * (c->epoch_s > 0 ? 1 : 1e6);
+    char   number[PDL_FORMAT_SIZE];
 
     if (report->request->goal == PDL_GOAL_ENERGY)
         pdl_table_cell(table, "%.3g J", c->projection.energy_j / (double)c->config.batch);
     else if (report->request->goal == PDL_GOAL_COST)
-        pdl_table_cell(table, "%.3g", rate > 0 ? hours * rate : hours);
+        pdl_table_cell(table, "%s", pdl_format_short(rate > 0 ? hours * rate : hours, number));
 }
 
 static void add_rates(pdl_table_t *table, const pdl_plan_report_t *report, const pdl_candidate_t *c)
@@ -242,7 +243,9 @@ static void add_impossibles(pdl_table_t *table, const pdl_search_t *search)
 static const char *goal_header(const pdl_plan_report_t *report)
 {
     if (report->request->goal == PDL_GOAL_ENERGY) return "energy/sample";
-    return report->system->cost_per_pe_hour > 0 ? "cost" : "PE hours";
+    if (report->dataset != NULL && report->dataset->samples > 0)
+        return report->system->cost_per_pe_hour > 0 ? "cost/epoch" : "PE hours/epoch";
+    return report->system->cost_per_pe_hour > 0 ? "cost/M samples" : "PE hours/M samples";
 }
 
 static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MOST_COLUMNS])
@@ -322,6 +325,11 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
     if (p->compiled)
         fprintf(stream,
                 "memory/PE is compiled: what a rank of paradl train takes, messages included, to the byte.\n");
+    if (p->estimated && p->high_s > 0)
+        fputs("The intervals are estimates: nothing of this machine and framework was measured.\n", stream);
+    if (report->request->goal == PDL_GOAL_COST && !(report->system->cost_per_pe_hour > 0))
+        fprintf(stream, "%s has no price: add cost_per_pe_hour to its file to see costs instead of PE hours.\n",
+                report->system->name);
     if (report->explanation == NULL && p->finding_count > 0 && p->findings[0].hint[0] != '\0')
         fprintf(stream, "what would help: %s.\n", p->findings[0].hint);
 }

@@ -23,6 +23,7 @@
  * below. A host path may leave out outer levels: those are as without it.
  */
 #include "system/measured.h"
+#include "system/units.h"
 #include <paradl/arena.h>
 #include <paradl/share.h>
 #include <paradl/system.h>
@@ -160,6 +161,7 @@ static pdl_status_t read_device(const pdl_yaml_t *root, pdl_system_t *system)
     st = keep_string(system, node, "name", PDL_REQUIRED, &device->name);
     if (st) return st;
     st = read_device_numbers(node, device);
+    if (!st) st = pdl__check_units(node);
     if (st) return st;
     peak = pdl_yaml_find(node, "peak");
     if (peak == NULL) return pdl_yaml_error(node, "peak is missing");
@@ -188,6 +190,8 @@ static pdl_status_t read_link(const pdl_yaml_t *node, pdl_system_t *system, pdl_
     st = get_within(node, "oversubscription", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->oversubscription);
     if (st) return st;
     st = pdl_yaml_get_bool(node, "shared", PDL_OPTIONAL, &level->shared_medium);
+    if (st) return st;
+    st = pdl__check_units(node);
     if (st) return st;
     return get_within(node, "congestion", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->congestion);
 }

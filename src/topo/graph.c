@@ -18,6 +18,7 @@
  * all parallel cables together.
  */
 #include "topo/graph.h"
+#include "system/units.h"
 
 #include <paradl/yaml.h>
 
@@ -180,6 +181,7 @@ static pdl_status_t read_speed(const pdl_yaml_t *node, const char *bandwidth, co
 {
     pdl_status_t st = pdl_yaml_get_number(node, bandwidth, PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, bytes_per_s);
 
+    if (!st) st = pdl__check_units(node);
     if (st) return st;
     if (!(*bytes_per_s >= 1 && *bytes_per_s <= 1e18))
         return pdl_yaml_error(pdl_yaml_find(node, bandwidth), "%s must lie between 1 B/s and 1e18 B/s", bandwidth);

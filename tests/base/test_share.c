@@ -95,13 +95,15 @@ static void lists_sorted_names(void)
     CHECK_ERROR(pdl_share_list("absent", extensions, &names, &count), "No such file or directory");
 }
 
-/* A variable that names no folder falls through to the source tree. */
+/* A variable that names no folder is a mistake; an empty one falls through to the source tree. */
 static void falls_back_to_the_source_tree(void)
 {
     char **names = NULL;
     size_t count = 0;
 
     setenv("PARADL_SHARE", scratch_path("nowhere"), 1);
+    CHECK_ERROR(pdl_share_list("models", extensions, &names, &count), "which is not a folder");
+    setenv("PARADL_SHARE", "", 1);
     CHECK_OK(pdl_share_list("models", extensions, &names, &count));
     pdl_share_free_list(names, count);
     setenv("PARADL_SHARE", scratch_folder, 1);

