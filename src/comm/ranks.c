@@ -299,7 +299,11 @@ void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status)
     if (ranks->size == 1) {
         fprintf(stderr, "paradl: %s\n", pdl_error_message());
     } else if (pdl__launch_claim()) {
-        fprintf(stderr, "paradl: rank %d: %s\n", ranks->job_rank, pdl_error_message());
+        /* What ranks have agreed on may name one of them already. */
+        bool named = strncmp(pdl_error_message(), "rank ", 5) == 0;
+
+        if (!named) fprintf(stderr, "paradl: rank %d: %s\n", ranks->job_rank, pdl_error_message());
+        if (named) fprintf(stderr, "paradl: %s\n", pdl_error_message());
     }
     if (ranks->world != NULL) pdl__world_abort(exit_status);
     _Exit(exit_status);

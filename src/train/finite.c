@@ -78,9 +78,9 @@ static double largest_input(const pdl_session_t *s, const pdl_batch_t *batch)
     return largest;
 }
 
-/* What to do where the samples are finite. Before the first update, or with samples like these, the rate is not the
-   cause. */
-static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool trains, char *text, size_t size)
+/* What to do where the samples are finite. Where no update was made, or with samples of such a size, the rate is not the cause. */
+static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool trains, bool updated, char *text,
+                         size_t size)
 {
     const pdl_optimizer_options_t *o = &s->spec.optimizer;
     double                         largest = batch->values && !s->graph->tokens ? largest_input(s, batch) : 0;
@@ -88,7 +88,7 @@ static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool 
 
     if (trains && divides && o->epsilon == 0)
         snprintf(text, size, "with --epsilon 0 a gradient of 0 divides by 0: use a small number");
-    else if (largest > 1e6 || (s->updates == 0 && largest > 0))
+    else if (largest > 1e6 || (!updated && largest > 0))
         snprintf(text, size, "the samples reach %.3g: scale them", largest);
     else if (!trains)
         snprintf(text, size, "the weights are too large: train again with a lower learning rate");
@@ -136,7 +136,7 @@ void pdl__finite_note_update(pdl_session_t *s, const pdl_batch_t *batch, double 
     int  gradient = bad_parameter(s, PDL_ARRAY_GRADIENT), statistic = bad_statistic(s);
     char remedy[160];
 
-    write_remedy(s, batch, true, remedy, sizeof(remedy));
+    write_remedy(s, batch, true, true, remedy, sizeof(remedy));
     pdl__finite_note_input(s, batch);
     if (gradient >= 0)
         note(s, GRADIENT, "the gradient of %s is not finite at update %lld, though the loss is: %s",
@@ -173,7 +173,7 @@ pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl
 
     if (status) return status;
     if (trains) snprintf(when, sizeof(when), " at update %lld", update_of(s));
-    write_remedy(s, batch, trains, remedy, sizeof(remedy));
+    write_remedy(s, batch, trains, s->updates > 0, remedy, sizeof(remedy));
     pdl__finite_note_input(s, batch);
     if (play.found >= 0)
         note(s, OUTPUT, "the %s is not finite%s: first in the output of layer %s; %s", what, when,
