@@ -220,7 +220,7 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
 
 /* The same with the passes of every stage played one after the other, each waiting for its inputs, and gradients exchanged
    bucket by bucket, instead of the formulas of even pipelines; communications have their closed form. Takes time in
-   proportion to stages times micro-batches. Where these are more than a few millions: as pdl_oracle_project(). */
+   proportion to stages times micro-batches. Where these are more than 300,000: as pdl_oracle_project(). */
 pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                              pdl_projection_t *projection);
 
