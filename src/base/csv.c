@@ -65,16 +65,19 @@ static pdl_status_t refuse(const pdl_csv_t *table, size_t line, const char *what
     return pdl_error(PDL_ERR_INPUT, "%s:%zu: %s", table->name, line, what);
 }
 
-/* A carriage return counts only as part of a line end. */
+/* Carriage returns count only as part of a line end. There may be two: programs that translate line ends do so also
+   where they are those of Windows already. */
 static bool at_line_end(const cursor_t *cursor)
 {
-    if (cursor->at == cursor->end || *cursor->at == '\n') return true;
-    return *cursor->at == '\r' && (cursor->at + 1 == cursor->end || cursor->at[1] == '\n');
+    const char *at = cursor->at;
+
+    for (int i = 0; i < 2 && at < cursor->end && *at == '\r'; i++) at++;
+    return at == cursor->end || *at == '\n';
 }
 
 static void skip_line_end(cursor_t *cursor)
 {
-    if (cursor->at < cursor->end && *cursor->at == '\r') cursor->at++;
+    while (cursor->at < cursor->end && *cursor->at == '\r') cursor->at++;
     if (cursor->at < cursor->end && *cursor->at == '\n') cursor->at++;
     cursor->line++;
 }

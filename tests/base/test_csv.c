@@ -73,6 +73,19 @@ static void reads_other_line_ends(void)
     pdl_csv_destroy(table);
 }
 
+/* What translates line ends twice leaves two carriage returns; more, or one inside a line, are part of a field. */
+static void reads_line_ends_translated_twice(void)
+{
+    pdl_csv_t *table = must_read("\xef\xbb\xbf"
+                                 "a,b\r\r\n1,\"2\"\r\r\n3,x\ry\r\r\n");
+
+    CHECK_INT(pdl_csv_rows(table), 2);
+    CHECK_STR(pdl_csv_cell(table, 0, pdl_csv_column(table, "a")), "1");
+    CHECK_STR(pdl_csv_cell(table, 0, 1), "2");
+    CHECK_STR(pdl_csv_cell(table, 1, 1), "x\ry");
+    pdl_csv_destroy(table);
+}
+
 static void reads_a_header_alone(void)
 {
     pdl_csv_t *table = must_read("a,b");
@@ -153,6 +166,7 @@ int main(void)
     RUN(reads_rows_and_columns);
     RUN(reads_quoted_fields);
     RUN(reads_other_line_ends);
+    RUN(reads_line_ends_translated_twice);
     RUN(reads_a_header_alone);
     RUN(reads_numbers);
     RUN(refuses_malformed_tables);
