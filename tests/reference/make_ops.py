@@ -307,8 +307,24 @@ def losses():
     mse(2, (5, 3, 2), weigh=True)
 
 
+def imports():
+    """Layers that graphs of tests/model/onnx/cases.txt become, computed as ONNX defines their operators: a transposed
+    convolution with auto_pad or output_shape is the whole one without the positions that its padding takes away."""
+    def whole(x, w, b):
+        return F.conv_transpose2d(x, w, b, 2)
+
+    weights = [(3, 4, 3, 3), (4,)]
+    window = "conv_transpose: {out: 4, kernel: 3, stride: 2, "
+    case(1, (3, 3, 3), window + "pad: 0, pad_high: 1}", lambda *x: whole(*x)[..., :6, :6], weights)  # SAME_UPPER
+    case(1, (3, 3, 3), window + "pad: 1, pad_high: 0}", lambda *x: whole(*x)[..., 1:, 1:], weights)  # SAME_LOWER
+    case(1, (2, 8, 8), "avg_pool: {kernel: 3, stride: 2, pad_high: 1}",
+         lambda x: F.avg_pool2d(x, 3, 2, ceil_mode=True, count_include_pad=False))
+    case(1, (2, 6, 6), "upsample: {size: 8}", lambda x: F.interpolate(x, scale_factor=4 / 3))
+
+
 if __name__ == "__main__":
     torch.set_default_dtype(torch.float64)
     print("# made by make_ops.py with PyTorch %s" % torch.__version__.split("+")[0])
-    for family in (convolutions, linears, norms, activations, pools, movers, sequences, losses):
+    for family in (convolutions, linears, norms, activations, pools, movers, sequences, losses,
+                   imports):
         family()
