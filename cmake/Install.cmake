@@ -13,6 +13,13 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/ DESTINATION ${CMAKE_INSTALL_DATAD
 if(EXISTS ${PROJECT_SOURCE_DIR}/docs/paradl.1)
     install(FILES ${PROJECT_SOURCE_DIR}/docs/paradl.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
+# Documents and examples keep their places relative to each other, so that links hold.
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGES.md ${PROJECT_SOURCE_DIR}/LICENSE
+        DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+        PATTERN CMakeLists.txt EXCLUDE
+        PATTERN __pycache__ EXCLUDE)
 # What the static library needs beside it. None of it is in our headers, so whoever links the shared one needs no
 # package files of others.
 set(PDL_PRIVATE_LIBS -ldnnl)

@@ -27,6 +27,9 @@ pdl_status_t pdl_report_model_json(const pdl_model_t *model, int64_t batch, FILE
 pdl_status_t pdl_report_model_list(FILE *stream);
 pdl_status_t pdl_report_system_list(FILE *stream);
 pdl_status_t pdl_report_dataset_list(FILE *stream);
+pdl_status_t pdl_report_model_list_json(FILE *stream);
+pdl_status_t pdl_report_system_list_json(FILE *stream);
+pdl_status_t pdl_report_dataset_list_json(FILE *stream);
 
 pdl_status_t pdl_report_system(const pdl_system_t *system, FILE *stream);
 pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream);

@@ -19,6 +19,7 @@ extern "C" {
 
 /* Size, links, metrics and cost of a topology in a machine room (NULL: the default one). */
 pdl_status_t pdl_report_topology_list(FILE *stream);
+pdl_status_t pdl_report_topology_list_json(FILE *stream);
 pdl_status_t pdl_report_topology(const pdl_topology_t *topology, const pdl_room_t *room, FILE *stream);
 pdl_status_t pdl_report_topology_json(const pdl_topology_t *topology, const pdl_room_t *room, FILE *stream);
 

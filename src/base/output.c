@@ -126,18 +126,69 @@ static pdl_status_t open_temporary(pdl_output_t *output, const struct stat *repl
     return PDL_ERR_IO;
 }
 
+/* A file that is open already, which another one must not replace. */
+static bool is_descriptor(const char *path)
+{
+    return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/proc/self/fd/", 14) == 0 ||
+           strcmp(path, "/dev/stderr") == 0;
+}
+
 static pdl_status_t open_target(const char *path, pdl_output_t *output)
 {
     struct stat info;
-    bool        exists = stat(path, &info) == 0;
+    bool        exists = stat(path, &info) == 0, whole;
 
     if (path[0] == '\0') return refuse("a file without a name", ENOENT);
+    if (pdl_output_is_stdout(path)) {
+        output->path = strdup("standard output");
+        output->stream = pdl_output_stdout();
+        return output->path != NULL && output->stream != NULL ? PDL_OK : refuse("standard output", errno);
+    }
     if (exists && S_ISDIR(info.st_mode)) return refuse(path, EISDIR);
-    output->path = exists ? realpath(path, NULL) : strdup(path);
+    whole = (!exists || S_ISREG(info.st_mode)) && !is_descriptor(path);
+    output->path = exists && whole ? realpath(path, NULL) : strdup(path); /* pipes have no real path */
     if (output->path == NULL) return refuse(path, errno);
-    if (!exists || S_ISREG(info.st_mode)) return open_temporary(output, exists ? &info : NULL);
+    if (whole) return open_temporary(output, exists ? &info : NULL);
     output->stream = fopen(path, "w");
     return output->stream != NULL ? PDL_OK : refuse(path, errno);
+}
+
+bool pdl_output_is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
+}
+
+static int reserved = -1;
+
+FILE *pdl_output_stdout(void)
+{
+    int   file;
+    FILE *stream;
+
+    fflush(stdout);
+    file = dup(reserved >= 0 ? reserved : STDOUT_FILENO);
+    if (file < 0) return NULL;
+    stream = fdopen(file, "w");
+    if (stream == NULL) close(file);
+    return stream;
+}
+
+pdl_status_t pdl_output_reserve_stdout(void)
+{
+    if (reserved >= 0) return PDL_OK;
+    fflush(stdout);
+    reserved = dup(STDOUT_FILENO);
+    if (reserved >= 0 && dup2(STDERR_FILENO, STDOUT_FILENO) >= 0) return PDL_OK;
+    return refuse("standard output", errno);
+}
+
+void pdl_output_release_stdout(void)
+{
+    if (reserved < 0) return;
+    fflush(stdout);
+    dup2(reserved, STDOUT_FILENO);
+    close(reserved);
+    reserved = -1;
 }
 
 pdl_status_t pdl_output_open(const char *path, pdl_output_t **output)

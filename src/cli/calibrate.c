@@ -19,7 +19,7 @@ typedef struct values {
 
 static const pdl__option_t options[] = {
     {"output", "SYSTEM.yaml", NULL, "the system description to write", PDL__TEXT(values_t, output),
-     .required = true, .letter = 'o'},
+     .required = true, .letter = 'o', .writes = true},
     {"model", "M[,M...]", NULL, "times the layers of these models too", PDL__TEXT(values_t, models)},
     {"pe", "N", NULL, "processing elements (ranks) of this machine; default: its cores divided by --threads",
      PDL__INT(values_t, pe, 1)},

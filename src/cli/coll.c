@@ -5,6 +5,7 @@
 
 #include <paradl/bench_report.h>
 #include <paradl/coll.h>
+#include <paradl/json.h>
 #include <paradl/table.h>
 #include <paradl/units.h>
 
@@ -34,6 +35,7 @@ static const pdl__option_t verify_options[] = {
     {"columns", "C", NULL, "columns of two-dimensional algorithms", INT(columns, 1)},
     {"radix", "K", NULL, "radix of recmul", INT(radix, 2)},
     {"root", "R", NULL, "the rank that broadcasts", INT(root, 0)},
+    {"json", NULL, NULL, "prints one JSON document instead of a text", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };
 
@@ -49,14 +51,44 @@ static const pdl__option_t bench_options[] = {
     {.name = NULL},
 };
 
-static pdl_status_t run_list(const void *values, const pdl__operands_t *operands)
+static const pdl__option_t list_options[] = {
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+static pdl_status_t list_json(void)
 {
+    pdl_json_t json;
+
+    pdl_json_begin(&json, stdout);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_open(&json, "algorithms", '[');
+    for (int c = 0; c < PDL_COLL_COUNT; c++) {
+        const char *const *names = pdl_coll_algorithms((pdl_collective_t)c);
+
+        for (int i = 0; names[i] != NULL; i++) {
+            pdl_json_open(&json, NULL, '{');
+            pdl_json_string(&json, "collective", pdl_collective_names[c]);
+            pdl_json_string(&json, "algorithm", names[i]);
+            pdl_json_string(&json, "description", pdl_coll_describe((pdl_collective_t)c, names[i]));
+            pdl_json_close(&json);
+        }
+    }
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
+
+static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
+{
+    const values_t           *values = given;
     static const pdl_column_t columns[] = {{"collective", PDL_LEFT}, {"algorithm", PDL_LEFT}, {"", PDL_LEFT}};
-    pdl_table_t              *table = pdl_table_create(columns, 3);
+    pdl_table_t              *table;
     pdl_status_t              status;
 
-    (void)values;
     (void)operands;
+    if (values->json) return list_json();
+    table = pdl_table_create(columns, 3);
     for (int c = 0; c < PDL_COLL_COUNT; c++) {
         const char *const *names = pdl_coll_algorithms((pdl_collective_t)c);
 
@@ -87,6 +119,37 @@ static void announce(const pdl_schedule_t *schedule, int64_t elements)
             pdl_format_bytes(8.0 * pdl_schedule_ranks(schedule) * (double)elements, memory), messages / 1e7);
 }
 
+static void print_verified(const pdl_schedule_t *schedule, const pdl_schedule_spec_t *spec, int64_t elements)
+{
+    pdl_coll_price_t price = pdl_schedule_price(schedule, 1e9);
+
+    printf("%s %s on %d ranks: right, %d steps, %" PRId64 " blocks, %" PRId64 " elements\n"
+           "busiest rank: %g start-ups, %.4g of the vector sent, %.4g reduced\n",
+           pdl_collective_names[spec->collective], spec->algorithm, pdl_schedule_ranks(schedule),
+           pdl_schedule_steps(schedule), pdl_schedule_blocks(schedule), elements, price.startups, price.bytes / 1e9,
+           price.reduced_bytes / 1e9);
+}
+
+static void verified_json(const pdl_schedule_t *schedule, const pdl_schedule_spec_t *spec, int64_t elements)
+{
+    pdl_coll_price_t price = pdl_schedule_price(schedule, 1e9);
+    pdl_json_t       json;
+
+    pdl_json_begin(&json, stdout);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_string(&json, "collective", pdl_collective_names[spec->collective]);
+    pdl_json_string(&json, "algorithm", spec->algorithm);
+    pdl_json_int(&json, "ranks", pdl_schedule_ranks(schedule));
+    pdl_json_bool(&json, "right", true);
+    pdl_json_int(&json, "steps", pdl_schedule_steps(schedule));
+    pdl_json_int(&json, "blocks", pdl_schedule_blocks(schedule));
+    pdl_json_int(&json, "elements", elements);
+    pdl_json_number(&json, "startups", price.startups);
+    pdl_json_number(&json, "sent_vectors", price.bytes / 1e9);
+    pdl_json_number(&json, "reduced_vectors", price.reduced_bytes / 1e9);
+    pdl_json_close(&json);
+}
+
 static pdl_status_t run_verify(const void *given, const pdl__operands_t *operands)
 {
     const values_t     *values = given;
@@ -101,19 +164,14 @@ static pdl_status_t run_verify(const void *given, const pdl__operands_t *operand
     int64_t             elements = values->elements > 0 ? values->elements : 3 * values->ranks + 5;
     pdl_schedule_t     *schedule;
     pdl_status_t        status = pdl_schedule_create(&spec, &schedule);
-    pdl_coll_price_t    price;
 
     if (status) return status;
     announce(schedule, elements);
     status = pdl_schedule_verify(schedule, elements);
-    if (!status) {
-        price = pdl_schedule_price(schedule, 1e9);
-        printf("%s %s on %d ranks: right, %d steps, %" PRId64 " blocks, %" PRId64 " elements\n"
-               "busiest rank: %g start-ups, %.4g of the vector sent, %.4g reduced\n",
-               pdl_collective_names[spec.collective], spec.algorithm, pdl_schedule_ranks(schedule),
-               pdl_schedule_steps(schedule), pdl_schedule_blocks(schedule), elements, price.startups,
-               price.bytes / 1e9, price.reduced_bytes / 1e9);
-    }
+    if (!status && values->json)
+        verified_json(schedule, &spec, elements);
+    else if (!status)
+        print_verified(schedule, &spec, elements);
     pdl_schedule_destroy(schedule);
     return status;
 }
@@ -165,9 +223,14 @@ static pdl_status_t run_bench(const void *values, const pdl__operands_t *operand
 #endif
 
 const pdl__command_t pdl__coll_commands[] = {
-    {.name = "coll list", .usage = "", .summary = "lists the collectives and their algorithms", .run = run_list},
+    {.name = "coll list",
+     .usage = "[--json]",
+     .summary = "lists the collectives and their algorithms",
+     .options = list_options,
+     .values = sizeof(values_t),
+     .run = run_list},
     {.name = "coll verify",
-     .usage = "ALGORITHM --ranks P [--collective C] [--elements N]",
+     .usage = "ALGORITHM --ranks P [--collective C] [--elements N] [--json]",
      .summary = "runs an algorithm on integers and checks every element",
      .options = verify_options,
      .values = sizeof(values_t),

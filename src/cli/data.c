@@ -15,11 +15,12 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-static pdl_status_t run_list(const void *values, const pdl__operands_t *operands)
+static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
 {
-    (void)values;
+    const values_t *values = given;
+
     (void)operands;
-    return pdl_report_dataset_list(stdout);
+    return values->json ? pdl_report_dataset_list_json(stdout) : pdl_report_dataset_list(stdout);
 }
 
 static pdl_status_t run_info(const void *given, const pdl__operands_t *operands)
@@ -51,8 +52,10 @@ static pdl_status_t run_get(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__data_commands[] = {
     {.name = "data list",
-     .usage = "",
+     .usage = "[--json]",
      .summary = "lists the built-in data sets and where they are",
+     .options = options,
+     .values = sizeof(values_t),
      .run = run_list},
     {.name = "data info",
      .usage = "DATA|PATH [--json]",

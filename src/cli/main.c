@@ -57,7 +57,7 @@ static pdl_status_t print_usage(FILE *stream)
     }
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
-    fputs("\nparadl VERB --help is complete; paradl --version names the build.\n"
+    fputs("\nparadl VERB --help (or paradl help VERB) is complete; paradl --version names the build.\n"
           "A model, system, data set or topology is the name of a built-in description or the path of a file.\n",
           stream);
     return status;
@@ -111,10 +111,12 @@ static pdl_status_t run_command(const pdl__command_t *command, int count, char *
 
     if (values == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     status = pdl__options_parse(command, count, arguments, values, &operands, &help);
-    if (!status && help)
+    if (!status && help) {
         status = pdl__options_help(command, stdout);
-    else if (!status)
-        status = command->run(values, &operands);
+    } else if (!status) {
+        status = pdl__options_reserve(command, values);
+        if (!status) status = command->run(values, &operands);
+    }
     free(values);
     return status;
 }
@@ -146,15 +148,38 @@ static pdl_status_t run_verb(const struct verb *verb, int count, char **argument
     return refuse_action(verb, arguments[0]);
 }
 
+static const struct verb *find_verb(const char *name)
+{
+    for (size_t v = 0; v < VERB_COUNT; v++)
+        if (strcmp(verbs[v].name, name) == 0) return &verbs[v];
+    return NULL;
+}
+
+/* paradl help [VERB [COMMAND]] */
+static pdl_status_t help(int count, char **arguments)
+{
+    const struct verb *verb = count > 0 ? find_verb(arguments[0]) : NULL;
+
+    if (count == 0) return print_usage(stdout);
+    if (verb == NULL) return refuse_verb(arguments[0]);
+    if (count == 1) return help_verb(verb);
+    for (const pdl__command_t *c = verb->commands; c->name != NULL && action_of(c) != NULL; c++)
+        if (strcmp(action_of(c), arguments[1]) == 0) return pdl__options_help(c, stdout);
+    if (action_of(verb->commands) != NULL) return refuse_action(verb, arguments[1]);
+    return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl help [VERB]", arguments[1]);
+}
+
 static pdl_status_t run(int count, char **arguments)
 {
+    const struct verb *verb;
+
     if (count == 0) return refuse_verb(NULL);
     if (asks_help(arguments[0])) return print_usage(stdout);
-    if (strcmp(arguments[0], "--version") == 0) return pdl__print_version(stdout);
-    for (size_t v = 0; v < VERB_COUNT; v++) {
-        if (strcmp(verbs[v].name, arguments[0]) == 0) return run_verb(&verbs[v], count - 1, arguments + 1);
-    }
-    return refuse_verb(arguments[0]);
+    if (strcmp(arguments[0], "--version") == 0 || strcmp(arguments[0], "-V") == 0)
+        return pdl__print_version(stdout);
+    if (strcmp(arguments[0], "help") == 0) return help(count - 1, arguments + 1);
+    verb = find_verb(arguments[0]);
+    return verb != NULL ? run_verb(verb, count - 1, arguments + 1) : refuse_verb(arguments[0]);
 }
 
 int main(int argc, char **argv)

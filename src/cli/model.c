@@ -19,15 +19,21 @@ static const pdl__option_t show_options[] = {
 
 static const pdl__option_t import_options[] = {
     {"output", "MODEL.yaml", NULL, "the model file to write", PDL__TEXT(values_t, output), .required = true,
-     .letter = 'o'},
+     .letter = 'o', .writes = true},
     {.name = NULL},
 };
 
-static pdl_status_t run_list(const void *values, const pdl__operands_t *operands)
+static const pdl__option_t list_options[] = {
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
 {
-    (void)values;
+    const values_t *values = given;
+
     (void)operands;
-    return pdl_report_model_list(stdout);
+    return values->json ? pdl_report_model_list_json(stdout) : pdl_report_model_list(stdout);
 }
 
 static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
@@ -68,14 +74,20 @@ static pdl_status_t run_import(const void *given, const pdl__operands_t *operand
     if (!status) {
         pdl_model_totals(model, &totals);
         printf("%s: %d layers, %s parameters, written to %s\n", pdl_model_name(model),
-               pdl_model_layer_count(model) - 1, pdl_format_count(totals.weights, weights), values->output);
+               pdl_model_layer_count(model) - 1, pdl_format_count(totals.weights, weights),
+               pdl_output_is_stdout(values->output) ? "standard output" : values->output);
     }
     pdl_model_destroy(model);
     return status;
 }
 
 const pdl__command_t pdl__model_commands[] = {
-    {.name = "model list", .usage = "", .summary = "lists the built-in models", .run = run_list},
+    {.name = "model list",
+     .usage = "[--json]",
+     .summary = "lists the built-in models",
+     .options = list_options,
+     .values = sizeof(values_t),
+     .run = run_list},
     {.name = "model show",
      .usage = "MODEL [--batch N] [--json]",
      .summary = "shows the layers of a model with their parameters, operations and activations",

@@ -3,6 +3,7 @@
  */
 #include "cli/options.h"
 
+#include <paradl/output.h>
 #include <paradl/table.h>
 
 #include "base/closest.h"
@@ -200,6 +201,25 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
     return status || operands->count > command->operands ? status : check_required(command, values);
 }
 
+pdl_status_t pdl__options_reserve(const pdl__command_t *command, const void *values)
+{
+    const pdl__option_t *taken = NULL, *json = find_option(command->options, "json", 4);
+
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+        const char *path = o->writes ? *(const char *const *)((const char *)values + o->offset) : NULL;
+
+        if (path == NULL || !pdl_output_is_stdout(path)) continue;
+        if (taken != NULL)
+            return pdl_error(PDL_ERR_INPUT, "--%s and --%s cannot both be written to standard output", taken->name,
+                             o->name);
+        taken = o;
+    }
+    if (taken == NULL) return PDL_OK;
+    if (json != NULL && json->kind == PDL__OPTION_FLAG && *(const bool *)((const char *)values + json->offset))
+        return pdl_error(PDL_ERR_INPUT, "--json is written to standard output: give --%s a file", taken->name);
+    return pdl_output_reserve_stdout();
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a != NULL && b != NULL && strcmp(a, b) == 0);
@@ -230,14 +250,15 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     }
 }
 
-static void add_help_row(pdl_table_t *table, const pdl__option_t *option)
+/* `replaced`: an optional operand, which is a plan, says what required options say. */
+static void add_help_row(pdl_table_t *table, const pdl__option_t *option, bool replaced)
 {
     char all[256] = "", standard[64] = "";
 
     if (option->kind == PDL__OPTION_CHOICE)
         pdl__join_names(option->choices, (size_t)option->choice_count, all, sizeof(all));
     if (option->required)
-        snprintf(standard, sizeof(standard), " (required)");
+        snprintf(standard, sizeof(standard), " (required%s)", replaced ? " without a plan" : "");
     else if (option->standard != NULL)
         snprintf(standard, sizeof(standard), " (default %s)", option->standard);
     pdl_table_row(table, PDL_ROW_PLAIN);
@@ -258,7 +279,8 @@ pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream)
     fprintf(stream, "usage: paradl %s %s\n\n%s\n", command->name, command->usage, command->summary);
     if (command->notes != NULL) fprintf(stream, "%s\n", command->notes);
     fputs("\n", stream);
-    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) add_help_row(table, o);
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++)
+        add_help_row(table, o, command->optional > 0);
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "  -h, --help");
     pdl_table_cell(table, "shows this");

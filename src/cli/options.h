@@ -31,7 +31,8 @@ typedef struct pdl__option {
     pdl_unit_t         unit;
     const char *const *choices;
     int                choice_count;
-    bool               required;
+    bool               required; /* unless an optional operand is given, which says the same */
+    bool               writes;   /* names a file that is written; "-" is standard output */
     bool               instead;  /* of an optional operand, which says the same */
     char               letter;   /* after "-"; 0: none */
     bool               positive; /* zero means that it was not given, so nobody may give it */
@@ -73,6 +74,9 @@ pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream);
 
 /* Whether an option of the table has another value than its default; it then was given. */
 bool pdl__option_changed(const pdl__option_t *options, const char *name, const void *values);
+
+/* Keeps standard output for the one file that is written to it, if any; --json and a second one exclude that. */
+pdl_status_t pdl__options_reserve(const pdl__command_t *command, const void *values);
 
 /* Calls `each` with every part of a list that commas divide. */
 pdl_status_t pdl__split_list(const char *list, pdl_status_t (*each)(const char *, void *), void *context);

@@ -67,7 +67,7 @@ static const pdl__option_t options[] = {
     {"exchange-bandwidth", "RATE", NULL,
      "--data-policy: at which a worker exchanges samples, as simulated or measured; else projected",
      PDL__POSITIVE(values_t, exchange_bandwidth, PDL_UNIT_BYTE_RATE)},
-    {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o'},
+    {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o', .writes = true},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };

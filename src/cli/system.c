@@ -14,11 +14,12 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-static pdl_status_t run_list(const void *values, const pdl__operands_t *operands)
+static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
 {
-    (void)values;
+    const values_t *values = given;
+
     (void)operands;
-    return pdl_report_system_list(stdout);
+    return values->json ? pdl_report_system_list_json(stdout) : pdl_report_system_list(stdout);
 }
 
 static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
@@ -34,7 +35,12 @@ static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
 }
 
 const pdl__command_t pdl__system_commands[] = {
-    {.name = "system list", .usage = "", .summary = "lists the built-in systems", .run = run_list},
+    {.name = "system list",
+     .usage = "[--json]",
+     .summary = "lists the built-in systems",
+     .options = options,
+     .values = sizeof(values_t),
+     .run = run_list},
     {.name = "system show",
      .usage = "SYSTEM [--json]",
      .summary = "shows the PEs, links and storage of a system",

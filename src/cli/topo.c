@@ -25,11 +25,17 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-static pdl_status_t run_list(const void *values, const pdl__operands_t *operands)
+static const pdl__option_t list_options[] = {
+    {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {.name = NULL},
+};
+
+static pdl_status_t run_list(const void *given, const pdl__operands_t *operands)
 {
-    (void)values;
+    const values_t *values = given;
+
     (void)operands;
-    return pdl_report_topology_list(stdout);
+    return values->json ? pdl_report_topology_list_json(stdout) : pdl_report_topology_list(stdout);
 }
 
 static pdl_status_t show(const values_t *values, const pdl_topology_t *topology)
@@ -61,7 +67,12 @@ static pdl_status_t run_show(const void *given, const pdl__operands_t *operands)
 }
 
 const pdl__command_t pdl__topo_commands[] = {
-    {.name = "topo list", .usage = "", .summary = "lists the built-in topologies", .run = run_list},
+    {.name = "topo list",
+     .usage = "[--json]",
+     .summary = "lists the built-in topologies",
+     .options = list_options,
+     .values = sizeof(values_t),
+     .run = run_list},
     {.name = "topo show",
      .usage = "TOPOLOGY [--hosts P] [options]",
      .summary = "shows the size, distances, bisection, cables and cost of a network",

@@ -22,7 +22,8 @@ static const char *const precision_names[] = {"fp32", "bf16"};
 const pdl__option_t pdl__train_option_table[] = {
     {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true,
      .instead = true},
-    {"data", "D", NULL, "name of a data set, or the path of one (docs/data_formats.md)", TEXT(data),
+    {"data", "D", NULL,
+     "name of a data set, or the path of one (docs/data_formats.md; installed in share/doc/paradl)", TEXT(data),
      .required = true},
     {"strategy", "NAME", "data",
      "how the ranks share the work: serial, data, spatial, filter, channel, tensor, pipeline, data+filter, "
@@ -114,9 +115,10 @@ const pdl__option_t pdl__train_option_table[] = {
     {"elastic", NULL, NULL, "then goes on with the ranks that are left", FLAG(elastic)},
     {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
      PDL__QUANTITY(pdl__train_values_t, stall_timeout, PDL_UNIT_SECONDS)},
-    {"log", "FILE", NULL, "one JSON object a line for every update and epoch", TEXT(log)},
+    {"log", "FILE", NULL, "one JSON object a line for every update and epoch", TEXT(log), .writes = true},
     {"trace", "FILE", NULL,
-     "timeline of operations for Perfetto, in rounds of a rank's workers one after the other", TEXT(trace)},
+     "timeline of operations for Perfetto, in rounds of a rank's workers one after the other", TEXT(trace),
+     .writes = true},
     {"system", "S", "local", "whose projection the measurement is compared with", TEXT(system)},
     {"quiet", NULL, NULL, "no progress", FLAG(quiet)},
     {"json", NULL, NULL, "prints the summary as one JSON document", FLAG(json)},

@@ -14,7 +14,7 @@ typedef struct values {
 
 static const pdl__option_t options[] = {
     {"output", "PREDICTIONS.csv", NULL, "writes the projection of every row that can be expressed",
-     PDL__TEXT(values_t, output), .letter = 'o'},
+     PDL__TEXT(values_t, output), .letter = 'o', .writes = true},
     {"parameters", "NAME", NULL, "parameter set; else the one fitted for the experiment",
      PDL__TEXT(values_t, parameters)},
     {"experiment", "NAME", NULL, "how the runs were made: a built-in name or a .yaml file; else abci or published",
@@ -23,7 +23,7 @@ static const pdl__option_t options[] = {
     {"cross-validate", NULL, NULL, "fits without some rows and projects these, in turn",
      PDL__FLAG(values_t, cross_validate)},
     {"write-parameters", "FILE.yaml", NULL, "writes the parameters that were used",
-     PDL__TEXT(values_t, write_parameters)},
+     PDL__TEXT(values_t, write_parameters), .writes = true},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };

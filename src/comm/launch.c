@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE /* process_vm_readv, sched_getaffinity */
 #include <paradl/launch.h>
+#include <paradl/output.h>
 
 #include "comm/launch.h"
 #include "tensor/cpu/threads.h"
@@ -352,6 +353,7 @@ pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, pdl_launch_end_t *e
                          spec->ranks);
 #endif
     if (spec->ranks < 1) return pdl_error(PDL_ERR_INPUT, "%d ranks: expected 1 or more", spec->ranks);
+    pdl_output_release_stdout(); /* it is the ranks' to write to */
     snprintf(number, sizeof(number), "%d", spec->ranks);
     status = make_command(&launch, number);
     if (!status) status = make_note(&launch);

@@ -2,31 +2,75 @@
  * Lists of the built-in descriptions. Each is loaded, so that a list shows what it is and a broken file is noticed.
  */
 #include <paradl/data.h>
+#include <paradl/json.h>
 #include <paradl/report.h>
 #include <paradl/share.h>
 #include <paradl/table.h>
 #include <paradl/units.h>
 
-typedef pdl_status_t (*add_fn_t)(pdl_table_t *table, const char *name);
+/* A list is a table or a JSON document, whichever of the two is there. */
+typedef struct list {
+    pdl_table_t *table;
+    pdl_json_t  *json;
+} list_t;
 
-static pdl_status_t print_list(const char *folder, const char *const *extensions, const pdl_column_t *columns,
-                               int column_count, add_fn_t add, FILE *stream)
+/* What is listed: where the files are, how the columns are called, and what adds one of them. */
+typedef struct kind {
+    const char         *folder, *key;
+    const char *const  *extensions;
+    const pdl_column_t *columns;
+    int                 column_count;
+    pdl_status_t (*add)(const list_t *list, const char *name);
+} kind_t;
+
+static pdl_status_t add_all(const kind_t *kind, const list_t *list)
 {
     char       **names;
     size_t       count;
-    pdl_table_t *table;
-    pdl_status_t status = pdl_share_list(folder, extensions, &names, &count);
+    pdl_status_t status = pdl_share_list(kind->folder, kind->extensions, &names, &count);
 
     if (status) return status;
-    table = pdl_table_create(columns, column_count);
-    for (size_t i = 0; !status && i < count; i++) status = add(table, names[i]);
-    if (!status) status = pdl_table_print(table, stream);
-    pdl_table_destroy(table);
+    for (size_t i = 0; !status && i < count; i++) {
+        if (list->json != NULL) {
+            pdl_json_open(list->json, NULL, '{');
+            pdl_json_string(list->json, "name", names[i]);
+        } else {
+            pdl_table_row(list->table, PDL_ROW_PLAIN);
+            pdl_table_cell(list->table, "%s", names[i]);
+        }
+        status = kind->add(list, names[i]);
+        if (list->json != NULL) pdl_json_close(list->json);
+    }
     pdl_share_free_list(names, count);
     return status;
 }
 
-static pdl_status_t add_model(pdl_table_t *table, const char *name)
+static pdl_status_t print_list(const kind_t *kind, FILE *stream)
+{
+    list_t       list = {.table = pdl_table_create(kind->columns, kind->column_count)};
+    pdl_status_t status = add_all(kind, &list);
+
+    if (!status) status = pdl_table_print(list.table, stream);
+    pdl_table_destroy(list.table);
+    return status;
+}
+
+static pdl_status_t print_json(const kind_t *kind, FILE *stream)
+{
+    pdl_json_t   json;
+    list_t       list = {.json = &json};
+    pdl_status_t status;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_open(&json, kind->key, '[');
+    status = add_all(kind, &list);
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return status;
+}
+
+static pdl_status_t add_model(const list_t *list, const char *name)
 {
     pdl_model_t       *model;
     pdl_model_totals_t totals;
@@ -35,82 +79,125 @@ static pdl_status_t add_model(pdl_table_t *table, const char *name)
 
     if (status) return status;
     pdl_model_totals(model, &totals);
-    pdl_table_row(table, PDL_ROW_PLAIN);
-    pdl_table_cell(table, "%s", name);
-    pdl_table_cell(table, "%s", pdl_format_short((double)totals.weights, weights));
-    pdl_table_cell(table, "%s", pdl_format_short((double)totals.macs, macs));
-    pdl_table_cell(table, "%s", pdl_model_description(model));
+    if (list->json != NULL) {
+        pdl_json_int(list->json, "parameters", totals.weights);
+        pdl_json_int(list->json, "macs", totals.macs);
+        pdl_json_string(list->json, "description", pdl_model_description(model));
+    } else {
+        pdl_table_cell(list->table, "%s", pdl_format_short((double)totals.weights, weights));
+        pdl_table_cell(list->table, "%s", pdl_format_short((double)totals.macs, macs));
+        pdl_table_cell(list->table, "%s", pdl_model_description(model));
+    }
     pdl_model_destroy(model);
     return PDL_OK;
 }
 
+static const char *const  model_extensions[] = {".yaml", ".net", NULL};
+static const pdl_column_t model_columns[] = {{"model", PDL_LEFT},
+                                             {"parameters", PDL_RIGHT},
+                                             {"MAC", PDL_RIGHT},
+                                             {"description", PDL_LEFT}};
+static const kind_t       models = {"models", "models", model_extensions, model_columns, 4, add_model};
+
 pdl_status_t pdl_report_model_list(FILE *stream)
 {
-    static const char *const  extensions[] = {".yaml", ".net", NULL};
-    static const pdl_column_t columns[] = {{"model", PDL_LEFT},
-                                           {"parameters", PDL_RIGHT},
-                                           {"MAC", PDL_RIGHT},
-                                           {"description", PDL_LEFT}};
-
-    return print_list("models", extensions, columns, 4, add_model, stream);
+    return print_list(&models, stream);
 }
 
-static pdl_status_t add_system(pdl_table_t *table, const char *name)
+pdl_status_t pdl_report_model_list_json(FILE *stream)
+{
+    return print_json(&models, stream);
+}
+
+static pdl_status_t add_system(const list_t *list, const char *name)
 {
     const pdl_system_t *system;
     char                count[PDL_FORMAT_SIZE];
     pdl_status_t        status = pdl_system_load(name, &system);
+    const char         *description;
 
     if (status) return status;
-    pdl_table_row(table, PDL_ROW_PLAIN);
-    pdl_table_cell(table, "%s", name);
-    pdl_table_cell(table, "%s", pdl_format_count(system->pe_count, count));
-    pdl_table_cell(table, "%s", system->device.name);
-    pdl_table_cell(table, "%s", system->description != NULL ? system->description : "");
+    description = system->description != NULL ? system->description : "";
+    if (list->json != NULL) {
+        pdl_json_int(list->json, "pe", system->pe_count);
+        pdl_json_string(list->json, "device", system->device.name);
+        pdl_json_string(list->json, "description", description);
+    } else {
+        pdl_table_cell(list->table, "%s", pdl_format_count(system->pe_count, count));
+        pdl_table_cell(list->table, "%s", system->device.name);
+        pdl_table_cell(list->table, "%s", description);
+    }
     pdl_system_destroy(system);
     return PDL_OK;
 }
 
+static const char *const  yaml_extensions[] = {".yaml", NULL};
+static const pdl_column_t system_columns[] = {{"system", PDL_LEFT},
+                                              {"PEs", PDL_RIGHT},
+                                              {"PE", PDL_LEFT},
+                                              {"description", PDL_LEFT}};
+static const kind_t       systems = {"systems", "systems", yaml_extensions, system_columns, 4, add_system};
+
 pdl_status_t pdl_report_system_list(FILE *stream)
 {
-    static const char *const  extensions[] = {".yaml", NULL};
-    static const pdl_column_t columns[] = {{"system", PDL_LEFT},
-                                           {"PEs", PDL_RIGHT},
-                                           {"PE", PDL_LEFT},
-                                           {"description", PDL_LEFT}};
-
-    return print_list("systems", extensions, columns, 4, add_system, stream);
+    return print_list(&systems, stream);
 }
 
-static pdl_status_t add_dataset(pdl_table_t *table, const char *name)
+pdl_status_t pdl_report_system_list_json(FILE *stream)
 {
-    pdl_dataset_t dataset;
-    char          count[PDL_FORMAT_SIZE], bytes[PDL_FORMAT_SIZE], shape[80], path[4096];
-    pdl_status_t  status = pdl_dataset_load(name, &dataset);
+    return print_json(&systems, stream);
+}
+
+/* Where the samples are, for a reader of the table. */
+static const char *say_files(const pdl_dataset_t *dataset, const char *name, pdl_data_state_t place,
+                             const char *path, char *text, size_t size)
+{
+    if (place == PDL_DATA_HERE) return dataset->samples > 0 ? path : "made while it is read";
+    if (place == PDL_DATA_BY_PATH) return "by path";
+    snprintf(text, size, "paradl data get %s", name);
+    return text;
+}
+
+static pdl_status_t add_dataset(const list_t *list, const char *name)
+{
+    pdl_dataset_t    dataset;
+    char             count[PDL_FORMAT_SIZE], bytes[PDL_FORMAT_SIZE], shape[80], path[4096], text[160];
+    pdl_status_t     status = pdl_dataset_load(name, &dataset);
+    pdl_data_state_t place;
+    bool             known;
 
     if (status) return status;
-    pdl_table_row(table, PDL_ROW_PLAIN);
-    pdl_table_cell(table, "%s", name);
-    pdl_table_cell(table, "%s", dataset.samples > 0 ? pdl_format_count(dataset.samples, count) : "unlimited");
-    pdl_table_cell(table, "%s",
-                   dataset.shape.channels > 0 ? pdl_shape_format(&dataset.shape, shape, sizeof(shape)) : "");
-    pdl_table_cell(table, "%s", pdl_format_bytes(dataset.bytes_per_sample, bytes));
-    switch (pdl_data_find(name, NULL, path, sizeof(path))) {
-    case PDL_DATA_HERE: pdl_table_cell(table, "%s", dataset.samples > 0 ? path : "made while it is read"); break;
-    case PDL_DATA_TO_GET: pdl_table_cell(table, "paradl data get %s", name); break;
-    case PDL_DATA_BY_PATH: pdl_table_cell(table, "by path"); break;
+    place = pdl_data_find(name, NULL, path, sizeof(path));
+    known = dataset.shape.channels > 0;
+    if (known) pdl_shape_format(&dataset.shape, shape, sizeof(shape));
+    if (list->json != NULL) {
+        if (dataset.samples > 0)
+            pdl_json_int(list->json, "samples", dataset.samples);
+        else
+            pdl_json_string(list->json, "samples", "unlimited");
+        pdl_json_string(list->json, "shape", known ? shape : NULL);
+        pdl_json_number(list->json, "bytes_per_sample", dataset.bytes_per_sample);
+        pdl_json_string(list->json, "path", place == PDL_DATA_HERE && dataset.samples > 0 ? path : NULL);
+    } else {
+        pdl_table_cell(list->table, "%s",
+                       dataset.samples > 0 ? pdl_format_count(dataset.samples, count) : "unlimited");
+        pdl_table_cell(list->table, "%s", known ? shape : "");
+        pdl_table_cell(list->table, "%s", pdl_format_bytes(dataset.bytes_per_sample, bytes));
+        pdl_table_cell(list->table, "%s", say_files(&dataset, name, place, path, text, sizeof(text)));
     }
     return PDL_OK;
 }
 
+static const pdl_column_t dataset_columns[] = {
+    {"data", PDL_LEFT}, {"samples", PDL_RIGHT}, {"sample", PDL_RIGHT}, {"stored", PDL_RIGHT}, {"files", PDL_LEFT}};
+static const kind_t datasets = {"data", "data", yaml_extensions, dataset_columns, 5, add_dataset};
+
 pdl_status_t pdl_report_dataset_list(FILE *stream)
 {
-    static const char *const  extensions[] = {".yaml", NULL};
-    static const pdl_column_t columns[] = {{"data", PDL_LEFT},
-                                           {"samples", PDL_RIGHT},
-                                           {"sample", PDL_RIGHT},
-                                           {"stored", PDL_RIGHT},
-                                           {"files", PDL_LEFT}};
+    return print_list(&datasets, stream);
+}
 
-    return print_list("data", extensions, columns, 5, add_dataset, stream);
+pdl_status_t pdl_report_dataset_list_json(FILE *stream)
+{
+    return print_json(&datasets, stream);
 }

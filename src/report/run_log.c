@@ -23,7 +23,10 @@ static pdl_status_t refuse(const char *path, int reason)
 static pdl_status_t open_stream(pdl__run_log_t *log)
 {
     /* "a" makes the file if it is missing and changes nothing in it. */
-    log->stream = fopen(log->path, log->regular ? "a" : "w");
+    if (pdl_output_is_stdout(log->path))
+        log->stream = pdl_output_stdout();
+    else
+        log->stream = fopen(log->path, log->regular ? "a" : "w");
     if (log->stream == NULL) return refuse(log->path, errno);
     setvbuf(log->stream, NULL, _IOLBF, LINE_BUFFER);
     return PDL_OK;
@@ -48,6 +51,7 @@ pdl_status_t pdl__run_log_open(const char *path, bool resumes, pdl__run_log_t *l
     pdl_status_t status = PDL_OK;
 
     *log = (pdl__run_log_t){.path = path, .resumes = resumes, .regular = !exists || S_ISREG(info.st_mode)};
+    if (pdl_output_is_stdout(path)) log->regular = false;
     if (exists && log->regular) status = check_first(path);
     return status ? status : open_stream(log);
 }

@@ -24,6 +24,24 @@ pdl_status_t pdl_report_topology_list(FILE *stream)
     return status;
 }
 
+pdl_status_t pdl_report_topology_list_json(FILE *stream)
+{
+    pdl_json_t json;
+
+    pdl_json_begin(&json, stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_open(&json, "topologies", '[');
+    for (int i = 0; pdl_topology_builtin_name(i) != NULL; i++) {
+        pdl_json_open(&json, NULL, '{');
+        pdl_json_string(&json, "name", pdl_topology_builtin_name(i));
+        pdl_json_string(&json, "description", pdl_topology_builtin_summary(i));
+        pdl_json_close(&json);
+    }
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
+
 /* Links of one kind: how many, and the range of their speeds. */
 typedef struct kind {
     int64_t links;

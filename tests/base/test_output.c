@@ -103,6 +103,66 @@ static void refuses_what_cannot_be_written(void)
     CHECK_ERROR(pdl_output_open("", &output), "No such file");
 }
 
+/* What arrives at the end of a pipe that stands for standard output. */
+static const char *capture(const char *path, bool reserve)
+{
+    static char   text[64];
+    int           ends[2], kept = dup(STDOUT_FILENO);
+    pdl_output_t *output;
+    ssize_t       length;
+
+    fflush(stdout);
+    if (kept < 0 || pipe(ends) != 0) return "no pipe";
+    dup2(ends[1], STDOUT_FILENO);
+    close(ends[1]);
+    if (reserve) CHECK_OK(pdl_output_reserve_stdout());
+    if (reserve) printf("     said to standard error\n");
+    CHECK_OK(pdl_output_open(path, &output));
+    fputs("text", pdl_output_stream(output));
+    CHECK_OK(pdl_output_close(output));
+    pdl_output_release_stdout();
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    length = read(ends[0], text, sizeof(text) - 1);
+    close(ends[0]);
+    text[length > 0 ? length : 0] = '\0';
+    return text;
+}
+
+static void writes_to_standard_output(void)
+{
+    int before = files_in_scratch();
+
+    CHECK_STR(capture("-", false), "text");
+    CHECK_STR(capture("-", true), "text");
+    CHECK_STR(capture("/dev/stdout", false), "text");
+    CHECK_STR(capture("/dev/stdout", true), "text");
+    CHECK_STR(capture("/dev/fd/1", false), "text");
+    CHECK_STR(capture("/proc/self/fd/1", false), "text");
+    CHECK_INT(files_in_scratch(), before);
+}
+
+/* A file that is open already is not replaced by another one. */
+static void writes_into_open_files(void)
+{
+    pdl_output_t *output;
+    struct stat   before, after;
+    char          path[64];
+    FILE         *file = fopen(scratch_path("open"), "w");
+
+    CHECK(file != NULL);
+    if (file == NULL) return;
+    CHECK_INT(fstat(fileno(file), &before), 0);
+    snprintf(path, sizeof(path), "/dev/fd/%d", fileno(file));
+    CHECK_OK(pdl_output_open(path, &output));
+    fputs("text", pdl_output_stream(output));
+    CHECK_OK(pdl_output_close(output));
+    fclose(file);
+    CHECK_STR(read_back("open"), "text");
+    CHECK_INT(stat(scratch_path("open"), &after), 0);
+    CHECK(before.st_ino == after.st_ino);
+}
+
 int main(void)
 {
     if (!scratch_begin()) return 1;
@@ -111,6 +171,8 @@ int main(void)
     RUN(keeps_modes_and_links);
     RUN(notices_a_full_disk);
     RUN(refuses_what_cannot_be_written);
+    RUN(writes_to_standard_output);
+    RUN(writes_into_open_files);
     scratch_end();
     return test_done();
 }

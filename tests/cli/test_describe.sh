@@ -62,6 +62,44 @@ has out "imagenet"
 expect 0 data info imagenet
 has out "1,281,167"
 has out "classes"
+for list in "model" "system" "data" "topo" "coll"; do
+    expect 0 $list list --json
+    python3 - $list <<'PY' || fail "$list list --json"
+import json, sys
+key, = document = json.load(open("out"))
+rows = document[key]
+assert len(rows) >= 10 and all(row.get("name") or row["algorithm"] for row in rows), document
+first = {"model": ("parameters", "macs", "description"), "system": ("pe", "device", "description"),
+         "data": ("samples", "bytes_per_sample", "shape", "path"), "topo": ("description",),
+         "coll": ("collective", "description")}[sys.argv[1]]
+assert all(column in row for row in rows for column in first), rows[0]
+PY
+done
+expect 0 coll verify ring --ranks 5 --json
+python3 - <<'PY' || fail "coll verify --json"
+import json
+v = json.load(open("out"))
+assert v["right"] is True and v["ranks"] == 5 and v["algorithm"] == "ring" and v["elements"] == 20, v
+assert abs(v["sent_vectors"] - 1.6) < 1e-9 and v["steps"] == 8, v
+PY
+# A file may be standard output; what is said besides goes to standard error.
+expect 0 model import lenet -o -
+cp out piped.yaml
+has err "written to standard output"
+expect 0 model show piped.yaml
+has out "parameters"
+expect 0 plan --model lenet --system local --pe 1 --batch 8 --strategy data -o -
+grep -q '^paradl: plan/1' out || fail "plan -o -: $(head -c 200 out)"
+has err "best: data"
+cp out piped-plan.yaml
+"$PARADL" simulate piped-plan.yaml --trace /dev/stdout 2>err | python3 -m json.tool >/dev/null || fail "--trace /dev/stdout"
+expect 2 plan --model lenet --system local --pe 1 --batch 8 -o - --json
+has err "--json is written to standard output: give --output a file"
+expect 0 train --model lenet --data synthetic --samples 64 --steps 2 --log - --quiet
+python3 -c 'import json; assert [r["step"] for r in map(json.loads, open("out")) if "step" in r] == [1, 2]' ||
+    fail "train --log -: $(head -c 300 out)"
+[ ! -e - ] || fail "a file called - was written"
+
 expect 0 data info imagenet --json
 python3 - <<'PY' || fail "data info --json"
 import json

@@ -66,6 +66,46 @@ for option in topology collective algorithm bytes engine $topology_options jobs 
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done
 
+# Three ways to ask for help, two for the version.
+expect 0 plan --help
+cp out asked
+expect 0 help plan
+cmp -s asked out || fail "help plan differs from plan --help"
+expect 0 model show --help
+cp out asked
+expect 0 help model show
+cmp -s asked out || fail "help model show differs from model show --help"
+expect 0 help
+has out "paradl calibrate"
+expect 2 help pln
+has err 'did you mean plan?'
+expect 2 help model sho
+has err 'did you mean show?'
+expect 0 --version
+cp out asked
+expect 0 -V
+cmp -s asked out || fail "-V differs from --version"
+for part in SimGrid protobuf-c CUDA; do has out "$part"; done
+
+# A plan says what is required otherwise.
+for verb in train simulate; do
+    expect 0 $verb --help
+    has out "(required without a plan)"
+done
+expect 0 plan --help
+has out "(required)"
+
+# No option is described twice in one list of the manual page.
+awk '/^\.Bl/ { depth++ } /^\.El/ { for (k in seen) if (index(k, depth " ") == 1) delete seen[k]; depth-- }
+    /^\.It Fl -/ { if (seen[depth " " $3]++) { print $3; bad = 1 } } END { exit bad }' "$SOURCE/docs/paradl.1" ||
+    fail "docs/paradl.1 describes an option twice"
+
+# What is installed: the documents that the help names, with examples, and links between them that lead somewhere.
+cmake --install "$(dirname "$PARADL")" --prefix "$PWD/installed" >/dev/null || fail "cmake --install"
+for file in README.md docs/data_formats.md docs/training.md examples/plan_model.c; do
+    [ -e "installed/share/doc/paradl/$file" ] || fail "$file is not installed"
+done
+
 expect 2 pln
 has err 'did you mean plan?'
 expect 2

@@ -25,6 +25,19 @@ assert list(rows[0]) == ["id", "seconds", "low", "high"]
 for r in rows: assert 0 < float(r["low"]) <= float(r["seconds"]) <= float(r["high"])
 PY
 
+# As Excel writes it, and as programs that translate its line ends once more leave it; to standard output too.
+{ printf '\xef\xbb\xbf'; sed 's/$/\r/' runs.csv; } >excel.csv
+sed 's/$/\r/' excel.csv >twice.csv
+for table in excel twice; do
+    expect 0 validate $table.csv -o again.csv
+    cmp -s predictions.csv again.csv || fail "$table.csv gives other predictions"
+done
+expect 0 validate runs.csv -o -
+cmp -s predictions.csv out || fail "-o - writes $(head -c 300 out)"
+has err "4 rows, 3 of them expressed, 1 not"
+"$PARADL" validate runs.csv -o /dev/stdout 2>err | cmp -s predictions.csv - || fail "-o /dev/stdout: $(cat err)"
+[ ! -e - ] || fail "a file called - was written"
+
 expect 0 validate runs.csv --json
 python3 - <<'PY' || fail "validate --json"
 import csv, json
