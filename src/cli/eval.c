@@ -108,6 +108,7 @@ static pdl_status_t prepare(job_t *job)
     pdl_cpu_options_t    cpu = {.threads = pdl__compute_threads(v->threads, job->ranks), .bind = true};
     pdl_status_t         status = load_model(job);
 
+    if (!status) pdl__print_remarks(job->model);
     if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->plan);
     if (!status) status = pdl_plan_apply_preset(job->plan, "data", NULL);
     if (!status) status = pdl_plan_check(job->plan);

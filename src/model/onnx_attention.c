@@ -159,7 +159,7 @@ static int effect(const char *op, bool keeps, double x)
 
 typedef enum mask { MASK_NOTHING, MASK_CAUSAL, MASK_OTHER } mask_t;
 
-/* A mask of [..., rows, columns] that hides exactly what lies behind each token is causal. One with two such
+/* A mask of [..., rows, columns] that hides exactly the tokens behind each one is causal. One with two such
    dimensions whose numbers are not in the file is taken to be causal: masks of padding have one row, and samples are
    taken to fill their sequence. */
 static mask_t read_mask(pdl__onnx_t *o, pdl__onnx_value_t *mask, bool keeps)

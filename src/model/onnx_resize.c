@@ -1,5 +1,5 @@
 /*
- * Resize and Upsample. ONNX has many ways to say where an output position lies in the input; a layer knows two
+ * Resize and Upsample. ONNX has many ways to say which input position an output position is; a layer knows two
  * functions, the nearest and the linear one below. Which of the ways amounts to these is found by evaluating them.
  */
 #include "onnx_graph.h"
@@ -115,7 +115,7 @@ static pdl_status_t read_sizes(pdl__onnx_t *o, const pdl__onnx_view_t *view, res
     return PDL_OK;
 }
 
-/* Where the file says that position i of `out` lies in the input. */
+/* The input position that the file gives position i of `out`. */
 static double source_of(const resize_t *r, int64_t i, int64_t in, int64_t out, double scale)
 {
     double x = (double)i;

@@ -40,6 +40,8 @@ expect 0 plan --model "$onnx/resnet18_folded.onnx" --system selene --pe 1 --stra
 has err "$lost"
 expect 0 simulate folded-plan.yaml
 has err "$lost"
+expect 0 train folded-plan.yaml --data synthetic --samples 8 --device dry
+has err "$lost"
 for name in resnet18 vgg16; do
     expect 0 model import "$onnx/$name.onnx" -o quiet.yaml
     [ ! -s err ] || fail "$name: $(cat err)"
