@@ -1,6 +1,8 @@
 /*
  * Lists of the built-in descriptions. Each is loaded, so that a list shows what it is and a broken file is noticed.
  */
+#include "report/dataset_fields.h"
+
 #include <paradl/data.h>
 #include <paradl/json.h>
 #include <paradl/report.h>
@@ -171,12 +173,7 @@ static pdl_status_t add_dataset(const list_t *list, const char *name)
     known = dataset.shape.channels > 0;
     if (known) pdl_shape_format(&dataset.shape, shape, sizeof(shape));
     if (list->json != NULL) {
-        if (dataset.samples > 0)
-            pdl_json_int(list->json, "samples", dataset.samples);
-        else
-            pdl_json_string(list->json, "samples", "unlimited");
-        pdl_json_string(list->json, "shape", known ? shape : NULL);
-        pdl_json_number(list->json, "bytes_per_sample", dataset.bytes_per_sample);
+        pdl__dataset_fields(list->json, &dataset);
         pdl_json_string(list->json, "path", place == PDL_DATA_HERE && dataset.samples > 0 ? path : NULL);
     } else {
         pdl_table_cell(list->table, "%s",

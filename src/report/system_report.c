@@ -1,6 +1,8 @@
 /*
  * A system: its PE, its levels and its storage. A data set, which is described in as few words.
  */
+#include "report/dataset_fields.h"
+
 #include <paradl/json.h>
 #include <paradl/report.h>
 #include <paradl/table.h>
@@ -220,14 +222,15 @@ pdl_status_t pdl_report_dataset(const pdl_dataset_t *dataset, FILE *stream)
     return status;
 }
 
-/* Channels first, as samples arrive; what is not known is null. */
-static void write_sample(pdl_json_t *json, const pdl_dataset_t *dataset)
+/* Shapes have channels first, as samples arrive; what is not known is null. */
+void pdl__dataset_fields(pdl_json_t *json, const pdl_dataset_t *dataset)
 {
     static const char *const targets[] = {[PDL_TARGET_CLASS] = "class",
                                           [PDL_TARGET_TOKENS] = "tokens",
                                           [PDL_TARGET_MASK] = "mask",
                                           [PDL_TARGET_VALUES] = "values"};
 
+    pdl_json_int(json, "samples", dataset->samples);
     if (dataset->shape.channels == 0) {
         pdl_json_string(json, "shape", NULL);
     } else {
@@ -241,6 +244,8 @@ static void write_sample(pdl_json_t *json, const pdl_dataset_t *dataset)
     pdl_json_number(json, "targets_per_sample", dataset->target_count > 0 ? (double)dataset->target_count : NAN);
     pdl_json_number(json, dataset->tokens ? "vocabulary" : "classes",
                     dataset->classes > 0 ? (double)dataset->classes : NAN);
+    pdl_json_number(json, "bytes_per_sample", dataset->bytes_per_sample);
+    pdl_json_number(json, "decode_s_per_sample", dataset->decode_s_per_sample);
 }
 
 pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
@@ -250,10 +255,7 @@ pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
     pdl_json_begin(&json, stream);
     pdl_json_open(&json, NULL, '{');
     pdl_json_string(&json, "data", dataset->name);
-    pdl_json_int(&json, "samples", dataset->samples);
-    write_sample(&json, dataset);
-    pdl_json_number(&json, "bytes_per_sample", dataset->bytes_per_sample);
-    pdl_json_number(&json, "decode_s_per_sample", dataset->decode_s_per_sample);
+    pdl__dataset_fields(&json, dataset);
     pdl_json_close(&json);
     return PDL_OK;
 }
