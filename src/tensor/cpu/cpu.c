@@ -3,6 +3,7 @@
  */
 #include "tensor/cpu/cpu.h"
 
+#include "tensor/cpu/crowd.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/cpu/wide.h"
 
@@ -228,6 +229,7 @@ static void cpu_destroy(pdl_backend_t *backend)
 {
     pdl__cpu_t *cpu = (pdl__cpu_t *)backend;
 
+    pdl__crowd_end();
     if (cpu->stream != NULL) dnnl_stream_destroy(cpu->stream);
     if (cpu->engine != NULL) dnnl_engine_destroy(cpu->engine);
     free(cpu);
@@ -286,6 +288,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->blocks = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
     cpu->direct = options->direct;
     pdl__threads_setup(cpu->base.threads, options->bind);
+    pdl__crowd_begin(cpu->base.threads);
     status = pdl__dnnl_check(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine", NULL);
     if (status == PDL_OK)
         status = pdl__dnnl_check(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream",

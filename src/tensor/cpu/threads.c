@@ -3,6 +3,8 @@
  */
 #include "tensor/cpu/threads.h"
 
+#include "tensor/cpu/crowd.h"
+
 #include <hwloc.h>
 #ifdef _OPENMP
 #include <omp.h>
@@ -82,6 +84,7 @@ void pdl__threads_setup(int count, bool bind)
 #pragma omp parallel num_threads(count)
     {
         flush_tiny_numbers();
+        pdl__crowd_join(omp_get_thread_num());
         if (known && omp_get_thread_num() > 0) bind_worker(topology, allowed, cores, omp_get_thread_num());
     }
 #else
