@@ -112,6 +112,18 @@ static void add_times(pdl_table_t *table, const pdl_sim_report_t *report, const 
              pdl_format_byte_rate(pdl__bus_bandwidth(report->asked, v->result.time_s), time));
 }
 
+/* Said below what it is true of. */
+static void print_mean_blocks(const pdl_sim_report_t *report, FILE *stream)
+{
+    for (int i = 0; i < report->count; i++) {
+        if (!report->verdicts[i].possible || !report->verdicts[i].result.mean_blocks) continue;
+        fprintf(stream,
+                "Blocks of %s differ by an element; all had their mean size. --every-step follows each, and takes "
+                "long.\n",
+                report->verdicts[i].algorithm);
+    }
+}
+
 static pdl_status_t print_one(const pdl_sim_report_t *report, FILE *stream)
 {
     const pdl_sim_verdict_t *v = &report->verdicts[0];
@@ -304,6 +316,7 @@ pdl_status_t pdl_report_simulation(const pdl_sim_report_t *report, FILE *stream)
 {
     pdl_status_t status = report->several ? print_ranking(report, stream) : print_one(report, stream);
 
+    if (!status) print_mean_blocks(report, stream);
     if (status || report->count == 0 || !report->verdicts[0].possible ||
         report->verdicts[0].result.link_bytes == NULL)
         return status;

@@ -167,6 +167,10 @@ for c in s["candidates"]:
     assert c["bound_ratio"] >= 1, c
 PY
 
+# Of very many uneven blocks the mean is taken, and said.
+expect 0 simulate --topology fat-tree --hosts 2080 --algorithm ring --bytes 10000001
+has out "Blocks of ring differ by an element; all had their mean size."
+
 # A signal leaves no temporary file behind.
 "$PARADL" simulate --topology dragonfly --shape 4,8,4,33 --bytes 64MiB --algorithm kautz --trace gone.json >out 2>err &
 started=$!

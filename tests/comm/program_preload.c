@@ -309,6 +309,68 @@ static void in_any_order(void)
     }
 }
 
+#define COMMS 3
+#define EACH  4 /* operations of a communicator that are under way at once */
+
+/* Completes all requests in one of the ways that MPI offers; every one of them must let the operations move on. */
+static void complete_all(MPI_Request *request, int how)
+{
+    int count = COMMS * EACH, index, done = 0, some[COMMS * EACH];
+
+    switch (how % 5) {
+    case 0: MPI_Waitall(count, request, MPI_STATUSES_IGNORE); break;
+    case 1:
+        for (int i = 0; i < count; i++) MPI_Waitany(count, request, &index, MPI_STATUS_IGNORE);
+        break;
+    case 2:
+        while (!done) MPI_Testall(count, request, &done, MPI_STATUSES_IGNORE);
+        break;
+    case 3:
+        for (int left = count; left > 0; left -= index)
+            MPI_Waitsome(count, request, &index, some, MPI_STATUSES_IGNORE);
+        break;
+    default: /* the last first, one after the other */
+        for (int i = count - 1; i >= 0; i--) {
+            for (done = 0; !done;) MPI_Test(&request[i], &done, MPI_STATUS_IGNORE);
+        }
+    }
+}
+
+/* Many reductions under way on several communicators, which every rank starts in another order and completes in another
+   way, with a library's own operation and a message to a neighbour among them. */
+static void many_at_once(void)
+{
+    static int  input[COMMS * EACH][1000], output[COMMS * EACH][1000];
+    MPI_Comm    comm[COMMS];
+    MPI_Request request[COMMS * EACH], barrier;
+    int         ranks, token = 0;
+
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    for (int c = 0; c < COMMS; c++) {
+        MPI_Comm_dup(MPI_COMM_WORLD, &comm[c]);
+        allreduce(comm[c], world_rank, ranks, 3);
+    }
+    for (int round = 0; round < 10; round++) {
+        for (int k = 0; k < COMMS * EACH; k++) {
+            int c = (k + world_rank + round) % COMMS, at = c * EACH + k / COMMS, count = 1 + 333 * (k / COMMS);
+
+            for (int i = 0; i < count; i++) input[at][i] = world_rank + i + at;
+            MPI_Iallreduce(input[at], output[at], count, MPI_INT, MPI_SUM, comm[c], &request[at]);
+        }
+        MPI_Ibarrier(comm[round % COMMS], &barrier);
+        MPI_Sendrecv_replace(&token, 1, MPI_INT, (world_rank + 1) % ranks, 5, (world_rank + ranks - 1) % ranks, 5,
+                             MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        complete_all(request, world_rank + round);
+        MPI_Wait(&barrier, MPI_STATUS_IGNORE);
+        for (int at = 0; at < COMMS * EACH; at++) {
+            int last = 333 * (at % EACH);
+
+            CHECK_INT(output[at][last], ranks * (ranks - 1) / 2 + ranks * (last + at));
+        }
+    }
+    for (int c = 0; c < COMMS; c++) MPI_Comm_free(&comm[c]);
+}
+
 /* Between two groups the reductions cross over. */
 static void between_groups(void)
 {
@@ -335,6 +397,7 @@ int main(int argc, char **argv)
     RUN(on_parts_of_it);
     RUN(in_the_background);
     RUN(in_any_order);
+    RUN(many_at_once);
     RUN(between_groups);
     failed = test_failures != 0;
     MPI_Reduce(&failed, &all, 1, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
