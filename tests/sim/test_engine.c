@@ -126,9 +126,9 @@ static void a_plain_simulator_agrees(void)
     static const sim_case_t dragonfly = {.topology = "dragonfly", .hosts = 12, .shape = {1, 3, 1, 4}};
     static const sim_case_t torus = {.topology = "torus", .hosts = 12, .dims = {4, 3}};
 
-    compare_with_plain(&tree, 60);
-    compare_with_plain(&dragonfly, 60);
-    compare_with_plain(&torus, 60);
+    compare_with_plain(&tree, 30);
+    compare_with_plain(&dragonfly, 30);
+    compare_with_plain(&torus, 30);
 }
 
 static void simulate(const sim_case_t *c, const pdl_sim_options_t *options, pdl_sim_result_t *result)
@@ -216,7 +216,7 @@ static void periodic_shortcut_with_uneven_blocks(void)
          .topology = "kautz", .shape = {3, 3}, .hosts = 36, .algorithm = "ring", .bytes = 100 << 10};
 
     compare_shortcut(&kautz, PDL_ENGINE_FLOW);
-    for (int round = 0; round < 150; round++) {
+    for (int round = 0; round < 80; round++) {
         int        leaf = (int)between(1, 6);
         sim_case_t c = {.topology = round % 3 == 0 ? "ring" : "fat-tree",
                         .hosts = leaf * (int)between(2, 16),
