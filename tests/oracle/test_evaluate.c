@@ -29,6 +29,9 @@ static pdl_config_t random_config(void)
     c.order = (pdl_order_t)between(0, PDL_ORDER_COUNT - 1);
     c.micro_batches = between(1, 6);
     c.batch = c.data * c.micro_batches * between(1, 4) + between(0, 2);
+    /* Plans refuse micro-batches that would be empty. */
+    int64_t samples = (c.batch + c.data - 1) / c.data, size = (samples + c.micro_batches - 1) / c.micro_batches;
+    c.micro_batches = (samples + size - 1) / size;
     c.schedule = (pdl_pipeline_schedule_t)between(0, PDL_SCHEDULE_COUNT - 1);
     c.virtual_stages = c.schedule == PDL_SCHEDULE_INTERLEAVED ? (int)between(1, 3) : 1;
     c.recompute = (pdl_recompute_t)between(0, PDL_RECOMPUTE_COUNT - 1);
