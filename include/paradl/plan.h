@@ -195,10 +195,12 @@ pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, cons
 typedef struct pdl_plan_file {
     pdl_model_t          *model; /* owned */
     pdl_plan_t           *plan;
-    char                  model_name[256], system_name[256], data_name[256]; /* "" when absent */
+    char                  model_name[1024], system_name[1024], data_name[1024]; /* "" when absent */
+    char                  note[512]; /* one line on a path that was found elsewhere than beside the plan, or "" */
     bool                  has_projection;
     pdl_plan_projection_t projection;
 } pdl_plan_file_t;
+/* Paths in the file are relative to it; names and absolute paths are what they are. */
 pdl_status_t pdl_plan_read(const char *path, pdl_plan_file_t *file);
 pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *name, pdl_plan_file_t *file);
 void         pdl_plan_file_free(pdl_plan_file_t *file);

@@ -9,6 +9,9 @@
 #include <paradl/orig.h>
 #include <paradl/report.h>
 
+#include <limits.h>
+#include <stdlib.h>
+
 #include <string.h>
 
 enum { FORMULAS_PARADL, FORMULAS_ORIG, FORMULAS_COUNT };
@@ -171,8 +174,18 @@ static void unload(question_t *q)
     pdl_system_destroy(q->system);
 }
 
+/* A path as the plan has to say it: relative paths are relative to the plan, so one that is elsewhere gets absolute
+   ones. Names stay what they are. */
+static const char *name_in_plan(const char *plan, const char *name, char path[PATH_MAX])
+{
+    if (name == NULL || name[0] == '/' || strchr(plan, '/') == NULL) return name;
+    if (strchr(name, '/') == NULL && strchr(name, '.') == NULL) return name;
+    return realpath(name, path) != NULL ? path : name;
+}
+
 static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
 {
+    char                    model[PATH_MAX], system[PATH_MAX], data[PATH_MAX];
     const pdl_projection_t *p = &best->projection;
     pdl_plan_projection_t   projection = {.iteration_s = p->total_s,
                                           .low_s = p->low_s,
@@ -186,7 +199,9 @@ static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
     pdl_status_t            status = pdl_output_open(v->output, &output);
 
     if (status) return status;
-    status = pdl_plan_write(best->plan, v->model, v->system, v->data, &projection, pdl_output_stream(output));
+    status = pdl_plan_write(best->plan, name_in_plan(v->output, v->model, model),
+                            name_in_plan(v->output, v->system, system), name_in_plan(v->output, v->data, data),
+                            &projection, pdl_output_stream(output));
     return pdl__finish_output(output, status);
 }
 

@@ -27,6 +27,7 @@ static pdl_status_t load(job_t *job)
     pdl_status_t              status = pdl_plan_read(v->path, &job->file);
 
     if (status) return status;
+    if (job->file.note[0] != '\0') fprintf(stderr, "%s\n", job->file.note);
     pdl__print_remarks(job->file.model);
     job->system_name = v->system != NULL ? v->system : job->file.system_name;
     if (job->system_name[0] == '\0')

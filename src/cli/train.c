@@ -65,6 +65,7 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
     pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
     if (status) return status;
     pdl__print_remarks(job->file.model);
+    if (job->file.note[0] != '\0' && pdl_ranks_rank(job->ranks) == 0) fprintf(stderr, "%s\n", job->file.note);
     job->file.plan->optimizer = pdl__train_memory_kind(job->values);
     if (job->values->batch > 0) job->file.plan->batch = job->values->batch;
     job->plan = job->file.plan;

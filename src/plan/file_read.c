@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Puts the place in front of a message that another module left without one. */
 static pdl_status_t add_place(const pdl_yaml_t *node, pdl_status_t st)
@@ -26,6 +27,25 @@ static pdl_status_t read_name(const pdl_yaml_t *mapping, const char *key, pdl_ne
     }
     memcpy(name, text, strlen(text) + 1);
     return PDL_OK;
+}
+
+/* A path in a plan is relative to the plan. Plans of the first version had paths relative to the folder in which the
+   command ran: what is not beside the plan, but there, is taken with a note. Words without a slash and a dot are names. */
+static void resolve(const char *plan, char *name, size_t size, pdl_plan_file_t *file)
+{
+    const char *slash = plan != NULL ? strrchr(plan, '/') : NULL;
+    char        beside[2048];
+    int         length;
+
+    if (slash == NULL || name[0] == '/' || (strchr(name, '/') == NULL && strchr(name, '.') == NULL)) return;
+    length = snprintf(beside, sizeof(beside), "%.*s/%s", (int)(slash - plan), plan, name);
+    if (length < 0 || (size_t)length >= size) return;
+    if (access(beside, F_OK) != 0 && access(name, F_OK) == 0) {
+        snprintf(file->note, sizeof(file->note), "%.160s names %.160s, which is not beside it: taken from here",
+                 plan, name);
+        return;
+    }
+    memcpy(name, beside, (size_t)length + 1);
 }
 
 /* An enumeration is as wide as the compiler likes, so it is read as int and assigned by the caller. */
@@ -54,11 +74,12 @@ static pdl_status_t check_hash(const pdl_yaml_t *root, const pdl_plan_file_t *fi
                           file->model_name, text, hash);
 }
 
-static pdl_status_t read_model(const pdl_yaml_t *root, pdl_plan_file_t *file)
+static pdl_status_t read_model(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
     pdl_status_t st = read_name(root, "model", PDL_REQUIRED, file->model_name, sizeof(file->model_name));
 
     if (st != PDL_OK) return st;
+    resolve(plan, file->model_name, sizeof(file->model_name), file);
     st = add_place(pdl_yaml_find(root, "model"), pdl_model_load(file->model_name, &file->model));
     return st == PDL_OK ? check_hash(root, file) : st;
 }
@@ -141,7 +162,7 @@ static pdl_status_t read_mesh(const pdl_yaml_t *root, pdl_mesh_t *mesh)
     return check_axis_names(list, mesh);
 }
 
-static pdl_status_t read_data(const pdl_yaml_t *root, pdl_plan_file_t *file, int64_t *batch)
+static pdl_status_t read_data(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file, int64_t *batch)
 {
     static const char *const keys[] = {"set", "batch", NULL};
     const pdl_yaml_t        *data = pdl_yaml_find(root, "data");
@@ -151,6 +172,7 @@ static pdl_status_t read_data(const pdl_yaml_t *root, pdl_plan_file_t *file, int
         return pdl_yaml_error(root, "key \"data\" is missing: expected one such as data: {batch: 256}");
     st = pdl_yaml_check_keys(data, keys);
     if (st == PDL_OK) st = read_name(data, "set", PDL_OPTIONAL, file->data_name, sizeof(file->data_name));
+    if (st == PDL_OK) resolve(plan, file->data_name, sizeof(file->data_name), file);
     if (st == PDL_OK) st = pdl_yaml_get_int(data, "batch", 1, PDL__PLAN_MAX_BATCH, PDL_REQUIRED, batch);
     return st;
 }
@@ -422,14 +444,15 @@ static pdl_status_t read_projection(const pdl_yaml_t *root, pdl_plan_file_t *fil
 }
 
 /* What the plan is made for: enough to create it. */
-static pdl_status_t read_subject(const pdl_yaml_t *root, pdl_plan_file_t *file)
+static pdl_status_t read_subject(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
     pdl_mesh_t   mesh = {.axis_count = 0};
     int64_t      batch = 0;
-    pdl_status_t st = read_model(root, file);
+    pdl_status_t st = read_model(root, plan, file);
 
     if (st == PDL_OK) st = read_name(root, "system", PDL_OPTIONAL, file->system_name, sizeof(file->system_name));
-    if (st == PDL_OK) st = read_data(root, file, &batch);
+    if (st == PDL_OK) resolve(plan, file->system_name, sizeof(file->system_name), file);
+    if (st == PDL_OK) st = read_data(root, plan, file, &batch);
     if (st == PDL_OK) st = read_mesh(root, &mesh);
     if (st != PDL_OK) return st;
     st = add_place(pdl_yaml_find(root, "mesh"), pdl_plan_create(file->model, &mesh, batch, &file->plan));
@@ -438,7 +461,7 @@ static pdl_status_t read_subject(const pdl_yaml_t *root, pdl_plan_file_t *file)
 }
 
 /* Memory comes before the modes because a preset looks at sequence_parallel. */
-static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
+static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
     static const char *const keys[] = {"paradl",      "model",       "model_hash", "system",          "data",
                                        "strategy",    "mesh",        "modes",      "pipeline",        "memory",
@@ -447,7 +470,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
     pdl_status_t             st = pdl_yaml_check_format(root, "plan");
 
     if (st == PDL_OK) st = pdl_yaml_check_keys(root, keys);
-    if (st == PDL_OK) st = read_subject(root, file);
+    if (st == PDL_OK) st = read_subject(root, plan, file);
     if (st == PDL_OK) st = read_memory(root, file->plan);
     if (st == PDL_OK) st = read_modes(root, file->plan);
     if (st == PDL_OK) st = read_pipeline(root, file->plan);
@@ -458,11 +481,11 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, pdl_plan_file_t *file)
     return st;
 }
 
-/* Takes the document, whether it succeeds or not. */
-static pdl_status_t read_document(pdl_yaml_doc_t *doc, const char *name, pdl_plan_file_t *file)
+/* Takes the document, whether it succeeds or not. `path`: where it is; NULL for one in memory. */
+static pdl_status_t read_document(pdl_yaml_doc_t *doc, const char *name, const char *path, pdl_plan_file_t *file)
 {
     pdl_plan_file_t made = {.model = NULL};
-    pdl_status_t    st = read_plan(pdl_yaml_root(doc), &made);
+    pdl_status_t    st = read_plan(pdl_yaml_root(doc), path, &made);
 
     pdl_yaml_destroy(doc);
     if (st == PDL_OK) {
@@ -482,7 +505,7 @@ pdl_status_t pdl_plan_read(const char *path, pdl_plan_file_t *file)
     pdl_yaml_doc_t *doc;
     pdl_status_t    st = pdl_yaml_read_file(path, &doc);
 
-    return st == PDL_OK ? read_document(doc, path, file) : st;
+    return st == PDL_OK ? read_document(doc, path, path, file) : st;
 }
 
 pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *name, pdl_plan_file_t *file)
@@ -490,7 +513,7 @@ pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *n
     pdl_yaml_doc_t *doc;
     pdl_status_t    st = pdl_yaml_read_memory(text, length, name, &doc);
 
-    return st == PDL_OK ? read_document(doc, name, file) : st;
+    return st == PDL_OK ? read_document(doc, name, NULL, file) : st;
 }
 
 void pdl_plan_file_free(pdl_plan_file_t *file)

@@ -155,4 +155,24 @@ has err "straight/step-00000060 has no state.safetensors"
 expect 2 "${run[@]}" --steps 70 --checkpoint straight/step-00000060 --resume
 has err "give the folder that it is in"
 expect 0 eval straight/step-00000060/model.safetensors --model lenet "${score[@]}"
+
+# A path in a plan is relative to the plan, from wherever it is used; where older plans meant this folder, a line says so.
+mkdir plans
+cp "$SOURCE/share/models/lenet.yaml" plans/mine.yaml
+ask=(--system local --pe 1 --batch 32 --strategy data)
+(cd plans && "$PARADL" plan --model mine.yaml "${ask[@]}" -o near.yaml) >out 2>err || fail "plan: $(cat err)"
+expect 0 plan --model plans/mine.yaml "${ask[@]}" -o plans/far.yaml
+for plan in near far; do
+    (cd / && "$PARADL" train "$OLDPWD/plans/$plan.yaml" "${score[@]}" --steps 1 --no-valid --quiet) >out 2>err ||
+        fail "$plan.yaml from elsewhere: $(cat err)"
+done
+expect 0 train plans/near.yaml "${score[@]}" --steps 1 --no-valid --quiet
+[ ! -s err ] || fail "a line too many: $(cat err)"
+sed 's|^model: .*|model: plans/mine.yaml|' plans/far.yaml >plans/old.yaml
+expect 0 train plans/old.yaml "${score[@]}" --steps 1 --no-valid --quiet
+has err "plans/old.yaml names plans/mine.yaml, which is not beside it"
+expect 0 simulate plans/old.yaml
+rm plans/mine.yaml
+expect 2 train plans/near.yaml "${score[@]}" --steps 1
+has err "plans/near.yaml:"
 finish

@@ -366,7 +366,7 @@ static void writing_refuses_what_cannot_be_read(void)
     pdl_model_t          *model;
     pdl_plan_t           *plan = make_plan(&model, "lenet", &mesh, 8);
     pdl_plan_projection_t p = {.comm_s = INFINITY};
-    char                  name[300];
+    char                  name[1100];
     FILE                 *full = fopen("/dev/full", "w"), *null = fopen("/dev/null", "w");
 
     memset(name, 'x', sizeof(name));
