@@ -7,6 +7,7 @@
 #   make bench      every benchmark
 #   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
+#   make campaign   real runs killed, stopped, starved and fed damaged files: tried, survived, detected, lost; hours
 #   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
 #   make install    into PREFIX (and DESTDIR)
 #   make format     clang-format on our sources
@@ -17,10 +18,11 @@ JOBS         ?= $(shell nproc)
 PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 600
 FUZZERS      ?=
+CAMPAIGN     ?=
 
 SOURCES = $(shell find src include tests examples bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all setup demo test test-long bench experiments asan fuzz install format lint clean
+.PHONY: all setup demo test test-long bench experiments asan campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -66,6 +68,15 @@ bench:
 
 experiments: all
 	@PARADL=build/release/paradl examples/experiments/claims.sh all
+
+# CAMPAIGN="--scale 0.01 --parts kill,stop" makes it shorter.
+campaign:
+	@tools/setup.sh test fuzz
+	@for preset in debug asan tsan fuzz; do \
+	    cmake --preset $$preset && cmake --build --preset $$preset -j $(JOBS) || exit 1; done
+	@PARADL=build/debug/paradl PARADL_ASAN=$(CURDIR)/build/asan/paradl PARADL_TSAN=$(CURDIR)/build/tsan/paradl \
+	    PARADL_FUZZERS=$(CURDIR)/build/fuzz/tests PARADL_SHARE=$(CURDIR)/share \
+	    python3 tests/campaign/campaign.py --markdown build/campaign.md $(CAMPAIGN)
 
 fuzz:
 	@tools/setup.sh fuzz

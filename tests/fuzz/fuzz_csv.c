@@ -4,13 +4,10 @@
 #define _GNU_SOURCE
 #include <paradl/csv.h>
 
+#include "as_file.h"
+
 #include <assert.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -33,21 +30,17 @@ static void walk(const pdl_csv_t *table)
     assert(pdl_csv_column(table, "id") >= -1 && total < SIZE_MAX);
 }
 
-/* The reader takes a path, so the bytes go into a file that lives in memory. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    pdl_csv_t *table = NULL;
-    char       path[64];
-    int        fd = memfd_create("table", 0);
+    const fuzz_file_t file = fuzz_file_make(data, size);
+    pdl_csv_t        *table = NULL;
 
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size) abort();
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-    if (pdl_csv_read_file(path, &table) == PDL_OK) {
+    if (pdl_csv_read_file(file.path, &table) == PDL_OK) {
         walk(table);
         pdl_csv_destroy(table);
     } else {
-        assert(table == NULL && strncmp(pdl_error_message(), path, strlen(path)) == 0);
+        assert(table == NULL && strncmp(pdl_error_message(), file.path, strlen(file.path)) == 0);
     }
-    close(fd);
+    fuzz_file_close(&file);
     return 0;
 }

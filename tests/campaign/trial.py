@@ -1,0 +1,210 @@
+"""What the parts of the campaign share: starting a command, finding its ranks, ending it, judging what it left.
+
+A trial ends in one of three ways. *survived*: the job, or its continuation, came to the result of the undisturbed run, bit by
+bit. *detected*: paradl said in a line what is wrong and ended with status 1 or 2. *lost*: everything else, such as a crash, a
+hang, another result, a process that stays behind, a log with holes.
+"""
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+LIMIT_S = 120  # a command that takes longer hangs: the longest takes a few seconds
+
+
+class Lost(Exception):
+    """A trial that went wrong, and how."""
+
+
+class Row:
+    """A line of the table."""
+
+    def __init__(self, name):
+        self.name, self.tried, self.survived, self.detected, self.lost, self.remark = name, 0, 0, 0, 0, ""
+
+    def add(self, outcome, count=1):
+        self.tried += count
+        setattr(self, outcome, getattr(self, outcome) + count)
+
+
+class Bench:
+    """Where trials run and what became of them. `scale` is the part of a whole campaign that is wanted."""
+
+    def __init__(self, paradl, folder, scale, seed):
+        self.paradl, self.folder, self.scale = paradl, folder, scale
+        self.random = random.Random(seed)
+        self.rows, self.findings, self.kept = [], [], 0
+        os.makedirs(folder, exist_ok=True)
+
+    def count(self, whole):
+        return max(1, round(whole * self.scale))
+
+    def row(self, name):
+        self.rows.append(Row(name))
+        return self.rows[-1]
+
+    def scratch(self, name):
+        path = os.path.join(self.folder, name)
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+        return path
+
+    def lost(self, row, text, folder=None, count=1):
+        """Keeps the folder of a trial that was lost, so that somebody can look at it."""
+        row.add("lost", count)
+        if folder is not None and os.path.isdir(folder):
+            self.kept += 1
+            kept = os.path.join(self.folder, f"lost-{self.kept}")
+            shutil.copytree(folder, kept, symlinks=True, dirs_exist_ok=True)
+            text += f" (kept in {kept})"
+        self.findings.append(f"{row.name}: {text}")
+        print(f"LOST {row.name}: {text}", file=sys.stderr, flush=True)
+
+
+# ---- a command and its processes ----
+
+
+class Job:
+    """A running command in a session of its own, with its messages in files."""
+
+    def __init__(self, command, folder, environment=None, before=None):
+        self.command, self.folder = command, folder
+        self.err_path = os.path.join(folder, "err")
+        with open(os.path.join(folder, "out"), "w") as out, open(self.err_path, "w") as err:
+            self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                            start_new_session=True, preexec_fn=before,
+                                            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})})
+
+    def processes(self):
+        """All processes of the job that live: children may have made sessions of their own."""
+        parents = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat") as stat:
+                        fields = stat.read().rpartition(")")[2].split()
+                except OSError:
+                    continue
+                if fields[0] != "Z":
+                    parents[int(name)] = int(fields[1])
+        found, fresh = set(), {self.process.pid}
+        while fresh:
+            found |= fresh
+            fresh = {child for child, parent in parents.items() if parent in found} - found
+        return [pid for pid in found if pid in parents]
+
+    def ranks(self):
+        """Process of each rank; nothing where a single process trains by itself."""
+        ranks = {}
+        for pid in self.processes():
+            try:
+                with open(f"/proc/{pid}/environ", "rb") as environment:
+                    values = dict(pair.partition(b"=")[::2] for pair in environment.read().split(b"\0"))
+                with open(f"/proc/{pid}/comm") as name:
+                    ours = name.read().strip() == "paradl"
+            except OSError:
+                continue
+            if ours and b"OMPI_COMM_WORLD_RANK" in values:
+                ranks[int(values[b"OMPI_COMM_WORLD_RANK"])] = pid
+        return ranks
+
+    def wait(self, limit_s=LIMIT_S):
+        """Exit status; a job that does not end, or leaves processes behind, is lost."""
+        members = self.processes()
+        try:
+            status = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            members = self.processes()
+            end_all(members)
+            self.process.wait()
+            raise Lost(f"did not end within {limit_s} s: {self.messages()}") from None
+        end = time.monotonic() + 30
+        while any(is_alive(pid) for pid in members):
+            if time.monotonic() > end:
+                left = [pid for pid in members if is_alive(pid)]
+                end_all(left)
+                raise Lost(f"{len(left)} processes stayed behind: {self.messages()}")
+            members = [pid for pid in members if is_alive(pid)]
+            time.sleep(0.01)
+        return status
+
+    def messages(self):
+        with open(self.err_path, errors="replace") as err:
+            return err.read().strip()[-600:]
+
+
+def is_alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def end_all(pids):
+    for pid in pids:
+        send(pid, signal.SIGKILL)
+
+
+def send(pid, what):
+    try:
+        os.kill(pid, what)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+# ---- what a run leaves ----
+
+
+def digest(path):
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+def checkpoints(folder):
+    if not os.path.isdir(folder):
+        return []
+    return sorted(os.path.join(folder, name) for name in os.listdir(folder)
+                  if name.startswith("step-") and name[5:].isdigit())
+
+
+def result(folder):
+    """Digests of the weights and of the state of the last checkpoint."""
+    found = checkpoints(os.path.join(folder, "ck"))
+    if not found:
+        raise Lost("there is no checkpoint")
+    return {"step": os.path.basename(found[-1]),
+            **{name: digest(os.path.join(found[-1], name + ".safetensors")) for name in ("model", "state")}}
+
+
+def log_lines(folder):
+    """The log as a list of (update, loss) and of epochs; a line that is no JSON object is a loss."""
+    updates, epochs = [], []
+    with open(os.path.join(folder, "run.jsonl")) as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                entry = json.loads(line)
+            except ValueError:
+                raise Lost(f"line {number} of the log is no JSON: {line[:80]!r}") from None
+            if "step" in entry:
+                updates.append((entry["step"], entry["loss"]))
+            elif "train_loss" in entry:
+                epochs.append((entry["epoch"], entry["train_loss"]))
+    return updates, epochs
+
+
+def litter(folder):
+    """Files that an interrupted writer may leave for a while, and that the next one must have removed."""
+    return [name for name in os.listdir(os.path.join(folder, "ck"))
+            if name.startswith(".partial") or name.endswith(".replaced")]
+
+
+def one_line_error(job, status):
+    """Whether the command ended as it should on an error: status 1 or 2, and something said."""
+    return status in (1, 2) and bool(job.messages())
