@@ -181,7 +181,7 @@ def memory_limit(bench, case, folder):
 
 
 def make_group():
-    name = f"paradl-campaign-{os.getpid()}"
+    name = f"paradl-campaign-{os.getpid()}-{time.monotonic_ns()}"
     for root, limits in (("/sys/fs/cgroup/memory", ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]),
                          ("/sys/fs/cgroup", ["memory.max", "memory.swap.max"])):
         group = os.path.join(root, name)

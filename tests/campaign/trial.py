@@ -70,12 +70,13 @@ class Bench:
 
 
 class Job:
-    """A running command in a session of its own, with its messages in files."""
+    """A running command in a session of its own, with its messages in files that the next one in the folder leaves alone."""
 
     def __init__(self, command, folder, environment=None, before=None):
         self.command, self.folder = command, folder
-        self.err_path = os.path.join(folder, "err")
-        with open(os.path.join(folder, "out"), "w") as out, open(self.err_path, "w") as err:
+        number = sum(name.startswith("err-") for name in os.listdir(folder))
+        self.err_path = os.path.join(folder, f"err-{number}")
+        with open(os.path.join(folder, f"out-{number}"), "w") as out, open(self.err_path, "w") as err:
             self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                             start_new_session=True, preexec_fn=before,
                                             env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})})
