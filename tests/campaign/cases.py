@@ -59,7 +59,7 @@ class Case:
     def __init__(self, bench, name):
         self.bench, self.name = bench, name
         self.ranks, self.options = CASES[name]
-        self.seconds = self.reference = self.log = None
+        self.seconds = self.reference = self.log = self.memory = None
 
     def command(self, *more):
         ranks = ["--pe", str(self.ranks)] if self.ranks > 1 else []

@@ -158,39 +158,49 @@ def stop_half(bench, case, folder):
 
 
 def memory_limit(bench, case, folder):
-    """A limit between what the program needs to start and a little more than it needs to train."""
-    group, limits = make_group()
+    """A limit between a tenth of what the job takes and a little more."""
+    if case.memory is None:
+        _, _, case.memory = run_in_group(case, case.folder("unlimited"), None)
+    limit = int(bench.random.uniform(0.1, 1.1) * case.memory)
+    status, job, _ = run_in_group(case, folder, limit)
+    if status == 0:
+        case.check(folder)
+        return "survived"
+    if status != -trial.signal.SIGKILL and not trial.one_line_error(job, status):
+        raise trial.Lost(f"exit status {status} with {limit >> 10} KiB of {case.memory >> 10}: {job.messages()}")
+    case.finish(folder)
+    # The kernel leaves the command no time for a word when it kills it; what counts then is that the run goes on.
+    return "survived" if status < 0 else "detected"
+
+
+def run_in_group(case, folder, limit):
+    """Exit status, job, and the most memory that its processes had together."""
+    group, names = make_group()
     try:
-        limit = int(bench.random.uniform(4, 120)) << 20
-        for name in limits:
+        for name in names[:-1] if limit else ():
             write(os.path.join(group, name), limit)
         job = trial.Job(case.command("--resume"), folder,
                         before=lambda: write(os.path.join(group, "cgroup.procs"), os.getpid()))
         status = job.wait()
+        with open(os.path.join(group, names[-1])) as file:
+            return status, job, int(file.read())
     finally:
         remove_group(group)
-    if status == 0:
-        case.check(folder)
-        return "survived"
-    killed = case.ranks == 1 and status == -trial.signal.SIGKILL
-    if not killed and not trial.one_line_error(job, status) and status != -trial.signal.SIGKILL:
-        raise trial.Lost(f"exit status {status} with {limit >> 20} MiB: {job.messages()}")
-    case.finish(folder)
-    # The kernel leaves a process that it kills no word; what counts then is that the run goes on.
-    return "survived" if killed or status < 0 else "detected"
 
 
 def make_group():
     name = f"paradl-campaign-{os.getpid()}-{time.monotonic_ns()}"
-    for root, limits in (("/sys/fs/cgroup/memory", ["memory.limit_in_bytes", "memory.memsw.limit_in_bytes"]),
-                         ("/sys/fs/cgroup", ["memory.max", "memory.swap.max"])):
+    for root, names in (("/sys/fs/cgroup/memory", ("memory.limit_in_bytes", "memory.memsw.limit_in_bytes",
+                                                   "memory.max_usage_in_bytes")),
+                        ("/sys/fs/cgroup", ("memory.max", "memory.swap.max", "memory.peak"))):
         group = os.path.join(root, name)
         try:
             os.makedirs(group, exist_ok=True)
         except OSError:
             continue
-        if os.path.exists(os.path.join(group, limits[0])):
-            return group, [limit for limit in limits if os.path.exists(os.path.join(group, limit))]
+        there = [file for file in names if os.path.exists(os.path.join(group, file))]
+        if names[0] in there and names[-1] in there:
+            return group, there
         os.rmdir(group)
     raise Unavailable("no memory cgroup that we may use")
 

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 
+MARK = b"PARADL_CAMPAIGN_JOB"  # in the environment of every process of a job
 LIMIT_S = 120  # a command that takes longer hangs: the longest takes a few seconds
 
 
@@ -76,67 +77,67 @@ class Job:
         self.command, self.folder = command, folder
         number = sum(name.startswith("err-") for name in os.listdir(folder))
         self.err_path = os.path.join(folder, f"err-{number}")
+        self.mark = f"{os.getpid()}-{time.monotonic_ns()}".encode()
         with open(os.path.join(folder, f"out-{number}"), "w") as out, open(self.err_path, "w") as err:
             self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                             start_new_session=True, preexec_fn=before,
-                                            env={**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})})
+                                            env={**os.environ, "OMP_NUM_THREADS": "1", MARK.decode(): self.mark.decode(),
+                                                 **(environment or {})})
 
     def processes(self):
-        """All processes of the job that live: children may have made sessions of their own."""
-        parents = {}
+        """All processes of the job that live, by a mark in their environment: a child may outlive its parent."""
+        found = []
         for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    with open(f"/proc/{name}/stat") as stat:
-                        fields = stat.read().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                if fields[0] != "Z":
-                    parents[int(name)] = int(fields[1])
-        found, fresh = set(), {self.process.pid}
-        while fresh:
-            found |= fresh
-            fresh = {child for child, parent in parents.items() if parent in found} - found
-        return [pid for pid in found if pid in parents]
+            if name.isdigit() and is_alive(int(name)) and environment_of(int(name)).get(MARK) == self.mark:
+                found.append(int(name))
+        return found
 
     def ranks(self):
         """Process of each rank; nothing where a single process trains by itself."""
         ranks = {}
         for pid in self.processes():
-            try:
-                with open(f"/proc/{pid}/environ", "rb") as environment:
-                    values = dict(pair.partition(b"=")[::2] for pair in environment.read().split(b"\0"))
-                with open(f"/proc/{pid}/comm") as name:
-                    ours = name.read().strip() == "paradl"
-            except OSError:
-                continue
-            if ours and b"OMPI_COMM_WORLD_RANK" in values:
-                ranks[int(values[b"OMPI_COMM_WORLD_RANK"])] = pid
+            rank = environment_of(pid).get(b"OMPI_COMM_WORLD_RANK")
+            if rank is not None:
+                ranks[int(rank)] = pid
         return ranks
 
     def wait(self, limit_s=LIMIT_S):
         """Exit status; a job that does not end, or leaves processes behind, is lost."""
-        members = self.processes()
         try:
             status = self.process.wait(limit_s)
         except subprocess.TimeoutExpired:
-            members = self.processes()
-            end_all(members)
+            end_all(self.processes())
             self.process.wait()
             raise Lost(f"did not end within {limit_s} s: {self.messages()}") from None
         end = time.monotonic() + 30
-        while any(is_alive(pid) for pid in members):
+        while self.processes():
             if time.monotonic() > end:
-                left = [pid for pid in members if is_alive(pid)]
+                left = self.processes()
+                names = " ".join(command_of(pid) for pid in left)
                 end_all(left)
-                raise Lost(f"{len(left)} processes stayed behind: {self.messages()}")
-            members = [pid for pid in members if is_alive(pid)]
-            time.sleep(0.01)
+                raise Lost(f"{len(left)} processes stayed behind ({names}): {self.messages()}")
+            time.sleep(0.02)
         return status
 
     def messages(self):
         with open(self.err_path, errors="replace") as err:
             return err.read().strip()[-600:]
+
+
+def environment_of(pid):
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as environment:
+            return dict(pair.partition(b"=")[::2] for pair in environment.read().split(b"\0"))
+    except OSError:
+        return {}
+
+
+def command_of(pid):
+    try:
+        with open(f"/proc/{pid}/comm") as name:
+            return name.read().strip()
+    except OSError:
+        return "?"
 
 
 def is_alive(pid):
