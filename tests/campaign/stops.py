@@ -24,8 +24,8 @@ def run(bench):
         except trial.Lost as reason:
             bench.lost(row, f"{name}: {reason}")
             continue
-        for number in range(share):
-            again = number % 2 == 1
+        for _ in range(share):
+            again = restarted.tried < row.tried
             stop(bench, case, restarted if again else row, again)
 
 
