@@ -287,10 +287,10 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
 static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
                                   pdl_step_result_t *result)
 {
-    double sums[5] = {0, 0, 0, s->stop, s->not_finite > 0};
+    double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->not_finite > 0};
 
     if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    pdl_status_t status = pdl_ranks_sum(ranks, sums, 5);
+    pdl_status_t status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
     if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
     if (status) return status;
     result->samples = sums[2];

@@ -156,6 +156,8 @@ struct pdl_session {
     int           halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
 
     volatile sig_atomic_t stop;
+/* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
+#define PDL__RESULT_SUMS 5
 
     const pdl_source_t *source;     /* whose samples the batches have, for messages; NULL: not known */
     int                 not_finite; /* what is known of numbers that are not finite (finite.c); 0: nothing */

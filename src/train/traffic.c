@@ -4,8 +4,6 @@
 #include "train/session.h"
 #include "train/shard.h"
 
-#define RESULTS 4 /* sums of a step: loss, accuracy, samples, and whether to stop */
-
 static double sum_bytes(const pdl_ranks_t *ranks, double values)
 {
     return (double)(pdl_ranks_size(ranks) - 1) * values * sizeof(double);
@@ -146,7 +144,7 @@ void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
     const pdl_tape_t *tape = s->tape ? s->tape : s->forward_tape;
     pdl_ranks_t      *ranks = s->tape ? s->replica : s->spec.ranks; /* whose results are one */
 
-    *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, RESULTS)};
+    *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, PDL__RESULT_SUMS)};
     for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
     add_exchanges(s, traffic);
     if (s->tape) traffic->results += norm_bytes(s);
