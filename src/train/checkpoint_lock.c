@@ -4,6 +4,7 @@
  * process that has them, however it ends. File systems without locks are trusted.
  */
 #include "train/checkpoint.h"
+#include "train/checkpoint_clean.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,6 +77,8 @@ pdl_status_t pdl__checkpoint_claim(const char *folder, int tenths)
     claimed.directory = directory;
     claimed.device = info.st_dev;
     claimed.inode = info.st_ino;
+    /* A run that has nothing left to do writes no checkpoint, which would remove what a killed one left. */
+    pdl__checkpoint_clean(directory, folder);
     return PDL_OK;
 }
 

@@ -148,6 +148,11 @@ flip mine/step-00000002/model.yaml 100
 expect 2 eval mine/step-00000002 "${score[@]}"
 has err "model.yaml is damaged"
 
+# What a killed writer left goes, also when nothing is left to do.
+mkdir straight/.partial-abcdef && touch straight/.partial-abcdef/model.safetensors
+expect 0 "${run[@]}" --steps 60 --checkpoint-every 14 --checkpoint straight --resume
+[ ! -e straight/.partial-abcdef ] || fail "a killed writer's folder stays"
+
 # Weights without the optimizer's state are no beginning.
 rm straight/step-00000056/state.safetensors straight/step-00000060/state.safetensors
 expect 1 "${run[@]}" --steps 70 --checkpoint straight --resume
