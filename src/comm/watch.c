@@ -26,6 +26,7 @@
 #define STRANGERS     16   /* that may stand at the door at once */
 #define STRANGER_S    5.0  /* for which one may stand there */
 #define UNWIND_S      20.0 /* after a loss, for the work at hand to come to an end */
+#define LAUNCHER_S    1    /* for the launcher to see which rank ended first */
 
 /* A connection to another rank. */
 typedef struct link {
@@ -537,6 +538,8 @@ void pdl__watch_mourn(pdl__watch_t *w)
     if (w->speaks) {
         if (!pdl__launch_reports())
             fprintf(stderr, "paradl: %s%s%s\n", w->message, w->remark[0] != '\0' ? "; " : "", w->remark);
+        /* Its status is that of the rank whose end it sees first, which must not be one of those that are left. */
+        if (pdl__launch_reports()) nanosleep(&(struct timespec){.tv_sec = LAUNCHER_S}, NULL);
         pdl__watch_leave(w);
         /* Elsewhere MPI ends them, and its launcher would take a rank that is killed for the cause. */
         if (w->limit_s > 0 && pdl__launch_reports()) kill_silent(w);
