@@ -177,12 +177,17 @@ def checkpoints(folder):
 
 
 def result(folder):
-    """Digests of the weights and of the state of the last checkpoint."""
-    found = checkpoints(os.path.join(folder, "ck"))
-    if not found:
-        raise Lost("there is no checkpoint")
-    return {"step": os.path.basename(found[-1]),
-            **{name: digest(os.path.join(found[-1], name + ".safetensors")) for name in ("model", "state")}}
+    """Digests of all files of the last checkpoint; divided training has one for each of its networks."""
+    root = os.path.join(folder, "ck")
+    nets = sorted(name for name in os.listdir(root) if name.startswith("net-")) if os.path.isdir(root) else []
+    found = {}
+    for net in nets or [""]:
+        steps = checkpoints(os.path.join(root, net))
+        if not steps:
+            raise Lost("there is no checkpoint")
+        for name in sorted(os.listdir(steps[-1])):
+            found[os.path.join(net, os.path.basename(steps[-1]), name)] = digest(os.path.join(steps[-1], name))
+    return found
 
 
 def log_lines(folder):

@@ -18,8 +18,8 @@ pid_of() {
     done
 }
 
-# strike SIGNAL RANK ARGUMENT...: starts a run, sends the signal to the rank once a checkpoint is there, and expects
-# status 1 soon.
+# strike SIGNAL RANK ARGUMENT...: starts a run, sends the signal to the rank after so many updates that heartbeats have
+# told of some, and expects status 1 soon.
 strike() {
     local signal=$1 victim=$2 got=0 pid
     shift 2
@@ -27,7 +27,7 @@ strike() {
     timeout -k 1 60 "$@" --checkpoint ck --checkpoint-every 10 >out 2>err </dev/null &
     local job=$!
     for _ in $(seq 600); do
-        [ ! -d ck ] || [ -z "$(ls ck)" ] || break
+        ls ck 2>/dev/null | grep -qE '^step-0*[2-9][0-9]{2}$' && break
         sleep 0.05
     done
     pid=$(pid_of "$job" "$victim")
