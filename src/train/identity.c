@@ -322,6 +322,26 @@ static const char *optimizer_option(const char *field)
     return field;
 }
 
+/* The rate and the clipping of gradients are what people change in the middle of a run, on purpose. */
+static bool may_change(const char *field)
+{
+    static const char *const names[] = {"lr",    "clip_norm", "schedule", "warmup_steps",
+                                        "gamma", "power",     "min_lr",   "milestones"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], field) == 0) return true;
+    }
+    return false;
+}
+
+static void note_change(pdl__identity_change_t *change, const char *option, const char *was, const char *is)
+{
+    size_t used = strlen(change->text);
+
+    snprintf(change->text + used, sizeof(change->text) - used, "%s--%s %s instead of %s", used > 0 ? ", " : "",
+             option, *is != '\0' ? is : "none", *was != '\0' ? was : "none");
+}
+
 /* Checkpoints have all 17 digits of a number; people get those that matter. */
 static const char *shorten(const char *value, char text[32])
 {
@@ -331,7 +351,8 @@ static const char *shorten(const char *value, char text[32])
     return pdl__number_scan(value, true, &end, &number) && *end == '\0' ? print_real(number, text) : value;
 }
 
-static pdl_status_t check_optimizer(const pdl_optimizer_options_t *optimizer, const pdl_checkpoint_t *checkpoint)
+static pdl_status_t check_optimizer(const pdl_optimizer_options_t *optimizer, const pdl_checkpoint_t *checkpoint,
+                                    pdl__identity_change_t *change)
 {
     static const char     prefix[] = "paradl.optimizer.";
     pdl_checkpoint_info_t info = {.optimizer = *optimizer};
@@ -343,25 +364,31 @@ static pdl_status_t check_optimizer(const pdl_optimizer_options_t *optimizer, co
     info.optimizer.lr = pdl_optimizer_rate(optimizer);
     pdl__checkpoint_info_write(&info, text);
     for (int i = 0; i < text->count && !status; i++) {
-        const char *key = text->entry[i].key, *option;
+        const char *key = text->entry[i].key, *field = key + sizeof(prefix) - 1, *option, *is;
         const char *was = pdl_safetensors_metadata(pdl_checkpoint_state(checkpoint), key);
 
         if (strncmp(key, prefix, sizeof(prefix) - 1) != 0 ||
-            is_unknown(key + sizeof(prefix) - 1, was, pdl_checkpoint_info(checkpoint)->version))
+            is_unknown(field, was, pdl_checkpoint_info(checkpoint)->version))
             continue;
-        option = optimizer_option(key + sizeof(prefix) - 1);
-        if (option != NULL && strcmp(was, text->entry[i].value) != 0)
-            status = refuse(checkpoint, option, shorten(was, digits[0]), shorten(text->entry[i].value, digits[1]));
+        option = optimizer_option(field);
+        if (option == NULL || strcmp(was, text->entry[i].value) == 0) continue;
+        was = shorten(was, digits[0]);
+        is = shorten(text->entry[i].value, digits[1]);
+        if (may_change(field))
+            note_change(change, option, was, is);
+        else
+            status = refuse(checkpoint, option, was, is);
     }
     free(text);
     return status;
 }
 
 pdl_status_t pdl__identity_check(const pdl__identity_t *id, const pdl_optimizer_options_t *optimizer,
-                                 const pdl_checkpoint_t *checkpoint)
+                                 const pdl_checkpoint_t *checkpoint, pdl__identity_change_t *change)
 {
     pdl_status_t status = check_data(id, checkpoint);
 
+    *change = (pdl__identity_change_t){0};
     for (int i = 0; i < id->count && !status; i++) {
         const char *was = pdl_safetensors_metadata(pdl_checkpoint_state(checkpoint), id->key[i]);
 
@@ -369,5 +396,5 @@ pdl_status_t pdl__identity_check(const pdl__identity_t *id, const pdl_optimizer_
         if (was != NULL && strcmp(was, id->text[i]) != 0)
             status = refuse(checkpoint, id->key[i] + strlen(PREFIX), was, id->text[i]);
     }
-    return status ? status : check_optimizer(optimizer, checkpoint);
+    return status ? status : check_optimizer(optimizer, checkpoint, change);
 }

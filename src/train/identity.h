@@ -23,9 +23,13 @@ typedef struct pdl__identity {
 /* Collective. The first rank reads a few samples. */
 pdl_status_t pdl__identity_create(const pdl_train_options_t *options, pdl__identity_t **identity);
 void         pdl__identity_destroy(pdl__identity_t *identity); /* NULL is allowed */
+/* What a run does otherwise than the checkpoint that it goes on from, and may: "--lr 0.01 instead of 0.02"; or "". */
+typedef struct pdl__identity_change {
+    char text[400];
+} pdl__identity_change_t;
 /* Whether a checkpoint is of this run; the message has what differs, as it was and as it is. What a checkpoint of the
    first version does not say is no difference, nor is the length of the run. */
 pdl_status_t pdl__identity_check(const pdl__identity_t *identity, const pdl_optimizer_options_t *optimizer,
-                                 const pdl_checkpoint_t *checkpoint);
+                                 const pdl_checkpoint_t *checkpoint, pdl__identity_change_t *change);
 
 #endif

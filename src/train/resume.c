@@ -37,12 +37,17 @@ static pdl_status_t open_first(const char *run, const char *const *folders, int 
     return status;
 }
 
-static void tell(const pdl_train_observer_t *observer, const pdl_checkpoint_t *checkpoint)
+static void tell(const pdl_train_observer_t *observer, const pdl_checkpoint_t *checkpoint,
+                 const pdl__identity_change_t *change)
 {
     char text[512];
 
     if (pdl_checkpoint_damage(checkpoint) && observer->on_warning)
         observer->on_warning(observer->context, pdl_checkpoint_damage(checkpoint));
+    if (change->text[0] != '\0' && observer->on_warning) {
+        snprintf(text, sizeof(text), "the run goes on with %s", change->text);
+        observer->on_warning(observer->context, text);
+    }
     if (pdl_checkpoint_summed(checkpoint) || !observer->on_note) return;
     snprintf(text, sizeof(text),
              "%s has no checksums: an earlier version wrote it, and damage would not be noticed",
@@ -53,9 +58,10 @@ static void tell(const pdl_train_observer_t *observer, const pdl_checkpoint_t *c
 pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const pdl__identity_t *identity,
                               const char *const *folders, int count, pdl_checkpoint_t **checkpoints, bool *found)
 {
-    pdl_ranks_t *ranks = o->session.ranks;
-    bool         first = pdl_ranks_rank(ranks) == 0;
-    pdl_status_t status = first ? look(o->checkpoint, folders, count, found) : PDL_OK;
+    pdl_ranks_t           *ranks = o->session.ranks;
+    bool                   first = pdl_ranks_rank(ranks) == 0;
+    pdl__identity_change_t change = {0};
+    pdl_status_t           status = first ? look(o->checkpoint, folders, count, found) : PDL_OK;
 
     for (int i = 0; i < count; i++) checkpoints[i] = NULL;
     status = pdl_ranks_agree(ranks, status);
@@ -67,8 +73,8 @@ pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const pdl__identity_
         return PDL_OK;
     }
     if (first) status = open_first(o->checkpoint, folders, count, checkpoints);
-    if (first && !status) status = pdl__identity_check(identity, &o->session.optimizer, checkpoints[0]);
+    if (first && !status) status = pdl__identity_check(identity, &o->session.optimizer, checkpoints[0], &change);
     status = pdl__checkpoint_share(ranks, status, count, checkpoints);
-    if (!status) tell(&o->observer, checkpoints[0]);
+    if (!status) tell(&o->observer, checkpoints[0], &change);
     return status;
 }

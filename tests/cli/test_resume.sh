@@ -107,16 +107,16 @@ refuse "--label-smoothing 0, this run has 0.1" --label-smoothing 0.1
 refuse "--augment none, this run has crop:2,flip" --augment crop:2,flip
 refuse "--no-normalise no, this run has yes" --no-normalise
 refuse "--precision fp32, this run has bf16" --precision bf16
-refuse "--lr 0.02, this run has 0.01" --lr 0.01
 refuse "--momentum 0.9, this run has 0.8" --momentum 0.8
 refuse "--optimizer sgd, this run has lars" --optimizer lars
-refuse "--schedule constant, this run has cosine" --schedule cosine
-refuse "--clip 0, this run has 1" --clip 1
 refuse "--hide-method none, this run has loss" --hide 0.3
 refuse "--shuffle global, this run has partial:0.5" --shuffle partial:0.5 --workers 4
 expect 2 "${run[@]}" --steps 5 --checkpoint known --resume --samples 650
 has err "was written with --data synthetic (640 samples of 1 x 28 x 28"
 has err "this run has synthetic (650 samples"
+# The rate may change on purpose, and that is said.
+expect 0 "${run[@]}" --steps 4 --checkpoint known --resume --lr 0.01 --clip 1
+has err "the run goes on with --lr 0.01 instead of 0.02, --clip 1 instead of 0"
 python3 - <<'PY'
 import struct
 
