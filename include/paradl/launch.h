@@ -30,8 +30,9 @@ bool pdl_launch_wanted(int ranks);
 
 typedef struct pdl_launch_spec {
     int          ranks;
-    int          threads; /* of each rank; 0: OMP_NUM_THREADS, or the cores divided by the ranks */
-    char *const *argv;    /* of this program, NULL at the end; argv[0] gives way to the program's own file */
+    int          threads;       /* of each rank; 0: OMP_NUM_THREADS, or the cores divided by the ranks */
+    char *const *argv;          /* of this program, NULL at the end; argv[0] gives way to the program's own file */
+    double       start_limit_s; /* after which ranks that have not found each other are ended; 0: never */
 } pdl_launch_spec_t;
 
 /* How a job ended. */

@@ -97,7 +97,7 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
     (void)operands;
     if (pe < 1) pe = 1;
     if (pdl__start_wanted(pe)) {
-        pdl_status_t status = pdl__start_ranks(pe, v->threads, NULL);
+        pdl_status_t status = pdl__start_ranks(pe, v->threads, 60, NULL);
         if (status != PDL_ERR_UNSUPPORTED) return status;
         fprintf(stderr, "%s: one PE is measured, messages are not\n", pdl_error_message());
     }

@@ -172,7 +172,7 @@ static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
     job_t           job = {.values = v, .path = operands->text[0]};
     pdl_status_t    status;
 
-    if (pdl__start_wanted(v->pe)) return pdl__start_ranks(v->pe, v->threads, NULL);
+    if (pdl__start_wanted(v->pe)) return pdl__start_ranks(v->pe, v->threads, v->stall_timeout, NULL);
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
     status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);

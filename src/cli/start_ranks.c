@@ -9,9 +9,12 @@
 
 #include <paradl/launch.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define LEAST_START_S 30.0 /* many ranks on a busy machine take their time */
 
 bool pdl__start_wanted(int64_t ranks)
 {
@@ -82,14 +85,17 @@ static void announce(const char *loss, int64_t made, int64_t most, int64_t ranks
             *how != '\0' ? ")" : "");
 }
 
-pdl_status_t pdl__start_ranks(int64_t ranks, int64_t threads, const pdl__restarts_t *restarts)
+pdl_status_t pdl__start_ranks(int64_t ranks, int64_t threads, double limit_s, const pdl__restarts_t *restarts)
 {
     char           **resuming = NULL, loss[1024], how[128];
     pdl_status_t     status = check_count(ranks, pdl__threads_allowed());
     pdl_launch_end_t end;
 
     if (status) return status;
-    pdl_launch_spec_t spec = {.ranks = (int)ranks, .threads = (int)threads, .argv = pdl__arguments};
+    pdl_launch_spec_t spec = {.ranks = (int)ranks,
+                              .threads = (int)threads,
+                              .argv = pdl__arguments,
+                              .start_limit_s = limit_s > 0 ? fmax(limit_s, LEAST_START_S) : 0};
     for (int64_t made = 1;; made++) {
         status = pdl_launch_local(&spec, &end);
         pdl__exit_status = end.exit_status;

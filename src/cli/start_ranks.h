@@ -26,7 +26,8 @@ bool pdl__start_done(void);
 
 /* Starts this command again as so many ranks and waits for them, as pdl_launch_local() does. More than there are cores
    are warned of, more than this machine can bear are refused. A job that has lost ranks is started again, with --resume;
-   `restarts` may be NULL. */
-pdl_status_t pdl__start_ranks(int64_t ranks, int64_t threads, const pdl__restarts_t *restarts);
+   `restarts` may be NULL. Ranks that do not find each other within `limit_s`, and in half a minute at least, are ended;
+   0: never. */
+pdl_status_t pdl__start_ranks(int64_t ranks, int64_t threads, double limit_s, const pdl__restarts_t *restarts);
 
 #endif

@@ -419,7 +419,7 @@ static pdl_status_t start_ranks(const pdl__train_values_t *v, const pdl__operand
     request_t       request = {v, operands};
     pdl__restarts_t restarts = {v->restarts, v->elastic, fits, &request};
 
-    return pdl__start_ranks(v->pe, v->threads, &restarts);
+    return pdl__start_ranks(v->pe, v->threads, v->stall_timeout, &restarts);
 }
 
 static pdl_status_t run_train(const void *given, const pdl__operands_t *operands)

@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #define NUMBER_SIZE 16
+#define ENDING_S    5 /* for mpirun to end ranks */
 
 typedef struct launch {
     const pdl_launch_spec_t *spec;
@@ -34,6 +35,7 @@ typedef struct launch {
     sigset_t                 waited, before; /* signals that we wait for; the mask that the child gets back */
     pid_t                    child;
     int                      stop; /* the first signal that asked for an end, or 0 */
+    bool                     late; /* the ranks did not start in time, and were ended */
 } launch_t;
 
 /* ---- what mpirun is told ---- */
@@ -211,15 +213,40 @@ static void pass_on(launch_t *launch, int signal)
     }
 }
 
+/* Whether the ranks have found each other; from then on they watch themselves. */
+static bool have_started(const launch_t *launch)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s%s", launch->note, PDL__UP_SUFFIX);
+    return access(path, F_OK) == 0;
+}
+
+/* Ends ranks that do not start: mpirun is asked to, and is killed where it does not. */
+static void end_late(launch_t *launch)
+{
+    kill(launch->child, launch->late ? SIGKILL : SIGTERM);
+    launch->late = true;
+}
+
 static int wait_for_ranks(launch_t *launch)
 {
-    int outcome = 0;
+    static const struct timespec look = {.tv_nsec = 200000000};
+    double                       left_s = launch->spec->start_limit_s;
+    int                          outcome = 0;
 
     for (;;) {
-        int signal = sigwaitinfo(&launch->waited, NULL);
+        bool starts = left_s > 0 && !have_started(launch);
+        int  signal = starts ? sigtimedwait(&launch->waited, NULL, &look) : sigwaitinfo(&launch->waited, NULL);
 
         if (signal == SIGCHLD && waitpid(launch->child, &outcome, WNOHANG) == launch->child) break;
         if (signal > 0 && signal != SIGCHLD) pass_on(launch, signal);
+        if (!starts || signal > 0 || errno != EAGAIN) continue;
+        left_s -= 0.2;
+        if (left_s <= 0) {
+            end_late(launch);
+            left_s = ENDING_S;
+        }
     }
     return WIFSIGNALED(outcome) ? 128 + WTERMSIG(outcome) : WEXITSTATUS(outcome);
 }
@@ -230,6 +257,14 @@ static void read_line(FILE *file, char *line, size_t size)
 {
     if (fgets(line, (int)size, file) == NULL) line[0] = '\0';
     line[strcspn(line, "\n")] = '\0';
+}
+
+static void remove_beside(const launch_t *launch, const char *suffix)
+{
+    char path[4200];
+
+    snprintf(path, sizeof(path), "%s%s", launch->note, suffix);
+    unlink(path);
 }
 
 /* What a rank has reported of others; false: nothing. The report is removed. */
@@ -272,6 +307,11 @@ static pdl_status_t judge(const launch_t *launch, int exit_status, const pdl__la
 {
     if (launch->stop != 0)
         return pdl_error(PDL_ERR_IO, "stopped by signal %d (%s)", launch->stop, strsignal(launch->stop));
+    if (launch->late)
+        return pdl_error(PDL_ERR_IO,
+                         "the %d ranks did not find each other within %g s: mpirun -n %d hostname shows whether "
+                         "ranks start here",
+                         launch->spec->ranks, launch->spec->start_limit_s, launch->spec->ranks);
     if (loss != NULL) return judge_loss(loss, exit_status);
     if (exit_status > 128 && exit_status < 128 + NSIG)
         return pdl_error(PDL_ERR_IO, "a rank was ended by signal %d (%s): the others were stopped",
@@ -289,9 +329,10 @@ static pdl_status_t conclude(const launch_t *launch, int exit_status, pdl_launch
     /* The note is gone when a rank has spoken. */
     bool silent = unlink(launch->note) == 0;
 
+    remove_beside(launch, PDL__UP_SUFFIX);
     *end = (pdl_launch_end_t){.exit_status = exit_status};
     if (exit_status == 0) return PDL_OK;
-    if (launch->stop == 0 && (reported || (silent && exit_status > 128))) {
+    if (launch->stop == 0 && (reported || launch->late || (silent && exit_status > 128))) {
         end->lost = true;
         end->lost_ranks = reported && loss.count > 0 ? loss.count : 1;
     }

@@ -70,18 +70,26 @@ static void add_line(int file, const char *line)
     if (write(file, line, strlen(line)) < 0 || write(file, "\n", 1) < 0) return;
 }
 
-static int open_report(int flags)
+/* A file beside the note. */
+static int open_beside(const char *suffix, int flags)
 {
     char path[4200];
 
     if (!pdl__launch_reports()) return -1;
-    snprintf(path, sizeof(path), "%s%s", getenv(PDL__ENV_NOTE), PDL__LOSS_SUFFIX);
+    snprintf(path, sizeof(path), "%s%s", getenv(PDL__ENV_NOTE), suffix);
     return open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
+}
+
+void pdl__launch_started(void)
+{
+    int file = open_beside(PDL__UP_SUFFIX, O_CREAT);
+
+    if (file >= 0) close(file);
 }
 
 void pdl__launch_report(const pdl__launch_loss_t *loss)
 {
-    int  file = open_report(O_CREAT | O_EXCL);
+    int  file = open_beside(PDL__LOSS_SUFFIX, O_CREAT | O_EXCL);
     char head[32];
 
     if (file < 0) return;
@@ -94,7 +102,7 @@ void pdl__launch_report(const pdl__launch_loss_t *loss)
 
 void pdl__launch_remark(const char *remark)
 {
-    int file = open_report(O_APPEND);
+    int file = open_beside(PDL__LOSS_SUFFIX, O_APPEND);
 
     if (file < 0) return;
     add_line(file, remark);

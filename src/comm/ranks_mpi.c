@@ -24,6 +24,7 @@ static pdl_status_t start_mpi(pdl__world_t *world)
     status = PDL_MPI(PMPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
     if (status) return status;
     world->started = true;
+    pdl__launch_started();
     if (provided < MPI_THREAD_SERIALIZED)
         return pdl_error(PDL_ERR_UNSUPPORTED, "this MPI does not allow calls from a second thread: it was built "
                                               "without support for threads");

@@ -92,13 +92,14 @@ static pdl_status_t run_mode(pdl_ranks_t *ranks, const char *mode)
 
 int main(int argc, char **argv)
 {
-    pdl_launch_spec_t spec = {.argv = argv};
+    pdl_launch_spec_t spec = {.argv = argv, .start_limit_s = 30};
     pdl_ranks_t      *ranks;
     pdl_status_t      status;
     pdl_launch_end_t  end;
     int               exit_status;
 
     if (argc != 3) return 2;
+    if (strcmp(argv[2], "late") == 0) spec.start_limit_s = 1;
     spec.ranks = atoi(argv[1]);
     if (pdl_launch_wanted(spec.ranks) || strcmp(argv[2], "bad") == 0) {
         status = pdl_launch_local(&spec, &end);

@@ -39,6 +39,9 @@ launch 2 exit 1 "a rank ended with status 7"
 launch 2 leave 1 "a rank ended with status"
 launch 0 bad 2 "0 ranks"
 PARADL_MPIRUN=./nowhere launch 2 sum 1 "./nowhere is not found"
+# Ranks that do not start, and an mpirun that does not end when it is asked to.
+printf '#!/bin/bash\ntrap "" TERM\nexec sleep 60\n' >standstill && chmod +x standstill
+PARADL_MPIRUN=./standstill launch 2 late 1 "the 2 ranks did not find each other within 1 s"
 
 unset OMPI_MCA_odls_base_sigkill_timeout
 
