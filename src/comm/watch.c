@@ -501,14 +501,19 @@ void pdl__watch_leave(pdl__watch_t *w)
     send_all(w, &bye);
 }
 
+static void stop_thread(pdl__watch_t *w)
+{
+    atomic_store(&w->stop, true);
+    if (!w->running) return;
+    while (write(w->wake[1], "", 1) < 0 && errno == EINTR) continue;
+    pthread_join(w->thread, NULL);
+    w->running = false;
+}
+
 void pdl__watch_destroy(pdl__watch_t *w)
 {
     if (w == NULL) return;
-    atomic_store(&w->stop, true);
-    if (w->running) {
-        while (write(w->wake[1], "", 1) < 0 && errno == EINTR) continue;
-        pthread_join(w->thread, NULL);
-    }
+    stop_thread(w);
     for (int i = 0; i < w->links; i++) hang_up(&w->link[i]);
     for (int s = 0; s < STRANGERS; s++) hang_up(&w->stranger[s].link);
     for (int i = 0; i < 2; i++)
@@ -528,6 +533,7 @@ static void kill_silent(pdl__watch_t *w)
     double now_s = pdl__seconds();
 
     if (!w->one_node) return;
+    stop_thread(w); /* what it has heard is ours to look at now */
     for (int i = 0; i < w->links; i++)
         if (w->link[i].socket >= 0 && now_s - w->watched[i].heard_s > w->limit_s / 2)
             pdl__process_kill(&w->link[i].process);
