@@ -1,6 +1,7 @@
 """Whole runs on several ranks under the sanitizers: PARADL_ASAN (address, undefined) and PARADL_TSAN (thread)."""
 import glob
 import os
+import time
 
 import trial
 from cases import CASES, Case
@@ -18,25 +19,42 @@ def run(bench):
 
 
 def judge(bench, sanitizer, variable, environment):
-    row = bench.row(f"sanitizer ({sanitizer})")
+    row, disturbed = bench.row(f"sanitizer ({sanitizer})"), bench.row(f"sanitizer ({sanitizer}), a rank killed")
     program = os.environ.get(variable, "")
     if not os.path.exists(program):
-        row.remark = f"skipped: {variable} names no program"
+        row.remark = disturbed.remark = f"skipped: {variable} names no program"
         return
     names = list(CASES)
     for name in names if bench.count(len(names)) >= len(names) else bench.random.sample(names, bench.count(len(names))):
         case = Case(bench, name)
-        folder = case.folder("sanitizer")
-        command = [program, *case.command()[1:], "--steps", "8", "--checkpoint-every", "4"]
-        job = trial.Job(command, folder, environment)
-        try:
-            status = job.wait(LIMIT_S)
-            reports = glob.glob(os.path.join(folder, "report.*"))
-            if reports:
-                with open(reports[0], errors="replace") as report:
-                    raise trial.Lost(f"{name}: {report.read()[:1200]}")
-            if status != 0:
-                raise trial.Lost(f"{name}: exit status {status}: {job.messages()}")
-            row.add("survived")
-        except trial.Lost as reason:
-            bench.lost(row, str(reason), folder)
+        try_one(bench, row, case, [program, *case.command()[1:], "--steps", "8"], environment, False)
+        if case.ranks > 1:
+            command = [program, *case.command()[1:], "--restarts", "1"]
+            try_one(bench, disturbed, case, command, environment, True)
+
+
+def try_one(bench, row, case, command, environment, kills):
+    folder = case.folder("sanitizer")
+    job = trial.Job(command, folder, environment)
+    try:
+        if kills:
+            kill_a_rank(bench, job)
+        status = job.wait(LIMIT_S)
+        reports = glob.glob(os.path.join(folder, "report.*"))
+        if reports:
+            with open(reports[0], errors="replace") as report:
+                raise trial.Lost(f"{case.name}: {report.read()[:1200]}")
+        if status != 0:
+            raise trial.Lost(f"{case.name}: exit status {status}: {job.messages()}")
+        row.add("survived")
+    except trial.Lost as reason:
+        bench.lost(row, str(reason), folder)
+
+
+def kill_a_rank(bench, job):
+    """Once there is a checkpoint, so that the job is in the middle of its work."""
+    while job.process.poll() is None and not trial.checkpoints(os.path.join(job.folder, "ck")):
+        time.sleep(0.01)
+    ranks = job.ranks()
+    if ranks:
+        trial.send(bench.random.choice(sorted(ranks.values())), trial.signal.SIGKILL)

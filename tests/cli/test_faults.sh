@@ -18,6 +18,10 @@ pid_of() {
     done
 }
 
+is_there() {
+    [ -d "/proc/$1" ] && ! grep -q '^State:.[ZX]' "/proc/$1/status" 2>/dev/null
+}
+
 # strike SIGNAL RANK ARGUMENT...: starts a run, sends the signal to the rank after so many updates that heartbeats have
 # told of some, and expects status 1 soon.
 strike() {
@@ -35,8 +39,11 @@ strike() {
     kill -"$signal" "$pid"
     wait "$job" || got=$?
     [ "$got" -eq 1 ] || fail "SIG$signal for rank $victim: status $got: $(head -c 300 err)"
-    # Nobody may be there to bury it.
-    grep -q '^State:.[ZX]' "/proc/$pid/status" 2>/dev/null || [ ! -d "/proc/$pid" ] || fail "rank $victim is still there"
+    # It may take a moment to end, and nobody may be there to bury it.
+    for _ in $(seq 100); do
+        ! is_there "$pid" || sleep 0.05
+    done
+    ! is_there "$pid" || fail "rank $victim is still there: $(grep State: "/proc/$pid/status")"
     # What mpirun says of a rank that is gone is not ours.
     grep -v -e 'ranks share' -e '^\[' err >said || true
     [ "$(wc -l <said)" -eq 1 ] || fail "SIG$signal for rank $victim: not one line: $(head -c 500 err)"
