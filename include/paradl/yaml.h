@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -77,6 +78,10 @@ pdl_status_t pdl_yaml_check_keys(const pdl_yaml_t *mapping, const char *const *k
 
 /* Checks the "paradl: KIND/1" line that opens every file of ours; the message names the kind found. */
 pdl_status_t pdl_yaml_check_format(const pdl_yaml_t *root, const char *kind);
+
+/* Writes a text in quotes; a name goes without where no reader of YAML would take it for anything but a text. */
+void pdl_yaml_write_quoted(const char *text, FILE *stream);
+void pdl_yaml_write_name(const char *name, FILE *stream);
 
 #ifdef __cplusplus
 }

@@ -5,24 +5,11 @@
 #include "internal.h"
 
 #include <paradl/output.h>
+#include <paradl/yaml.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void write_text(const char *text, FILE *stream)
-{
-    fputc('"', stream);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\')
-            fprintf(stream, "\\%c", *c);
-        else if ((unsigned char)*c < ' ' || *c == 127)
-            fprintf(stream, "\\x%02x", (unsigned)(unsigned char)*c);
-        else
-            fputc(*c, stream);
-    }
-    fputc('"', stream);
-}
 
 /* As few digits as give the same number again; always a decimal point, whatever the locale. */
 static void write_number(double value, FILE *stream)
@@ -80,7 +67,7 @@ static void write_from(const pdl_model_t *model, int index, FILE *stream)
     fputs(", from: [", stream);
     for (int i = 0; i < layer->input_count; i++) {
         if (i > 0) fputs(", ", stream);
-        write_text(model->layers[layer->inputs[i]].name, stream);
+        pdl_yaml_write_quoted(model->layers[layer->inputs[i]].name, stream);
     }
     fputc(']', stream);
 }
@@ -98,7 +85,7 @@ static void write_layer(const pdl_model_t *model, int index, FILE *stream)
     pdl_layer_t        defaults = pdl__layer_default(layer->type);
 
     fprintf(stream, "  - %s: {name: ", pdl_layer_type_name(layer->type));
-    write_text(layer->name, stream);
+    pdl_yaml_write_quoted(layer->name, stream);
     write_from(model, index, stream);
     if (model->table) {
         write_shape("x", &layer->in, stream);
@@ -110,7 +97,7 @@ static void write_layer(const pdl_model_t *model, int index, FILE *stream)
     }
     if (layer->tied_to >= 0) {
         fputs(", tied: ", stream);
-        write_text(model->layers[layer->tied_to].name, stream);
+        pdl_yaml_write_quoted(model->layers[layer->tied_to].name, stream);
     }
     fputs("}\n", stream);
 }
@@ -120,7 +107,7 @@ static void write_input(const pdl_layer_t *layer, FILE *stream)
     const pdl_shape_t *shape = &layer->out;
 
     fputs("{name: ", stream);
-    write_text(layer->name, stream);
+    pdl_yaml_write_quoted(layer->name, stream);
     fprintf(stream, ", channels: %" PRId64, shape->channels);
     if (shape->sequence) {
         fprintf(stream, ", tokens: %" PRId64, shape->extent[0]);
@@ -136,9 +123,9 @@ static void write_input(const pdl_layer_t *layer, FILE *stream)
 pdl_status_t pdl_model_write_yaml(const pdl_model_t *model, FILE *stream)
 {
     fputs("paradl: model/1\nname: ", stream);
-    write_text(model->name, stream);
+    pdl_yaml_write_quoted(model->name, stream);
     fputs("\ndescription: ", stream);
-    write_text(model->description, stream);
+    pdl_yaml_write_quoted(model->description, stream);
     if (model->table) fputs("\ntable: true", stream);
     fputs("\ninput: ", stream);
     write_input(&model->layers[0], stream);

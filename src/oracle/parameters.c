@@ -153,7 +153,9 @@ pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char
     pdl_parameters_t p = *parameters;
     char             text[32];
 
-    fprintf(stream, "paradl: parameters/1\nname: %s\n", p.name);
+    fputs("paradl: parameters/1\nname: ", stream);
+    pdl_yaml_write_name(p.name, stream);
+    fputc('\n', stream);
     if (comment) fprintf(stream, "description: >-\n  %s\n", comment);
     fprintf(stream, "parameters:\n");
     for (int i = 0; i < pdl_parameter_count; i++)

@@ -4,43 +4,12 @@
 #include "plan/file.h"
 
 #include <paradl/output.h>
+#include <paradl/yaml.h>
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void write_quoted(const char *text, FILE *stream)
-{
-    fputc('"', stream);
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            fprintf(stream, "\\%c", *c);
-        } else if ((unsigned char)*c < ' ' || *c == 127) {
-            fprintf(stream, "\\x%02x", (unsigned)(unsigned char)*c);
-        } else {
-            fputc(*c, stream);
-        }
-    }
-    fputc('"', stream);
-}
-
-static bool is_letter(char c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-/* A name without quotes where no reader of YAML would take it for anything but a text. */
-static void write_name(const char *name, FILE *stream)
-{
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.+-/";
-
-    if (is_letter(name[0]) && name[strspn(name, safe)] == '\0') {
-        fputs(name, stream);
-    } else {
-        write_quoted(name, stream);
-    }
-}
 
 void pdl__plan_write_number(double value, FILE *stream)
 {
@@ -60,23 +29,23 @@ static void write_head(const pdl_plan_t *plan, const char *model_name, const cha
                        const char *data_name, FILE *stream)
 {
     fputs("paradl: plan/1\nmodel: ", stream);
-    write_name(model_name, stream);
+    pdl_yaml_write_name(model_name, stream);
     fprintf(stream, "\nmodel_hash: \"%016" PRIx64 "\"\n", pdl_model_hash(plan->model));
     if (system_name != NULL) {
         fputs("system: ", stream);
-        write_name(system_name, stream);
+        pdl_yaml_write_name(system_name, stream);
         fputc('\n', stream);
     }
     fputs("data: {", stream);
     if (data_name != NULL) {
         fputs("set: ", stream);
-        write_name(data_name, stream);
+        pdl_yaml_write_name(data_name, stream);
         fputs(", ", stream);
     }
     fprintf(stream, "batch: %" PRId64 "}\n", plan->batch);
     if (plan->strategy[0] != '\0') {
         fputs("strategy: ", stream);
-        write_name(plan->strategy, stream);
+        pdl_yaml_write_name(plan->strategy, stream);
         fputc('\n', stream);
     }
 }
@@ -121,7 +90,7 @@ static pdl_status_t write_modes(const pdl_plan_t *plan, FILE *stream)
         const pdl__mode_rule_t *rule = &rules.rules[i];
 
         fputs("    - {match: ", stream);
-        write_quoted(rule->match, stream);
+        pdl_yaml_write_quoted(rule->match, stream);
         for (int a = 0; a < mesh->axis_count; a++) {
             if (!rule->given[a]) continue;
             fputs(", ", stream);
@@ -145,7 +114,7 @@ static void write_pipeline(const pdl_plan_t *plan, FILE *stream)
     }
     for (int64_t s = 0; s < stages; s++) {
         fputs(s > 0 ? ", " : "[", stream);
-        write_quoted(pdl_model_layer(plan->model, plan->stage_first[s])->name, stream);
+        pdl_yaml_write_quoted(pdl_model_layer(plan->model, plan->stage_first[s])->name, stream);
     }
     fputs("]}\n", stream);
 }
