@@ -35,7 +35,8 @@ typedef struct launch {
     sigset_t                 waited, before; /* signals that we wait for; the mask that the child gets back */
     pid_t                    child;
     int                      stop; /* the first signal that asked for an end, or 0 */
-    bool                     late; /* the ranks did not start in time, and were ended */
+    bool                     late; /* the ranks did not start, or not end, in time and were ended */
+    bool                     done; /* that was when all their work was done */
 } launch_t;
 
 /* ---- what mpirun is told ---- */
@@ -213,40 +214,42 @@ static void pass_on(launch_t *launch, int signal)
     }
 }
 
-/* Whether the ranks have found each other; from then on they watch themselves. */
-static bool have_started(const launch_t *launch)
+static bool is_beside(const launch_t *launch, const char *suffix)
 {
     char path[4200];
 
-    snprintf(path, sizeof(path), "%s%s", launch->note, PDL__UP_SUFFIX);
+    snprintf(path, sizeof(path), "%s%s", launch->note, suffix);
     return access(path, F_OK) == 0;
 }
 
-/* Ends ranks that do not start: mpirun is asked to, and is killed where it does not. */
+/* Ends ranks that do not start, or do not end: mpirun is asked to, and is killed where it does not. */
 static void end_late(launch_t *launch)
 {
     kill(launch->child, launch->late ? SIGKILL : SIGTERM);
+    launch->done = is_beside(launch, PDL__DOWN_SUFFIX);
     launch->late = true;
 }
 
 static int wait_for_ranks(launch_t *launch)
 {
     static const struct timespec look = {.tv_nsec = 200000000};
-    double                       left_s = launch->spec->start_limit_s;
+    double                       limit_s = launch->spec->start_limit_s, left_s = limit_s;
     int                          outcome = 0;
 
     for (;;) {
-        bool starts = left_s > 0 && !have_started(launch);
-        int  signal = starts ? sigtimedwait(&launch->waited, NULL, &look) : sigwaitinfo(&launch->waited, NULL);
+        int signal = limit_s > 0 ? sigtimedwait(&launch->waited, NULL, &look) : sigwaitinfo(&launch->waited, NULL);
 
         if (signal == SIGCHLD && waitpid(launch->child, &outcome, WNOHANG) == launch->child) break;
         if (signal > 0 && signal != SIGCHLD) pass_on(launch, signal);
-        if (!starts || signal > 0 || errno != EAGAIN) continue;
-        left_s -= 0.2;
-        if (left_s <= 0) {
-            end_late(launch);
-            left_s = ENDING_S;
-        }
+        if (signal > 0 || limit_s <= 0) continue;
+        /* In between the ranks watch themselves. */
+        if (is_beside(launch, PDL__UP_SUFFIX) && !is_beside(launch, PDL__DOWN_SUFFIX) && !launch->late)
+            left_s = limit_s;
+        else
+            left_s -= 0.2;
+        if (left_s > 0) continue;
+        end_late(launch);
+        left_s = ENDING_S;
     }
     return WIFSIGNALED(outcome) ? 128 + WTERMSIG(outcome) : WEXITSTATUS(outcome);
 }
@@ -330,6 +333,12 @@ static pdl_status_t conclude(const launch_t *launch, int exit_status, pdl_launch
     bool silent = unlink(launch->note) == 0;
 
     remove_beside(launch, PDL__UP_SUFFIX);
+    remove_beside(launch, PDL__DOWN_SUFFIX);
+    if (launch->done) {
+        fprintf(stderr, "paradl: all work is done, but not all ranks ended within %g s: the others were killed\n",
+                launch->spec->start_limit_s);
+        exit_status = 0;
+    }
     *end = (pdl_launch_end_t){.exit_status = exit_status};
     if (exit_status == 0) return PDL_OK;
     if (launch->stop == 0 && (reported || launch->late || (silent && exit_status > 128))) {

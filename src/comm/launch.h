@@ -26,14 +26,16 @@ bool pdl__launch_reports(void); /* whether there is a launcher that speaks for t
 void pdl__launch_report(const pdl__launch_loss_t *loss);
 void pdl__launch_remark(const char *remark);
 
-/* The ranks have found each other: from now on they watch themselves. */
+/* The ranks have found each other, from when on they watch themselves; they have left each other, and only end. */
 void pdl__launch_started(void);
+void pdl__launch_finished(void);
 
 /* How pdl_launch_local() tells its ranks. */
 #define PDL__ENV_RANKS    "PARADL_LAUNCH_RANKS"    /* their number */
 #define PDL__ENV_NOTE     "PARADL_LAUNCH_NOTE"     /* a file that the rank removes which says why the job fails */
 #define PDL__LOSS_SUFFIX  ".lost"                  /* of the file beside it that says which ranks are lost */
 #define PDL__UP_SUFFIX    ".up"                    /* of the file beside it that is there once the ranks are */
+#define PDL__DOWN_SUFFIX  ".down"                  /* of that which is there once they have left each other */
 #define PDL__ENV_TERMINAL "PARADL_LAUNCH_TERMINAL" /* streams of the first process that are terminals: "12" */
 
 #endif

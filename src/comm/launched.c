@@ -80,11 +80,21 @@ static int open_beside(const char *suffix, int flags)
     return open(path, O_WRONLY | O_CLOEXEC | flags, 0600);
 }
 
-void pdl__launch_started(void)
+static void mark(const char *suffix)
 {
-    int file = open_beside(PDL__UP_SUFFIX, O_CREAT);
+    int file = open_beside(suffix, O_CREAT);
 
     if (file >= 0) close(file);
+}
+
+void pdl__launch_started(void)
+{
+    mark(PDL__UP_SUFFIX);
+}
+
+void pdl__launch_finished(void)
+{
+    mark(PDL__DOWN_SUFFIX);
 }
 
 void pdl__launch_report(const pdl__launch_loss_t *loss)

@@ -112,12 +112,16 @@ static bool alone(const pdl_ranks_t *ranks)
 
 void pdl_ranks_destroy(pdl_ranks_t *ranks)
 {
+    bool watched = ranks != NULL && ranks->watch != NULL && !ranks->group;
+
     if (ranks == NULL) return;
-    if (ranks->watch != NULL && !ranks->group) {
+    /* Ranks wait for each other there too. */
+    if (watched) pdl__watch_finishes(ranks);
+    if (ranks->world != NULL) pdl__world_stop(ranks->world);
+    if (watched) {
         pdl__watch_leave(ranks->watch);
         pdl__watch_destroy(ranks->watch);
     }
-    if (ranks->world != NULL) pdl__world_stop(ranks->world);
     free(ranks->gathered);
     free(ranks);
 }

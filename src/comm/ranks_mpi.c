@@ -87,7 +87,10 @@ pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl
 void pdl__world_stop(pdl__world_t *world)
 {
     if (world->comm != MPI_COMM_NULL) PMPI_Comm_free(&world->comm);
-    if (world->started) PMPI_Finalize();
+    if (world->started) {
+        PMPI_Finalize();
+        pdl__launch_finished();
+    }
     free(world);
 }
 

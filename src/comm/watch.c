@@ -42,6 +42,8 @@ typedef struct stranger {
     double since_s;
 } stranger_t;
 
+static const char finishing[] = "the end of the run";
+
 struct pdl__watch {
     int            rank, size;
     bool           one_node;
@@ -249,7 +251,7 @@ static void enforce(const pdl__watch_t *w, double now_s)
 {
     const char *doing = atomic_load(&w->doing);
 
-    if (now_s - w->failed_s < UNWIND_S) return;
+    if (doing != finishing && now_s - w->failed_s < UNWIND_S) return;
     if (doing != NULL && strcmp(doing, "writing a checkpoint") == 0) return;
     if (w->speaks && !pdl__launch_reports()) fprintf(stderr, "paradl: %s\n", w->message);
     _exit(1);
@@ -490,6 +492,12 @@ pdl_status_t pdl_watch_start(pdl_ranks_t *ranks, double limit_s, bool *watched)
     pdl__world_watch(ranks->world, w);
     if (watched != NULL) *watched = true;
     return PDL_OK;
+}
+
+void pdl__watch_finishes(pdl_ranks_t *ranks)
+{
+    pdl_watch_at(ranks, &(pdl_watch_place_t){.doing = finishing});
+    pdl__watch_waits(ranks->watch, true);
 }
 
 void pdl__watch_leave(pdl__watch_t *w)

@@ -12,6 +12,8 @@ typedef struct pdl__watch pdl__watch_t;
 void pdl__watch_waits(pdl__watch_t *watch, bool waits);
 /* An error once ranks are lost. */
 pdl_status_t pdl__watch_check(const pdl__watch_t *watch);
+/* All work is done and MPI ends: where a rank is lost now the others end at once. */
+void pdl__watch_finishes(pdl_ranks_t *ranks);
 /* This rank ends on purpose, whatever its status: the others hear of it. */
 void pdl__watch_leave(pdl__watch_t *watch);
 /* Stops watching. */

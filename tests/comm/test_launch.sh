@@ -47,6 +47,7 @@ unset OMPI_MCA_odls_base_sigkill_timeout
 
 # An end that is asked for is an end in peace.
 for signal in INT TERM; do
+    : >out # the one before may have said that it runs
     # In the background of a script SIGINT would be ignored.
     python3 -c 'import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -63,6 +64,7 @@ os.execv(sys.argv[1], sys.argv[1:])' "$PROGRAM_LAUNCH" 2 stop >out 2>err &
 done
 
 # The ranks do not outlive the program that started them.
+: >out
 "$PROGRAM_LAUNCH" 2 stop >out 2>err </dev/null &
 job=$!
 for _ in $(seq 300); do
