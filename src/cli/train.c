@@ -401,6 +401,15 @@ static pdl_status_t fits(void *context, int64_t ranks, char *how, size_t size)
     return status;
 }
 
+/* Partitions of samples and rounds are of workers, of which there is one a rank unless told otherwise. */
+static bool depends_on_workers(const pdl__train_values_t *v)
+{
+    const char *shuffle = v->sampling.shuffle, *aggregate = v->sampling.aggregate;
+
+    return (shuffle != NULL && strcmp(shuffle, "global") != 0) ||
+           (aggregate != NULL && strcmp(aggregate, "step") != 0);
+}
+
 static pdl_status_t check_restarts(const pdl__train_values_t *v, const pdl__operands_t *operands)
 {
     if (v->restarts == 0 || pdl__start_done()) return PDL_OK;
@@ -411,6 +420,11 @@ static pdl_status_t check_restarts(const pdl__train_values_t *v, const pdl__oper
     if (v->elastic && (v->mesh || operands->count > 0))
         return pdl_error(PDL_ERR_INPUT, "--elastic: %s is for %lld ranks and no others: leave out one of them",
                          v->mesh ? "--mesh" : operands->text[0], (long long)v->pe);
+    if (v->elastic && v->sampling.workers == 0 && depends_on_workers(v))
+        return pdl_error(PDL_ERR_INPUT,
+                         "--elastic: the samples of %lld workers, one a rank, cannot be shared by fewer: say "
+                         "--workers, which stays when ranks go",
+                         (long long)v->pe);
     return PDL_OK;
 }
 

@@ -109,6 +109,8 @@ expect 2 "${run[@]}" --steps 1 --pe 2 --checkpoint ck2 --elastic
 has err "add --restarts N"
 expect 2 "${run[@]}" --steps 1 --pe 2 --mesh data:2 --checkpoint ck2 --restarts 1 --elastic
 has err "leave out one of them"
+expect 2 "${run[@]}" --steps 1 --pe 2 --shuffle local --checkpoint ck2 --restarts 1 --elastic
+has err "say --workers, which stays when ranks go"
 
 # Under mpirun nobody but the ranks can say so.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
