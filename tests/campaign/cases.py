@@ -91,10 +91,7 @@ class Case:
 
     def check(self, folder):
         """The run in `folder` has ended by itself: is everything as in the undisturbed one?"""
-        result = trial.result(folder)
-        for name in sorted(set(result) | set(self.reference)):
-            if result.get(name) != self.reference.get(name):
-                raise trial.Lost(f"{name} differs from the undisturbed run's")
+        self.check_result(folder)
         updates, epochs = trial.log_lines(folder)
         if updates != self.log[0]:
             raise trial.Lost(f"updates in the log differ: {first_difference(updates, self.log[0])}")
@@ -103,6 +100,12 @@ class Case:
         left = trial.litter(folder)
         if left:
             raise trial.Lost(f"left behind: {' '.join(left)}")
+
+    def check_result(self, folder):
+        result = trial.result(folder)
+        for name in sorted(set(result) | set(self.reference)):
+            if result.get(name) != self.reference.get(name):
+                raise trial.Lost(f"{name} differs from the undisturbed run's")
 
     def finish(self, folder):
         """Goes on to the end, undisturbed, and checks."""

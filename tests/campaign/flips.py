@@ -46,16 +46,10 @@ def flip_checkpoints(bench, case):
             job = trial.Job(case.command("--resume"), folder)
             status = job.wait()
             if last not in job.messages():
-                raise trial.Lost(f"{name}, {where}: not noticed by --resume: status {status}, {job.messages()}")
-            if status == 0:
-                case.check(folder)
-                row.add("survived")
-            elif trial.one_line_error(job, status):
-                row.add("detected")
-            else:
-                raise trial.Lost(f"{name}, {where}: exit status {status}: {job.messages()}")
+                raise trial.Lost(f"not noticed by --resume: status {status}, {job.messages()}")
+            row.add(trial.outcome(job, status, lambda: case.check(folder)))
         except trial.Lost as reason:
-            bench.lost(row, str(reason), folder)
+            bench.lost(row, f"{name}, {where}: {reason}", folder)
 
 
 def copy(source, target):
@@ -75,15 +69,10 @@ def flip_logs(bench, case):
         try:
             if job.wait() != 0:
                 raise trial.Lost(f"half of a run fails: {job.messages()}")
-            where = flip(bench, os.path.join(folder, "run.jsonl"))
+            flip(bench, os.path.join(folder, "run.jsonl"))
             job = trial.Job(case.command("--resume"), folder)
             status = job.wait()
-            if status == 0 and trial.result(folder) == case.reference:
-                row.add("survived")
-            elif trial.one_line_error(job, status):
-                row.add("detected")
-            else:
-                raise trial.Lost(f"{where}: exit status {status}: {job.messages()}")
+            row.add(trial.outcome(job, status, lambda: case.check_result(folder)))
         except trial.Lost as reason:
             bench.lost(row, str(reason), folder)
 
@@ -107,15 +96,9 @@ def flip_texts(bench):
             where = flip(bench, os.path.join(folder, name))
             job = trial.Job([bench.paradl, *command], folder)
             try:
-                status = job.wait()
-                if status == 0:
-                    row.add("survived")
-                elif trial.one_line_error(job, status):
-                    row.add("detected")
-                else:
-                    raise trial.Lost(f"{name}, {where}: exit status {status}: {job.messages()}")
+                row.add(trial.outcome(job, job.wait()))
             except trial.Lost as reason:
-                bench.lost(row, str(reason), folder)
+                bench.lost(row, f"{where}: {reason}", folder)
             with open(os.path.join(folder, name), "wb") as file:
                 file.write(whole)
 

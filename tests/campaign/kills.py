@@ -10,7 +10,7 @@ import trial
 from cases import CASES, Case
 
 WHOLE, RESTARTED, ELASTIC = 1040, 60, 20
-ROUNDING = 1e-3  # of a loss, between different numbers of ranks
+ROUNDING = 1e-3  # of a loss, between different numbers of ranks; it grows from update to update
 MOST_IN_A_CHAIN = 12
 
 
@@ -68,7 +68,8 @@ def strike(bench, job):
 def restarted(bench, title, whole, more, check):
     """Kills ranks of a job that has --restarts: it must come to its end without being started again."""
     row = bench.row(title)
-    names = [name for name, (ranks, options) in CASES.items() if ranks > 1 and not (more and "--mesh" in options)]
+    fixed = {"--mesh", "--shuffle", "--aggregate"} if more else set()  # what --elastic is refused beside
+    names = [name for name, (ranks, options) in CASES.items() if ranks > 1 and not fixed & set(options)]
     while row.tried < bench.count(whole):
         name = bench.random.choice(names)
         folder = None
@@ -102,7 +103,7 @@ def check_losses(case, folder):
     if [update for update, _ in updates] != [update for update, _ in wanted]:
         raise trial.Lost(f"updates in the log differ: {len(updates)} of {len(wanted)}")
     for (update, loss), (_, reference) in zip(updates, wanted):
-        if abs(loss - reference) > ROUNDING * abs(reference):
+        if abs(loss - reference) > ROUNDING * (abs(reference) + 0.1):
             raise trial.Lost(f"the loss of update {update} is {loss}, not {reference}")
     if not trial.checkpoints(os.path.join(folder, "ck")):
         raise trial.Lost("there is no checkpoint")

@@ -80,13 +80,10 @@ def full_disk(bench, case, folder):
         unmount(disk)
     remove(disk)
     os.rename(os.path.join(folder, "saved"), disk)
-    if status == 0:
-        case.check(folder)
-        return "survived"
-    if not trial.one_line_error(job, status):
-        raise trial.Lost(f"exit status {status}: {job.messages()}")
-    case.finish(folder)
-    return "detected"
+    outcome = trial.outcome(job, status, lambda: case.check(folder))
+    if outcome == "detected":
+        case.finish(folder)
+    return outcome
 
 
 def require_whole(bench, case, path, folder):
@@ -116,13 +113,10 @@ def read_only(bench, case, folder):
         status = job.wait()
     finally:
         unmount(disk)
-    if status == 0:
-        case.check(folder)
-        return "survived"
-    if not trial.one_line_error(job, status):
-        raise trial.Lost(f"exit status {status}: {job.messages()}")
-    case.finish(folder)
-    return "detected"
+    outcome = trial.outcome(job, status, lambda: case.check(folder))
+    if outcome == "detected":
+        case.finish(folder)
+    return outcome
 
 
 def removed(bench, case, folder):
@@ -136,15 +130,11 @@ def removed(bench, case, folder):
     remove(target)
     job = trial.Job(case.command("--resume"), folder)
     status = job.wait()
-    if status == 0:
-        case.check(folder)
-        if os.path.dirname(target) == found[-1] and os.path.basename(found[-1]) not in job.messages():
-            # The run went on from an older checkpoint, or from this one without a file that it should have.
-            raise trial.Lost(f"{os.path.basename(target)} was gone and nothing was said")
-        return "survived"
-    if not trial.one_line_error(job, status):
-        raise trial.Lost(f"exit status {status}: {job.messages()}")
-    return "detected"
+    outcome = trial.outcome(job, status, lambda: case.check(folder))
+    if os.path.dirname(target) == found[-1] and os.path.basename(found[-1]) not in job.messages():
+        # The run went on from an older checkpoint, or from this one without a file that it should have.
+        raise trial.Lost(f"{os.path.basename(target)} was gone and nothing was said")
+    return outcome
 
 
 def stop_half(bench, case, folder):
@@ -163,14 +153,12 @@ def memory_limit(bench, case, folder):
         _, _, case.memory = run_in_group(case, case.folder("unlimited"), None)
     limit = int(bench.random.uniform(0.1, 1.1) * case.memory)
     status, job, _ = run_in_group(case, folder, limit)
-    if status == 0:
-        case.check(folder)
-        return "survived"
-    if status != -trial.signal.SIGKILL and not trial.one_line_error(job, status):
-        raise trial.Lost(f"exit status {status} with {limit >> 10} KiB of {case.memory >> 10}: {job.messages()}")
-    case.finish(folder)
     # The kernel leaves the command no time for a word when it kills it; what counts then is that the run goes on.
-    return "survived" if status < 0 else "detected"
+    killed = status == -trial.signal.SIGKILL
+    outcome = "survived" if killed else trial.outcome(job, status, lambda: case.check(folder))
+    if status != 0:
+        case.finish(folder)
+    return outcome
 
 
 def run_in_group(case, folder, limit):

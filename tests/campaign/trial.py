@@ -212,6 +212,11 @@ def litter(folder):
             if name.startswith(".partial") or name.endswith(".replaced")]
 
 
-def one_line_error(job, status):
-    """Whether the command ended as it should on an error: status 1 or 2, and something said."""
-    return status in (1, 2) and bool(job.messages())
+def outcome(job, status, check=lambda: None):
+    """Of a command that has ended: it did its work, and `check` finds nothing wrong, or it refused as it should."""
+    if status == 0:
+        check()
+        return "survived"
+    if status in (1, 2) and job.messages():
+        return "detected"
+    raise Lost(f"exit status {status}: {job.messages()}")
