@@ -27,9 +27,11 @@
 #include <omp.h>
 #endif
 
-#define LOOK_NS      100000000
-#define CROWDED      0.05 /* share of time that a thread waits for a core: more is a crowd */
-#define CALM         0.01
+#define LOOK_NS 100000000
+/* Shares of time that a thread waits for a core. Our own loader alone makes a tenth where threads have all cores; another
+   program on every core makes a half. */
+#define CROWDED      0.25
+#define CALM         0.15
 #define CALM_S       1.0 /* of calm before threads spin again, at first and at most */
 #define MOST_CALM_S  64.0
 #define MOST_WORKERS 1024
