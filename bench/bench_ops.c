@@ -7,8 +7,8 @@
  * milliseconds, GFLOP/s, and GB/s if each tensor passed through memory once. With one thread the times are those of
  * the processor, which other programs on the machine disturb less.
  */
-#include <paradl/backend.h>
-#include <paradl/model.h>
+#include <paradl/model/model.h>
+#include <paradl/tensor/backend.h>
 
 #include <stdio.h>
 #include <stdlib.h>

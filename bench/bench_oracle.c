@@ -4,8 +4,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <malloc.h>
-#include <paradl/search.h>
-#include <paradl/share.h>
+#include <paradl/base/share.h>
+#include <paradl/oracle/search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

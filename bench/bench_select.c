@@ -8,8 +8,8 @@
  * time. Fails when another set is chosen than by sorting, or when a begin of 1.3 million samples takes more than 20 ms.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <paradl/hide.h>
-#include <paradl/random.h>
+#include <paradl/base/random.h>
+#include <paradl/data/hide.h>
 
 #include <math.h>
 #include <stdio.h>

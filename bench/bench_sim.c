@@ -4,7 +4,7 @@
  * periodic shortcut is off but where it is named.
  */
 #define _POSIX_C_SOURCE 200809L
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 #include <stdio.h>
 #include <string.h>

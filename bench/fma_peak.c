@@ -2,7 +2,7 @@
  * The arithmetic ceiling on as many threads as told (2): the best of several rounds in GFLOP/s, a multiply-add being
  * two operations.
  */
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

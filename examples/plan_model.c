@@ -4,7 +4,7 @@
  *     cc plan_model.c $(pkg-config --cflags --libs paradl) -o plan_model
  *     ./plan_model resnet50 abci-v 128
  */
-#include <paradl/search.h>
+#include <paradl/oracle/search.h>
 
 #include <stdio.h>
 

@@ -11,7 +11,7 @@
 #ifndef PDL_TEST_RANKS_H
 #define PDL_TEST_RANKS_H
 
-#include <paradl/ranks.h>
+#include <paradl/comm/ranks.h>
 
 #include "test.h"
 

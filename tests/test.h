@@ -20,7 +20,7 @@
 #ifndef PDL_TEST_H
 #define PDL_TEST_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
  * An arena is a list of chunks; objects are cut from the newest one. Chunks double in size up to a limit, so
  * that a small file costs one small allocation and a large one costs few.
  */
-#include <paradl/arena.h>
+#include <paradl/base/arena.h>
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>

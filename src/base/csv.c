@@ -1,7 +1,7 @@
 /*
  * Comma-separated values as in RFC 4180, decoded in place: cells point into the text that was read.
  */
-#include <paradl/csv.h>
+#include <paradl/base/csv.h>
 
 #include "base/file.h"
 #include "base/number.h"

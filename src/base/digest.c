@@ -1,7 +1,7 @@
 /*
  * SHA-256 as FIPS 180-4 describes it, and a fast sum.
  */
-#include <paradl/digest.h>
+#include <paradl/base/digest.h>
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #ifndef PDL_BASE_FILE_H
 #define PDL_BASE_FILE_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 #include <stddef.h>
 
 /* Descriptions and tables are small; a file beyond this is a mistake and not a description. */

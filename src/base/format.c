@@ -1,7 +1,7 @@
 /*
  * Writing quantities for people: three significant digits and the unit that fits.
  */
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include "base/number.h"
 

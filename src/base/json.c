@@ -1,7 +1,7 @@
 /*
  * JSON is written as it comes: only the brackets that are still open are remembered.
  */
-#include <paradl/json.h>
+#include <paradl/base/json.h>
 
 #include "base/number.h"
 

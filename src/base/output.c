@@ -1,7 +1,7 @@
 /*
  * Writes files by way of a temporary one that is renamed at the end.
  */
-#include <paradl/output.h>
+#include <paradl/base/output.h>
 
 #include <errno.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  *
  * The counter is (index, stream) and the key is the seed, each as two words of 32 bits with the lower one first.
  */
-#include <paradl/random.h>
+#include <paradl/base/random.h>
 
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * Finds built-in descriptions.
  */
-#include <paradl/share.h>
+#include <paradl/base/share.h>
 
 #include "base/closest.h"
 

@@ -1,7 +1,7 @@
 /*
  * The error message of each thread.
  */
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /*
  * Reading quantities with units. Writing them is in format.c.
  */
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include "base/number.h"
 

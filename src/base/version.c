@@ -1,7 +1,7 @@
 /*
  * The version, as the build knows it.
  */
-#include <paradl/version.h>
+#include <paradl/base/version.h>
 
 const char *pdl_version(void)
 {

@@ -4,8 +4,8 @@
 #ifndef PDL_BASE_YAML_TREE_H
 #define PDL_BASE_YAML_TREE_H
 
-#include <paradl/arena.h>
-#include <paradl/yaml.h>
+#include <paradl/base/arena.h>
+#include <paradl/base/yaml.h>
 
 typedef struct pdl__yaml_entry {
     const char       *key; /* NULL in a sequence */

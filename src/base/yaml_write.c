@@ -1,7 +1,7 @@
 /*
  * Texts in YAML files that we write, such that they are read back as they were.
  */
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
 
 #include <stdbool.h>
 #include <string.h>

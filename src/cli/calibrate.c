@@ -2,10 +2,10 @@
  * paradl calibrate: measures this machine and writes its system description.
  */
 #include "cli/commands.h"
-#include "cli/start_ranks.h"
+#include "cli/train/start_ranks.h"
 
-#include <paradl/calibrate.h>
-#include <paradl/train_report.h>
+#include <paradl/report/train_report.h>
+#include <paradl/train/calibrate.h>
 
 #include <stdlib.h>
 #include <string.h>

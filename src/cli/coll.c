@@ -3,11 +3,11 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/bench_report.h>
-#include <paradl/coll.h>
-#include <paradl/json.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/coll/coll.h>
+#include <paradl/report/bench_report.h>
+#include <paradl/report/table.h>
 
 #include <inttypes.h>
 #include <string.h>

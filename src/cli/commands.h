@@ -6,8 +6,8 @@
 
 #include "cli/options.h"
 
-#include <paradl/model.h>
-#include <paradl/output.h>
+#include <paradl/base/output.h>
+#include <paradl/model/model.h>
 
 extern const pdl__command_t pdl__model_commands[];
 extern const pdl__command_t pdl__system_commands[];

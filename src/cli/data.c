@@ -3,8 +3,8 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/data.h>
-#include <paradl/report.h>
+#include <paradl/data/data.h>
+#include <paradl/report/report.h>
 
 typedef struct values {
     bool json;

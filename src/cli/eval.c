@@ -2,13 +2,13 @@
  * paradl eval: scores a checkpoint.
  */
 #include "cli/commands.h"
-#include "cli/start_ranks.h"
-#include "cli/threads.h"
+#include "cli/train/start_ranks.h"
+#include "cli/train/threads.h"
 
-#include <paradl/checkpoint.h>
-#include <paradl/json.h>
-#include <paradl/train.h>
-#include <paradl/watch.h>
+#include <paradl/base/json.h>
+#include <paradl/comm/watch.h>
+#include <paradl/train/checkpoint.h>
+#include <paradl/train/train.h>
 
 #include <string.h>
 #include <unistd.h>

@@ -4,8 +4,8 @@
 #include "cli/commands.h"
 
 #include <malloc.h>
-#include <paradl/launch.h>
-#include <paradl/table.h>
+#include <paradl/comm/launch.h>
+#include <paradl/report/table.h>
 
 #include "base/closest.h"
 

@@ -3,7 +3,7 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/report.h>
+#include <paradl/report/report.h>
 
 typedef struct values {
     int64_t     batch;

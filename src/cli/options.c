@@ -3,8 +3,8 @@
  */
 #include "cli/options.h"
 
-#include <paradl/output.h>
-#include <paradl/table.h>
+#include <paradl/base/output.h>
+#include <paradl/report/table.h>
 
 #include "base/closest.h"
 

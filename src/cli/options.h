@@ -5,8 +5,8 @@
 #ifndef PDL_CLI_OPTIONS_H
 #define PDL_CLI_OPTIONS_H
 
-#include <paradl/status.h>
-#include <paradl/units.h>
+#include <paradl/base/status.h>
+#include <paradl/base/units.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

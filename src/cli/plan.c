@@ -4,10 +4,10 @@
 #include "cli/commands.h"
 #include "cli/plan_policy.h"
 
-#include <paradl/compile.h>
-#include <paradl/data.h>
-#include <paradl/orig.h>
-#include <paradl/report.h>
+#include <paradl/data/data.h>
+#include <paradl/report/report.h>
+#include <paradl/train/compile.h>
+#include <paradl/validate/orig.h>
 
 #include <limits.h>
 #include <stdlib.h>

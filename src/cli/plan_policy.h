@@ -4,7 +4,7 @@
 #ifndef PDL_CLI_PLAN_POLICY_H
 #define PDL_CLI_PLAN_POLICY_H
 
-#include <paradl/report.h>
+#include <paradl/report/report.h>
 
 typedef struct pdl__plan_policy {
     pdl_policy_row_t   *rows;

@@ -6,8 +6,8 @@
 #include "cli/simulate_plan.h"
 #include "cli/topology_options.h"
 
-#include <paradl/sim_report.h>
-#include <paradl/table.h>
+#include <paradl/report/sim_report.h>
+#include <paradl/report/table.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
 #ifndef PDL_CLI_SIMULATE_OPTIONS_H
 #define PDL_CLI_SIMULATE_OPTIONS_H
 
-#include <paradl/sim.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/sim/sim.h>
 
 #define PDL__MAX_FACTORS 32
 #define PDL__MAX_POINTS  256

@@ -6,8 +6,8 @@
 #include "cli/commands.h"
 #include "cli/simulate_options.h"
 
-#include <paradl/data.h>
-#include <paradl/sim_report.h>
+#include <paradl/data/data.h>
+#include <paradl/report/sim_report.h>
 
 /* What was loaded. */
 typedef struct job {

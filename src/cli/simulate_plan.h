@@ -4,7 +4,7 @@
 #ifndef PDL_CLI_SIMULATE_PLAN_H
 #define PDL_CLI_SIMULATE_PLAN_H
 
-#include <paradl/plan_sim.h>
+#include <paradl/sim/plan_sim.h>
 
 /* What the command line says beside the plan; NULL and 0: nothing. */
 typedef struct pdl__plan_values {

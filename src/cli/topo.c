@@ -4,7 +4,7 @@
 #include "cli/commands.h"
 #include "cli/topology_options.h"
 
-#include <paradl/sim_report.h>
+#include <paradl/report/sim_report.h>
 
 typedef enum format { FORMAT_TABLE, FORMAT_DOT, FORMAT_SIMGRID, FORMAT_COUNT } format_t;
 static const char *const format_names[FORMAT_COUNT] = {"table", "dot", "simgrid"};

@@ -3,7 +3,7 @@
  */
 #include "cli/topology_options.h"
 
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
 
 #include "cli/options.h"
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 typedef struct pdl__topology_values {
     int64_t     hosts, hosts_per_switch, leaf_hosts, uplinks, degree, diameter, optical_ports, seed;

@@ -3,9 +3,9 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/csv.h>
-#include <paradl/report.h>
-#include <paradl/share.h>
+#include <paradl/base/csv.h>
+#include <paradl/base/share.h>
+#include <paradl/report/report.h>
 
 typedef struct values {
     const char *output, *parameters, *experiment, *write_parameters;

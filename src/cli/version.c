@@ -3,9 +3,9 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/sim.h>
-#include <paradl/table.h>
-#include <paradl/version.h>
+#include <paradl/base/version.h>
+#include <paradl/report/table.h>
+#include <paradl/sim/sim.h>
 
 #include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>

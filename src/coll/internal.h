@@ -9,7 +9,7 @@
 #ifndef PDL_COLL_INTERNAL_H
 #define PDL_COLL_INTERNAL_H
 
-#include <paradl/coll.h>
+#include <paradl/coll/coll.h>
 #include <stddef.h>
 
 #define PDL__MAX_LEVELS   8

@@ -11,7 +11,7 @@
 #include "coll/internal.h"
 
 #include <math.h>
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * Streams of the sparse allreduce: a segment as pairs while these are smaller, as all values from then on.
  */
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 
 #include <stdlib.h>
 #include <string.h>

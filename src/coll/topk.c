@@ -2,7 +2,7 @@
  * Top-k sparsification with error feedback: what a call does not send is added to the next gradient, so that no
  * contribution is ever lost.
  */
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
 
 #include "comm/transport.h"
 
-#include <paradl/coll.h>
-#include <paradl/exchange.h>
+#include <paradl/coll/coll.h>
+#include <paradl/comm/exchange.h>
 
 #define PDL__CANDIDATES 5
 #define PDL__CLASSES    64 /* sizes of buckets, by powers of two */

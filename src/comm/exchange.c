@@ -5,12 +5,12 @@
  * its lane is free. As buckets become ready in the same order everywhere, those of a lane start in the same order
  * everywhere, whatever the pace of the ranks.
  */
-#include <paradl/exchange.h>
+#include <paradl/comm/exchange.h>
 
 #include "comm/choose.h"
 #include "comm/clock.h"
 #include "comm/pretend.h"
-#include "comm/watch.h"
+#include "comm/watch/watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * Ctrl-C from the terminal would reach mpirun too, which gives its ranks one second.
  */
 #define _GNU_SOURCE /* process_vm_readv, sched_getaffinity */
-#include <paradl/launch.h>
-#include <paradl/output.h>
+#include <paradl/base/output.h>
+#include <paradl/comm/launch.h>
 
 #include "comm/launch.h"
 #include "tensor/cpu/threads.h"

@@ -1,7 +1,7 @@
 /*
  * What a process can tell from its environment about how it was started.
  */
-#include <paradl/launch.h>
+#include <paradl/comm/launch.h>
 
 #include "comm/launch.h"
 

@@ -10,15 +10,15 @@
 #ifndef PDL_COMM_LAYOUT_H
 #define PDL_COMM_LAYOUT_H
 
-#include <paradl/coll.h>
+#include <paradl/coll/coll.h>
 #include <stdbool.h>
 
 typedef enum pdl__area { PDL__AREA_DATA, PDL__AREA_INPUT, PDL__AREA_RELAY, PDL__AREA_COUNT } pdl__area_t;
 
-typedef struct pdl__segment {
+typedef struct pdl__piece {
     pdl__area_t area;
     int64_t     first, count; /* elements */
-} pdl__segment_t;
+} pdl__piece_t;
 
 typedef struct pdl__layout {
     int      rank, ranks;
@@ -42,6 +42,6 @@ void         pdl__layout_fini(pdl__layout_t *layout);
 pdl_block_span_t pdl__layout_block(const pdl__layout_t *layout, int64_t block);
 /* The longest stretch of at most `count` elements from `first` on, both in the global view, that is one segment
    of this rank. */
-pdl__segment_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count);
+pdl__piece_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count);
 
 #endif

@@ -74,10 +74,10 @@ static pdl_status_t collect(const pdl__layout_t *layout, const pdl_moves_t *move
     return status;
 }
 
-static pdl_status_t add_segment(pdl__messages_t *messages, pdl__message_t *message, pdl__segment_t segment)
+static pdl_status_t add_segment(pdl__messages_t *messages, pdl__message_t *message, pdl__piece_t segment)
 {
-    pdl__segment_t *last = message->segment_count > 0 ? &messages->segment[messages->segment_count - 1] : NULL;
-    pdl_status_t    status;
+    pdl__piece_t *last = message->segment_count > 0 ? &messages->segment[messages->segment_count - 1] : NULL;
+    pdl_status_t status;
 
     if (last != NULL && last->area == segment.area && last->first + last->count == segment.first) {
         last->count += segment.count;
@@ -109,8 +109,8 @@ static pdl_status_t add_message(pdl__messages_t *messages, const pdl__layout_t *
     }
     message.key = interval->first + begin;
     while (!status && begin < end) {
-        int64_t        stop = end < interval->count ? end : interval->count;
-        pdl__segment_t segment = pdl__layout_locate(layout, interval->first + begin, stop - begin);
+        int64_t     stop = end < interval->count ? end : interval->count;
+        pdl__piece_t segment = pdl__layout_locate(layout, interval->first + begin, stop - begin);
 
         status = add_segment(messages, &message, segment);
         begin += segment.count;
@@ -169,7 +169,7 @@ static int compare_messages(const void *a, const void *b)
     return (x->peer > y->peer) - (x->peer < y->peer);
 }
 
-static bool overlap(const pdl__segment_t *a, const pdl__segment_t *b)
+static bool overlap(const pdl__piece_t *a, const pdl__piece_t *b)
 {
     return a->area == b->area && a->first < b->first + b->count && b->first < a->first + a->count;
 }

@@ -1,13 +1,13 @@
 /*
  * The ranks of a job and what they tell each other.
  */
-#include <paradl/ranks.h>
+#include <paradl/comm/ranks.h>
 
 #include "comm/launch.h"
 #include "comm/transport.h"
-#include "comm/watch.h"
+#include "comm/watch/watch.h"
 
-#include <paradl/launch.h>
+#include <paradl/comm/launch.h>
 
 #include <limits.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  * in one direction and received into in the other. A part that is one run of memory is sent from where it lies, and
  * received there unless it has to be added.
  */
-#include <paradl/regions.h>
+#include <paradl/comm/regions.h>
 
 #include "comm/regions_check.h"
 #include "comm/regions_copy.h"
@@ -24,7 +24,7 @@ typedef struct part {
     bool         run; /* of memory: forward needs no buffer */
     int   packed;     /* the part whose buffer forward sends: an earlier one where several members get the same */
     char *buffer;     /* NULL: never needed */
-    pdl_request_t *request;
+    pdl_ranks_request_t *request;
 } part_t;
 
 typedef struct parts {
@@ -74,7 +74,7 @@ static pdl_status_t add_part(parts_t *parts, size_t item, pdl_ranks_t *group, in
         if (pdl__boxes_equal(&parts->part[i].boxes, &part->boxes)) part->packed = i;
     }
     parts->elements += part->boxes.elements;
-    return pdl_request_create(group, part->boxes.elements * (int64_t)item, &part->request);
+    return pdl_ranks_request_create(group, part->boxes.elements * (int64_t)item, &part->request);
 }
 
 static pdl_status_t find_parts(const pdl__members_t *members, pdl_ranks_t *group, pdl_move_t *move)
@@ -191,7 +191,7 @@ static void destroy_parts(parts_t *parts)
 {
     for (int i = 0; i < parts->count; i++) {
         pdl__boxes_fini(&parts->part[i].boxes);
-        pdl_request_destroy(parts->part[i].request);
+        pdl_ranks_request_destroy(parts->part[i].request);
     }
     free(parts->part);
 }

@@ -4,7 +4,7 @@
 #ifndef PDL_COMM_REGIONS_CHECK_H
 #define PDL_COMM_REGIONS_CHECK_H
 
-#include <paradl/regions.h>
+#include <paradl/comm/regions.h>
 
 /* The regions of all members, tidy. */
 typedef struct pdl__members {

@@ -4,7 +4,7 @@
 #ifndef PDL_COMM_REGIONS_COPY_H
 #define PDL_COMM_REGIONS_COPY_H
 
-#include <paradl/layout.h>
+#include <paradl/plan/layout.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -3,22 +3,22 @@
  */
 #include "comm/requests.h"
 #include "comm/transport.h"
-#include "comm/watch.h"
+#include "comm/watch/watch.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-struct pdl_request {
+struct pdl_ranks_request {
     pdl_ranks_t   *ranks;
     int64_t        most_bytes;
     bool           moving;
     pdl__pieces_t *pieces; /* NULL: there is no other rank, or only in pretence */
 };
 
-pdl_status_t pdl_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_request_t **result)
+pdl_status_t pdl_ranks_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_ranks_request_t **result)
 {
-    pdl_request_t *request;
-    pdl_status_t   status = PDL_OK;
+    pdl_ranks_request_t *request;
+    pdl_status_t         status = PDL_OK;
 
     if (most_bytes < 0)
         return pdl_error(PDL_ERR_INPUT, "messages of up to %" PRId64 " bytes: expected 0 or more", most_bytes);
@@ -35,7 +35,7 @@ pdl_status_t pdl_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pdl_requ
     return PDL_OK;
 }
 
-void pdl_request_destroy(pdl_request_t *request)
+void pdl_ranks_request_destroy(pdl_ranks_request_t *request)
 {
     if (request == NULL) return;
     /* MPI may still use what belongs to a message on its way: it is left alone. */
@@ -43,7 +43,7 @@ void pdl_request_destroy(pdl_request_t *request)
     free(request);
 }
 
-static pdl_status_t check(const pdl_request_t *request, int64_t bytes, int peer, int tag)
+static pdl_status_t check(const pdl_ranks_request_t *request, int64_t bytes, int peer, int tag)
 {
     const pdl_ranks_t *ranks = request->ranks;
 
@@ -63,34 +63,34 @@ static pdl_status_t check(const pdl_request_t *request, int64_t bytes, int peer,
     return PDL_OK;
 }
 
-pdl_status_t pdl__request_send(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag)
+pdl_status_t pdl__request_send(pdl_ranks_request_t *request, const void *data, int64_t bytes, int peer, int tag)
 {
     request->moving = true;
     request->ranks->counted[tag >= PDL__ROUTE_TAG ? PDL_SENT_MOVES : PDL_SENT_MESSAGES] += (double)bytes;
     return pdl__pieces_send(request->pieces, request->ranks->world, data, bytes, peer, tag);
 }
 
-pdl_status_t pdl__request_receive(pdl_request_t *request, void *data, int64_t bytes, int peer, int tag)
+pdl_status_t pdl__request_receive(pdl_ranks_request_t *request, void *data, int64_t bytes, int peer, int tag)
 {
     request->moving = true;
     return pdl__pieces_receive(request->pieces, request->ranks->world, data, bytes, peer, tag);
 }
 
-pdl_status_t pdl_ranks_send_start(pdl_request_t *request, const void *data, int64_t bytes, int peer, int tag)
+pdl_status_t pdl_ranks_send_start(pdl_ranks_request_t *request, const void *data, int64_t bytes, int peer, int tag)
 {
     pdl_status_t status = check(request, bytes, peer, tag);
 
     return status ? status : pdl__request_send(request, data, bytes, peer, tag);
 }
 
-pdl_status_t pdl_ranks_receive_start(pdl_request_t *request, void *data, int64_t bytes, int peer, int tag)
+pdl_status_t pdl_ranks_receive_start(pdl_ranks_request_t *request, void *data, int64_t bytes, int peer, int tag)
 {
     pdl_status_t status = check(request, bytes, peer, tag);
 
     return status ? status : pdl__request_receive(request, data, bytes, peer, tag);
 }
 
-pdl_status_t pdl_ranks_request_wait(pdl_request_t *request)
+pdl_status_t pdl_ranks_request_wait(pdl_ranks_request_t *request)
 {
     pdl_status_t status;
 
@@ -101,7 +101,7 @@ pdl_status_t pdl_ranks_request_wait(pdl_request_t *request)
     return status;
 }
 
-pdl_status_t pdl_ranks_request_test(pdl_request_t *request, bool *done)
+pdl_status_t pdl_ranks_request_test(pdl_ranks_request_t *request, bool *done)
 {
     pdl_status_t status = PDL_OK;
 

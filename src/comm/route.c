@@ -1,7 +1,7 @@
 /*
  * Rows from every rank to every other: a message each, all under way at once.
  */
-#include <paradl/route.h>
+#include <paradl/comm/route.h>
 
 #include "comm/requests.h"
 
@@ -9,8 +9,8 @@
 #include <string.h>
 
 struct pdl_route {
-    int             rank, size;
-    pdl_request_t **sends, **receives; /* one for each rank; NULL for this one */
+    int                   rank, size;
+    pdl_ranks_request_t **sends, **receives; /* one for each rank; NULL for this one */
 };
 
 static pdl_status_t make_requests(pdl_ranks_t *group, int64_t most_bytes, pdl_route_t *route)
@@ -24,8 +24,8 @@ static pdl_status_t make_requests(pdl_ranks_t *group, int64_t most_bytes, pdl_ro
     if (route->sends == NULL || route->receives == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int r = 0; r < route->size && !status; r++) {
         if (r == route->rank) continue;
-        status = pdl_request_create(group, most_bytes, &route->sends[r]);
-        if (!status) status = pdl_request_create(group, most_bytes, &route->receives[r]);
+        status = pdl_ranks_request_create(group, most_bytes, &route->sends[r]);
+        if (!status) status = pdl_ranks_request_create(group, most_bytes, &route->receives[r]);
     }
     return status;
 }
@@ -49,8 +49,8 @@ void pdl_route_destroy(pdl_route_t *route)
 {
     if (route == NULL) return;
     for (int r = 0; r < route->size; r++) {
-        if (route->sends != NULL) pdl_request_destroy(route->sends[r]);
-        if (route->receives != NULL) pdl_request_destroy(route->receives[r]);
+        if (route->sends != NULL) pdl_ranks_request_destroy(route->sends[r]);
+        if (route->receives != NULL) pdl_ranks_request_destroy(route->receives[r]);
     }
     free(route->sends);
     free(route->receives);

@@ -5,8 +5,8 @@
 #ifndef PDL_COMM_TRANSPORT_H
 #define PDL_COMM_TRANSPORT_H
 
-#include <paradl/coll.h>
-#include <paradl/ranks.h>
+#include <paradl/coll/coll.h>
+#include <paradl/comm/ranks.h>
 #include <stdbool.h>
 #include <stddef.h>
 

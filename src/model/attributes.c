@@ -2,8 +2,8 @@
  * The attributes of layers: one table that the YAML reader and writer, the builder's checks and the hash of
  * a model all walk, so that a new attribute is one line here.
  */
-#include "builder.h"
-#include "internal.h"
+#include "model/builder.h"
+#include "model/internal.h"
 
 #include <string.h>
 

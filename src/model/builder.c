@@ -2,8 +2,8 @@
  * The builder is the model under construction: every layer is checked, given its shape and counted the moment
  * it arrives, so that a mistake is reported at the place that made it.
  */
-#include "builder.h"
-#include "internal.h"
+#include "model/builder.h"
+#include "model/internal.h"
 
 #include <math.h>
 #include <stdarg.h>

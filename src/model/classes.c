@@ -2,7 +2,7 @@
  * Classes of equal layers and the hash of a model. Both come from one canonical list of words per layer: its
  * type, shapes and attributes.
  */
-#include "internal.h"
+#include "model/internal.h"
 
 #include <ctype.h>
 #include <stdlib.h>

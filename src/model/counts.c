@@ -6,7 +6,7 @@
  * element and twice that backward; pooling one per window element; other element-wise layers one per element,
  * both ways. What a layer whose input needs no gradient saves is left out.
  */
-#include "internal.h"
+#include "model/internal.h"
 
 /* The checked product of up to four factors; *ok becomes false, and stays false, when one overflows. */
 static int64_t product(bool *ok, int64_t a, int64_t b, int64_t c, int64_t d)

@@ -9,11 +9,11 @@
  *     bytes_per_sample: 3073
  *     decode: 0s
  */
-#include "internal.h"
+#include "model/internal.h"
 
-#include <paradl/dataset.h>
-#include <paradl/share.h>
-#include <paradl/yaml.h>
+#include <paradl/base/share.h>
+#include <paradl/base/yaml.h>
+#include <paradl/model/dataset.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * Whether a data set and a model belong together: the one rule, for plans and for runs.
  */
-#include <paradl/dataset.h>
+#include <paradl/model/dataset.h>
 
 #include <math.h>
 

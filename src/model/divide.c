@@ -5,7 +5,7 @@
  * New widths are a function of the old ones alone: what had equal widths has equal widths again, so residual sums
  * fit.
  */
-#include "builder.h"
+#include "model/builder.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #ifndef PDL_MODEL_INTERNAL_H
 #define PDL_MODEL_INTERNAL_H
 
-#include <paradl/arena.h>
-#include <paradl/model.h>
+#include <paradl/base/arena.h>
+#include <paradl/model/model.h>
 
 #define PDL_MAX_LAYERS    100000
 #define PDL_MAX_REMARKS   8

@@ -1,12 +1,12 @@
 /*
  * Loading a model by name or path, and looking at it.
  */
-#include "internal.h"
-#include "onnx.h"
+#include "model/internal.h"
+#include "model/onnx/onnx.h"
 
 #include "base/closest.h"
 
-#include <paradl/share.h>
+#include <paradl/base/share.h>
 
 #include <inttypes.h>
 #include <stdlib.h>

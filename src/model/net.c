@@ -10,10 +10,10 @@
  * the name. A weight shape with a zero means no weights; its last numbers are still the window of pooling.
  * Names need not be unique: the second RELU is called RELU#2 in the model.
  */
-#include "builder.h"
-#include "internal.h"
+#include "model/builder.h"
+#include "model/internal.h"
 
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * Shape inference: one small function per kind of layer, chosen by a table. A layer that does not fit its
  * input is refused here, with what it needs in the message.
  */
-#include "builder.h"
-#include "internal.h"
+#include "model/builder.h"
+#include "model/internal.h"
 
 typedef struct infer {
     const pdl_model_t *model;

@@ -4,8 +4,8 @@
 #ifndef PDL_ORACLE_INTERNAL_H
 #define PDL_ORACLE_INTERNAL_H
 
-#include "oracle/profile.h"
-#include "oracle/transfers.h"
+#include "oracle/cost/profile.h"
+#include "oracle/cost/transfers.h"
 
 enum { PDL_GROUP_SLOTS = 4096, PDL_PROFILE_SLOTS = 64, PDL_PLAN_SLOTS = 256 };
 
@@ -106,14 +106,14 @@ pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profi
 
 /* Gradient exchange of one stage: total time, and how much of it backward cannot hide. wide_s: of the total, what
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
-typedef struct pdl_exchange {
+typedef struct pdl__gradient_cost {
     double total_s, exposed_s, wide_s, startup_s, phi, kappa;
-} pdl_exchange_t;
+} pdl__gradient_cost_t;
 /* Before overlap; of the sums only the gradients are read. */
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums,
-                                 double item_bytes, pdl_exchange_t *exchange);
+                                 double item_bytes, pdl__gradient_cost_t *exchange);
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                                    const pdl_stages_t *stages, pdl_exchange_t *exchange);
+                                    const pdl_stages_t *stages, pdl__gradient_cost_t *exchange);
 
 /* sent.c: bytes of all ranks. */
 void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,

@@ -4,7 +4,7 @@
 #ifndef PDL_ORACLE_WRITER_H
 #define PDL_ORACLE_WRITER_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 #include <stddef.h>
 
 typedef struct pdl__writer {

@@ -5,9 +5,9 @@
 #ifndef PDL_PLAN_BORDER_H
 #define PDL_PLAN_BORDER_H
 
-#include <paradl/layout.h>
-#include <paradl/mesh.h>
-#include <paradl/model.h>
+#include <paradl/model/model.h>
+#include <paradl/plan/layout.h>
+#include <paradl/plan/mesh.h>
 
 /* Rows of one piece; low and high side. */
 typedef struct pdl__border {

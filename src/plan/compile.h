@@ -5,7 +5,7 @@
 #define PDL_PLAN_COMPILE_H
 
 #include "plan/rules.h"
-#include <paradl/program.h>
+#include <paradl/plan/program.h>
 
 typedef struct pdl_compiler {
     const pdl_plan_t *plan;

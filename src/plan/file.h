@@ -5,9 +5,9 @@
 #ifndef PDL_PLAN_FILE_H
 #define PDL_PLAN_FILE_H
 
-#include <paradl/plan.h>
-#include <paradl/units.h>
-#include <paradl/yaml.h>
+#include <paradl/base/units.h>
+#include <paradl/base/yaml.h>
+#include <paradl/plan/plan.h>
 
 /* Beyond these a plan is a mistake: ranks and samples are counted in MPI's int elsewhere. */
 #define PDL__PLAN_MAX_RANKS INT32_MAX

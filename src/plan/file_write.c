@@ -3,8 +3,8 @@
  */
 #include "plan/file.h"
 
-#include <paradl/output.h>
-#include <paradl/yaml.h>
+#include <paradl/base/output.h>
+#include <paradl/base/yaml.h>
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,8 +6,8 @@
 #ifndef PDL_PLAN_FOOTPRINT_H
 #define PDL_PLAN_FOOTPRINT_H
 
-#include <paradl/program.h>
-#include <paradl/tape.h>
+#include <paradl/plan/program.h>
+#include <paradl/plan/tape.h>
 
 typedef struct pdl__footprint_spec {
     pdl_recompute_t recompute;

@@ -1,7 +1,7 @@
 /*
  * Rows that the pieces of a split window exchange.
  */
-#include <paradl/layout.h>
+#include <paradl/plan/layout.h>
 
 /* The inputs [low, high) that a piece needs for its block of outputs, and those it owns; false: it has no outputs. */
 static bool needs(const pdl_window_t *w, int64_t pieces, int64_t r, pdl_range_t *need, pdl_range_t *own)

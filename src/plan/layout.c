@@ -1,7 +1,7 @@
 /*
  * Which part of a tensor a rank holds.
  */
-#include <paradl/layout.h>
+#include <paradl/plan/layout.h>
 
 int64_t pdl_region_extent(const pdl_region_t *region, int dim)
 {

@@ -1,7 +1,7 @@
 /*
  * Mesh arithmetic, blocks, and the table of redistributions.
  */
-#include <paradl/mesh.h>
+#include <paradl/plan/mesh.h>
 #include <stdio.h>
 #include <string.h>
 

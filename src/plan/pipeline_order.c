@@ -3,7 +3,7 @@
  * behind it, then alternates. Interleaved: micro-batches go through a chunk in groups as large as the
  * pipeline, so that the group comes back to the first stage when that has sent its last one off.
  */
-#include <paradl/pipeline.h>
+#include <paradl/plan/pipeline.h>
 
 static int64_t min64(int64_t a, int64_t b)
 {

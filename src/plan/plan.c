@@ -1,7 +1,7 @@
 /*
  * Making, copying and checking plans.
  */
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 #include <stdlib.h>
 #include <string.h>
 

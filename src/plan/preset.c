@@ -3,7 +3,7 @@
  * rest, so a plan that gives every layer its own mode is as ordinary as any of these.
  */
 #include "plan/rules.h"
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

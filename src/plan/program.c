@@ -6,7 +6,7 @@
 #include "plan/compile.h"
 #include "plan/rules.h"
 #include <math.h>
-#include <paradl/program.h>
+#include <paradl/plan/program.h>
 #include <stdlib.h>
 #include <string.h>
 

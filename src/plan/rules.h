@@ -4,7 +4,7 @@
 #ifndef PDL_PLAN_RULES_H
 #define PDL_PLAN_RULES_H
 
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 
 typedef struct pdl_rule {
     pdl_placement_t reads;     /* x, all inputs alike */

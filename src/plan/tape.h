@@ -4,7 +4,7 @@
 #ifndef PDL_PLAN_TAPE_H
 #define PDL_PLAN_TAPE_H
 
-#include <paradl/tape.h>
+#include <paradl/plan/tape.h>
 
 /* A gradient that has been made and waits for the backward pass of its owner. */
 typedef struct pdl__pending {

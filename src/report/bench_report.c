@@ -1,10 +1,10 @@
 /*
  * Measured collectives: one block of lines per size, the MPI library's own first.
  */
-#include <paradl/bench_report.h>
-#include <paradl/json.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/bench_report.h>
+#include <paradl/report/table.h>
 
 static void add_row(pdl_table_t *table, const pdl_bench_row_t *row, const pdl_bench_row_t *own, bool first)
 {

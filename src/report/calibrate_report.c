@@ -1,9 +1,9 @@
 /*
  * What calibration found, for people.
  */
-#include <paradl/table.h>
-#include <paradl/train_report.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/report/table.h>
+#include <paradl/report/train_report.h>
 
 static void pair(pdl_table_t *table, const char *name, const char *value)
 {

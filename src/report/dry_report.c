@@ -1,11 +1,11 @@
 /*
  * What a rank will do, hold and send.
  */
-#include <paradl/dry_report.h>
-#include <paradl/json.h>
-#include <paradl/output.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/output.h>
+#include <paradl/base/units.h>
+#include <paradl/report/dry_report.h>
+#include <paradl/report/table.h>
 
 #include <string.h>
 

@@ -3,12 +3,12 @@
  */
 #include "report/dataset_fields.h"
 
-#include <paradl/data.h>
-#include <paradl/json.h>
-#include <paradl/report.h>
-#include <paradl/share.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/share.h>
+#include <paradl/base/units.h>
+#include <paradl/data/data.h>
+#include <paradl/report/report.h>
+#include <paradl/report/table.h>
 
 /* A list is a table or a JSON document, whichever of the two is there. */
 typedef struct list {

@@ -1,10 +1,10 @@
 /*
  * A model, layer by layer, with totals.
  */
-#include <paradl/json.h>
-#include <paradl/report.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/report.h>
+#include <paradl/report/table.h>
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #include "report/plan_rates.h"
 
-#include <paradl/json.h>
+#include <paradl/base/json.h>
 
 #include <math.h>
 

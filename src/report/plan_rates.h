@@ -4,7 +4,7 @@
 #ifndef PDL_REPORT_PLAN_RATES_H
 #define PDL_REPORT_PLAN_RATES_H
 
-#include <paradl/report.h>
+#include <paradl/report/report.h>
 
 /* NAN where it is not known. */
 typedef struct pdl__rates {

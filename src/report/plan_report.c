@@ -3,8 +3,8 @@
  */
 #include "report/plan_rates.h"
 
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/report/table.h>
 
 #include <math.h>
 #include <string.h>

@@ -2,11 +2,11 @@
  * A simulated plan as tables and as JSON: projected beside simulated, part by part, then the stages, the
  * communications and the busiest link.
  */
-#include <paradl/json.h>
-#include <paradl/output.h>
-#include <paradl/sim_report.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/output.h>
+#include <paradl/base/units.h>
+#include <paradl/report/sim_report.h>
+#include <paradl/report/table.h>
 
 #include <math.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
  * Data policies for people and for programs: an epoch in the parts by which the publication breaks it down, and what
  * has to be stored.
  */
-#include <paradl/report.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/report/report.h>
+#include <paradl/report/table.h>
 
 #include <math.h>
 

@@ -3,9 +3,9 @@
  */
 #include "report/csv_field.h"
 
-#include <paradl/json.h>
-#include <paradl/report.h>
-#include <paradl/table.h>
+#include <paradl/base/json.h>
+#include <paradl/report/report.h>
+#include <paradl/report/table.h>
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * left of them when the projection is taken away.
  */
 #include <math.h>
-#include <paradl/train_report.h>
+#include <paradl/report/train_report.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  */
 #include "report/run_log.h"
 
-#include <paradl/output.h>
+#include <paradl/base/output.h>
 
 #include <errno.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #ifndef PDL_REPORT_RUN_LOG_H
 #define PDL_REPORT_RUN_LOG_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -4,10 +4,10 @@
 #include "report/run_log.h"
 
 #include <math.h>
-#include <paradl/json.h>
-#include <paradl/table.h>
-#include <paradl/train_report.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/table.h>
+#include <paradl/report/train_report.h>
 #include <stdlib.h>
 
 struct pdl_run_report {

@@ -4,7 +4,7 @@
 #include "report/sim_report.h"
 #include "report/vertex.h"
 
-#include <paradl/json.h>
+#include <paradl/base/json.h>
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
 #include "report/sim_report.h"
 #include "report/vertex.h"
 
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/report/table.h>
 
 #include <stdlib.h>
 #include <string.h>

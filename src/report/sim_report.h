@@ -4,7 +4,7 @@
 #ifndef PDL_REPORT_SIM_REPORT_H
 #define PDL_REPORT_SIM_REPORT_H
 
-#include <paradl/sim_report.h>
+#include <paradl/report/sim_report.h>
 
 /* The verdict of an algorithm, or NULL. */
 const pdl_sim_verdict_t *pdl__find_verdict(const pdl_sim_report_t *report, const char *algorithm);

@@ -4,8 +4,8 @@
 #ifndef PDL_REPORT_SVG_H
 #define PDL_REPORT_SVG_H
 
-#include <paradl/status.h>
-#include <paradl/units.h>
+#include <paradl/base/status.h>
+#include <paradl/base/units.h>
 #include <stdbool.h>
 #include <stdio.h>
 

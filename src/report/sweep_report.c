@@ -4,7 +4,7 @@
 #include "report/sim_report.h"
 #include "report/svg.h"
 
-#include <paradl/table.h>
+#include <paradl/report/table.h>
 
 #include <stdlib.h>
 

@@ -3,10 +3,10 @@
  */
 #include "report/dataset_fields.h"
 
-#include <paradl/json.h>
-#include <paradl/report.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/report.h>
+#include <paradl/report/table.h>
 
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /*
  * Text tables. Cells are kept until all widths are known.
  */
-#include <paradl/table.h>
+#include <paradl/report/table.h>
 
 #include <stdarg.h>
 #include <stdlib.h>

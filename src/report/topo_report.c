@@ -1,10 +1,10 @@
 /*
  * A topology: what it is made of, how far and how wide it is, and what its cables cost.
  */
-#include <paradl/json.h>
-#include <paradl/sim_report.h>
-#include <paradl/table.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/sim_report.h>
+#include <paradl/report/table.h>
 
 static const pdl_column_t pairs[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
 

@@ -2,10 +2,10 @@
  * The end of a training run: what came out, and what was projected beside what was measured.
  */
 #include <math.h>
-#include <paradl/json.h>
-#include <paradl/table.h>
-#include <paradl/train_report.h>
-#include <paradl/units.h>
+#include <paradl/base/json.h>
+#include <paradl/base/units.h>
+#include <paradl/report/table.h>
+#include <paradl/report/train_report.h>
 
 /* The table, and whether differences are worth a column: not from a description that was not made for this machine. */
 typedef struct comparison {

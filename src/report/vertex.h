@@ -4,7 +4,7 @@
 #ifndef PDL_REPORT_VERTEX_H
 #define PDL_REPORT_VERTEX_H
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 #include <stdio.h>
 
 #define PDL__VERTEX_SIZE 16

@@ -7,7 +7,7 @@
  *   cut        what must cross from one side of the network to the other over the capacity between them; sides are
  *              the hosts of one switch with it, and the first s switches with their hosts, for every s
  */
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 #include <math.h>
 #include <stdlib.h>

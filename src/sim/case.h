@@ -4,7 +4,7 @@
 #ifndef PDL_SIM_CASE_H
 #define PDL_SIM_CASE_H
 
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 /* Ranks of one group, and the hosts of group g: rank r is on pdl__case_host(). */
 int pdl__case_ranks(const pdl_sim_case_t *asked);

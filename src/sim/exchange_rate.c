@@ -2,7 +2,7 @@
  * The rate of an exchange of samples between random workers, from playing a personalised all-to-all on the network of
  * a system.
  */
-#include <paradl/plan_sim.h>
+#include <paradl/sim/plan_sim.h>
 
 #include <stdlib.h>
 

@@ -19,7 +19,7 @@
 
 #include "sim/queue.h"
 
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 /* Loads count in whole parts of a flow, so that adding and taking away leaves nothing behind. Flows with another
    weight than PDL__WHOLE get another rate than capacity/load, their share of a link, in proportion. */
@@ -52,9 +52,9 @@ typedef struct pdl__flow {
     bool        active, eager; /* moves bytes; does not wait for the receiver */
 } pdl__flow_t;
 
-typedef struct pdl__entry {
+typedef struct pdl__timed_entry {
     int32_t next, prev; /* entries of the same link */
-} pdl__entry_t;
+} pdl__timed_entry_t;
 
 /* What the flows had that ended on a link and left others behind, at the link's `dirty` instant. */
 typedef struct pdl__freed {
@@ -67,28 +67,28 @@ typedef struct pdl__share {
 } pdl__share_t;
 
 typedef struct pdl__network {
-    pdl__wire_t  *wire;
-    int32_t       wires;
-    pdl__flow_t  *flow;
-    int32_t      *links; /* of flow f: [f * stride, + hops) */
-    int32_t       flows, room, free_flow;
-    int32_t       stride, shift; /* a power of two, and its logarithm */
-    int32_t      *active;        /* flows that move bytes, in no order */
-    int32_t       actives;
-    bool          lists; /* lists of the flows of each link are kept */
-    pdl__entry_t *entry; /* of hop h of flow f: f * stride + h */
-    int32_t      *dirty, dirties;
-    pdl__freed_t *freed;          /* of each link */
-    double        floor;          /* the solver's: flows with smaller shares keep them */
-    bool          whole;          /* the solver's: no flow of the component keeps its share for that reason */
-    int32_t      *batch, batches; /* flows that begin to move bytes at this instant */
-    int32_t      *reached, reacheds;
-    pdl__share_t *heap;
-    int32_t       heap_count;
-    uint32_t      stamp, instant;
-    int32_t       first_entity; /* flow f is entity first_entity + f of the queue */
-    pdl__queue_t *queue;
-    int64_t       solves; /* of the general solver */
+    pdl__wire_t        *wire;
+    int32_t             wires;
+    pdl__flow_t        *flow;
+    int32_t            *links; /* of flow f: [f * stride, + hops) */
+    int32_t             flows, room, free_flow;
+    int32_t             stride, shift; /* a power of two, and its logarithm */
+    int32_t            *active;        /* flows that move bytes, in no order */
+    int32_t             actives;
+    bool                lists; /* lists of the flows of each link are kept */
+    pdl__timed_entry_t *entry; /* of hop h of flow f: f * stride + h */
+    int32_t            *dirty, dirties;
+    pdl__freed_t       *freed;          /* of each link */
+    double              floor;          /* the solver's: flows with smaller shares keep them */
+    bool                whole;          /* the solver's: no flow of the component keeps its share for that reason */
+    int32_t            *batch, batches; /* flows that begin to move bytes at this instant */
+    int32_t            *reached, reacheds;
+    pdl__share_t       *heap;
+    int32_t             heap_count;
+    uint32_t            stamp, instant;
+    int32_t             first_entity; /* flow f is entity first_entity + f of the queue */
+    pdl__queue_t       *queue;
+    int64_t             solves; /* of the general solver */
 } pdl__network_t;
 
 pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topology, double tick_s, int stride,

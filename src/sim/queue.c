@@ -38,10 +38,10 @@ static void hash_drop(pdl__queue_t *queue, int32_t bucket)
 
 static pdl_status_t more_buckets(pdl__queue_t *queue)
 {
-    int32_t           room = queue->bucket_room > 0 ? 2 * queue->bucket_room : 256;
-    pdl__bucket_t    *bucket = realloc(queue->bucket, (size_t)room * sizeof(*bucket));
-    pdl__heap_node_t *heap;
-    int32_t          *hash;
+    int32_t              room = queue->bucket_room > 0 ? 2 * queue->bucket_room : 256;
+    pdl__queue_bucket_t *bucket = realloc(queue->bucket, (size_t)room * sizeof(*bucket));
+    pdl__heap_node_t    *heap;
+    int32_t             *hash;
 
     if (bucket == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for simulated events");
     queue->bucket = bucket;
@@ -131,7 +131,7 @@ static int32_t open_bucket(pdl__queue_t *queue, pdl__tick_t tick)
         if (queue->buckets == queue->bucket_room && more_buckets(queue)) return -1;
         bucket = queue->buckets++;
     }
-    queue->bucket[bucket] = (pdl__bucket_t){tick, -1, -1};
+    queue->bucket[bucket] = (pdl__queue_bucket_t){tick, -1, -1};
     hash_put(queue, bucket);
     queue->heap[queue->heap_count] = (pdl__heap_node_t){tick, bucket};
     sift_up(queue->heap, queue->heap_count++);
@@ -140,8 +140,8 @@ static int32_t open_bucket(pdl__queue_t *queue, pdl__tick_t tick)
 
 pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tick)
 {
-    int32_t        bucket = queue->last;
-    pdl__bucket_t *b;
+    int32_t              bucket = queue->last;
+    pdl__queue_bucket_t *b;
 
     if (bucket < 0 || queue->bucket[bucket].tick != tick) {
         bucket = find_bucket(queue, tick);
@@ -162,8 +162,8 @@ pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tic
 
 void pdl__queue_remove(pdl__queue_t *queue, int32_t entity)
 {
-    pdl__link3_t   e = queue->entity[entity];
-    pdl__bucket_t *b = &queue->bucket[e.bucket];
+    pdl__link3_t         e = queue->entity[entity];
+    pdl__queue_bucket_t *b = &queue->bucket[e.bucket];
 
     if (e.prev >= 0) {
         queue->entity[e.prev].next = e.next;

@@ -5,7 +5,7 @@
 #ifndef PDL_SIM_QUEUE_H
 #define PDL_SIM_QUEUE_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 
 #include <stdint.h>
 
@@ -18,10 +18,10 @@ typedef struct pdl__link3 {
     int32_t next, prev, bucket; /* bucket -1: no event */
 } pdl__link3_t;
 
-typedef struct pdl__bucket {
+typedef struct pdl__queue_bucket {
     pdl__tick_t tick;
     int32_t     head, tail; /* entities in order of arrival; tail links free buckets */
-} pdl__bucket_t;
+} pdl__queue_bucket_t;
 
 typedef struct pdl__heap_node {
     pdl__tick_t tick;
@@ -29,12 +29,12 @@ typedef struct pdl__heap_node {
 } pdl__heap_node_t;
 
 typedef struct pdl__queue {
-    pdl__link3_t     *entity;
-    pdl__bucket_t    *bucket;
-    pdl__heap_node_t *heap; /* one node per distinct instant */
-    int32_t          *hash; /* bucket of an instant, linear probing; -1: free */
-    int32_t           entities, buckets, bucket_room, heap_count, free_bucket, last;
-    uint32_t          hash_mask;
+    pdl__link3_t        *entity;
+    pdl__queue_bucket_t *bucket;
+    pdl__heap_node_t    *heap; /* one node per distinct instant */
+    int32_t             *hash; /* bucket of an instant, linear probing; -1: free */
+    int32_t              entities, buckets, bucket_room, heap_count, free_bucket, last;
+    uint32_t             hash_mask;
 } pdl__queue_t;
 
 pdl_status_t pdl__queue_create(pdl__queue_t *queue, int32_t entities);

@@ -3,7 +3,7 @@
  */
 #include "sim/case.h"
 
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 
 #include <stdlib.h>
 #include <string.h>

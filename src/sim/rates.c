@@ -21,7 +21,7 @@ void pdl__rates_enlist(pdl__network_t *net, int32_t flow)
     for (int h = 0; h < net->flow[flow].hops; h++) {
         pdl__wire_t *wire = &net->wire[net->links[base + h]];
 
-        net->entry[base + h] = (pdl__entry_t){wire->head, -1};
+        net->entry[base + h] = (pdl__timed_entry_t){wire->head, -1};
         if (wire->head >= 0) net->entry[wire->head].prev = base + h;
         wire->head = base + h;
     }
@@ -32,7 +32,7 @@ void pdl__rates_delist(pdl__network_t *net, int32_t flow)
     int32_t base = flow * net->stride;
 
     for (int h = 0; h < net->flow[flow].hops; h++) {
-        pdl__entry_t entry = net->entry[base + h];
+        pdl__timed_entry_t entry = net->entry[base + h];
 
         if (entry.prev >= 0) {
             net->entry[entry.prev].next = entry.next;

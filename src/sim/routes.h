@@ -4,7 +4,7 @@
 #ifndef PDL_SIM_ROUTES_H
 #define PDL_SIM_ROUTES_H
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 typedef struct pdl__route {
     int32_t dst, hops;

@@ -6,7 +6,7 @@
 #include "sim/case.h"
 #include "sim/flow.h"
 
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 
 #include <math.h>
 #include <stdlib.h>

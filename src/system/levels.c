@@ -1,7 +1,7 @@
 /*
  * Questions about the tree of levels, and names of precisions.
  */
-#include <paradl/system.h>
+#include <paradl/system/system.h>
 
 #include <stdio.h>
 

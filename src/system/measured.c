@@ -8,7 +8,7 @@
  */
 #include "system/measured.h"
 #include <math.h>
-#include <paradl/arena.h>
+#include <paradl/base/arena.h>
 
 static const char *const keys[] = {"layer", "after", "work", "channels", "window", "halo", "seconds", NULL};
 

@@ -4,8 +4,8 @@
 #ifndef PDL_SYSTEM_MEASURED_H
 #define PDL_SYSTEM_MEASURED_H
 
-#include <paradl/system.h>
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
+#include <paradl/system/system.h>
 
 /* The list "measured" of a description, if it has one. */
 pdl_status_t pdl__system_read_measured(const pdl_yaml_t *root, pdl_system_t *system);

@@ -24,10 +24,10 @@
  */
 #include "system/measured.h"
 #include "system/units.h"
-#include <paradl/arena.h>
-#include <paradl/share.h>
-#include <paradl/system.h>
-#include <paradl/yaml.h>
+#include <paradl/base/arena.h>
+#include <paradl/base/share.h>
+#include <paradl/base/yaml.h>
+#include <paradl/system/system.h>
 
 #include <limits.h>
 #include <math.h>

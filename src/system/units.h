@@ -4,7 +4,7 @@
 #ifndef PDL_SYSTEM_UNITS_H
 #define PDL_SYSTEM_UNITS_H
 
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
 
 /* Refuses latencies, sizes and rates of a device or link that are written without a unit and cannot be meant so. */
 pdl_status_t pdl__check_units(const pdl_yaml_t *mapping);

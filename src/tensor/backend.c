@@ -1,7 +1,7 @@
 /*
  * What all backends share.
  */
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 size_t pdl_dtype_bytes(pdl_dtype_t type)
 {

@@ -6,7 +6,7 @@
 #define _DEFAULT_SOURCE
 #include "tensor/cpu/threads.h"
 
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 #include <stdatomic.h>
 #include <stdint.h>

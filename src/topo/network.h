@@ -12,7 +12,7 @@
 #ifndef PDL_TOPO_NETWORK_H
 #define PDL_TOPO_NETWORK_H
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 #include <stdbool.h>
 #include <stddef.h>

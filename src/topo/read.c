@@ -9,9 +9,9 @@
  *
  * Options have the names of the command line with '_' for '-'; lists stand for "4x4" and "1,16,1,17".
  */
-#include "topo/graph.h"
+#include "topo/family/graph.h"
 
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Memory that lives and dies together. */
-#include <paradl/arena.h>
+#include <paradl/base/arena.h>
 
 #include "test.h"
 

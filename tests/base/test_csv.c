@@ -1,5 +1,5 @@
 /* Tables: quoting, line ends, and a message with file and line for every mistake. */
-#include <paradl/csv.h>
+#include <paradl/base/csv.h>
 
 #include "scratch.h"
 

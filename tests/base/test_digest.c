@@ -1,7 +1,7 @@
 /* The fast sum by its definition; SHA-256 of the examples of the standard, of lengths around a block, and in portions of any size. */
 #include "test.h"
 
-#include <paradl/digest.h>
+#include <paradl/base/digest.h>
 
 #include <stdlib.h>
 #include <unistd.h>

@@ -45,7 +45,7 @@ for document in "${documents[@]}"; do
     # Headers by their own name, `oracle.h`.
     while read -r header; do
         [ -n "$header" ] || continue
-        [ -e "include/paradl/$header" ] || [ -e "tests/$header" ] || fail "$document: there is no header $header"
+        compgen -G "include/paradl/*/$header" >/dev/null || [ -e "tests/$header" ] || fail "$document: there is no header $header"
     done < <(grep -oE '`[a-z_]+\.h`' "$document" | tr -d '`' | sort -u || true)
 done
 
@@ -62,7 +62,7 @@ done < <(grep -rhoE 'docs/[a-z_]+\.md, "[^"]+"' src include | sed -E 's/, "/|/; 
 # Every parameter and switch of the table has its row.
 while read -r name; do
     grep -qE "^\| \`$name\` " docs/parameters_format.md || fail "docs/parameters_format.md does not describe $name"
-done < <(sed -nE 's/^    X\(([a-z_0-9]+), .*/\1/p' include/paradl/oracle.h)
+done < <(sed -nE 's/^    X\(([a-z_0-9]+), .*/\1/p' include/paradl/oracle/oracle.h)
 
 # Commands: indented lines that begin with "paradl", lines of a block that begin with "$ paradl", and what continues
 # them.

@@ -1,5 +1,5 @@
 /* JSON comes out well formed and exact. */
-#include <paradl/json.h>
+#include <paradl/base/json.h>
 
 #include "test.h"
 

@@ -1,34 +1,12 @@
 #!/usr/bin/env bash
-# A module includes only itself and earlier modules, and every public header compiles alone, as C99 and as C++.
-# A public header that the table below does not know is a failure: add it under its module.
+# A module includes only itself and earlier modules; every public header compiles alone and with all others, as C99 and
+# as C++; no type name exists twice; no folder has more than 30 files.
 set -euo pipefail
 cd "$SOURCE"
 
-order=(base model system topo coll plan oracle sim tensor comm data train report cli)
-
-headers() {
-    case $1 in
-    base) echo status arena units yaml json csv share output random digest version log ;;
-    model) echo model dataset ;;
-    system) echo system ;;
-    topo) echo contention topo ;;
-    coll) echo coll sparse ;;
-    plan) echo plan mesh program pipeline tape layout ;;
-    oracle) echo oracle validate search orig published data_policy ;;
-    sim) echo sim plan_sim ;;
-    tensor) echo backend ;;
-    comm) echo comm bench exchange ranks launch regions route watch ;;
-    data) echo data store shuffle hide ;;
-    train) echo optimizer safetensors checkpoint init session dry compile train aggregate calibrate ;;
-    report) echo dry_report table report bench_report sim_report train_report ;;
-    esac
-}
-
-declare -A position module_of
-for i in "${!order[@]}"; do
-    position[${order[i]}]=$i
-    for header in $(headers "${order[i]}"); do module_of[$header]=${order[i]}; done
-done
+order=(base model system topo coll plan tensor oracle sim comm data train validate report cli)
+declare -A position
+for i in "${!order[@]}"; do position[${order[i]}]=$i; done
 
 failures=0
 fail() {
@@ -52,16 +30,20 @@ while read -r place included; do
         continue
     fi
     case $included in
-    paradl/*)
-        header=${included#paradl/}
-        used=${module_of[${header%.h}]-}
-        if [ -z "$used" ]; then
-            fail "$place: <$included> is in no module: add it to the table in tests/base/test_module_order.sh"
-            continue
-        fi
+    paradl/*/*)
+        used=${included#paradl/}
+        used=${used%%/*}
         ;;
+    paradl/*)
+        fail "$place: <$included> is for users: include the headers that are needed"
+        continue
+        ;;
+    onnx.pb-c.h) continue ;; # generated
     */*) used=${included%%/*} ;;
-    *) used=$module ;;
+    *)
+        fail "$place: \"$included\" is named without its folder"
+        continue
+        ;;
     esac
     if [ -z "${position[$used]+known}" ]; then
         fail "$place: \"$included\" is in no module"
@@ -70,23 +52,45 @@ while read -r place included; do
     fi
 done < <(includes)
 
-# A header alone: nothing before it may be needed. That of the executor speaks of MPI, which may be missing.
+# Every public header is in a folder of its module and in the module's umbrella header.
+for path in include/paradl/*/*.h; do
+    name=${path#include/paradl/}
+    [ -n "${position[${name%%/*}]+known}" ] || fail "$path: in no module"
+    [ "$name" = comm/comm.h ] && continue
+    grep -qF "<paradl/$name>" "include/paradl/${name%%/*}.h" || fail "$path: not in include/paradl/${name%%/*}.h"
+done
+
+# A header alone, and all of them together. That of the executor speaks of MPI, which may be missing.
 mpi=()
 IFS=: read -ra folders <<<"${MPI_INCLUDE-}"
 for folder in "${folders[@]}"; do mpi+=(-isystem "$folder"); done
-for path in include/paradl/*.h; do
-    name=${path##*/}
-    if [ -z "${module_of[${name%.h}]-}" ]; then
-        fail "$path: in no module: add it to the table in tests/base/test_module_order.sh"
-    fi
-    [ "$name" = comm.h ] && [ ${#mpi[@]} -eq 0 ] && continue
-    printf '#include <paradl/%s>\nint alone;\n' "$name" >"$TMPDIR/alone.c"
-    cp "$TMPDIR/alone.c" "$TMPDIR/alone.cc"
-    "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror -Iinclude "${mpi[@]}" -fsyntax-only "$TMPDIR/alone.c" ||
-        fail "$path: does not compile alone as C99"
+compiles() {
+    cp "$1" "$TMPDIR/alone.cc"
+    "${CC:-cc}" -std=c99 -Wall -Wextra -Wpedantic -Werror -Iinclude "${mpi[@]}" -fsyntax-only "$1" ||
+        fail "$2 as C99"
     "${CXX:-g++}" -std=c++11 -Wall -Wextra -Wpedantic -Werror -Iinclude "${mpi[@]}" -fsyntax-only "$TMPDIR/alone.cc" ||
-        fail "$path: does not compile alone as C++"
+        fail "$2 as C++"
+}
+printf '#include <paradl/paradl.h>\nint together;\n' >"$TMPDIR/together.c"
+[ ${#mpi[@]} -eq 0 ] || printf '#include <paradl/comm/comm.h>\n' >>"$TMPDIR/together.c"
+compiles "$TMPDIR/together.c" "all public headers do not compile together"
+for path in include/paradl/*/*.h; do
+    name=${path#include/paradl/}
+    [ "$name" = comm/comm.h ] && [ ${#mpi[@]} -eq 0 ] && continue
+    printf '#include <paradl/%s>\nint alone;\n' "$name" >"$TMPDIR/alone.c"
+    compiles "$TMPDIR/alone.c" "$path: does not compile alone"
 done
+
+# A type has one name, and a name one type.
+while read -r name; do
+    fail "the type $name is defined more than once"
+done < <(grep -rhoE '^\} pdl_[a-z_0-9]+_t;' include src | sort | uniq -d)
+
+# A folder that is looked through at a glance.
+while read -r folder; do
+    count=$(find "$folder" -maxdepth 1 -type f | wc -l)
+    [ "$count" -le 30 ] || fail "$folder has $count files: give the module rooms"
+done < <(find src include -type d)
 
 if [ "$failures" -gt 0 ]; then
     echo "$failures failures"

@@ -4,7 +4,7 @@
  */
 #include "base/scratch.h"
 
-#include <paradl/output.h>
+#include <paradl/base/output.h>
 
 static const char *read_back(const char *name)
 {

@@ -1,7 +1,7 @@
 /* Philox gives the published vectors, filling equals drawing one by one, and what is drawn looks random. */
 #include "test.h"
 
-#include <paradl/random.h>
+#include <paradl/base/random.h>
 
 #include <stdlib.h>
 

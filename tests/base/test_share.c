@@ -1,5 +1,5 @@
 /* Built-in descriptions are found by name, and a mistyped name gets a suggestion. */
-#include <paradl/share.h>
+#include <paradl/base/share.h>
 
 #include "base/closest.h"
 #include "scratch.h"

@@ -1,5 +1,5 @@
 /* Quantities with units, in and out, in any locale. */
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include "test.h"
 

@@ -1,5 +1,5 @@
 /* The YAML reader: the tree, the values, and a message with file and line for every mistake. */
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
 
 #include "scratch.h"
 

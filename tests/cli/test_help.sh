@@ -37,7 +37,7 @@ for verb in train eval; do
         [ "$option" = help ] || has "$SOURCE/docs/paradl.1" "Fl -$option"
     done
 done
-for option in $(grep -oE '^    \{"[a-z0-9-]+"' "$SOURCE/src/cli/train_options.c" | tr -d ' {"'); do
+for option in $(grep -oE '^    \{"[a-z0-9-]+"' "$SOURCE/src/cli/train/options.c" | tr -d ' {"'); do
     has "$SOURCE/docs/training.md" "--$option"
 done
 expect 0 calibrate --help

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/coll.h>
+#include <paradl/coll/coll.h>
 #include <stdlib.h>
 
 static const double bytes = 1 << 20;

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/sparse.h>
+#include <paradl/coll/sparse.h>
 #include <stdlib.h>
 
 static uint64_t seed = 1;

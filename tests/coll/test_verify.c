@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/coll.h>
+#include <paradl/coll/coll.h>
 #include <stdlib.h>
 
 static int verified;

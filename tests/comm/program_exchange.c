@@ -2,8 +2,8 @@
  * Under mpirun: buckets of gradients are summed while other work goes on, step after step, and come out right, with
  * the same bits on all ranks and in every repetition.
  */
-#include <paradl/coll.h>
-#include <paradl/exchange.h>
+#include <paradl/coll/coll.h>
+#include <paradl/comm/exchange.h>
 
 #include "ranks.h"
 

@@ -2,7 +2,7 @@
  * Under mpirun: runs every algorithm that supports the ranks of the job and compares with the MPI library's own
  * collectives, bit by bit. Values are small whole numbers, so that no order of additions changes a result.
  */
-#include <paradl/comm.h>
+#include <paradl/comm/comm.h>
 
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /*
  * Under mpirun: groups of ranks, and messages between two ranks.
  */
-#include <paradl/exchange.h>
-#include <paradl/route.h>
+#include <paradl/comm/exchange.h>
+#include <paradl/comm/route.h>
 
 #include "comm/transport.h"
 #include "ranks.h"
@@ -78,11 +78,12 @@ static void groups_exchange(void)
 static void messages_go_around(void)
 {
     enum { COUNT = 50000 };
-    float         *sent = malloc(COUNT * sizeof(*sent)), *got = malloc(COUNT * sizeof(*got));
-    pdl_request_t *request[6] = {0};
-    int            next = (rank + 1) % size, before = (rank + size - 1) % size, small = rank, arrived = -1;
+    float               *sent = malloc(COUNT * sizeof(*sent)), *got = malloc(COUNT * sizeof(*got));
+    pdl_ranks_request_t *request[6] = {0};
+    int                  next = (rank + 1) % size, before = (rank + size - 1) % size, small = rank, arrived = -1;
 
-    for (int i = 0; i < 6; i++) CHECK_OK(pdl_request_create(ranks, COUNT * (int64_t)sizeof(*sent), &request[i]));
+    for (int i = 0; i < 6; i++)
+        CHECK_OK(pdl_ranks_request_create(ranks, COUNT * (int64_t)sizeof(*sent), &request[i]));
     for (int round = 0; size > 1 && round < 3; round++) {
         for (int i = 0; i < COUNT; i++) sent[i] = value(i + round, rank);
         CHECK_OK(pdl_ranks_receive_start(request[0], &arrived, sizeof(arrived), before, 0));
@@ -96,8 +97,8 @@ static void messages_go_around(void)
         for (int i = 0; i < COUNT; i++) sent[i] = value(i + round, before);
         CHECK(memcmp(sent, got, COUNT * sizeof(*sent)) == 0);
     }
-    for (int i = 0; i < 6; i++) pdl_request_destroy(request[i]);
-    pdl_request_destroy(NULL);
+    for (int i = 0; i < 6; i++) pdl_ranks_request_destroy(request[i]);
+    pdl_ranks_request_destroy(NULL);
     free(sent);
     free(got);
 }
@@ -169,13 +170,13 @@ static void bytes_come_together(void)
 
 static void wrong_messages_are_refused(void)
 {
-    pdl_request_t *request = NULL, *other = NULL;
-    char           data[8] = {0};
-    int            peer = rank ^ 1;
+    pdl_ranks_request_t *request = NULL, *other = NULL;
+    char                 data[8] = {0};
+    int                  peer = rank ^ 1;
 
-    CHECK_ERROR(pdl_request_create(ranks, -1, &request), "expected 0 or more");
-    CHECK_OK(pdl_request_create(ranks, 8, &request));
-    CHECK_OK(pdl_request_create(ranks, 8, &other));
+    CHECK_ERROR(pdl_ranks_request_create(ranks, -1, &request), "expected 0 or more");
+    CHECK_OK(pdl_ranks_request_create(ranks, 8, &request));
+    CHECK_OK(pdl_ranks_request_create(ranks, 8, &other));
     CHECK_OK(pdl_ranks_request_wait(request));
     CHECK_ERROR(pdl_ranks_send_start(request, data, 8, rank, 0), "expected another of");
     CHECK_ERROR(pdl_ranks_receive_start(request, data, 8, size, 0), "expected another of");
@@ -194,8 +195,8 @@ static void wrong_messages_are_refused(void)
         CHECK_OK(pdl_ranks_receive_start(other, data, 4, peer, 0));
         CHECK_OK(pdl_ranks_request_wait(other));
     }
-    pdl_request_destroy(request);
-    pdl_request_destroy(other);
+    pdl_ranks_request_destroy(request);
+    pdl_ranks_request_destroy(other);
 }
 
 int main(void)

@@ -2,8 +2,8 @@
  * program_launch RANKS MODE: starts itself as so many ranks, which then do what the mode says. The shell test looks
  * at what is printed and at the exit status.
  */
-#include <paradl/launch.h>
-#include <paradl/ranks.h>
+#include <paradl/comm/launch.h>
+#include <paradl/comm/ranks.h>
 
 #include <signal.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
  * Under mpirun: moves of regions. Every member knows all regions and all values, so it can find out element by
  * element what should arrive.
  */
-#include <paradl/regions.h>
+#include <paradl/comm/regions.h>
 
 #include "ranks.h"
 

@@ -2,8 +2,8 @@
  * One process by itself, with or without MPI in the build: there is one rank, sums are what they were, and nothing
  * is started.
  */
-#include <paradl/exchange.h>
-#include <paradl/launch.h>
+#include <paradl/comm/exchange.h>
+#include <paradl/comm/launch.h>
 
 #include "test.h"
 

@@ -2,7 +2,7 @@
  * One process by itself, with or without MPI in the build: its group is itself, a move is a copy, and there is
  * nobody to send to.
  */
-#include <paradl/regions.h>
+#include <paradl/comm/regions.h>
 
 #include "test.h"
 
@@ -50,15 +50,15 @@ static void one_rank_copies(void)
 
 static void one_rank_has_no_peer(void)
 {
-    pdl_ranks_t   *ranks = NULL;
-    pdl_request_t *request = NULL;
-    char           byte = 0;
+    pdl_ranks_t         *ranks = NULL;
+    pdl_ranks_request_t *request = NULL;
+    char                 byte = 0;
 
     CHECK_OK(pdl_ranks_create(&ranks));
-    CHECK_OK(pdl_request_create(ranks, 1, &request));
+    CHECK_OK(pdl_ranks_request_create(ranks, 1, &request));
     CHECK_ERROR(pdl_ranks_send_start(request, &byte, 1, 0, 0), "expected another of 1 ranks");
     CHECK_OK(pdl_ranks_request_wait(request));
-    pdl_request_destroy(request);
+    pdl_ranks_request_destroy(request);
     pdl_ranks_destroy(ranks);
 }
 

@@ -3,16 +3,16 @@
  */
 #include "test.h"
 
-#include <paradl/exchange.h>
-#include <paradl/ranks.h>
-#include <paradl/regions.h>
+#include <paradl/comm/exchange.h>
+#include <paradl/comm/ranks.h>
+#include <paradl/comm/regions.h>
 
 static void test_place(void)
 {
-    pdl_ranks_t   *ranks = NULL, *group = NULL;
-    pdl_request_t *request = NULL;
-    double         values[2] = {1, 2};
-    char           byte = 0;
+    pdl_ranks_t         *ranks = NULL, *group = NULL;
+    pdl_ranks_request_t *request = NULL;
+    double               values[2] = {1, 2};
+    char                 byte = 0;
 
     CHECK_OK(pdl_ranks_pretend(1000, 1024, &ranks));
     CHECK(pdl_ranks_pretended(ranks) && pdl_ranks_rank(ranks) == 1000 && pdl_ranks_size(ranks) == 1024);
@@ -23,10 +23,10 @@ static void test_place(void)
     CHECK(values[0] == 1 && values[1] == 2);
     CHECK(pdl_ranks_agree(ranks, PDL_ERR_LIMIT) == PDL_ERR_LIMIT);
     CHECK(pdl_ranks_split(ranks, 0, 0, &group) == PDL_ERR_UNSUPPORTED);
-    CHECK_OK(pdl_request_create(ranks, 1, &request));
+    CHECK_OK(pdl_ranks_request_create(ranks, 1, &request));
     CHECK(pdl_ranks_send_start(request, &byte, 1, 0, 0) == PDL_ERR_UNSUPPORTED);
     for (int k = 0; k < PDL_SENT_KINDS; k++) CHECK(pdl_ranks_sent(ranks, (pdl_sent_t)k) == 0);
-    pdl_request_destroy(request);
+    pdl_ranks_request_destroy(request);
     pdl_ranks_destroy(ranks);
     CHECK(pdl_ranks_pretend(4, 4, &ranks) == PDL_ERR_INPUT);
     CHECK(pdl_ranks_pretend(0, 0, &ranks) == PDL_ERR_INPUT);

@@ -3,9 +3,9 @@
  */
 #include "test.h"
 
-#include "comm/watch_links.h"
+#include "comm/watch/links.h"
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 
 #include <string.h>
 #include <sys/socket.h>

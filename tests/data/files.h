@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-#include <paradl/data.h>
+#include <paradl/data/data.h>
 
 #include <ftw.h>
 #include <stdarg.h>

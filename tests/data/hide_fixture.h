@@ -4,7 +4,7 @@
 #ifndef PDL_TEST_HIDE_FIXTURE_H
 #define PDL_TEST_HIDE_FIXTURE_H
 
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
 #include "hide_cases.h"
 #include "test.h"

@@ -2,9 +2,9 @@
  * Under mpirun: hiding on any number of ranks chooses what it chooses on one. Prints a line for each method and scope
  * with a sum over all states of a run, which the script compares between numbers of ranks.
  */
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
-#include "data/hide_state.h"
+#include "data/hide/state.h"
 #include "hide_cases.h"
 #include "ranks.h"
 

@@ -2,9 +2,9 @@
  * Under mpirun: workers spread over ranks have the samples, in the order, that they have in one process, and the samples
  * arrive whole.
  */
-#include <paradl/data.h>
-#include <paradl/random.h>
-#include <paradl/shuffle.h>
+#include <paradl/base/random.h>
+#include <paradl/data/data.h>
+#include <paradl/data/shuffle.h>
 
 #include "ranks.h"
 
@@ -329,12 +329,12 @@ static void global_deals_hidden_samples(void)
 /* A message is looked at while it is under way. */
 static void requests_can_be_tested(void)
 {
-    pdl_request_t *send = NULL, *receive = NULL;
-    double         value = rank, got = -1;
-    bool           done = false;
+    pdl_ranks_request_t *send = NULL, *receive = NULL;
+    double               value = rank, got = -1;
+    bool                 done = false;
 
-    CHECK_OK(pdl_request_create(ranks, 8, &send));
-    CHECK_OK(pdl_request_create(ranks, 8, &receive));
+    CHECK_OK(pdl_ranks_request_create(ranks, 8, &send));
+    CHECK_OK(pdl_ranks_request_create(ranks, 8, &receive));
     CHECK_OK(pdl_ranks_request_test(send, &done));
     CHECK(done);
     if (size > 1) {
@@ -347,8 +347,8 @@ static void requests_can_be_tested(void)
         for (done = false; !done;) CHECK_OK(pdl_ranks_request_test(send, &done));
         CHECK_OK(pdl_ranks_request_wait(send));
     }
-    pdl_request_destroy(send);
-    pdl_request_destroy(receive);
+    pdl_ranks_request_destroy(send);
+    pdl_ranks_request_destroy(receive);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 
 #include "test.h"
 
-#include "data/affinity.h"
+#include "data/load/affinity.h"
 
 #include <sched.h>
 

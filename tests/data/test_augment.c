@@ -1,7 +1,7 @@
 /* Crops, flips and cuts in one to three dimensions, against the definition element by element. */
 #include "test.h"
 
-#include "data/augment.h"
+#include "data/image/augment.h"
 
 static const pdl_shape_t shapes[] = {{.channels = 1, .extent = {7, 1, 1}, .rank = 1},
                                      {.channels = 1, .extent = {3, 5, 1}, .rank = 2},

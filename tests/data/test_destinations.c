@@ -1,5 +1,5 @@
 /* Where samples go: a bijection of the workers in every slot, whose inverse says where they come from. */
-#include "data/shuffle.h"
+#include "data/shuffle/shuffle.h"
 
 #include "test.h"
 

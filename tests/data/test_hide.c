@@ -2,7 +2,7 @@
  * Hiding by loss: the worked example, every switch, epochs, refreshes and what goes wrong; against a slow and plain
  * reference on random states; and its state as bytes.
  */
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
 #include "hide_fixture.h"
 

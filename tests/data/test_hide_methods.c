@@ -2,7 +2,7 @@
  * The other ways to choose: random hiding of the same number, importance sampling, selective backprop, unbiased hiding;
  * and local scope, where every worker chooses among its own samples.
  */
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
 #include "hide_fixture.h"
 

@@ -1,9 +1,9 @@
 /*
  * The smallest of many losses are those of a full sort by loss and index, whatever the losses are.
  */
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
-#include "data/hide_select.h"
+#include "data/hide/select.h"
 #include "hide_cases.h"
 #include "test.h"
 

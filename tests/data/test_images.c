@@ -1,7 +1,7 @@
 /* JPEG and PNG images: decoding, folders of classes, tar shards, damaged files. */
 #include "files.h"
 
-#include "data/image.h"
+#include "data/image/image.h"
 
 #if defined(PDL_HAVE_JPEG) && defined(PDL_HAVE_PNG)
 

@@ -1,8 +1,8 @@
 /* The loader gives the same batches with any number of threads, after a jump, and over any division into ranks. */
 #include "test.h"
 
-#include <paradl/data.h>
-#include <paradl/random.h>
+#include <paradl/base/random.h>
+#include <paradl/data/data.h>
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* Shuffling with all workers in one process: every sample is trained on, and is with one worker, in every epoch. */
-#include <paradl/data.h>
-#include <paradl/data_policy.h>
-#include <paradl/mesh.h>
-#include <paradl/random.h>
-#include <paradl/shuffle.h>
+#include <paradl/base/random.h>
+#include <paradl/data/data.h>
+#include <paradl/data/shuffle.h>
+#include <paradl/oracle/data_policy.h>
+#include <paradl/plan/mesh.h>
 
 #include "test.h"
 

@@ -1,11 +1,11 @@
 /* Stores in memory and in files give back every bit of the samples, and take in no damaged record. */
 #include "files.h"
 
-#include "data/store.h"
-#include "data/store_record.h"
+#include "data/store/record.h"
+#include "data/store/store.h"
 
-#include <paradl/random.h>
-#include <paradl/store.h>
+#include <paradl/base/random.h>
+#include <paradl/data/store.h>
 
 #include <dirent.h>
 #include <pthread.h>

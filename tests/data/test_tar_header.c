@@ -1,7 +1,7 @@
 /* Headers of tar archives are read, and damaged ones are refused. */
 #include "test.h"
 
-#include "data/tar_header.h"
+#include "data/source/tar_header.h"
 
 static void seal(uint8_t block[PDL__TAR_BLOCK])
 {

@@ -1,7 +1,7 @@
 /* Token files and text: windows, splits, vocabularies. */
 #include "files.h"
 
-#include "data/bpe.h"
+#include "data/text/bpe.h"
 
 #define WINDOW 8
 

@@ -2,7 +2,7 @@
  * Any vocabulary and merges encode any text into tokens of the vocabulary, or give an error. The input is the
  * vocabulary, the merges and the text, with zero bytes between them.
  */
-#include "data/bpe.h"
+#include "data/text/bpe.h"
 
 #include <assert.h>
 #include <stdlib.h>

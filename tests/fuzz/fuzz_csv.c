@@ -2,7 +2,7 @@
  * Any bytes given to the table reader yield a table whose cells can all be read, or an error.
  */
 #define _GNU_SOURCE
-#include <paradl/csv.h>
+#include <paradl/base/csv.h>
 
 #include "as_file.h"
 

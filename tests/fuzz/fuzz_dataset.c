@@ -2,7 +2,7 @@
  * Any bytes given to the reader of data set descriptions yield sizes that planning can count with, or an error that
  * names the file.
  */
-#include <paradl/dataset.h>
+#include <paradl/model/dataset.h>
 
 #include <assert.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * hidden samples exist, and what is saved can be restored. The first byte chooses method and scope, the second the
  * number of samples.
  */
-#include <paradl/hide.h>
+#include <paradl/data/hide.h>
 
 #include <assert.h>
 #include <stdlib.h>

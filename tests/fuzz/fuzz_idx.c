@@ -1,7 +1,7 @@
 /*
  * Any bytes given to the IDX reader yield an array whose elements can all be read, or an error.
  */
-#include "data/idx.h"
+#include "data/source/idx.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /*
  * Any bytes given to the decoder of images yield pixels between 0 and 1 in the shape asked for, or an error.
  */
-#include "data/image.h"
+#include "data/image/image.h"
 
 #include <assert.h>
 #include <string.h>

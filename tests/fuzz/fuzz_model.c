@@ -2,7 +2,7 @@
  * Any bytes given to the model reader yield a model whose layers are consistent and which survives writing and
  * reading, or an error of one line.
  */
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include <stdlib.h>
 #include <string.h>

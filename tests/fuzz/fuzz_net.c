@@ -1,7 +1,7 @@
 /*
  * Any bytes given to the reader of .net files yield a table of layers, or an error with file and line.
  */
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * Any bytes given to the NumPy reader yield an array whose elements can all be read and whose axes have a meaning, or an
  * error.
  */
-#include "data/npy.h"
+#include "data/source/npy.h"
 
 #include <assert.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * operators, operands, attributes and dimensions.
  */
 #include "onnx.pb-c.h"
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include <assert.h>
 #include <string.h>

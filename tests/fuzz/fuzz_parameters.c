@@ -3,7 +3,7 @@
  * and read again, or an error that names the file.
  */
 #define _GNU_SOURCE
-#include <paradl/oracle.h>
+#include <paradl/oracle/oracle.h>
 
 #include "as_file.h"
 

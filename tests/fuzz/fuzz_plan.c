@@ -2,7 +2,7 @@
  * Any bytes given to the reader of plans yield an error that names the file, or a plan that passes its check
  * and comes out the same when it is written and read again.
  */
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 
 #include <stdint.h>
 #include <stdlib.h>

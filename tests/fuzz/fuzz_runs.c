@@ -3,8 +3,8 @@
  * the file. The first byte chooses the table.
  */
 #define _GNU_SOURCE
-#include <paradl/published.h>
-#include <paradl/validate.h>
+#include <paradl/validate/published.h>
+#include <paradl/validate/validate.h>
 
 #include "as_file.h"
 

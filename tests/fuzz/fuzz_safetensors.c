@@ -2,9 +2,9 @@
  * Any bytes given to the safetensors reader yield tensors that lie inside them one after another, or an error; and any
  * metadata is an info of a checkpoint, or no info.
  */
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
-#include <paradl/safetensors.h>
+#include <paradl/train/safetensors.h>
 
 #include <assert.h>
 #include <stdint.h>

@@ -2,7 +2,7 @@
  * Any small collective on any small network: every engine gives a finite time, the same bytes to every link, and the
  * shortcut for rings the same time as all of their steps.
  */
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 #include <math.h>
 #include <stdint.h>

@@ -3,7 +3,7 @@
  * are classes, or an error. The first byte chooses the format.
  */
 #define _GNU_SOURCE
-#include <paradl/data.h>
+#include <paradl/data/data.h>
 
 #include <assert.h>
 #include <stdio.h>

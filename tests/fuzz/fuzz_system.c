@@ -2,8 +2,8 @@
  * Any bytes given to the reader of systems yield an error or a machine whose tree can be used: groups have
  * sizes, and messages in it take a finite time.
  */
-#include <paradl/contention.h>
-#include <paradl/system.h>
+#include <paradl/system/system.h>
+#include <paradl/topo/contention.h>
 
 #include <math.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /*
  * Any bytes given to the reader of shards yield samples that lie within the bytes, or an error.
  */
-#include "data/tar.h"
+#include "data/source/tar.h"
 
 #include <assert.h>
 #include <string.h>

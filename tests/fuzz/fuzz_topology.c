@@ -2,7 +2,7 @@
  * Any bytes given to the reader of topologies yield an error or a network in which every route that is tried leads
  * from its source to its destination.
  */
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 #include <math.h>
 #include <stdint.h>

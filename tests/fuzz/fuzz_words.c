@@ -2,10 +2,10 @@
  * Any text given to the readers of options (sizes, times, rates, shuffling, rounds, data policies) yields a value in its range,
  * or an error. The first byte chooses the reader.
  */
-#include <paradl/aggregate.h>
-#include <paradl/plan.h>
-#include <paradl/shuffle.h>
-#include <paradl/units.h>
+#include <paradl/base/units.h>
+#include <paradl/data/shuffle.h>
+#include <paradl/plan/plan.h>
+#include <paradl/train/aggregate.h>
 
 #include <assert.h>
 #include <math.h>

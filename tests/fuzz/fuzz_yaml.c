@@ -1,7 +1,7 @@
 /*
  * Any bytes given to the YAML reader yield a tree that can be walked with every accessor, or an error.
  */
-#include <paradl/yaml.h>
+#include <paradl/base/yaml.h>
 
 #include <assert.h>
 #include <stdint.h>

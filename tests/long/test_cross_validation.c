@@ -3,7 +3,7 @@
  * left out at a time. Every fold starts from the prior.
  */
 #include "test.h"
-#include <paradl/validate.h>
+#include <paradl/validate/validate.h>
 
 static pdl_cross_validation_t cross(pdl_leave_out_t what)
 {

@@ -5,8 +5,8 @@
  */
 #include "test.h"
 
-#include <paradl/plan_sim.h>
-#include <paradl/search.h>
+#include <paradl/oracle/search.h>
+#include <paradl/sim/plan_sim.h>
 
 #include <math.h>
 #include <stdlib.h>

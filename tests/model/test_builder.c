@@ -1,5 +1,5 @@
 /* Shapes, counts, gradients, ties and classes of layers as the builder derives them. */
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include "model/builder.h"
 #include "test.h"

@@ -1,6 +1,6 @@
 /* Data set descriptions: the built-in ones, and a line for every mistake. */
-#include <paradl/dataset.h>
-#include <paradl/share.h>
+#include <paradl/base/share.h>
+#include <paradl/model/dataset.h>
 
 #include "test.h"
 

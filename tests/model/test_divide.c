@@ -3,7 +3,7 @@
  * shape fits, and classes stay.
  */
 #include "test.h"
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 static void divide(const char *name, int64_t nets, double tolerance, const char *cut)
 {

@@ -1,5 +1,5 @@
 /* The original oracle's .net and .lc files. */
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include "test.h"
 

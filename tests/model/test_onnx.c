@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 #include <stdlib.h>
 
 #define FOLDER PDL_TEST_SOURCE "/tests/model/onnx/"

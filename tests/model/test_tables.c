@@ -1,7 +1,7 @@
 /* The validation models reproduce the layer tables of the original study, row by row: shapes, kernels, items and
    operations. The graph models, whose shapes are inferred, and the .net tables are held against the same rows. */
-#include <paradl/csv.h>
-#include <paradl/model.h>
+#include <paradl/base/csv.h>
+#include <paradl/model/model.h>
 
 #include "test.h"
 

@@ -1,8 +1,8 @@
 /* The model format: expansion of parameters, blocks and extension, and a line for every mistake. */
-#include <paradl/model.h>
+#include <paradl/model/model.h>
 
 #include "base/scratch.h"
-#include "model/expression.h"
+#include "model/yaml/expression.h"
 
 #define HEAD "paradl: model/1\nname: t\ninput: {channels: 3, size: [8, 8]}\n"
 

@@ -1,7 +1,7 @@
 /* Every built-in model: what it adds up to, that it trains, and that writing and reading it gives an equal model.
    Parameters of published models agree with the published counts, to the last one where these are exact. */
-#include <paradl/model.h>
-#include <paradl/share.h>
+#include <paradl/base/share.h>
+#include <paradl/model/model.h>
 
 #include "test.h"
 

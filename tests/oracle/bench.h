@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-#include <paradl/oracle.h>
+#include <paradl/oracle/oracle.h>
 
 /* Nothing but operations, bytes and rings. */
 __attribute__((unused)) static pdl_parameters_t simple(void)

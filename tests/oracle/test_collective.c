@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include "oracle/cost.h"
+#include "oracle/cost/cost.h"
 
 static const pdl_system_t *abci;
 

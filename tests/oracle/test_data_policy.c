@@ -4,7 +4,7 @@
  */
 #include "bench.h"
 
-#include <paradl/data_policy.h>
+#include <paradl/oracle/data_policy.h>
 
 /* Nodes of 2 PEs behind a link of 1 GB/s, four nodes to a rack, racks behind 1 GB/s that four nodes share. */
 static const char machine[] = "paradl: system/1\nname: toy\n"

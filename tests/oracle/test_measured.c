@@ -1,8 +1,8 @@
 /* Measured layers: the nearest row counts, and a window over a part in space is another kernel than one over a whole. */
-#include "oracle/cost.h"
+#include "oracle/cost/cost.h"
 #include "test.h"
 
-#include <paradl/system.h>
+#include <paradl/system/system.h>
 
 /* Whole images at 1 TFLOP/s, parts at half of that; backward is not measured. */
 static const pdl_measured_t rows[] = {

@@ -4,9 +4,9 @@
  */
 #include "test.h"
 
-#include "oracle/mixed.h"
+#include "oracle/search/mixed.h"
 
-#include <paradl/search.h>
+#include <paradl/oracle/search.h>
 
 #include <stdlib.h>
 

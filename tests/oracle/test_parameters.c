@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/oracle.h>
+#include <paradl/oracle/oracle.h>
 
 static double value(const pdl_parameters_t *p, int i)
 {

@@ -4,7 +4,7 @@
 #include "oracle/bench.h"
 #include "test.h"
 
-#include "oracle/cost.h"
+#include "oracle/cost/cost.h"
 
 #include <stdlib.h>
 

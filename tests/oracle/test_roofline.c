@@ -3,8 +3,8 @@
  * the device has. Winograd's algorithm needs 2.25 times fewer multiplications than the operations that are counted, so
  * networks of 3x3 convolutions may be faster than these over the peak (docs/accuracy.md).
  */
-#include <paradl/oracle.h>
-#include <paradl/share.h>
+#include <paradl/base/share.h>
+#include <paradl/oracle/oracle.h>
 
 #include "test.h"
 

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/search.h>
+#include <paradl/oracle/search.h>
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #include "base/scratch.h"
 
-#include <paradl/search.h>
+#include <paradl/oracle/search.h>
 
 /* Without parameters, so that the test does not depend on a fit. */
 static pdl_oracle_t *make_oracle(const pdl_model_t *model, const pdl_system_t *system)

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/program.h>
+#include <paradl/plan/program.h>
 
 #include <stdlib.h>
 

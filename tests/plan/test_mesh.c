@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/mesh.h>
+#include <paradl/plan/mesh.h>
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/pipeline.h>
+#include <paradl/plan/pipeline.h>
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "plan/file.h"
 
-#include <paradl/share.h>
+#include <paradl/base/share.h>
 
 #include <fnmatch.h>
 #include <inttypes.h>

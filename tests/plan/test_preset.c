@@ -5,9 +5,9 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/plan.h>
-#include <paradl/program.h>
-#include <paradl/share.h>
+#include <paradl/base/share.h>
+#include <paradl/plan/plan.h>
+#include <paradl/plan/program.h>
 
 #include <stdlib.h>
 

@@ -5,8 +5,8 @@
 #include "random.h"
 #include "test.h"
 #include <math.h>
-#include <paradl/pipeline.h>
-#include <paradl/tape.h>
+#include <paradl/plan/pipeline.h>
+#include <paradl/plan/tape.h>
 #include <stdlib.h>
 #include <string.h>
 

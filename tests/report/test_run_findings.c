@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/train_report.h>
+#include <paradl/report/train_report.h>
 
 #include <math.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/table.h>
+#include <paradl/report/table.h>
 
 #include <stdlib.h>
 

@@ -6,7 +6,7 @@
 
 #include "test.h"
 
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 
 #include <stdlib.h>
 

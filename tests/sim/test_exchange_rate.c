@@ -3,8 +3,8 @@
  */
 #include "test.h"
 
-#include <paradl/data_policy.h>
-#include <paradl/plan_sim.h>
+#include <paradl/oracle/data_policy.h>
+#include <paradl/sim/plan_sim.h>
 
 static void near_the_closed_form(void)
 {

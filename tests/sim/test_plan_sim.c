@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/plan_sim.h>
+#include <paradl/sim/plan_sim.h>
 
 #include <stdlib.h>
 

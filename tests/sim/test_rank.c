@@ -4,7 +4,7 @@
 #include "test.h"
 
 #include <math.h>
-#include <paradl/sim.h>
+#include <paradl/sim/sim.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/system.h>
+#include <paradl/system/system.h>
 
 #define HEAD   "paradl: system/1\nname: toy\n"
 #define DEVICE "device:\n  name: chip\n  memory: 16GB\n  memory_bandwidth: 900GB/s\n  peak: {fp32: 15.7TFLOP/s}\n"

@@ -3,8 +3,8 @@
  */
 #include "test.h"
 
-#include <paradl/share.h>
-#include <paradl/system.h>
+#include <paradl/base/share.h>
+#include <paradl/system/system.h>
 
 static const pdl_system_t *load(const char *name)
 {

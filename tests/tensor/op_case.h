@@ -18,7 +18,7 @@
 #include "op_value.h"
 #include "tensor/reference/reference.h"
 
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #ifndef PDL_TEST_OP_MEETING_H
 #define PDL_TEST_OP_MEETING_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 
 #include <pthread.h>
 #include <stdbool.h>

@@ -3,7 +3,7 @@
  * the memory that long ones take, and the same bits from any number of threads.
  */
 #include "op_case.h"
-#include "tensor/cpu/attention.h"
+#include "tensor/cpu/sequence/attention.h"
 #include "test.h"
 
 #define TOLERANCE 1e-5

@@ -6,7 +6,7 @@
 #include "tensor/cpu/threads.h"
 #include "test.h"
 
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "op_cases.h"
 #include "test.h"
 
-#include <paradl/random.h>
+#include <paradl/base/random.h>
 
 #define STEP      1e-5
 #define TOLERANCE 1e-7

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/contention.h>
+#include <paradl/topo/contention.h>
 
 #include <stdlib.h>
 #include <time.h>

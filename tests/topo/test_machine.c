@@ -4,8 +4,8 @@
  */
 #include "test.h"
 
-#include <paradl/contention.h>
-#include <paradl/topo.h>
+#include <paradl/topo/contention.h>
+#include <paradl/topo/topo.h>
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/contention.h>
+#include <paradl/topo/contention.h>
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
  */
 #include "test.h"
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 #include <stdlib.h>
 

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/topo.h>
+#include <paradl/topo/topo.h>
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #ifndef PDL_TEST_BATCH_FIXTURE_H
 #define PDL_TEST_BATCH_FIXTURE_H
 
-#include <paradl/session.h>
+#include <paradl/train/session.h>
 
 #include "random.h"
 #include "test.h"

@@ -4,9 +4,9 @@
 #ifndef PDL_TESTS_DRY_CHECK_H
 #define PDL_TESTS_DRY_CHECK_H
 
-#include "train/session.h"
+#include "train/exec/session.h"
 #include <math.h>
-#include <paradl/dry.h>
+#include <paradl/train/dry.h>
 
 static bool same_memory(const pdl_session_memory_t *a, const pdl_session_memory_t *b)
 {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/ensemble.h"
+#include "train/rounds/ensemble.h"
 #include "train/rounds_fixture.h"
 
 static pdl_ranks_t *world, *alone;

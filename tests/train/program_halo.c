@@ -6,7 +6,7 @@
  *     program_halo
  */
 #include <math.h>
-#include <paradl/session.h>
+#include <paradl/train/session.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #include "dry_check.h"
 #include "random.h"
 #include "test.h"
-#include "train/session.h"
+#include "train/exec/session.h"
 
 #define STEPS 3
 #define BATCH 4

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/session.h"
+#include "train/exec/session.h"
 
 #define STEPS 2
 #define BATCH 4

@@ -6,7 +6,7 @@
  *     program_plans FIRST COUNT      plans FIRST .. FIRST + COUNT - 1
  */
 #include <math.h>
-#include <paradl/session.h>
+#include <paradl/train/session.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

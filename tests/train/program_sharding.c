@@ -7,7 +7,7 @@
  *     program_sharding bf16     in 16 bits
  */
 #include <math.h>
-#include <paradl/plan.h>
+#include <paradl/plan/plan.h>
 #include <stdlib.h>
 #include <string.h>
 

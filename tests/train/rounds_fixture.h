@@ -4,8 +4,8 @@
 #ifndef PDL_ROUNDS_FIXTURE_H
 #define PDL_ROUNDS_FIXTURE_H
 
-#include "train/rounds.h"
-#include <paradl/random.h>
+#include "train/rounds/rounds.h"
+#include <paradl/base/random.h>
 #include <stdlib.h>
 
 #define CLASSES  4

@@ -3,12 +3,12 @@
  * equal weight, and the extra losses have the gradients they should.
  */
 #include "test.h"
-#include "train/agreement.h"
-#include "train/clusters.h"
+#include "train/rounds/agreement.h"
+#include "train/rounds/clusters.h"
+#include "train/rounds/source.h"
+#include "train/rounds/tour.h"
 #include "train/rounds_fixture.h"
-#include "train/rounds_source.h"
-#include "train/tour.h"
-#include <paradl/random.h>
+#include <paradl/base/random.h>
 
 static pdl_ranks_t *ranks;
 
@@ -243,7 +243,7 @@ static void components_are_found(void)
 static double likeness(int64_t classes, int64_t features, const float *a, const float *a_bias, const float *b,
                        const float *b_bias)
 {
-    pdl__change_t  x = {a, a_bias}, y = {b, b_bias};
+    pdl__update_t  x = {a, a_bias}, y = {b, b_bias};
     pdl__overlap_t of_x = {0}, of_y = {0};
 
     pdl__add_overlap(classes, features, &x, &y, &of_x, &of_y);

@@ -4,8 +4,8 @@
  */
 #include "random.h"
 #include "test.h"
-#include "train/session.h"
-#include <paradl/dry.h>
+#include "train/exec/session.h"
+#include <paradl/train/dry.h>
 
 enum { LAYERS = 24, DATA = 2, TENSOR = 3, RANKS = DATA * TENSOR, NETWORKS = 40 };
 

@@ -5,11 +5,11 @@
  * Tokens go to experts as if these were asked equally often.
  */
 #include "test.h"
-#include "train/session.h"
-#include "train/shard.h"
+#include "train/exec/session.h"
+#include "train/exec/shard.h"
 #include <math.h>
-#include <paradl/dry.h>
-#include <paradl/oracle.h>
+#include <paradl/oracle/oracle.h>
+#include <paradl/train/dry.h>
 #include <unistd.h>
 
 #define D(n)                \

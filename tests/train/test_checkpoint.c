@@ -4,10 +4,10 @@
  */
 #include "base/scratch.h"
 #include "test.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
-#include <paradl/checkpoint.h>
-#include <paradl/random.h>
+#include <paradl/base/random.h>
+#include <paradl/train/checkpoint.h>
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * logits, and mixing changes what it should.
  */
 #include "test.h"
-#include "train/ensemble.h"
-#include "train/ensemble_views.h"
+#include "train/rounds/ensemble.h"
+#include "train/rounds/ensemble_views.h"
 #include <stdlib.h>
 
 static const char network[] =

@@ -4,7 +4,7 @@
  */
 #include "test.h"
 
-#include <paradl/init.h>
+#include <paradl/train/init.h>
 
 #include <stdlib.h>
 

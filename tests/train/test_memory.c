@@ -4,9 +4,9 @@
  */
 #include "tensor/cpu/cpu.h"
 #include "test.h"
-#include "train/graph.h"
-#include "train/layouts.h"
-#include <paradl/oracle.h>
+#include "train/lower/graph.h"
+#include "train/lower/layouts.h"
+#include <paradl/oracle/oracle.h>
 
 /* What is promised: projected and taken bytes differ by no more than this share. */
 #define PROMISED 0.05

@@ -6,7 +6,7 @@
 #include "tensor/op_value.h"
 #include "test.h"
 
-#include <paradl/session.h>
+#include <paradl/train/session.h>
 #include <stdlib.h>
 
 #define STEPS           10

@@ -4,8 +4,8 @@
  */
 #include "test.h"
 
-#include <paradl/optimizer.h>
-#include <paradl/random.h>
+#include <paradl/base/random.h>
+#include <paradl/train/optimizer.h>
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #include "base/scratch.h"
 #include "test.h"
 
-#include <paradl/safetensors.h>
+#include <paradl/train/safetensors.h>
 
 #include <errno.h>
 #include <signal.h>

@@ -5,8 +5,8 @@
 #include "random.h"
 #include "test.h"
 #include <math.h>
-#include <paradl/session.h>
-#include <paradl/train.h>
+#include <paradl/train/session.h>
+#include <paradl/train/train.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -14,8 +14,8 @@
  */
 #include "comm/interpose/interpose.h"
 
-#include "comm/check.h"
-#include "comm/reduce.h"
+#include "comm/mpi/check.h"
+#include "comm/mpi/reduce.h"
 
 #include <sched.h>
 #include <stdatomic.h>

@@ -8,8 +8,8 @@
  */
 #include "comm/interpose/interpose.h"
 
-#include "comm/check.h"
-#include "comm/reduce.h"
+#include "comm/mpi/check.h"
+#include "comm/mpi/reduce.h"
 
 #include <limits.h>
 #include <stdio.h>

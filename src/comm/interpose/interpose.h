@@ -4,7 +4,7 @@
 #ifndef PDL_COMM_INTERPOSE_H
 #define PDL_COMM_INTERPOSE_H
 
-#include <paradl/comm.h>
+#include <paradl/comm/comm.h>
 
 #include <pthread.h>
 

@@ -4,7 +4,7 @@
  */
 #include "comm/interpose/interpose.h"
 
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include <stdio.h>
 #include <stdlib.h>

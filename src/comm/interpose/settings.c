@@ -12,7 +12,7 @@
  */
 #include "comm/interpose/interpose.h"
 
-#include <paradl/units.h>
+#include <paradl/base/units.h>
 
 #include <stdatomic.h>
 #include <stdio.h>

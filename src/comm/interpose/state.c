@@ -6,7 +6,7 @@
  */
 #include "comm/interpose/interpose.h"
 
-#include "comm/check.h"
+#include "comm/mpi/check.h"
 
 #include <stdio.h>
 #include <stdlib.h>

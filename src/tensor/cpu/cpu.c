@@ -4,8 +4,8 @@
 #include "tensor/cpu/cpu.h"
 
 #include "tensor/cpu/crowd.h"
+#include "tensor/cpu/matmul/wide.h"
 #include "tensor/cpu/threads.h"
-#include "tensor/cpu/wide.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #ifndef PDL_TENSOR_CPU_H
 #define PDL_TENSOR_CPU_H
 
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 #include <oneapi/dnnl/dnnl.h>
 

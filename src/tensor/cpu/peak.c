@@ -1,7 +1,7 @@
 /*
  * The arithmetic ceiling: single-precision fused multiply-adds on registers, in the widest vectors of the processor.
  */
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 #include <time.h>
 
 #define CHAINS 12 /* independent: 5 cycles of latency times 2 that begin in a cycle, and two more */

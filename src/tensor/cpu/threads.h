@@ -4,7 +4,7 @@
 #ifndef PDL_TENSOR_CPU_THREADS_H
 #define PDL_TENSOR_CPU_THREADS_H
 
-#include <paradl/status.h>
+#include <paradl/base/status.h>
 #include <stdbool.h>
 #include <stdint.h>
 

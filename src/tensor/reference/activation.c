@@ -1,7 +1,7 @@
 /*
  * Activations, element by element, and softmax and local response norm, which look across channels.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 

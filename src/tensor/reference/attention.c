@@ -2,7 +2,7 @@
  * Attention, one head and one query at a time. The input is q, k and v side by side in channels; with rotary
  * positions q and k are turned first, and their gradients turned back last.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -3,7 +3,7 @@
  * a `reduce`: then the sums are added up over the ranks before they are used. Saved: mean and 1 / deviation of each
  * channel.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /*
  * Layers with several inputs: sum, product and concatenation along channels.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <stddef.h>
 

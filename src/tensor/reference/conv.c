@@ -4,7 +4,7 @@
  * [channel of narrow][channel of wide in the group][window]. Each of the six products is one of the three
  * tensors made from the other two.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 typedef struct form {
     const pdl_layer_t *layer;

@@ -2,7 +2,7 @@
  * Cross-entropy when every rank has some of the classes: maxima, then sums of every position are taken over the
  * ranks. Saved: the logarithm of the sum of exponentials of each position. Workspace: what is reduced.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * Linear layers, over the channels of every position, and the tables that sequences start with: embeddings and
  * learned positions.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
  * Losses. The output is [3][samples]: the loss of each sample, the share of its positions that were predicted
  * right, and the probability given to the right class.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

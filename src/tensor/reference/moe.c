@@ -2,7 +2,7 @@
  * Mixture of experts, token by token: the router's largest logits choose the experts, the softmax over these weighs
  * what they answer. Which experts are chosen has no gradient.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * Layer, RMS and group norm: a sample falls into sets of elements, each of which is brought to mean 0 (not in RMS
  * norm) and mean square 1, then scaled and shifted channel by channel.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

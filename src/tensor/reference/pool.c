@@ -1,7 +1,7 @@
 /*
  * Pooling: the maximum or the mean of a window, or the mean of all positions.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

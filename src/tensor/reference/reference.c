@@ -2,7 +2,7 @@
  * The reference backend: what every other backend is compared with. It is slow and obvious on purpose; each family
  * of layers is one file, and this one is the table that finds them.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <stdlib.h>
 #include <string.h>

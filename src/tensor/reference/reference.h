@@ -8,7 +8,7 @@
 #ifndef PDL_TENSOR_REFERENCE_H
 #define PDL_TENSOR_REFERENCE_H
 
-#include <paradl/backend.h>
+#include <paradl/tensor/backend.h>
 
 /* What the backend does for one type of layer. */
 typedef struct pdl__reference_kind {

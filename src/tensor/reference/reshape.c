@@ -1,9 +1,9 @@
 /*
  * Layers that only move elements (flatten, to_sequence, select), and dropout, which moves some of them.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
-#include <paradl/random.h>
+#include <paradl/base/random.h>
 
 #include <stddef.h>
 

@@ -2,7 +2,7 @@
  * Upsampling: every output is a weighted sum of inputs, so both directions are one loop over input, output and
  * weight.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <stddef.h>

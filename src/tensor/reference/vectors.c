@@ -2,7 +2,7 @@
  * What a backend does with vectors, whatever layer they belong to: conversions, sums, and the steps of the
  * optimizers.
  */
-#include "reference.h"
+#include "tensor/reference/reference.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,0 +1,123 @@
+/*
+ * Sparse allreduce with a mixed representation. A stream is a segment of a vector, either as pairs (index, value)
+ * or, once these would take more room than all values, as all values. Streams are split, summed and joined on their
+ * way, and change representation when it pays.
+ *
+ *     pdl_topk_t *topk;
+ *     pdl_topk_create(elements, 0.01, 0, &topk);
+ *     pdl_topk_select(topk, gradient, &format, &stream[rank]);   what is left out is added to the next gradient
+ *     ...
+ *     pdl_sparse_spec_t spec = {.algorithm = "sparse_ring_ring", .ranks = 16, .ranks_per_node = 4};
+ *     pdl_sparse_run_t  run;
+ *     pdl_sparse_allreduce(&spec, stream, result, &run);          every message and its size
+ *     pdl_sparse_run_free(&run);
+ *
+ * The format of a message: uint32 count; if it is the length of the segment, that many values; else count pairs
+ * with indices relative to the segment, strictly increasing.
+ */
+#ifndef PARADL_SPARSE_H
+#define PARADL_SPARSE_H
+
+#include <paradl/base/status.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PDL_STREAM_HEADER 4 /* bytes */
+
+/* Bytes of an index and of a value in a message. {0, 0} stands for {4, 4}. */
+typedef struct pdl_sparse_format {
+    int index_bytes, value_bytes;
+} pdl_sparse_format_t;
+
+typedef struct pdl_stream {
+    int64_t   length; /* elements of the segment */
+    int64_t   count;  /* pairs; the length when dense */
+    bool      dense;
+    uint32_t *index; /* [count], NULL when dense */
+    float    *value; /* [count] */
+} pdl_stream_t;
+
+/* From all values of a segment (at most 2^32 - 1), zeros left out if that is smaller. */
+pdl_status_t pdl_stream_from_values(const float *values, int64_t length, const pdl_sparse_format_t *format,
+                                    pdl_stream_t *stream);
+/* From pairs with strictly increasing indices. */
+pdl_status_t pdl_stream_from_pairs(const uint32_t *index, const float *value, int64_t count, int64_t length,
+                                   const pdl_sparse_format_t *format, pdl_stream_t *stream);
+void         pdl_stream_free(pdl_stream_t *stream);
+
+/* Bytes of the message that carries a stream. */
+int64_t pdl_stream_bytes(const pdl_stream_t *stream, const pdl_sparse_format_t *format);
+/* Writes all `length` values, zeros included. */
+void pdl_stream_values(const pdl_stream_t *stream, float *values);
+
+/* Cuts a stream into `parts` of floor(length/parts) elements, the last with the rest. Each may change
+   representation. */
+pdl_status_t pdl_stream_split(const pdl_stream_t *stream, int parts, const pdl_sparse_format_t *format,
+                              pdl_stream_t part[]);
+/* The sum of two streams of the same length, written to *sum (none of the two). */
+pdl_status_t pdl_stream_sum(const pdl_stream_t *a, const pdl_stream_t *b, const pdl_sparse_format_t *format,
+                            pdl_stream_t *sum);
+/* Joins consecutive segments. */
+pdl_status_t pdl_stream_join(const pdl_stream_t *const part[], int parts, const pdl_sparse_format_t *format,
+                             pdl_stream_t *stream);
+
+/* Sparsification with error feedback: the largest magnitudes leave, the rest waits for the next call. */
+typedef struct pdl_topk pdl_topk_t;
+
+/* Keeps ceil(density * elements) values, the lower index first where magnitudes are equal. With sample > 0 it
+   keeps those not below a threshold estimated from so many evenly spaced values instead: faster, and the number
+   varies. */
+pdl_status_t pdl_topk_create(int64_t elements, double density, int64_t sample, pdl_topk_t **topk);
+void         pdl_topk_destroy(pdl_topk_t *topk);
+pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_sparse_format_t *format,
+                             pdl_stream_t *stream);
+/* What has not left yet, [elements]. */
+const float *pdl_topk_residual(const pdl_topk_t *topk);
+
+typedef struct pdl_sparse_spec {
+    const char         *algorithm; /* sparse_ring, sparse_ring_ring, sparse_pairwise */
+    int64_t             ranks;
+    int64_t             ranks_per_node; /* sparse_ring_ring; 0: 1 */
+    pdl_sparse_format_t format;
+} pdl_sparse_spec_t;
+
+typedef struct pdl_sparse_message {
+    int    step, from, to;
+    bool   reduced; /* added on arrival */
+    double bytes;
+} pdl_sparse_message_t;
+
+/* The messages of a run in the order of their steps: a schedule whose sizes depend on the data. */
+typedef struct pdl_sparse_run {
+    pdl_sparse_message_t *message;
+    int64_t               message_count, message_room;
+    int                   steps;
+} pdl_sparse_run_t;
+
+void pdl_sparse_run_free(pdl_sparse_run_t *run);
+
+/* Names of the algorithms; NULL ends the list. */
+extern const char *const pdl_sparse_algorithms[];
+
+/* Sums one stream of each rank in memory. `result` receives the sum as [ranks][length] values as each rank has
+   it, or is NULL. */
+pdl_status_t pdl_sparse_allreduce(const pdl_sparse_spec_t *spec, const pdl_stream_t input[], float *result,
+                                  pdl_sparse_run_t *run);
+
+/* The same messages with the sizes to expect when every rank keeps a random share `density` of `elements`, of
+   which a share `common` is the same at all ranks and the rest independent. */
+pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                               pdl_sparse_run_t *run);
+
+/* Density after the sum of s contributions, and bytes of a message of so many elements. */
+double pdl_sparse_density(double density, double common, double contributions);
+double pdl_sparse_bytes(double elements, double density, const pdl_sparse_format_t *format);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,81 @@
+/*
+ * The exchange of gradients in data parallelism: a flat vector cut into buckets, each summed over the ranks as soon
+ * as backward has filled it, while backward goes on with the rest.
+ *
+ *     pdl_exchange_spec_t spec = {.ranks = ranks, .data = gradients, .bound = bounds, .buckets = n,
+ *                                 .algorithm = "auto", .overlap = true};
+ *     pdl_exchange_create(&spec, &exchange);
+ *     ... backward:  pdl_exchange_ready(exchange, b);  pdl_exchange_poll(exchange);  ...
+ *     pdl_exchange_wait(exchange, b);   // bucket b holds the sum on every rank, and may be filled again
+ *
+ * Instead of the whole sum on every rank each may get a part of it (a reduce-scatter), and parts may be put
+ * together again (an allgather): spec.collective, with the parts in spec.part.
+ *
+ * With the project's schedules the order of additions is fixed: the same ranks, sizes and algorithms give the same
+ * bits in every run and on every rank. Of "library" MPI only advises that: the same bits on every rank are usual,
+ * the same bits in the next run likely on the same machine. "auto" is a price, not a measurement, so it chooses
+ * alike in every run; what "measure" has chosen is told by pdl_exchange_algorithm(), and can be asked for again
+ * with `algorithms`.
+ */
+#ifndef PARADL_EXCHANGE_H
+#define PARADL_EXCHANGE_H
+
+#include <paradl/base/status.h>
+#include <paradl/coll/coll.h>
+#include <paradl/comm/ranks.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_exchange_spec {
+    pdl_ranks_t   *ranks; /* borrowed */
+    float         *data;  /* borrowed; NULL: pdl_exchange_place() says where every bucket is */
+    const int64_t *bound; /* bucket b is [bound[b], bound[b+1]); borrowed during creation */
+    int            buckets;
+    /* PDL_COLL_ALLREDUCE, PDL_COLL_REDUCE_SCATTER or PDL_COLL_ALLGATHER. For the last two part[b * ranks + r] is
+       the number of elements of bucket b that are rank r's, in the order of the ranks; borrowed during creation.
+       After a reduce-scatter a rank's part of the bucket is the sum, and the rest is lost. */
+    pdl_collective_t collective;
+    const int64_t   *part;
+    /* Of every bucket: one of the project's allreduce schedules, "library" for MPI's own, "auto" for the schedule
+       with the lowest price for this size and these ranks, "measure" for the fastest of these in a short trial. A
+       schedule that only sums, and a trial, is "auto" where parts are exchanged. */
+    const char        *algorithm;
+    const char *const *algorithms;           /* instead, one for each bucket; or NULL */
+    double             alpha_s, bytes_per_s; /* of the network, for "auto"; 0: those of memory inside a node */
+    int64_t            chunk_bytes;          /* messages are cut into such pieces; 0: default */
+    bool               overlap;              /* false: nothing moves before wait */
+} pdl_exchange_spec_t;
+
+typedef struct pdl_exchange pdl_exchange_t;
+
+pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t **exchange); /* collective */
+/* Collective. Every bucket has been waited for, unless something failed. NULL is allowed. */
+void pdl_exchange_destroy(pdl_exchange_t *exchange);
+/* From now on bucket b is at `data`; it is not under way. */
+pdl_status_t pdl_exchange_place(pdl_exchange_t *exchange, int b, float *data);
+/* Bucket b is complete on this rank. Buckets become ready in the same order on every rank. */
+pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b);
+/* Moves what can be moved; cheap. Messages are progressed by the calling thread and nowhere else. */
+pdl_status_t pdl_exchange_poll(pdl_exchange_t *exchange);
+pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b);
+/* The algorithm chosen for a bucket; "none" where there is nothing to do. */
+const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b);
+/* Since creation: bytes sent by this rank ("library": those of a ring), seconds spent waiting, seconds spent in
+   polls. */
+void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s);
+
+/* Bytes this rank sends when every bucket travels once ("library": those of a ring), and bytes of the places where
+   messages arrive. Also of pretended ranks, for which "measure" stands for "auto". */
+void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
+/* Of these, bytes sent each time bucket b travels. */
+double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

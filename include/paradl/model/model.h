@@ -1,0 +1,205 @@
+/*
+ * A model is a graph of layers with shapes, parameters, operation and byte counts: complete enough to plan
+ * with and to train from.
+ *
+ *     pdl_model_t *model;
+ *     if (pdl_model_load("resnet50", &model)) return ...;      // a built-in name, .yaml, .onnx or .net
+ *     for (int i = 0; i < pdl_model_layer_count(model); i++) {
+ *         const pdl_layer_t *layer = pdl_model_layer(model, i);
+ *         printf("%s %lld\n", layer->name, (long long)layer->weights);
+ *     }
+ *     pdl_model_destroy(model);
+ *
+ * Layers are in topological order; layer 0 is the input. Repeated blocks (`repeat: 96`) are written once in
+ * the file, expanded here, and remembered: layers with equal `class_id` have the same type, attributes,
+ * shapes and position in their block, so that cost models evaluate each class once.
+ */
+#ifndef PARADL_MODEL_H
+#define PARADL_MODEL_H
+
+#include <paradl/base/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* name in files, what the original oracle calls it (or NULL) */
+/* clang-format off */
+#define PDL_LAYER_MAP(X)                                                                                       \
+    X(INPUT, "input", NULL)                                                                                    \
+    X(CONV, "conv", "CONV")                        /* 1-, 2-, 3-D, stride, padding, dilation, groups */        \
+    X(CONV_TRANSPOSE, "conv_transpose", "CONV")                                                                \
+    X(LINEAR, "linear", "FC")                      /* over channels; per position of a sequence */             \
+    X(BATCH_NORM, "batch_norm", "BNORM")                                                                       \
+    X(LAYER_NORM, "layer_norm", NULL)                                                                          \
+    X(RMS_NORM, "rms_norm", NULL)                                                                              \
+    X(GROUP_NORM, "group_norm", NULL)                                                                          \
+    X(LOCAL_RESPONSE_NORM, "local_response_norm", NULL)                                                        \
+    X(RELU, "relu", "RELU")                                                                                    \
+    X(LEAKY_RELU, "leaky_relu", "RELU")                                                                        \
+    X(GELU, "gelu", NULL)                                                                                      \
+    X(SILU, "silu", NULL)                                                                                      \
+    X(TANH, "tanh", NULL)                                                                                      \
+    X(SIGMOID, "sigmoid", NULL)                                                                                \
+    X(SOFTMAX, "softmax", NULL)                    /* over channels */                                         \
+    X(MAX_POOL, "max_pool", "MPOOL")                                                                           \
+    X(AVG_POOL, "avg_pool", "APOOL")                                                                           \
+    X(GLOBAL_AVG_POOL, "global_avg_pool", "APOOL") /* all positions to one */                                  \
+    X(ADD, "add", "ADD")                                                                                       \
+    X(MUL, "mul", NULL)                                                                                        \
+    X(CONCAT, "concat", NULL)                      /* along channels */                                        \
+    X(UPSAMPLE, "upsample", NULL)                  /* nearest or bilinear, integer factor or given size */     \
+    X(DROPOUT, "dropout", "DROPOUT")                                                                           \
+    X(FLATTEN, "flatten", NULL)                    /* channels and space to channels, channels outermost */    \
+    X(TO_SEQUENCE, "to_sequence", NULL)            /* space to sequence positions (vision transformer) */      \
+    X(SELECT, "select", NULL)                      /* one position of a sequence */                            \
+    X(EMBEDDING, "embedding", NULL)                /* token index to vector */                                 \
+    X(POSITION, "position", NULL)                  /* adds a learned vector per position; may prepend a class token */ \
+    X(ATTENTION, "attention", NULL)                /* input: q, k, v concatenated along channels */            \
+    X(MOE, "moe", NULL)                            /* router and expert feed-forward networks */               \
+    X(CROSS_ENTROPY, "cross_entropy", NULL)        /* softmax + negative log likelihood over channels, per position */ \
+    X(MSE, "mse", NULL)
+/* clang-format on */
+
+typedef enum pdl_layer_type {
+#define PDL_LAYER_ENUM(name, text, orig) PDL_LAYER_##name,
+    PDL_LAYER_MAP(PDL_LAYER_ENUM)
+#undef PDL_LAYER_ENUM
+        PDL_LAYER_TYPE_COUNT
+} pdl_layer_type_t;
+
+#define PDL_MAX_SPACE 3
+
+/* One sample of an activation: channels x extents. A sequence has rank 1, its extent being the tokens. */
+typedef struct pdl_shape {
+    int64_t channels;
+    int64_t extent[PDL_MAX_SPACE]; /* 1 beyond the rank */
+    int     rank;                  /* 0 (a vector) to 3 */
+    bool    sequence;
+} pdl_shape_t;
+
+typedef enum pdl_init {
+    PDL_INIT_DEFAULT,
+    PDL_INIT_HE,
+    PDL_INIT_XAVIER,
+    PDL_INIT_NORMAL,
+    PDL_INIT_ZERO,
+    PDL_INIT_ONE
+} pdl_init_t;
+
+typedef struct pdl_layer {
+    const char      *name; /* unique, dotted by block: "layer1.0.conv2" */
+    pdl_layer_type_t type;
+    const int       *inputs; /* indices of producers, all smaller than this layer's */
+    int              input_count;
+    pdl_shape_t      in;  /* shape of the first input */
+    pdl_shape_t      out; /* one sample */
+
+    /* windows: convolution and pooling */
+    int64_t kernel[PDL_MAX_SPACE], stride[PDL_MAX_SPACE], dilation[PDL_MAX_SPACE];
+    int64_t pad_low[PDL_MAX_SPACE], pad_high[PDL_MAX_SPACE];
+    int64_t groups;        /* 1: ordinary; channels: depthwise */
+    bool    count_padding; /* average pooling */
+    bool    bias;          /* convolution, linear, norms (shift) */
+
+    /* transformers */
+    int64_t heads, kv_heads, head_dim; /* attention */
+    bool    causal, rotary;
+    int64_t vocabulary; /* embedding */
+    int64_t experts, top_k, expert_hidden;
+    bool    gated;       /* MoE experts with a gate (three matrices) */
+    bool    class_token; /* position */
+    int64_t index;       /* select: the position taken; negative counts from the end */
+
+    /* scalars */
+    double     epsilon, momentum; /* norms */
+    double     rate;              /* dropout; attention: dropout of its probabilities */
+    double     slope;             /* leaky ReLU */
+    bool       bilinear;          /* upsample; its factor is in stride, 0 when a size was asked for */
+    int64_t    lrn_size;          /* local response norm: channels in the window, then its three constants */
+    double     lrn_alpha, lrn_beta, lrn_k;
+    pdl_init_t init;
+    double     init_std; /* PDL_INIT_NORMAL */
+
+    int tied_to; /* layer whose weights this one uses (transposed for linear <- embedding), or -1 */
+
+    /* derived by pdl_model_finish */
+    int64_t weights;      /* trainable elements, bias included; when tied only the bias, if there is one */
+    int64_t bias_weights; /* of these, the bias or shift */
+    int64_t flop_forward, flop_backward_data, flop_backward_weight; /* per sample, multiply and add counted apart */
+    int64_t x_elements, y_elements;                                 /* per sample; x over all inputs */
+    bool    needs_input_gradient;                                   /* false for the first layers with weights */
+    int     consumer_count;
+    int     class_id;   /* see above; 0 .. pdl_model_class_count-1 */
+    double  measured_s; /* .net files: seconds per sample forward and backward; else 0 */
+} pdl_layer_t;
+
+typedef struct pdl_model pdl_model_t;
+
+/* MODEL of the command line: a built-in name or the path of a .yaml, .onnx or .net file. */
+pdl_status_t pdl_model_load(const char *name_or_path, pdl_model_t **model);
+pdl_status_t pdl_model_read_yaml_memory(const char *text, size_t length, const char *name, pdl_model_t **model);
+pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const char *name, pdl_model_t **model);
+pdl_status_t pdl_model_read_net_memory(const char *text, size_t length, const char *name, pdl_model_t **model);
+void         pdl_model_destroy(pdl_model_t *model);
+
+/* Reads a .lc file: one line `name|flag` a layer, in the order of the model's layers after the input, as in the
+   .net file it belongs to. flags[i] says whether layer i is split; there are pdl_model_layer_count of them. */
+pdl_status_t pdl_model_read_lc(const char *path, const pdl_model_t *model, bool *flags);
+
+/* Writes the model as YAML (flat, one entry a layer), such that reading it gives an equal model. */
+pdl_status_t pdl_model_write_yaml(const pdl_model_t *model, FILE *stream);
+
+const char *pdl_model_name(const pdl_model_t *model);
+const char *pdl_model_description(const pdl_model_t *model); /* one line; may be "" */
+/* Lines about the file it was read from that a user should see, ended by NULL: an ONNX file that was exported for
+   inference, functions that are read as others. Most models have none. */
+const char *const *pdl_model_remarks(const pdl_model_t *model);
+uint64_t           pdl_model_hash(const pdl_model_t *model); /* of everything but names and description */
+int                pdl_model_layer_count(const pdl_model_t *model);
+const pdl_layer_t *pdl_model_layer(const pdl_model_t *model, int i);
+int                pdl_model_find_layer(const pdl_model_t *model, const char *name); /* -1 when absent */
+/* The same for a name that a user gave: the error of an unknown one names the closest. */
+pdl_status_t pdl_model_seek_layer(const pdl_model_t *model, const char *name, int *layer);
+int          pdl_model_class_count(const pdl_model_t *model);
+pdl_shape_t  pdl_model_input(const pdl_model_t *model);
+bool         pdl_model_trainable(const pdl_model_t *model);     /* false for layer tables without a graph */
+int64_t      pdl_model_table_samples(const pdl_model_t *model); /* samples of the data set that a .net table
+                                                                         is about; 0 for other models */
+
+typedef struct pdl_model_totals {
+    int64_t weights; /* trainable parameters */
+    int64_t macs;    /* multiply-accumulates of convolutions, linear layers and attention, as papers count */
+    int64_t flop_forward, flop_backward;
+    int64_t y_elements;     /* activations per sample, all layers */
+    int     weight_tensors; /* kernels, biases, scales and shifts counted apart */
+} pdl_model_totals_t;
+void pdl_model_totals(const pdl_model_t *model, pdl_model_totals_t *totals);
+
+/* The network whose `nets` copies have about the weights and operations of this one: hidden widths over sqrt(nets),
+   dropout and groups over nets, classes as before. Of networks of convolutions and linear layers; others are
+   refused. A Wide ResNet, known by residual sums and a narrow stem of which all other widths are multiples, has its
+   widening factor k divided, to the whole part of max(k / sqrt(nets) + 0.4, 1), and keeps its stem. */
+pdl_status_t pdl_model_divide(const pdl_model_t *model, int64_t nets, pdl_model_t **divided);
+/* The layer after which FedDCT cuts a network: up to here its stem, the first pooling or what the first residual
+   block begins with. The layer before the last where there is neither. */
+int pdl_model_cut(const pdl_model_t *model);
+
+/* Multiply-accumulates of one layer per sample (0 for element-wise layers and pooling). */
+int64_t pdl_layer_macs(const pdl_layer_t *layer);
+/* Number of weight tensors of a layer: kernel, bias, scale, shift. */
+int         pdl_layer_weight_tensors(const pdl_layer_t *layer);
+const char *pdl_layer_type_name(pdl_layer_type_t type);
+int64_t     pdl_shape_elements(const pdl_shape_t *shape);
+int64_t     pdl_shape_positions(const pdl_shape_t *shape); /* product of the extents */
+/* "64x56x56", "1024 tokens x 768" */
+char *pdl_shape_format(const pdl_shape_t *shape, char *buffer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

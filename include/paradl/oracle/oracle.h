@@ -1,0 +1,272 @@
+/*
+ * The oracle: projects compute, communication, input and memory of a plan on a system, says what limits it,
+ * and searches for the best plan.
+ *
+ *     pdl_oracle_t *oracle;
+ *     pdl_oracle_create(model, system, parameters, &oracle);
+ *     pdl_projection_t projection;
+ *     pdl_oracle_project(oracle, plan, dataset, &projection);
+ *     printf("%g s per iteration\n", projection.total_s);
+ *
+ * Layer costs come from the compiled program of the plan (paradl/program.h) and are kept per (modes, mesh,
+ * micro-batch), so that projecting another batch, pipeline depth or data width of the same cut takes well under a
+ * microsecond.
+ */
+#ifndef PARADL_ORACLE_H
+#define PARADL_ORACLE_H
+
+#include <paradl/base/status.h>
+#include <paradl/base/units.h>
+#include <paradl/model/dataset.h>
+#include <paradl/plan/plan.h>
+#include <paradl/plan/program.h>
+#include <paradl/system/system.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Parameters of the cost model. Each has a physical meaning; 0 where the table says so means "as the system
+   description says". X(field, default, low, high, fitted, unit, meaning); low and high bound the fit. */
+/* clang-format off */
+#define PDL_PARAMETER_MAP(X)                                                                                     \
+    X(matrix_efficiency, 0, .2, 1, 1, NONE, "share of the peak that convolutions and 32-bit products reach; 0: system") \
+    X(winograd_gain, 1, 1, 2.25, 1, NONE, "speed-up of 3x3 convolutions with stride 1 over direct ones")         \
+    X(tensor_efficiency, 0, .05, 1, 1, NONE, "share of the peak that 16-bit products reach; 0: system")          \
+    X(attention_efficiency, 0, .05, 1, 0, NONE, "share of the 16-bit peak that attention kernels reach; 0: as products") \
+    X(convolution_efficiency, 0, .02, 1, 0, NONE, "share of the 16-bit or TF32 peak of convolutions; 0: as products") \
+    X(expert_efficiency, 0, .05, 1, 0, NONE, "share of the peak that experts' products reach; 0: as other products") \
+    X(memory_efficiency, 0, .3, 1, 1, NONE, "share of the memory bandwidth that element-wise layers reach; 0: system") \
+    X(kernel_s, 0, 1e-6, 3e-4, 1, SECONDS, "least time of a kernel; 0: system")                                  \
+    X(layer_s, 0, 1e-6, 1e-3, 1, SECONDS, "framework time per layer, forward and backward together")             \
+    X(queue_layer_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a layer, forward and backward; shows where the device is faster") \
+    X(queue_call_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a collective inside a layer")                 \
+    X(split_layer_s, 0, 1e-5, 1e-2, 1, SECONDS, "more framework time for a layer split by filters or channels")  \
+    X(split_piece_s, 0, 1e-6, 1e-3, 1, SECONDS, "and per gathered piece of a filter-split layer")                \
+    X(narrow_tile, 16, 1, 64, 1, NONE, "channels per rank below which a kernel loses speed in proportion")       \
+    X(update_bytes_per_s, 0, 1e9, 5e11, 1, BYTE_RATE, "weights updated per second by an update that is not fused")\
+    X(update_tensor_s, 2e-6, 1e-7, 1e-3, 1, SECONDS, "time per weight tensor in the update")                     \
+    X(fabric_efficiency, .85, .3, 1, 1, NONE, "share of the link speed inside a node")                           \
+    X(network_efficiency, .85, .3, 1, 1, NONE, "share of the link speed between nodes")                          \
+    X(fabric_step_s, 0, 1e-6, 1e-4, 1, SECONDS, "start-up of one step inside a node; 0: system")                 \
+    X(network_step_s, 0, 1e-6, 3e-4, 1, SECONDS, "start-up of one step between nodes; 0: system")                \
+    X(call_s, 1e-5, 1e-5, 2e-3, 1, SECONDS, "cost of calling a collective inside a layer")                       \
+    X(pack_tensor_s, 0, 1e-6, 1e-3, 1, SECONDS, "cost of packing one gradient tensor")                           \
+    X(pack_bytes_per_s, 0, 2e9, 3e11, 1, BYTE_RATE, "speed of packing and unpacking gradients; 0: no cost")      \
+    X(tensor_exchange_s, 2e-5, 1e-5, 3e-3, 1, SECONDS, "cost of exchanging one gradient tensor on its own")      \
+    X(skew_s_per_rank, 0, 1e-6, 1e-3, 1, SECONDS, "waiting for late ranks in the gradient exchange, per rank")   \
+    X(host_efficiency, .8, .02, 1, 1, NONE, "share of the link speed of transfers staged through host memory")   \
+    X(host_step_s, 0, 1e-6, 5e-3, 1, SECONDS, "start-up of a step through host memory; 0: system")               \
+    X(pinned_bytes, 0, 8e6, 2e9, 1, BYTES, "largest message staged through pinned memory; 0: no bound")          \
+    X(pageable_bytes_per_s, 0, 2e8, 5e9, 1, BYTE_RATE, "speed of what exceeds it")                               \
+    X(bucket_bytes, 25e6, 1e6, 1e9, 0, BYTES, "gradients exchanged at a time while backward runs")               \
+    X(overlap_slowdown, 1.05, 1, 2, 0, NONE, "slow-down of computation while collectives run")                   \
+    X(memory_margin, 1.1, 1, 2, 0, NONE, "fragmentation: memory needed over memory used")                        \
+    X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
+    X(channel_block, 1, 1, 64, 0, NONE, "images are padded to whole blocks of so many channels (own_runtime)")      \
+    X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
+    X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
+    X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")            \
+    X(estimate_width, .65, 0, 3, 0, NONE, "least half-width of that interval, in ln, where nothing was measured")
+/* clang-format on */
+
+/* What a framework does differently from the ideal; docs/oracle.md, "What the measured runs taught". */
+/* clang-format off */
+#define PDL_SWITCH_MAP(X)                                                                                        \
+    X(overlap_gradients, 1, "gradient exchange runs during backward")                                            \
+    X(overlap_stages, 1, "transfers between pipeline stages run during computation")                             \
+    X(pack_gradients, 1, "data parallelism exchanges packed gradients, not tensor by tensor")                    \
+    X(pack_hybrid_gradients, 1, "so do the hybrids")                                                             \
+    X(multi_rail, 1, "a collective uses all ports of a node")                                                    \
+    X(ring_only, 0, "every collective is a ring; otherwise the cheapest of ring, tree and hierarchical")         \
+    X(published_forms, 0, "filter and channel gather after every layer, and leave linear layers whole")          \
+    X(full_gradients, 0, "hybrids with filters exchange all gradients, not only the local share")                \
+    X(pointwise_gradients_skipped, 0, "filter: only windowed convolutions reduce their input gradient")          \
+    X(host_replicated_gradients, 0, "filter and channel: whole layers synchronise their gradients through the host") \
+    X(host_spatial_gradients, 0, "spatial hybrids: leaders exchange gradients through the host")                 \
+    X(host_halo, 0, "halos and spatial gathers are staged through host memory")                                  \
+    X(gather_returns, 0, "the end of a spatial split scatters in backward as it gathers in forward")             \
+    X(asynchronous, 1, "kernels and collectives are queued ahead, so framework time per layer and call is hidden") \
+    X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
+    X(leader_loads, 0, "one PE of a group loads the samples for all of it")                                      \
+    X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
+    X(own_runtime, 0, "memory as paradl train takes it; otherwise by liveness, workspace_bytes and memory_margin") \
+    X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
+    X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
+    X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \
+    X(measured, 0, "fitted to measured runs; otherwise, unless layers of the system were measured, intervals are estimates")
+/* clang-format on */
+
+typedef struct pdl_parameters {
+    char name[64];
+#define PDL_PARAMETER_FIELD(field, ...) double field;
+    PDL_PARAMETER_MAP(PDL_PARAMETER_FIELD)
+#undef PDL_PARAMETER_FIELD
+#define PDL_SWITCH_FIELD(field, ...) bool field;
+    PDL_SWITCH_MAP(PDL_SWITCH_FIELD)
+#undef PDL_SWITCH_FIELD
+} pdl_parameters_t;
+
+typedef struct pdl_parameter_info {
+    const char *name, *meaning;
+    double      standard, low, high;
+    bool        fitted;
+    pdl_unit_t  unit;
+    size_t      offset; /* of the double in pdl_parameters_t */
+} pdl_parameter_info_t;
+extern const pdl_parameter_info_t pdl_parameter_info[];
+extern const int                  pdl_parameter_count;
+
+void pdl_parameters_default(pdl_parameters_t *parameters);
+/* A built-in name (share/parameters) or a .yaml file; keys it leaves out keep their defaults. */
+pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *parameters);
+/* The set of this name; when it is NULL the one fitted for the system, else "default", else the defaults of the table
+   above. A file that is there but cannot be read is an error. */
+pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system,
+                                   pdl_parameters_t *parameters);
+pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char *comment, FILE *stream);
+
+typedef enum pdl_comm_class {
+    PDL_COMM_LAYER,
+    PDL_COMM_HALO,
+    PDL_COMM_STAGE,
+    PDL_COMM_GRADIENT,
+    PDL_COMM_CLASS_COUNT
+} pdl_comm_class_t;
+extern const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT];
+
+/* Bytes on the busiest rank. */
+typedef struct pdl_memory_breakdown {
+    double weights, gradients, optimizer, saved_activations, transient, buffers, workspace, context, margin;
+} pdl_memory_breakdown_t;
+
+#define PDL_MAX_FINDINGS 8
+typedef struct pdl_finding {
+    const char *name;      /* "gradient exchange", as in the table of limits and bottlenecks */
+    bool        limit;     /* inherent in the strategy; else a bottleneck of framework or system */
+    double      share;     /* the number that triggered it */
+    char        hint[160]; /* what would lift it */
+} pdl_finding_t;
+
+/* One iteration: one update on the whole batch. */
+typedef struct pdl_projection {
+    double total_s, low_s, high_s; /* 90 % interval */
+    bool   estimated;              /* nothing of this machine and framework was measured: the interval is wide */
+    double congested_s;            /* with the congestion of other jobs (kappa) */
+    double forward_s, backward_s, update_s,
+        compute_s; /* busiest stage, all micro-batches; compute_s is their sum */
+    double bubble_s;
+    double staging_s;     /* decoding samples and handing them to the PEs of a group */
+    double input_s, io_s; /* reading or staging, whichever is slower; io_s: the part the rest does not hide */
+    double comm_s;        /* exposed; the sum of the next */
+    double comm[PDL_COMM_CLASS_COUNT];
+    double gradient_total_s;            /* before overlap */
+    double layer_startup_s;             /* the part of comm[PDL_COMM_LAYER] that does not shrink with the volume */
+    double layer_allreduce_s;           /* the part of it in allreduces; the rest gathers and scatters */
+    double matrix_s;                    /* the part of compute_s in convolutions and linear layers */
+    double replicated_share;            /* of computation done by several ranks alike */
+    double stage_imbalance;             /* slowest stage over the mean */
+    double contention;                  /* phi of the gradient exchange */
+    double bytes[PDL_COMM_CLASS_COUNT]; /* sent in one iteration by all ranks together */
+    double memory_bytes;
+    bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
+    pdl_memory_breakdown_t memory;
+    bool                   fits;     /* memory_bytes within the device or the given cap */
+    double                 energy_j; /* whole machine, one iteration */
+    double                 flop;     /* useful operations of one iteration, all ranks */
+    pdl_finding_t          findings[PDL_MAX_FINDINGS];
+    int                    finding_count;
+} pdl_projection_t;
+
+/* One iteration that was played pass by pass; the parts add up to the total. Input is left out. */
+typedef struct pdl_plan_parts {
+    double compute_s; /* of the busiest stage, with the slow-down by hidden exchanges */
+    double comm[PDL_COMM_CLASS_COUNT];
+    double bubble_s;
+    double total_s;
+} pdl_plan_parts_t;
+
+/* Kinds of work by which a projection and a run are compared. */
+typedef enum pdl_op_class {
+    PDL_CLASS_PRODUCT_FORWARD, /* convolutions, linear layers, attention */
+    PDL_CLASS_PRODUCT_BACKWARD,
+    PDL_CLASS_NORM,
+    PDL_CLASS_ELEMENT, /* all other layers */
+    PDL_CLASS_CONVERT, /* between the arrangements of images that layers and messages want */
+    PDL_CLASS_UPDATE,
+    PDL_CLASS_MOVE,     /* exchanges inside and between layers */
+    PDL_CLASS_GRADIENT, /* exchange of gradients, as far as it is not hidden */
+    PDL_CLASS_INPUT,    /* waiting for samples */
+    PDL_OP_CLASS_COUNT
+} pdl_op_class_t;
+extern const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT];
+pdl_op_class_t           pdl_op_class(pdl_layer_type_t type, bool backward);
+
+typedef struct pdl_oracle pdl_oracle_t;
+
+/* Borrows all three; `parameters` is copied. */
+pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *system,
+                               const pdl_parameters_t *parameters, pdl_oracle_t **oracle);
+void         pdl_oracle_destroy(pdl_oracle_t *oracle);
+/* Replaces the parameters and forgets what was kept. */
+void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *parameters);
+/* Memory cap per PE in bytes; 0: the device's. */
+void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
+
+/* Projects a checked plan; stages are balanced first unless they were given (written into the plan). `dataset` may be
+   NULL: no input time. */
+pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                                pdl_projection_t *projection);
+
+/* The same with the passes of every stage played one after the other, each waiting for its inputs, and gradients exchanged
+   bucket by bucket, instead of the formulas of even pipelines; communications have their closed form. Takes time in
+   proportion to stages times micro-batches. Where these are more than 300,000: as pdl_oracle_project(). */
+pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                             pdl_projection_t *projection);
+
+/* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
+   stages; what a stage waits for others, bubbles included, counts as exchange between layers. */
+pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
+                                const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
+
+/* Which axis lies innermost, that is inside a node first. */
+typedef enum pdl_order {
+    PDL_ORDER_PIPELINE_DATA_INNER, /* tensor or spatial inside the node, then data, then pipeline */
+    PDL_ORDER_DATA_PIPELINE_INNER, /* tensor or spatial, then pipeline, then data */
+    PDL_ORDER_PIPELINE_INNER_DATA, /* data inside the node */
+    PDL_ORDER_COUNT
+} pdl_order_t;
+
+/* A preset on a mesh, for fast enumeration. */
+typedef struct pdl_config {
+    const char *strategy; /* a preset's name; the pointer is not kept */
+    int64_t     pipeline, data, spatial, tensor;
+    int64_t     context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
+    pdl_order_t order;
+    int64_t     batch, micro_batches;
+    pdl_pipeline_schedule_t schedule;
+    int                     virtual_stages;
+    pdl_recompute_t         recompute;
+    pdl_sharding_t          sharding;
+    bool                    sequence_parallel;
+    pdl_optimizer_t         optimizer;
+    pdl_precision_t         precision;
+    pdl_run_mode_t          run_mode;
+    const char             *spatial_until;
+} pdl_config_t;
+
+pdl_config_t pdl_config_default(const char *strategy);
+pdl_mesh_t   pdl_config_mesh(const pdl_config_t *config);
+/* Builds the plan of a configuration, checked, stages not yet balanced. */
+pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_plan_t **plan);
+/* Same numbers as project() on that plan, without findings; layer costs are kept between calls. */
+pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                 pdl_projection_t *projection);
+
+/* Largest batch for which the plan's memory fits, other things equal; 0 when not even the smallest does. */
+pdl_status_t pdl_oracle_largest_batch(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t *batch);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,88 @@
+/*
+ * Search: every strategy at a number of PEs and one batch, the best configuration of each, ranked by a goal, with
+ * the reasons of those that are not possible.
+ *
+ *     pdl_request_t request = pdl_request_default();
+ *     request.pe = 512;
+ *     pdl_search_t *search;
+ *     pdl_search_run(oracle, &request, &search);
+ *     puts(search->candidates[0].strategy);
+ *     pdl_search_destroy(search);
+ */
+#ifndef PARADL_SEARCH_H
+#define PARADL_SEARCH_H
+
+#include <paradl/oracle/oracle.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_goal { PDL_GOAL_TIME, PDL_GOAL_MEMORY, PDL_GOAL_COST, PDL_GOAL_ENERGY, PDL_GOAL_COUNT } pdl_goal_t;
+extern const char *const pdl_goal_names[PDL_GOAL_COUNT];
+
+typedef struct pdl_request {
+    const pdl_dataset_t *dataset; /* NULL: time per sample decides instead of time per epoch */
+    int64_t              pe;
+    int64_t              batch;          /* over all PEs; 0: by samples_per_pe */
+    int64_t              samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
+    const char          *strategy;       /* a preset's name, "mixed", or "all" */
+    pdl_goal_t           goal;
+    pdl_optimizer_t      optimizer;
+    pdl_precision_t      precision;
+    pdl_run_mode_t       run_mode;
+    const char          *spatial_until;
+} pdl_request_t;
+pdl_request_t pdl_request_default(void);
+
+typedef struct pdl_candidate {
+    char             strategy[32];
+    bool             possible;    /* within the limits of the strategy and in memory */
+    char             reason[224]; /* when not possible */
+    char             same_as[32]; /* the strategy of this answer that its best plan is; it is left out then */
+    pdl_config_t     config;      /* of the best configuration; strategy points to `strategy` */
+    pdl_plan_t      *plan;        /* owned; NULL when not possible by the limits */
+    pdl_projection_t projection;
+    double           epoch_s;       /* 0 without a data set */
+    double           sample_s;      /* time per sample, whole machine */
+    double           score;         /* what the goal minimises */
+    int64_t          largest_batch; /* that fits in memory, other things equal; 0 unknown */
+} pdl_candidate_t;
+
+typedef struct pdl_search {
+    pdl_candidate_t *candidates; /* possible ones first, best first */
+    int              count, possible;
+    int64_t          batch;             /* of all that are possible */
+    char             batch_reason[160]; /* where it comes from; "" when the request gave it */
+    int64_t          configurations;    /* evaluated */
+    double           seconds;
+    bool certified; /* the whole space of the presets was enumerated, and all that might win was played */
+} pdl_search_t;
+
+/* Candidates whose scores differ by less than this share tie: no projection tells them apart. */
+#define PDL_TIE 0.005
+bool pdl_candidates_tie(const pdl_candidate_t *a, const pdl_candidate_t *b);
+/* Puts the candidates in order, after their scores have changed: possible ones first, best first; of those that tie, the
+   one with fewer axes, then the better known. */
+void pdl_search_rank(pdl_search_t *search);
+
+pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);
+void         pdl_search_destroy(pdl_search_t *search);
+
+/* The best per-layer layouts on a mesh data x tensor (docs/oracle.md, "Mixed layouts"): dynamic programming over
+   the layers, the layouts of open branches being part of the state. `config` gives mesh, batch and policies
+   (strategy is ignored; pipeline and spatial must be 1); the plan has strategy "mixed". Never worse than a preset on the same
+   mesh: what fits in memory comes first, then what is faster; when nothing fits, the fastest is returned and
+   projection->fits is false. */
+pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                              pdl_plan_t **plan, pdl_projection_t *projection);
+
+/* Why the first candidate wins and what would have to change for the second to win: complete sentences, one
+   per line. */
+pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *request, const pdl_search_t *search,
+                                char *text, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

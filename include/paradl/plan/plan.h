@@ -1,0 +1,211 @@
+/*
+ * A plan says how a model is cut over a machine: mesh, a mode for every layer and axis, pipeline, memory
+ * policy, collectives. It is what `paradl plan` writes and every other verb reads.
+ *
+ *     pdl_plan_t *plan;
+ *     pdl_mesh_t  mesh = {{{PDL_AXIS_DATA, 128, 0}, {PDL_AXIS_TENSOR, 4, 0}}, 2};
+ *     pdl_plan_create(model, &mesh, 8192, &plan);
+ *     pdl_plan_apply_preset(plan, "data+filter", NULL);
+ *     if (pdl_plan_check(plan)) puts(pdl_error_message());
+ *     pdl_plan_destroy(plan);
+ */
+#ifndef PARADL_PLAN_H
+#define PARADL_PLAN_H
+
+#include <paradl/base/status.h>
+#include <paradl/model/model.h>
+#include <paradl/plan/mesh.h>
+#include <paradl/system/system.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How an operation runs on one axis. */
+typedef enum pdl_mode {
+    PDL_MODE_PASS, /* keep the placement of the input where the operation allows it, else replicate */
+    PDL_MODE_REPLICATE,
+    PDL_MODE_SAMPLE,
+    PDL_MODE_SPACE,      /* the axis' extent; a sequence: tokens */
+    PDL_MODE_FILTER,     /* output channels (column) */
+    PDL_MODE_CHANNEL,    /* input channels (row) */
+    PDL_MODE_HEADS,      /* attention by whole key-value groups */
+    PDL_MODE_VOCABULARY, /* embedding and cross-entropy */
+    PDL_MODE_EXPERT,     /* mixture of experts by whole experts */
+    PDL_MODE_COUNT
+} pdl_mode_t;
+extern const char *const pdl_mode_names[PDL_MODE_COUNT];
+
+typedef enum pdl_pipeline_schedule {
+    PDL_SCHEDULE_GPIPE,
+    PDL_SCHEDULE_1F1B,
+    PDL_SCHEDULE_INTERLEAVED,
+    PDL_SCHEDULE_COUNT
+} pdl_pipeline_schedule_t;
+typedef enum pdl_recompute {
+    PDL_RECOMPUTE_NONE,
+    PDL_RECOMPUTE_SELECTIVE,
+    PDL_RECOMPUTE_FULL,
+    PDL_RECOMPUTE_COUNT
+} pdl_recompute_t;
+typedef enum pdl_sharding {
+    PDL_SHARDING_NONE,
+    PDL_SHARDING_ZERO1,
+    PDL_SHARDING_ZERO2,
+    PDL_SHARDING_ZERO3,
+    PDL_SHARDING_COUNT
+} pdl_sharding_t;
+typedef enum pdl_optimizer {
+    PDL_OPTIMIZER_SGD,
+    PDL_OPTIMIZER_MOMENTUM,
+    PDL_OPTIMIZER_ADAM,
+    PDL_OPTIMIZER_COUNT
+} pdl_optimizer_t;
+/* AUTO: the cheapest by projection. */
+typedef enum pdl_algorithm {
+    PDL_ALGORITHM_AUTO,
+    PDL_ALGORITHM_RING,
+    PDL_ALGORITHM_TREE,
+    PDL_ALGORITHM_HIERARCHICAL,
+    PDL_ALGORITHM_COUNT
+} pdl_algorithm_t;
+typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
+
+extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
+extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
+extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
+extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
+extern const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT];
+
+/* How samples reach the workers, and how many are left out: docs/data_policy.md. The names are those of the training
+   options. */
+typedef enum pdl_policy_shuffle {
+    PDL_POLICY_GLOBAL,
+    PDL_POLICY_LOCAL,
+    PDL_POLICY_PARTIAL,
+    PDL_POLICY_PAIRED,
+    PDL_POLICY_SHUFFLE_COUNT
+} pdl_policy_shuffle_t;
+extern const char *const pdl_policy_shuffle_names[PDL_POLICY_SHUFFLE_COUNT]; /* global local partial paired */
+/* Where samples are read: the parallel file system that all nodes share, or the storage of the node. */
+typedef enum pdl_policy_store { PDL_POLICY_PFS, PDL_POLICY_NODE, PDL_POLICY_STORE_COUNT } pdl_policy_store_t;
+extern const char *const pdl_policy_store_names[PDL_POLICY_STORE_COUNT]; /* pfs local */
+
+typedef struct pdl_data_policy {
+    bool                 given; /* false: the plan says nothing, and the rest is as after default() */
+    pdl_policy_shuffle_t shuffle;
+    double               exchange;      /* Q: share of a worker's samples that changes hands in an epoch */
+    pdl_policy_store_t   store;         /* pfs only with global */
+    double               hide;          /* F: share of the samples that is hidden at most; 0: none */
+    double               hide_mean;     /* expected mean over the run of what is really hidden, at most F */
+    int64_t              refresh_every; /* hidden samples are looked at every so many epochs; 0: never */
+} pdl_data_policy_t;
+
+/* Share of F that is hidden on average when nothing better is known: factors 1, 0.8, 0.6 and 0.4 that change after
+   3/10, 6/10 and 8/10 of the run, and no candidate moved back. */
+#define PDL_POLICY_HIDE_MEAN 0.74
+
+/* Global from the parallel file system, nothing hidden, refreshed every epoch. */
+pdl_data_policy_t pdl_data_policy_default(void);
+/* "partial:0.1,hide:0.3,mean:0.2,refresh:1,store:local"; everything after the first part is optional. */
+pdl_status_t pdl_data_policy_parse(const char *text, pdl_data_policy_t *policy);
+/* The same form, without what is as usual; returns `text`. */
+#define PDL_POLICY_TEXT_SIZE 128
+char        *pdl_data_policy_format(const pdl_data_policy_t *policy, char text[PDL_POLICY_TEXT_SIZE]);
+pdl_status_t pdl_data_policy_check(const pdl_data_policy_t *policy);
+
+/* Modes of one layer, an entry per axis of the mesh. */
+typedef struct pdl_modes {
+    uint8_t on[PDL_MAX_AXES];
+} pdl_modes_t;
+
+typedef struct pdl_plan {
+    const pdl_model_t      *model; /* borrowed */
+    char                    strategy[32];
+    pdl_mesh_t              mesh;
+    int64_t                 batch;         /* samples per weight update, over all ranks */
+    int64_t                 micro_batches; /* per update and data-parallel replica */
+    pdl_modes_t            *modes;         /* one per layer */
+    int                    *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
+    bool                    stages_given;  /* written by hand; otherwise the oracle balances them */
+    pdl_pipeline_schedule_t schedule;
+    int                     virtual_stages; /* chunks per rank; 1 unless interleaved */
+    pdl_recompute_t         recompute;
+    pdl_sharding_t          sharding;
+    bool              sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool              sync_batch_norm;
+    pdl_algorithm_t   algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
+    pdl_optimizer_t   optimizer;
+    pdl_precision_t   precision;
+    pdl_run_mode_t    run_mode;
+    pdl_data_policy_t data_policy;
+} pdl_plan_t;
+
+/* All layers in mode PASS, one stage per pipeline rank cut at equal layer counts, SGD with momentum, fp32. */
+pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, int64_t batch, pdl_plan_t **plan);
+pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **copy);
+void         pdl_plan_destroy(pdl_plan_t *plan);
+/* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
+void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
+
+typedef struct pdl_preset_options {
+    bool        published;     /* the forms of the published study: gather after every layer, linear layers whole */
+    const char *spatial_until; /* last layer split in space, or NULL: as long as pieces hold the halo */
+    bool        keep_small;    /* a layer that is too small for the axis stays whole instead of being refused */
+} pdl_preset_options_t;
+
+/* Sets modes and strategy name: serial, data, spatial, filter, channel, tensor, pipeline, data+filter,
+   data+channel, data+spatial, data+tensor, data+pipeline, 3d. The mesh must have the axes the name asks for (others of
+   size 1). options may be NULL. */
+pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options);
+
+/* PDL_ERR_INPUT unless the preset exists and allows every axis of the mesh that is larger than 1. */
+pdl_status_t pdl_preset_check(const char *strategy, const pdl_mesh_t *mesh);
+/* The widest preset that sets the same modes ("3d" for tensor, data+tensor and 3d); NULL for an unknown name. */
+const char *pdl_preset_family(const char *strategy);
+
+/* Whether a layer can run in a mode on an axis of this size; if not, the reason ("has 64 filters") is put
+   into `why` (may be NULL). */
+bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why,
+                      size_t why_size);
+
+/* The largest size of an axis of this kind for which every layer the preset splits is allowed; *limiting is
+   that layer. */
+int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                         int *limiting_layer);
+/* What that layer has, of which the limit is made: "64 filters", "8 key-value heads for its 64 heads". */
+char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
+                                int limiting_layer, char *text, size_t size);
+
+/* Everything that can be wrong with a plan, before anything starts: batch against axes, modes against layers,
+   stages. The message names the layer and what would be allowed. */
+pdl_status_t pdl_plan_check(const pdl_plan_t *plan);
+
+/* Results of the oracle that a plan file carries for later comparison. */
+typedef struct pdl_plan_projection {
+    double iteration_s, low_s, high_s, compute_s, comm_s, io_s, bubble_s, memory_bytes;
+} pdl_plan_projection_t;
+
+/* The plan file (docs/plan_format.md), without axes of size 1. `model_name` is what pdl_model_load() was given, NULL for the model's own
+   name; system_name, data_name and projection may be NULL. */
+pdl_status_t pdl_plan_write(const pdl_plan_t *plan, const char *model_name, const char *system_name,
+                            const char *data_name, const pdl_plan_projection_t *projection, FILE *stream);
+typedef struct pdl_plan_file {
+    pdl_model_t          *model; /* owned */
+    pdl_plan_t           *plan;
+    char                  model_name[1024], system_name[1024], data_name[1024]; /* "" when absent */
+    char                  note[512]; /* one line on a path that was found elsewhere than beside the plan, or "" */
+    bool                  has_projection;
+    pdl_plan_projection_t projection;
+} pdl_plan_file_t;
+/* Paths in the file are relative to it; names and absolute paths are what they are. */
+pdl_status_t pdl_plan_read(const char *path, pdl_plan_file_t *file);
+pdl_status_t pdl_plan_read_memory(const char *text, size_t length, const char *name, pdl_plan_file_t *file);
+void         pdl_plan_file_free(pdl_plan_file_t *file);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

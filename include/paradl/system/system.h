@@ -1,0 +1,126 @@
+/*
+ * A system is processing elements (PEs) at the leaves of a tree of network levels, with their speeds.
+ *
+ * Level 0 joins PEs into the innermost group (a node), level 1 joins those groups, and so on. A message
+ * between two PEs crosses the levels up to the lowest common one: it climbs out of its level-0 group through
+ * one of that group's ports, and so on. All numbers come from YAML under share/systems; none is in C.
+ */
+#ifndef PARADL_SYSTEM_H
+#define PARADL_SYSTEM_H
+
+#include <paradl/base/status.h>
+#include <paradl/model/model.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_precision {
+    PDL_FP64,
+    PDL_FP32,
+    PDL_TF32,
+    PDL_FP16,
+    PDL_BF16,
+    PDL_FP8,
+    PDL_PRECISION_COUNT
+} pdl_precision_t;
+extern const char *const pdl_precision_names[PDL_PRECISION_COUNT];
+/* Bytes of an activation or weight as computed with (TF32: 4). */
+int pdl_precision_bytes(pdl_precision_t precision);
+
+#define PDL_MAX_LEVELS 8
+
+typedef struct pdl_level {
+    const char *name;                  /* "node", "rack" */
+    const char *transport;             /* "nvlink", "infiniband"; for people and parameter files */
+    int64_t     fanout;                /* children joined: PEs at level 0, groups of the level below above it */
+    double      bandwidth_bytes_per_s; /* of one link in one direction */
+    double      latency_s;             /* start-up of a message between two PEs whose lowest common level is this */
+    double      ports;            /* links by which each child is attached to this level, before oversubscription */
+    double      oversubscription; /* >= 1: only ports / oversubscription of those links carry data at a time */
+    bool        shared_medium;    /* the children of a group share `ports` links instead of having that many each */
+    double      congestion;       /* kappa >= 1: slow-down by other jobs; 1 when the machine is alone */
+} pdl_level_t;
+
+typedef struct pdl_device {
+    const char *name;
+    double      memory_bytes, memory_bandwidth_bytes_per_s;
+    double      peak_flop_per_s[PDL_PRECISION_COUNT]; /* 0: not available */
+    int         compute_units;                        /* SMs or cores: granularity of work */
+    double      launch_s;                             /* least time of one kernel */
+    double      matrix_efficiency, memory_efficiency; /* reachable shares of the two peaks */
+    double      power_w, idle_power_w;
+    double      host_bandwidth_bytes_per_s; /* to host memory, for swapping; 0 unknown */
+    double      reserved_bytes;             /* runtime context and libraries */
+    double      copy_bytes_per_s; /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
+} pdl_device_t;
+
+/* Operations per second of a precision; those a device does not list run at its 32-bit speed. */
+static inline double pdl_device_peak(const pdl_device_t *device, pdl_precision_t precision)
+{
+    double peak = device->peak_flop_per_s[precision];
+
+    return peak > 0 ? peak : device->peak_flop_per_s[PDL_FP32];
+}
+
+typedef struct pdl_storage {
+    double node_bandwidth_bytes_per_s, total_bandwidth_bytes_per_s; /* 0: not described */
+    double decode_samples_per_s; /* per PE, all its loader threads; 0: not described */
+    /* Apart from each other, for data policies; without keys of their own they are as the first two say. */
+    double local_bandwidth_bytes_per_s;  /* of the storage of a node */
+    double local_bytes;                  /* that it holds; 0: not described */
+    double client_bandwidth_bytes_per_s; /* of a node that reads from the parallel file system */
+    double shared_bandwidth_bytes_per_s; /* of that file system for all nodes together */
+    double shared_efficiency;            /* share of both rates that samples read in random order reach */
+} pdl_storage_t;
+
+/* What a layer, or a part of one, was measured to take on a PE (docs/calibration.md). */
+typedef struct pdl_measured {
+    int    layer; /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
+    int    after; /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
+    double work[2],
+        seconds[2]; /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
+    double in_channels, out_channels, window; /* of the part; elements of a kernel */
+    bool
+        halo; /* a window over a part in space: its two sides are padded differently, which other kernels compute */
+} pdl_measured_t;
+#define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
+
+typedef struct pdl_system {
+    const char   *name, *description, *source;
+    pdl_device_t  device;
+    pdl_level_t   level[PDL_MAX_LEVELS];
+    int           level_count;
+    pdl_level_t   host_level[PDL_MAX_LEVELS]; /* the same levels for transfers staged through host memory, ... */
+    bool          has_host_path;              /* ... or, when this is false, copies of level[] */
+    pdl_storage_t storage;
+    int64_t       pe_count;         /* product of the fan-outs */
+    double        cost_per_pe_hour; /* in any currency; 0 unknown */
+    const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
+    const pdl_measured_t *measured; /* in 32 bits */
+    int                   measured_count;
+    struct pdl_arena     *arena; /* owns all of the above */
+} pdl_system_t;
+
+/* SYSTEM of the command line: a built-in name or the path of a .yaml file. */
+pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **system);
+pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system);
+void         pdl_system_destroy(const pdl_system_t *system);
+
+/* Whether the device computes in this precision; the message lists those it has. */
+pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision);
+
+/* The lowest level whose groups hold `span` consecutive PEs, the first of them at the start of a group. */
+int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
+/* PEs in one group of a level. */
+int64_t pdl_system_group_size(const pdl_system_t *system, int level);
+/* Lowest common level of two PEs. */
+int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,7 @@
+/* Backends that compute layers. */
+#ifndef PARADL_TENSOR_MODULE_H
+#define PARADL_TENSOR_MODULE_H
+
+#include <paradl/tensor/backend.h>
+
+#endif

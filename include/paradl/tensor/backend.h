@@ -1,0 +1,285 @@
+/*
+ * A backend computes layers: it is a table of operations, and nothing above it knows which one it has. There is the
+ * CPU backend (oneDNN and own kernels, fp32 and bf16), and a slow, obvious reference in double precision that the
+ * tests compare with.
+ *
+ * A layer becomes an *op*: made once for given local shapes, after which it runs without allocating anything. Making
+ * it decides how its tensors lie and how much memory it wants; where that memory is, is the caller's business:
+ *
+ *     pdl_op_t *op;
+ *     backend->ops->op_create(backend, &spec, &op);
+ *     ... place op->out_bytes, op->saved_bytes, op->workspace_bytes, and the weights somewhere ...
+ *     backend->ops->forward(op, &run);
+ *     backend->ops->backward(op, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
+ *
+ * How tensors lie. PLAIN: images and volumes [n][c][s0][s1][s2], sequences [n][t][c], vectors [n][c]. BLOCKED: the
+ * backend's own arrangement, kept from layer to layer (CPU: [n][c/B][space][B], channels padded with zeros to
+ * a multiple of B). Sequences, vectors and token indices are always PLAIN. The gradient of a tensor lies as the tensor does.
+ *
+ * Elements are of the backend's type (`activation_type`); token indices and class labels are int32_t.
+ */
+#ifndef PARADL_BACKEND_H
+#define PARADL_BACKEND_H
+
+#include <paradl/base/status.h>
+#include <paradl/model/model.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_dtype { PDL_DTYPE_F32, PDL_DTYPE_BF16, PDL_DTYPE_F64, PDL_DTYPE_I32 } pdl_dtype_t;
+size_t pdl_dtype_bytes(pdl_dtype_t type);
+
+typedef enum pdl_format { PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED } pdl_format_t;
+
+typedef struct pdl_backend pdl_backend_t;
+
+/* Where this rank's piece lies in the whole output tensor: dropout draws at global indices, so that every strategy
+   drops the same elements. All of it is always filled in: where nothing is split, `whole` is the layer's output.
+
+   Dropout: the element of sample n (global: first_sample + local), channel c and position p (both global; p counts
+   row-major in the whole extents) has the index that it has in the whole plain tensor of the global batch,
+       images, volumes, vectors  (n * whole channels + c) * whole positions + p
+       sequences                 (n * whole positions + p) * whole channels + c
+   u = pdl_random_fill(run->seed, pdl_random_stream("dropout", spec.id, run->step), index): the element is dropped when
+   u < (float)rate, otherwise divided by 1 - rate. Attention drops probabilities likewise, from the stream
+   "attention", at index ((n * H + h) * T + query) * T + key with T = whole.extent[0], H = whole.channels / head_dim
+   and h = origin.channel / head_dim + local head. Dropped probabilities are not made up for by the others. */
+typedef struct pdl_origin {
+    pdl_shape_t whole;
+    int64_t     channel, space[PDL_MAX_SPACE];
+} pdl_origin_t;
+
+/* What layers compute is what PyTorch computes, where it has them. Besides:
+   - Weights come in the order named here. conv: weight [F][C/g][k..], bias [F]. conv_transpose: weight [C][F/g][k..],
+     bias [F]. linear: weight [F][C], bias. Norms: weight [C], bias [C] (if any; RMS norm has none); batch norm then
+     running_mean, running_var. embedding: weight [V][C]. position: weight [tokens out][C], with a class token then
+     class_token [C], which becomes token 0 before the weight is added. moe: router [E][C], gate [E][H][C] if gated,
+     up [E][H][C], down [E][F][H].
+   - Batch norm: running_var takes the unbiased variance (of one value: the value itself).
+   - Layer, RMS norm and softmax work on the channels of each position; group norm on positions and channels of a group.
+   - Average pooling divides by the whole window when count_padding, otherwise by its elements inside the input. Max
+     pooling hands the gradient to the first of equal maxima, in row-major order. A window that lies wholly in the
+     padding gives 0.
+   - Upsample: nearest takes floor(i * in / out) in integers; bilinear (any rank) does not align corners.
+   - flatten puts channels outermost, of sequences too. mul: a factor of one position scales whole channels.
+   - attention: channels are all of q, then k, then v, head by head; query head h reads key/value head
+     h / (heads / kv_heads); scores are divided by sqrt(head_dim). Rotary: with half = head_dim / 2, elements i and i + half
+     of q and k are turned by the angle position * 10000^(-i / half): (a, b) -> (a cos - b sin, b cos + a sin).
+   - moe: per token, the top_k experts with the largest router logits (of equal ones the first), weighted by the softmax
+     over the chosen logits. An expert is down(silu(gate x) * (up x)) when gated, else down(gelu(up x)).
+   - GELU is the exact one (erf). Cross-entropy counts the first of equal maxima as the prediction; smoothing as in
+     PyTorch. A sample with no class left has loss 0. MSE is the mean over all elements of the sample. */
+
+/* What is computed together with a layer, in this order: layer, + a second tensor, activation. */
+typedef struct pdl_fusion {
+    bool             add;        /* the tensor added is the op's last input */
+    pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
+} pdl_fusion_t;
+
+struct pdl_op;
+
+typedef struct pdl_op_spec {
+    const pdl_layer_t  *layer;  /* with the local shapes in `in` and `out`; borrowed until the op is destroyed */
+    const pdl_shape_t  *inputs; /* local shape of every input; the added one included */
+    const pdl_format_t *given;  /* how they lie now; the op may ask for another */
+    int                 input_count;
+    int64_t             samples; /* of one micro-batch, on this rank */
+    pdl_fusion_t        fusion;
+    bool                training;       /* otherwise only forward will run, with running statistics */
+    bool                input_gradient; /* backward to the inputs is wanted */
+    bool                accumulates;    /* weight gradients may be added to what is there (run.accumulate) */
+    bool         plain_weights; /* its weight is stored plain: another op uses it too, or ranks with other shapes */
+    uint64_t     id;            /* of the layer in the model: makes its random streams distinct */
+    pdl_origin_t origin;
+    double       share; /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
+                                  with it the gradient, is multiplied by it: a partial sum */
+    /* Embedding and cross-entropy of which this rank has a part of the vocabulary: `layer` has that part only.
+       An embedding gives zeros for tokens of others, a partial sum. Cross-entropy asks the other ranks (run.reduce)
+       and comes to the same results on all of them. */
+    int64_t first_class; /* of this rank: row of the table, channel of the logits */
+    int64_t classes;     /* all of them; 0: not split */
+    /* A mixture whose experts are on several ranks: `layer` has those of this rank only, the router all of them.
+       Tokens are shared out; those of other ranks come to be answered here and go back (run.route). The router's
+       gradient is that of the own tokens. */
+    const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
+    int            expert_rank, expert_ranks;
+    int64_t        expert_rows; /* tokens of all these ranks */
+    /* Convolutions: an op of the same layer for other extents, or NULL. Input, output and weights are to lie as
+       its own do; it is looked at while the op is made. */
+    const struct pdl_op *like;
+} pdl_op_spec_t;
+
+/* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the
+   backend knows; weight_import and weight_export translate from and to the plain order of PyTorch. Padding in the
+   storage is zero in weights and gradients. */
+typedef struct pdl_weight {
+    const char *name; /* weight, bias, running_mean, running_var; experts: router, gate, up, down */
+    int         rank;
+    int64_t     dims[5];  /* plain; convolution [F][C/g][k..], linear [F][C], embedding [V][C] */
+    int64_t     elements; /* of the storage, padding included */
+    bool        trainable;
+} pdl_weight_t;
+#define PDL_MAX_WEIGHTS 6
+
+/* How backward treats the gradient of an input. */
+typedef enum pdl_gradient_use {
+    PDL_GRADIENT_OWN,    /* written to a buffer of its own */
+    PDL_GRADIENT_PASSED, /* is the gradient of the output itself: nothing is written (add) */
+    PDL_GRADIENT_INPLACE /* may be written over the gradient of the output */
+} pdl_gradient_use_t;
+#define PDL_MAX_INPUTS 8
+
+typedef struct pdl_op {
+    pdl_backend_t *backend;
+    pdl_op_spec_t  spec; /* the pointers inside it need not outlive op_create, but for `layer` */
+    /* decided by the backend */
+    pdl_format_t       in_format[PDL_MAX_INPUTS], out_format;
+    size_t             out_bytes;
+    size_t             saved_bytes;     /* from forward to backward, besides inputs and output: masks, statistics */
+    size_t             workspace_bytes; /* scratch while forward or backward runs; content is lost between */
+    size_t             packed_bytes;    /* persistent copies of the weights made by `refresh` (bf16); else 0 */
+    unsigned           keeps_inputs;    /* bit per input that backward reads again */
+    bool               keeps_output;    /* backward reads the output again */
+    bool               inplace;         /* the output may be written over input 0 when nobody else wants that */
+    bool               sums_gradients;  /* backward takes two gradients of the output and adds them itself */
+    pdl_gradient_use_t gradient_use[PDL_MAX_INPUTS];
+    int                weight_count;
+    pdl_weight_t       weight[PDL_MAX_WEIGHTS];
+    void              *private_data;
+} pdl_op_t;
+
+/* Sums `values` over the ranks that share a batch (synchronised batch norm) or a vocabulary (split cross-entropy),
+   or takes the largest of each. */
+typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
+
+/* Bytes from every rank to every other that has experts of the same mixture, as route.h has it. */
+typedef pdl_status_t (*pdl_route_fn_t)(void *context, const void *send, const int64_t *to, void *receive,
+                                       const int64_t *from);
+
+/* The buffers of one run. Those that forward does not need may be NULL in forward, and the other way round. */
+typedef struct pdl_op_run {
+    const void *input[PDL_MAX_INPUTS];
+    void       *output;
+    void       *saved, *workspace, *packed;
+    void       *weight[PDL_MAX_WEIGHTS];
+    void       *weight_gradient[PDL_MAX_WEIGHTS]; /* NULL entries: not wanted */
+    bool        accumulate;                       /* add to the weight gradients instead of writing them */
+    const void *output_gradient[2];               /* the second is NULL unless the op sums_gradients */
+    void       *input_gradient[PDL_MAX_INPUTS];   /* NULL entries: not wanted; written, never added to */
+    bool        training;                         /* dropout and batch statistics are active */
+    bool        again;                            /* forward is repeated for backward: running statistics stay */
+    uint64_t    seed, step;                       /* of random numbers */
+    int64_t     first_sample;                     /* index in the global batch of this rank's first sample */
+    /* batch norm: statistics over more ranks; `reduce` NULL: only this one. Split cross-entropy: sums and maxima
+       over the ranks that have the other classes */
+    pdl_reduce_fn_t reduce, reduce_max;
+    void           *reduce_context;
+    pdl_route_fn_t  route; /* mixtures whose experts are on several ranks */
+    void           *route_context;
+    int64_t         total_samples; /* over these ranks */
+    int64_t         total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
+    /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its
+       positions), the share of its positions predicted right (MSE: 0), and the probability given to the right
+       class (mean over positions; MSE: 0). Their input gradient is that of sum over samples of scale * sample_weight * loss. */
+    const void  *target; /* int32_t [n][positions]; MSE: elements of the activation type as the prediction, plain.
+                                  A class below 0 is left out of loss and mean */
+    const float *sample_weight; /* [samples]; NULL: all 1 */
+    double       loss_scale;    /* usually 1 / samples of the global batch */
+    double       label_smoothing;
+} pdl_op_run_t;
+
+#define PDL_BACKWARD_DATA   1u
+#define PDL_BACKWARD_WEIGHT 2u
+#define PDL_BACKWARD_AGAIN  4u /* after another call for the same run, which has left the workspace as it is */
+
+/* One step of an optimizer over n elements; which of the state arrays are used depends on the kind. */
+typedef enum pdl_update_kind {
+    PDL_UPDATE_SGD,       /* w -= lr (g + decay w) */
+    PDL_UPDATE_MOMENTUM,  /* m = momentum m + g + decay w; w -= lr m */
+    PDL_UPDATE_NESTEROV,  /* m = momentum m + d, d = g + decay w; w -= lr (d + momentum m) */
+    PDL_UPDATE_ADAMW,     /* decoupled: w -= lr decay w, then the Adam step with bias correction */
+    PDL_UPDATE_LAMB_STATE /* only m and v change; *norm takes the sum of squares of the Adam direction + decay w */
+    ,
+    PDL_UPDATE_LAMB_APPLY /* w -= lr (direction + decay w) */
+} pdl_update_kind_t;
+typedef struct pdl_update {
+    pdl_update_kind_t kind;
+    double            lr, momentum, beta1, beta2, epsilon, decay;
+    double            correction1, correction2; /* 1 - beta^t */
+    double            gradient_scale;           /* g is multiplied by it first (clipping) */
+} pdl_update_t;
+
+typedef struct pdl_backend_ops {
+    const char *name;
+    /* Whether this layer with these attachments is one op. */
+    bool (*fuses)(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion);
+    size_t (*tensor_bytes)(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t format);
+    pdl_status_t (*op_create)(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op);
+    void (*op_destroy)(pdl_op_t *op); /* NULL is allowed */
+    pdl_status_t (*forward)(pdl_op_t *op, const pdl_op_run_t *run);
+    pdl_status_t (*backward)(pdl_op_t *op, const pdl_op_run_t *run, unsigned what);
+    /* Makes the packed copies again after the weights have changed. Ops with packed_bytes 0 need none. */
+    pdl_status_t (*refresh)(pdl_op_t *op, const pdl_op_run_t *run);
+    /* Plain float order of PyTorch from and to the storage of weight k (also of its gradient or moments). */
+    pdl_status_t (*weight_import)(pdl_op_t *op, int k, const float *plain, void *storage);
+    pdl_status_t (*weight_export)(pdl_op_t *op, int k, const void *storage, float *plain);
+    /* One activation tensor from one arrangement to the other. */
+    pdl_status_t (*convert)(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t from,
+                            const void *source, pdl_format_t to, void *target);
+    /* Plain float values to and from the activation type. */
+    void (*from_float)(pdl_backend_t *backend, const float *source, int64_t count, void *target);
+    void (*to_float)(pdl_backend_t *backend, const void *source, int64_t count, float *target);
+    /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
+    void (*add)(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum);
+    /* Index of the first element that is not finite, or -1. */
+    int64_t (*find_not_finite)(pdl_backend_t *backend, const void *data, size_t bytes);
+    /* Weights, gradients and optimizer state. */
+    double (*sum_squares)(pdl_backend_t *backend, const void *values, int64_t count);
+    /* Returns whether the weights and second moments that it has written are all finite. (A first moment that is not
+       makes its weight the same.) */
+    bool (*update)(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
+                   void *m, void *v, double *norm);
+    void (*average)(pdl_backend_t *backend, double keep, int64_t count, void *ema,
+                    const void *w); /* ema = keep ema + (1-keep) w */
+    void (*destroy)(pdl_backend_t *backend);
+} pdl_backend_ops_t;
+
+struct pdl_backend {
+    const pdl_backend_ops_t *ops;
+    pdl_dtype_t              activation_type; /* of activations and their gradients */
+    pdl_dtype_t              weight_type;     /* of masters, gradients, moments: F32, the reference F64 */
+    int                      threads;
+};
+
+typedef struct pdl_cpu_options {
+    int         threads;   /* 0: one per core this process may use */
+    pdl_dtype_t precision; /* PDL_DTYPE_F32 or PDL_DTYPE_BF16 */
+    bool        bind;      /* bind threads to cores (hwloc) */
+    bool        direct;    /* no Winograd: 3x3 convolutions exact to rounding (else a few 1e-6), and slower */
+} pdl_cpu_options_t;
+
+/* PDL_ERR_UNSUPPORTED when the processor cannot do it, the message says what it can. */
+pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
+/* Double precision, one thread, plain tensors only, no fusions. */
+pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
+void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
+
+/* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so
+   many seconds of its time; *vectors (may be NULL) names the instructions. */
+double pdl_cpu_fma_speed(double seconds, const char **vectors);
+
+/* Memory for tensors: page-aligned, huge pages where there are any, every page touched once. NULL when out of memory. */
+void *pdl_memory_take(size_t bytes);
+void  pdl_memory_give(void *memory, size_t bytes);
+/* Bytes that this process has taken and not given back. */
+size_t pdl_memory_held(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

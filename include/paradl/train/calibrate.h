@@ -1,0 +1,70 @@
+/*
+ * Measuring this machine: what a processing element (one rank with some cores) computes and moves, layer by layer,
+ * and what messages between ranks, memory and storage take. The result is a system description for the oracle.
+ *
+ *     pdl_calibration_options_t options = {.ranks = ranks, .threads = 1, .talk = stderr};
+ *     pdl_calibration_t *calibration;
+ *     pdl_calibrate(&options, &calibration);           // on every rank
+ *     pdl_calibration_write(calibration, "here", stream);
+ *     pdl_calibration_destroy(calibration);
+ */
+#ifndef PARADL_CALIBRATE_H
+#define PARADL_CALIBRATE_H
+
+#include <paradl/base/status.h>
+#include <paradl/comm/ranks.h>
+#include <paradl/system/system.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PDL_CALIBRATION_MODELS 16
+
+typedef struct pdl_calibration_options {
+    pdl_ranks_t *ranks;                          /* borrowed; all of this node */
+    int          threads;                        /* of a rank */
+    const char  *models[PDL_CALIBRATION_MODELS]; /* whose layers are timed beside those of the standard ones */
+    int          model_count;
+    bool         quick; /* fewer models, shapes and repetitions */
+    FILE        *talk;  /* progress; NULL: none */
+} pdl_calibration_options_t;
+
+/* One size of a message (two ranks) or of an allreduce of gradients (all). */
+typedef struct pdl_calibrated_message {
+    bool   allreduce;
+    double bytes, seconds;
+} pdl_calibrated_message_t;
+#define PDL_CALIBRATION_MESSAGES 32
+
+typedef struct pdl_calibration {
+    char   date[32], processor[128], topology[192], libraries[96];
+    int    ranks, threads;
+    double flop_per_s_alone, flop_per_s;   /* of a PE: the others idle; all at work */
+    double bytes_per_s_alone, bytes_per_s; /* of memory, likewise */
+    double memory_bytes;                   /* of a PE */
+    double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
+    double matrix_efficiency, memory_efficiency, launch_s;
+    double latency_s, link_bytes_per_s; /* between ranks; 0 where there is only one */
+    double storage_bytes_per_s;         /* 0: could not be measured */
+    double samples_per_s;               /* read, decoded and normalised by one thread */
+
+    pdl_calibrated_message_t message[PDL_CALIBRATION_MESSAGES];
+    int                      message_count;
+    pdl_measured_t          *row;
+    int                      row_count, row_capacity;
+    double                   elapsed_s;
+} pdl_calibration_t;
+
+/* Collective; the result is the same on all ranks but for the rows, which are those of rank 0. */
+pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibration_t **calibration);
+void         pdl_calibration_destroy(pdl_calibration_t *calibration); /* NULL is allowed */
+/* A system description. */
+pdl_status_t pdl_calibration_write(const pdl_calibration_t *calibration, const char *name, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,110 @@
+/*
+ * Optimizers and schedules of the learning rate. The state lies in flat arrays beside the weights: tensor i of
+ * the list owns [offset, offset + elements) in each of them.
+ */
+#ifndef PARADL_OPTIMIZER_H
+#define PARADL_OPTIMIZER_H
+
+#include <paradl/base/status.h>
+#include <paradl/tensor/backend.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_method {
+    PDL_METHOD_SGD,
+    PDL_METHOD_ADAMW,
+    PDL_METHOD_LARS,
+    PDL_METHOD_LAMB,
+    PDL_METHOD_COUNT
+} pdl_method_t;
+extern const char *const pdl_method_names[PDL_METHOD_COUNT]; /* sgd adamw lars lamb */
+
+typedef enum pdl_lr_schedule {
+    PDL_LR_CONSTANT,
+    PDL_LR_STEP,
+    PDL_LR_COSINE,
+    PDL_LR_POLYNOMIAL,
+    PDL_LR_COUNT
+} pdl_lr_schedule_t;
+extern const char *const pdl_lr_names[PDL_LR_COUNT]; /* constant step cosine polynomial */
+
+#define PDL_MAX_MILESTONES 16
+#define PDL_LR_USUAL       (-1.0)
+
+typedef struct pdl_optimizer_options {
+    pdl_method_t      method;
+    double            lr;       /* PDL_LR_USUAL: the method's (sgd 0.1, adamw 1e-3, lars 1, lamb 1e-3) */
+    double            momentum; /* sgd, lars */
+    bool              nesterov;
+    double            beta1, beta2, epsilon;
+    double            weight_decay;
+    bool              decay_all; /* also biases and norms (tensors of rank 1); normally left out */
+    double            trust;     /* lars: its coefficient, 0.001 */
+    double            clip_norm; /* 0: none */
+    double            ema;       /* 0: none; else the share kept each step */
+    pdl_lr_schedule_t schedule;
+    double            warmup_steps; /* linear from lr / warmup_steps */
+    double            total_steps;  /* cosine and polynomial end here */
+    double            min_lr;
+    double            power; /* polynomial */
+    double            gamma; /* step: factor at each milestone */
+    int               milestone_count;
+    double            milestone[PDL_MAX_MILESTONES]; /* in steps */
+} pdl_optimizer_options_t;
+/* SGD with momentum 0.9, constant rate, weight decay 0, adam 0.9 0.999 1e-8, trust 0.001, power 1, gamma 0.1. */
+void pdl_optimizer_defaults(pdl_optimizer_options_t *options);
+/* PDL_ERR_INPUT names the option that is wrong and its range. */
+pdl_status_t pdl_optimizer_check(const pdl_optimizer_options_t *options);
+
+/* The rate that a schedule starts from: lr, or the method's usual one. */
+double pdl_optimizer_rate(const pdl_optimizer_options_t *options);
+/* The rate of step 0, 1, 2, ...; positions between them are those of runs whose epochs differ in length. */
+double pdl_learning_rate(const pdl_optimizer_options_t *options, double step);
+
+typedef struct pdl_parameter {
+    int64_t offset,
+        elements;   /* in the flat arrays; weights and statistics that are not trained are not in the list */
+    bool    decays; /* weight decay and layer-wise scaling apply */
+    int64_t copies; /* ranks that hold the same weights, of use with `reduce` below; 0 means 1 */
+} pdl_parameter_t;
+
+/* Arrays of the optimizer's state per weight element: 0, 1 or 2 (and one more for EMA). */
+int pdl_optimizer_moments(const pdl_optimizer_options_t *options);
+
+typedef struct pdl_optimizer_run {
+    pdl_backend_t         *backend;
+    const pdl_parameter_t *parameters;
+    int                    count;
+    void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
+    int64_t                step;                                  /* 0 for the first update */
+    const double          *lr; /* of this update; NULL: that of the schedule at `step` */
+    /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
+       rank holds them all. */
+    pdl_reduce_fn_t reduce;
+    void           *reduce_context;
+    /* Where weights and gradients lie, if not at the offsets of the state: one for every parameter, or NULL. */
+    const int64_t *weight_at, *gradient_at;
+    /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of
+       tensor[i], which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same
+       tensors: two values a tensor in `sums`, each part over its `copies`. NULL: all are whole. */
+    const int      *tensor;
+    int             tensors;
+    double         *sums; /* [2 * tensors] */
+    pdl_reduce_fn_t reduce_tensors;
+    void           *tensors_context;
+} pdl_optimizer_run_t;
+
+/* One update; *gradient_norm (may be NULL) is the norm before clipping, computed only if it is wanted or needed.
+   PDL_ERR_NOT_FINITE: that norm is not finite on any rank, and nothing was written; or it is, or was not wanted, and
+   weights or state that this rank has written are not finite. */
+pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
+                                double *gradient_norm);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,204 @@
+/*
+ * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator
+ * of its lane.
+ */
+#include "comm/choose.h"
+#include "comm/mpi/check.h"
+#include "comm/pretend.h"
+#include "comm/world.h"
+
+#include <paradl/comm/comm.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+/* At most one sum at a time: its messages meet no others, and what arrives needs one place. */
+typedef struct lane {
+    MPI_Comm       comm;
+    pdl_scratch_t *scratch;
+} lane_t;
+
+struct pdl__lanes {
+    lane_t *lane;
+    int     count, ranks;
+    double *counted; /* of the ranks: bytes that exchanges have sent */
+};
+
+struct pdl__reduction {
+    lane_t          lane;
+    pdl_executor_t *executor; /* NULL: MPI's own */
+    MPI_Request     request;
+    int64_t         bytes;
+    double         *counted;
+    /* of MPI's own: */
+    pdl_collective_t collective;
+    int              elements, rank;
+    int             *counts, *first; /* of each rank's part */
+    float           *data;
+};
+
+pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **result)
+{
+    pdl__lanes_t *lanes = calloc(1, sizeof(*lanes));
+    pdl_status_t  status = PDL_OK;
+
+    if (lanes != NULL) lanes->lane = calloc((size_t)count, sizeof(*lanes->lane));
+    if (lanes == NULL || lanes->lane == NULL) {
+        free(lanes);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    lanes->ranks = ranks->size;
+    lanes->counted = &ranks->counted[PDL_SENT_EXCHANGE];
+    while (!status && lanes->count < count) {
+        lane_t *lane = &lanes->lane[lanes->count];
+
+        status = pdl_scratch_create(&lane->scratch);
+        if (!status) status = PDL_MPI(PMPI_Comm_dup(ranks->world->comm, &lane->comm));
+        if (status)
+            pdl_scratch_destroy(lane->scratch);
+        else
+            lanes->count++;
+    }
+    if (status) {
+        pdl__lanes_destroy(lanes);
+        return status;
+    }
+    *result = lanes;
+    return PDL_OK;
+}
+
+void pdl__lanes_destroy(pdl__lanes_t *lanes)
+{
+    if (lanes == NULL) return;
+    for (int i = 0; i < lanes->count; i++) {
+        PMPI_Comm_free(&lanes->lane[i].comm);
+        pdl_scratch_destroy(lanes->lane[i].scratch);
+    }
+    free(lanes->lane);
+    free(lanes);
+}
+
+size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; i < lanes->count; i++) bytes += pdl_scratch_bytes(lanes->lane[i].scratch);
+    return bytes;
+}
+
+static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                pdl__reduction_t *reduction)
+{
+    int          first = 0;
+    pdl_status_t status = PDL_MPI(PMPI_Comm_rank(reduction->lane.comm, &reduction->rank));
+
+    reduction->collective = spec->collective;
+    reduction->bytes = pdl__library_bytes(spec, lanes->ranks);
+    if (!status) status = pdl__mpi_count(spec->elements, &reduction->elements);
+    if (status || spec->collective == PDL_COLL_ALLREDUCE) return status;
+    reduction->counts = calloc((size_t)lanes->ranks, 2 * sizeof(*reduction->counts));
+    if (reduction->counts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    reduction->first = reduction->counts + lanes->ranks;
+    for (int r = 0; r < lanes->ranks; r++) {
+        reduction->counts[r] = (int)spec->counts[r];
+        reduction->first[r] = first;
+        first += reduction->counts[r];
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                 pdl__reduction_t *reduction)
+{
+    pdl_schedule_spec_t wanted = {.collective = spec->collective,
+                                  .algorithm = spec->algorithm,
+                                  .ranks = lanes->ranks};
+    pdl_schedule_t     *schedule;
+    pdl_status_t        status = pdl__create_sized(wanted, (double)spec->elements * sizeof(float), &schedule);
+
+    if (status) return status;
+    status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
+                                                        .comm = reduction->lane.comm,
+                                                        .type = MPI_FLOAT,
+                                                        .op = spec->collective == PDL_COLL_ALLGATHER ? MPI_OP_NULL
+                                                                                                     : MPI_SUM,
+                                                        .elements = spec->elements,
+                                                        .counts = spec->counts,
+                                                        .chunk_bytes = spec->chunk_bytes,
+                                                        .scratch = reduction->lane.scratch},
+                                 &reduction->executor);
+    pdl_schedule_destroy(schedule);
+    if (!status) reduction->bytes = pdl_executor_sent(reduction->executor);
+    return status;
+}
+
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                   pdl__reduction_t **result)
+{
+    pdl__reduction_t *reduction = calloc(1, sizeof(*reduction));
+    pdl_status_t      status;
+
+    if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    reduction->lane = lanes->lane[spec->lane];
+    reduction->request = MPI_REQUEST_NULL;
+    reduction->counted = lanes->counted;
+    if (strcmp(spec->algorithm, "library") == 0)
+        status = use_library(lanes, spec, reduction);
+    else
+        status = use_schedule(lanes, spec, reduction);
+    if (status) {
+        pdl__reduction_destroy(reduction);
+        return status;
+    }
+    *result = reduction;
+    return PDL_OK;
+}
+
+void pdl__reduction_destroy(pdl__reduction_t *reduction)
+{
+    if (reduction == NULL) return;
+    pdl_executor_destroy(reduction->executor);
+    free(reduction->counts);
+    free(reduction);
+}
+
+pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
+{
+    if (reduction->executor != NULL) return pdl_executor_start(reduction->executor, NULL, data);
+    *reduction->counted += (double)reduction->bytes;
+    reduction->data = data;
+    if (reduction->collective == PDL_COLL_REDUCE_SCATTER)
+        return PDL_MPI(PMPI_Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, MPI_FLOAT, MPI_SUM,
+                                            reduction->lane.comm, &reduction->request));
+    if (reduction->collective == PDL_COLL_ALLGATHER)
+        return PDL_MPI(PMPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, reduction->counts,
+                                        reduction->first, MPI_FLOAT, reduction->lane.comm, &reduction->request));
+    return PDL_MPI(PMPI_Iallreduce(MPI_IN_PLACE, data, reduction->elements, MPI_FLOAT, MPI_SUM,
+                                   reduction->lane.comm, &reduction->request));
+}
+
+pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
+{
+    int          flag = 0;
+    pdl_status_t status;
+
+    if (reduction->executor != NULL) {
+        int64_t before = pdl_executor_posted(reduction->executor);
+
+        status = pdl_executor_test(reduction->executor, done);
+        *reduction->counted += (double)(pdl_executor_posted(reduction->executor) - before);
+        return status;
+    }
+    status = PDL_MPI(PMPI_Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
+    *done = flag != 0;
+    /* MPI leaves a rank's part at the beginning. */
+    if (!status && flag && reduction->collective == PDL_COLL_REDUCE_SCATTER)
+        memmove(reduction->data + reduction->first[reduction->rank], reduction->data,
+                (size_t)reduction->counts[reduction->rank] * sizeof(float));
+    return status;
+}
+
+int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
+{
+    return reduction->bytes;
+}

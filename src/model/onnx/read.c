@@ -1,0 +1,175 @@
+/*
+ * The whole of an ONNX file: unpack, define inputs, read the nodes in order, close with the loss.
+ */
+#include "model/onnx/graph.h"
+#include "model/onnx/input.h"
+#include "model/onnx/onnx.h"
+#include "model/onnx/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NUMBER_BUDGET ((int64_t)1 << 23)
+
+static const char *node_name(const Onnx__NodeProto *node)
+{
+    if (node->name != NULL && node->name[0] != '\0') return node->name;
+    return node->n_output > 0 && node->output[0][0] != '\0' ? node->output[0] : "without a name";
+}
+
+const char *pdl__onnx_where(const pdl__onnx_t *o, char *buffer, size_t size)
+{
+    if (o->node == NULL)
+        snprintf(buffer, size, "%.160s: outputs of the graph", o->file);
+    else
+        snprintf(buffer, size, "%.160s: node %.120s (%.60s)", o->file, node_name(o->node),
+                 o->node->op_type != NULL ? o->node->op_type : "no operator");
+    return buffer;
+}
+
+pdl_status_t pdl__onnx_fail(const pdl__onnx_t *o, pdl_status_t status, const char *format, ...)
+{
+    char    where[512], what[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof what, format, args);
+    va_end(args);
+    return pdl_error(status, "%s: %s", pdl__onnx_where(o, where, sizeof where), what);
+}
+
+/* Outputs become layers. Class scores get the loss with which the network is trained; hidden states do not. */
+static pdl_status_t finish_outputs(pdl__onnx_t *o)
+{
+    pdl__onnx_value_t *first = NULL;
+    pdl_layer_t        loss = pdl__layer_default(PDL_LAYER_CROSS_ENTROPY);
+    pdl_layer_type_t   type;
+    int                added;
+    pdl_status_t       st;
+
+    o->node = NULL;
+    for (size_t i = 0; i < o->graph->n_output; i++) {
+        const char        *name = o->graph->output[i]->name != NULL ? o->graph->output[i]->name : "";
+        pdl__onnx_value_t *value = pdl__onnx_find(o, name);
+
+        if (value == NULL) return pdl_error(PDL_ERR_INPUT, "%s: no node computes output %s", o->file, name);
+        if (value->kind == PDL__ONNX_CONSTANT) continue; /* a shape, or statistics that training updates */
+        o->node = value->node;
+        st = pdl__onnx_materialise(o, value);
+        if (st) return st;
+        if (first == NULL) first = value;
+    }
+    if (first == NULL) return pdl_error(PDL_ERR_INPUT, "%s: no output depends on the input", o->file);
+    type = pdl__builder_layer(o->builder, first->layer)->type;
+    if (!o->classifies && type != PDL_LAYER_LINEAR && type != PDL_LAYER_CONV && type != PDL_LAYER_GLOBAL_AVG_POOL &&
+        type != PDL_LAYER_FLATTEN && type != PDL_LAYER_AVG_POOL)
+        return PDL_OK;
+    loss.name = "loss";
+    return pdl__onnx_add(o, &loss, NULL, "loss", &first->layer, 1, &added);
+}
+
+static pdl_status_t read_graph(pdl__onnx_t *o)
+{
+    pdl_status_t st = pdl__onnx_table_create(o);
+
+    if (!st) st = pdl__onnx_add_inputs(o);
+    for (size_t i = 0; !st && i < o->graph->n_node; i++) {
+        o->node = o->graph->node[i];
+        st = pdl__onnx_run(o);
+    }
+    return st ? st : finish_outputs(o);
+}
+
+static pdl_status_t read_opset(pdl__onnx_t *o, const Onnx__ModelProto *proto)
+{
+    for (size_t i = 0; i < proto->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *set = proto->opset_import[i];
+
+        if (set->domain == NULL || set->domain[0] == '\0' || strcmp(set->domain, "ai.onnx") == 0)
+            o->opset = set->version;
+    }
+    /* Files of the first two formats do not name it. */
+    if (o->opset == 0 && proto->has_ir_version && proto->ir_version > 0 && proto->ir_version < 3) o->opset = 1;
+    if (o->opset == 0) return pdl_error(PDL_ERR_INPUT, "%s: not an ONNX model (no operator set is named)", o->file);
+    if (o->opset < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s: there is no operator set %lld", o->file, (long long)o->opset);
+    return PDL_OK;
+}
+
+/* "models/resnet50.onnx" is called resnet50. */
+static void base_name(const char *path, char *name, size_t size)
+{
+    const char *slash = strrchr(path, '/');
+    char       *dot;
+
+    snprintf(name, size, "%s", slash != NULL && slash[1] != '\0' ? slash + 1 : path);
+    dot = strrchr(name, '.');
+    if (dot != NULL && dot != name) *dot = '\0';
+}
+
+pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const char *name, pdl_model_t **model)
+{
+    pdl__onnx_t       o = {.file = name, .number_budget = NUMBER_BUDGET};
+    Onnx__ModelProto *proto = NULL;
+    char              short_name[128];
+    pdl_status_t      st = pdl__onnx_unpack(data, length, name, &proto);
+
+    if (st) return st;
+    st = read_opset(&o, proto);
+    if (st) goto free_proto;
+    st = PDL_ERR_INPUT;
+    if (proto->graph == NULL) {
+        pdl_error(st, "%s: not an ONNX model (there is no graph in it)", name);
+        goto free_proto;
+    }
+    o.graph = proto->graph;
+    base_name(name, short_name, sizeof short_name);
+    st = PDL_ERR_NOMEM;
+    o.arena = pdl_arena_create();
+    if (o.arena == NULL) goto free_proto;
+    o.builder = pdl__builder_create(short_name, "imported from ONNX");
+    if (o.builder == NULL) goto free_arena;
+
+    st = read_graph(&o);
+    if (!st) st = pdl__onnx_remark(&o, proto->producer_name);
+    if (st)
+        pdl__builder_destroy(o.builder);
+    else
+        st = pdl__builder_finish(o.builder, model);
+
+free_arena:
+    pdl_arena_destroy(o.arena);
+free_proto:
+    pdl__onnx_free(proto);
+    return st;
+}
+
+pdl_status_t pdl__model_read_onnx_file(const char *path, pdl_model_t **model)
+{
+    struct stat  info;
+    void        *data;
+    pdl_status_t st;
+    int          fd = open(path, O_RDONLY);
+
+    if (fd < 0) return pdl_error(PDL_ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
+        close(fd);
+        return pdl_error(PDL_ERR_IO, "%s: not a regular file", path);
+    }
+    if (info.st_size == 0) {
+        close(fd);
+        return pdl_error(PDL_ERR_INPUT, "%s: not a readable ONNX model (the file is empty)", path);
+    }
+    data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    close(fd);
+    if (data == MAP_FAILED) return pdl_error(PDL_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    st = pdl_model_read_onnx_memory(data, (size_t)info.st_size, path, model);
+    munmap(data, (size_t)info.st_size);
+    return st;
+}

@@ -1,0 +1,163 @@
+/*
+ * Time of collectives on a group of the mesh: alpha-beta forms of ring, tree and hierarchical algorithms
+ * (docs/oracle.md, "Collectives") with the self-contention that placement and routes give.
+ */
+#include "oracle/cost/cost.h"
+#include <math.h>
+
+/* Ports of a node that one group can drive at once: as many as it has members there, unless other groups
+   of the same axis want them too. */
+static double usable_rails(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
+                           int level)
+{
+    /* Neighbours have one message each, which takes one way. */
+    if (q->pattern == PDL_PATTERN_NEIGHBOURS) return 1;
+    /* A PE with several links inside its node has one per partner. */
+    if (level == 0) return fmax(1, fmin(system->level[0].ports, (double)q->size - 1));
+    if (!p->multi_rail || q->host_path) return 1;
+    double node = (double)pdl_system_group_size(system, 0);
+    double stride = (double)q->stride;
+    double members = stride < node ? fmin((double)q->size, floor(node / stride)) : 1;
+    double groups = fmin(stride, node);
+    double rails = fmin(members, floor(system->level[1].ports / groups));
+    return rails > 1 ? rails : 1;
+}
+
+static void link_speed(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q, int level,
+                       double *step_s, double *seconds_per_byte)
+{
+    const pdl_level_t *l = q->host_path ? &system->host_level[level] : &system->level[level];
+    double             efficiency = level == 0 ? p->fabric_efficiency : p->network_efficiency;
+    double             step = level == 0 ? p->fabric_step_s : p->network_step_s;
+
+    if (q->host_path) {
+        efficiency = p->host_efficiency;
+        step = p->host_step_s;
+    }
+    *step_s = step > 0 ? step : l->latency_s;
+    *seconds_per_byte = 1.0 / (efficiency * l->bandwidth_bytes_per_s);
+    /* Inside a node a rank drives all of its links at once. */
+    if (level == 0 && !q->host_path) *seconds_per_byte /= usable_rails(system, p, q, 0);
+}
+
+/* Between nodes: a ring for each port that the group can drive, or, where groups that leave the node at neighbouring PEs
+   share a port, one that leaves it at each of its PEs, so that all of them share all ports. Every ring passes through
+   every PE: together they are no faster than the link of a PE. */
+static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
+                              const pdl_contention_answer_t *answer, pdl_group_t *group)
+{
+    double groups = fmin((double)q->stride, (double)pdl_system_group_size(system, 0));
+    double shared = fmax(1 / group->ranks_per_node, groups / fmax(1, system->level[1].ports));
+
+    if (answer->phi > 1 && answer->bottleneck_level == 1 && shared < answer->phi && group->ranks_per_node > 1 &&
+        p->multi_rail && !q->host_path && q->pattern == PDL_PATTERN_RING) {
+        group->rails = group->ranks_per_node;
+        group->seconds_per_byte *= shared / answer->phi;
+    } else {
+        group->seconds_per_byte /= group->rails;
+    }
+    double link = 1 / (p->fabric_efficiency * system->level[0].bandwidth_bytes_per_s);
+    if (group->rails <= 1 || link <= group->seconds_per_byte) return;
+    group->lone_per_byte = group->seconds_per_byte;
+    group->seconds_per_byte = link;
+}
+
+pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
+                        pdl_group_t *group)
+{
+    pdl_contention_query_t  contention = {query->pe_count, query->size,     query->stride, 0,
+                                          query->pattern,  query->host_path};
+    pdl_contention_answer_t answer = {.phi = 1};
+    double                  node = (double)pdl_system_group_size(system, 0);
+
+    if (query->size > 1) {
+        pdl_status_t status = pdl_contention_explain(system, &contention, &answer);
+        if (status) return status;
+    }
+    *group = (pdl_group_t){.ranks = (double)query->size, .phi = answer.phi, .level = answer.level};
+    group->kappa = system->level[answer.level].congestion > 1 ? system->level[answer.level].congestion : 1;
+    link_speed(system, p, query, answer.level, &group->step_s, &group->seconds_per_byte);
+    /* Against its level's own links: phi, and more where the route to that level is narrower than they are. */
+    const pdl_level_t *levels = query->host_path ? system->host_level : system->level;
+    if (query->size > 1)
+        group->seconds_per_byte *= answer.seconds_per_byte * levels[answer.level].bandwidth_bytes_per_s;
+    group->ranks_per_node =
+        (double)query->stride < node ? fmin(group->ranks, floor(node / (double)query->stride)) : 1;
+    group->rails = answer.level == 0 || answer.phi <= 1 ? usable_rails(system, p, query, answer.level) : 1;
+    if (answer.level > 0) spread_over_ports(system, p, query, &answer, group);
+    group->nodes = ceil(group->ranks / group->ranks_per_node);
+    link_speed(system, p, query, 0, &group->node_step_s, &group->node_seconds_per_byte);
+    return PDL_OK;
+}
+
+/* Several rings over the links of the same PEs: while one starts a step the others move bytes, so that a step takes as long as
+   one ring alone needs, or as the link is busy with all of them, but for the start-ups inside the node, which they share. */
+static double ring_seconds(const pdl_group_t *g, double bytes)
+{
+    double piece = bytes / g->ranks, busy = piece * g->seconds_per_byte, step = g->step_s + busy;
+
+    if (g->lone_per_byte > 0) {
+        double inside = (g->ranks_per_node - 1) / g->rails * g->node_step_s;
+        step = fmin(step, fmax(g->step_s + piece * g->lone_per_byte, busy + inside));
+    }
+    return (g->ranks - 1) * step;
+}
+
+/* Double binary tree over the nodes, chains inside them. */
+static double tree_allreduce(const pdl_group_t *g, double bytes)
+{
+    return 2 * log2(g->nodes) * g->step_s + 2 * (g->ranks_per_node - 1) * g->node_step_s +
+           2 * bytes * (g->ranks - 1) / g->ranks * g->seconds_per_byte;
+}
+
+/* Reduce-scatter inside the node, one allreduce per local rank over the nodes at once, allgather inside. The
+   concurrent allreduces share the ports that a single ring drives together, so their total is what counts. */
+static double hierarchical_allreduce(const pdl_group_t *g, double bytes)
+{
+    double inside =
+        2 * (g->ranks_per_node - 1) * (g->node_step_s + bytes / g->ranks_per_node * g->node_seconds_per_byte);
+
+    return inside + 2 * (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte);
+}
+
+static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_t algorithm, bool ring_only, double bytes)
+{
+    double ring = 2 * ring_seconds(g, bytes);
+
+    if (algorithm == PDL_ALGORITHM_RING || (ring_only && algorithm == PDL_ALGORITHM_AUTO)) return ring;
+    double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
+    if (algorithm == PDL_ALGORITHM_TREE) return tree;
+    if (algorithm == PDL_ALGORITHM_HIERARCHICAL) return hierarchical;
+    return fmin(ring, fmin(tree, hierarchical));
+}
+
+double pdl__collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, pdl_algorithm_t algorithm,
+                               bool ring_only, double bytes)
+{
+    if (g->ranks <= 1) return 0;
+    switch (primitive) {
+    case PDL_ALLREDUCE: return allreduce_seconds(g, algorithm, ring_only, bytes);
+    case PDL_ALLGATHER:
+    case PDL_REDUCE_SCATTER:
+    case PDL_ALLTOALL: return ring_seconds(g, bytes);
+    case PDL_HALO:
+    case PDL_SENDRECV: return g->step_s + bytes * g->seconds_per_byte;
+    default: return 0;
+    }
+}
+
+double pdl__collective_startup(const pdl_group_t *g, pdl_primitive_t primitive)
+{
+    if (g->ranks <= 1 || primitive == PDL_LOCAL) return 0;
+    if (primitive == PDL_HALO || primitive == PDL_SENDRECV) return g->step_s;
+    return (primitive == PDL_ALLREDUCE ? 2 : 1) * (g->ranks - 1) * g->step_s;
+}
+
+double pdl__host_seconds(const pdl_parameters_t *p, const pdl_group_t *group, double bytes)
+{
+    double seconds = bytes * group->seconds_per_byte;
+
+    if (p->pinned_bytes > 0 && bytes > p->pinned_bytes && p->pageable_bytes_per_s > 0)
+        seconds += (bytes - p->pinned_bytes) / p->pageable_bytes_per_s;
+    return seconds;
+}

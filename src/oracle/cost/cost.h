@@ -1,0 +1,78 @@
+/*
+ * Prices of single operations: what a layer costs on one rank, what a collective costs on a group of the mesh.
+ */
+#ifndef PDL_ORACLE_COST_H
+#define PDL_ORACLE_COST_H
+
+#include <paradl/oracle/oracle.h>
+#include <paradl/topo/contention.h>
+
+/* Device and parameters folded together once, so that pricing a layer is arithmetic only. */
+typedef struct pdl_compute_cost {
+    double                flop_per_s; /* reachable, for this precision */
+    double                convolution_flop_per_s, winograd_flop_per_s;
+    double                bytes_per_s; /* reachable memory bandwidth */
+    double                kernel_s;
+    double                item_bytes;
+    double                cast_bytes; /* moved per factor of an 8-bit product; 0 for other precisions */
+    double                attention_flop_per_s, expert_flop_per_s;
+    double                narrow_tile;
+    bool                  causal_skip, fused_attention, fused_softmax;
+    const pdl_measured_t *measured; /* layers as they were measured, for this precision; or NULL */
+    int                   measured_count;
+    const pdl_model_t    *model; /* says what a layer follows; without it nothing measured is used */
+} pdl_compute_cost_t;
+
+void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
+                       pdl_compute_cost_t *cost);
+
+/* Seconds of forward and backward of one layer on one rank for one micro-batch. */
+void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                        double *forward_s, double *backward_s);
+
+/* measured.c: a layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
+void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
+                            pdl_measured_t *row);
+/* Corrects projected seconds by the measured layers that are like this one. */
+void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2]);
+/* Bytes that an update passes over. */
+double pdl__update_bytes(pdl_optimizer_t optimizer, double weights);
+
+/* Seconds of updating `weights` elements in `tensors` tensors. */
+double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
+                           double weights, double tensors);
+
+/* A group of the mesh as a collective sees it: how many ranks, over which level, at which effective speed. */
+typedef struct pdl_group {
+    double ranks;
+    double step_s;           /* start-up of one step */
+    double seconds_per_byte; /* self-contention phi included */
+    double
+        lone_per_byte; /* where several rings share the links of PEs: of one of them beside resting ones; else 0 */
+    double phi;
+    double kappa; /* congestion of the level by other jobs */
+    int    level;
+    double rails;                              /* links of a rank, or ports of a node, that it drives at once */
+    double nodes, ranks_per_node;              /* for tree and hierarchical algorithms */
+    double node_step_s, node_seconds_per_byte; /* inside a node */
+} pdl_group_t;
+
+typedef struct pdl_group_query {
+    int64_t       pe_count, size, stride;
+    bool          host_path;
+    pdl_pattern_t pattern;
+} pdl_group_query_t;
+
+pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
+                        pdl_group_t *group);
+
+/* Seconds of a collective over `bytes`, the size of the complete vector. */
+double pdl__collective_seconds(const pdl_group_t *group, pdl_primitive_t primitive, pdl_algorithm_t algorithm,
+                               bool ring_only, double bytes);
+/* The part of it that does not shrink with the volume. */
+double pdl__collective_startup(const pdl_group_t *group, pdl_primitive_t primitive);
+
+/* One message through host memory: what exceeds the pinned buffers goes at pageable speed. */
+double pdl__host_seconds(const pdl_parameters_t *p, const pdl_group_t *group, double bytes);
+
+#endif

@@ -1,0 +1,159 @@
+/*
+ * Gradient exchange over the data axis, alone or together with an inner axis on which a layer splits samples
+ * or space: packed or tensor by tensor, overlapped with backward or after it (docs/oracle.md, "Gradient exchange").
+ */
+#include "oracle/internal.h"
+#include <math.h>
+
+typedef struct volume {
+    double weights, tensors; /* elements and tensors exchanged by one rank */
+} volume_t;
+
+/* One allreduce or, with sharded state, reduce-scatter and allgather; stage 3 gathers twice, per micro-batch. */
+static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
+                               double bytes)
+{
+    if (c->sharding == PDL_SHARDING_NONE)
+        return pdl__collective_seconds(group, PDL_ALLREDUCE, c->data_algorithm, oracle->p.ring_only, bytes);
+    double once = pdl__collective_seconds(group, PDL_ALLGATHER, c->data_algorithm, oracle->p.ring_only, bytes);
+    double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
+    return (1.0 + gathers) * once;
+}
+
+/* The part of an exchange that every bucket pays again, whichever algorithm is used: what is left when the part
+   that grows with the volume is taken away. */
+static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
+                              double bytes)
+{
+    double once = exchange_seconds(oracle, c, group, bytes), twice = exchange_seconds(oracle, c, group, 2 * bytes);
+
+    return fmax(0, 2 * once - twice);
+}
+
+static double tensor_by_tensor(const pdl_oracle_t *oracle, const pdl_group_t *group, const volume_t *v,
+                               double bytes)
+{
+    return v->tensors * (oracle->p.tensor_exchange_s + pdl__collective_startup(group, PDL_ALLREDUCE)) +
+           2 * (group->ranks - 1) / group->ranks * bytes * group->seconds_per_byte;
+}
+
+static double packed(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, const volume_t *v,
+                     double bytes)
+{
+    double seconds = exchange_seconds(oracle, c, group, bytes) + v->tensors * oracle->p.pack_tensor_s +
+                     oracle->p.skew_s_per_rank * group->ranks;
+
+    if (oracle->p.pack_bytes_per_s > 0) seconds += bytes / oracle->p.pack_bytes_per_s;
+    return seconds;
+}
+
+/* Pieces sum their gradients inside the group first; then every rank, or in the published study of spatial
+   splits a leader through host memory, exchanges over the replicas. */
+static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *inner,
+                            const pdl_group_t *outer, const volume_t *v, const pdl_sums_t *sums, double bytes)
+{
+    double inside = pdl__collective_seconds(inner, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, oracle->p.ring_only, bytes);
+
+    if (c->spatial && oracle->p.host_spatial_gradients) {
+        double ring = 2 * (outer->ranks - 1) / outer->ranks;
+        return inside + v->tensors * (oracle->p.tensor_exchange_s + pdl__collective_startup(outer, PDL_ALLREDUCE)) +
+               ring * sums->host_gradients;
+    }
+    /* Reduce-scatter inside, the replicas' share of every rank, allgather inside. */
+    return inside + packed(oracle, c, outer, v, bytes / inner->ranks);
+}
+
+static double share_of(double part, double whole)
+{
+    return whole > 0 ? part / whole : 0;
+}
+
+/* The exchange of a bucket may begin when its gradients are ready: the last one ends at the latest of
+   "ready at r, then everything that remains" over all points. */
+static double exposed_part(const pdl_oracle_t *oracle, const pdl_stages_t *st, const pdl__gradient_cost_t *e,
+                           double item_bytes)
+{
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
+    double            backward = s->backward + s->layer_backward + s->halo_backward, end = 0;
+    double            buckets = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
+    double            startup = fmin(e->startup_s, e->total_s), volume = 1 - startup / e->total_s;
+    double            wide = e->wide_s * volume, narrow = (e->total_s - e->wide_s) * volume;
+
+    for (int k = 0; k < st->points; k++) {
+        double share = share_of(st->remaining[k], s->weights);
+        double here = st->ready[k] + startup * ceil(buckets * share) +
+                      wide * share_of(st->remaining_wide[k], s->wide_weights) +
+                      narrow * share_of(st->remaining[k] - st->remaining_wide[k], s->weights - s->wide_weights);
+        if (here > end) end = here;
+    }
+    return end > backward ? end - backward : 0;
+}
+
+/* Stage 3 gathers the weights of a layer while the one before it computes, in forward and in backward of every
+   micro-batch, and reduces gradients in the last; what computation cannot hide remains. */
+static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const pdl__gradient_cost_t *e)
+{
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
+    double            m = (double)c->micro_batches, once = e->total_s / (1 + 2 * m);
+    double            forward = s->forward + s->layer_forward + s->halo_forward;
+    double            backward = s->backward + s->layer_backward + s->halo_backward;
+
+    if (c->recompute == PDL_RECOMPUTE_FULL) backward += forward;
+    return m * fmax(0, once - forward) + (m - 1) * fmax(0, once - backward) + fmax(0, 2 * once - backward);
+}
+
+pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s, double item,
+                                 pdl__gradient_cost_t *e)
+{
+    bool              pack = c->hybrid ? oracle->p.pack_hybrid_gradients : oracle->p.pack_gradients;
+    bool              full = c->hybrid && !c->spatial && oracle->p.full_gradients;
+    bool              host = c->spatial && oracle->p.host_spatial_gradients;
+    volume_t          narrow = {full ? s->full_weights : s->data_weights, s->data_tensors};
+    volume_t          wide = {s->wide_weights, s->wide_tensors};
+    pdl_group_query_t query = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
+    pdl_group_query_t inside = {c->pe, c->inner, c->inner_stride, false, PDL_PATTERN_RING};
+    pdl_group_t       outer, inner = {.ranks = 1};
+
+    *e = (pdl__gradient_cost_t){.phi = 1, .kappa = 1};
+    pdl_status_t status = pdl__oracle_group(oracle, &query, &outer);
+    if (host) {
+        wide.weights += s->data_weights;
+        wide.tensors += s->data_tensors;
+    }
+    if (!status && c->inner > 1 && wide.weights > 0) status = pdl__oracle_group(oracle, &inside, &inner);
+    if (status) return status;
+    if (!c->hybrid && c->inner > 1 && oracle->p.host_replicated_gradients) e->total_s += s->host_replicated;
+    if (c->data > 1 && narrow.weights > 0 && !host) {
+        double bytes = narrow.weights * item;
+        e->total_s +=
+            pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
+        e->startup_s = startup_seconds(oracle, c, &outer, bytes);
+    }
+    if (wide.weights > 0) {
+        double bytes = wide.weights * item, seconds = wide_exchange(oracle, c, &inner, &outer, &wide, s, bytes);
+        e->total_s += seconds;
+        e->wide_s = seconds * s->wide_weights / wide.weights;
+        e->startup_s = fmax(e->startup_s, startup_seconds(oracle, c, &inner, bytes) +
+                                              startup_seconds(oracle, c, &outer, bytes / inner.ranks));
+    }
+    e->phi = outer.phi;
+    e->kappa = outer.kappa;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                    const pdl_stages_t *st, pdl__gradient_cost_t *e)
+{
+    const pdl_sums_t *s = &st->sums[st->heaviest_stage];
+    double            item = profile->compute.item_bytes;
+
+    *e = (pdl__gradient_cost_t){.phi = 1, .kappa = 1};
+    if (c->run_mode == PDL_INFERENCE) return PDL_OK;
+    pdl_status_t status = pdl__gradient_total(oracle, c, s, item, e);
+    if (status) return status;
+    e->exposed_s = e->total_s;
+    if (oracle->p.overlap_gradients && e->total_s > 0)
+        e->exposed_s = fmin(e->total_s, c->sharding == PDL_SHARDING_ZERO3 ? exposed_gathers(c, st, e)
+                                                                          : exposed_part(oracle, st, e, item));
+    return PDL_OK;
+}

@@ -1,0 +1,360 @@
+/*
+ * Prices every layer and transfer of a program once and keeps prefix sums, so that any run of layers costs two
+ * look-ups.
+ */
+#include "oracle/cost/profile.h"
+#include "plan/border.h"
+#include "plan/rules.h"
+#include <stdlib.h>
+#include <string.h>
+
+static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
+{
+    const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
+    pdl_group_query_t query = {pdl_mesh_size(mesh), mesh->axis[a].size, pdl_mesh_stride(mesh, a), false,
+                               PDL_PATTERN_RING};
+    pdl_status_t      status;
+
+    status = pdl__group(pr->system, pr->p, &query, &pr->group[a]);
+    if (status || pr->rings_only) return status;
+    query.pattern = PDL_PATTERN_PAIRWISE;
+    status = pdl__group(pr->system, pr->p, &query, &pr->pairwise[a]);
+    query.pattern = PDL_PATTERN_NEIGHBOURS;
+    query.host_path = pr->p->host_halo;
+    if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->halo[a]);
+    query.pattern = PDL_PATTERN_RING;
+    query.host_path = true;
+    if (!status) status = pdl__group(pr->system, pr->p, &query, &pr->staged[a]);
+    return status;
+}
+
+pdl_status_t pdl__price_groups(pdl_pricing_t *pr)
+{
+    const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
+    int64_t           node = pdl_system_group_size(pr->system, 0);
+    pdl_group_query_t leaders = {2 * node, 2, node, true, PDL_PATTERN_RING};
+
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axis[a].size == 1 || mesh->axis[a].kind == PDL_AXIS_PIPELINE) continue;
+        /* Inside layers, replicas exchange nothing but the statistics of synchronised norms. */
+        if (mesh->axis[a].kind == PDL_AXIS_DATA && !pr->profile->plan->sync_batch_norm) continue;
+        pdl_status_t status = price_axis(pr, a);
+        if (status) return status;
+    }
+    if (leaders.pe_count > pr->system->pe_count) return PDL_OK;
+    /* One message per node: leaders do not contend with each other. */
+    leaders.stride = node;
+    pdl_status_t status = pdl__group(pr->system, pr->p, &leaders, &pr->leaders);
+    if (!status && pr->leaders.phi > 0) pr->leaders.seconds_per_byte /= pr->leaders.phi;
+    return status;
+}
+
+/* Filter parallelism of the published study reduces the input gradient of windowed convolutions only. */
+bool pdl__transfer_skipped(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
+
+    return pr->p->pointwise_gradients_skipped && t->input_gradient && layer->type == PDL_LAYER_CONV &&
+           layer->kernel[0] == 1;
+}
+
+static double halo_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, double bytes)
+{
+    const pdl_group_t *g = &pr->halo[t->axis];
+
+    /* phi of the neighbour pattern covers both directions at once. */
+    if (pr->p->host_halo) return t->neighbours * g->step_s + pdl__host_seconds(pr->p, g, bytes);
+    return g->step_s + bytes * g->seconds_per_byte;
+}
+
+static bool is_spatial_gather(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    return pr->profile->plan->mesh.axis[t->axis].kind == PDL_AXIS_SPATIAL && t->primitive == PDL_ALLGATHER;
+}
+
+/* The end of a spatial split, staged through the host in the published study, there and back. */
+static double gather_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t, double bytes)
+{
+    const pdl_group_t *g = &pr->staged[t->axis];
+    double             once = (g->ranks - 1) * (g->step_s + pdl__host_seconds(pr->p, g, bytes / g->ranks));
+
+    return pr->p->gather_returns ? 2 * once : once;
+}
+
+/* Whether the runtime gives a convolution this halo apart from the rest, of which it then copies nothing: the halo
+   of the last axis, if borders are thin enough. */
+static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    const pdl_plan_t  *plan = pr->profile->plan;
+    const pdl_layer_t *layer = pdl_model_layer(plan->model, t->layer);
+    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+
+    if (layer->type != PDL_LAYER_CONV) return false;
+    for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
+        if (plan->mesh.axis[a].size > 1 && local->mode[a] == PDL_MODE_SPACE) return false;
+    pdl_window_t window = pdl__layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
+    return pdl__borders_apart(&window, plan->mesh.axis[t->axis].size, pdl__border_part(layer));
+}
+
+double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
+{
+    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+    double             bytes = t->elements * pr->profile->compute.item_bytes;
+
+    if (!pr->p->own_runtime || pr->system->device.copy_bytes_per_s <= 0) return 0;
+    switch (t->primitive) {
+    case PDL_HALO:
+        if (is_apart(pr, t)) return 0;
+        bytes = local->samples * local->x_elements * pr->profile->compute.item_bytes;
+        break;
+    case PDL_ALLGATHER:
+    case PDL_REDUCE_SCATTER:
+    case PDL_ALLTOALL: bytes /= (double)pr->profile->plan->mesh.axis[t->axis].size; break;
+    default: return 0;
+    }
+    return bytes / pr->system->device.copy_bytes_per_s;
+}
+
+void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
+{
+    double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
+    const pdl_group_t *g = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
+
+    if (pr->p->asynchronous)
+        *(t->phase == PDL_PHASE_FORWARD ? &s->queue_forward : &s->queue_backward) += pr->p->queue_call_s;
+    if (bytes > pr->profile->largest_transfer) pr->profile->largest_transfer = bytes;
+    if (t->primitive == PDL_HALO || (pr->p->host_halo && is_spatial_gather(pr, t))) {
+        seconds = t->primitive == PDL_HALO ? halo_seconds(pr, t, bytes) : gather_seconds(pr, t, bytes);
+        seconds += pdl__copy_seconds(pr, t);
+        *(t->phase == PDL_PHASE_FORWARD ? &s->halo_forward : &s->halo_backward) += seconds;
+        return;
+    }
+    if (pdl__transfer_skipped(pr, t)) bytes = 0;
+    seconds = pr->p->asynchronous ? 0 : pr->p->call_s;
+    startup = seconds;
+    seconds += bytes > 0 ? pdl__copy_seconds(pr, t) : 0;
+    if (bytes > 0) {
+        pdl_algorithm_t algorithm = pr->profile->plan->algorithm[t->axis];
+        startup += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);
+        seconds += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, bytes);
+    }
+    *(t->phase == PDL_PHASE_FORWARD ? &s->layer_forward : &s->layer_backward) += seconds;
+    if (t->primitive == PDL_ALLREDUCE) s->allreduce += seconds;
+    s->startup += startup;
+}
+
+/* Framework time of a layer, a third of it in forward. */
+static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer, int index,
+                                const pdl_local_t *local)
+{
+    const pdl_plan_t *plan = pr->profile->plan;
+    double            seconds = pr->p->layer_s;
+    bool              matrix =
+        layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_LINEAR || layer->type == PDL_LAYER_CONV_TRANSPOSE;
+
+    if (layer->type == PDL_LAYER_INPUT || pr->p->asynchronous) return 0;
+    if (local->split && matrix) {
+        seconds += pr->p->split_layer_s;
+        for (int a = 0; a < plan->mesh.axis_count; a++)
+            if (plan->modes[index].on[a] == PDL_MODE_FILTER && plan->mesh.axis[a].size > 1)
+                seconds += pr->p->split_piece_s * (double)plan->mesh.axis[a].size;
+    }
+    return seconds;
+}
+
+/* Host time to queue a layer. A mixture of experts is eight steps: router, choice, sorting, the product before the
+   activation, the activation, the product after it, sorting back, the weighted sum. */
+static double queue_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer)
+{
+    if (layer->type == PDL_LAYER_INPUT || !pr->p->asynchronous) return 0;
+    return pr->p->queue_layer_s * (layer->type == PDL_LAYER_MOE ? 8 : 1);
+}
+
+static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local,
+                          pdl_sums_t *s)
+{
+    const pdl_mesh_t *mesh = &pr->profile->plan->mesh;
+    bool              wide = false, split_axis = false;
+    double            bytes = local->weights * pr->profile->compute.item_bytes;
+
+    if (layer->weights == 0) return;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        if (mesh->axis[a].size == 1) continue;
+        wide |= mesh->axis[a].kind != PDL_AXIS_DATA && (local->gradient_axes >> a & 1);
+        split_axis |= mesh->axis[a].kind == PDL_AXIS_TENSOR;
+    }
+    s->weights += local->weights;
+    s->tensors += pdl_layer_weight_tensors(layer);
+    if (wide) {
+        s->wide_weights += local->weights;
+        s->wide_tensors += pdl_layer_weight_tensors(layer);
+    } else {
+        s->data_weights += local->weights;
+        s->full_weights += (double)layer->weights;
+        s->data_tensors += pdl_layer_weight_tensors(layer);
+    }
+    s->host_gradients += pdl__host_seconds(pr->p, &pr->leaders, bytes);
+    if (split_axis && !local->split)
+        for (int a = 0; a < mesh->axis_count; a++)
+            if (mesh->axis[a].kind == PDL_AXIS_TENSOR && mesh->axis[a].size > 1)
+                s->host_replicated += pdl__host_seconds(pr->p, &pr->leaders, bytes);
+}
+
+void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
+{
+    const pdl_program_t *program = pr->profile->program;
+    const pdl_layer_t   *layer = pdl_model_layer(pr->profile->plan->model, index);
+    const pdl_local_t   *local = &program->local[index];
+    double               forward, backward, framework = framework_seconds(pr, layer, index, local);
+
+    pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
+    s->forward += forward + framework / 3;
+    s->backward += backward + framework * 2 / 3;
+    s->queue_forward += queue_seconds(pr, layer) / 3;
+    s->queue_backward += queue_seconds(pr, layer) * 2 / 3;
+    if (layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE || layer->type == PDL_LAYER_LINEAR)
+        s->matrix += forward + backward + framework;
+    if (local->replication > 1) s->replicated += forward + backward;
+    if (layer->type == PDL_LAYER_ATTENTION) {
+        s->attention += forward;
+        s->attention_scores += 2.5 * local->samples * (double)layer->heads * local->share_forward *
+                               (double)layer->in.extent[0] * (double)layer->in.extent[0];
+    }
+    for (int i = 0; i < local->transfer_count; i++)
+        if (program->transfers[local->first_transfer + i].axis >= 0)
+            pdl__price_transfer(pr, &program->transfers[local->first_transfer + i], s);
+    add_gradients(pr, layer, local, s);
+    pdl__add_sent(pr->profile, index, s);
+}
+
+/* All that a micro-batch spends in the layers summed up so far. */
+static double run_seconds(const pdl_sums_t *s)
+{
+    return s->forward + s->backward + s->layer_forward + s->layer_backward + s->halo_forward + s->halo_backward;
+}
+
+/* *sums += *b - *a; the struct is doubles throughout. */
+static void add_difference(const pdl_sums_t *a, const pdl_sums_t *b, pdl_sums_t *sums)
+{
+    const double *x = (const double *)a, *y = (const double *)b;
+    double       *z = (double *)sums;
+
+    for (size_t i = 0; i < sizeof(*sums) / sizeof(double); i++) z[i] += y[i] - x[i];
+}
+
+static void price_all(const pdl_pricing_t *pr)
+{
+    pdl_profile_t *profile = pr->profile;
+
+    memset(&profile->prefix[0], 0, sizeof(profile->prefix[0]));
+    profile->run[0] = 0;
+    for (int i = 0; i < profile->program->layer_count; i++) {
+        int twin = profile->program->twin[i];
+        profile->prefix[i + 1] = profile->prefix[i];
+        if (twin < i)
+            add_difference(&profile->prefix[twin], &profile->prefix[twin + 1], &profile->prefix[i + 1]);
+        else
+            pdl__price_layer(pr, i, &profile->prefix[i + 1]);
+        profile->run[i + 1] = run_seconds(&profile->prefix[i + 1]);
+    }
+}
+
+/* The input comes with the first layer, and a loss stays with the logits it reads: they are large, it is quick. */
+static bool may_begin_stage(const pdl_model_t *model, int i)
+{
+    pdl_layer_type_t type = pdl_model_layer(model, i)->type;
+
+    return i > 1 && type != PDL_LAYER_CROSS_ENTROPY && type != PDL_LAYER_MSE;
+}
+
+/* Borders that a single tensor crosses are the natural places to cut a residual network. */
+static pdl_status_t find_single_borders(pdl_profile_t *profile)
+{
+    int  count = profile->program->layer_count;
+    int *cross = calloc((size_t)count + 2, sizeof(*cross)), *last = calloc((size_t)count + 1, sizeof(*last));
+
+    if (!cross || !last) {
+        free(cross);
+        free(last);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    for (int i = 0; i < count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(profile->plan->model, i);
+        for (int j = 0; j < layer->input_count; j++) last[layer->inputs[j]] = i;
+    }
+    for (int i = 0; i < count; i++)
+        if (last[i] > i) {
+            cross[i + 1]++;
+            cross[last[i] + 1]--;
+        }
+    for (int i = 1; i <= count; i++) {
+        cross[i] += cross[i - 1];
+        if (i < count && cross[i] <= 1 && may_begin_stage(profile->plan->model, i))
+            profile->single[profile->single_count++] = i;
+    }
+    free(cross);
+    free(last);
+    return PDL_OK;
+}
+
+/* Most programs use rings alone; the other patterns take longer to find out about. */
+static bool uses_rings_only(const pdl_program_t *program)
+{
+    for (int i = 0; i < program->transfer_count; i++) {
+        const pdl_transfer_t *t = &program->transfers[i];
+        if (t->primitive == PDL_HALO || t->primitive == PDL_ALLTOALL) return false;
+    }
+    return pdl_mesh_extent(&program->plan->mesh, PDL_AXIS_SPATIAL) == 1;
+}
+
+static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, double micro_batch)
+{
+    pdl_profile_t *profile = pr->profile;
+    pdl_status_t   status = pdl_plan_copy(plan, &profile->plan);
+
+    if (!status) status = pdl_program_compile(profile->plan, micro_batch, &profile->program);
+    if (status) return status;
+    size_t count = (size_t)profile->program->layer_count + 1;
+    profile->prefix = malloc(count * sizeof(*profile->prefix));
+    profile->borders = malloc(count * sizeof(*profile->borders));
+    profile->single = malloc(count * sizeof(*profile->single));
+    profile->run = malloc(count * sizeof(*profile->run));
+    if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
+    profile->compute.model = profile->plan->model;
+    pr->rings_only = uses_rings_only(profile->program);
+    status = pdl__price_groups(pr);
+    if (!status) status = find_single_borders(profile);
+    if (!status) price_all(pr);
+    return status;
+}
+
+pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_plan_t *plan,
+                                 double micro_batch, pdl_profile_t **out)
+{
+    pdl_pricing_t pr = {.system = system, .p = p, .profile = calloc(1, sizeof(pdl_profile_t))};
+
+    if (!pr.profile) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t status = profile_fill(&pr, plan, micro_batch);
+    if (status) {
+        pdl__profile_destroy(pr.profile);
+        return status;
+    }
+    *out = pr.profile;
+    return PDL_OK;
+}
+
+void pdl__profile_destroy(pdl_profile_t *profile)
+{
+    if (!profile) return;
+    for (int i = 0; i < profile->stage_sets; i++) pdl__stages_destroy(profile->stages[i]);
+    free(profile->stages);
+    free(profile->prefix);
+    free(profile->borders);
+    free(profile->single);
+    free(profile->run);
+    pdl_program_destroy(profile->program);
+    pdl_plan_destroy(profile->plan);
+    free(profile);
+}

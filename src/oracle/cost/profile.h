@@ -1,0 +1,111 @@
+/*
+ * The cost profile of one cut: everything about a program that does not depend on how many pipeline stages,
+ * micro-batches or data-parallel replicas there are. Kept between projections.
+ */
+#ifndef PDL_ORACLE_PROFILE_H
+#define PDL_ORACLE_PROFILE_H
+
+#include "oracle/cost/cost.h"
+
+/* Costs of a run of layers on the busiest rank, one micro-batch. Differences of prefix sums. */
+typedef struct pdl_sums {
+    double forward, backward;             /* computation, framework time included */
+    double layer_forward, layer_backward; /* collectives in layers */
+    double halo_forward, halo_backward;
+    double queue_forward, queue_backward; /* host time to queue all of it */
+    double startup;                       /* of layer collectives, the volume-free part */
+    double allreduce;                     /* of layer collectives, those that sum */
+    double matrix;                        /* of computation, convolutions and linear layers */
+    double attention;                     /* forward of attention: what selective recompute repeats */
+    double attention_scores;              /* elements of unfused scores */
+    double replicated;                    /* computation that other ranks do as well */
+    /* Sent by a rank, in the mean of all ranks, there and back; of these, on the way there. */
+    double layer_bytes, halo_bytes, forward_layer_bytes, forward_halo_bytes;
+    double norm_bytes, norm_ranks_bytes; /* statistics of batch norm; the same times the ranks of inner axes */
+    double mean_weights, summed_weights; /* of the program's layers */
+    double weights, tensors;             /* local elements; tensors */
+    double data_weights, data_tensors;   /* partial over the data axes only */
+    double full_weights;                 /* of the same layers, all elements */
+    double wide_weights, wide_tensors;   /* partial over the data axes and an inner one */
+    double host_gradients;               /* seconds to pass those through host memory once */
+    double host_replicated;              /* the same for weights of layers left whole */
+} pdl_sums_t;
+
+enum { PDL_GRADIENT_POINTS = 16 };
+
+/* Stage partition for one pipeline depth. */
+typedef struct pdl_stages {
+    int64_t                  count;
+    int                     *first;   /* count + 1 */
+    pdl_sums_t              *sums;    /* per stage */
+    double                  *seconds; /* forward + backward with collectives, one micro-batch */
+    double                   total, slowest;
+    int                      slowest_stage, heaviest_stage; /* in time; in weights */
+    double                   border_elements;               /* largest border between stages */
+    pdl_activation_memory_t *memory;                        /* per stage */
+    int                     *kinds; /* first stage of each kind: alike ones that follow need no more memory */
+    int                      kind_count;
+    double                  *cuts;          /* per stage: places where only one tensor crosses */
+    double                  *tied;          /* per stage: elements of weights that another stage owns */
+    double                   tied_elements; /* the most of these */
+    double tied_mean, tied_summed;          /* all of these in the mean of all ranks, as sums have weights */
+    double sent_forward, sent_backward;     /* elements that cross stages, of one column of ranks */
+    /* For the heaviest stage: when the gradients of the last `weights` elements begin to be ready, in seconds
+       after the start of backward, for overlap. */
+    double ready[PDL_GRADIENT_POINTS], remaining[PDL_GRADIENT_POINTS];
+    double remaining_wide[PDL_GRADIENT_POINTS]; /* of these, summed over an inner axis too */
+    int    points;
+} pdl_stages_t;
+
+typedef struct pdl_profile {
+    pdl_plan_t        *plan; /* owned copy: modes, mesh without data and pipeline */
+    pdl_program_t     *program;
+    pdl_sums_t        *prefix;  /* layer_count + 1 */
+    double            *borders; /* filled in when a pipeline asks for them */
+    bool               borders_known;
+    int               *single; /* borders that one tensor only crosses, ascending */
+    int                single_count;
+    double            *run; /* prefix sums of all that a micro-batch spends in a layer */
+    pdl_compute_cost_t compute;
+    double             largest_transfer; /* bytes, for buffers */
+    pdl_stages_t     **stages;           /* kept partitions */
+    int                stage_sets;
+} pdl_profile_t;
+
+/* What pricing a layer needs to know of the groups of a mesh. */
+typedef struct pdl_pricing {
+    const pdl_system_t     *system;
+    const pdl_parameters_t *p;
+    pdl_profile_t          *profile;
+    pdl_group_t             group[PDL_MAX_AXES];  /* ring pattern per axis */
+    pdl_group_t             halo[PDL_MAX_AXES];   /* neighbour pattern */
+    pdl_group_t             staged[PDL_MAX_AXES]; /* ring through host memory */
+    pdl_group_t             pairwise[PDL_MAX_AXES];
+    pdl_group_t             leaders;    /* one rank per node through host memory */
+    bool                    rings_only; /* only `group` and `leaders` are needed */
+} pdl_pricing_t;
+
+/* Fills in the groups of the profile's mesh. */
+pdl_status_t pdl__price_groups(pdl_pricing_t *pricing);
+/* Seconds in which a rank copies what stays with it when a tensor is redistributed; 0 where nothing is known of it. */
+double pdl__copy_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
+/* Adds the closed form of one transfer of the profile's program to the sums. */
+void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
+/* sent.c: adds what a rank sends for one layer. */
+void pdl__add_sent(const pdl_profile_t *profile, int index, pdl_sums_t *sums);
+/* Whether a parameter switch leaves a transfer out. */
+bool pdl__transfer_skipped(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
+/* Adds the costs of one compiled layer of the profile's program to the sums. */
+void pdl__price_layer(const pdl_pricing_t *pricing, int index, pdl_sums_t *sums);
+
+/* `plan` gives modes, mesh and policies; `micro_batch` samples per replica. */
+pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_plan_t *plan,
+                                 double micro_batch, pdl_profile_t **profile);
+void         pdl__profile_destroy(pdl_profile_t *profile);
+
+/* The partition into `count` stages with the smallest slowest stage, or the given one. */
+pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given,
+                                 const pdl_stages_t **stages);
+void         pdl__stages_destroy(pdl_stages_t *stages);
+
+#endif

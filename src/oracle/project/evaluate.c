@@ -1,0 +1,326 @@
+/*
+ * Configurations: presets on a mesh, evaluated quickly because layer costs are kept between calls.
+ */
+#include "oracle/project/pipeline_time.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+pdl_config_t pdl_config_default(const char *strategy)
+{
+    return (pdl_config_t){.strategy = strategy,
+                          .pipeline = 1,
+                          .data = 1,
+                          .spatial = 1,
+                          .tensor = 1,
+                          .context = 1,
+                          .batch = 1,
+                          .micro_batches = 1,
+                          .schedule = PDL_SCHEDULE_1F1B,
+                          .virtual_stages = 1,
+                          .optimizer = PDL_OPTIMIZER_MOMENTUM,
+                          .precision = PDL_FP32};
+}
+
+pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
+{
+    pdl_axis_t pipeline = {PDL_AXIS_PIPELINE, config->pipeline, 0}, data = {PDL_AXIS_DATA, config->data, 0};
+    pdl_axis_t spatial = {PDL_AXIS_SPATIAL, config->spatial, 0}, tensor = {PDL_AXIS_TENSOR, config->tensor, 0};
+
+    switch (config->order) {
+    case PDL_ORDER_DATA_PIPELINE_INNER: return (pdl_mesh_t){{data, pipeline, spatial, tensor}, 4};
+    case PDL_ORDER_PIPELINE_INNER_DATA: return (pdl_mesh_t){{pipeline, spatial, tensor, data}, 4};
+    default: return (pdl_mesh_t){{pipeline, data, spatial, tensor}, 4};
+    }
+}
+
+pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                                 pdl_plan_t **out)
+{
+    pdl_preset_options_t options = {.published = oracle->p.published_forms, .spatial_until = config->spatial_until};
+    pdl_plan_t          *plan;
+    pdl_status_t         status = pdl_plan_create(oracle->model, mesh, config->batch, &plan);
+
+    if (status) return status;
+    plan->micro_batches = config->micro_batches;
+    plan->schedule = config->schedule;
+    plan->virtual_stages = config->virtual_stages;
+    plan->recompute = config->recompute;
+    plan->sharding = config->sharding;
+    plan->sequence_parallel = config->sequence_parallel;
+    plan->optimizer = config->optimizer;
+    plan->precision = config->precision;
+    plan->run_mode = config->run_mode;
+    status = pdl_plan_apply_preset(plan, config->strategy, &options);
+    if (status) {
+        pdl_plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_plan_t **out)
+{
+    pdl_mesh_t   mesh = pdl_config_mesh(config);
+    pdl_plan_t  *plan;
+    pdl_status_t status = pdl__plan_of_config(oracle, config, &mesh, &plan);
+
+    if (status) return status;
+    status = pdl_plan_check(plan);
+    if (status) {
+        pdl_plan_destroy(plan);
+        return status;
+    }
+    *out = plan;
+    return PDL_OK;
+}
+
+/* Layer costs depend on the rest of the mesh only through contention inside the level that a group spans: a
+   mesh just large enough to fill that level stands for all larger ones. */
+static pdl_mesh_t profile_mesh(const pdl_oracle_t *oracle, const pdl_config_t *config)
+{
+    pdl_config_t small = *config;
+    int64_t      inner = config->spatial * config->tensor;
+
+    if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) return pdl_config_mesh(config);
+    int64_t full = pdl_system_group_size(oracle->system, pdl_system_level_of_span(oracle->system, inner));
+    small.order = PDL_ORDER_PIPELINE_DATA_INNER;
+    small.pipeline = 1;
+    small.data = inner > 1 ? config->data * config->pipeline : 1;
+    if (full % inner == 0 && small.data > full / inner) small.data = full / inner;
+    return pdl_config_mesh(&small);
+}
+
+static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                              pdl_plan_t **plan)
+{
+    pdl_config_t wide = *config;
+
+    /* The batch stands for any: the configuration's own is checked already. */
+    wide.strategy = pdl_preset_family(config->strategy);
+    wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
+    wide.micro_batches = 1;
+    pdl_status_t status = pdl__plan_of_config(oracle, &wide, mesh, plan);
+    if (status) return status;
+    status = pdl_plan_check(*plan);
+    if (status) pdl_plan_destroy(*plan);
+    return status;
+}
+
+/* The plan of a configuration on its small mesh, or why there is none; kept between calls. */
+static pdl_status_t find_plan(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
+                              uint64_t key, const pdl_plan_t **out)
+{
+    uint64_t i = key;
+
+    for (; oracle->plans[i % PDL_PLAN_SLOTS].used; i++) {
+        const pdl_plan_slot_t *kept = &oracle->plans[i % PDL_PLAN_SLOTS];
+        if (kept->key != key) continue;
+        *out = kept->plan;
+        return kept->plan ? PDL_OK : pdl_error(kept->status, "%s", kept->reason);
+    }
+    pdl_plan_slot_t *slot = &oracle->plans[i % PDL_PLAN_SLOTS];
+    pdl_plan_t      *plan = NULL;
+    slot->status = make_plan(oracle, config, mesh, &plan);
+    slot->plan = slot->status ? NULL : plan;
+    slot->key = key;
+    slot->used = true;
+    oracle->plan_count++;
+    if (slot->status) snprintf(slot->reason, sizeof(slot->reason), "%s", pdl_error_message());
+    *out = slot->plan;
+    return slot->status;
+}
+
+static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *config, double micro_batch,
+                                 pdl_profile_t **out)
+{
+    pdl_mesh_t mesh = profile_mesh(oracle, config);
+    uint64_t   key = UINT64_C(0x9e3779b97f4a7c15), bits;
+
+    if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2)
+        pdl__oracle_forget(oracle);
+    key = pdl__mix_text(pdl__mix_text(key, pdl_preset_family(config->strategy)), config->spatial_until);
+    for (int a = 0; a < mesh.axis_count; a++)
+        key = pdl__mix(key, (uint64_t)mesh.axis[a].size * 8 + mesh.axis[a].kind);
+    key = pdl__mix(key,
+                   (uint64_t)config->precision * 64 + (uint64_t)config->run_mode * 8 + config->sequence_parallel);
+    uint64_t plan_key = key;
+    memcpy(&bits, &micro_batch, sizeof(bits));
+    key = pdl__mix(key, bits);
+    uint64_t i = key;
+    for (; oracle->profiles[i % PDL_PROFILE_SLOTS].profile; i++)
+        if (oracle->profiles[i % PDL_PROFILE_SLOTS].key == key) {
+            *out = oracle->profiles[i % PDL_PROFILE_SLOTS].profile;
+            return PDL_OK;
+        }
+    pdl_profile_slot_t *slot = &oracle->profiles[i % PDL_PROFILE_SLOTS];
+    const pdl_plan_t   *plan;
+    pdl_status_t        status = find_plan(oracle, config, &mesh, plan_key, &plan);
+    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, micro_batch, &slot->profile);
+    if (status) return status;
+    slot->key = key;
+    oracle->profile_count++;
+    *out = slot->profile;
+    return PDL_OK;
+}
+
+/* Data-parallel replicas: with context parallelism several ranks of the data axis hold one sample. */
+static int64_t replicas_of(const pdl_config_t *config)
+{
+    return config->context > 1 ? config->data / config->context : config->data;
+}
+
+static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *dataset, pdl_case_t *c)
+{
+    *c = (pdl_case_t){.pipeline = config->pipeline,
+                      .data = config->data,
+                      .inner = config->spatial * config->tensor,
+                      .batch = config->batch,
+                      .micro_batches = config->micro_batches,
+                      .schedule = config->schedule,
+                      .virtual_stages = config->virtual_stages,
+                      .recompute = config->recompute,
+                      .sharding = config->sharding,
+                      .optimizer = config->optimizer,
+                      .precision = config->precision,
+                      .run_mode = config->run_mode,
+                      .dataset = dataset,
+                      .spatial = config->spatial > 1};
+    c->pe = c->pipeline * c->data * c->inner;
+    c->hybrid = c->data > 1 && c->inner > 1;
+    c->inner_stride = 1;
+    c->data_stride = c->inner;
+    c->pipeline_stride = c->inner * c->data;
+    if (config->order == PDL_ORDER_DATA_PIPELINE_INNER) {
+        c->data_stride = c->inner * c->pipeline;
+        c->pipeline_stride = c->inner;
+    }
+    if (config->order == PDL_ORDER_PIPELINE_INNER_DATA) {
+        c->data_stride = 1;
+        c->inner_stride = c->data;
+    }
+    c->micro_batch = ceil((double)config->batch / (double)replicas_of(config) / (double)config->micro_batches);
+    /* Each holds that much of every sample; keys and values go round behind the computation. */
+    if (config->context > 1) c->micro_batch /= (double)config->context;
+}
+
+static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_case_t *c)
+{
+    pdl_mesh_t mesh = pdl_config_mesh(config);
+
+    if (config->pipeline < 1 || config->data < 1 || config->spatial < 1 || config->tensor < 1 ||
+        config->batch < 1 || config->micro_batches < 1)
+        return pdl_error(PDL_ERR_INPUT, "mesh sizes, batch and micro-batches start at 1");
+    pdl_status_t status = pdl_preset_check(config->strategy, &mesh);
+    if (status) return status;
+    if (c->pe > oracle->system->pe_count)
+        return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c->pe, oracle->system->name,
+                         (long long)oracle->system->pe_count);
+    if (config->context > 1 && config->data % config->context != 0)
+        return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
+                         (long long)config->context, (long long)config->data);
+    int64_t replicas = replicas_of(config);
+    if (replicas > config->batch)
+        return pdl_error(PDL_ERR_LIMIT, "a batch of %lld is too small for %lld replicas: at least one sample each",
+                         (long long)config->batch, (long long)replicas);
+    if (config->micro_batches > (config->batch + replicas - 1) / replicas)
+        return pdl_error(PDL_ERR_LIMIT, "%lld micro-batches, but a replica has only %lld samples",
+                         (long long)config->micro_batches, (long long)((config->batch + replicas - 1) / replicas));
+    if (config->virtual_stages < 1 || (config->virtual_stages > 1 && config->schedule != PDL_SCHEDULE_INTERLEAVED))
+        return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", config->virtual_stages);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                 pdl_projection_t *projection)
+{
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *stages;
+
+    case_of_config(config, dataset, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
+    if (!status) status = pdl__project_case(oracle, &c, profile, stages, projection);
+    return status;
+}
+
+/* m micro-batches through stages that share the layers evenly: m * slowest + (total - slowest) / v is least when
+   the slowest stage is total / stages. */
+pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+
+    case_of_config(config, NULL, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    if (status) return status;
+    double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
+    double total = profile->run[profile->program->layer_count];
+    *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile = NULL;
+
+    case_of_config(config, NULL, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    pdl__runs_t runs = {.c = &c, .profile = profile};
+    if (!status) status = pdl__profile_stages(profile, c.pipeline * c.virtual_stages, NULL, &runs.cut);
+    return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
+}
+
+pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                                  pdl_projection_t *projection)
+{
+    pdl_case_t     c;
+    pdl_profile_t *profile;
+    pdl_status_t   status = pdl_oracle_evaluate(oracle, config, dataset, projection);
+
+    if (status) return status;
+    case_of_config(config, dataset, &c);
+    status = find_profile(oracle, config, c.micro_batch, &profile);
+    return status ? status : pdl__play_case(oracle, &c, profile, projection);
+}
+
+static bool fits(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t per_replica, pdl_status_t *status)
+{
+    pdl_config_t     trial = *config;
+    pdl_projection_t projection;
+
+    trial.batch = per_replica * config->data;
+    /* Micro-batches keep their size: what grows is what one replica holds at once. */
+    if (trial.micro_batches > per_replica) trial.micro_batches = per_replica;
+    *status = pdl_oracle_evaluate(oracle, &trial, NULL, &projection);
+    return *status == PDL_OK && projection.fits;
+}
+
+pdl_status_t pdl_oracle_largest_batch(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t *batch)
+{
+    enum { MOST = 1 << 20 };
+    pdl_status_t status;
+    int64_t      low = 0, high = 1;
+
+    while (high <= MOST && fits(oracle, config, high, &status)) {
+        low = high;
+        high *= 2;
+    }
+    if (status) return status;
+    while (high - low > 1) {
+        int64_t middle = (low + high) / 2;
+        if (fits(oracle, config, middle, &status))
+            low = middle;
+        else
+            high = middle;
+        if (status) return status;
+    }
+    *batch = low * config->data;
+    return PDL_OK;
+}

@@ -1,0 +1,158 @@
+/*
+ * The critical path of a pipeline, as far as it can be had without playing it.
+ */
+#include "oracle/project/pipeline_time.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Runs that need no memory of their own. */
+#define FEW_RUNS 256
+
+/* Forward and backward of one run, with what the sender has to wait for; and the way there and back over the border in front
+   of it, where that is beside computation. */
+typedef struct pass {
+    double forward, backward, both, way;
+} pass_t;
+
+/* No argument is a NaN, which fmax() has to look for. */
+static inline double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
+/* Of what crosses the border in front of run k. */
+static double send_s(const pdl__runs_t *r, int64_t k)
+{
+    if (r->step_s <= 0 || k <= 0 || k >= r->cut->count) return 0;
+    return r->step_s + r->profile->borders[r->cut->first[k]] * r->profile->compute.item_bytes * r->byte_s;
+}
+
+/* As if transfers took no time. */
+static pass_t bare_pass(const pdl__runs_t *r, int64_t k)
+{
+    const pdl_sums_t *a = &r->profile->prefix[r->cut->first[k]], *b = &r->profile->prefix[r->cut->first[k + 1]];
+    pass_t            pass = {.forward = b->forward + b->layer_forward + b->halo_forward -
+                                         (a->forward + a->layer_forward + a->halo_forward)};
+
+    pass.both = pdl__run_seconds(r->c, a, b);
+    if (r->c->run_mode == PDL_TRAINING) pass.both += r->wait_s / (double)r->c->virtual_stages;
+    pass.backward = pass.both - pass.forward;
+    return pass;
+}
+
+static void add_sends(const pdl__runs_t *r, pass_t *pass)
+{
+    bool   training = r->c->run_mode == PDL_TRAINING;
+    double send = 0, next;
+
+    for (int64_t k = 0; k < r->cut->count; k++, send = next) {
+        next = send_s(r, k + 1);
+        if (!r->held) {
+            pass[k].way = (training ? 2 : 1) * send;
+            continue;
+        }
+        pass[k].forward += next;
+        if (training) pass[k].backward += send;
+        pass[k].both = pass[k].forward + pass[k].backward;
+    }
+}
+
+/* All forward passes, then all backward passes: each way as in a row of workshops, which the slowest keeps busy. */
+static double one_way_after_the_other(const pdl__runs_t *r, const pass_t *pass)
+{
+    double sum = 0, m = (double)r->c->micro_batches, forward = 0, backward = 0;
+    bool   back = r->c->run_mode == PDL_TRAINING;
+
+    for (int64_t k = 0; k < r->cut->count; k++) {
+        double send = pass[k].way / (back ? 2 : 1);
+
+        sum += pass[k].both + pass[k].way;
+        forward = larger(forward, larger(pass[k].forward, send));
+        backward = larger(backward, larger(pass[k].backward, back ? send : 0));
+    }
+    return sum + (m - 1) * (forward + backward);
+}
+
+/* A stage that is busy but while the pipeline in front of it fills and drains, and while the first and the last micro-batch
+   are on their way to its end and back, beside which it does the passes that it runs ahead. */
+static double busy_stage(const pdl__runs_t *r, const pass_t *pass, int64_t s, double front, double behind)
+{
+    double m = (double)r->c->micro_batches, stages = (double)(r->c->pipeline - s), work = 0;
+    double ahead = (m < stages ? m : stages) - 1;
+
+    for (int64_t k = s; k < r->cut->count; k += r->c->pipeline) work += pass[k].both;
+    if (r->c->virtual_stages > 1) return front + m * work;
+    double first = larger(0, behind - ahead * pass[s].forward), last = larger(0, behind - ahead * pass[s].backward);
+    return front + m * work + (m > ahead + 1 ? first + last : larger(first, last));
+}
+
+/* With one pass forward, one backward, n neighbours hand n micro-batches down and up together before the first of them begins
+   the next: a chain of such rounds, behind which the rest of the micro-batches takes at least the fastest stage. */
+static double rounds(const pdl__runs_t *r, const pass_t *pass, int64_t n, double once, double fastest)
+{
+    int64_t more = r->c->micro_batches - 1;
+    double  window = 0, longest = 0;
+
+    for (int64_t s = 0; s < n; s++) window += pass[s].both + (s > 0 ? pass[s].way : 0);
+    longest = window;
+    for (int64_t s = n; s < r->c->pipeline; s++) {
+        window += pass[s].both + pass[s].way - pass[s - n].both - pass[s - n + 1].way;
+        longest = larger(longest, window);
+    }
+    return once + (double)(more / n) * longest + (double)(more % n) * fastest;
+}
+
+static double longest_chain(const pdl__runs_t *r, const pass_t *pass)
+{
+    int64_t stages = r->c->pipeline;
+    double  once = 0, front = 0, longest = 0, fastest = INFINITY, slowest = 0;
+
+    for (int64_t s = 0; s < stages; s++) {
+        once += pass[s].both + pass[s].way;
+        fastest = pass[s].both < fastest ? pass[s].both : fastest;
+        slowest = larger(slowest, pass[s].both + pass[s].way);
+    }
+    for (int64_t s = 0; s < stages; s++) {
+        longest = larger(longest, busy_stage(r, pass, s, front, larger(0, once - front - pass[s].both)));
+        front += pass[s].both + (s + 1 < r->cut->count ? pass[s + 1].way : 0);
+    }
+    /* No round is longer than as many turns of the slowest stage. */
+    double most = once + (double)(r->c->micro_batches - 1) * slowest;
+    for (int64_t n = 2; r->c->virtual_stages == 1 && longest < most * (1 - 1e-12); n *= 2) {
+        longest = larger(longest, rounds(r, pass, n < stages ? n : stages, once, fastest));
+        if (n >= stages) break;
+    }
+    return longest;
+}
+
+static double seconds_of(const pdl__runs_t *r, const pass_t *pass)
+{
+    bool one_way = r->c->run_mode == PDL_INFERENCE || r->c->schedule == PDL_SCHEDULE_GPIPE;
+
+    return one_way && r->c->virtual_stages == 1 ? one_way_after_the_other(r, pass) : longest_chain(r, pass);
+}
+
+pdl_status_t pdl__pipeline_seconds(const pdl__runs_t *r, double *bare_s, double *sent_s)
+{
+    pass_t  few[FEW_RUNS] = {{0}}, *pass = few;
+    int64_t count = r->cut->count;
+
+    if (count > FEW_RUNS) pass = malloc((size_t)count * sizeof(*pass));
+    if (!pass) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)count);
+    for (int64_t k = 0; k < count; k++) pass[k] = bare_pass(r, k);
+    *bare_s = seconds_of(r, pass);
+    if (sent_s) {
+        add_sends(r, pass);
+        *sent_s = seconds_of(r, pass);
+    }
+    if (pass != few) free(pass);
+    return PDL_OK;
+}
+
+double pdl__pipeline_drain(const pdl__runs_t *r, int64_t stage)
+{
+    double seconds = 0;
+
+    for (int64_t s = 0; s < stage; s++) seconds += bare_pass(r, s).backward;
+    return seconds;
+}

@@ -1,0 +1,364 @@
+/*
+ * The player: every stage goes through its list of passes, waits for its inputs, and hands its outputs on. Beside
+ * its computation it has a stream for each direction of transfers between stages and one for gradient exchange and
+ * the gathering of weights.
+ */
+#include "oracle/project/play.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Passes of all stages together that still fit comfortably in memory. */
+#define MOST_PASSES 50000000
+
+typedef struct stage {
+    pdl_pipeline_op_t   *ops;
+    int64_t              next;
+    int64_t             *left; /* per chunk: backward passes to come */
+    double               clock, host_s, send_free[2], exchange_free;
+    double               issue; /* when the last segment began: the gathers of the next pass may start then */
+    pdl__played_stage_t *played;
+} stage_t;
+
+typedef struct player {
+    const pdl__cut_t          *cut;
+    const pdl__play_options_t *options;
+    stage_t                   *stages;
+    double                    *arrival;  /* of the input of a pass; negative: not yet */
+    double                    *gathered; /* per segment: when its weights are there */
+    int64_t                    count;    /* passes of a stage */
+} player_t;
+
+static void show(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
+                 const pdl_pipeline_op_t *op, double start_s, double end_s)
+{
+    if (player->options->slice == NULL || end_s <= start_s) return;
+    bool         pass = stream == PDL__STREAM_COMPUTE && strcmp(name, "update") != 0;
+    pdl__slice_t slice = {stage, stream, name, pass, segment, *op, start_s, end_s};
+    player->options->slice(player->options->context, &slice);
+}
+
+static size_t input_of(const player_t *player, bool backward, int stage, int chunk, int64_t micro_batch)
+{
+    const pdl_pipeline_t *p = &player->cut->pipeline;
+
+    return ((size_t)((backward ? p->stages : 0) + stage) * (size_t)p->chunks + (size_t)chunk) *
+               (size_t)p->micro_batches +
+           (size_t)micro_batch;
+}
+
+static bool sharded(const player_t *player)
+{
+    return player->options->exchange && player->cut->c.sharding != PDL_SHARDING_NONE &&
+           player->cut->pipeline.training;
+}
+
+/* State that is sharded for the update only is gathered ahead of the first forward pass, as it would be after the
+   update before. */
+static bool gathers_ahead(const player_t *player)
+{
+    return sharded(player) && player->cut->overlap && player->cut->c.sharding != PDL_SHARDING_ZERO3;
+}
+
+static bool gathers_always(const player_t *player)
+{
+    return sharded(player) && player->cut->c.sharding == PDL_SHARDING_ZERO3;
+}
+
+static void gather_ahead(player_t *player, int stage)
+{
+    const pdl__cut_t *cut = player->cut;
+    stage_t          *st = &player->stages[stage];
+
+    for (int c = 0; c < cut->pipeline.chunks; c++) {
+        const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + c];
+
+        for (int i = chunk->segment_first + chunk->segment_count - 1; i >= chunk->segment_first; i--) {
+            pdl_pipeline_op_t op = {false, c, 0};
+
+            show(player, stage, PDL__STREAM_EXCHANGE, "gather weights", i, &op, st->exchange_free,
+                 st->exchange_free + cut->segments[i].gather_s);
+            st->exchange_free += cut->segments[i].gather_s;
+            st->played->exchange_s += cut->segments[i].gather_s;
+            player->gathered[i] = st->exchange_free;
+        }
+    }
+}
+
+/* When a pass of so many seconds ends that begins at `start`: kernels are slower while an exchange runs. */
+static double advance(const player_t *player, stage_t *st, double start, double seconds)
+{
+    double slowdown = player->cut->oracle->p.overlap_slowdown, window = st->exchange_free - start, end;
+
+    if (window <= 0 || slowdown <= 1) return start + seconds;
+    if (seconds * slowdown <= window)
+        end = start + seconds * slowdown;
+    else
+        end = start + window + (seconds - window / slowdown);
+    st->played->slowed_s += end - start - seconds;
+    return end;
+}
+
+static double exchange(const player_t *player, int stage, const char *name, int segment,
+                       const pdl_pipeline_op_t *op, double ready, double seconds)
+{
+    stage_t *st = &player->stages[stage];
+    double   start = fmax(ready, st->exchange_free);
+
+    show(player, stage, PDL__STREAM_EXCHANGE, name, segment, op, start, start + seconds);
+    st->exchange_free = start + seconds;
+    st->played->exchange_s += seconds;
+    return st->exchange_free;
+}
+
+static int segment_at(const pdl__chunk_t *chunk, const pdl_pipeline_op_t *op, int k)
+{
+    return chunk->segment_first + (op->backward ? k : chunk->segment_count - 1 - k);
+}
+
+/* Weights that are sharded are gathered again for every pass: queues the gathers of its segments up to the
+   `until`-th; `queued` of them are already. */
+static void gather(player_t *player, int stage, const pdl_pipeline_op_t *op, int until, double ready, int *queued)
+{
+    const pdl__cut_t   *cut = player->cut;
+    const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
+
+    if (!gathers_always(player)) return;
+    for (; *queued <= until && *queued < chunk->segment_count; ++*queued) {
+        int i = segment_at(chunk, op, *queued);
+
+        player->gathered[i] = exchange(player, stage, "gather weights", i, op, ready, cut->segments[i].gather_s);
+    }
+}
+
+/* A pass segment by segment: weights are there first, two segments ahead where that overlaps; gradients go out
+   behind the last backward pass. */
+static double run_segments(player_t *player, int stage, const pdl_pipeline_op_t *op, bool last, double t)
+{
+    enum { AHEAD = 2 };
+    const pdl__cut_t   *cut = player->cut;
+    stage_t            *st = &player->stages[stage];
+    const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
+    int                 queued = 0;
+
+    if (cut->overlap) gather(player, stage, op, AHEAD - 1, st->issue, &queued);
+    for (int k = 0; k < chunk->segment_count; k++) {
+        int                   i = segment_at(chunk, op, k);
+        const pdl__segment_t *segment = &cut->segments[i];
+
+        gather(player, stage, op, k, t, &queued);
+        if (gathers_always(player) || (gathers_ahead(player) && !op->backward)) t = fmax(t, player->gathered[i]);
+        st->issue = t;
+        if (cut->overlap) gather(player, stage, op, k + AHEAD, t, &queued);
+        double end = advance(player, st, t, pdl__pass_seconds(&segment->time, op->backward));
+        show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", i, op, t, end);
+        t = end;
+        if (!last || segment->exchange_s <= 0) continue;
+        double done = exchange(player, stage, "exchange gradients", i, op, t, segment->exchange_s);
+        if (!cut->overlap) t = done;
+    }
+    return t;
+}
+
+static double run_pass(player_t *player, int stage, const pdl_pipeline_op_t *op, double start)
+{
+    const pdl__cut_t   *cut = player->cut;
+    stage_t            *st = &player->stages[stage];
+    const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
+    bool                last = op->backward && --st->left[op->chunk] == 0 && player->options->exchange;
+    bool                ahead = gathers_ahead(player) && !op->backward && op->micro_batch == 0;
+
+    for (int i = 0; i < PDL__PART_COUNT; i++) st->played->part[i] += chunk->time.part[op->backward][i];
+    if (last || ahead || gathers_always(player)) return run_segments(player, stage, op, last, start);
+    double end = advance(player, st, start, pdl__pass_seconds(&chunk->time, op->backward));
+    show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", -1, op, start, end);
+    return end;
+}
+
+/* Hands the output of a pass on; transfers that do not overlap hold up the sender. */
+static void send(player_t *player, int stage, const pdl_pipeline_op_t *op, double end)
+{
+    const pdl__cut_t *cut = player->cut;
+    stage_t          *st = &player->stages[stage];
+    int               to, chunk, direction = op->backward;
+    double seconds = cut->chunks[stage * cut->pipeline.chunks + op->chunk].send_s[direction], start = end;
+
+    if (!pdl_pipeline_target(&cut->pipeline, stage, op, &to, &chunk)) return;
+    if (!player->options->send) seconds = 0;
+    if (cut->oracle->p.overlap_stages) {
+        start = fmax(end, st->send_free[direction]);
+        st->send_free[direction] = start + seconds;
+    } else {
+        st->clock = end + seconds;
+    }
+    show(player, stage, PDL__STREAM_SEND, op->backward ? "send gradient" : "send", -1, op, start, start + seconds);
+    player->arrival[input_of(player, op->backward, to, chunk, op->micro_batch)] = start + seconds;
+}
+
+/* Plays the next pass of a stage; false when its input is not there or nothing is left. */
+static bool step(player_t *player, int stage)
+{
+    const pdl__cut_t        *cut = player->cut;
+    stage_t                 *st = &player->stages[stage];
+    const pdl_pipeline_op_t *op = &st->ops[st->next];
+    const pdl__chunk_t      *chunk;
+    double                   arrival = 0, end;
+    int                      from, from_chunk;
+
+    if (st->next == player->count) return false;
+    if (pdl_pipeline_source(&cut->pipeline, stage, op, &from, &from_chunk))
+        arrival = player->arrival[input_of(player, op->backward, stage, op->chunk, op->micro_batch)];
+    if (arrival < 0) return false;
+    chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
+    end = run_pass(player, stage, op, fmax(st->clock, arrival));
+    /* The device waits where the host has not queued the pass yet. */
+    st->host_s += chunk->time.queue[op->backward];
+    if (st->host_s > end) {
+        st->played->part[PDL__PART_COMPUTE] += st->host_s - end;
+        end = st->host_s;
+    }
+    st->clock = end;
+    st->next++;
+    send(player, stage, op, end);
+    return true;
+}
+
+/* After the last pass: what is left of the exchange, shared weights, update, gathering. */
+static double finish(player_t *player)
+{
+    const pdl__cut_t *cut = player->cut;
+    bool              exchanged = player->options->exchange;
+    double            total = 0;
+
+    for (int s = 0; s < cut->pipeline.stages && exchanged; s++) {
+        stage_t          *st = &player->stages[s];
+        pdl_pipeline_op_t op = {true, 0, 0};
+        double            start = fmax(st->clock, st->exchange_free);
+
+        st->clock = start + cut->tail_s[s];
+        st->played->exchange_s += cut->tail_s[s] + cut->gather_s[s];
+        show(player, s, PDL__STREAM_EXCHANGE, "exchange gradients", -1, &op, start, st->clock);
+    }
+    for (int i = 0; i < cut->tie_count && exchanged; i++) {
+        const pdl__stage_tie_t *tie = &cut->ties[i];
+        stage_t                *a = &player->stages[tie->a], *b = &player->stages[tie->b];
+        pdl_pipeline_op_t       op = {true, 0, 0};
+        double                  start = fmax(a->clock, b->clock);
+
+        a->clock = b->clock = start + tie->seconds;
+        a->played->exchange_s += tie->seconds;
+        b->played->exchange_s += tie->seconds;
+        show(player, tie->a, PDL__STREAM_EXCHANGE, "exchange shared weights", -1, &op, start, a->clock);
+        show(player, tie->b, PDL__STREAM_EXCHANGE, "exchange shared weights", -1, &op, start, b->clock);
+    }
+    for (int s = 0; s < cut->pipeline.stages; s++) {
+        stage_t          *st = &player->stages[s];
+        pdl_pipeline_op_t op = {true, 0, 0};
+
+        show(player, s, PDL__STREAM_COMPUTE, "update", -1, &op, st->clock, st->clock + cut->update_s[s]);
+        st->played->part[PDL__PART_COMPUTE] += cut->update_s[s];
+        st->played->end_s = st->clock + cut->update_s[s] + (exchanged ? cut->gather_s[s] : 0);
+        total = fmax(total, st->played->end_s);
+    }
+    return total;
+}
+
+static pdl_status_t prepare(player_t *player, pdl__played_stage_t *played)
+{
+    const pdl_pipeline_t *p = &player->cut->pipeline;
+    size_t                stages = (size_t)p->stages, inputs = 2 * stages * (size_t)p->chunks;
+
+    player->count = pdl_pipeline_op_count(p);
+    if (player->count > MOST_PASSES / p->stages)
+        return pdl_error(PDL_ERR_LIMIT,
+                         "%lld passes on each of %d stages are too many to play; at most %d together",
+                         (long long)player->count, p->stages, MOST_PASSES);
+    inputs *= (size_t)p->micro_batches;
+    player->stages = calloc(stages, sizeof(*player->stages));
+    player->arrival = malloc(inputs * sizeof(double));
+    player->gathered = calloc((size_t)player->cut->segment_count + 1, sizeof(double));
+    bool there = player->stages != NULL && player->arrival != NULL && player->gathered != NULL;
+    for (int s = 0; s < p->stages && there; s++) {
+        stage_t *st = &player->stages[s];
+
+        played[s] = (pdl__played_stage_t){.end_s = 0};
+        st->played = &played[s];
+        st->ops = malloc((size_t)player->count * sizeof(*st->ops));
+        st->left = malloc((size_t)p->chunks * sizeof(*st->left));
+        there = st->ops != NULL && st->left != NULL;
+        if (!there) break;
+        pdl_pipeline_order(p, s, st->ops);
+        for (int c = 0; c < p->chunks; c++) st->left[c] = p->micro_batches;
+        if (gathers_ahead(player)) gather_ahead(player, s);
+    }
+    if (!there) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld passes", (long long)player->count);
+    for (size_t i = 0; i < inputs; i++) player->arrival[i] = -1;
+    return PDL_OK;
+}
+
+static void clear(player_t *player)
+{
+    for (int s = 0; s < player->cut->pipeline.stages && player->stages != NULL; s++) {
+        free(player->stages[s].ops);
+        free(player->stages[s].left);
+    }
+    free(player->stages);
+    free(player->arrival);
+    free(player->gathered);
+}
+
+pdl_status_t pdl__play(const pdl__cut_t *cut, const pdl__play_options_t *options, pdl__played_stage_t *stages,
+                       double *total_s)
+{
+    player_t     player = {.cut = cut, .options = options};
+    pdl_status_t status = prepare(&player, stages);
+
+    for (bool moved = !status; moved;) {
+        moved = false;
+        for (int s = 0; s < cut->pipeline.stages; s++)
+            while (step(&player, s)) moved = true;
+    }
+    if (!status) *total_s = finish(&player);
+    clear(&player);
+    return status;
+}
+
+static double busy_s(const pdl__played_stage_t *stage)
+{
+    return stage->part[PDL__PART_COMPUTE] + stage->part[PDL__PART_LAYER] + stage->part[PDL__PART_HALO];
+}
+
+/* The stage whose work is longest; it has the fewest gaps. */
+static int busiest_stage(const pdl__played_stage_t *stages, int count)
+{
+    int best = 0;
+
+    for (int s = 1; s < count; s++)
+        if (busy_s(&stages[s]) > busy_s(&stages[best])) best = s;
+    return best;
+}
+
+pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *played, pdl_plan_parts_t *parts)
+{
+    pdl__play_options_t options = {false, false, NULL, NULL};
+    double              bare_s, sent_s;
+    pdl_status_t        status = pdl__play(cut, &options, played, &bare_s);
+
+    if (status) return status;
+    int                 busiest = busiest_stage(played, cut->pipeline.stages);
+    pdl__played_stage_t work = played[busiest];
+    options.send = true;
+    status = pdl__play(cut, &options, played, &sent_s);
+    options.exchange = true;
+    if (!status) status = pdl__play(cut, &options, played, &parts->total_s);
+    if (status) return status;
+    double slowed = fmin(played[busiest].slowed_s, parts->total_s - sent_s);
+    parts->compute_s = work.part[PDL__PART_COMPUTE] + slowed;
+    parts->comm[PDL_COMM_LAYER] = work.part[PDL__PART_LAYER];
+    parts->comm[PDL_COMM_HALO] = work.part[PDL__PART_HALO];
+    parts->comm[PDL_COMM_STAGE] = sent_s - bare_s;
+    parts->comm[PDL_COMM_GRADIENT] = parts->total_s - sent_s - slowed;
+    parts->bubble_s = fmax(0, bare_s - busy_s(&work));
+    return PDL_OK;
+}

@@ -1,0 +1,155 @@
+/*
+ * One iteration of a plan pass by pass: the cut of the model into chunks and segments with their times, and the player that
+ * puts them in time. Prices of communications come from whoever plays: the closed form, or the network.
+ */
+#ifndef PDL_ORACLE_PLAY_H
+#define PDL_ORACLE_PLAY_H
+
+#include "oracle/internal.h"
+
+#include <paradl/plan/pipeline.h>
+
+/* A collective or halo exchange of every group of an axis at once. */
+typedef struct pdl__comm_query {
+    pdl_primitive_t primitive;
+    pdl_algorithm_t algorithm; /* of the plan; AUTO: the one the closed form chooses */
+    int64_t         size, stride;
+    double          bytes; /* as in pdl_transfer_t */
+} pdl__comm_query_t;
+
+/* What communications take. */
+typedef struct pdl__prices pdl__prices_t;
+struct pdl__prices {
+    bool of_profile; /* those of the profile's own sums, so that layers need not be asked one by one */
+    /* Seconds of it; counts `times` of them for a stage. */
+    pdl_status_t (*comm)(pdl__prices_t *prices, const pdl__comm_query_t *query, int stage, double times,
+                         double *seconds);
+    /* One message of each rank of stage s to its peer of stage to[s] (negative: none), bytes[s] each, all stages at
+       once; seconds[s] is the longest of stage s. `times` of them in an iteration. */
+    pdl_status_t (*stages)(pdl__prices_t *prices, int stages, int64_t stride, const int *to, const double *bytes,
+                           double times, double *seconds);
+};
+
+/* cut.c */
+
+enum { PDL__PART_COMPUTE, PDL__PART_LAYER, PDL__PART_HALO, PDL__PART_COUNT };
+
+/* Times of one micro-batch, [0] forward and [1] backward with what is computed again. */
+typedef struct pdl__pass_time {
+    double part[2][PDL__PART_COUNT];
+    double queue[2]; /* of the host */
+} pdl__pass_time_t;
+
+/* Layers whose gradients are exchanged together, and whose weights are gathered together. */
+typedef struct pdl__segment {
+    int              first, last;
+    pdl__pass_time_t time;
+    double           exchange_s; /* allreduce or reduce-scatter of its gradients */
+    double           gather_s;   /* of its sharded weights */
+} pdl__segment_t;
+
+typedef struct pdl__chunk {
+    int              first, last;
+    int              segment_first, segment_count; /* in the order of backward: the last layers first */
+    pdl__pass_time_t time;
+    double           send_s[2]; /* of its output forward, of its gradient backward */
+} pdl__chunk_t;
+
+/* Gradients of weights that two stages share are added up at the end. */
+typedef struct pdl__stage_tie {
+    int    a, b;
+    double seconds;
+} pdl__stage_tie_t;
+
+typedef struct pdl__cut {
+    pdl_oracle_t     *oracle;
+    pdl__prices_t    *prices;
+    pdl_case_t        c;
+    pdl_profile_t    *profile;
+    pdl_pipeline_t    pipeline;
+    pdl__chunk_t     *chunks; /* stage * chunks + chunk */
+    pdl__segment_t   *segments;
+    int               segment_count;
+    pdl__pass_time_t *layers;   /* per layer; NULL with the prices of the profile */
+    double           *update_s; /* per stage */
+    double           *tail_s;   /* per stage: gradient exchange after backward, when nothing overlaps */
+    double           *gather_s; /* per stage: gathering sharded weights after the update, likewise */
+    double           *slow;     /* per stage: factor on its computation */
+    pdl__stage_tie_t *ties;
+    int               tie_count;
+    bool              overlap;
+} pdl__cut_t;
+
+/* A rank whose computation takes `factor` times as long; 0 or 1: nobody is slow. */
+typedef struct pdl__slow {
+    int64_t rank;
+    double  factor;
+} pdl__slow_t;
+
+/* What is cut; all is borrowed. */
+typedef struct pdl__cut_spec {
+    pdl_case_t c;
+    const int *stage_first; /* of the stages, where there is one chunk of each; NULL: cut to take equally long */
+    pdl_profile_t *profile;
+    pdl__slow_t    slow;
+    pdl__prices_t *prices;
+} pdl__cut_spec_t;
+
+/* Cuts the model into stages times chunks runs of layers. */
+pdl_status_t pdl__cut_create(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut);
+void         pdl__cut_free(pdl__cut_t *cut);
+
+static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int direction)
+{
+    double sum = 0;
+
+    for (int i = 0; i < PDL__PART_COUNT; i++) sum += time->part[direction][i];
+    return sum;
+}
+
+/* play.c */
+
+typedef enum pdl__stream { PDL__STREAM_COMPUTE, PDL__STREAM_SEND, PDL__STREAM_EXCHANGE } pdl__stream_t;
+
+/* Something a stage does; `segment` is -1 for a whole chunk. */
+typedef struct pdl__slice {
+    int               stage;
+    pdl__stream_t     stream;
+    const char       *name;
+    bool              pass; /* a forward or backward pass, or a segment of one */
+    int               segment;
+    pdl_pipeline_op_t op;
+    double            start_s, end_s;
+} pdl__slice_t;
+
+typedef struct pdl__play_options {
+    bool send, exchange; /* whether transfers between stages and gradient exchange take time */
+    void (*slice)(void *context, const pdl__slice_t *slice); /* NULL: nobody looks */
+    void *context;
+} pdl__play_options_t;
+
+/* Per stage: busy with computation, exchanges in layers, halos; slowed: more computation because of exchanges that
+   run beside it; end. */
+typedef struct pdl__played_stage {
+    double part[PDL__PART_COUNT], slowed_s, end_s, exchange_s;
+} pdl__played_stage_t;
+
+/* `stages` has an entry for each. */
+pdl_status_t pdl__play(const pdl__cut_t *cut, const pdl__play_options_t *options, pdl__played_stage_t *stages,
+                       double *total_s);
+
+/* Plays three times: with everything, without gradient exchange, and without transfers between stages as well. What each
+   addition costs is its part; what the last leaves beyond the work of the busiest stage is the bubble. `stages` are those
+   with everything. */
+pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *stages, pdl_plan_parts_t *parts);
+
+/* prices.c: by the closed form. */
+typedef struct pdl__closed_prices {
+    pdl__prices_t prices;
+    pdl_oracle_t *oracle;
+    int64_t       ranks;
+} pdl__closed_prices_t;
+/* `quick`: transfers between stages as if all were equally large, which is then asked once for every mesh. */
+pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick);
+
+#endif

@@ -1,0 +1,100 @@
+/*
+ * A projection whose passes are played: start = max(previous pass of the stage, input + transfer) for every pass, and
+ * the exchange of every bucket of gradients begins when it is ready and the one before is through.
+ */
+#include "oracle/project/play.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* Passes beyond which the formulas have to do. */
+#define MOST_PASSES 300000
+
+/* Forward and backward share what the play leaves beside the update. */
+static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)
+{
+    double passes = out->forward_s + out->backward_s,
+           scale = passes > 0 ? (parts->compute_s - out->update_s) / passes : 0;
+
+    if (scale > 0) {
+        out->forward_s *= scale;
+        out->backward_s *= scale;
+    }
+    out->compute_s = parts->compute_s;
+    out->bubble_s = parts->bubble_s;
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm[i] = parts->comm[i];
+}
+
+/* Cuts what the spec says, with the prices of the closed form. */
+static pdl_status_t cut_case(pdl_oracle_t *oracle, pdl__cut_spec_t spec, pdl__closed_prices_t *prices,
+                             pdl__cut_t *cut, pdl__played_stage_t **played)
+{
+    spec.prices = &prices->prices;
+    *played = calloc((size_t)spec.c.pipeline, sizeof(**played));
+    if (!*played) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)spec.c.pipeline);
+    return pdl__cut_create(oracle, &spec, cut);
+}
+
+static pdl_status_t play_parts(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_case_t *c,
+                               pdl_plan_parts_t *parts)
+{
+    pdl__cut_spec_t      spec = {.c = *c, .stage_first = plan->stage_first};
+    pdl__closed_prices_t prices = pdl__closed_prices(oracle, c->pe, false);
+    pdl__cut_t           cut = {0};
+    pdl__played_stage_t *played = NULL;
+    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c->micro_batch, &spec.profile);
+
+    if (status) return status;
+    status = cut_case(oracle, spec, &prices, &cut, &played);
+    if (!status) status = pdl__play_parts(&cut, played, parts);
+    pdl__cut_free(&cut);
+    free(played);
+    pdl__profile_destroy(spec.profile);
+    return status;
+}
+
+static bool too_long(const pdl_case_t *c)
+{
+    return (double)c->pipeline * (double)c->virtual_stages * (double)c->micro_batches > MOST_PASSES;
+}
+
+pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                            pdl_projection_t *out)
+{
+    pdl__cut_spec_t      spec = {.c = *c, .profile = profile};
+    pdl__play_options_t  everything = {.send = true, .exchange = true};
+    pdl__closed_prices_t prices = pdl__closed_prices(oracle, c->pe, true);
+    pdl__cut_t           cut = {0};
+    pdl__played_stage_t *played = NULL;
+    double               total_s;
+
+    if (too_long(c)) return PDL_OK;
+    pdl_status_t status = cut_case(oracle, spec, &prices, &cut, &played);
+    if (!status) status = pdl__play(&cut, &everything, played, &total_s);
+    pdl__cut_free(&cut);
+    free(played);
+    if (status) return status;
+    out->bubble_s += total_s - (out->compute_s + out->comm_s + out->bubble_s);
+    pdl__project_sums(oracle, c, 1, out);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                             pdl_projection_t *out)
+{
+    pdl_plan_parts_t parts;
+    pdl_case_t       c;
+    pdl_status_t     status = pdl_oracle_project(oracle, plan, dataset, out);
+
+    if (status) return status;
+    pdl__case_of_plan(plan, dataset, &c);
+    if (too_long(&c)) return PDL_OK;
+    pdl_group_query_t query = {c.pe, c.data, c.data_stride, false, PDL_PATTERN_RING};
+    pdl_group_t       replicas;
+    status = pdl__oracle_group(oracle, &query, &replicas);
+    if (!status) status = play_parts(oracle, plan, &c, &parts);
+    if (status) return status;
+    take_parts(&parts, out);
+    pdl__project_sums(oracle, &c, replicas.kappa, out);
+    pdl__find_limits(oracle, &c, out);
+    return PDL_OK;
+}

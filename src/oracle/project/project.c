@@ -1,0 +1,292 @@
+/*
+ * From a cost profile to a projection: pipeline, exchange, update, input, memory, interval.
+ */
+#include "oracle/project/pipeline_time.h"
+#include <math.h>
+#include <string.h>
+
+const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange",
+                                                                "stage transfer", "gradient exchange"};
+
+/* What recompute adds to one micro-batch of a run of layers. */
+static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
+{
+    if (c->run_mode == PDL_INFERENCE) return 0;
+    if (c->recompute == PDL_RECOMPUTE_FULL) return s->forward + s->layer_forward + s->halo_forward;
+    return c->recompute == PDL_RECOMPUTE_SELECTIVE ? s->attention : 0;
+}
+
+double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
+{
+    double seconds =
+        b->forward + b->layer_forward + b->halo_forward - (a->forward + a->layer_forward + a->halo_forward);
+
+    if (c->run_mode == PDL_INFERENCE) return seconds;
+    if (c->recompute == PDL_RECOMPUTE_FULL) seconds *= 2;
+    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) seconds += b->attention - a->attention;
+    return seconds + b->backward + b->layer_backward + b->halo_backward -
+           (a->backward + a->layer_backward + a->halo_backward);
+}
+
+/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
+static double queue_wait(const pdl_case_t *c, const pdl_sums_t *s)
+{
+    double host = s->queue_forward, device = s->forward + s->layer_forward + s->halo_forward;
+
+    if (c->run_mode == PDL_TRAINING) {
+        host += s->queue_backward + (c->recompute == PDL_RECOMPUTE_FULL ? s->queue_forward : 0);
+        device += s->backward + s->layer_backward + s->halo_backward + recompute_seconds(c, s);
+    }
+    return fmax(0, host - device);
+}
+
+static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                            const pdl_stages_t *st, pdl_projection_t *out)
+{
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage], *heavy = &st->sums[st->heaviest_stage];
+    double            m = (double)c->micro_batches;
+
+    out->forward_s = m * slow->forward;
+    if (c->run_mode == PDL_TRAINING) {
+        double weights = heavy->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
+        out->backward_s = m * slow->backward;
+        if (c->recompute == PDL_RECOMPUTE_FULL) out->backward_s += m * slow->forward;
+        if (c->recompute == PDL_RECOMPUTE_SELECTIVE) out->backward_s += m * slow->attention;
+        out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
+    }
+    out->compute_s = out->forward_s + out->backward_s + out->update_s;
+    out->replicated_share = slow->replicated > 0 ? slow->replicated / (slow->forward + slow->backward) : 0;
+    out->stage_imbalance = st->slowest / (st->total / (double)st->count);
+}
+
+static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
+{
+    double wait = (double)c->micro_batches * queue_wait(c, &st->sums[st->slowest_stage]);
+
+    *(c->run_mode == PDL_TRAINING ? &out->backward_s : &out->forward_s) += wait;
+    out->compute_s += wait;
+}
+
+static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
+{
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage];
+    double            m = (double)c->micro_batches, again = 1;
+
+    if (c->run_mode == PDL_TRAINING && c->recompute == PDL_RECOMPUTE_FULL) again = 2;
+    double layer = again * slow->layer_forward, halo = again * slow->halo_forward;
+    if (c->run_mode == PDL_TRAINING) {
+        layer += slow->layer_backward;
+        halo += slow->halo_backward;
+    }
+    out->comm[PDL_COMM_LAYER] = m * layer;
+    out->comm[PDL_COMM_HALO] = m * halo;
+    out->layer_startup_s = m * slow->startup;
+    out->layer_allreduce_s = m * slow->allreduce;
+    out->matrix_s = m * slow->matrix;
+}
+
+double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                           const pdl_sums_t *sums)
+{
+    pdl_sums_t         copy = *sums;
+    const pdl_stages_t run = {.count = 1, .sums = &copy, .total = 1, .slowest = 1};
+    pdl_projection_t   out;
+
+    out.update_s = out.backward_s = 0;
+    project_compute(oracle, c, profile, &run, &out);
+    project_layers(c, &run, &out);
+    return out.compute_s + out.comm[PDL_COMM_LAYER] + out.comm[PDL_COMM_HALO];
+}
+
+/* Two stages that use the same weights add up their gradients after the last micro-batch. */
+static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, const pdl_stages_t *st,
+                         pdl_group_t pair, pdl_projection_t *out)
+{
+    double bytes = st->tied_elements * profile->compute.item_bytes;
+
+    if (bytes <= 0 || c->run_mode == PDL_INFERENCE) return;
+    pair.ranks = 2;
+    out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, PDL_ALGORITHM_RING, true, bytes);
+    out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
+}
+
+/* What the pipeline takes beyond the work of its busiest stage is bubble; what transfers add to that is theirs. */
+static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                                     const pdl_stages_t *st, const pdl_stages_t *cut, pdl_projection_t *out)
+{
+    pdl_group_query_t query = {c->pe, c->pipeline, c->pipeline_stride, false, PDL_PATTERN_RING};
+    const pdl_sums_t *slow = &st->sums[st->slowest_stage], nothing = {.forward = 0};
+    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut, .wait_s = queue_wait(c, slow)};
+    pdl_group_t       group;
+
+    if (c->pipeline == 1) return PDL_OK;
+    pdl_status_t status = pdl__oracle_group(oracle, &query, &group);
+    if (status) return status;
+    double busy = (double)c->micro_batches * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare, sent;
+    runs.step_s = group.step_s;
+    runs.byte_s = group.seconds_per_byte;
+    runs.held = !oracle->p.overlap_stages;
+    status = pdl__pipeline_seconds(&runs, &bare, &sent);
+    if (status) return status;
+    out->bubble_s = fmax(0, bare - busy);
+    out->comm[PDL_COMM_STAGE] = sent - bare;
+    project_tied(c, profile, st, group, out);
+    return PDL_OK;
+}
+
+/* Reading is shared by the nodes of the machine. */
+static double reading_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    const pdl_storage_t *storage = &oracle->system->storage;
+    double               bytes = (double)c->batch * c->dataset->bytes_per_sample, seconds = 0;
+    double               nodes = ceil((double)c->pe / (double)pdl_system_group_size(oracle->system, 0));
+
+    if (storage->node_bandwidth_bytes_per_s > 0) seconds = bytes / (nodes * storage->node_bandwidth_bytes_per_s);
+    if (storage->total_bandwidth_bytes_per_s > 0)
+        seconds = fmax(seconds, bytes / storage->total_bandwidth_bytes_per_s);
+    return seconds;
+}
+
+/* Decoding is shared by the PEs, or by the leaders of groups where those load for all; a leader then passes the
+   decoded samples on. */
+static double staging_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    double rate = oracle->system->storage.decode_samples_per_s, seconds = 0;
+    bool   leaders = oracle->p.leader_loads && c->inner > 1;
+
+    if (rate > 0 && c->dataset->decode_s_per_sample > 0)
+        seconds = (double)c->batch / ((double)(leaders ? c->data : c->pe) * rate);
+    if (leaders) {
+        pdl_shape_t input = pdl_model_input(oracle->model);
+        double      link = oracle->system->host_level[0].bandwidth_bytes_per_s * oracle->p.host_efficiency;
+        seconds += (double)c->batch / (double)c->data * 4.0 * (double)pdl_shape_elements(&input) / link;
+    }
+    return seconds;
+}
+
+static void project_interval(const pdl_oracle_t *oracle, pdl_projection_t *out)
+{
+    double compute = (out->compute_s + out->bubble_s + out->io_s) / out->total_s, comm = out->comm_s / out->total_s;
+    double a = compute * oracle->p.compute_deviation, b = comm * oracle->p.comm_deviation;
+    double width = oracle->p.interval_width * sqrt(a * a + b * b);
+
+    out->estimated = !oracle->p.measured && oracle->system->measured_count == 0;
+    if (out->estimated) width = fmax(width, oracle->p.estimate_width);
+    out->low_s = out->total_s * exp(-width);
+    out->high_s = out->total_s * exp(width);
+}
+
+static void project_energy(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
+{
+    const pdl_device_t *d = &oracle->system->device;
+
+    out->energy_j =
+        (double)c->pe * (d->power_w * out->compute_s + d->idle_power_w * (out->total_s - out->compute_s));
+}
+
+/* Operations of the model itself: what is recomputed or done by several ranks alike does not count. */
+static double useful_flop(const pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    pdl_model_totals_t totals;
+
+    pdl_model_totals(oracle->model, &totals);
+    return (double)c->batch *
+           ((double)totals.flop_forward + (c->run_mode == PDL_TRAINING ? (double)totals.flop_backward : 0));
+}
+
+void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *out)
+{
+    out->comm_s = 0;
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm_s += out->comm[i];
+    double busy = out->compute_s + out->comm_s + out->bubble_s;
+    out->io_s = fmax(0, out->input_s - busy);
+    out->total_s = busy + out->io_s;
+    out->congested_s = out->total_s + (kappa - 1) * (out->comm[PDL_COMM_GRADIENT] + out->comm[PDL_COMM_STAGE]);
+    project_interval(oracle, out);
+    project_energy(oracle, c, out);
+}
+
+/* The chunks of the busiest stage of an interleaved pipeline together. */
+static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_stages_t *cut)
+{
+    const pdl_sums_t nothing = {.forward = 0};
+    pdl_sums_t       most = nothing;
+
+    for (int64_t s = 0; s < c->pipeline; s++) {
+        pdl_sums_t sums = nothing;
+
+        /* The struct is doubles throughout. */
+        for (int64_t k = s; k < cut->count; k += c->pipeline)
+            for (size_t i = 0; i < sizeof(sums) / sizeof(double); i++)
+                ((double *)&sums)[i] += ((const double *)&cut->sums[k])[i];
+        if (pdl__run_seconds(c, &nothing, &sums) > pdl__run_seconds(c, &nothing, &most)) most = sums;
+    }
+    return most;
+}
+
+/* Computation, exchanges in layers and the pipeline. An interleaved one has other stages than the plan says: that many times
+   its chunks, cut to take equally long. drain_s: from the last pass of the heaviest stage to that of the first. */
+static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                                   const pdl_stages_t *st, double *drain_s, pdl_projection_t *out)
+{
+    pdl_stages_t        busy = *st;
+    const pdl_stages_t *cut = st;
+    pdl_sums_t          sums[2];
+    pdl_status_t        status = PDL_OK;
+
+    if (c->pipeline > 1 && c->virtual_stages > 1) {
+        status = pdl__profile_stages(profile, c->pipeline * c->virtual_stages, NULL, &cut);
+        if (status) return status;
+        sums[0] = busiest_chunks(c, cut);
+        sums[1] = st->sums[st->heaviest_stage];
+        busy.sums = sums;
+        busy.slowest_stage = 0;
+        busy.heaviest_stage = 1;
+        busy.slowest = sums[0].forward + sums[0].backward + sums[0].layer_forward + sums[0].layer_backward +
+                       sums[0].halo_forward + sums[0].halo_backward;
+    }
+    project_compute(oracle, c, profile, &busy, out);
+    project_layers(c, &busy, out);
+    project_wait(c, &busy, out);
+    *drain_s = pdl__pipeline_drain(&(pdl__runs_t){.c = c, .profile = profile, .cut = cut}, st->heaviest_stage);
+    return project_pipeline(oracle, c, profile, &busy, cut, out);
+}
+
+/* What the heaviest stage does after its last pass it does while those in front of it still work; the first stage, which ends
+   last, cannot. */
+static double exposed_seconds(const pdl_stages_t *st, double exposed_s, double drain_s)
+{
+    double heaviest = st->sums[st->heaviest_stage].weights;
+
+    if (st->heaviest_stage == 0 || heaviest <= 0) return exposed_s;
+    return fmax(exposed_s - fmax(0, drain_s), exposed_s * st->sums[0].weights / heaviest);
+}
+
+pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                               const pdl_stages_t *st, pdl_projection_t *out)
+{
+    pdl__gradient_cost_t exchange;
+    double               drain_s;
+    pdl_status_t         status;
+
+    memset(out, 0, sizeof(*out));
+    status = project_passes(oracle, c, profile, st, &drain_s, out);
+    if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
+    if (status) return status;
+    out->gradient_total_s += exchange.total_s;
+    out->comm[PDL_COMM_GRADIENT] += exposed_seconds(st, exchange.exposed_s, drain_s);
+    out->contention = exchange.phi;
+    /* Kernels are slower while a collective shares the device with them. */
+    double hidden = fmax(0, exchange.total_s - exchange.exposed_s),
+           slowdown = exposed_seconds(st, (oracle->p.overlap_slowdown - 1) * hidden, drain_s - exchange.exposed_s);
+    out->backward_s += slowdown;
+    out->compute_s += slowdown;
+    if (c->dataset && c->dataset->bytes_per_sample > 0) {
+        out->staging_s = staging_seconds(oracle, c);
+        out->input_s = fmax(reading_seconds(oracle, c), out->staging_s);
+    }
+    out->flop = useful_flop(oracle, c);
+    pdl__project_sums(oracle, c, exchange.kappa, out);
+    pdl__project_sent(oracle, c, profile, st, out);
+    return pdl__project_memory(oracle, c, profile, st, out);
+}

@@ -1,0 +1,288 @@
+/*
+ * Pipeline stages: cuts of the layer sequence such that the slowest stage is as fast as it can be.
+ */
+#include "oracle/cost/profile.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void subtract(const pdl_sums_t *a, const pdl_sums_t *b, pdl_sums_t *out)
+{
+    /* The struct is doubles throughout. */
+    const double *x = (const double *)a, *y = (const double *)b;
+    double       *z = (double *)out;
+
+    for (size_t i = 0; i < sizeof(*out) / sizeof(double); i++) z[i] = y[i] - x[i];
+}
+
+/* Borders where a cut is allowed, ascending; NULL: anywhere after the first layer that follows the input. */
+typedef struct cuts {
+    const int *at;
+    int        count;
+} cuts_t;
+
+static int cut_at(const cuts_t *cuts, int i)
+{
+    return cuts->at ? cuts->at[i] : i + 2;
+}
+
+/* Index of the last cut before which a stage that begins at layer `begin` takes at most `limit` seconds. */
+static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low, int high, int begin, double limit)
+{
+    double end = profile->run[begin] + limit;
+
+    while (low < high) {
+        int middle = low + (high - low + 1) / 2;
+        if (profile->run[cut_at(cuts, middle)] <= end)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/* Fills stages greedily with at most `limit` seconds each, leaving a cut for each that follows; true when `count`
+   suffice. */
+static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first)
+{
+    int    begin = 0, next = 0, layers = profile->program->layer_count;
+    double most = limit * (1 + 1e-9);
+
+    first[0] = 0;
+    for (int64_t s = 1; s < count; s++) {
+        int room = cuts->count - (int)(count - s);
+        int cut = last_within(profile, cuts, next, room, begin, most);
+        first[s] = cut_at(cuts, cut);
+        if (profile->run[first[s]] - profile->run[begin] > most) return false;
+        begin = first[s];
+        next = cut + 1;
+    }
+    first[count] = layers;
+    return profile->run[layers] - profile->run[begin] <= most;
+}
+
+static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, int *first)
+{
+    double high = profile->run[profile->program->layer_count], low = high / (double)count;
+
+    if (cuts->count < count - 1) return false;
+    while (high - low > 1e-5 * high) {
+        double middle = 0.5 * (low + high);
+        if (greedy(profile, cuts, count, middle, first))
+            high = middle;
+        else
+            low = middle;
+    }
+    return greedy(profile, cuts, count, high, first);
+}
+
+static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
+{
+    int    layers = profile->program->layer_count;
+    cuts_t natural = {profile->single, profile->single_count}, anywhere = {NULL, layers - 2};
+
+    if (count == 1) {
+        first[0] = 0;
+        first[1] = layers;
+        return PDL_OK;
+    }
+    if (bisect(profile, &natural, count, first) || bisect(profile, &anywhere, count, first)) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but only %d layers to share out", (long long)count,
+                     layers - 1);
+}
+
+/* Backward runs from the last layer of the heaviest stage to its first, and gradients are exchanged in buckets: a
+   bucket is ready when backward of all its layers is done, and then it and all after it remain to be exchanged. */
+static void gradient_points(const pdl_profile_t *profile, pdl_stages_t *st)
+{
+    int               first = st->first[st->heaviest_stage], last = st->first[st->heaviest_stage + 1], top = last;
+    const pdl_sums_t *prefix = profile->prefix, *end = &prefix[last];
+    double            bucket = st->sums[st->heaviest_stage].weights / PDL_GRADIENT_POINTS;
+
+    st->points = 0;
+    for (int i = last - 1; i >= first; i--) {
+        bool full = prefix[top].weights - prefix[i].weights >= bucket && st->points < PDL_GRADIENT_POINTS - 1;
+        if (!full && i > first) continue;
+        st->ready[st->points] = end->backward - prefix[i].backward + end->layer_backward -
+                                prefix[i].layer_backward + end->halo_backward - prefix[i].halo_backward;
+        st->remaining_wide[st->points] = prefix[top].wide_weights - prefix[first].wide_weights;
+        st->remaining[st->points++] = prefix[top].weights - prefix[first].weights;
+        top = i;
+    }
+}
+
+/* Stages of repeated blocks are alike: the same classes of layers in the same modes and order. */
+static bool stages_alike(const pdl_profile_t *profile, const pdl_stages_t *st, int64_t a, int64_t b)
+{
+    const pdl_plan_t *plan = profile->plan;
+    int               x = st->first[a], y = st->first[b], length = st->first[a + 1] - x;
+
+    if (length != st->first[b + 1] - y) return false;
+    if (memcmp(&plan->modes[x], &plan->modes[y], (size_t)length * sizeof(*plan->modes)) != 0) return false;
+    for (int i = 0; i < length; i++)
+        if (pdl_model_layer(plan->model, x + i)->class_id != pdl_model_layer(plan->model, y + i)->class_id)
+            return false;
+    return true;
+}
+
+/* Liveness is walked once per kind of stage. The first and last are never copied: they touch input and loss. */
+static void stage_memory(const pdl_profile_t *profile, pdl_stages_t *st, int64_t s)
+{
+    enum { LOOK_BACK = 4 };
+
+    for (int64_t t = s - 1; t >= 1 && t >= s - LOOK_BACK && s < st->count - 1; t--)
+        if (stages_alike(profile, st, t, s)) {
+            st->memory[s] = st->memory[t];
+            return;
+        }
+    st->kinds[st->kind_count++] = (int)s;
+    pdl_program_memory(profile->program, st->first[s], st->first[s + 1], &st->memory[s]);
+}
+
+/* Natural cuts strictly inside a stage. */
+static int singles_between(const pdl_profile_t *profile, int first, int last)
+{
+    int count = 0, low = 0, high = profile->single_count;
+
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (profile->single[middle] <= first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (; low < profile->single_count && profile->single[low] < last; low++) count++;
+    return count;
+}
+
+static int64_t stage_of(const pdl_stages_t *st, int layer)
+{
+    int64_t s = 0;
+
+    while (st->first[s + 1] <= layer) s++;
+    return s;
+}
+
+/* Weights used in two stages live in both. */
+static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
+{
+    for (int i = 0; i < profile->program->layer_count; i++) {
+        int     owner = pdl_model_layer(profile->plan->model, i)->tied_to;
+        int64_t s = owner >= 0 ? stage_of(st, i) : 0;
+        if (owner < 0 || s == stage_of(st, owner)) continue;
+        st->tied[s] += profile->program->local[owner].weights;
+        st->tied_mean += profile->program->local[owner].mean_weights;
+        st->tied_summed += profile->program->local[owner].summed_weights;
+        if (st->tied[s] > st->tied_elements) st->tied_elements = st->tied[s];
+    }
+}
+
+/* A tensor goes once to every stage that reads it, and its gradient back. Layers of a stage follow one another, so
+   the stage that a tensor was sent to last is all there is to remember. */
+static pdl_status_t count_sends(const pdl_profile_t *profile, pdl_stages_t *st)
+{
+    int      layers = profile->program->layer_count;
+    int64_t *latest = calloc((size_t)layers, sizeof(*latest)), s = 0;
+
+    if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < layers; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(profile->plan->model, i);
+        while (st->first[s + 1] <= i) s++;
+        latest[i] = s;
+        for (int j = 0; j < layer->input_count; j++) {
+            int producer = layer->inputs[j];
+            if (latest[producer] == s) continue;
+            latest[producer] = s;
+            st->sent_forward += profile->program->local[producer].mean_elements;
+            if (layer->needs_input_gradient) st->sent_backward += profile->program->local[producer].mean_elements;
+        }
+    }
+    free(latest);
+    return PDL_OK;
+}
+
+static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
+{
+    for (int64_t s = 0; s < st->count; s++) {
+        int first = st->first[s], last = st->first[s + 1];
+        subtract(&profile->prefix[first], &profile->prefix[last], &st->sums[s]);
+        st->seconds[s] = profile->run[last] - profile->run[first];
+        st->total += st->seconds[s];
+        if (st->seconds[s] > st->seconds[st->slowest_stage]) st->slowest_stage = (int)s;
+        if (st->sums[s].weights > st->sums[st->heaviest_stage].weights) st->heaviest_stage = (int)s;
+        if (s && profile->borders[first] > st->border_elements) st->border_elements = profile->borders[first];
+        st->cuts[s] = singles_between(profile, first, last);
+        stage_memory(profile, st, s);
+    }
+    st->slowest = st->seconds[st->slowest_stage];
+    if (st->count > 1) find_tied(profile, st);
+    gradient_points(profile, st);
+}
+
+static pdl_stages_t *allocate(int64_t count)
+{
+    pdl_stages_t *st = calloc(1, sizeof(*st));
+    size_t        n = (size_t)count;
+
+    if (!st) return NULL;
+    st->count = count;
+    st->first = calloc(n + 1, sizeof(*st->first));
+    st->sums = calloc(n, sizeof(*st->sums));
+    st->seconds = calloc(n, sizeof(*st->seconds));
+    st->memory = calloc(n, sizeof(*st->memory));
+    st->cuts = calloc(n, sizeof(*st->cuts));
+    st->kinds = calloc(n, sizeof(*st->kinds));
+    st->tied = calloc(n, sizeof(*st->tied));
+    if (st->first && st->sums && st->seconds && st->memory && st->cuts && st->kinds && st->tied) return st;
+    pdl__stages_destroy(st);
+    return NULL;
+}
+
+void pdl__stages_destroy(pdl_stages_t *st)
+{
+    if (!st) return;
+    free(st->first);
+    free(st->sums);
+    free(st->seconds);
+    free(st->memory);
+    free(st->cuts);
+    free(st->kinds);
+    free(st->tied);
+    free(st);
+}
+
+static pdl_status_t keep(pdl_profile_t *profile, pdl_stages_t *st)
+{
+    pdl_stages_t **grown = realloc(profile->stages, ((size_t)profile->stage_sets + 1) * sizeof(*grown));
+
+    if (!grown) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    profile->stages = grown;
+    profile->stages[profile->stage_sets++] = st;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given, const pdl_stages_t **out)
+{
+    for (int i = 0; i < profile->stage_sets && !given; i++)
+        if (profile->stages[i]->count == count) {
+            *out = profile->stages[i];
+            return PDL_OK;
+        }
+    if (count > 1 && !profile->borders_known) pdl_program_borders(profile->program, profile->borders);
+    profile->borders_known |= count > 1;
+    pdl_stages_t *st = allocate(count);
+    if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t status = PDL_OK;
+    if (given)
+        memcpy(st->first, given, ((size_t)count + 1) * sizeof(*given));
+    else
+        status = partition(profile, count, st->first);
+    if (!status) measure(profile, st);
+    if (!status && count > 1) status = count_sends(profile, st);
+    if (!status) status = keep(profile, st);
+    if (status) {
+        pdl__stages_destroy(st);
+        return status;
+    }
+    *out = st;
+    return PDL_OK;
+}

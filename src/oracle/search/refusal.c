@@ -1,0 +1,66 @@
+/*
+ * Why a strategy is not possible on a number of PEs: the layer in the way, what it has, and what that allows.
+ */
+#include "oracle/search/searcher.h"
+#include <stdio.h>
+#include <string.h>
+
+static bool has_two_axes(const char *strategy)
+{
+    return strchr(strategy, '+') != NULL || strcmp(strategy, "3d") == 0;
+}
+
+static bool splits_layers(const char *strategy)
+{
+    return strstr(strategy, "filter") || strstr(strategy, "channel") || strstr(strategy, "tensor") ||
+           strstr(strategy, "spatial") || strcmp(strategy, "3d") == 0;
+}
+
+static int64_t smallest_divisor(int64_t n)
+{
+    for (int64_t d = 2; d <= n / d; d++)
+        if (n % d == 0) return d;
+    return n;
+}
+
+/* Whether some size of the inner axis divides the key-value heads, whole groups of which every PE gets. */
+static bool heads_divide(int64_t heads, int64_t pe, bool two_axes)
+{
+    if (!two_axes) return heads % pe == 0;
+    for (int64_t t = 2; t < pe && t <= heads; t++)
+        if (pe % t == 0 && heads % t == 0) return true;
+    return false;
+}
+
+static void describe_factors(int64_t pe, char *reason, size_t size)
+{
+    if (pe < 4)
+        snprintf(reason, size, "two axes need at least 4 PEs");
+    else
+        snprintf(reason, size, "%lld PEs are no product of two axes: the number is prime", (long long)pe);
+}
+
+void pdl__describe_refusal(pdl__searcher_t *s)
+{
+    const char          *strategy = s->best->strategy;
+    pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
+                                    .spatial_until = s->request->spatial_until};
+    bool                 two = has_two_axes(strategy);
+    int64_t              pe = s->request->pe, smallest = two ? smallest_divisor(pe) : pe, limit;
+    char                *reason = s->best->reason, what[128];
+    size_t               size = sizeof(s->best->reason);
+    int                  layer;
+
+    if (two && smallest == pe) describe_factors(pe, reason, size);
+    if ((two && smallest == pe) || !splits_layers(strategy)) return;
+    limit = pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
+    if (layer < 0) return;
+    const pdl_layer_t *l = pdl_model_layer(s->oracle->model, layer);
+    pdl_preset_describe_limit(s->oracle->model, strategy, &options, layer, what, sizeof(what));
+    if (smallest > limit)
+        snprintf(reason, size, "at most %lld PEs%s (layer %s has %s)", (long long)limit,
+                 two ? " may share a layer" : "", l->name, what);
+    else if (l->type == PDL_LAYER_ATTENTION && !heads_divide(l->kv_heads, pe, two))
+        snprintf(reason, size, "layer %s has %s: %s", l->name, what,
+                 two ? "no divisor of the number of PEs divides them" : "the number of PEs does not divide them");
+}

@@ -1,0 +1,486 @@
+/*
+ * Search over strategies: enumerates the meshes of each preset at a number of PEs, with the policies that
+ * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
+ */
+#include "oracle/search/searcher.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
+
+static const char *const strategies[] = {"data",         "spatial",     "filter",        "channel",
+                                         "pipeline",     "tensor",      "data+filter",   "data+channel",
+                                         "data+spatial", "data+tensor", "data+pipeline", "3d",
+                                         "mixed"};
+enum {
+    STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
+    /* of one strategy, besides its likeliest configuration */
+    MOST_PASSES = 400000,
+    MOST_PLAYS = 16
+};
+
+/* By how much a configuration must look better than the latest that was played to be played before the others are known. */
+#define NOTABLY 0.9
+
+pdl_request_t pdl_request_default(void)
+{
+    return (pdl_request_t){.pe = 1, .strategy = "all", .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+}
+
+void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    const pdl_dataset_t *data = s->request->dataset;
+    double               batch = (double)c->config.batch, pe = (double)s->request->pe;
+
+    c->sample_s = c->projection.total_s / batch;
+    c->epoch_s = data && data->samples > 0 ? (double)data->samples * c->sample_s : 0;
+    double seconds = c->epoch_s > 0 ? c->epoch_s : c->sample_s;
+    switch (s->request->goal) {
+    case PDL_GOAL_MEMORY: c->score = c->projection.memory_bytes; break;
+    case PDL_GOAL_COST: c->score = c->epoch_s > 0 ? pe * ceil(seconds / 60) : pe * seconds; break;
+    case PDL_GOAL_ENERGY: c->score = c->projection.energy_j / batch; break;
+    default: c->score = seconds; break;
+    }
+}
+
+/* Policies cost people something too: a heavier one must be noticeably better to replace a plainer one. */
+static bool better_than(const pdl_candidate_t *trial, const pdl_candidate_t *best)
+{
+    int heavier = (int)(trial->config.sharding + trial->config.recompute) -
+                  (int)(best->config.sharding + best->config.recompute);
+
+    return !best->possible || trial->score < best->score * (heavier > 0 ? 0.98 : 1.0);
+}
+
+/* The score of a configuration that takes so many seconds, where time decides. */
+static double score_of_seconds(const pdl__searcher_t *s, const pdl_config_t *config, double seconds)
+{
+    const pdl_dataset_t *data = s->request->dataset;
+    double               batch = (double)config->batch;
+
+    return seconds * (data && data->samples > 0 ? (double)data->samples : 1) / batch;
+}
+
+/* True when a configuration cannot beat the best one that is known to fit. */
+static bool hopeless(const pdl__searcher_t *s, const pdl_config_t *config)
+{
+    double seconds;
+
+    if (s->request->goal != PDL_GOAL_TIME || !s->best->possible || config->pipeline == 1) return false;
+    if (pdl__lower_bound(s->oracle, config, &seconds)) return false;
+    return score_of_seconds(s, config, seconds) > s->best->score;
+}
+
+static void keep(pdl_candidate_t *target, const pdl_candidate_t *trial)
+{
+    target->possible = trial->projection.fits;
+    target->config = trial->config;
+    target->projection = trial->projection;
+    target->epoch_s = trial->epoch_s;
+    target->sample_s = trial->sample_s;
+    target->score = trial->score;
+}
+
+static int64_t passes_of(const pdl_config_t *config)
+{
+    return 2 * config->pipeline * config->virtual_stages * config->micro_batches;
+}
+
+/* Configurations are ranked by what they take when they are played. */
+static void play(pdl__searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial = {.config = *config};
+    pdl_status_t    status = pdl__evaluate_played(s->oracle, config, s->request->dataset, &trial.projection);
+
+    s->plays++;
+    s->passes += passes_of(config);
+    if (status) {
+        s->status = status;
+        return;
+    }
+    pdl__score_candidate(s, &trial);
+    if (better_than(&trial, s->best)) keep(s->best, &trial);
+}
+
+/* The least score that playing a configuration can give; 0 where that is not known. */
+static double least_score(const pdl__searcher_t *s, const pdl_config_t *config)
+{
+    double seconds;
+
+    if (s->request->goal != PDL_GOAL_TIME || pdl__played_bound(s->oracle, config, &seconds)) return 0;
+    return score_of_seconds(s, config, seconds);
+}
+
+/* What fits is played at once if the formulas say that it is notably better than what was, so that there is something to
+   beat; if its bound leaves it a chance, its turn comes later. */
+static void shortlist(pdl__searcher_t *s, const pdl_candidate_t *trial, double least)
+{
+    pdl__short_t entry = {.config = trial->config, .likely = trial->score, .least = least};
+
+    if (entry.likely < NOTABLY * s->likely) {
+        s->likely = entry.likely;
+        play(s, &trial->config);
+        return;
+    }
+    pdl_status_t status = pdl__shortlist_add(&s->shortlist, &entry);
+    if (status) s->status = status;
+}
+
+static void play_shortlist(pdl__searcher_t *s)
+{
+    pdl__shortlist_sort(&s->shortlist);
+    for (int i = 0; i < s->shortlist.count && !s->status; i++) {
+        const pdl__short_t *entry = &s->shortlist.entries[i];
+
+        if (s->best->possible && entry->least >= s->best->score) continue;
+        if (i > 0 && (s->plays >= MOST_PLAYS || s->passes + passes_of(&entry->config) > MOST_PASSES))
+            s->capped = true;
+        else
+            play(s, &entry->config);
+    }
+    s->shortlist.count = 0;
+}
+
+/* Evaluates a configuration and lists it if it may be the best; true when it fits in memory. */
+static bool consider(pdl__searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial = {.config = *config};
+
+    s->configurations++;
+    double least = least_score(s, config);
+    if (s->best->possible && least >= s->best->score) return false;
+    pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
+        if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+        return false;
+    }
+    if (status) {
+        s->status = status;
+        return false;
+    }
+    s->any = true;
+    pdl__score_candidate(s, &trial);
+    if (trial.projection.fits)
+        shortlist(s, &trial, least);
+    else if (s->leanest.config.batch == 0 || trial.projection.memory_bytes < s->leanest.projection.memory_bytes)
+        keep(&s->leanest, &trial);
+    return trial.projection.fits;
+}
+
+/* How a configuration fits in memory. */
+typedef enum fit { NO_FIT, FITS_BY_POLICY, FITS_PLAIN } fit_t;
+
+/* The policies that trade time for memory, lightest first. What fits without a policy is not made faster by
+   it, except that sharding the optimizer state also shares out the update. */
+static fit_t consider_policies(pdl__searcher_t *s, pdl_config_t config)
+{
+    static const pdl_recompute_t recomputes[] = {PDL_RECOMPUTE_NONE, PDL_RECOMPUTE_SELECTIVE, PDL_RECOMPUTE_FULL};
+
+    config.sharding = PDL_SHARDING_NONE;
+    config.recompute = PDL_RECOMPUTE_NONE;
+    if (hopeless(s, &config)) {
+        s->configurations++;
+        return NO_FIT;
+    }
+    fit_t fit = consider(s, &config) ? FITS_PLAIN : NO_FIT;
+    if (s->request->run_mode == PDL_INFERENCE) return fit;
+    if (fit == FITS_PLAIN) {
+        config.sharding = PDL_SHARDING_ZERO1;
+        if (config.data > 1) consider(s, &config);
+        return fit;
+    }
+    for (size_t r = 0; r < sizeof(recomputes) / sizeof(recomputes[0]); r++) {
+        if (recomputes[r] == PDL_RECOMPUTE_SELECTIVE && s->oracle->p.fused_attention) continue;
+        config.recompute = recomputes[r];
+        for (int z = PDL_SHARDING_NONE; z < (config.data > 1 ? PDL_SHARDING_COUNT : PDL_SHARDING_ZERO1); z++) {
+            config.sharding = (pdl_sharding_t)z;
+            if (!consider(s, &config)) continue;
+            fit = FITS_BY_POLICY;
+            break;
+        }
+    }
+    return fit;
+}
+
+/* The next larger number of micro-batches, all of them equal. The project's own trainer tries every such number, others
+   about the powers of two. */
+static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int64_t micro_batches)
+{
+    micro_batches = s->oracle->p.own_runtime ? micro_batches + 1 : 2 * micro_batches;
+    while (micro_batches < samples && samples % micro_batches != 0) micro_batches++;
+    return micro_batches;
+}
+
+/* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
+static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
+{
+    int64_t samples = (config.batch + config.data - 1) / config.data;
+
+    for (config.micro_batches = 1; config.micro_batches <= samples;
+         config.micro_batches = more_micro_batches(s, samples, config.micro_batches))
+        if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
+}
+
+/* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
+static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
+{
+    int64_t samples = (config.batch + config.data - 1) / config.data;
+
+    for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
+        config.micro_batches = (samples + micro - 1) / micro;
+        config.schedule = PDL_SCHEDULE_1F1B;
+        config.virtual_stages = 1;
+        consider_policies(s, config);
+        if (config.micro_batches % config.pipeline) continue;
+        config.schedule = PDL_SCHEDULE_INTERLEAVED;
+        for (config.virtual_stages = 2; config.virtual_stages <= 4; config.virtual_stages *= 2)
+            if (config.pipeline * config.virtual_stages < pdl_model_layer_count(s->oracle->model))
+                consider_policies(s, config);
+    }
+}
+
+static void consider_mesh(pdl__searcher_t *s, const char *strategy, int64_t pipeline, int64_t data, int64_t inner)
+{
+    pdl_config_t config = pdl_config_default(strategy);
+    bool         spatial = strstr(strategy, "spatial") != NULL;
+
+    config.pipeline = pipeline;
+    config.data = data;
+    config.spatial = spatial ? inner : 1;
+    config.tensor = spatial ? 1 : inner;
+    config.batch = s->request->batch;
+    config.optimizer = s->request->optimizer;
+    config.precision = s->request->precision;
+    config.run_mode = s->request->run_mode;
+    config.spatial_until = s->request->spatial_until;
+    config.sequence_parallel = strstr(strategy, "tensor") != NULL || strcmp(strategy, "3d") == 0;
+    if (pipeline > 1) {
+        consider_pipelines(s, config);
+        config.order = PDL_ORDER_DATA_PIPELINE_INNER;
+        if (data > 1) consider_pipelines(s, config);
+        return;
+    }
+    consider_accumulation(s, config);
+}
+
+static bool over_limit(const pdl__searcher_t *s, const char *strategy, int64_t size)
+{
+    pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
+                                    .spatial_until = s->request->spatial_until};
+    int                  layer;
+
+    return size > pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
+}
+
+/* The only mesh of a pure strategy is shown even when it is not possible. */
+static void show_mesh(pdl__searcher_t *s, const char *strategy)
+{
+    pdl_config_t *config = &s->best->config;
+
+    if (strchr(strategy, '+') || strcmp(strategy, "3d") == 0 || strcmp(strategy, "mixed") == 0) return;
+    *config = pdl_config_default(strategy);
+    config->batch = 0;
+    if (strcmp(strategy, "data") == 0)
+        config->data = s->request->pe;
+    else if (strcmp(strategy, "pipeline") == 0)
+        config->pipeline = s->request->pe;
+    else if (strcmp(strategy, "spatial") == 0)
+        config->spatial = s->request->pe;
+    else if (strcmp(strategy, "serial") != 0)
+        config->tensor = s->request->pe;
+}
+
+static void enumerate(pdl__searcher_t *s, const char *strategy)
+{
+    int64_t p = s->request->pe;
+    bool    data = strncmp(strategy, "data", 4) == 0 || strcmp(strategy, "3d") == 0;
+
+    if (strcmp(strategy, "serial") == 0)
+        consider_mesh(s, strategy, 1, 1, 1);
+    else if (strcmp(strategy, "data") == 0)
+        consider_mesh(s, strategy, 1, p, 1);
+    else if (strcmp(strategy, "pipeline") == 0)
+        consider_mesh(s, strategy, p, 1, 1);
+    else if (!data) {
+        if (!over_limit(s, strategy, p)) consider_mesh(s, strategy, 1, 1, p);
+    } else if (strcmp(strategy, "data+pipeline") == 0) {
+        for (int64_t q = 2; q < p; q++)
+            if (p % q == 0 && q < pdl_model_layer_count(s->oracle->model)) consider_mesh(s, strategy, q, p / q, 1);
+    } else if (strcmp(strategy, "3d") == 0) {
+        for (int64_t t = 2; t < p && t <= 64; t++)
+            for (int64_t q = 2; p % t == 0 && q <= p / t && q < pdl_model_layer_count(s->oracle->model); q++)
+                if (p / t % q == 0) consider_mesh(s, strategy, q, p / t / q, t);
+    } else {
+        for (int64_t t = 2; t < p && t <= 1024; t++)
+            if (p % t == 0 && !over_limit(s, strategy, t)) consider_mesh(s, strategy, 1, p / t, t);
+    }
+}
+
+static void describe_memory(pdl__searcher_t *s)
+{
+    char    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
+    double  cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    int64_t batch = 0;
+
+    /* What the process needs besides is not part of what the trainer takes (memory.c). */
+    if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
+        cap -= s->oracle->system->device.reserved_bytes;
+    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
+             pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
+    if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)
+        snprintf(s->best->reason, sizeof(s->best->reason),
+                 "needs %s per PE at the least, of %s; a batch of %s fits", need, have,
+                 pdl_format_count(batch, count));
+    s->best->config = s->leanest.config;
+    s->best->projection = s->leanest.projection;
+    s->best->epoch_s = s->leanest.epoch_s;
+    s->best->sample_s = s->leanest.sample_s;
+}
+
+static pdl_status_t finish_candidate(pdl__searcher_t *s)
+{
+    pdl_candidate_t *best = s->best;
+
+    best->config.strategy = best->strategy;
+    if (!best->possible && s->any) describe_memory(s);
+    if (!best->possible && !s->any) pdl__describe_refusal(s);
+    if (!best->possible) return PDL_OK;
+    pdl_status_t status = PDL_OK;
+    if (!best->plan) {
+        status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
+        if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
+    }
+    if (!status) status = pdl_oracle_play(s->oracle, best->plan, s->request->dataset, &best->projection);
+    if (!status) pdl__score_candidate(s, best);
+    /* Of single layers no policies were tried. */
+    if (!status && strcmp(best->strategy, "mixed") != 0) status = pdl__advise(s);
+    return status;
+}
+
+static pdl_status_t search_strategy(pdl__searcher_t *s, const char *strategy, pdl_candidate_t *candidate)
+{
+    memset(candidate, 0, sizeof(*candidate));
+    memset(&s->leanest, 0, sizeof(s->leanest));
+    s->best = candidate;
+    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
+    s->any = false;
+    s->likely = INFINITY;
+    s->plays = 0;
+    s->passes = 0;
+    s->status = PDL_OK;
+    show_mesh(s, strategy);
+    if (strcmp(strategy, "mixed") == 0)
+        pdl__search_mixed(s);
+    else
+        enumerate(s, strategy);
+    if (!s->status) play_shortlist(s);
+    return s->status ? s->status : finish_candidate(s);
+}
+
+int pdl__strategy_place(const char *strategy)
+{
+    int place = 0;
+
+    while (place < STRATEGY_COUNT - 1 && strcmp(strategies[place], strategy) != 0) place++;
+    return place;
+}
+
+/* A mixed plan that is one of the named strategies does not stand beside it. */
+static void leave_out_twin(pdl_candidate_t *mixed)
+{
+    char name[sizeof(mixed->strategy)];
+
+    if (!mixed->possible || strcmp(mixed->strategy, "mixed") == 0) return;
+    memcpy(name, mixed->strategy, sizeof(name));
+    pdl_plan_destroy(mixed->plan);
+    *mixed = (pdl_candidate_t){.strategy = "mixed"};
+    memcpy(mixed->same_as, name, sizeof(name));
+    snprintf(mixed->reason, sizeof(mixed->reason), "same as %s: no layer gains from a layout of its own", name);
+}
+
+static pdl_status_t search_all(pdl__searcher_t *s, pdl_search_t *search)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->request->pe == 1) return search_strategy(s, "serial", &search->candidates[search->count++]);
+    for (int i = 0; i < STRATEGY_COUNT && !status; i++)
+        status = search_strategy(s, strategies[i], &search->candidates[search->count++]);
+    if (!status) leave_out_twin(&search->candidates[search->count - 1]);
+    return status;
+}
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
+{
+    pdl_plan_t  *probe;
+    pdl_mesh_t   serial = {.axis_count = 0};
+    pdl_status_t status;
+
+    if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld PEs: at least 1", (long long)r->pe);
+    if (r->pe > oracle->system->pe_count)
+        return pdl_error(PDL_ERR_INPUT, "%lld PEs, but system %s has only %lld", (long long)r->pe,
+                         oracle->system->name, (long long)oracle->system->pe_count);
+    if (strcmp(r->strategy, "all") == 0 || strcmp(r->strategy, "mixed") == 0) return PDL_OK;
+    /* An unknown name is refused by the preset table itself. */
+    status = pdl_plan_create(oracle->model, &serial, 1, &probe);
+    if (status) return status;
+    status = pdl_plan_apply_preset(probe, r->strategy, NULL);
+    pdl_plan_destroy(probe);
+    return status;
+}
+
+/* One PE leaves a mixed plan nothing to split. */
+static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
+{
+    const char *strategy = s->request->strategy;
+
+    if (s->request->pe == 1 && strcmp(strategy, "mixed") == 0) strategy = "serial";
+    return search_strategy(s, strategy, &search->candidates[search->count++]);
+}
+
+pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
+{
+    pdl_request_t   chosen = *request;
+    pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
+    double          begin = now_s();
+    pdl_status_t    status = check_request(oracle, request);
+    if (status) return status;
+    pdl_search_t *search = calloc(1, sizeof(*search));
+    if (!search) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    search->candidates = calloc(STRATEGY_COUNT, sizeof(*search->candidates));
+    if (!search->candidates) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (!status)
+        status =
+            pdl__choose_batch(oracle, request, &search->batch, search->batch_reason, sizeof(search->batch_reason));
+    chosen.batch = search->batch;
+    if (!status) status = strcmp(request->strategy, "all") == 0 ? search_all(&s, search) : search_one(&s, search);
+    pdl__shortlist_free(&s.shortlist);
+    if (status) {
+        pdl_search_destroy(search);
+        return status;
+    }
+    pdl_search_rank(search);
+    search->configurations = s.configurations;
+    search->seconds = now_s() - begin;
+    search->certified = !s.capped;
+    *out = search;
+    return PDL_OK;
+}
+
+void pdl_search_destroy(pdl_search_t *search)
+{
+    if (!search) return;
+    for (int i = 0; i < search->count; i++) pdl_plan_destroy(search->candidates[i].plan);
+    free(search->candidates);
+    free(search);
+}

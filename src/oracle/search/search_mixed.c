@@ -1,0 +1,187 @@
+/*
+ * Layouts of single layers on the meshes of a search, and the name of what comes out: a plan in which no layer differs
+ * from a named strategy is that strategy.
+ */
+#include "oracle/search/searcher.h"
+#include <stdio.h>
+#include <string.h>
+
+/* Weights, gradients and optimizer state of 1/t of the model, which no layout makes smaller. */
+static bool states_fit(const pdl__searcher_t *s, int64_t t)
+{
+    pdl_model_totals_t totals;
+    double cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double item = pdl_precision_bytes(s->request->precision);
+
+    pdl_model_totals(s->oracle->model, &totals);
+    return (double)totals.weights * item * (s->request->run_mode == PDL_TRAINING ? 2 : 1) / (double)t <= cap;
+}
+
+/* One mesh and batch of per-layer layouts; true when it fits. */
+static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
+{
+    pdl_candidate_t trial = {.config = *config};
+    pdl_status_t status = pdl_search_mixed(s->oracle, config, s->request->dataset, &trial.plan, &trial.projection);
+
+    s->configurations++;
+    if (status == PDL_ERR_NOMEM) s->status = status;
+    if (status) {
+        if (!s->best->possible) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
+        return false;
+    }
+    trial.possible = trial.projection.fits;
+    if (trial.possible) status = pdl_oracle_play(s->oracle, trial.plan, s->request->dataset, &trial.projection);
+    if (status) s->status = status;
+    pdl__score_candidate(s, &trial);
+    if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
+        pdl_plan_destroy(s->best->plan);
+        memcpy(trial.strategy, s->best->strategy, sizeof(trial.strategy));
+        *s->best = trial;
+    } else {
+        if (!trial.possible && !s->best->possible)
+            snprintf(s->best->reason, sizeof(s->best->reason), "no layout of single layers fits in memory");
+        pdl_plan_destroy(trial.plan);
+    }
+    return trial.possible;
+}
+
+/* Where the whole does not fit, about four times as many micro-batches, all of them equal, until they do. */
+static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
+{
+    int64_t samples = (config.batch + config.data - 1) / config.data;
+
+    while (!consider_mixed(s, &config) && !s->status && config.micro_batches < samples) {
+        config.micro_batches = 4 * config.micro_batches < samples ? 4 * config.micro_batches : samples;
+        while (samples % config.micro_batches != 0) config.micro_batches++;
+    }
+}
+
+/* Per-layer layouts on every data x inner mesh with the inner axis inside a node or just outside it. */
+static void enumerate(pdl__searcher_t *s)
+{
+    int64_t p = s->request->pe, most = 2 * pdl_system_group_size(s->oracle->system, 0);
+    bool    any = false;
+
+    for (int64_t t = 2; t <= p && t <= most && !s->status; t++) {
+        pdl_config_t config = pdl_config_default("mixed");
+        any |= p % t == 0;
+        if (p % t || !states_fit(s, t)) continue;
+        config.data = p / t;
+        config.tensor = t;
+        config.batch = s->request->batch;
+        config.optimizer = s->request->optimizer;
+        config.precision = s->request->precision;
+        config.run_mode = s->request->run_mode;
+        consider_accumulation(s, config);
+    }
+    if (s->best->possible || s->best->reason[0] != '\0') return;
+    if (any)
+        snprintf(s->best->reason, sizeof(s->best->reason), "groups of up to %lld PEs do not hold the weights",
+                 (long long)most);
+    else
+        snprintf(s->best->reason, sizeof(s->best->reason), "no group of 2 to %lld PEs shares out %lld evenly",
+                 (long long)most, (long long)p);
+}
+
+/* Whether all layers run alike on one axis of two plans. Samples arrive at the input as its readers want them. */
+static bool same_layouts(const pdl_program_t *a, int axis, const pdl_program_t *b, int other)
+{
+    for (int i = 0; i < a->layer_count; i++) {
+        const pdl_local_t *x = &a->local[i], *y = &b->local[i];
+        if (pdl_model_layer(a->plan->model, i)->type == PDL_LAYER_INPUT) continue;
+        if (x->mode[axis] != y->mode[other] || x->out[axis] != y->out[other]) return false;
+    }
+    return true;
+}
+
+static bool splits_samples_alone(const pdl_program_t *program, int axis)
+{
+    for (int i = 0; i < program->layer_count; i++)
+        if (pdl_model_layer(program->plan->model, i)->type != PDL_LAYER_INPUT &&
+            program->local[i].mode[axis] != PDL_MODE_SAMPLE)
+            return false;
+    return true;
+}
+
+/* A named strategy on the mesh of the mixed plan; *plan is NULL where the layouts differ. */
+static pdl_status_t compare_preset(pdl__searcher_t *s, const pdl_program_t *mixed, const pdl_config_t *config,
+                                   pdl_plan_t **plan)
+{
+    pdl_program_t *program = NULL;
+    pdl_status_t   status = pdl_oracle_plan(s->oracle, config, plan);
+
+    if (status) *plan = NULL;
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
+    if (!status) status = pdl_program_compile(*plan, mixed->micro_batch, &program);
+    if (!status) {
+        int axis = pdl_mesh_find(&mixed->plan->mesh, PDL_AXIS_TENSOR);
+        int other = pdl_mesh_find(&(*plan)->mesh, config->spatial > 1 ? PDL_AXIS_SPATIAL : PDL_AXIS_TENSOR);
+        if (same_layouts(mixed, axis, program, other)) {
+            pdl_program_destroy(program);
+            return PDL_OK;
+        }
+    }
+    pdl_program_destroy(program);
+    pdl_plan_destroy(*plan);
+    *plan = NULL;
+    return status;
+}
+
+/* Names of hybrids, each behind its "data+" also the name without replicas. */
+static const char *const hybrids[] = {"data+filter", "data+channel", "data+tensor", "data+spatial"};
+
+/* The named strategy that the best mixed plan is; *plan is NULL when it is none. */
+static pdl_status_t find_name(pdl__searcher_t *s, const pdl_program_t *mixed, pdl_config_t *config,
+                              pdl_plan_t **plan)
+{
+    pdl_config_t base = s->best->config;
+    pdl_status_t status = PDL_OK;
+
+    *plan = NULL;
+    *config = base;
+    if (splits_samples_alone(mixed, pdl_mesh_find(&mixed->plan->mesh, PDL_AXIS_TENSOR))) {
+        config->strategy = "data";
+        config->data = base.data * base.tensor;
+        config->tensor = 1;
+        return pdl_oracle_plan(s->oracle, config, plan);
+    }
+    for (size_t i = 0; i < sizeof(hybrids) / sizeof(hybrids[0]) && !*plan && !status; i++) {
+        *config = base;
+        config->strategy = hybrids[i] + (base.data > 1 ? 0 : strlen("data+"));
+        config->sequence_parallel = s->best->plan->sequence_parallel;
+        if (strcmp(hybrids[i], "data+spatial") == 0) {
+            config->spatial = base.tensor;
+            config->tensor = 1;
+        }
+        status = compare_preset(s, mixed, config, plan);
+    }
+    return status;
+}
+
+/* Gives the best plan the name of the strategy that it is, if it is one. */
+static pdl_status_t name_plan(pdl__searcher_t *s)
+{
+    pdl_candidate_t *best = s->best;
+    pdl_program_t   *mixed;
+    pdl_config_t     config;
+    pdl_plan_t      *plan;
+    double           micro_batch =
+        (double)best->config.batch / (double)best->config.data / (double)best->config.micro_batches;
+    pdl_status_t status = pdl_program_compile(best->plan, micro_batch, &mixed);
+
+    if (status) return status;
+    status = find_name(s, mixed, &config, &plan);
+    pdl_program_destroy(mixed);
+    if (status || !plan) return status;
+    pdl_plan_destroy(best->plan);
+    best->plan = plan;
+    best->config = config;
+    snprintf(best->strategy, sizeof(best->strategy), "%s", config.strategy);
+    return PDL_OK;
+}
+
+void pdl__search_mixed(pdl__searcher_t *s)
+{
+    enumerate(s);
+    if (!s->status && s->best->possible) s->status = name_plan(s);
+}

@@ -1,0 +1,47 @@
+/*
+ * What the parts of the search share.
+ */
+#ifndef PDL_ORACLE_SEARCHER_H
+#define PDL_ORACLE_SEARCHER_H
+
+#include "oracle/internal.h"
+#include "oracle/search/shortlist.h"
+#include <paradl/oracle/search.h>
+
+typedef struct pdl__searcher {
+    pdl_oracle_t        *oracle;
+    const pdl_request_t *request;   /* with the batch that was chosen */
+    pdl_candidate_t     *best;      /* of the strategy at hand */
+    pdl_candidate_t      leanest;   /* the one nearest to fitting, when none fits */
+    bool                 any;       /* some configuration respected the limits */
+    pdl__shortlist_t     shortlist; /* configurations that fit and have not been played */
+    double               likely;    /* score by the formulas of the latest that was played */
+    int                  plays;
+    int64_t              passes; /* played */
+    bool                 capped; /* some that might have won were not played */
+    int64_t              configurations;
+    pdl_status_t         status; /* a failure other than "not possible" */
+} pdl__searcher_t;
+
+/* Times of a sample and an epoch, and what the goal minimises, from the projection. */
+void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
+
+/* The batch at which all strategies are compared, and where it comes from ("" when it was given). */
+pdl_status_t pdl__choose_batch(const pdl_oracle_t *oracle, const pdl_request_t *request, int64_t *batch, char *why,
+                               size_t size);
+
+/* Puts into s->best why no mesh of its strategy respects the limits; a reason that names more than the last refused
+   configuration's where there is one. */
+void pdl__describe_refusal(pdl__searcher_t *s);
+
+/* Leaves out of the hints of s->best, a named strategy that is possible, what the search has tried. */
+pdl_status_t pdl__advise(pdl__searcher_t *s);
+
+/* The best layouts of single layers on every mesh data x inner; s->best is the candidate, and gets the name
+   of the named strategy that the best plan is, if it is one. */
+void pdl__search_mixed(pdl__searcher_t *s);
+
+/* The order in which strategies are searched and named; the place of "mixed", the last, for others. */
+int pdl__strategy_place(const char *strategy);
+
+#endif

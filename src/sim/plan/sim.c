@@ -1,0 +1,180 @@
+/*
+ * Simulation of a plan: projects it, cuts it, prices its communications on the network, plays it, and says where
+ * the time goes.
+ */
+#include "sim/plan/plan.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+pdl_plan_sim_options_t pdl_plan_sim_options_default(void)
+{
+    return (pdl_plan_sim_options_t){.engine = PDL_ENGINE_FLOW, .slow_factor = 1, .trace_ranks = 8};
+}
+
+static double wall_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, double total_s,
+                        pdl_plan_sim_t *sim)
+{
+    for (int s = 0; s < sim->stage_count; s++) {
+        pdl_stage_sim_t *stage = &sim->stages[s];
+
+        stage->first_layer = cut->chunks[s * cut->pipeline.chunks].first;
+        stage->last_layer = cut->chunks[s * cut->pipeline.chunks].last;
+        stage->compute_s = played[s].part[PDL__PART_COMPUTE] + played[s].slowed_s;
+        stage->comm_s = played[s].part[PDL__PART_LAYER] + played[s].part[PDL__PART_HALO];
+        stage->end_s = played[s].end_s;
+        stage->idle_share = total_s > 0 ? fmax(0, 1 - (stage->compute_s + stage->comm_s) / total_s) : 0;
+        sim->gradient_total_s = fmax(sim->gradient_total_s, played[s].exchange_s);
+    }
+}
+
+/* "PE 3" or "node 0", by the level that the vertex is a group of. */
+static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char *buffer, size_t size)
+{
+    int first = hosts;
+
+    if (vertex < hosts) {
+        snprintf(buffer, size, "PE %d", vertex);
+        return;
+    }
+    for (int l = 0; l < system->level_count; l++) {
+        int64_t group = pdl_system_group_size(system, l);
+        int     count = (int)((hosts + group - 1) / group);
+
+        if (vertex < first + count) {
+            snprintf(buffer, size, "%s %d", system->level[l].name, vertex - first);
+            return;
+        }
+        first += count;
+    }
+}
+
+static void find_busiest_link(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
+{
+    const pdl_link_t *links = pdl_topology_links(pricer->topology);
+    int               hosts = pdl_topology_hosts(pricer->topology), best = -1;
+    double            longest = 0;
+    char              from[24], to[24];
+
+    for (int i = 0; i < pdl_topology_link_count(pricer->topology); i++) {
+        double bytes = pricer->link_bytes[i];
+
+        for (int k = 0; k < pricer->count; k++)
+            bytes += pricer->prices[k].comm.times * pricer->prices[k].link_bytes[i];
+        if (bytes / links[i].bytes_per_s <= longest) continue;
+        longest = bytes / links[i].bytes_per_s;
+        sim->busiest_bytes = bytes;
+        best = i;
+    }
+    if (best < 0) return;
+    name_vertex(pricer->oracle->system, hosts, links[best].src, from, sizeof(from));
+    name_vertex(pricer->oracle->system, hosts, links[best].dst, to, sizeof(to));
+    snprintf(sim->busiest_link, sizeof(sim->busiest_link), "%s to %s", from, to);
+    sim->busiest_share = sim->simulated.total_s > 0 ? longest / sim->simulated.total_s : 0;
+}
+
+static pdl_status_t report(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
+{
+    sim->comms = calloc((size_t)pricer->count + 1, sizeof(*sim->comms));
+    if (sim->comms == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the communications of a plan");
+    for (int i = 0; i < pricer->count; i++) sim->comms[i] = pricer->prices[i].comm;
+    sim->comm_count = pricer->count;
+    sim->flows = pricer->flows;
+    find_busiest_link(pricer, sim);
+    return PDL_OK;
+}
+
+static pdl_status_t play_cut(const pdl__cut_t *cut, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
+                             pdl_plan_sim_t *sim)
+{
+    pdl__played_stage_t *played = calloc((size_t)sim->stage_count, sizeof(*played));
+    pdl_status_t         status;
+
+    sim->stages = calloc((size_t)sim->stage_count, sizeof(*sim->stages));
+    status = played == NULL || sim->stages == NULL
+                 ? pdl_error(PDL_ERR_NOMEM, "out of memory for %d stages", sim->stage_count)
+                 : pdl__play_parts(cut, played, &sim->simulated);
+    if (!status) fill_stages(cut, played, sim->simulated.total_s, sim);
+    if (!status && options->trace != NULL) status = pdl__trace_plan(cut, plan, options);
+    free(played);
+    return status;
+}
+
+static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
+                             pdl_plan_sim_t *sim)
+{
+    pdl__pricer_t   pricer = {0};
+    pdl__cut_t      cut = {0};
+    pdl__cut_spec_t spec = {.stage_first = plan->stage_first,
+                            .slow = {options->slow_rank, options->slow_factor},
+                            .prices = &pricer.base};
+    pdl_status_t    status;
+
+    pdl__case_of_plan(plan, NULL, &spec.c);
+    status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
+    if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
+    if (!status) status = pdl__cut_create(oracle, &spec, &cut);
+    if (!status) status = play_cut(&cut, plan, options, sim);
+    if (!status) status = report(&pricer, sim);
+    pdl__cut_free(&cut);
+    pdl__pricer_free(&pricer);
+    pdl__profile_destroy(spec.profile);
+    return status;
+}
+
+static pdl_status_t check_options(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options)
+{
+    int64_t ranks = pdl_mesh_size(&plan->mesh);
+
+    if (options->engine != PDL_ENGINE_FLOW && options->engine != PDL_ENGINE_LOADS)
+        return pdl_error(PDL_ERR_INPUT, "plans are simulated by the engines flow and loads, not by %s",
+                         pdl_engine_names[options->engine]);
+    if (options->slow_rank < 0 || options->slow_rank >= ranks)
+        return pdl_error(PDL_ERR_INPUT, "the plan has ranks 0 to %lld, not %lld", (long long)ranks - 1,
+                         (long long)options->slow_rank);
+    if (!(options->slow_factor > 0) || isinf(options->slow_factor))
+        return pdl_error(PDL_ERR_INPUT, "a rank is slower by a factor above 0, not by %g", options->slow_factor);
+    return pdl_plan_check(plan);
+}
+
+pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
+                          pdl_plan_sim_t **out)
+{
+    double          begin = wall_s();
+    pdl_plan_sim_t *sim;
+    pdl_status_t    status = check_options(plan, options);
+
+    if (status) return status;
+    sim = calloc(1, sizeof(*sim));
+    if (sim == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a simulation");
+    sim->ranks = pdl_mesh_size(&plan->mesh);
+    sim->stage_count = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    sim->engine = options->engine;
+    status = pdl_oracle_play(oracle, plan, NULL, &sim->projected);
+    if (!status) status = simulate(oracle, plan, options, sim);
+    if (status) {
+        pdl_plan_sim_destroy(sim);
+        return status;
+    }
+    sim->wall_s = wall_s() - begin;
+    *out = sim;
+    return PDL_OK;
+}
+
+void pdl_plan_sim_destroy(pdl_plan_sim_t *sim)
+{
+    if (sim == NULL) return;
+    free(sim->stages);
+    free(sim->comms);
+    free(sim);
+}

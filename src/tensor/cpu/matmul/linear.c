@@ -1,0 +1,235 @@
+/*
+ * Linear: y = x w^T + bias for every position, x [rows][C], w [F][C], with an activation or a second tensor on top.
+ *
+ * The three products are our own (gemm.h): the results do not depend on the number of threads, bias and activation
+ * are applied while a part of y is in the cache, and weights stay in the order of PyTorch.
+ */
+#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/matmul/columns.h"
+#include "tensor/cpu/matmul/gemm.h"
+#include "tensor/cpu/threads.h"
+#include "tensor/cpu/vmath.h"
+
+#include <stdlib.h>
+
+typedef struct linear {
+    int64_t          rows, in, out;
+    pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
+    bool             bias, add;
+    bool             keeps_before; /* what the activation was applied to is saved for backward */
+} linear_t;
+
+static bool linear_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
+{
+    (void)layer;
+    switch (fusion->activation) {
+    case PDL_LAYER_INPUT: return true;
+    case PDL_LAYER_RELU:
+    case PDL_LAYER_GELU:
+    case PDL_LAYER_SILU:
+    case PDL_LAYER_TANH:
+    case PDL_LAYER_SIGMOID: return !fusion->add;
+    default: return false;
+    }
+}
+
+/* Backward of these reads the output, which the next layer keeps anyhow; of the others, the input. */
+static bool from_output(pdl_layer_type_t activation)
+{
+    return activation == PDL_LAYER_RELU || activation == PDL_LAYER_TANH || activation == PDL_LAYER_SIGMOID;
+}
+
+static pdl_status_t linear_create(pdl__cpu_t *cpu, pdl_op_t *op)
+{
+    const pdl_layer_t *layer = op->spec.layer;
+    int64_t            dims[2] = {layer->out.channels, layer->in.channels};
+    bool               activated = op->spec.fusion.activation != PDL_LAYER_INPUT;
+    linear_t          *linear;
+
+    linear = calloc(1, sizeof(*linear));
+    if (linear == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
+    linear->rows = op->spec.samples * pdl_shape_positions(&layer->out);
+    linear->in = layer->in.channels;
+    linear->out = layer->out.channels;
+    linear->activation = op->spec.fusion.activation;
+    linear->bias = layer->bias;
+    linear->add = op->spec.fusion.add;
+    linear->keeps_before = op->spec.training && activated && !from_output(linear->activation);
+    op->private_data = linear;
+
+    pdl__cpu_add_weight(op, "weight", 2, dims, true);
+    if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, dims, true);
+    op->keeps_inputs = 1;
+    op->keeps_output = activated && from_output(linear->activation);
+    if (linear->add) op->gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
+    op->saved_bytes = linear->keeps_before ? (size_t)(linear->rows * linear->out) * sizeof(float) : 0;
+    op->workspace_bytes = pdl__gemm_workspace(cpu->base.threads);
+    if (activated && op->spec.training) op->workspace_bytes += (size_t)(linear->rows * linear->out) * sizeof(float);
+    return PDL_OK;
+}
+
+/* One row: z = product + bias + added is written back, y = activation(z). z and y may be the same. */
+PDL__CLONES static void finish_row(pdl_layer_type_t activation, int64_t count, const float *bias,
+                                   const float *added, float *z, float *y)
+{
+    if (bias != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) z[i] += bias[i];
+    }
+    if (added != NULL) {
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) z[i] += added[i];
+    }
+    switch (activation) {
+    case PDL_LAYER_RELU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) y[i] = z[i] < 0.0f ? 0.0f : z[i];
+        return;
+    case PDL_LAYER_GELU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) y[i] = pdl__gelu(z[i]);
+        return;
+    case PDL_LAYER_SILU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) y[i] = pdl__silu(z[i]);
+        return;
+    case PDL_LAYER_TANH:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) y[i] = pdl__tanhf(z[i]);
+        return;
+    case PDL_LAYER_SIGMOID:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) y[i] = pdl__sigmoidf(z[i]);
+        return;
+    default: return;
+    }
+}
+
+/* dz = dy * slope, where `kept` is what the activation needs: its input or its output. */
+PDL__CLONES static void slope_row(pdl_layer_type_t activation, int64_t count, const float *kept, const float *dy,
+                                  float *dz)
+{
+    switch (activation) {
+    case PDL_LAYER_RELU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) dz[i] = kept[i] > 0.0f ? dy[i] : 0.0f;
+        return;
+    case PDL_LAYER_GELU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * pdl__gelu_slope(kept[i]);
+        return;
+    case PDL_LAYER_SILU:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * pdl__silu_slope(kept[i]);
+        return;
+    case PDL_LAYER_TANH:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * (1.0f - kept[i] * kept[i]);
+        return;
+    case PDL_LAYER_SIGMOID:
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * kept[i] * (1.0f - kept[i]);
+        return;
+    default: return;
+    }
+}
+
+typedef struct finish {
+    const linear_t *linear;
+    const float    *bias, *added;
+    float          *z, *y;
+} finish_t;
+
+static void finish_part(void *context, int64_t row, int64_t rows, int64_t column, int64_t columns)
+{
+    const finish_t *finish = context;
+
+    for (int64_t i = row; i < row + rows; i++) {
+        int64_t at = i * finish->linear->out + column;
+
+        finish_row(finish->linear->activation, columns, finish->bias != NULL ? finish->bias + column : NULL,
+                   finish->added != NULL ? finish->added + at : NULL, finish->z + at, finish->y + at);
+    }
+}
+
+static pdl_status_t linear_forward(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    const linear_t *linear = op->private_data;
+    finish_t    finish = {.linear = linear, .z = linear->keeps_before ? run->saved : run->output, .y = run->output};
+    pdl__gemm_t gemm = {.m = linear->rows,
+                        .n = linear->out,
+                        .k = linear->in,
+                        .a = {run->input[0], linear->in, false},
+                        .b = {run->weight[0], linear->in, true},
+                        .c = finish.z,
+                        .c_stride = linear->out,
+                        .after_context = &finish};
+
+    if (linear->bias) finish.bias = run->weight[1];
+    if (linear->add) finish.added = run->input[op->spec.input_count - 1];
+    if (finish.bias != NULL || finish.added != NULL || linear->activation != PDL_LAYER_INPUT)
+        gemm.after = finish_part;
+    pdl__gemm_run(&gemm, op->backend->threads, run->workspace);
+    return PDL_OK;
+}
+
+typedef struct slope {
+    pdl_layer_type_t activation;
+    const float     *kept, *dy;
+    float           *dz;
+} slope_t;
+
+static void slope_slice(void *context, int64_t first, int64_t end)
+{
+    const slope_t *slope = context;
+
+    slope_row(slope->activation, end - first, slope->kept + first, slope->dy + first, slope->dz + first);
+}
+
+/* The gradient of the product: that of the output, through the activation; `there`: it is still in the workspace. */
+static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run, bool there)
+{
+    const linear_t *linear = op->private_data;
+    slope_t         slope = {.activation = linear->activation,
+                             .kept = linear->keeps_before ? run->saved : run->output,
+                             .dy = run->output_gradient[0]};
+
+    if (linear->activation == PDL_LAYER_INPUT) return slope.dy;
+    slope.dz = (float *)((char *)run->workspace + pdl__gemm_workspace(op->backend->threads));
+    if (!there) pdl__parallel(linear->rows * linear->out, 4096, slope_slice, &slope);
+    return slope.dz;
+}
+
+static pdl_status_t linear_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
+{
+    const linear_t *linear = op->private_data;
+    const float    *dz = product_gradient(op, run, what & PDL_BACKWARD_AGAIN);
+    pdl__gemm_t     data = {.m = linear->rows,
+                            .n = linear->in,
+                            .k = linear->out,
+                            .a = {dz, linear->out, false},
+                            .b = {run->weight[0], linear->in, false},
+                            .c = run->input_gradient[0],
+                            .c_stride = linear->in};
+    pdl__gemm_t     weight = {.m = linear->out,
+                              .n = linear->in,
+                              .k = linear->rows,
+                              .a = {dz, linear->out, true},
+                              .b = {run->input[0], linear->in, false},
+                              .c = run->weight_gradient[0],
+                              .c_stride = linear->in,
+                              .add = run->accumulate};
+
+    if ((what & PDL_BACKWARD_WEIGHT) && weight.c != NULL)
+        pdl__gemm_run(&weight, op->backend->threads, run->workspace);
+    if ((what & PDL_BACKWARD_WEIGHT) && linear->bias && run->weight_gradient[1] != NULL)
+        pdl__column_sums(dz, linear->rows, linear->out, linear->out, run->accumulate, run->weight_gradient[1]);
+    if ((what & PDL_BACKWARD_DATA) && data.c != NULL) pdl__gemm_run(&data, op->backend->threads, run->workspace);
+    return PDL_OK;
+}
+
+const pdl__cpu_kind_t pdl__cpu_linear = {.create = linear_create,
+                                         .forward = linear_forward,
+                                         .backward = linear_backward,
+                                         .fuses = linear_fuses,
+                                         .wide = true};

@@ -1,0 +1,178 @@
+/*
+ * One step of an optimizer, in one pass over weights, gradients and moments.
+ */
+#include "tensor/cpu/cpu.h"
+#include "tensor/cpu/simd.h"
+#include "tensor/cpu/threads.h"
+
+#define GRAIN 8192
+
+/* The sum of squares that LAMB wants is made in chunks that depend on the count alone. */
+#define CHUNKS 256
+
+typedef struct pdl__update_step {
+    float *restrict w;
+    const float *restrict g;
+    float *restrict m;
+    float *restrict v;
+    float   lr, momentum, beta1, beta2, epsilon, decay, scale;
+    float   rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
+    float   direction;    /* lr-free factor of m: 1 / correction1 */
+    float   root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
+    int64_t count, chunk;
+    double  sum[CHUNKS];
+    bool    not_finite; /* some weight or second moment that was written */
+} pdl__update_step_t;
+
+/* `zero` is a sum of what was written times 0: a NaN if one of it was not finite. Such sums ride along with a pass that
+   is bound by memory. */
+PDL__INLINE void note_written(void *context, float zero)
+{
+    if (zero != 0) __atomic_store_n(&((pdl__update_step_t *)context)->not_finite, true, __ATOMIC_RELAXED);
+}
+
+PDL__CLONES static void step_sgd(void *context, int64_t first, int64_t end)
+{
+    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
+    float                    zero = 0;
+
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        s.w[i] -= s.lr * (s.scale * s.g[i] + s.decay * s.w[i]);
+        zero += s.w[i] * 0.0f;
+    }
+    note_written(context, zero);
+}
+
+PDL__CLONES static void step_momentum(void *context, int64_t first, int64_t end)
+{
+    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
+    float                    zero = 0;
+
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        float m = s.momentum * s.m[i] + s.scale * s.g[i] + s.decay * s.w[i];
+
+        s.m[i] = m;
+        s.w[i] -= s.lr * m;
+        zero += s.w[i] * 0.0f;
+    }
+    note_written(context, zero);
+}
+
+PDL__CLONES static void step_nesterov(void *context, int64_t first, int64_t end)
+{
+    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
+    float                    zero = 0;
+
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        float d = s.scale * s.g[i] + s.decay * s.w[i], m = s.momentum * s.m[i] + d;
+
+        s.m[i] = m;
+        s.w[i] -= s.lr * (d + s.momentum * m);
+        zero += s.w[i] * 0.0f;
+    }
+    note_written(context, zero);
+}
+
+PDL__CLONES static void step_adamw(void *context, int64_t first, int64_t end)
+{
+    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
+    float                    zero = 0;
+
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        float g = s.scale * s.g[i];
+        float m = s.beta1 * s.m[i] + s.rest1 * g, v = s.beta2 * s.v[i] + s.rest2 * g * g;
+
+        s.m[i] = m;
+        s.v[i] = v;
+        s.w[i] = s.w[i] - s.lr * s.decay * s.w[i] - s.lr * s.direction * m / (sqrtf(v) * s.root + s.epsilon);
+        zero += s.w[i] * 0.0f + v * 0.0f;
+    }
+    note_written(context, zero);
+}
+
+PDL__CLONES static void step_lamb_state(void *context, int64_t first, int64_t end)
+{
+    pdl__update_step_t      *step = context;
+    const pdl__update_step_t s = *step;
+
+    for (int64_t c = first; c < end; c++) {
+        int64_t low = c * s.chunk, high = low + s.chunk < s.count ? low + s.chunk : s.count;
+        double  sum = 0;
+
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = low; i < high; i++) {
+            float g = s.scale * s.g[i];
+            float m = s.beta1 * s.m[i] + s.rest1 * g, v = s.beta2 * s.v[i] + s.rest2 * g * g;
+            float d = s.direction * m / (sqrtf(v) * s.root + s.epsilon) + s.decay * s.w[i];
+
+            s.m[i] = m;
+            s.v[i] = v;
+            sum += (double)d * (double)d;
+        }
+        step->sum[c] = sum;
+    }
+}
+
+PDL__CLONES static void step_lamb_apply(void *context, int64_t first, int64_t end)
+{
+    const pdl__update_step_t s = *(const pdl__update_step_t *)context;
+    float                    zero = 0;
+
+#pragma omp simd reduction(+ : zero)
+    for (int64_t i = first; i < end; i++) {
+        float d = s.direction * s.m[i] / (sqrtf(s.v[i]) * s.root + s.epsilon) + s.decay * s.w[i];
+
+        s.w[i] -= s.lr * d;
+        zero += s.w[i] * 0.0f + s.v[i] * 0.0f;
+    }
+    note_written(context, zero);
+}
+
+static double update_lamb_state(pdl__update_step_t *step)
+{
+    int64_t chunks;
+    double  sum = 0;
+
+    step->chunk = (step->count + CHUNKS - 1) / CHUNKS;
+    if (step->chunk < 4096) step->chunk = 4096;
+    chunks = (step->count + step->chunk - 1) / step->chunk;
+    pdl__parallel(chunks, 2, step_lamb_state, step);
+    for (int64_t c = 0; c < chunks; c++) sum += step->sum[c];
+    return sum;
+}
+
+bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
+                     void *m, void *v, double *norm)
+{
+    pdl__update_step_t step = {.w = w,
+                               .g = g,
+                               .m = m,
+                               .v = v,
+                               .lr = (float)update->lr,
+                               .momentum = (float)update->momentum,
+                               .beta1 = (float)update->beta1,
+                               .beta2 = (float)update->beta2,
+                               .rest1 = (float)(1 - update->beta1),
+                               .rest2 = (float)(1 - update->beta2),
+                               .epsilon = (float)update->epsilon,
+                               .decay = (float)update->decay,
+                               .scale = (float)update->gradient_scale,
+                               .count = count};
+
+    (void)backend;
+    if (update->correction1 > 0) step.direction = (float)(1.0 / update->correction1);
+    if (update->correction2 > 0) step.root = (float)(1.0 / sqrt(update->correction2));
+    switch (update->kind) {
+    case PDL_UPDATE_SGD: pdl__parallel(count, GRAIN, step_sgd, &step); break;
+    case PDL_UPDATE_MOMENTUM: pdl__parallel(count, GRAIN, step_momentum, &step); break;
+    case PDL_UPDATE_NESTEROV: pdl__parallel(count, GRAIN, step_nesterov, &step); break;
+    case PDL_UPDATE_ADAMW: pdl__parallel(count, GRAIN, step_adamw, &step); break;
+    case PDL_UPDATE_LAMB_STATE: *norm = update_lamb_state(&step); break;
+    case PDL_UPDATE_LAMB_APPLY: pdl__parallel(count, GRAIN, step_lamb_apply, &step); break;
+    }
+    return !step.not_finite;
+}

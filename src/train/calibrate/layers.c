@@ -1,0 +1,322 @@
+/*
+ * The layers of a model timed inside the trainer itself: sessions on one rank with several batches, and on all ranks
+ * with filters, channels or space split, which are the reduced shapes that plans lead to.
+ */
+#include "oracle/cost/cost.h"
+#include "train/calibrate/calibrate.h"
+#include "train/exec/session.h"
+#include <math.h>
+#include <paradl/train/train.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_STEPS  20
+#define LEAST_STEPS 4
+#define WARM_STEPS  2
+/* The whole calibration is over by then. */
+#define MOST_S  110.0
+#define QUICK_S 25.0
+
+/* One way to run a model. */
+typedef struct shape {
+    const char     *strategy;
+    pdl_axis_kind_t axis;
+    int64_t         batch;
+    bool            quick; /* also when there is little time */
+} shape_t;
+/* What matters most comes first: there may not be time for all. */
+static const shape_t shapes[] = {{"serial", PDL_AXIS_DATA, 16, true},     {"serial", PDL_AXIS_DATA, 32, true},
+                                 {"filter", PDL_AXIS_TENSOR, 32, true},   {"channel", PDL_AXIS_TENSOR, 32, true},
+                                 {"spatial", PDL_AXIS_SPATIAL, 32, true}, {"serial", PDL_AXIS_DATA, 8, false},
+                                 {"serial", PDL_AXIS_DATA, 64, false},    {"filter", PDL_AXIS_TENSOR, 16, false},
+                                 {"channel", PDL_AXIS_TENSOR, 16, false}, {"spatial", PDL_AXIS_SPATIAL, 16, false}};
+#define SHAPES ((int)(sizeof(shapes) / sizeof(*shapes)))
+
+/* One session and the times of its operations. */
+typedef struct trial {
+    pdl__calibrate_t  *c;
+    pdl_ranks_t       *ranks;
+    pdl_plan_t        *plan;
+    pdl_session_t     *session;
+    pdl_source_t      *source;
+    pdl_loader_t      *loader;
+    pdl_global_order_t order;
+    double            *times, *moved; /* [op + 2][MOST_STEPS]; the first two: exchange, update */
+    int                steps;
+    double             step_s;
+} trial_t;
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(const double *values, int count)
+{
+    double sorted[MOST_STEPS];
+
+    memcpy(sorted, values, (size_t)count * sizeof(*values));
+    qsort(sorted, (size_t)count, sizeof(*sorted), compare_numbers);
+    return sorted[count / 2];
+}
+
+static pdl_status_t add_row(pdl__calibrate_t *c, const pdl_measured_t *row)
+{
+    pdl_calibration_t *r = c->result;
+
+    for (int i = 0; i < r->row_count; i++) {
+        pdl_measured_t *old = &r->row[i];
+        if (old->layer != row->layer || old->after != row->after || old->work[0] != row->work[0] ||
+            old->work[1] != row->work[1] || old->in_channels != row->in_channels ||
+            old->out_channels != row->out_channels || old->window != row->window || old->halo != row->halo)
+            continue;
+        double n = ++c->times_measured[i];
+        for (int k = 0; k < 2; k++) old->seconds[k] += (row->seconds[k] - old->seconds[k]) / n;
+        return PDL_OK;
+    }
+    if (r->row_count == r->row_capacity) {
+        int             capacity = r->row_capacity ? 2 * r->row_capacity : 256;
+        pdl_measured_t *rows = realloc(r->row, (size_t)capacity * sizeof(*rows));
+        if (rows) r->row = rows;
+        int *times = realloc(c->times_measured, (size_t)capacity * sizeof(*times));
+        if (times) c->times_measured = times;
+        if (!rows || !times) return pdl_error(PDL_ERR_NOMEM, "out of memory for measured layers");
+        r->row_capacity = capacity;
+    }
+    c->times_measured[r->row_count] = 1;
+    r->row[r->row_count++] = *row;
+    return PDL_OK;
+}
+
+static pdl_status_t open_samples(trial_t *t)
+{
+    pdl_source_options_t options = {.samples = 2 * t->plan->batch};
+    pdl_loader_spec_t    spec = {
+           .order = pdl_global_order, .order_context = &t->order, .threads = 1, .depth = 1, .normalise = true};
+
+    pdl_source_options_for(t->plan->model, &options);
+    pdl_status_t status = pdl_source_open("synthetic", &options, &t->source);
+    if (status) return status;
+    t->order = (pdl_global_order_t){.samples = pdl_source_info(t->source)->samples,
+                                    .batch = t->plan->batch,
+                                    .shuffle = true,
+                                    .epoch = -1};
+    pdl_session_share(t->session, &t->order.first, &spec.samples);
+    spec.source = t->source;
+    spec.steps_per_epoch = pdl_global_order_steps(&t->order);
+    return pdl_loader_create(&spec, &t->loader);
+}
+
+/* False, with no error left, where the strategy cannot be had for this model. */
+static bool make_plan(trial_t *t, const pdl_model_t *model, const shape_t *shape)
+{
+    pdl_mesh_t mesh = {{{shape->axis, pdl_ranks_size(t->ranks), 0}}, 1};
+
+    return !pdl_plan_create(model, &mesh, shape->batch, &t->plan) &&
+           !pdl_plan_apply_preset(t->plan, shape->strategy, NULL) && !pdl_plan_check(t->plan);
+}
+
+static pdl_status_t prepare(trial_t *t)
+{
+    pdl_session_spec_t spec;
+
+    pdl_session_defaults(&spec);
+    t->plan->optimizer = PDL_OPTIMIZER_MOMENTUM;
+    spec.plan = t->plan;
+    spec.backend = t->c->backend;
+    spec.ranks = t->ranks;
+    spec.timeline = true;
+    spec.overlap = false; /* what waits for other ranks is measured by itself */
+    spec.optimizer.lr = 1e-4;
+    spec.optimizer.momentum = 0.9;
+    pdl_status_t status = pdl_session_create(&spec, &t->session);
+    if (status) return status;
+    size_t count = (size_t)(t->session->tape->op_count + 2) * MOST_STEPS;
+    t->times = calloc(count, sizeof(*t->times));
+    t->moved = calloc(count, sizeof(*t->moved));
+    status = t->times && t->moved ? open_samples(t) : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
+    return pdl_ranks_agree(t->ranks, status);
+}
+
+static pdl_status_t step(trial_t *t, int number)
+{
+    pdl_step_result_t result;
+    pdl_batch_t       batch;
+    pdl_session_t    *s = t->session;
+    pdl_status_t      status = pdl_loader_next(t->loader, &batch);
+
+    s->timeline_count = 0;
+    if (!status) status = pdl_session_step(s, &batch, &result);
+    if (status) return status;
+    t->step_s = result.step_s;
+    for (int i = 0; i < s->timeline_count && number >= 0; i++) {
+        const pdl__moment_t *moment = &s->timeline[i];
+        size_t               at = (size_t)(moment->op + 2) * MOST_STEPS + (size_t)number;
+        t->times[at] = moment->end_s - moment->start_s;
+        t->moved[at] = moment->moved_s;
+    }
+    return PDL_OK;
+}
+
+/* As many steps as there is time for, the same number on all ranks. */
+static pdl_status_t run_steps(trial_t *t)
+{
+    double       budget_s = t->c->options->quick ? 0.15 : 1.4;
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1);
+    if (!status) status = pdl_ranks_max(t->ranks, &t->step_s, 1);
+    if (status) return status;
+    double wanted = budget_s / t->step_s;
+    t->steps = wanted < LEAST_STEPS ? LEAST_STEPS : wanted > MOST_STEPS ? MOST_STEPS : (int)wanted;
+    for (int i = 0; i < t->steps && !status; i++) status = step(t, i);
+    return status;
+}
+
+/* Seconds of every layer, forward and backward; -1 where no unit of the graph begins with it. Messages are kept apart. */
+static void sum_operations(trial_t *t, double (*layer_s)[2])
+{
+    const pdl_session_t *s = t->session;
+    int                  layers = pdl_model_layer_count(t->plan->model);
+
+    for (int i = 0; i < layers; i++) layer_s[i][0] = layer_s[i][1] = -1;
+    for (int u = 0; u < s->graph->unit_count; u++)
+        if (s->graph->unit[u].kind == PDL__UNIT_OP)
+            layer_s[s->graph->unit[u].layer][0] = layer_s[s->graph->unit[u].layer][1] = 0;
+    for (int i = 0; i < s->tape->op_count; i++) {
+        const pdl_tape_op_t *op = &s->tape->op[i];
+        const pdl__unit_t   *unit = &s->graph->unit[op->node];
+        size_t               at = (size_t)(i + 2) * MOST_STEPS;
+        double               seconds = median(t->times + at, t->steps), moved = median(t->moved + at, t->steps);
+        bool                 backward = op->kind != PDL_TAPE_FORWARD;
+        if (op->kind == PDL_TAPE_LOAD || op->kind == PDL_TAPE_GRADIENT_DONE) continue;
+        if (unit->kind == PDL__UNIT_EDGE) {
+            double bytes[2];
+            pdl__edge_bytes(unit->edge, &bytes[0], &bytes[1]);
+            /* What stays on a rank is copied, at a speed of its own. */
+            double copied_s = pdl__edge_kept_bytes(unit->edge, backward) / t->c->result->copy_bytes_per_s;
+            if (bytes[backward] > 0)
+                pdl__line_add(&t->c->messages, bytes[backward], fmax(seconds - copied_s, 0.1 * seconds));
+            continue;
+        }
+        double sent = unit->halo ? pdl__halo_bytes(unit->halo, backward) : 0;
+        if (sent > 0 && moved > 0) pdl__line_add(&t->c->messages, sent, moved);
+        double *sum = &layer_s[unit->layer][backward];
+        *sum = (*sum < 0 ? 0 : *sum) + seconds - moved;
+    }
+}
+
+/* Activations and sums that another layer computes along take no time of their own. */
+static bool is_absorbed(const pdl_layer_t *layer)
+{
+    return layer->type == PDL_LAYER_ADD || (layer->type >= PDL_LAYER_RELU && layer->type <= PDL_LAYER_SIGMOID);
+}
+
+static void add_points(pdl__calibrate_t *c, const pdl_measured_t *row)
+{
+    bool product = pdl_op_class((pdl_layer_type_t)row->layer, false) == PDL_CLASS_PRODUCT_FORWARD;
+
+    for (int k = 0; k < 2; k++)
+        if (row->work[k] > 0) pdl__line_add(product ? &c->products : &c->passes, row->work[k], row->seconds[k]);
+}
+
+static pdl_status_t keep_layers(trial_t *t, const pdl_program_t *program, const double (*layer_s)[2])
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < program->layer_count && !status; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(t->plan->model, i);
+        pdl_measured_t     row;
+        if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
+        pdl__measured_describe(t->plan->model, layer, &program->local[i], &row);
+        for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
+        add_points(t->c, &row);
+        status = add_row(t->c, &row);
+    }
+    return status;
+}
+
+static pdl_status_t keep_update(trial_t *t)
+{
+    pdl_measured_t row = {
+        .layer = PDL_MEASURED_UPDATE, .after = -1, .in_channels = 1, .out_channels = 1, .window = 1};
+
+    row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->trainable);
+    row.seconds[0] = median(t->times, t->steps);
+    return row.work[0] > 0 ? add_row(t->c, &row) : PDL_OK;
+}
+
+static pdl_status_t collect(trial_t *t)
+{
+    int layers = pdl_model_layer_count(t->plan->model);
+    double(*layer_s)[2] = calloc((size_t)layers, sizeof(*layer_s));
+    pdl_program_t *program = NULL;
+    pdl_status_t   status = layer_s ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
+
+    if (!status) status = pdl_program_compile(t->plan, (double)t->session->micro_samples, &program);
+    if (!status) {
+        sum_operations(t, layer_s);
+        status = keep_layers(t, program, (const double(*)[2])layer_s);
+    }
+    if (!status) status = keep_update(t);
+    pdl_program_destroy(program);
+    free(layer_s);
+    return status;
+}
+
+static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, const shape_t *shape, double *step_s)
+{
+    trial_t      t = {.c = c, .ranks = strcmp(shape->strategy, "serial") == 0 ? c->alone : c->ranks};
+    bool         possible = make_plan(&t, model, shape);
+    pdl_status_t status = possible ? prepare(&t) : PDL_OK;
+
+    *step_s = 0;
+    if (possible && !status) status = run_steps(&t);
+    if (possible && !status) status = collect(&t);
+    if (!status) *step_s = t.step_s;
+    pdl_loader_destroy(t.loader);
+    pdl_global_order_free(&t.order);
+    pdl_source_close(t.source);
+    pdl_session_destroy(t.session);
+    if (t.plan) pdl_plan_destroy(t.plan);
+    free(t.times);
+    free(t.moved);
+    /* What the trainer cannot run yet is not an error of the machine. */
+    return status == PDL_ERR_UNSUPPORTED ? PDL_OK : status;
+}
+
+/* Whether a step that takes that long with 16 samples is worth this shape; when time runs short, none is. */
+static pdl_status_t is_worth_it(pdl__calibrate_t *c, const shape_t *shape, double step_s, bool *worth)
+{
+    double       elapsed_s = pdl__now_s() - c->start_s, left_s;
+    pdl_status_t status = pdl_ranks_max(c->ranks, &elapsed_s, 1);
+
+    if (!status) status = pdl_ranks_max(c->ranks, &step_s, 1);
+    left_s = (c->options->quick ? QUICK_S : MOST_S) - elapsed_s;
+    *worth = step_s * (double)(shape->batch / 16 + 1) * (WARM_STEPS + LEAST_STEPS) < left_s * 0.5;
+    if (c->options->quick && (!shape->quick || step_s > 0.1)) *worth = false;
+    if (shape->axis != PDL_AXIS_DATA && pdl_ranks_size(c->ranks) == 1) *worth = false;
+    return status;
+}
+
+pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c)
+{
+    double       first_s[PDL_CALIBRATION_MODELS + 4] = {0}, step_s;
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < SHAPES * c->model_count && !status; i++) {
+        const shape_t *shape = &shapes[i / c->model_count];
+        int            m = i % c->model_count;
+        bool           worth;
+        status = is_worth_it(c, shape, first_s[m], &worth);
+        if (status || !worth) continue;
+        status = pdl_ranks_agree(c->ranks, run_trial(c, c->model[m], shape, &step_s));
+        if (i < c->model_count) first_s[m] = step_s;
+        if (!status && step_s > 0)
+            pdl__calibrate_say(c, "%s, %s, batch %lld: %.1f ms a step", c->name[m], shape->strategy,
+                               (long long)shape->batch, 1e3 * step_s);
+    }
+    return status;
+}

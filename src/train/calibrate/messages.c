@@ -1,0 +1,119 @@
+/*
+ * Messages between ranks of this node: there and back between two of them, and sums of gradients over all.
+ */
+#include "train/calibrate/calibrate.h"
+#include "train/exec/session.h"
+#include <paradl/comm/exchange.h>
+#include <stdlib.h>
+
+#define MOST_BYTES  ((int64_t)8 << 20)
+#define MOST_ROUNDS 200
+
+static int compare_numbers(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Of all rounds: a few in which another program ran do not count. */
+static double median(double *seconds, int rounds)
+{
+    qsort(seconds, (size_t)rounds, sizeof(*seconds), compare_numbers);
+    return seconds[rounds / 2];
+}
+
+static void keep(pdl__calibrate_t *c, bool allreduce, double bytes, double seconds)
+{
+    pdl_calibration_t *r = c->result;
+    double             ranks = pdl_ranks_size(c->ranks);
+
+    if (r->message_count < PDL_CALIBRATION_MESSAGES)
+        r->message[r->message_count++] = (pdl_calibrated_message_t){allreduce, bytes, seconds};
+    /* An allreduce is priced as 2 (p - 1) steps of a p-th of the bytes. */
+    if (allreduce)
+        pdl__line_add(&c->messages, bytes / ranks, seconds / (2 * (ranks - 1)));
+    else
+        pdl__line_add(&c->messages, bytes, seconds);
+}
+
+/* Once there and back, between ranks 0 and 1. */
+static pdl_status_t there_and_back(pdl_ranks_request_t *request, char *data, int64_t bytes, int rank)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int turn = 0; turn < 2 && !status; turn++) {
+        status = turn == rank ? pdl_ranks_send_start(request, data, bytes, 1 - rank, 1)
+                              : pdl_ranks_receive_start(request, data, bytes, 1 - rank, 1);
+        if (!status) status = pdl_ranks_request_wait(request);
+    }
+    return status;
+}
+
+static pdl_status_t ping_pong(pdl__calibrate_t *c, pdl_ranks_request_t *request, char *data, int64_t bytes)
+{
+    int          rank = pdl_ranks_rank(c->ranks), rounds = bytes > 65536 ? 20 : MOST_ROUNDS;
+    double       seconds = 0, all[MOST_ROUNDS];
+    pdl_status_t status = pdl_ranks_barrier(c->ranks);
+
+    if (rank < 2) {
+        if (!status) status = there_and_back(request, data, bytes, rank);
+        for (int i = 0; i < rounds && !status; i++) {
+            double start_s = pdl__now_s();
+            status = there_and_back(request, data, bytes, rank);
+            all[i] = pdl__now_s() - start_s;
+        }
+        if (!status) seconds = median(all, rounds) / 2;
+    }
+    if (!status) status = pdl_ranks_max(c->ranks, &seconds, 1);
+    if (!status) keep(c, false, (double)bytes, seconds);
+    return status;
+}
+
+static pdl_status_t allreduce(pdl__calibrate_t *c, void *data, int64_t bytes)
+{
+    int64_t             bound[2] = {0, bytes / 4};
+    pdl_exchange_spec_t spec = {.ranks = c->ranks, .data = data, .bound = bound, .buckets = 1, .algorithm = "auto"};
+    pdl_exchange_t     *exchange = NULL;
+    int                 rounds = bytes > 65536 ? 20 : 100;
+    double              all[MOST_ROUNDS] = {0}, seconds;
+    pdl_status_t        status = pdl_exchange_create(&spec, &exchange);
+
+    for (int i = -2; i < rounds && !status; i++) {
+        double start_s = pdl__now_s();
+        status = pdl_exchange_ready(exchange, 0);
+        if (!status) status = pdl_exchange_wait(exchange, 0);
+        if (i >= 0) all[i] = pdl__now_s() - start_s;
+    }
+    seconds = median(all, rounds);
+    pdl_exchange_destroy(exchange);
+    if (!status) status = pdl_ranks_max(c->ranks, &seconds, 1);
+    if (!status) keep(c, true, (double)bytes, seconds);
+    return status;
+}
+
+pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c)
+{
+    static const int64_t sizes[] = {64, 4096, 65536, (int64_t)1 << 20, MOST_BYTES};
+    pdl_ranks_request_t *request = NULL;
+    char                *data;
+    pdl_status_t         status;
+
+    if (pdl_ranks_size(c->ranks) == 1) {
+        pdl__calibrate_say(c, "messages: only one rank, nothing to measure");
+        return PDL_OK;
+    }
+    data = calloc((size_t)MOST_BYTES, 1);
+    status = data ? pdl_ranks_request_create(c->ranks, MOST_BYTES, &request)
+                  : pdl_error(PDL_ERR_NOMEM, "out of memory for messages");
+    status = pdl_ranks_agree(c->ranks, status);
+    for (int i = 0; i < 5 && !status; i++) status = ping_pong(c, request, data, sizes[i]);
+    for (int i = 1; i < 5 && !status; i++) status = allreduce(c, data, sizes[i]);
+    pdl_ranks_request_destroy(request);
+    free(data);
+    if (status) return status;
+    const pdl_calibrated_message_t *m = c->result->message;
+    pdl__calibrate_say(c, "messages: %.1f us for 64 bytes, %.2f GB/s for 8 MiB; allreduce of 8 MiB %.1f ms",
+                       1e6 * m[0].seconds, 1e-9 * m[4].bytes / m[4].seconds, 1e3 * m[8].seconds);
+    return PDL_OK;
+}

@@ -1,0 +1,70 @@
+/*
+ * A calibration as a system description.
+ */
+#include <paradl/base/output.h>
+#include <paradl/train/calibrate.h>
+
+static void write_device(const pdl_calibration_t *c, FILE *stream)
+{
+    fprintf(stream, "device:\n  name: %d core%s of %s\n  memory: %.0f\n", c->threads, c->threads > 1 ? "s" : "",
+            c->processor, c->memory_bytes);
+    fprintf(stream, "  memory_bandwidth: %.4g  # all PEs at work; %.4g with the others idle\n", c->bytes_per_s,
+            c->bytes_per_s_alone);
+    fprintf(
+        stream,
+        "  peak: {fp32: %.4g, bf16: %.4g}  # all PEs at work; %.4g with the others idle; bf16 was not measured\n",
+        c->flop_per_s, c->flop_per_s, c->flop_per_s_alone);
+    fprintf(stream, "  compute_units: %d\n  launch: %.3g\n  matrix_efficiency: %.3f\n  memory_efficiency: %.3f\n",
+            c->threads, c->launch_s, c->matrix_efficiency, c->memory_efficiency);
+    fprintf(stream, "  reserved: 100MB\n");
+    if (c->copy_bytes_per_s > 0) fprintf(stream, "  copy_bandwidth: %.4g\n", c->copy_bytes_per_s);
+}
+
+static void write_level(const pdl_calibration_t *c, FILE *stream)
+{
+    /* Of a single PE nothing is known about messages; those of memory stand in. */
+    double bandwidth = c->link_bytes_per_s > 0 ? c->link_bytes_per_s : c->bytes_per_s / 4;
+    double latency = c->link_bytes_per_s > 0 ? c->latency_s : 1e-6;
+
+    for (int i = 0; i < c->message_count; i++)
+        fprintf(stream, "# %s of %.0f bytes: %.4g s\n", c->message[i].allreduce ? "allreduce" : "message",
+                c->message[i].bytes, c->message[i].seconds);
+    fprintf(stream,
+            "levels:\n  - {name: node, transport: shared-memory, fanout: %d, bandwidth: %.4g, latency: %.4g}\n",
+            c->ranks, bandwidth, latency);
+}
+
+static void write_row(const pdl_measured_t *row, FILE *stream)
+{
+    const char *name =
+        row->layer == PDL_MEASURED_UPDATE ? "update" : pdl_layer_type_name((pdl_layer_type_t)row->layer);
+
+    fprintf(stream, "  - {layer: %s", name);
+    if (row->after >= 0) fprintf(stream, ", after: %s", pdl_layer_type_name((pdl_layer_type_t)row->after));
+    fprintf(stream, ", work: [%.10g, %.10g], channels: [%g, %g]", row->work[0], row->work[1], row->in_channels,
+            row->out_channels);
+    if (row->window > 1) fprintf(stream, ", window: %g", row->window);
+    if (row->halo) fprintf(stream, ", halo: true");
+    fprintf(stream, ", seconds: [%.4g, %.4g]}\n", row->seconds[0], row->seconds[1]);
+}
+
+pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name, FILE *stream)
+{
+    fprintf(stream, "paradl: system/1\nname: %s\n", name);
+    fprintf(stream,
+            "description: This machine as paradl calibrate measured it, a PE being one rank with %d core%s\n",
+            c->threads, c->threads > 1 ? "s" : "");
+    fprintf(stream, "source: >-\n  Measured on %s in %.0f s, %d ranks of %d threads. %s; %s. %s.\n", c->date,
+            c->elapsed_s, c->ranks, c->threads, c->processor, c->topology, c->libraries);
+    write_device(c, stream);
+    write_level(c, stream);
+    if (c->storage_bytes_per_s > 0)
+        fprintf(stream, "storage: {node_bandwidth: %.4g, decode_samples_per_s: %.4g}\n", c->storage_bytes_per_s,
+                c->samples_per_s);
+    else
+        fprintf(stream, "storage: {decode_samples_per_s: %.4g}\n", c->samples_per_s);
+    fprintf(stream, "parameters: local\n");
+    if (c->row_count > 0) fprintf(stream, "measured:\n");
+    for (int i = 0; i < c->row_count; i++) write_row(&c->row[i], stream);
+    return pdl_output_flush(stream, name);
+}

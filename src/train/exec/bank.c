@@ -1,0 +1,145 @@
+/*
+ * Banks of weights: pointers of the session's arrays change, the rest stays.
+ */
+#include "train/exec/bank.h"
+#include <paradl/base/units.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t array_bytes(const pdl_session_t *s, int array)
+{
+    return (size_t)pdl__bank_elements(s, array) * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
+int pdl__bank_array(const pdl_session_t *s, int i, bool moments)
+{
+    static const int arrays[] = {PDL_ARRAY_WEIGHT, PDL_ARRAY_MOMENT1, PDL_ARRAY_MOMENT2};
+
+    if (i > 2 || (i > 0 && !moments)) return -1;
+    return s->array[arrays[i]] ? arrays[i] : -1;
+}
+
+int64_t pdl__bank_elements(const pdl_session_t *s, int array)
+{
+    return array == PDL_ARRAY_WEIGHT ? s->elements : s->trainable;
+}
+
+/* Of one bank that is taken. */
+static size_t bank_bytes(const pdl_session_t *s, bool moments)
+{
+    size_t bytes = 0;
+
+    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) bytes += array_bytes(s, a);
+    return bytes;
+}
+
+pdl_status_t pdl__banks_check(pdl_session_t *const *sessions, int session_count, int count, bool moments)
+{
+    size_t allowed = sessions[0]->spec.max_memory, all = 0;
+    char   needs[PDL_FORMAT_SIZE], most[PDL_FORMAT_SIZE];
+
+    for (int i = 0; i < session_count; i++) {
+        pdl_session_memory_t memory;
+        pdl_session_memory(sessions[i], &memory);
+        all += memory.total + (size_t)(count - 1) * bank_bytes(sessions[i], moments);
+    }
+    if (allowed == 0 || all <= allowed) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%s of memory would be needed on a rank with %d copies of the weights, more than the %s that "
+                     "--max-memory allows: lower --workers or use more ranks",
+                     pdl_format_bytes((double)all, needs), count * session_count,
+                     pdl_format_bytes((double)allowed, most));
+}
+
+pdl_status_t pdl__banks_take(pdl_session_t *s, int count, bool moments)
+{
+    pdl__banks_give(s);
+    s->bank = calloc((size_t)count, sizeof(*s->bank));
+    if (!s->bank) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d sets of weights", count);
+    s->bank_count = count;
+    s->bank_moments = moments;
+    s->selected = 0;
+    memcpy(s->bank[0].array, s->array, sizeof(s->array));
+    for (int b = 1; b < count; b++) {
+        memcpy(s->bank[b].array, s->array, sizeof(s->array));
+        for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) s->bank[b].array[a] = NULL;
+        for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) {
+            s->bank[b].array[a] = pdl_memory_take(array_bytes(s, a));
+            if (!s->bank[b].array[a])
+                return pdl_error(PDL_ERR_NOMEM,
+                                 "no memory for %d sets of %.1f MiB of weights: lower --workers or use more ranks",
+                                 count, (double)array_bytes(s, a) / (1 << 20));
+        }
+        pdl__bank_copy(s, 0, b, moments);
+    }
+    return PDL_OK;
+}
+
+void pdl__banks_give(pdl_session_t *s)
+{
+    if (!s->bank) return;
+    memcpy(s->array, s->bank[0].array, sizeof(s->array));
+    for (int b = 1; b < s->bank_count; b++)
+        for (int i = 0, a; (a = pdl__bank_array(s, i, s->bank_moments)) >= 0; i++)
+            if (s->bank[b].array[a]) pdl_memory_give(s->bank[b].array[a], array_bytes(s, a));
+    free(s->bank);
+    s->bank = NULL;
+    s->bank_count = 0;
+}
+
+size_t pdl__banks_bytes(const pdl_session_t *s)
+{
+    return s->bank ? (size_t)(s->bank_count - 1) * bank_bytes(s, s->bank_moments) : 0;
+}
+
+pdl_status_t pdl__bank_select(pdl_session_t *s, int bank)
+{
+    memcpy(s->array, s->bank[bank].array, sizeof(s->array));
+    s->selected = bank;
+    return pdl__session_refresh(s);
+}
+
+void pdl__bank_copy(pdl_session_t *s, int from, int to, bool moments)
+{
+    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++)
+        if (s->bank[from].array[a] != s->bank[to].array[a])
+            memcpy(s->bank[to].array[a], s->bank[from].array[a], array_bytes(s, a));
+}
+
+void pdl__bank_clear_moments(pdl_session_t *s, int bank)
+{
+    for (int i = 1, a; (a = pdl__bank_array(s, i, true)) >= 0; i++)
+        memset(s->bank[bank].array[a], 0, array_bytes(s, a));
+}
+
+#define CHUNK 1024
+
+/* The elements [from, from + count) of one array. */
+static void mean_of_chunk(pdl_session_t *s, int array, int64_t from, int64_t count, int banks, const int *bank,
+                          const double *share, int to)
+{
+    bool   doubles = s->spec.backend->weight_type == PDL_DTYPE_F64;
+    double sum[CHUNK] = {0};
+
+    for (int b = 0; b < banks; b++) {
+        const void *values = s->bank[bank[b]].array[array];
+        for (int64_t i = 0; i < count; i++)
+            sum[i] += share[b] *
+                      (doubles ? ((const double *)values)[from + i] : (double)((const float *)values)[from + i]);
+    }
+    void *target = s->bank[to].array[array];
+    for (int64_t i = 0; i < count; i++)
+        if (doubles)
+            ((double *)target)[from + i] = sum[i];
+        else
+            ((float *)target)[from + i] = (float)sum[i];
+}
+
+void pdl__bank_mean(pdl_session_t *s, int count, const int *bank, const double *share, int to, bool moments)
+{
+    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) {
+        int64_t elements = pdl__bank_elements(s, a);
+        for (int64_t from = 0; from < elements; from += CHUNK)
+            mean_of_chunk(s, a, from, elements - from < CHUNK ? elements - from : CHUNK, count, bank, share, to);
+    }
+}

@@ -1,0 +1,130 @@
+/*
+ * Buckets of the gradient exchange: which weights travel together, and over which ranks.
+ */
+#include "train/exec/session.h"
+#include "train/exec/shard.h"
+#include <stdlib.h>
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+}
+
+bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b)
+{
+    return a->axes == b->axes && a->tie == b->tie;
+}
+
+#define SHARDED_BUCKETS 16
+#define LEAST_ELEMENTS  16384
+
+/* Elements of a bucket. Where whole buckets come and go in a session that keeps parts only, a few of them must be
+   little beside the parts: of what a rank has in the mean, since all must come to the same figure. */
+static int64_t wanted_elements(const pdl_session_t *s)
+{
+    int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = 0;
+    int64_t ranks = pdl_ranks_size(s->layouts->group[s->layouts->stage_axes]);
+
+    for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].info.elements : 0;
+    share /= SHARDED_BUCKETS * ranks / pdl_mesh_extent(&s->layouts->plan->mesh, PDL_AXIS_DATA);
+    if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
+    return s->sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
+}
+
+/* Whether a bucket may end after a weight. Those of one unit stay together where buckets come and go. */
+static bool may_end(const pdl_session_t *s, const pdl__buckets_t *group, int i)
+{
+    return s->sharding < PDL_SHARDING_ZERO2 || i + 1 == group->last || s->entry[i + 1].unit != s->entry[i].unit;
+}
+
+/* Buckets end with a weight, as soon as they are large enough. */
+static pdl_status_t cut_group(pdl_session_t *s, pdl__buckets_t *group)
+{
+    int64_t wanted = wanted_elements(s), elements = 0;
+
+    group->bucket = calloc((size_t)(group->last - group->first) + 1, sizeof(*group->bucket));
+    if (!group->bucket) return no_memory();
+    for (int i = group->first; i < group->last; i++) {
+        pdl__bucket_t *bucket = &group->bucket[group->count];
+        if (bucket->last == 0) *bucket = (pdl__bucket_t){.first = i};
+        s->entry[i].group = (int)(group - s->buckets);
+        s->entry[i].bucket = group->count;
+        bucket->last = i + 1;
+        elements += s->entry[i].storage;
+        if ((elements < wanted || !may_end(s, group, i)) && i + 1 < group->last) continue;
+        group->count++;
+        elements = 0;
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl__buckets_cut(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+    int          trainable = 0;
+
+    for (int i = 0; i < s->entry_count; i++) {
+        s->entry[i].group = -1;
+        trainable += s->entry[i].info.trainable;
+    }
+    if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
+    s->buckets = calloc((size_t)trainable + 1, sizeof(*s->buckets));
+    if (!s->buckets) return no_memory();
+    for (int i = 0; i < trainable && !status;) {
+        pdl__buckets_t *group = &s->buckets[s->bucket_groups];
+        *group = (pdl__buckets_t){.axes = s->entry[i].axes, .first = i};
+        while (i < trainable && pdl__same_buckets(&s->entry[i], &s->entry[group->first])) i++;
+        group->last = i;
+        if (group->axes == 0) continue;
+        s->bucket_groups++;
+        status = cut_group(s, group);
+    }
+    return status;
+}
+
+float *pdl__bucket_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket)
+{
+    return (float *)s->array[array] + bucket->low;
+}
+
+/* Sums of whole buckets, everywhere. */
+static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
+{
+    int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
+    pdl_status_t        status = bound ? PDL_OK : no_memory();
+    pdl_exchange_spec_t spec = {.bound = bound,
+                                .buckets = group->count,
+                                .algorithm = s->spec.algorithm,
+                                .overlap = s->spec.overlap};
+
+    for (int b = 0; b < group->count && !status; b++)
+        bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
+    if (!status) status = pdl__layouts_group(s->layouts, group->axes, &spec.ranks);
+    if (!status) status = pdl_exchange_create(&spec, &group->exchange);
+    for (int b = 0; b < group->count && !status && !s->dry; b++)
+        status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
+    free(bound);
+    return status;
+}
+
+pdl_status_t pdl__buckets_connect(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int g = 0; g < s->bucket_groups && !status; g++) {
+        pdl__buckets_t *group = &s->buckets[g];
+        status = group->shard_ranks ? pdl__shard_connect(s, group) : connect_group(s, group);
+    }
+    return status;
+}
+
+void pdl__buckets_destroy(pdl_session_t *s)
+{
+    for (int g = 0; g < s->bucket_groups; g++) {
+        pdl_exchange_destroy(s->buckets[g].exchange);
+        pdl_exchange_destroy(s->buckets[g].gather);
+        pdl_exchange_destroy(s->buckets[g].rest);
+        free(s->buckets[g].bucket);
+    }
+    free(s->buckets);
+}

@@ -1,0 +1,49 @@
+/*
+ * Sessions of ranks that are not there.
+ */
+#include "train/exec/session.h"
+#include <paradl/base/units.h>
+#include <paradl/train/dry.h>
+#include <string.h>
+
+pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pdl_session_t **session)
+{
+    pdl_session_spec_t dry = *spec;
+    pdl_status_t       status = pdl_ranks_pretend(rank, (int)pdl_mesh_size(&spec->plan->mesh), &dry.ranks);
+
+    if (status) return status;
+    dry.max_memory = 0;
+    status = pdl_session_create(&dry, session);
+    if (status)
+        pdl_ranks_destroy(dry.ranks);
+    else
+        (*session)->pretended = dry.ranks;
+    return status;
+}
+
+static pdl_status_t check_rank(const pdl_session_spec_t *spec)
+{
+    int                  ranks = pdl_ranks_size(spec->ranks);
+    char                 needs[32], allowed[32];
+    pdl_session_memory_t memory;
+    pdl_session_t       *session;
+
+    if (pdl_mesh_size(&spec->plan->mesh) != ranks) return PDL_OK; /* refused in a moment, by what it is about */
+    pdl_status_t status = pdl_session_create_dry(spec, pdl_ranks_rank(spec->ranks), &session);
+    if (status) return status;
+    pdl_session_memory(session, &memory);
+    pdl_session_destroy(session);
+    if (memory.total <= spec->max_memory) return PDL_OK;
+    pdl_format_bytes((double)memory.total, needs);
+    pdl_format_bytes((double)spec->max_memory, allowed);
+    return pdl_error(
+        PDL_ERR_LIMIT,
+        "%s of memory would be needed on a rank, more than the %s allowed: let paradl plan --max-memory "
+        "%zu find a plan for more ranks than %d, lower --batch or use --recompute full",
+        needs, allowed, spec->max_memory, ranks);
+}
+
+pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec)
+{
+    return pdl_ranks_agree(spec->ranks, check_rank(spec));
+}

@@ -1,0 +1,198 @@
+/*
+ * Numbers that are not finite: where they came from, and what to do about it.
+ */
+#include "train/exec/finite.h"
+#include "train/exec/shard.h"
+#include <math.h>
+#include <paradl/train/checkpoint.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+/* What a rank knows, from the symptom to the cause. */
+enum { NOTHING, LOSS, WEIGHT, GRADIENT, OUTPUT, INPUT };
+
+/* The first note of a better cause stays. */
+PDL_PRINTF(3, 4) static void note(pdl_session_t *s, int cause, const char *format, ...)
+{
+    va_list arguments;
+
+    if (cause <= s->not_finite) return;
+    s->not_finite = cause;
+    va_start(arguments, format);
+    vsnprintf(s->not_finite_text, sizeof(s->not_finite_text), format, arguments);
+    va_end(arguments);
+}
+
+/* The update at hand; the first is 1, as in the log. */
+static long long update_of(const pdl_session_t *s)
+{
+    return (long long)s->updates + 1;
+}
+
+static bool are_finite(const float *values, int64_t count)
+{
+    double sum = 0;
+
+    for (int64_t i = 0; i < count; i++) sum += (double)values[i] * 0;
+    return sum == 0;
+}
+
+/* The first sample whose values, or the numbers to be learnt from it, are not finite; -1: none. */
+static int64_t bad_sample(const pdl_session_t *s, const pdl_batch_t *batch)
+{
+    pdl_shape_t shape = pdl_model_input(s->spec.plan->model);
+    int64_t     elements = pdl_shape_elements(&shape), numbers = 0;
+
+    if (s->graph->loss >= 0)
+        numbers =
+            pdl_shape_elements(&pdl_model_layer(s->spec.plan->model, s->graph->unit[s->graph->loss].layer)->in);
+    for (int64_t i = 0; i < s->count; i++) {
+        if (batch->weight[i] == 0) continue;
+        if (!s->graph->tokens && batch->values && !are_finite(batch->values + i * elements, elements)) return i;
+        if (s->numbers && batch->numbers && !are_finite(batch->numbers + i * numbers, numbers)) return i;
+    }
+    return -1;
+}
+
+void pdl__finite_note_input(pdl_session_t *s, const pdl_batch_t *batch)
+{
+    int64_t i = bad_sample(s, batch);
+
+    if (i < 0) return;
+    int64_t     index = batch->index ? batch->index[i] : s->first + i;
+    const char *name = s->source ? pdl_source_info(s->source)->name : "the batch";
+
+    if (s->source) index = pdl_source_place(s->source, index);
+    note(s, INPUT, "sample %lld of %s (the first is 0) holds a value that is not finite: repair or remove it",
+         (long long)index, name);
+}
+
+/* The largest number that goes into the network. */
+static double largest_input(const pdl_session_t *s, const pdl_batch_t *batch)
+{
+    pdl_shape_t shape = pdl_model_input(s->spec.plan->model);
+    double      largest = 0;
+
+    for (int64_t i = 0; i < s->count * pdl_shape_elements(&shape); i++)
+        largest = fmax(largest, fabs((double)batch->values[i]));
+    return largest;
+}
+
+/* What to do where the samples are finite. Where no update was made, or with samples of such a size, the rate is not the cause. */
+static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool trains, bool updated, char *text,
+                         size_t size)
+{
+    const pdl_optimizer_options_t *o = &s->spec.optimizer;
+    double                         largest = batch->values && !s->graph->tokens ? largest_input(s, batch) : 0;
+    bool                           divides = o->method == PDL_METHOD_ADAMW || o->method == PDL_METHOD_LAMB;
+
+    if (trains && divides && o->epsilon == 0)
+        snprintf(text, size, "with --epsilon 0 a gradient of 0 divides by 0: use a small number");
+    else if (largest > 1e6 || (!updated && largest > 0))
+        snprintf(text, size, "the samples reach %.3g: scale them", largest);
+    else if (!trains)
+        snprintf(text, size, "the weights are too large: train again with a lower learning rate");
+    else
+        snprintf(text, size, "lower the learning rate, add warm-up or clip gradients");
+}
+
+/* The entry of the first parameter that is not finite in an array, or -1. */
+static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
+{
+    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+
+    for (int i = 0; i < s->parameter_count && s->array[array]; i++) {
+        const pdl_parameter_t *p = &s->parameter[i];
+        int64_t                at = p->offset;
+        if (s->shard && array == PDL_ARRAY_GRADIENT) at = s->shard->gradient_at[i];
+        if (s->shard && array == PDL_ARRAY_WEIGHT) at = s->shard->weight_at[i];
+        const char *values = (const char *)s->array[array] + (size_t)at * item;
+        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, values, p->elements)))
+            return s->parameter_entry[i];
+    }
+    return -1;
+}
+
+/* The entry of the first statistic that is not finite, or -1. */
+static int bad_statistic(const pdl_session_t *s)
+{
+    for (int i = 0; i < s->entry_count; i++)
+        for (int64_t w = 0; w < s->workers && !s->entry[i].info.trainable; w++)
+            if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, pdl__statistics_at(s, &s->entry[i], w),
+                                                            s->entry[i].storage)))
+                return i;
+    return -1;
+}
+
+bool pdl__finite_statistics(const pdl_session_t *s)
+{
+    return s->elements == s->trainable || bad_statistic(s) < 0;
+}
+
+void pdl__finite_note_update(pdl_session_t *s, const pdl_batch_t *batch, double lr)
+{
+    static const char *const state[PDL_ARRAY_COUNT] = {
+        [PDL_ARRAY_WEIGHT] = "weight", [PDL_ARRAY_MOMENT1] = "momentum", [PDL_ARRAY_MOMENT2] = "second moment"};
+    int  gradient = bad_parameter(s, PDL_ARRAY_GRADIENT), statistic = bad_statistic(s);
+    char remedy[160];
+
+    write_remedy(s, batch, true, true, remedy, sizeof(remedy));
+    pdl__finite_note_input(s, batch);
+    if (gradient >= 0)
+        note(s, GRADIENT, "the gradient of %s is not finite at update %lld, though the loss is: %s",
+             s->entry[gradient].info.name, update_of(s), remedy);
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
+        int entry = state[a] ? bad_parameter(s, (pdl_session_array_t)a) : -1;
+        if (entry >= 0)
+            note(s, WEIGHT, "%s %s is not finite after update %lld at learning rate %.3g: %s", state[a],
+                 s->entry[entry].info.name, update_of(s), lr, remedy);
+    }
+    if (statistic >= 0)
+        note(s, WEIGHT, "the statistic %s is not finite after update %lld: %s", s->entry[statistic].info.name,
+             update_of(s), remedy);
+}
+
+pdl_status_t pdl__finite_agree(pdl_session_t *s, pdl_ranks_t *ranks)
+{
+    double       best = s->not_finite;
+    pdl_status_t status = pdl_ranks_max(ranks, &best, 1);
+
+    if (status || best == NOTHING) return status;
+    bool speaks = s->not_finite >= best;
+    return pdl_ranks_agree(ranks, speaks ? pdl_error(PDL_ERR_NOT_FINITE, "%s", s->not_finite_text) : PDL_OK);
+}
+
+pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
+                                 pdl__play_mode_t mode, const char *what)
+{
+    bool         trains = mode != PDL__PLAY_EVALUATE;
+    pdl__play_t  play = {.batch = batch, .mode = trains ? PDL__PLAY_PASS : mode, .searches = true};
+    int          gradient = mode == PDL__PLAY_TRAIN ? bad_parameter(s, PDL_ARRAY_GRADIENT) : -1;
+    char         remedy[160], when[64] = "";
+    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
+
+    if (status) return status;
+    if (trains) snprintf(when, sizeof(when), " at update %lld", update_of(s));
+    write_remedy(s, batch, trains, s->updates > 0, remedy, sizeof(remedy));
+    pdl__finite_note_input(s, batch);
+    if (play.found >= 0)
+        note(s, OUTPUT, "the %s is not finite%s: first in the output of layer %s; %s", what, when,
+             pdl_model_layer(s->spec.plan->model, s->graph->unit[play.found].layer)->name, remedy);
+    if (gradient >= 0)
+        note(s, GRADIENT, "the %s is not finite%s: first in the gradient of %s; %s", what, when,
+             s->entry[gradient].info.name, remedy);
+    note(s, LOSS, "the %s is not finite%s, and no output before it; %s", what, when, remedy);
+    return pdl__finite_agree(s, ranks);
+}
+
+pdl_status_t pdl__finite_name_checkpoint(pdl_status_t status, const char *folder)
+{
+    char    message[1024];
+    int64_t step = -1;
+
+    if (status != PDL_ERR_NOT_FINITE || !folder) return status;
+    snprintf(message, sizeof(message), "%s", pdl_error_message());
+    if (pdl_checkpoint_latest(folder, &step) || step < 0)
+        return pdl_error(status, "%s; there is no checkpoint yet", message);
+    return pdl_error(status, "%s; the latest checkpoint in %s is of update %lld", message, folder, (long long)step);
+}

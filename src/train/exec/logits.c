@@ -1,0 +1,97 @@
+/*
+ * Logits as plain numbers for a caller that looks at them and may add to their gradient.
+ */
+#include "train/exec/session.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* One position and all classes a sample, on one rank. */
+static pdl_status_t check(const pdl_session_t *s)
+{
+    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
+    const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, loss->layer);
+    double             share = loss->op->spec.share;
+
+    if (layer->type != PDL_LAYER_CROSS_ENTROPY)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: only a cross_entropy has logits to look at", layer->name);
+    if (pdl_shape_positions(&layer->in) != 1)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "layer %s has %lld positions a sample: logits can be looked at where there is one",
+                         layer->name, (long long)pdl_shape_positions(&layer->in));
+    if (loss->statistics || (share > 0 && share < 1))
+        return pdl_error(
+            PDL_ERR_UNSUPPORTED,
+            "layer %s is split over ranks: logits can be looked at where they are whole; use replicate",
+            layer->name);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *context)
+{
+    pdl__logits_t *l = &s->logits;
+    pdl_backend_t *backend = s->spec.backend;
+
+    if (s->graph->loss < 0) return PDL_OK;
+    pdl_status_t status = check(s);
+    if (status) return status;
+    const pdl_shape_t *shape = &s->graph->unit[s->graph->unit[s->graph->loss].input[0]].shape;
+    pdl__logits_destroy(s);
+    l->classes = shape->channels;
+    l->values = malloc((size_t)(s->micro_samples * l->classes) * sizeof(*l->values));
+    l->extra = calloc((size_t)(s->count * l->classes), sizeof(*l->extra));
+    l->added = malloc(backend->ops->tensor_bytes(backend, shape, s->micro_samples, PDL_FORMAT_PLAIN));
+    if (!l->values || !l->extra || !l->added)
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for the logits of %lld samples", (long long)s->count);
+    l->call = call;
+    l->context = context;
+    return PDL_OK;
+}
+
+void pdl__logits_destroy(pdl_session_t *s)
+{
+    free(s->logits.values);
+    free(s->logits.extra);
+    free(s->logits.added);
+    s->logits = (pdl__logits_t){0};
+}
+
+/* The samples whose loss this rank computes in a micro-batch, among those of its batch. */
+static int64_t samples_of(const pdl_session_t *s, int micro_batch, int64_t *first)
+{
+    const pdl_region_t *region = &s->graph->unit[s->graph->loss].region;
+
+    *first = micro_batch * s->micro_samples + pdl__region_first(s->layouts, region);
+    return pdl__region_samples(region);
+}
+
+void pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
+{
+    pdl__logits_t *l = &s->logits;
+    int64_t        first, samples = samples_of(s, micro_batch, &first), count = samples * l->classes;
+    pdl_logits_t   shown = {.first = first,
+                            .samples = samples,
+                            .classes = l->classes,
+                            .values = l->values,
+                            .labels = run->target,
+                            .weight = run->sample_weight,
+                            .confidence = s->results + 2 * s->count + first,
+                            .scale = run->loss_scale};
+
+    s->spec.backend->ops->to_float(s->spec.backend, run->input[0], count, l->values);
+    if (backward) {
+        shown.extra = l->extra + first * l->classes;
+        memset(shown.extra, 0, (size_t)count * sizeof(float));
+    }
+    l->call(l->context, &shown);
+}
+
+void pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run)
+{
+    pdl__logits_t *l = &s->logits;
+    pdl_backend_t *backend = s->spec.backend;
+    int64_t        first, count = samples_of(s, micro_batch, &first) * l->classes;
+
+    backend->ops->from_float(backend, l->extra + first * l->classes, count, l->added);
+    backend->ops->add(backend, run->input_gradient[0], l->added,
+                      (size_t)count * pdl_dtype_bytes(backend->activation_type), run->input_gradient[0]);
+}

@@ -1,0 +1,270 @@
+/*
+ * Inside a session: the lowered graph, its tapes, the weights in flat arrays, and what runs between them.
+ */
+#ifndef PDL_TRAIN_SESSION_H
+#define PDL_TRAIN_SESSION_H
+
+#include "train/lower/graph.h"
+#include <paradl/comm/exchange.h>
+#include <paradl/train/session.h>
+#include <paradl/train/train.h>
+#include <signal.h>
+
+typedef struct pdl__shard pdl__shard_t; /* shard.h */
+
+/* One weight or statistic: [offset, offset + storage) of the flat arrays. */
+typedef struct pdl__trace_entry {
+    pdl_session_tensor_t info;
+    int                  unit, k; /* the op that translates it */
+    pdl_region_t         region;  /* the part of it on this rank; info has the dimensions of the whole */
+    bool                 whole;   /* that is all of it */
+    int                  owner; /* layer whose weight it is: that of the unit unless tied to one of another stage */
+    int64_t              copies; /* ranks that hold the same part */
+    unsigned             axes;   /* over which gradients are summed */
+    int64_t              offset, storage;
+    int64_t              held;          /* where it lies in an array of parts, unless it is cut itself */
+    int                  users;         /* ops whose gradients make it up */
+    int                  tie;           /* owner of a weight of several stages that is sharded by itself, or -1 */
+    int                  group, bucket; /* of the exchange; group -1: nothing to sum */
+    /* of the update at hand */
+    int  missing; /* users whose backward has not run */
+    bool written; /* later gradients are added */
+} pdl__trace_entry_t;
+
+/* The time of one operation. */
+typedef struct pdl__moment {
+    double start_s, end_s;
+    double moved_s; /* of it, redistribution */
+    int    op;      /* of the tape; negative: -1 exchange, -2 update, or one of those below */
+} pdl__moment_t;
+
+/* Moments of rounds. Those of turns count down: worker w has PDL__MOMENT_TURN - w. */
+enum { PDL__MOMENT_MEAN = -3, PDL__MOMENT_MOVE = -4, PDL__MOMENT_TURN = -5 };
+
+/* Weights whose gradients travel together. Where state is sharded every rank of the data axes has a part of it. */
+typedef struct pdl__bucket {
+    int     first, last;         /* entries */
+    int64_t low, high;           /* elements of the flat arrays */
+    int     missing;             /* entries without a complete gradient */
+    int64_t part_low, part_high; /* of [low, high): this rank's part */
+    int64_t held;                /* where that lies in an array of parts */
+    float  *weights, *gradients; /* all of the bucket, while it is there: zero3, and from zero2 on */
+    bool    begun;               /* the part has gradients of this update */
+} pdl__bucket_t;
+
+/* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
+typedef struct pdl__buckets {
+    unsigned        axes;
+    int             first, last; /* entries */
+    pdl_exchange_t *exchange;    /* an allreduce, or where sharded a reduce-scatter over `shard_ranks` */
+    int             count;
+    pdl__bucket_t  *bucket;
+    /* where sharded: */
+    pdl_ranks_t    *shard_ranks; /* NULL: every rank has all of it */
+    pdl_exchange_t *gather;      /* of weights */
+    pdl_exchange_t *rest;        /* sums of parts over the axes that are no data axes; or NULL */
+} pdl__buckets_t;
+
+/* A weight that several stages hold: their gradients are summed. */
+typedef struct pdl__tie {
+    pdl_ranks_t    *ranks;
+    pdl_exchange_t *exchange;
+} pdl__tie_t;
+
+/* A weight or statistic of the model, whichever stage holds it. */
+typedef struct pdl__listed {
+    pdl_session_tensor_t info;
+    int                  stage, entry;
+} pdl__listed_t;
+
+/* Weights and optimizer state that can take the place of the session's own. */
+typedef struct pdl__bank {
+    void *array[PDL_ARRAY_COUNT]; /* of weights and moments; the others stay */
+} pdl__bank_t;
+
+/* What the hook of the logits is shown, and what it answers. */
+typedef struct pdl__logits {
+    pdl_logits_fn_t call;
+    void           *context;
+    int64_t         classes;
+    float          *values; /* [micro_samples][classes] */
+    float          *extra;  /* [count][classes] */
+    void           *added;  /* `extra` of a micro-batch in the activation type */
+} pdl__logits_t;
+
+struct pdl_session {
+    pdl_session_spec_t spec;
+    bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
+    pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
+    pdl__layouts_t    *layouts;
+    pdl__graph_t      *graph;
+    pdl_tape_t        *tape, *forward_tape; /* the first only when training */
+    int64_t            batch, first, count, micro_samples;
+    int                micro_batches;
+    int64_t            workers;  /* with statistics of their own */
+    pdl_plan_t        *own_plan; /* with a micro-batch for each of them; else NULL */
+    void              *kept;     /* statistics of the workers while their mean is in use, or NULL */
+    bool               statistics_are_mean;
+    double             rate_position; /* of the schedule; negative: the number of updates */
+    double             rate_factor;
+    int64_t            mean_over; /* samples whose mean the loss is */
+    int64_t            draws_at;  /* index of the first sample in the random numbers of a step */
+    pdl_ranks_t       *replica;   /* the ranks that update the same weights; owned when separate */
+
+    /* trainable weights come first, in the order in which backward finishes their gradients */
+    pdl__trace_entry_t *entry;
+    int                 entry_count;
+    pdl__listed_t      *listed; /* those of all stages, the same on every rank */
+    int                 listed_count;
+    char               *listed_names;
+    int64_t             elements, trainable; /* of the flat arrays; of these, trainable */
+    void               *array[PDL_ARRAY_COUNT];
+    pdl_parameter_t    *parameter; /* what this rank updates: weights, or its parts of them */
+    int                 parameter_count;
+    int                *parameter_entry;
+    double             *sums;     /* two of every entry: for the norms of weights that lie in parts */
+    pdl_sharding_t      sharding; /* none where there is nobody to share with */
+    int64_t             held;     /* trainable elements of an array of parts */
+    pdl__shard_t       *shard;    /* NULL unless sharded */
+    void               *packed;
+    size_t              packed_bytes;
+    size_t             *packed_at; /* per unit */
+
+    char  *arena;
+    size_t arena_bytes;
+
+    pdl__buckets_t  *buckets; /* one for every set of axes over which gradients are summed */
+    int              bucket_groups;
+    pdl__tie_t      *ties;
+    int              tie_count;
+    float           *zeros;      /* the bias that another rank adds */
+    double           sent_bytes; /* by redistributions, since the beginning */
+    pdl__dispatch_t *routing;    /* of the operation at hand */
+
+    void   *numbers; /* regression: the targets of a micro-batch in the activation type */
+    void   *targets; /* labels of the positions this rank has, where that is not all of them */
+    float  *results; /* [3][count]: loss, correctness, confidence */
+    int64_t updates;
+    bool    updating; /* weights may be those of the next update already */
+
+    int64_t moments_from; /* the update before which the optimizer's state was zero */
+
+    pdl__logits_t logits;
+    pdl__bank_t  *bank; /* bank 0 is the session's own; NULL: there are no others */
+    int           bank_count, selected;
+    bool          bank_moments;
+    int           halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
+
+    volatile sig_atomic_t stop;
+/* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
+#define PDL__RESULT_SUMS 5
+
+    const pdl_source_t *source;     /* whose samples the batches have, for messages; NULL: not known */
+    int                 not_finite; /* what is known of numbers that are not finite (finite.c); 0: nothing */
+    char                not_finite_text[512];
+
+    pdl__moment_t *timeline;
+    int            timeline_count;
+    double         timeline_zero_s;
+    double         class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
+    double         moved_s;                     /* redistribution of the operation at hand */
+};
+
+/* buckets.c */
+pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
+pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
+void         pdl__buckets_destroy(pdl_session_t *session);
+/* A whole bucket in an array that is not sharded. */
+float *pdl__bucket_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__bucket_t *bucket);
+/* Whether two weights may be in the same bucket. */
+bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b);
+
+/* weights.c */
+pdl_status_t pdl__session_weights(pdl_session_t *session);
+void         pdl__session_free_weights(pdl_session_t *session);
+pdl_status_t pdl__session_refresh(pdl_session_t *session);
+int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
+void *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
+
+/* workers.c: statistics of batch norm, a copy for every worker behind those of the first. */
+void   *pdl__statistics_at(const pdl_session_t *session, const pdl__trace_entry_t *entry, int64_t worker);
+int64_t pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
+int64_t pdl__worker_of(const pdl_session_t *session, int micro_batch);
+void    pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
+/* Collective. The statistics of all workers of all ranks, to be freed; NULL where there is only one set of them. */
+pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t *bytes);
+/* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
+pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, int64_t bytes);
+
+/* listed.c: collective. */
+pdl_status_t pdl__session_list(pdl_session_t *session);
+void         pdl__session_free_list(pdl_session_t *session);
+/* Whether sessions like this one have an array at all: a stage without weights has none. */
+bool pdl__session_keeps(const pdl_session_t *session, pdl_session_array_t array);
+
+/* ties.c: collective. */
+pdl_status_t pdl__ties_create(pdl_session_t *session);
+void         pdl__ties_destroy(pdl_session_t *session);
+pdl_status_t pdl__ties_sum(pdl_session_t *session);
+
+/* borders.c: before and after a tape plays, and a unit that receives from or sends to another stage. */
+pdl_status_t pdl__borders_begin(pdl_session_t *session, bool training);
+pdl_status_t pdl__borders_end(pdl_session_t *session);
+pdl_status_t pdl__border_forward(pdl_session_t *session, const pdl__unit_t *unit, const void *input, void *output);
+pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *unit, const void *gradient,
+                                  void *input_gradient);
+/* Memory of messages between stages. */
+size_t pdl__borders_bytes(const pdl_session_t *session);
+
+/* halo_play.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
+pdl_status_t pdl__halo_forward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run);
+pdl_status_t pdl__halo_backward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what);
+
+/* separate.c: data-parallel replicas that update each for itself. */
+pdl_status_t pdl__separate_create(pdl_session_t *session);
+void         pdl__separate_destroy(pdl_session_t *session);
+
+/* logits.c: makes ready to show logits to `call`; then shows those of a micro-batch, and adds what was answered. */
+pdl_status_t pdl__logits_create(pdl_session_t *session, pdl_logits_fn_t call, void *context);
+void         pdl__logits_destroy(pdl_session_t *session);
+void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
+void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
+
+/* traffic.c: memory of all messages, those between stages included. */
+size_t pdl__messages_bytes(const pdl_session_t *session);
+/* What one operation of a tape sends is added to *traffic. */
+void pdl__op_traffic(const pdl_session_t *session, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic);
+
+/* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
+pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
+
+/* play.c: runs a tape on this rank's batch. */
+typedef enum pdl__play_mode {
+    PDL__PLAY_TRAIN,
+    PDL__PLAY_EVALUATE,
+    PDL__PLAY_PASS /* forward as in training */
+} pdl__play_mode_t;
+typedef struct pdl__play {
+    const pdl_batch_t *batch;
+    pdl__play_mode_t   mode;
+    bool               halts;    /* before the first operation that is not of the forward pass */
+    int                next;     /* operation to begin with; where it stopped */
+    bool               searches; /* plays a forward pass again that was played before, for: */
+    int                found;    /* the unit whose output is the first that is not finite, or -1 */
+} pdl__play_t;
+pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
+
+/* The class of an operation of the training tape; -1: exchange, -2: update. */
+pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
+/* Seconds since some fixed moment. */
+double pdl__now_s(void);
+#define PDL__TIMELINE_CAPACITY 400000
+/* An operation of the training tape (-1: exchange, -2: update) has ended that began at start_s. */
+void pdl__session_note(pdl_session_t *session, int op, double start_s);
+
+/* trace.c: something of a round has ended that began at start_s; only the timeline has it. */
+void pdl__trace_span(pdl_session_t *session, int op, double start_s);
+/* The timelines of sessions of this rank into one file; rank r > 0 adds ".r" to its name. */
+pdl_status_t pdl__trace_write(const pdl_session_t *const *sessions, int count, const char *path);
+
+#endif

@@ -1,0 +1,215 @@
+/*
+ * Who keeps which part of every bucket, and where.
+ */
+#include "train/exec/shard.h"
+#include <stdlib.h>
+
+#define UNIT 16 /* elements: parts begin at cache lines, as buckets do */
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+}
+
+static unsigned data_axes(const pdl_session_t *s)
+{
+    const pdl_mesh_t *mesh = &s->spec.plan->mesh;
+    unsigned          axes = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) axes |= 1u << a;
+    return axes;
+}
+
+void pdl__shard_choose(pdl_session_t *s)
+{
+    s->sharding = s->spec.training && data_axes(s) ? s->spec.plan->sharding : PDL_SHARDING_NONE;
+}
+
+bool pdl__shard_divides(const pdl_session_t *s, pdl_session_array_t array)
+{
+    switch (array) {
+    case PDL_ARRAY_WEIGHT: return s->sharding >= PDL_SHARDING_ZERO3;
+    case PDL_ARRAY_GRADIENT: return s->sharding >= PDL_SHARDING_ZERO2;
+    default: return s->sharding >= PDL_SHARDING_ZERO1;
+    }
+}
+
+float *pdl__shard_part(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket)
+{
+    return (float *)s->array[array] + (pdl__shard_divides(s, array) ? bucket->held : bucket->part_low);
+}
+
+static int64_t in_units(int64_t elements)
+{
+    return (elements + UNIT - 1) / UNIT;
+}
+
+/* The last line of a bucket may be a part of one. */
+static void cut_bucket(const pdl__bucket_t *bucket, int ranks, int rank, int64_t *low, int64_t *high)
+{
+    pdl_block_range(in_units(bucket->high - bucket->low), ranks, rank, low, high);
+    *low = bucket->low + *low * UNIT;
+    *high = bucket->low + *high * UNIT;
+    if (*low > bucket->high) *low = bucket->high;
+    if (*high > bucket->high) *high = bucket->high;
+}
+
+/* Parts of the buckets of one group. */
+static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
+{
+    pdl_status_t status = pdl__layouts_group(s->layouts, group->axes & data_axes(s), &group->shard_ranks);
+
+    for (int b = 0; b < group->count && !status; b++) {
+        pdl__bucket_t *bucket = &group->bucket[b];
+        cut_bucket(bucket, pdl_ranks_size(group->shard_ranks), pdl_ranks_rank(group->shard_ranks),
+                   &bucket->part_low, &bucket->part_high);
+        bucket->held = s->held;
+        s->held += in_units(bucket->part_high - bucket->part_low) * UNIT;
+    }
+    return status;
+}
+
+/* Where everything lies in arrays of parts: weights that nobody shares are there as a whole. */
+static pdl_status_t hold_parts(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    s->held = 0;
+    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable && !status; i++) {
+        pdl__trace_entry_t *entry = &s->entry[i];
+        pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+        if (group && (group->axes & data_axes(s))) {
+            if (i == group->first) status = divide_group(s, group);
+            continue;
+        }
+        entry->held = s->held;
+        s->held += in_units(entry->storage) * UNIT;
+    }
+    return status;
+}
+
+/* What this rank updates of a weight, if anything. */
+static void add_parameter(pdl_session_t *s, int i)
+{
+    const pdl__trace_entry_t *entry = &s->entry[i];
+    const pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+    int64_t                   low = entry->offset, high = low + entry->storage, held = entry->held;
+    int                       n = s->parameter_count;
+
+    s->parameter[n] =
+        (pdl_parameter_t){.copies = entry->copies, .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
+    if (group && group->shard_ranks) {
+        const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
+        if (low < bucket->part_low) low = bucket->part_low;
+        if (high > bucket->part_high) high = bucket->part_high;
+        held = bucket->held + low - bucket->part_low;
+        s->parameter[n].copies /= pdl_ranks_size(group->shard_ranks);
+    }
+    if (low >= high) return;
+    s->parameter[n].offset = held;
+    s->parameter[n].elements = high - low;
+    s->shard->weight_at[n] = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low;
+    s->shard->gradient_at[n] = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low;
+    s->parameter_entry[n] = i;
+    s->parameter_count++;
+}
+
+pdl_status_t pdl__shard_divide(pdl_session_t *s)
+{
+    if (s->sharding == PDL_SHARDING_NONE) return PDL_OK;
+    if (s->spec.backend->weight_type != PDL_DTYPE_F32)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not sharded: plan with sharding none");
+    s->shard = calloc(1, sizeof(*s->shard));
+    if (!s->shard) return no_memory();
+    s->shard->weight_at = calloc((size_t)s->entry_count + 1, sizeof(*s->shard->weight_at));
+    s->shard->gradient_at = calloc((size_t)s->entry_count + 1, sizeof(*s->shard->gradient_at));
+    if (!s->shard->weight_at || !s->shard->gradient_at) return no_memory();
+    pdl_status_t status = hold_parts(s);
+    if (status) return status;
+    s->parameter_count = 0;
+    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++) add_parameter(s, i);
+    return pdl__shard_place(s);
+}
+
+/* Sums of this rank's parts over the axes of the group that are no data axes. */
+static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound)
+{
+    pdl_exchange_spec_t spec = {.bound = bound, .buckets = group->count, .algorithm = s->spec.algorithm};
+    unsigned            axes = group->axes & ~data_axes(s);
+
+    if (axes == 0) return PDL_OK;
+    for (int b = 0; b < group->count; b++)
+        bound[b + 1] = bound[b] + group->bucket[b].part_high - group->bucket[b].part_low;
+    pdl_status_t status = pdl__layouts_group(s->layouts, axes, &spec.ranks);
+    if (!status) status = pdl_exchange_create(&spec, &group->rest);
+    for (int b = 0; b < group->count && !status && !s->dry; b++)
+        status = pdl_exchange_place(group->rest, b, pdl__shard_part(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
+    return status;
+}
+
+/* Buckets of an array that every rank has as a whole stay where they are. */
+static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, const pdl__buckets_t *group,
+                                pdl_exchange_t *exchange)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->dry || pdl__shard_divides(s, array)) return PDL_OK;
+    for (int b = 0; b < group->count && !status; b++)
+        status = pdl_exchange_place(exchange, b, pdl__bucket_at(s, array, &group->bucket[b]));
+    return status;
+}
+
+static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound, int64_t *part)
+{
+    int                 ranks = pdl_ranks_size(group->shard_ranks);
+    pdl_exchange_spec_t spec = {.ranks = group->shard_ranks,
+                                .bound = bound,
+                                .buckets = group->count,
+                                .part = part,
+                                .algorithm = s->spec.algorithm,
+                                .overlap = s->spec.overlap};
+
+    for (int b = 0; b < group->count; b++) {
+        bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
+        for (int r = 0; r < ranks; r++) {
+            int64_t low, high;
+            cut_bucket(&group->bucket[b], ranks, r, &low, &high);
+            part[b * ranks + r] = high - low;
+        }
+    }
+    spec.collective = PDL_COLL_REDUCE_SCATTER;
+    pdl_status_t status = pdl_exchange_create(&spec, &group->exchange);
+    spec.collective = PDL_COLL_ALLGATHER;
+    if (!status) status = pdl_exchange_create(&spec, &group->gather);
+    if (!status) status = place_whole(s, PDL_ARRAY_GRADIENT, group, group->exchange);
+    return status ? status : place_whole(s, PDL_ARRAY_WEIGHT, group, group->gather);
+}
+
+pdl_status_t pdl__shard_connect(pdl_session_t *s, pdl__buckets_t *group)
+{
+    size_t       parts = (size_t)group->count * (size_t)pdl_ranks_size(group->shard_ranks);
+    int64_t     *bound = calloc((size_t)group->count + 1 + parts, sizeof(*bound));
+    pdl_status_t status = bound ? PDL_OK : no_memory();
+
+    if (!status) status = connect_parts(s, group, bound, bound + group->count + 1);
+    if (!status) status = connect_rest(s, group, bound);
+    free(bound);
+    return status;
+}
+
+void pdl__shard_destroy(pdl_session_t *s)
+{
+    pdl__shard_t *shard = s->shard;
+
+    if (!shard) return;
+    if (shard->gradient_arena) pdl_memory_give(shard->gradient_arena, shard->gradient_bytes);
+    if (shard->weight_arena) pdl_memory_give(shard->weight_arena, shard->weight_bytes);
+    free(shard->gradients.stay);
+    free(shard->weights[0].stay);
+    free(shard->weights[1].stay);
+    free(shard->event);
+    free(shard->weight_at);
+    free(shard->gradient_at);
+    free(shard);
+}

@@ -1,0 +1,111 @@
+/*
+ * Whole tensors to and from the pieces that ranks hold.
+ */
+#include "train/exec/session.h"
+#include "train/exec/shard.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* Copies the elements of a region out of a whole tensor, one after the other. */
+static void copy_piece(const pdl_region_t *region, const int64_t *dims, int dim, const float *whole, float **piece)
+{
+    int64_t stride = 1;
+
+    for (int d = dim + 1; d < region->rank; d++) stride *= dims[d];
+    for (int s = 0; s < region->segments[dim]; s++)
+        for (int64_t i = region->range[dim][s].low; i < region->range[dim][s].high; i++) {
+            if (dim + 1 < region->rank && dim + 1 < PDL_REGION_DIMS) {
+                copy_piece(region, dims, dim + 1, whole + i * stride, piece);
+                continue;
+            }
+            *(*piece)++ = whole[i];
+        }
+}
+
+static pdl_status_t no_memory(const pdl__trace_entry_t *entry)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory for %s", entry->info.name);
+}
+
+/* Collective over the ranks of a stage: everyone gets the whole. */
+static pdl_status_t gather(const pdl_session_t *s, const pdl__trace_entry_t *entry, const float *piece,
+                           float *whole)
+{
+    pdl_ranks_t  *group = s->layouts->group[s->layouts->stage_axes];
+    int           ranks = pdl_ranks_size(group), layer = s->graph->unit[entry->unit].layer;
+    pdl_region_t *own = calloc((size_t)ranks, 2 * sizeof(*own)), *need = own + ranks;
+    pdl_move_t   *move = NULL;
+    pdl_status_t  status = own ? PDL_OK : no_memory(entry);
+
+    for (int r = 0; r < ranks && !status; r++) {
+        int64_t coordinates[PDL_MAX_AXES];
+        pdl__layouts_member(s->layouts, s->layouts->stage_axes, r, coordinates);
+        status = pdl__weight_region(s->layouts, layer, entry->info.rank, entry->info.dims, coordinates, &own[r]);
+        need[r] = (pdl_region_t){.rank = entry->info.rank};
+        for (int d = 0; d < entry->info.rank; d++) {
+            need[r].segments[d] = 1;
+            need[r].range[d][0].high = entry->info.dims[d];
+        }
+    }
+    pdl_move_spec_t spec = {.group = group, .own = own, .need = need};
+    if (!status) status = pdl_move_create(&spec, &move);
+    if (!status) status = pdl_move_forward(move, piece, whole);
+    pdl_move_destroy(move);
+    free(own);
+    return status;
+}
+
+/* What this rank's op has of a weight, from its storage. */
+static pdl_status_t export_entry(const pdl_session_t *s, const pdl__trace_entry_t *entry, const void *storage,
+                                 float *plain)
+{
+    pdl_op_t *op = s->graph->unit[entry->unit].op;
+
+    if (entry->whole) return s->spec.backend->ops->weight_export(op, entry->k, storage, plain);
+    float *piece = malloc((size_t)pdl_region_elements(&entry->region) * sizeof(*piece));
+    if (!piece) return no_memory(entry);
+    pdl_status_t status = s->spec.backend->ops->weight_export(op, entry->k, storage, piece);
+    if (!status) status = gather(s, entry, piece, plain);
+    free(piece);
+    return status;
+}
+
+pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
+{
+    const pdl__trace_entry_t *entry = &s->entry[i];
+
+    if (!pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
+    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!storage) return no_memory(entry);
+    pdl_status_t status = pdl__shard_collect(s, array, entry, storage);
+    if (!status) status = export_entry(s, entry, storage, plain);
+    free(storage);
+    return status;
+}
+
+static pdl_status_t import_entry(const pdl_session_t *s, const pdl__trace_entry_t *entry, const float *plain,
+                                 void *storage)
+{
+    pdl_op_t *op = s->graph->unit[entry->unit].op;
+
+    if (entry->whole) return s->spec.backend->ops->weight_import(op, entry->k, plain, storage);
+    float *piece = malloc((size_t)pdl_region_elements(&entry->region) * sizeof(*piece)), *at = piece;
+    if (!piece) return no_memory(entry);
+    copy_piece(&entry->region, entry->info.dims, 0, plain, &at);
+    pdl_status_t status = s->spec.backend->ops->weight_import(op, entry->k, piece, storage);
+    free(piece);
+    return status;
+}
+
+pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
+{
+    const pdl__trace_entry_t *entry = &s->entry[i];
+
+    if (!pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
+    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!storage) return no_memory(entry);
+    pdl_status_t status = import_entry(s, entry, plain, storage);
+    if (!status) pdl__shard_spread(s, array, entry, storage);
+    free(storage);
+    return status;
+}

@@ -1,0 +1,135 @@
+/*
+ * Times of a session: by class, and its timeline for Perfetto and chrome://tracing.
+ */
+#include "train/exec/session.h"
+#include <paradl/base/json.h>
+#include <paradl/base/output.h>
+#include <stdio.h>
+
+static const char *op_name(const pdl_session_t *s, int op, char *buffer, size_t size)
+{
+    static const char *const verbs[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
+    const pdl_tape_op_t     *entry = &s->tape->op[op];
+    const char              *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[entry->node].layer)->name;
+    pdl__unit_kind_t         kind = s->graph->unit[entry->node].kind;
+    const char              *note = kind == PDL__UNIT_CONVERT   ? " (convert)"
+                                    : kind == PDL__UNIT_EDGE    ? " (redistribute)"
+                                    : kind == PDL__UNIT_RECEIVE ? " (from another stage)"
+                                    : kind == PDL__UNIT_SEND    ? " (to another stage)"
+                                                                : "";
+
+    snprintf(buffer, size, "%s%s %s%s", entry->again ? "again " : "", verbs[entry->kind], layer, note);
+    return buffer;
+}
+
+static const char *event_name(const pdl_session_t *s, int op, char *buffer, size_t size)
+{
+    if (op >= 0) return op_name(s, op, buffer, size);
+    switch (op) {
+    case -1: return "wait for gradients";
+    case -2: return "update";
+    case PDL__MOMENT_MEAN: return "mean of models";
+    case PDL__MOMENT_MOVE: return "models change places";
+    default: snprintf(buffer, size, "worker %d", PDL__MOMENT_TURN - op); return buffer;
+    }
+}
+
+static bool is_communication(int op)
+{
+    return op == -1 || op == PDL__MOMENT_MEAN || op == PDL__MOMENT_MOVE;
+}
+
+void pdl__trace_span(pdl_session_t *s, int op, double start_s)
+{
+    if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
+    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op};
+}
+
+void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])
+{
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = s->class_s[i];
+}
+
+/* Tracks of session `number`: what it computes, and what it waits for. */
+static void write_events(pdl_json_t *json, const pdl_session_t *s, int number, double zero_s)
+{
+    char name[256];
+
+    for (int i = 0; i < s->timeline_count; i++) {
+        const pdl__moment_t *moment = &s->timeline[i];
+        if (moment->op >= 0 && s->tape->op[moment->op].kind == PDL_TAPE_GRADIENT_DONE) continue;
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "name", event_name(s, moment->op, name, sizeof(name)));
+        pdl_json_string(json, "cat", is_communication(moment->op) ? "communication" : "compute");
+        pdl_json_string(json, "ph", "X");
+        pdl_json_int(json, "pid", pdl_ranks_rank(s->spec.ranks));
+        pdl_json_int(json, "tid", 2 * number + is_communication(moment->op));
+        pdl_json_number(json, "ts", 1e6 * (moment->start_s - zero_s));
+        pdl_json_number(json, "dur", 1e6 * (moment->end_s - moment->start_s));
+        pdl_json_close(json);
+    }
+}
+
+static void write_name(pdl_json_t *json, const char *what, int rank, int thread, const char *name)
+{
+    pdl_json_open(json, NULL, '{');
+    pdl_json_string(json, "name", what);
+    pdl_json_string(json, "ph", "M");
+    pdl_json_int(json, "pid", rank);
+    if (thread >= 0) pdl_json_int(json, "tid", thread);
+    pdl_json_open(json, "args", '{');
+    pdl_json_string(json, "name", name);
+    pdl_json_close(json);
+    pdl_json_close(json);
+}
+
+/* What the tracks are called: a rank, and of each of its sessions computation and communication. */
+static void write_names(pdl_json_t *json, const pdl_session_t *s, int number, int count)
+{
+    int  rank = pdl_ranks_rank(s->spec.ranks);
+    char name[64];
+
+    snprintf(name, sizeof(name), "rank %d", rank);
+    if (number == 0) write_name(json, "process_name", rank, -1, name);
+    for (int waits = 0; waits < 2; waits++) {
+        const char *what = waits ? "communication" : "computation";
+        if (count > 1)
+            snprintf(name, sizeof(name), "%s of net %d", what, number);
+        else
+            snprintf(name, sizeof(name), "%s", what);
+        write_name(json, "thread_name", rank, 2 * number + waits, name);
+    }
+}
+
+static pdl_status_t write_trace(const pdl_session_t *const *sessions, int count, const char *path)
+{
+    pdl_output_t *output;
+    pdl_json_t    json;
+
+    for (int i = 0; i < count; i++)
+        if (!sessions[i]->timeline) return pdl_error(PDL_ERR_INPUT, "%s: the session kept no times", path);
+    pdl_status_t status = pdl_output_open(path, &output);
+    if (status) return status;
+    pdl_json_begin(&json, pdl_output_stream(output));
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_open(&json, "traceEvents", '[');
+    for (int i = 0; i < count; i++) write_names(&json, sessions[i], i, count);
+    for (int i = 0; i < count; i++) write_events(&json, sessions[i], i, sessions[0]->timeline_zero_s);
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return pdl_output_close(output);
+}
+
+pdl_status_t pdl_session_trace(const pdl_session_t *s, const char *path)
+{
+    return write_trace(&s, 1, path);
+}
+
+pdl_status_t pdl__trace_write(const pdl_session_t *const *sessions, int count, const char *path)
+{
+    int  rank = pdl_ranks_rank(sessions[0]->spec.ranks);
+    char own[4096];
+
+    snprintf(own, sizeof(own), rank ? "%s.%d" : "%s", path, rank);
+    return write_trace(sessions, count, own);
+}

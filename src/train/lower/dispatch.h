@@ -1,0 +1,32 @@
+/*
+ * Ways of tokens to the ranks that have their experts.
+ */
+#ifndef PDL_TRAIN_DISPATCH_H
+#define PDL_TRAIN_DISPATCH_H
+
+#include "train/lower/layouts.h"
+#include <paradl/comm/route.h>
+
+typedef struct pdl__dispatch {
+    pdl_route_t       *route;
+    const pdl_layer_t *layer; /* the whole one */
+    int                member, members;
+    int64_t           *first;          /* [members + 1]: where the experts of every rank begin */
+    int64_t            rows, all_rows; /* tokens of this rank, and of all; of a micro-batch */
+    bool               input_gradient; /* comes back, beside that of shares */
+    double             sent, stayed;   /* bytes since the beginning: to other ranks, and here */
+} pdl__dispatch_t;
+
+/* Of a layer in expert mode; local. */
+pdl_status_t pdl__dispatch_create(const pdl__layouts_t *layouts, int layer, bool input_gradient,
+                                  pdl__dispatch_t **routes);
+void         pdl__dispatch_destroy(pdl__dispatch_t *routes); /* NULL is allowed */
+/* Collective: as pdl_route_run(), counted. */
+pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
+                               const int64_t *from);
+/* Bytes that this rank would send to others in forward or backward if all experts were asked equally often; and
+   that all ranks together send or keep, which does not depend on who is asked. */
+double pdl__dispatch_even_bytes(const pdl__dispatch_t *routes, bool backward);
+double pdl__dispatch_all_bytes(const pdl__dispatch_t *routes, bool backward);
+
+#endif

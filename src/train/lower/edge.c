@@ -1,0 +1,573 @@
+/*
+ * Redistributions and halos as lists of moves, axis by axis in the order in which the plan was priced.
+ */
+#include "train/lower/edge.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A list of steps under construction: the layout and region reached so far. */
+typedef struct path {
+    pdl__layouts_t    *layouts;
+    pdl__edge_t       *edge;
+    const pdl_shape_t *shape; /* of the whole tensor */
+    int64_t            block; /* channels that lie together at every position; 1: plain */
+    pdl_layout_t       now;
+    pdl__edge_step_t  *steps;
+    int               *count;
+} path_t;
+
+/* Blocks of channels are what the first dimension counts; the channels of one are part of the innermost extent. */
+static pdl_region_t in_blocks(const pdl_region_t *region, int64_t block)
+{
+    pdl_region_t blocked = *region;
+    pdl_range_t *channels = &blocked.range[1][0], *inner = &blocked.range[4][0];
+
+    *channels = (pdl_range_t){0, (channels->high + block - 1) / block};
+    *inner = (pdl_range_t){inner->low * block, inner->high * block};
+    return blocked;
+}
+
+pdl_region_t pdl__edge_in_memory(const pdl_shape_t *shape, int64_t block, const pdl_region_t *region)
+{
+    static const int image[] = {PDL_DIM_SAMPLE, PDL_DIM_CHANNEL, PDL_DIM_SPACE, PDL_DIM_SPACE + 1,
+                                PDL_DIM_SPACE + 2};
+    static const int sequence[] = {PDL_DIM_SAMPLE, PDL_DIM_SPACE, PDL_DIM_CHANNEL};
+
+    pdl_region_t permuted =
+        shape->sequence ? pdl_region_permute(region, sequence, 3) : pdl_region_permute(region, image, 5);
+    return block > 1 ? in_blocks(&permuted, block) : permuted;
+}
+
+static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
+{
+    return pdl__edge_in_memory(p->shape, p->block, region);
+}
+
+int64_t pdl__edge_block(pdl_backend_t *backend, pdl_format_t format)
+{
+    pdl_shape_t one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
+
+    return (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, format) /
+                     pdl_dtype_bytes(backend->activation_type));
+}
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing redistributions");
+}
+
+/* A move among the ranks that differ in `axis` (-1: only this one); regions are in memory order, one per member. */
+static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
+                             pdl_move_t **move)
+{
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
+    pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
+
+    if (!status) status = pdl_move_create(&spec, move);
+    if (!status) p->edge->moves[p->edge->move_count++] = *move;
+    return status;
+}
+
+static int64_t most(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void add_step(path_t *p, pdl__edge_step_t step)
+{
+    p->steps[(*p->count)++] = step;
+}
+
+/* What lies between the first step's source and the last one's target: two buffers that take turns, and the block of a
+   sum. */
+static void scratch_of(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block)
+{
+    *half = *block = 0;
+    for (int i = 0; i < count; i++) {
+        if (i + 1 < count) *half = most(*half, steps[i].after);
+        *block = most(*block, steps[i].block);
+    }
+}
+
+static int64_t scratch_elements(const pdl__edge_step_t *steps, int count)
+{
+    int64_t half, block;
+
+    scratch_of(steps, count, &half, &block);
+    return block + 2 * half;
+}
+
+/* Regions of all members of an axis in two layouts. */
+static pdl_status_t member_regions(const path_t *p, int axis, const pdl_layout_t *layout, pdl_region_t *regions)
+{
+    int64_t members = axis < 0 ? 1 : p->layouts->plan->mesh.axis[axis].size;
+
+    for (int64_t m = 0; m < members; m++) {
+        pdl_region_t region;
+        pdl_status_t status = pdl__layouts_region(p->layouts, layout, p->shape, axis, m, &region);
+        if (status) return status;
+        regions[m] = in_memory(p, &region);
+    }
+    return PDL_OK;
+}
+
+/* The sum over an axis: blocks are summed at their owners, which then give them to all. */
+static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
+{
+    int64_t       members = p->layouts->plan->mesh.axis[axis].size, block = 0;
+    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
+    pdl_move_t   *move;
+
+    if (!own) return no_memory();
+    for (int64_t m = 0; m < members; m++) {
+        pdl_range_t range;
+        pdl_block_range(elements, members, m, &range.low, &range.high);
+        own[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{range}}};
+        need[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{{0, elements}}}};
+        if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
+    }
+    pdl_status_t status = add_move(p, axis, own, need, &move);
+    if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block, false});
+    free(own);
+    return status;
+}
+
+/* A change of layout on one axis that is not a sum: `from` and `to` differ in where elements lie. */
+static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bool transpose)
+{
+    /* A slice of what every rank holds moves nothing. */
+    bool    slice = !transpose && p->now.on[axis] == PDL_REPLICATED;
+    int     among = slice ? -1 : axis;
+    int64_t members = slice ? 1 : p->layouts->plan->mesh.axis[axis].size,
+            me = slice ? 0 : p->layouts->coordinates[axis];
+    pdl_region_t *from = calloc((size_t)members, 2 * sizeof(*from)), *to = from + members;
+    pdl_move_t   *move;
+    pdl_status_t  status = from ? PDL_OK : no_memory();
+
+    if (!status) status = member_regions(p, among, &p->now, from);
+    if (!status) status = member_regions(p, among, next, to);
+    if (!status) status = transpose ? add_move(p, among, to, from, &move) : add_move(p, among, from, to, &move);
+    if (!status)
+        add_step(p, (pdl__edge_step_t){move, transpose ? PDL__STEP_TRANSPOSE : PDL__STEP_MOVE,
+                                       pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0, slice});
+    free(from);
+    return status;
+}
+
+static bool same_segments(const pdl_layout_t *a, const pdl_layout_t *b)
+{
+    return a->segments == b->segments &&
+           memcmp(a->segment, b->segment, (size_t)a->segments * sizeof(*a->segment)) == 0;
+}
+
+/* The order of the axes: slices first, then what shrinks a tensor, what keeps its size, what grows it. */
+static int turn_of(pdl_primitive_t primitive)
+{
+    switch (primitive) {
+    case PDL_LOCAL: return 0;
+    case PDL_REDUCE_SCATTER: return 1;
+    case PDL_ALLGATHER: return 3;
+    default: return 2;
+    }
+}
+
+static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *to)
+{
+    pdl_primitive_t primitive = pdl_redistribution(p->now.on[axis], to->on[axis]);
+    pdl_layout_t    next = p->now;
+    bool            recut = to->on[axis] == PDL_SPLIT_C && !same_segments(&p->now, to);
+    pdl_status_t    status = PDL_OK;
+
+    next.on[axis] = to->on[axis];
+    if (to->on[axis] == PDL_SPLIT_C) {
+        next.segments = to->segments;
+        memcpy(next.segment, to->segment, sizeof(next.segment));
+    }
+    if (primitive == PDL_ALLREDUCE) {
+        pdl_region_t mine = {0};
+        status = pdl__layouts_region(p->layouts, &p->now, p->shape, -1, 0, &mine);
+        mine = in_memory(p, &mine);
+        if (!status) status = add_sum(p, axis, pdl_region_elements(&mine));
+    } else if (p->now.on[axis] != to->on[axis] || recut)
+        status = add_change(p, axis, &next, primitive == PDL_REDUCE_SCATTER);
+    p->now = next;
+    return status;
+}
+
+static bool splits(const pdl_axis_t *axis)
+{
+    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
+}
+
+/* Whether two axes cut the same dimension, before or after, and one of them changes: cuts nest in the order of the mesh,
+   so pieces would not be found where taking axis after axis looks for them. */
+static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pdl_layout_t *to)
+{
+    for (int dim = PDL_SPLIT_N; dim < PDL_PLACEMENT_COUNT; dim++) {
+        int  users = 0;
+        bool changes = false;
+        for (int a = 0; a < mesh->axis_count; a++) {
+            if (!splits(&mesh->axis[a]) || ((int)from->on[a] != dim && (int)to->on[a] != dim)) continue;
+            users++;
+            changes |= from->on[a] != to->on[a] || (dim == PDL_SPLIT_C && !same_segments(from, to));
+        }
+        if (users > 1 && changes) return true;
+    }
+    return false;
+}
+
+/* All changes in one move among the ranks that differ in the axes which change, or which cut anything: a cut outside
+   or inside of one that changes shifts. */
+static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
+{
+    const pdl__layouts_t *l = p->layouts;
+    const pdl_mesh_t     *mesh = &l->plan->mesh;
+    unsigned              axes = 0;
+    int64_t               members = 1, me = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) {
+            axes |= 1u << a;
+            members *= mesh->axis[a].size;
+            me = me * mesh->axis[a].size + l->coordinates[a];
+        }
+    pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
+    pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
+    for (int64_t m = 0; m < members && !status; m++) {
+        int64_t      coordinates[PDL_MAX_AXES], rest = m;
+        pdl_region_t region;
+        memcpy(coordinates, l->coordinates, sizeof(coordinates));
+        for (int a = mesh->axis_count - 1; a >= 0; a--)
+            if (axes >> a & 1) {
+                coordinates[a] = rest % mesh->axis[a].size;
+                rest /= mesh->axis[a].size;
+            }
+        status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
+        own[m] = in_memory(p, &region);
+        if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
+        need[m] = in_memory(p, &region);
+    }
+    pdl_move_t *move = NULL;
+    if (!status) status = pdl_move_create(&spec, &move);
+    if (!status) {
+        p->edge->moves[p->edge->move_count++] = move;
+        add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                       pdl_region_elements(&need[me]), 0, false});
+        p->now = *to;
+    }
+    free(own);
+    return status;
+}
+
+/* How a tensor is to lie: where its channels stay whole, what the reader says of their cuts, which is about its first
+   input, is not about this one. */
+static pdl_layout_t wanted(const path_t *p, const pdl_layout_t *to)
+{
+    pdl_layout_t layout = *to;
+
+    for (int a = 0; a < p->layouts->plan->mesh.axis_count; a++)
+        if (splits(&p->layouts->plan->mesh.axis[a]) && to->on[a] == PDL_SPLIT_C) return layout;
+    layout.segments = p->now.segments;
+    memcpy(layout.segment, p->now.segment, sizeof(layout.segment));
+    return layout;
+}
+
+static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
+{
+    const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
+    const pdl_layout_t from = p->now;
+
+    if (entangled(mesh, &from, to)) {
+        pdl_layout_t whole = from;
+        for (int a = 0; a < mesh->axis_count; a++)
+            if (whole.on[a] == PDL_PARTIAL && to->on[a] != PDL_PARTIAL) whole.on[a] = PDL_REPLICATED;
+        pdl_status_t status = redistribute(p, &whole);
+        pdl_layout_t next = wanted(p, to);
+        return status ? status : move_at_once(p, &next);
+    }
+    for (int turn = 0; turn < 4; turn++)
+        for (int a = 0; a < mesh->axis_count; a++) {
+            if (!splits(&mesh->axis[a]) || turn_of(pdl_redistribution(from.on[a], to->on[a])) != turn) continue;
+            pdl_status_t status = redistribute_axis(p, a, to);
+            if (status) return status;
+        }
+    return PDL_OK;
+}
+
+/* The rows beyond its own that a piece needs along the extent an axis cuts. `region` grows by them. */
+static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *region)
+{
+    const pdl_layer_t *reader = pdl_model_layer(p->layouts->plan->model, layer);
+    int64_t       members = p->layouts->plan->mesh.axis[axis].size, me = p->layouts->coordinates[axis], low, high;
+    int           dim = PDL_DIM_SPACE + (int)(p->now.on[axis] - PDL_SPLIT_S0);
+    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members, grown = *region;
+    pdl_status_t  status = own ? PDL_OK : no_memory();
+    bool          needed = false;
+    pdl_move_t   *move;
+
+    for (int64_t m = 0; m < members && !status; m++) {
+        pdl_region_t piece = *region, out;
+        status = pdl__layouts_region(p->layouts, &p->layouts->layer[layer].out, &reader->out, axis, m, &out);
+        if (!status) status = pdl__layouts_region(p->layouts, &p->now, p->shape, axis, m, &own[m]);
+        if (status) break;
+        piece.range[dim][0] = own[m].range[dim][0];
+        own[m] = in_memory(p, &piece);
+        pdl_range_t rows = pdl__window_needs(reader, dim - PDL_DIM_SPACE, out.range[dim][0], &low, &high);
+        needed |= rows.low != piece.range[dim][0].low || rows.high != piece.range[dim][0].high;
+        piece.range[dim][0] = rows;
+        need[m] = in_memory(p, &piece);
+        if (m == me) grown = piece;
+    }
+    if (!status && needed) {
+        status = add_move(p, axis, own, need, &move);
+        if (!status)
+            add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                           pdl_region_elements(&need[me]), 0, false});
+        *region = grown;
+    }
+    free(own);
+    return status;
+}
+
+static pdl_status_t add_halos(path_t *p, int layer, int without, pdl_region_t *region)
+{
+    const pdl_mesh_t *mesh = &p->layouts->plan->mesh;
+    unsigned          axes = pdl__layouts_axes(p->layouts, layer, PDL_MODE_SPACE);
+    pdl_status_t      status = PDL_OK;
+
+    if (!pdl__is_window(pdl_model_layer(p->layouts->plan->model, layer))) return PDL_OK;
+    for (int a = 0; a < mesh->axis_count && !status; a++)
+        if (axes >> a & 1 && a != without) status = add_halo(p, layer, a, region);
+    return status;
+}
+
+/* Halos go back in the opposite order, then the gradient takes the layout its producer expects. */
+static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_t *reader,
+                             const pdl_layout_t *written)
+{
+    pdl__edge_t *edge = p->edge;
+    pdl_layout_t expected = *written;
+
+    p->steps = edge->backward;
+    p->count = &edge->backward_count;
+    for (int i = edge->forward_count - 1; i >= first_halo; i--) {
+        const pdl__edge_step_t *step = &edge->forward[i];
+        add_step(p, (pdl__edge_step_t){step->move, PDL__STEP_TRANSPOSE, step->after, step->before, 0, false});
+    }
+    for (int a = 0; a < PDL_MAX_AXES; a++)
+        if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
+    /* The gradient is cut as the tensor was when it arrived; what the reader says of channels is about its first input. */
+    memcpy(p->now.on, reader->dx.on, sizeof(p->now.on));
+    return redistribute(p, &expected);
+}
+
+bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int layer)
+{
+    const pdl_mesh_t          *mesh = &layouts->plan->mesh;
+    const pdl_shape_t         *shape = &pdl_model_layer(layouts->plan->model, producer)->out;
+    const pdl_layout_t        *written = &layouts->layer[producer].out;
+    const pdl__layer_layout_t *reader = &layouts->layer[layer];
+
+    if (shape->sequence || shape->rank == 0) return false;
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (splits(&mesh->axis[a]) && (written->on[a] == PDL_SPLIT_C || reader->reads.on[a] == PDL_SPLIT_C ||
+                                       reader->dx.on[a] == PDL_SPLIT_C))
+            return false;
+    return true;
+}
+
+pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
+                              bool gradient, int64_t block, pdl__edge_t **out)
+{
+    const pdl_layout_t *written = &layouts->layer[producer].out;
+    pdl__edge_t        *edge = calloc(1, sizeof(*edge));
+    path_t              p = {.layouts = layouts,
+                             .edge = edge,
+                             .shape = &pdl_model_layer(layouts->plan->model, producer)->out,
+                             .block = block,
+                             .now = *written};
+
+    if (!edge) return no_memory();
+    edge->type = type;
+    p.steps = edge->forward;
+    p.count = &edge->forward_count;
+    pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
+    int          first_halo = edge->forward_count;
+    if (!status) status = pdl__layouts_region(layouts, &p.now, p.shape, -1, 0, &edge->arrives);
+    if (!status) status = add_halos(&p, layer, without, &edge->arrives);
+    if (!status && gradient) status = way_back(&p, first_halo, &layouts->layer[layer], written);
+    if (status) {
+        pdl__edge_destroy(edge);
+        return status;
+    }
+    edge->scratch = most(scratch_elements(edge->forward, edge->forward_count),
+                         scratch_elements(edge->backward, edge->backward_count));
+    *out = edge;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
+                                  pdl__edge_t **out)
+{
+    pdl__edge_t *edge = calloc(1, sizeof(*edge));
+    path_t       p = {.layouts = layouts, .edge = edge};
+    pdl_status_t status = edge ? PDL_OK : no_memory();
+
+    if (!edge) return status;
+    edge->type = type;
+    p.steps = edge->backward;
+    p.count = &edge->backward_count;
+    for (int a = 0; a < layouts->plan->mesh.axis_count && !status; a++)
+        if (axes >> a & 1) status = add_sum(&p, a, elements);
+    if (status) {
+        pdl__edge_destroy(edge);
+        return status;
+    }
+    edge->scratch = scratch_elements(edge->backward, edge->backward_count);
+    *out = edge;
+    return PDL_OK;
+}
+
+unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer)
+{
+    const pdl__layer_layout_t *reader = &layouts->layer[layer];
+    unsigned                   axes = 0;
+
+    for (int a = 0; a < layouts->plan->mesh.axis_count; a++)
+        if (reader->dx.on[a] == PDL_PARTIAL && layouts->layer[producer].out.on[a] != PDL_PARTIAL &&
+            layouts->plan->mesh.axis[a].size > 1)
+            axes |= 1u << a;
+    return axes;
+}
+
+void pdl__edge_destroy(pdl__edge_t *edge)
+{
+    if (!edge) return;
+    for (int i = 0; i < edge->move_count; i++) pdl_move_destroy(edge->moves[i]);
+    free(edge);
+}
+
+size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
+{
+    return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
+}
+
+/* A step until it has to wait. Of a sum that is its first half, into the block. */
+static pdl_status_t start_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
+{
+    void *into = step->action == PDL__STEP_SUM ? block : target;
+
+    return pdl_move_start(step->move, source, into, step->action != PDL__STEP_MOVE);
+}
+
+static pdl_status_t finish_step(const pdl__edge_step_t *step, void *target, void *block)
+{
+    pdl_status_t status = pdl_move_finish(step->move);
+
+    return status || step->action != PDL__STEP_SUM ? status : pdl_move_forward(step->move, block, target);
+}
+
+static const pdl__edge_step_t *steps_of(const pdl__edge_t *edge, bool back, int *count)
+{
+    *count = back ? edge->backward_count : edge->forward_count;
+    return back ? edge->backward : edge->forward;
+}
+
+/* Steps write into two halves of the scratch memory by turns, the last one into the target. */
+static void *place_of(const pdl__edge_t *edge, const pdl__edge_trip_t *trip, int i)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
+    int64_t                 half, block;
+
+    scratch_of(steps, count, &half, &block);
+    if (i + 1 == count) return trip->target;
+    return trip->scratch + (size_t)(block + (i % 2) * half) * pdl_dtype_bytes(edge->type);
+}
+
+static pdl_status_t start_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
+
+    return count > 0 ? start_step(&steps[0], trip->source, place_of(edge, trip, 0), trip->scratch) : PDL_OK;
+}
+
+static pdl_status_t finish_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
+    pdl_status_t            status = PDL_OK;
+
+    for (int i = 0; i < count && !status; i++) {
+        void *into = place_of(edge, trip, i);
+        if (i > 0) status = start_step(&steps[i], place_of(edge, trip, i - 1), into, trip->scratch);
+        if (!status) status = finish_step(&steps[i], into, trip->scratch);
+    }
+    return status;
+}
+
+static pdl_status_t make_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+{
+    pdl_status_t status = start_trip(edge, trip);
+
+    return status ? status : finish_trip(edge, trip);
+}
+
+pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
+{
+    return make_trip(edge, &(pdl__edge_trip_t){false, source, target, scratch});
+}
+
+pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
+{
+    return make_trip(edge, &(pdl__edge_trip_t){true, source, target, scratch});
+}
+
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, bool back, const void *source, void *target, void *scratch)
+{
+    edge->trip = (pdl__edge_trip_t){back, source, target, scratch};
+    return start_trip(edge, &edge->trip);
+}
+
+pdl_status_t pdl__edge_finish(pdl__edge_t *edge)
+{
+    return finish_trip(edge, &edge->trip);
+}
+
+int pdl__edge_waits(const pdl__edge_t *edge, bool backward)
+{
+    int                     count;
+    const pdl__edge_step_t *steps = steps_of(edge, backward, &count);
+    int                     waits = 0;
+
+    for (int i = 0; i < count; i++) waits += steps[i].alone ? 0 : steps[i].action == PDL__STEP_SUM ? 2 : 1;
+    return waits;
+}
+
+static double step_bytes(const pdl__edge_step_t *step)
+{
+    double there = (double)pdl_move_bytes(step->move, false), back = (double)pdl_move_bytes(step->move, true);
+
+    return step->action == PDL__STEP_SUM ? there + back : step->action == PDL__STEP_MOVE ? there : back;
+}
+
+void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward)
+{
+    *forward = *backward = 0;
+    for (int i = 0; i < edge->forward_count; i++) *forward += step_bytes(&edge->forward[i]);
+    for (int i = 0; i < edge->backward_count; i++) *backward += step_bytes(&edge->backward[i]);
+}
+
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward)
+{
+    const pdl__edge_step_t *steps = backward ? edge->backward : edge->forward;
+    int                     count = backward ? edge->backward_count : edge->forward_count;
+    double                  elements = 0;
+
+    for (int i = 0; i < count; i++)
+        if (steps[i].action != PDL__STEP_SUM)
+            elements += (double)(steps[i].before < steps[i].after ? steps[i].before : steps[i].after);
+    return elements * (double)pdl_dtype_bytes(edge->type);
+}

@@ -1,0 +1,92 @@
+/*
+ * A model lowered to what a backend computes: units, each one op with the layers fused into it, conversions
+ * between arrangements where two ops do not agree, and views.
+ */
+#ifndef PDL_TRAIN_GRAPH_H
+#define PDL_TRAIN_GRAPH_H
+
+#include "train/lower/channel.h"
+#include "train/lower/dispatch.h"
+#include "train/lower/edge.h"
+#include "train/lower/halo.h"
+#include <paradl/plan/plan.h>
+#include <paradl/plan/tape.h>
+#include <paradl/tensor/backend.h>
+
+typedef enum pdl__unit_kind {
+    PDL__UNIT_SOURCE,
+    PDL__UNIT_OP,
+    PDL__UNIT_CONVERT,
+    PDL__UNIT_VIEW,
+    PDL__UNIT_EDGE,
+    PDL__UNIT_RECEIVE, /* the output of a layer of another stage; its gradient goes back there */
+    PDL__UNIT_SEND     /* the other end: no output, and a gradient for its input */
+} pdl__unit_kind_t;
+
+typedef struct pdl__unit {
+    pdl__unit_kind_t kind;
+    int              layer;  /* of the model: the first of the layers fused */
+    int              tail;   /* the last; the unit's output is its output */
+    pdl_shape_t      shape;  /* of the output, on this rank */
+    pdl_format_t     format; /* of the output */
+    int              input[PDL_MAX_INPUTS];
+    int              input_count;
+    pdl_op_t        *op;                       /* PDL__UNIT_OP */
+    pdl_region_t     region;                   /* the part of the whole output that this rank has */
+    pdl_layer_t     *local;                    /* the layer as this rank computes it, where that is a part; owned */
+    pdl__edge_t     *edge;                     /* PDL__UNIT_EDGE; owned */
+    pdl__halo_t     *halo;                     /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
+    pdl__edge_t     *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
+    size_t           after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
+    bool             divides;                  /* weight gradients are made while input gradients travel */
+    pdl__dispatch_t *routes;                   /* of tokens to experts on several ranks; owned; or NULL */
+    pdl_ranks_t    *statistics; /* ranks with other values of the channels (batch norm) or other classes; or NULL */
+    bool            zero_bias;  /* another rank adds the bias */
+    int             tied_to;    /* unit whose weight 0 it uses as its own, or -1 */
+    int             weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
+    pdl__channel_t *there, *back; /* PDL__UNIT_RECEIVE and _SEND: of values, and of gradients or NULL; owned */
+    int             chunk;
+    bool            loss;
+    bool            gradient; /* its output gets a gradient */
+} pdl__unit_t;
+
+typedef struct pdl__graph_spec {
+    const pdl_plan_t *plan;
+    pdl__layouts_t   *layouts;
+    pdl_backend_t    *backend;
+    bool              training;
+    bool              separate; /* statistics are not shared over data axes */
+    bool              overlap;  /* tensors travel while something else is computed */
+} pdl__graph_spec_t;
+
+typedef struct pdl__graph {
+    pdl_backend_t   *backend;
+    pdl__unit_t     *unit;
+    int              unit_count, capacity;
+    int              source, loss; /* units, or -1 where another stage has them */
+    int              chunk;        /* of the layers being lowered */
+    bool             tokens;       /* the source holds indices */
+    bool             concedes;     /* a tensor travels plain because of another rank: a dry rank cannot know */
+    pdl_tape_node_t *node;         /* one per unit */
+} pdl__graph_t;
+
+pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);
+void         pdl__graph_destroy(pdl__graph_t *graph);
+
+/* nodes.c: makes graph->node. */
+pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap);
+
+/* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */
+pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head);
+
+/* What is fused behind `head` when the unit ends at `tail`. */
+pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);
+
+/* Layers that change nothing, and the layer whose output layer i passes on through them. */
+bool pdl__is_identity(const pdl_layer_t *layer);
+int  pdl__behind_identities(const pdl_model_t *model, int i);
+
+/* Marks the nodes that are made again in backward, by the plan's policy. */
+pdl_status_t pdl__choose_recompute(const pdl_plan_t *plan, const pdl__graph_t *graph);
+
+#endif

@@ -1,0 +1,279 @@
+/*
+ * Halos that travel while the rest is computed: ops, moves and buffers.
+ */
+#include "train/lower/halo.h"
+#include "train/lower/edge.h"
+#include <stdlib.h>
+
+#define ALIGNMENT 64
+
+/* A halo under construction. */
+typedef struct making {
+    const pdl__halo_spec_t *spec;
+    const pdl_layer_t      *layer; /* of the model */
+    int                     dim;   /* of regions: the one that the axis cuts */
+    int64_t                 members, me;
+    pdl__halo_rows_t       *rows;     /* of all members */
+    int64_t                 block[2]; /* of input and output */
+    pdl__halo_t            *halo;
+    pdl_op_t               *op;
+    pdl_layer_t            *local;
+} making_t;
+
+static pdl_status_t no_memory(void)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing halos");
+}
+
+/* The layer, with the rows [in) and [out) of the extent that is cut. */
+static pdl_status_t make_layer(const making_t *m, pdl_range_t in, pdl_range_t out, pdl_layer_t **local)
+{
+    pdl_region_t reads = m->spec->in, writes = m->spec->out;
+
+    *local = malloc(sizeof(**local));
+    if (!*local) return no_memory();
+    reads.range[m->dim][0] = in;
+    writes.range[m->dim][0] = out;
+    return pdl__local_layer(m->spec->layouts, m->spec->layer, &reads, &writes, *local);
+}
+
+static pdl_status_t make_op(const making_t *m, const pdl_layer_t *local, const pdl_op_t *like, pdl_op_t **op)
+{
+    pdl_backend_t *backend = m->spec->backend;
+    pdl_op_spec_t  spec = m->spec->op;
+
+    spec.layer = local;
+    spec.inputs = &local->in;
+    spec.like = like;
+    if (like) spec.accumulates = true; /* behind what the layer on own rows gives */
+    return backend->ops->op_create(backend, &spec, op);
+}
+
+static pdl_status_t make_main(making_t *m)
+{
+    const pdl__border_t *r = &m->rows[m->me].at;
+    int                  k = m->dim - PDL_DIM_SPACE;
+    pdl_status_t         status = make_layer(m, r->own, r->out, &m->local);
+
+    if (status) return status;
+    m->local->pad_low[k] = r->pad_low;
+    m->local->pad_high[k] = r->pad_high > 0 ? r->pad_high : 0; /* rows that no window reaches are not read */
+    return make_op(m, m->local, NULL, &m->op);
+}
+
+static pdl_status_t make_side(making_t *m, int which)
+{
+    const pdl__border_t *r = &m->rows[m->me].at;
+    pdl__halo_side_t    *side = &m->halo->side[which];
+
+    if (r->border[which].low >= r->border[which].high) return PDL_OK;
+    pdl_status_t status = make_layer(m, r->strip[which], r->border[which], &side->local);
+    if (!status) status = make_op(m, side->local, m->op, &side->op);
+    if (status) return status;
+    bool alike = side->op->in_format[0] == m->op->in_format[0] && side->op->out_format == m->op->out_format &&
+                 side->op->weight[0].elements == m->op->weight[0].elements && side->op->saved_bytes == 0;
+    return alike ? PDL_OK : pdl_error(PDL_ERR_UNSUPPORTED, "%s: its border lies otherwise", m->layer->name);
+}
+
+/* Whether all ranks of the stage have their ops, and read what lies in the same order. */
+static pdl_status_t agree(const making_t *m, bool failed, bool *agreed)
+{
+    double       form = failed ? 0 : (double)m->op->in_format[0], values[3] = {failed, form, -form};
+    pdl_ranks_t *stage;
+    pdl_status_t status = pdl__layouts_group(m->spec->layouts, m->spec->layouts->stage_axes, &stage);
+
+    if (!status) status = pdl_ranks_max(stage, values, 3);
+    *agreed = values[0] == 0 && values[1] == -values[2];
+    return status;
+}
+
+/* Rows of what this rank reads (0) or writes (1), as they lie. All members have the same channels. */
+static pdl_region_t rows_of(const making_t *m, int which, pdl_range_t rows)
+{
+    pdl_region_t region = which ? m->spec->out : m->spec->in;
+    int64_t      channels = pdl_region_extent(&region, PDL_DIM_CHANNEL);
+
+    region.segments[PDL_DIM_CHANNEL] = 1;
+    region.range[PDL_DIM_CHANNEL][0] = (pdl_range_t){0, channels};
+    region.range[m->dim][0] = rows;
+    return pdl__edge_in_memory(which ? &m->layer->out : &m->layer->in, m->block[which], &region);
+}
+
+static pdl_status_t make_boxes(const making_t *m, int which, pdl_range_t from, pdl_range_t to, pdl__boxes_t *boxes)
+{
+    pdl_region_t a = rows_of(m, which, from), b = rows_of(m, which, to);
+
+    return pdl__boxes_init(&a, &b, PDL__A_B, boxes);
+}
+
+static size_t bytes_of(const making_t *m, int which, pdl_range_t rows)
+{
+    pdl_region_t region = rows_of(m, which, rows);
+
+    return (size_t)pdl_region_elements(&region) * m->halo->item;
+}
+
+/* What the halo of one side needs here besides its op. */
+static pdl_status_t make_copies(making_t *m, int which)
+{
+    const pdl__border_t *r = &m->rows[m->me].at;
+    const pdl_range_t    gives = m->rows[m->me].gives[which];
+    pdl__halo_side_t    *side = &m->halo->side[which];
+    pdl_status_t         status = make_boxes(m, 0, r->own, gives, &side->gives);
+
+    if (!status) status = make_boxes(m, 0, r->own, r->strip[which], &side->own);
+    if (!status) status = make_boxes(m, 0, r->strip[which], r->halo[which], &side->halo);
+    if (!status) status = make_boxes(m, 1, r->out, r->border[which], &side->border);
+    side->gives_bytes = bytes_of(m, 0, gives);
+    side->strip_bytes = bytes_of(m, 0, r->strip[which]);
+    side->halo_bytes = bytes_of(m, 0, r->halo[which]);
+    side->border_bytes = bytes_of(m, 1, r->border[which]);
+    return status;
+}
+
+static pdl_status_t make_move(making_t *m, int which)
+{
+    pdl_region_t   *gives = malloc((size_t)m->members * 2 * sizeof(*gives)), *needs = gives + m->members;
+    pdl_move_spec_t spec = {.own = gives, .need = needs, .type = m->halo->backend->activation_type};
+    int64_t         missing = 0;
+    pdl_status_t    status = gives ? PDL_OK : no_memory();
+
+    if (!status) status = pdl__layouts_group(m->spec->layouts, 1u << m->spec->axis, &spec.group);
+    for (int64_t k = 0; k < m->members && !status; k++) {
+        gives[k] = rows_of(m, 0, m->rows[k].gives[which]);
+        needs[k] = rows_of(m, 0, m->rows[k].at.halo[which]);
+        missing += pdl_region_elements(&needs[k]);
+    }
+    if (!status && missing > 0) status = pdl_move_create(&spec, &m->halo->side[which].move);
+    free(gives);
+    return status;
+}
+
+static size_t reserve(size_t *used, size_t bytes)
+{
+    size_t at = *used;
+
+    *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return at;
+}
+
+static size_t most(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void place(pdl__halo_t *halo, const pdl_op_t *op)
+{
+    size_t strip = 0, border = 0, packed = 0, rows = 0;
+
+    halo->op_bytes = op->workspace_bytes;
+    reserve(&halo->saved_bytes, op->saved_bytes);
+    for (int i = 0; i < 2; i++) {
+        pdl__halo_side_t *side = &halo->side[i];
+        side->saved_at = reserve(&halo->saved_bytes, side->halo_bytes);
+        side->gives_at = reserve(&halo->bytes, side->gives_bytes);
+        side->sum_at = reserve(&halo->bytes, side->halo_bytes);
+        strip = most(strip, side->strip_bytes);
+        border = most(border, side->border_bytes);
+        rows = most(rows, side->gives_bytes);
+        if (!side->op) continue;
+        halo->op_bytes = most(halo->op_bytes, side->op->workspace_bytes);
+        packed = most(packed, side->op->packed_bytes);
+    }
+    halo->strip_at = reserve(&halo->bytes, strip);
+    for (int k = 0; k < 3; k++) halo->border_at[k] = reserve(&halo->bytes, border);
+    halo->packed_at = reserve(&halo->bytes, packed);
+    halo->rows_at = reserve(&halo->bytes, rows);
+}
+
+/* Ops of this rank alone, then what all agree upon. */
+static pdl_status_t make(making_t *m, bool *agreed, bool *concedes)
+{
+    pdl_status_t status = make_main(m);
+
+    for (int i = 0; i < 2 && !status; i++) status = make_side(m, i);
+    bool able = status == PDL_OK;
+    status = agree(m, !able, agreed);
+    *concedes = able && !*agreed;
+    if (status || !*agreed) return status;
+    m->block[0] = pdl__edge_block(m->halo->backend, m->op->in_format[0]);
+    m->block[1] = pdl__edge_block(m->halo->backend, m->op->out_format);
+    for (int i = 0; i < 2 && !status; i++) {
+        status = make_copies(m, i);
+        if (!status) status = make_move(m, i);
+    }
+    if (!status) place(m->halo, m->op);
+    return status;
+}
+
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
+                              bool *concedes)
+{
+    const pdl__layouts_t *l = spec->layouts;
+    int                   cut = (int)(l->layer[spec->layer].reads.on[spec->axis] - PDL_SPLIT_S0);
+    making_t              m = {.spec = spec,
+                               .layer = pdl_model_layer(l->plan->model, spec->layer),
+                               .dim = PDL_DIM_SPACE + cut,
+                               .members = l->plan->mesh.axis[spec->axis].size,
+                               .me = l->coordinates[spec->axis]};
+    bool                  agreed = false;
+
+    *halo = NULL;
+    *concedes = false;
+    m.halo = calloc(1, sizeof(*m.halo));
+    m.rows = calloc((size_t)m.members, sizeof(*m.rows));
+    pdl_status_t status = m.halo && m.rows ? PDL_OK : no_memory();
+    if (!status) {
+        pdl__halo_members(l, spec->layer, spec->axis, m.rows);
+        m.halo->backend = spec->backend;
+        m.halo->item = pdl_dtype_bytes(spec->backend->activation_type);
+        status = make(&m, &agreed, concedes);
+    }
+    free(m.rows);
+    if (!status && agreed) {
+        *op = m.op;
+        *local = m.local;
+        if (m.halo->side[0].move || m.halo->side[1].move)
+            *halo = m.halo;
+        else
+            pdl__halo_destroy(m.halo);
+        return PDL_OK;
+    }
+    pdl__halo_destroy(m.halo);
+    if (m.op) spec->backend->ops->op_destroy(m.op);
+    free(m.local);
+    return status;
+}
+
+void pdl__halo_destroy(pdl__halo_t *halo)
+{
+    for (int i = 0; i < 2 && halo; i++) {
+        pdl__halo_side_t *side = &halo->side[i];
+        pdl_move_destroy(side->move);
+        if (side->op) halo->backend->ops->op_destroy(side->op);
+        free(side->local);
+        pdl__boxes_fini(&side->gives);
+        pdl__boxes_fini(&side->own);
+        pdl__boxes_fini(&side->halo);
+        pdl__boxes_fini(&side->border);
+    }
+    free(halo);
+}
+
+double pdl__halo_bytes(const pdl__halo_t *halo, bool backward)
+{
+    double bytes = 0;
+
+    for (int i = 0; i < 2; i++)
+        if (halo->side[i].move) bytes += (double)pdl_move_bytes(halo->side[i].move, backward);
+    return bytes;
+}
+
+size_t pdl__halo_buffers(const pdl__halo_t *halo)
+{
+    size_t bytes = 0;
+
+    for (int i = 0; halo && i < 2; i++)
+        if (halo->side[i].move) bytes += (size_t)pdl_move_buffer_bytes(halo->side[i].move);
+    return bytes;
+}

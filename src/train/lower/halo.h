@@ -1,0 +1,81 @@
+/*
+ * The halo of a convolution over a part in space, exchanged while the part itself is computed.
+ *
+ * The layer runs on the rows that the rank has, with zeros in the place of those it lacks: all of its output but
+ * the rows at the borders is right. Meanwhile the halo travels. Then the same layer runs on a strip at each side,
+ * the halo and the rows of its own that the border needs, and what it gives takes the place of the border.
+ *
+ *     own rows          [  a  b  c  d  e  f  ]      halo of the low side: h
+ *     main                 0  a  b  c  d  e  f  ->  x  B  C  D  E  F
+ *     strip             h  a  b                 ->  A,  written over x
+ *
+ * Backward, the main layer gives what own rows contribute to the gradients of weights and what all outputs
+ * contribute to those of own rows; the strip, with zeros for own rows, gives what the halo does. So no piece is
+ * copied as a whole.
+ */
+#ifndef PDL_TRAIN_HALO_H
+#define PDL_TRAIN_HALO_H
+
+#include "comm/regions_copy.h"
+#include "plan/border.h"
+#include "train/lower/layouts.h"
+#include <paradl/comm/regions.h>
+#include <paradl/tensor/backend.h>
+
+/* Rows along the extent that the axis cuts, of one member of its group. */
+typedef struct pdl__halo_rows {
+    pdl__border_t at;
+    pdl_range_t   gives[2]; /* of its own rows, those in the low or high halos of others */
+} pdl__halo_rows_t;
+
+typedef struct pdl__halo_side {
+    pdl_move_t  *move;   /* NULL: no member lacks anything on this side */
+    pdl_layer_t *local;  /* on the strip; NULL where this member lacks nothing */
+    pdl_op_t    *op;     /* likewise */
+    pdl__boxes_t gives;  /* between own rows and those that others get */
+    pdl__boxes_t own;    /* between own rows and the strip */
+    pdl__boxes_t halo;   /* between the strip and the halo */
+    pdl__boxes_t border; /* between the output and the border */
+    size_t       gives_bytes, strip_bytes, halo_bytes, border_bytes;
+    size_t       saved_at;         /* the halo, in saved memory */
+    size_t       gives_at, sum_at; /* in the workspace: rows that others get, and the gradient of the halo */
+} pdl__halo_side_t;
+
+typedef struct pdl__halo {
+    pdl_backend_t   *backend;
+    pdl__halo_side_t side[2];
+    size_t           item;                                       /* bytes of an element */
+    size_t           saved_bytes;                                /* with what the main op saves */
+    size_t           op_bytes;                                   /* of workspace for the largest op */
+    size_t           bytes;                                      /* of workspace behind that */
+    size_t           strip_at, border_at[3], packed_at, rows_at; /* in it; of both sides, one after the other */
+    size_t           work_at;                                    /* where it begins in the workspace */
+} pdl__halo_t;
+
+typedef struct pdl__halo_spec {
+    pdl__layouts_t *layouts;
+    pdl_backend_t  *backend;
+    int             layer, axis;
+    pdl_op_spec_t   op;      /* but for layer and inputs */
+    pdl_region_t    in, out; /* of this rank, without the halo */
+} pdl__halo_spec_t;
+
+/* halo_axis.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a
+   halo, such that corners have come with those before. */
+int pdl__halo_axis(const pdl__layouts_t *layouts, int layer);
+/* The rows of all members of that axis. */
+void pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__halo_rows_t *rows);
+/* What a rank reads then, the halos of other axes included. */
+pdl_status_t pdl__halo_arrives(const pdl__layouts_t *layouts, int layer, int axis, pdl_region_t *region);
+
+/* halo.c: the layer on own rows, and the halo, NULL if no rank lacks anything. Collective; where a rank cannot do
+   it so, none does, and all are NULL; *concedes says that this one could have. */
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
+                              bool *concedes);
+void         pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */
+
+/* Bytes this rank sends forward or backward; and of buffers that moves hold. */
+double pdl__halo_bytes(const pdl__halo_t *halo, bool backward);
+size_t pdl__halo_buffers(const pdl__halo_t *halo);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * Layouts of all layers, from the compiled plan, and the groups of ranks they speak of.
+ */
+#include "train/lower/layouts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The attention layer that reads a tensor, looking through what treats every channel alone; -1: none. */
+static int attention_reader(const pdl_model_t *model, int i)
+{
+    for (int k = i + 1; k < pdl_model_layer_count(model); k++) {
+        const pdl_layer_t *layer = pdl_model_layer(model, k);
+        if (layer->input_count < 1 || layer->inputs[0] != i) continue;
+        if (layer->type == PDL_LAYER_ATTENTION) return k;
+        if (layer->type == PDL_LAYER_DROPOUT) return attention_reader(model, k);
+    }
+    return -1;
+}
+
+/* Queries, keys and values are cut each by itself, such that a rank holds whole groups of heads. */
+static void cut_by_heads(const pdl_layer_t *attention, pdl_layout_t *layout)
+{
+    int64_t query = attention->heads * attention->head_dim, key = attention->kv_heads * attention->head_dim;
+
+    layout->segments = 3;
+    layout->segment[0] = (pdl_segment_t){0, query, query / attention->kv_heads};
+    layout->segment[1] = (pdl_segment_t){query, query + key, attention->head_dim};
+    layout->segment[2] = (pdl_segment_t){query + key, query + 2 * key, attention->head_dim};
+}
+
+/* How the channels of a layer's output fall apart. */
+static void cut_channels(pdl__layouts_t *l, int i)
+{
+    const pdl_model_t *model = l->plan->model;
+    const pdl_layer_t *layer = pdl_model_layer(model, i);
+    pdl_layout_t      *out = &l->layer[i].out;
+    int                reader = attention_reader(model, i);
+
+    pdl_layout_plain(&layer->out, out);
+    if (layer->type == PDL_LAYER_ATTENTION)
+        out->segment[0].unit = layer->heads / layer->kv_heads * layer->head_dim;
+    else if (layer->type == PDL_LAYER_FLATTEN)
+        out->segment[0].unit = layer->out.channels / layer->in.channels;
+    else if (layer->groups > 1)
+        out->segment[0].unit = layer->out.channels / layer->groups;
+    else if (layer->type == PDL_LAYER_DROPOUT)
+        *out = l->layer[layer->inputs[0]].out;
+    else if (reader >= 0)
+        cut_by_heads(pdl_model_layer(model, reader), out);
+}
+
+/* What a layer reads is cut as its producer cuts it, unless it must be cut by the layer's own units. */
+static void cut_inputs(pdl__layouts_t *l, int i)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, i);
+    pdl_layout_t      *reads = &l->layer[i].reads;
+
+    if (layer->input_count < 1) return;
+    *reads = l->layer[layer->inputs[0]].out;
+    if (layer->type == PDL_LAYER_ATTENTION) cut_by_heads(layer, reads);
+    if (layer->groups > 1) reads->segment[0].unit = layer->in.channels / layer->groups;
+}
+
+static void place_layer(pdl__layouts_t *l, int i)
+{
+    const pdl_mesh_t  *mesh = &l->plan->mesh;
+    const pdl_local_t *local = &l->program->local[i];
+
+    cut_channels(l, i);
+    cut_inputs(l, i);
+    l->layer[i].dx = l->layer[i].reads;
+    for (int a = 0; a < mesh->axis_count; a++) {
+        bool data = mesh->axis[a].kind == PDL_AXIS_DATA; /* the program leaves data axes to the batch */
+        l->layer[i].out.on[a] = data ? PDL_SPLIT_N : local->out[a];
+        /* Samples are loaded whole; who needs a part of them takes it. */
+        if (i == 0 && !data) l->layer[i].out.on[a] = PDL_REPLICATED;
+        l->layer[i].reads.on[a] = data ? PDL_SPLIT_N : local->reads[a];
+        l->layer[i].dx.on[a] = data ? PDL_SPLIT_N : local->dx[a];
+    }
+}
+
+/* The ranks that differ from this one in these axes only. */
+static pdl_status_t create_group(pdl__layouts_t *l, unsigned axes)
+{
+    int colour = 0, key = 0, members = 1;
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
+        int size = (int)l->plan->mesh.axis[a].size, at = (int)l->coordinates[a];
+        if (axes >> a & 1) {
+            key = key * size + at;
+            members *= size;
+        } else {
+            colour = colour * size + at;
+        }
+    }
+    if (pdl_ranks_pretended(l->world)) return pdl_ranks_pretend(key, members, &l->group[axes]);
+    return pdl_ranks_split(l->world, colour, key, &l->group[axes]);
+}
+
+/* Making a group is collective, so all that may be asked for are made at once. */
+static pdl_status_t create_groups(pdl__layouts_t *l)
+{
+    unsigned     all = 0, pipeline = 0;
+    pdl_status_t status = PDL_OK;
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
+        if (l->plan->mesh.axis[a].size == 1) continue;
+        if (l->plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE)
+            pipeline = 1u << a;
+        else
+            all |= 1u << a;
+    }
+    for (unsigned axes = 0; axes <= all && !status; axes++)
+        if ((axes & all) == axes) status = create_group(l, axes);
+    if (pipeline && !status) status = create_group(l, pipeline);
+    l->stage_axes = all;
+    l->stages->ranks = l->group[pipeline];
+    return status;
+}
+
+static int stage_at(const pdl__layouts_t *l)
+{
+    int axis = pdl_mesh_find(&l->plan->mesh, PDL_AXIS_PIPELINE);
+
+    return axis >= 0 ? (int)l->coordinates[axis] : 0;
+}
+
+/* Refuses a layer of which some rank would get no part, by its name. */
+static pdl_status_t check_layer(const pdl__layouts_t *l, int i)
+{
+    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, i);
+    pdl_region_t       region;
+    char               why[128];
+    pdl_status_t       status = pdl__layouts_region(l, &l->layer[i].out, &layer->out, -1, 0, &region);
+
+    if (!status && layer->input_count > 0)
+        status = pdl__layouts_region(l, &l->layer[i].reads, &pdl_model_layer(l->plan->model, layer->inputs[0])->out,
+                                     -1, 0, &region);
+    if (!status) return PDL_OK;
+    snprintf(why, sizeof(why), "%s", pdl_error_message());
+    return pdl_error(status, "layer %s: %s", layer->name, why);
+}
+
+static pdl_status_t find_first(pdl__layouts_t *l)
+{
+    const pdl_shape_t *input = &pdl_model_layer(l->plan->model, 0)->out;
+    pdl_region_t       loaded;
+    pdl_status_t       status = pdl__layouts_region(l, &l->layer[0].out, input, -1, 0, &loaded);
+
+    l->first = loaded.range[PDL_DIM_SAMPLE][0].low;
+    return status;
+}
+
+pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples, pdl__layouts_t **out)
+{
+    int             count = pdl_model_layer_count(plan->model);
+    pdl__layouts_t *l = calloc(1, sizeof(*l));
+    pdl_status_t    status = PDL_OK;
+
+    if (l) l->layer = calloc((size_t)count, sizeof(*l->layer));
+    if (!l || !l->layer) {
+        free(l);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    }
+    l->plan = plan;
+    l->world = world;
+    l->samples = samples;
+    pdl_mesh_coordinates(&plan->mesh, pdl_ranks_rank(world), l->coordinates);
+    status = pdl_program_compile(plan, (double)samples / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA),
+                                 &l->program);
+    if (status) {
+        pdl__layouts_destroy(l);
+        return status;
+    }
+    l->trivial = true;
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
+                      plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
+    for (int i = 0; i < count; i++) place_layer(l, i);
+    status = find_first(l);
+    if (!status) status = pdl__pipe_create(plan, stage_at(l), &l->stages);
+    if (!status) status = create_groups(l);
+    /* After what is collective: pieces differ, so this rank may be the only one to refuse. */
+    for (int i = 0; i < count && !status; i++) status = check_layer(l, i);
+    if (status) {
+        pdl__layouts_destroy(l);
+        return status;
+    }
+    *out = l;
+    return PDL_OK;
+}
+
+void pdl__layouts_destroy(pdl__layouts_t *l)
+{
+    if (!l) return;
+    for (unsigned mask = 0; mask < 1u << PDL_MAX_AXES; mask++) pdl_ranks_destroy(l->group[mask]);
+    pdl__pipe_destroy(l->stages);
+    pdl_program_destroy(l->program);
+    free(l->layer);
+    free(l);
+}
+
+pdl_status_t pdl__layouts_group(const pdl__layouts_t *l, unsigned axes, pdl_ranks_t **group)
+{
+    *group = l->group[axes];
+    if (!*group) return pdl_error(PDL_ERR_LIMIT, "the plan has no group of ranks over these axes");
+    return PDL_OK;
+}
+
+void pdl__layouts_member(const pdl__layouts_t *l, unsigned axes, int member, int64_t *coordinates)
+{
+    memcpy(coordinates, l->coordinates, sizeof(l->coordinates));
+    for (int a = l->plan->mesh.axis_count - 1; a >= 0; a--) {
+        int size = (int)l->plan->mesh.axis[a].size;
+        if (!(axes >> a & 1)) continue;
+        coordinates[a] = member % size;
+        member /= size;
+    }
+}
+
+pdl_status_t pdl__layouts_region(const pdl__layouts_t *l, const pdl_layout_t *layout, const pdl_shape_t *shape,
+                                 int axis, int64_t at, pdl_region_t *region)
+{
+    int64_t coordinates[PDL_MAX_AXES];
+
+    memcpy(coordinates, l->coordinates, sizeof(coordinates));
+    if (axis >= 0) coordinates[axis] = at;
+    return pdl_layout_region(layout, &l->plan->mesh, shape, l->samples, coordinates, region);
+}
+
+int64_t pdl__region_samples(const pdl_region_t *region)
+{
+    return pdl_region_extent(region, PDL_DIM_SAMPLE);
+}
+
+int64_t pdl__region_first(const pdl__layouts_t *l, const pdl_region_t *region)
+{
+    return region->range[PDL_DIM_SAMPLE][0].low - l->first;
+}
+
+unsigned pdl__layouts_axes(const pdl__layouts_t *l, int layer, pdl_mode_t mode)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++)
+        if (l->plan->mesh.axis[a].size > 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE &&
+            l->program->local[layer].mode[a] == (uint8_t)mode)
+            axes |= 1u << a;
+    return axes;
+}
+
+unsigned pdl__data_axes(const pdl_mesh_t *mesh)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) axes |= 1u << a;
+    return axes;
+}

@@ -1,0 +1,191 @@
+/*
+ * Projecting published runs: what a row leaves open is chosen first, then the oracle is asked.
+ */
+#include "oracle/internal.h"
+#include "validate/published/published.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where the source does not state them: the largest micro-batch, a power of two and at most this, ... */
+enum { LARGEST_MICRO_BATCH = 8, LARGEST_BATCH = 1024 };
+
+static int64_t replicas_of(const pdl_config_t *c)
+{
+    return c->data / (c->context > 1 ? c->context : 1);
+}
+
+static pdl_status_t evaluate(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_config_t *c, int64_t micro,
+                             pdl_projection_t *out)
+{
+    int64_t samples = (c->batch + replicas_of(c) - 1) / replicas_of(c);
+
+    if (!r->choose_batch || c->micro_batches == 1)
+        c->micro_batches = samples > micro ? (samples + micro - 1) / micro : 1;
+    if (c->micro_batches > samples) c->micro_batches = samples;
+    return pdl_oracle_evaluate(oracle, c, NULL, out);
+}
+
+/* ... that divides the samples of a replica, leaves a pipeline four micro-batches a stage, and fits. */
+static bool micro_batch_possible(const pdl_config_t *c, int64_t micro)
+{
+    int64_t samples = c->batch / replicas_of(c);
+
+    if (samples % micro != 0) return false;
+    return c->pipeline == 1 || samples / micro >= 4 * c->pipeline;
+}
+
+static pdl_status_t choose_micro_batch(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_projection_t *out)
+{
+    pdl_status_t status;
+
+    for (r->micro_batch = LARGEST_MICRO_BATCH; r->micro_batch > 1; r->micro_batch /= 2) {
+        if (!micro_batch_possible(&r->config, r->micro_batch)) continue;
+        status = evaluate(oracle, r, &r->config, r->micro_batch, out);
+        if (status || out->fits) return status;
+    }
+    return evaluate(oracle, r, &r->config, 1, out);
+}
+
+/* A source that gives samples per second but no batch has filled the memory. */
+static pdl_status_t choose_batch(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_projection_t *out)
+{
+    int64_t      replicas = replicas_of(&r->config);
+    pdl_status_t status = PDL_OK;
+
+    for (r->config.batch = LARGEST_BATCH * replicas; r->config.batch >= replicas; r->config.batch /= 2) {
+        int64_t parts = r->config.micro_batches > 1 ? r->config.micro_batches : 4 * r->config.pipeline;
+        int64_t micro = r->config.batch / (replicas * (r->config.pipeline > 1 ? parts : 1));
+        status = evaluate(oracle, r, &r->config, micro > 0 ? micro : 1, out);
+        if (status || out->fits || r->config.batch == replicas) return status;
+        if (!r->choose_batch || r->config.micro_batches > 1) r->config.micro_batches = 1;
+    }
+    return status;
+}
+
+static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_projection_t *out)
+{
+    if (r->choose_batch) return choose_batch(oracle, r, out);
+    if (r->choose_micro_batch) return choose_micro_batch(oracle, r, out);
+    return evaluate(oracle, r, &r->config, r->micro_batch, out);
+}
+
+/* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. What stays in a
+   node goes over its fabric; the rest shares the ports of the node. */
+static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, const pdl_recipe_t *r,
+                            pdl_projection_t *out)
+{
+    const pdl_config_t *c = &r->config;
+    const pdl_level_t  *level = m->system.level;
+    double ranks = (double)r->experts_over, node = fmin(ranks, (double)level[0].fanout / (double)c->tensor);
+    double tokens = (double)c->batch * (double)r->size.tokens / (double)(c->data * c->tensor);
+    double bytes = tokens * (double)r->size.hidden * (double)r->size.top_k * pdl_precision_bytes(PDL_BF16);
+
+    if (ranks <= 1) return;
+    node = fmax(1, node);
+    double seconds = bytes * (node - 1) / ranks / (p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
+    if (ranks > node && m->system.level_count > 1)
+        seconds +=
+            bytes * (ranks - node) / ranks /
+            (p->network_efficiency * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
+    seconds *= 4 * (double)r->size.layers / (double)c->pipeline;
+    double grow = (out->total_s + seconds) / out->total_s;
+    out->comm_s += seconds;
+    out->total_s *= grow;
+    out->low_s *= grow;
+    out->high_s *= grow;
+}
+
+/* Where the source does not say what is recomputed it is little: the time is that of none, the memory that of the
+   lightest policy that fits. */
+static pdl_status_t lighten(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_projection_t *out)
+{
+    pdl_recipe_t     trial = *r;
+    pdl_projection_t lighter;
+
+    while (!out->fits && trial.config.recompute < PDL_RECOMPUTE_FULL) {
+        trial.config.recompute++;
+        pdl_status_t status = pdl_oracle_evaluate(oracle, &trial.config, NULL, &lighter);
+        if (status) return status;
+        out->memory_bytes = lighter.memory_bytes;
+        out->memory = lighter.memory;
+        out->fits = lighter.fits;
+    }
+    return PDL_OK;
+}
+
+/* Frozen weights have no gradients: half of backward, the exchange, the update and their states go. */
+static void freeze(pdl_projection_t *out, double memory_bytes)
+{
+    double saved = 0.5 * out->backward_s + out->update_s + out->comm[PDL_COMM_GRADIENT];
+    double grow = (out->total_s - saved) / out->total_s;
+
+    out->total_s *= grow;
+    out->low_s *= grow;
+    out->high_s *= grow;
+    out->memory_bytes -= out->memory.gradients + out->memory.optimizer;
+    out->fits = out->memory_bytes <= memory_bytes;
+}
+
+static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pdl_published_line_t *line)
+{
+    pdl_recipe_t trial = line->recipe;
+    pdl_status_t status = evaluate_open(m->oracle, &trial, &line->projection);
+
+    if (!status && trial.adapters)
+        freeze(&line->projection, m->system.device.memory_bytes);
+    else if (!status && trial.choose_recompute)
+        status = lighten(m->oracle, &trial, &line->projection);
+    if (!status) expert_exchange(m, p, &trial, &line->projection);
+    line->batch = trial.config.batch;
+    return status;
+}
+
+/* What was measured as a time for the projected batch. */
+static void fill_row(pdl_published_line_t *line)
+{
+    pdl_published_row_t    *row = &line->row;
+    const pdl_projection_t *p = &line->projection;
+
+    row->projected_s = p->total_s;
+    row->low_s = p->low_s;
+    row->high_s = p->high_s;
+    row->projected_gb = p->memory_bytes / 1e9;
+    row->projected_oom = !p->fits;
+    if (line->timed) return;
+    if (line->rate > 0)
+        row->measured_s = (double)line->batch / line->rate;
+    else if (line->tflops > 0)
+        row->measured_s = p->flop / (line->tflops * 1e12 * (double)row->devices);
+}
+
+pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *parameters, const bool *use)
+{
+    pdl_status_t     status = PDL_OK;
+    pdl_parameters_t p;
+
+    for (int m = 0; m < runs->machine_count && !status; m++) {
+        p = *parameters;
+        if (runs->machines[m].recipe->framework.switches)
+            status = pdl__parameters_read_switches(runs->machines[m].recipe->framework.switches, &p);
+        pdl_oracle_set_parameters(runs->machines[m].oracle, &p);
+    }
+    for (size_t i = 0; i < runs->line_count && !status; i++) {
+        pdl_published_line_t *line = &runs->lines[i];
+        if (line->machine < 0 || (use && !use[i])) continue;
+        pdl_status_t refused = project_line(&runs->machines[line->machine], parameters, line);
+        if (refused == PDL_ERR_NOMEM) return refused;
+        line->row.expressed = !refused;
+        if (refused)
+            snprintf(line->row.reason, sizeof(line->row.reason), "%.120s", pdl_error_message());
+        else
+            fill_row(line);
+    }
+    return status;
+}
+
+pdl_status_t pdl_published_project(pdl_published_t *runs, const pdl_parameters_t *parameters)
+{
+    return pdl__published_run(runs, parameters, NULL);
+}

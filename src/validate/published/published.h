@@ -1,0 +1,97 @@
+/*
+ * From a row of a table of published runs to a configuration: the rules, the cells, the recipe.
+ */
+#ifndef PDL_ORACLE_PUBLISHED_H
+#define PDL_ORACLE_PUBLISHED_H
+
+#include "oracle/cost/experiment.h"
+#include <paradl/base/csv.h>
+#include <paradl/validate/published.h>
+
+typedef struct pdl_published_rules {
+    pdl_yaml_doc_t   *doc;
+    const char       *parameters, *prior;
+    int64_t           vocabulary; /* where the row has none */
+    const pdl_yaml_t *accelerators, *precisions, *frameworks, *models;
+} pdl_published_rules_t;
+
+/* What a framework does where a row is silent. */
+typedef struct pdl_framework {
+    pdl_sharding_t    sharding;
+    bool              sequence_parallel, recompute_given, dropout, interleaved;
+    pdl_recompute_t   recompute;
+    const pdl_yaml_t *switches; /* or NULL */
+} pdl_framework_t;
+
+/* Sizes of a transformer; 0 where nothing says. */
+typedef struct pdl_dimensions {
+    int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocabulary, experts, top_k;
+} pdl_dimensions_t;
+
+pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules);
+void         pdl__published_rules_free(pdl_published_rules_t *rules);
+/* The entry of a map whose key the text begins with; NULL when there is none. */
+const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text);
+/* Reads the framework's entry over the defaults. */
+pdl_status_t pdl__published_framework(const pdl_yaml_t *entry, pdl_framework_t *framework);
+/* Fills in sizes that are 0 from the shape of a model's entry, and its file (NULL: none). */
+pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file);
+
+/* Everything the oracle needs of one row. */
+typedef struct pdl_recipe {
+    char             yaml[512]; /* of the model */
+    const char      *system;
+    int64_t          devices, per_node;       /* 0: as the system says */
+    double           ports, port_bytes_per_s; /* between nodes; 0: as the system says */
+    double           memory_bytes;            /* of a device; 0: as the system says */
+    pdl_framework_t  framework;
+    pdl_config_t     config;
+    bool             choose_micro_batch, choose_recompute, choose_batch;
+    bool             adapters; /* fine-tuning of small matrices beside frozen weights */
+    int64_t          micro_batch;
+    int64_t          experts_over; /* ranks that share the experts out; 1: none */
+    pdl_dimensions_t size;
+} pdl_recipe_t;
+
+typedef struct pdl_published_line {
+    pdl_published_row_t row;
+    pdl_recipe_t        recipe;
+    int                 machine; /* index of the oracle; -1: not expressed */
+    double              tflops;  /* per device, of the model's operations; 0: none */
+    double              rate;    /* samples per second; 0: none */
+    bool                timed;   /* the table has a time, not only a throughput */
+    int64_t             batch;   /* that was projected */
+    pdl_projection_t    projection;
+} pdl_published_line_t;
+
+/* Rows of one model on one machine with one framework share an oracle. */
+typedef struct pdl_machine {
+    pdl_model_t        *model;
+    pdl_system_t        system; /* a copy adapted to the row; strings are the loaded one's */
+    pdl_oracle_t       *oracle;
+    const pdl_recipe_t *recipe; /* of the first row */
+} pdl_machine_t;
+
+typedef struct pdl_loaded_system {
+    const char         *name;
+    const pdl_system_t *system;
+} pdl_loaded_system_t;
+
+struct pdl_published {
+    pdl_csv_t            *csv;
+    pdl_published_rules_t rules;
+    pdl_published_line_t *lines;
+    size_t                line_count;
+    pdl_machine_t        *machines;
+    int                   machine_count;
+    pdl_loaded_system_t   systems[32];
+    int                   system_count;
+};
+
+/* Reads the cells of row i; a row that cannot be expressed says why and keeps `expressed` false. */
+pdl_status_t pdl__published_cells(pdl_published_t *runs, size_t i, pdl_published_line_t *line);
+
+/* Projects the lines with use[i] set (NULL: all). */
+pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *parameters, const bool *use);
+
+#endif

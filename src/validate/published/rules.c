@@ -1,0 +1,137 @@
+/*
+ * Reading share/experiments/published.yaml: the words of a table of published runs.
+ */
+#include "validate/published/published.h"
+#include <paradl/base/share.h>
+#include <string.h>
+
+static pdl_status_t get_map(const pdl_yaml_t *root, const char *key, const pdl_yaml_t **map)
+{
+    *map = pdl_yaml_find(root, key);
+    if (!*map) return pdl_yaml_error(root, "expected the map \"%s\"", key);
+    return pdl_yaml_expect(*map, PDL_YAML_MAPPING, key);
+}
+
+/* Entries are read again for every row that uses them; here all of them are, so that a mistake shows at once. */
+static pdl_status_t check_entries(const pdl_published_rules_t *rules)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (size_t i = 0; !status && i < pdl_yaml_size(rules->accelerators); i++)
+        status = pdl_yaml_expect(pdl_yaml_value(rules->accelerators, i), PDL_YAML_SCALAR, "the name of a system");
+    for (size_t i = 0; !status && i < pdl_yaml_size(rules->precisions); i++) {
+        int precision;
+        status = pdl_yaml_enum(pdl_yaml_value(rules->precisions, i), pdl_precision_names, PDL_PRECISION_COUNT,
+                               &precision);
+    }
+    for (size_t i = 0; !status && i < pdl_yaml_size(rules->frameworks); i++) {
+        pdl_framework_t framework;
+        status = pdl__published_framework(pdl_yaml_value(rules->frameworks, i), &framework);
+    }
+    for (size_t i = 0; !status && i < pdl_yaml_size(rules->models); i++) {
+        pdl_dimensions_t d = {0};
+        const char      *file;
+        status = pdl__published_shape(pdl_yaml_value(rules->models, i), &d, &file);
+    }
+    return status;
+}
+
+static pdl_status_t read_root(const pdl_yaml_t *root, pdl_published_rules_t *rules)
+{
+    static const char *const keys[] = {"paradl",     "name",         "description", "parameters", "prior",
+                                       "vocabulary", "accelerators", "precisions",  "frameworks", "models",
+                                       NULL};
+    pdl_status_t             status = pdl_yaml_check_format(root, "published");
+
+    if (!status) status = pdl_yaml_check_keys(root, keys);
+    if (!status) status = pdl_yaml_get_string(root, "parameters", PDL_REQUIRED, &rules->parameters);
+    if (!status) status = pdl_yaml_get_string(root, "prior", PDL_REQUIRED, &rules->prior);
+    if (!status) status = pdl_yaml_get_int(root, "vocabulary", 2, 1 << 24, PDL_REQUIRED, &rules->vocabulary);
+    if (!status) status = get_map(root, "accelerators", &rules->accelerators);
+    if (!status) status = get_map(root, "precisions", &rules->precisions);
+    if (!status) status = get_map(root, "frameworks", &rules->frameworks);
+    if (!status) status = get_map(root, "models", &rules->models);
+    return status ? status : check_entries(rules);
+}
+
+pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules)
+{
+    static const char *const extensions[] = {".yaml", NULL};
+    char                     path[4096];
+
+    memset(rules, 0, sizeof(*rules));
+    pdl_status_t status = pdl_share_find("experiments", name, extensions, path, sizeof(path));
+    if (!status) status = pdl_yaml_read_file(path, &rules->doc);
+    if (status) return status;
+    status = read_root(pdl_yaml_root(rules->doc), rules);
+    if (status) pdl__published_rules_free(rules);
+    return status;
+}
+
+void pdl__published_rules_free(pdl_published_rules_t *rules)
+{
+    if (rules->doc) pdl_yaml_destroy(rules->doc);
+    memset(rules, 0, sizeof(*rules));
+}
+
+const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text)
+{
+    for (size_t i = 0; i < pdl_yaml_size(map); i++) {
+        const char *key = pdl_yaml_key(map, i);
+        /* The empty key stands for an empty cell only. */
+        if (key[0] == '\0' ? text[0] == '\0' : strncmp(text, key, strlen(key)) == 0) return pdl_yaml_value(map, i);
+    }
+    return NULL;
+}
+
+pdl_status_t pdl__published_framework(const pdl_yaml_t *entry, pdl_framework_t *f)
+{
+    static const char *const keys[] = {"sharding",    "sequence_parallel", "recompute", "dropout",
+                                       "interleaved", "switches",          NULL};
+    int                      sharding = PDL_SHARDING_NONE, recompute = PDL_RECOMPUTE_NONE;
+    pdl_parameters_t         probe;
+    pdl_status_t             status = pdl_yaml_expect(entry, PDL_YAML_MAPPING, "the description of a framework");
+
+    *f = (pdl_framework_t){.dropout = true};
+    if (!status) status = pdl_yaml_check_keys(entry, keys);
+    if (!status)
+        status =
+            pdl_yaml_get_enum(entry, "sharding", pdl_sharding_names, PDL_SHARDING_COUNT, PDL_OPTIONAL, &sharding);
+    if (!status)
+        status = pdl_yaml_get_enum(entry, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL,
+                                   &recompute);
+    if (!status) status = pdl_yaml_get_bool(entry, "sequence_parallel", PDL_OPTIONAL, &f->sequence_parallel);
+    if (!status) status = pdl_yaml_get_bool(entry, "dropout", PDL_OPTIONAL, &f->dropout);
+    if (!status) status = pdl_yaml_get_bool(entry, "interleaved", PDL_OPTIONAL, &f->interleaved);
+    if (status) return status;
+    f->sharding = (pdl_sharding_t)sharding;
+    f->recompute = (pdl_recompute_t)recompute;
+    f->recompute_given = pdl_yaml_find(entry, "recompute") != NULL;
+    f->switches = pdl_yaml_find(entry, "switches");
+    pdl_parameters_default(&probe);
+    return f->switches ? pdl__parameters_read_switches(f->switches, &probe) : PDL_OK;
+}
+
+pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
+{
+    static const char *const keys[] = {"file", "shape", NULL};
+    static const char *const names[] = {"layers", "hidden",     "heads",   "kv_heads", "head_dim", "ffn",
+                                        "tokens", "vocabulary", "experts", "top_k",    NULL};
+    int64_t *const           slots[] = {&d->layers, &d->hidden, &d->heads,      &d->kv_heads, &d->head_dim,
+                                        &d->ffn,    &d->tokens, &d->vocabulary, &d->experts,  &d->top_k};
+    pdl_status_t             status = pdl_yaml_expect(entry, PDL_YAML_MAPPING, "the description of a model");
+
+    *file = NULL;
+    if (!status) status = pdl_yaml_check_keys(entry, keys);
+    if (!status) status = pdl_yaml_get_string(entry, "file", PDL_OPTIONAL, file);
+    const pdl_yaml_t *shape = status ? NULL : pdl_yaml_find(entry, "shape");
+    if (!shape) return status;
+    status = pdl_yaml_expect(shape, PDL_YAML_MAPPING, "a map of sizes");
+    if (!status) status = pdl_yaml_check_keys(shape, names);
+    for (int i = 0; names[i] && !status; i++) {
+        int64_t value = *slots[i];
+        status = pdl_yaml_get_int(shape, names[i], 1, INT64_C(1) << 30, PDL_OPTIONAL, &value);
+        if (*slots[i] == 0) *slots[i] = value;
+    }
+    return status;
+}

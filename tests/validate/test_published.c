@@ -1,0 +1,174 @@
+/*
+ * Published runs: the stored parameters against the stored table, what a row's words become, and tables that cannot
+ * be read.
+ */
+#include "test.h"
+#include "validate/published/published.h"
+#include <stdlib.h>
+
+static const char *const table = PDL_TEST_SOURCE "/share/measured/published_runs.csv";
+
+#define HEADER                                                                                                    \
+    "run_id,source,family,model,params_b,layers,hidden,ffn_hidden,heads,kv_heads,vocab,seq_len,accelerator,"      \
+    "accel_mem_gb,gpus,gpus_per_node,internode,precision,tp,pp,vpp,dp,cp,ep,sharding,recompute,offload,schedule," \
+    "micro_batch,grad_accum,global_batch,framework,iter_time_s,samples_per_s,tflops_per_gpu,tflops_kind,mem_gb,"  \
+    "mem_kind,outcome,notes\n"
+/* gpus, precision, tp, pp, cp, micro-batch, batch, framework, seconds */
+#define GPT(id, gpus, tp, pp, cp, micro, batch, framework, seconds)                                        \
+    id ",here,transformer,GPT,,24,2048,,16,,,1024,A100-SXM,80," gpus                                       \
+       ",8,4 links per node (nominal 400 Gb/s),bf16," tp "," pp ",,," cp ",,,full,,1f1b," micro ",," batch \
+       "," framework "," seconds ",,,,,,ok,\n"
+
+/* Reads a table given as text and projects it; NULL after a failed check. */
+static pdl_published_t *projected_text(const char *text)
+{
+    pdl_published_t *runs = NULL;
+    pdl_parameters_t parameters;
+    char             path[] = "/tmp/paradl-published-XXXXXX";
+    int              fd = mkstemp(path);
+    FILE            *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+    CHECK(file != NULL);
+    if (!file) return NULL;
+    fputs(text, file);
+    fclose(file);
+    CHECK_OK(pdl_published_read(path, "published", &runs));
+    remove(path);
+    CHECK_OK(pdl_parameters_load("published", &parameters));
+    if (runs) CHECK_OK(pdl_published_project(runs, &parameters));
+    return runs;
+}
+
+static void stored_parameters_are_accurate(void)
+{
+    pdl_published_t *runs = NULL;
+    pdl_parameters_t parameters;
+
+    CHECK_OK(pdl_published_read(table, "published", &runs));
+    CHECK_OK(pdl_parameters_load(pdl_published_parameters(runs), &parameters));
+    CHECK_OK(pdl_published_project(runs, &parameters));
+    pdl_published_summary_t s = pdl_published_summary(runs);
+    pdl_published_score_t   all = pdl_published_score(runs, NULL);
+    CHECK_INT(all.rows, 1523);
+    CHECK(all.expressed >= 1470);
+    CHECK_INT(s.sources, 20);
+    CHECK(s.source_mean < 0.18);
+    CHECK(s.memory_mean < 0.20);
+    CHECK(s.rank_correlation > 0.7);
+    CHECK_INT(all.oom_found, 2);
+    for (size_t i = 0; i < pdl_published_count(runs); i++) {
+        const pdl_published_row_t *row = pdl_published_row(runs, i);
+        CHECK(row->expressed ? row->low_s <= row->projected_s && row->projected_s <= row->high_s
+                             : row->reason[0] != '\0');
+    }
+    pdl_published_destroy(runs);
+}
+
+static void rows_become_configurations(void)
+{
+    pdl_published_t *runs = projected_text(HEADER GPT("a", "32", "8", "2", "", "2", "64", "Megatron-LM", "1")
+                                               GPT("b", "32", "4", "1", "2", "", "64", "Megatron-LM", "1"));
+
+    if (!runs) return;
+    const pdl_recipe_t *a = &runs->lines[0].recipe, *b = &runs->lines[1].recipe;
+    CHECK_STR(a->system, "selene");
+    CHECK_INT(a->config.tensor, 8);
+    CHECK_INT(a->config.pipeline, 2);
+    CHECK_INT(a->config.data, 2);
+    CHECK_INT(a->micro_batch, 2);
+    CHECK_INT(a->config.recompute, PDL_RECOMPUTE_FULL);
+    CHECK_NEAR(a->ports, 4, 0);
+    CHECK_NEAR(a->port_bytes_per_s, 12.5e9, 1e-12);
+    CHECK_INT(b->config.context, 2);
+    CHECK_INT(b->config.data, 8);
+    CHECK(b->choose_micro_batch);
+    CHECK(runs->lines[0].row.expressed && runs->lines[1].row.expressed);
+    CHECK(runs->lines[0].machine == runs->lines[1].machine);
+    pdl_published_destroy(runs);
+}
+
+static void what_cannot_be_expressed_is_named(void)
+{
+    pdl_published_t *runs =
+        projected_text(HEADER GPT("a", "32", "3", "1", "", "1", "64", "Megatron-LM", "1")
+                           GPT("b", "32", "4", "1", "", "1", "64", "Abacus", "1")
+                               GPT("c", "32", "4", "1", "", "1", "4", "Megatron-LM",
+                                   "1") "d,here,cnn2d,Squeezed,,,,,,,,,A100,80,8,8,,fp16,1,1,,8,,,,,,,8,,64,"
+                                        "PyTorch,1,,,,,,ok,\n");
+
+    if (!runs) return;
+    static const char *const reasons[] = {"tp, pp and cp do not divide the devices", "no rule for framework Abacus",
+                                          "fewer samples than replicas", "model Squeezed is not in the zoo"};
+    for (size_t i = 0; i < 4; i++) {
+        CHECK(!pdl_published_row(runs, i)->expressed);
+        CHECK_STR(pdl_published_row(runs, i)->reason, reasons[i]);
+    }
+    CHECK_INT(pdl_published_score(runs, "here").expressed, 0);
+    pdl_published_destroy(runs);
+}
+
+/* Three runs whose order by time per sample is as projected, and then not. */
+static void order_is_scored(void)
+{
+    pdl_published_t *runs = projected_text(HEADER GPT("a", "8", "1", "1", "", "4", "256", "Megatron-LM", "1")
+                                               GPT("b", "8", "4", "1", "", "4", "256", "Megatron-LM", "2")
+                                                   GPT("c", "8", "8", "1", "", "1", "256", "Megatron-LM", "9"));
+
+    if (!runs) return;
+    CHECK_INT(pdl_published_summary(runs).groups, 1);
+    CHECK_NEAR(pdl_published_summary(runs).rank_correlation, 1, 1e-12);
+    runs->lines[0].row.measured_s = 20;
+    CHECK_NEAR(pdl_published_summary(runs).rank_correlation, -0.5, 1e-12);
+    pdl_published_destroy(runs);
+}
+
+/* A rate and a count of operations are turned into the time of the batch. */
+static void throughput_becomes_time(void)
+{
+    pdl_published_t *runs = projected_text(
+        HEADER
+        "a,here,cnn2d,ResNet-50,,,,,,,,,V100-SXM2,16,8,8,,fp16,1,1,,8,,,,,,,32,,256,PyTorch,,1024,,,,,ok,\n"
+        "b,here,transformer,GPT,,24,2048,,16,,51200,1024,H100,80,8,8,,bf16,1,1,,8,,,,,,,4,,64,Megatron-Core,,,400,"
+        "model,,,ok,\n");
+
+    if (!runs) return;
+    CHECK_NEAR(pdl_published_row(runs, 0)->measured_s, 0.25, 1e-12);
+    CHECK_NEAR(pdl_published_row(runs, 1)->measured_s, runs->lines[1].projection.flop / 8 / 400e12, 1e-12);
+    pdl_published_destroy(runs);
+}
+
+static void check_table(const char *text, const char *message)
+{
+    pdl_published_t *runs = NULL;
+    char             path[] = "/tmp/paradl-published-XXXXXX";
+    int              fd = mkstemp(path);
+    FILE            *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+
+    CHECK(file != NULL);
+    if (!file) return;
+    fputs(text, file);
+    fclose(file);
+    CHECK_ERROR(pdl_published_read(path, "published", &runs), message);
+    remove(path);
+}
+
+static void bad_tables_are_refused(void)
+{
+    check_table("run_id,source\n", "column \"family\" is missing");
+    check_table(HEADER GPT("a", "many", "1", "1", "", "1", "64", "Megatron-LM", "1"), ":2:");
+    CHECK_ERROR(pdl_published_read(table, "nonesuch", &(pdl_published_t *){NULL}), "nonesuch");
+    CHECK_ERROR(pdl_published_read(table, "abci", &(pdl_published_t *){NULL}), "published");
+    CHECK_ERROR(pdl_published_read("no-such-file.csv", "published", &(pdl_published_t *){NULL}),
+                "no-such-file.csv");
+}
+
+int main(void)
+{
+    RUN(stored_parameters_are_accurate);
+    RUN(rows_become_configurations);
+    RUN(what_cannot_be_expressed_is_named);
+    RUN(order_is_scored);
+    RUN(throughput_becomes_time);
+    RUN(bad_tables_are_refused);
+    return test_done();
+}
