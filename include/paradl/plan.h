@@ -4,9 +4,9 @@
 
 #include <paradl/plan/layout.h>
 #include <paradl/plan/mesh.h>
+#include <paradl/plan/partition.h>
 #include <paradl/plan/pipeline.h>
 #include <paradl/plan/plan.h>
-#include <paradl/plan/program.h>
 #include <paradl/plan/tape.h>
 
 #endif

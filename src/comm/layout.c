@@ -181,7 +181,7 @@ pdl_block_span_t pdl__layout_block(const pdl__layout_t *layout, int64_t block)
 pdl__piece_t pdl__layout_locate(const pdl__layout_t *layout, int64_t first, int64_t count)
 {
     pdl__piece_t segment = {.area = PDL__AREA_DATA, .first = first, .count = count};
-    int64_t     m = layout->pair_elements, pair, from, to;
+    int64_t      m = layout->pair_elements, pair, from, to;
 
     if (!layout->all_to_all) return segment;
     pair = first / m;

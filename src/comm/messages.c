@@ -77,7 +77,7 @@ static pdl_status_t collect(const pdl__layout_t *layout, const pdl_moves_t *move
 static pdl_status_t add_segment(pdl__messages_t *messages, pdl__message_t *message, pdl__piece_t segment)
 {
     pdl__piece_t *last = message->segment_count > 0 ? &messages->segment[messages->segment_count - 1] : NULL;
-    pdl_status_t status;
+    pdl_status_t  status;
 
     if (last != NULL && last->area == segment.area && last->first + last->count == segment.first) {
         last->count += segment.count;
@@ -109,7 +109,7 @@ static pdl_status_t add_message(pdl__messages_t *messages, const pdl__layout_t *
     }
     message.key = interval->first + begin;
     while (!status && begin < end) {
-        int64_t     stop = end < interval->count ? end : interval->count;
+        int64_t      stop = end < interval->count ? end : interval->count;
         pdl__piece_t segment = pdl__layout_locate(layout, interval->first + begin, stop - begin);
 
         status = add_segment(messages, &message, segment);

@@ -38,7 +38,7 @@ typedef struct pdl__step {
 
 typedef struct pdl__messages {
     pdl__message_list_t sends, receives;
-    pdl__piece_t        *segment;
+    pdl__piece_t       *segment;
     int                 segment_count, segment_capacity;
     pdl__step_t        *step;
     int                 step_count;

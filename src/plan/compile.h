@@ -5,21 +5,21 @@
 #define PDL_PLAN_COMPILE_H
 
 #include "plan/rules.h"
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 
 typedef struct pdl_compiler {
     const pdl_plan_t *plan;
-    pdl_program_t    *program;
-    int               capacity; /* of program->transfers */
+    pdl_partition_t  *partition;
+    int               capacity; /* of partition->transfers */
     pdl_status_t      status;   /* of the first failure */
 } pdl_compiler_t;
 
-/* Compiles one layer: fills program->local[index] and appends its transfers. Of its producers only the
+/* Compiles one layer: fills partition->local[index] and appends its transfers. Of its producers only the
    placements of their outputs, local[].out, are read. */
 void pdl__compile_layer(pdl_compiler_t *compiler, int index);
 
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
-pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved);
+pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved);
 
 /* sent.c: whether an axis is one that tensors are cut along. */
 bool pdl__splits_tensors(const pdl_axis_t *axis);
@@ -50,7 +50,7 @@ void pdl__count_weights(const pdl_layer_t *layer, pdl__weight_count_t *count);
 void pdl__cut_weights(const pdl_layer_t *layer, const pdl_rule_t *rule, pdl_mode_t mode, int64_t ranks,
                       pdl__weight_count_t *count);
 
-/* Finds out once what liveness needs to know of all layers; program->local must be filled. */
-pdl_status_t pdl__walk_create(pdl_program_t *program);
+/* Finds out once what liveness needs to know of all layers; partition->local must be filled. */
+pdl_status_t pdl__walk_create(pdl_partition_t *partition);
 
 #endif

@@ -16,7 +16,7 @@ typedef struct item {
 } item_t;
 
 typedef struct walk {
-    const pdl_program_t         *program;
+    const pdl_partition_t       *partition;
     const pdl_model_t           *model;
     const pdl__footprint_spec_t *spec;
     pdl_tape_node_t             *node;
@@ -65,7 +65,7 @@ static bool is_sum_of_two(const walk_t *w, int i)
 
 static void find_readers(walk_t *w)
 {
-    for (int i = 0; i < w->program->layer_count; i++) {
+    for (int i = 0; i < w->partition->layer_count; i++) {
         w->head[i] = i;
         w->reader[i] = -1;
         for (int j = 0; j < layer_at(w, i)->input_count; j++)
@@ -103,7 +103,7 @@ static int reach(const walk_t *w, int i)
 static void join_layers(walk_t *w)
 {
     find_readers(w);
-    for (int i = w->program->layer_count - 1; i >= 1; i--) {
+    for (int i = w->partition->layer_count - 1; i >= 1; i--) {
         int tail = w->head[i] == i ? reach(w, i) : i;
         if (tail == i) continue;
         for (int k = i; k != tail; k = w->reader[k]) w->head[k] = -1;
@@ -201,7 +201,7 @@ static void find_inputs(walk_t *w, int head, int tail, pdl__joined_t *joined, in
 static void add_operation(walk_t *w, int head, int tail)
 {
     const pdl_layer_t  *layer = layer_at(w, head);
-    const pdl_local_t  *local = &w->program->local[tail];
+    const pdl_local_t  *local = &w->partition->local[tail];
     int                 from[PDL_TAPE_INPUTS], count;
     pdl__footprint_op_t op = {.spec = w->spec, .layer = layer, .samples = local->samples};
     item_t          item = {.shape = layer_at(w, tail)->out, .gradient = w->spec->training && layer->weights > 0};
@@ -218,7 +218,7 @@ static void add_operation(walk_t *w, int head, int tail)
     item.blocked =
         w->spec->channel_block > 1 && writes_blocked(layer, reads) && !pdl__footprint_small(w->spec, layer);
     op.out_elements = stored(w, &item);
-    op.weight_bytes = 4 * w->program->local[head].weights;
+    op.weight_bytes = 4 * w->partition->local[head].weights;
     pdl__footprint_node(&op, &node);
     node.input_count = count;
     for (int j = 0; j < count; j++) {
@@ -230,20 +230,20 @@ static void add_operation(walk_t *w, int head, int tail)
 
 static bool reads_tokens(const walk_t *w)
 {
-    for (int i = 1; i < w->program->layer_count; i++)
+    for (int i = 1; i < w->partition->layer_count; i++)
         if (layer_at(w, i)->type == PDL_LAYER_EMBEDDING && layer_at(w, i)->inputs[0] == 0) return true;
     return false;
 }
 
 static void add_layers(walk_t *w)
 {
-    const pdl_local_t *local = &w->program->local[0];
+    const pdl_local_t *local = &w->partition->local[0];
     item_t             source = {.shape = layer_at(w, 0)->out, .elements = local->y_elements * local->samples};
     pdl_tape_node_t    node = {.source = true};
 
     node.out_bytes = (size_t)(source.elements * (reads_tokens(w) ? 4 : w->spec->item_bytes));
     w->item_of[0] = add_item(w, &source, &node);
-    for (int i = 1; i < w->program->layer_count; i++) {
+    for (int i = 1; i < w->partition->layer_count; i++) {
         if (w->head[i] < 0) continue;
         if (layer_at(w, i)->type == PDL_LAYER_FLATTEN || changes_nothing(layer_at(w, i)))
             add_view(w, i);
@@ -280,11 +280,11 @@ static pdl_status_t place(walk_t *w, pdl__footprint_t *footprint)
     return PDL_OK;
 }
 
-pdl_status_t pdl__program_footprint(const pdl_program_t *program, const pdl__footprint_spec_t *spec,
-                                    pdl__footprint_t *footprint)
+pdl_status_t pdl__partition_footprint(const pdl_partition_t *partition, const pdl__footprint_spec_t *spec,
+                                      pdl__footprint_t *footprint)
 {
-    size_t layers = (size_t)program->layer_count;
-    walk_t w = {.program = program, .model = program->plan->model, .spec = spec};
+    size_t layers = (size_t)partition->layer_count;
+    walk_t w = {.partition = partition, .model = partition->plan->model, .spec = spec};
     size_t items = 2 * layers; /* every layer, and a conversion of its output */
     void  *memory = calloc(items, sizeof(pdl_tape_node_t) + sizeof(item_t) + 2 * sizeof(int));
 

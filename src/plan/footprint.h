@@ -6,7 +6,7 @@
 #ifndef PDL_PLAN_FOOTPRINT_H
 #define PDL_PLAN_FOOTPRINT_H
 
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 #include <paradl/plan/tape.h>
 
 typedef struct pdl__footprint_spec {
@@ -24,8 +24,8 @@ typedef struct pdl__footprint {
     double peak;  /* the whole arena, workspace included */
 } pdl__footprint_t;
 
-pdl_status_t pdl__program_footprint(const pdl_program_t *program, const pdl__footprint_spec_t *spec,
-                                    pdl__footprint_t *footprint);
+pdl_status_t pdl__partition_footprint(const pdl_partition_t *partition, const pdl__footprint_spec_t *spec,
+                                      pdl__footprint_t *footprint);
 
 /* What is computed together with a layer. */
 typedef struct pdl__joined {

@@ -58,14 +58,14 @@ static bool keeps_output(const pdl_layer_t *layer)
 }
 
 /* Elements an operation keeps besides input and output: dropout masks of a byte, the hidden layer of experts. */
-static double keeps_inside(const pdl_program_t *program, int index)
+static double keeps_inside(const pdl_partition_t *partition, int index)
 {
-    const pdl_layer_t *layer = pdl_model_layer(program->plan->model, index);
-    const pdl_local_t *local = &program->local[index];
+    const pdl_layer_t *layer = pdl_model_layer(partition->plan->model, index);
+    const pdl_local_t *local = &partition->local[index];
     double             y = local->y_elements * local->samples;
 
     if (layer->type == PDL_LAYER_DROPOUT)
-        return layer->rate > 0 ? y / pdl_precision_bytes(program->plan->precision) : 0;
+        return layer->rate > 0 ? y / pdl_precision_bytes(partition->plan->precision) : 0;
     if (layer->type == PDL_LAYER_MOE)
         return y * (double)layer->top_k *
                (1.0 + (layer->gated ? 3.0 : 2.0) * (double)layer->expert_hidden / (double)layer->in.channels);
@@ -73,9 +73,9 @@ static double keeps_inside(const pdl_program_t *program, int index)
 }
 
 /* Whether gathered inputs stay for backward. Sequence parallelism keeps its own piece and gathers again. */
-static bool keeps_copies(const pdl_program_t *program, int index)
+static bool keeps_copies(const pdl_partition_t *partition, int index)
 {
-    return keeps_input(pdl_model_layer(program->plan->model, index)) && !program->plan->sequence_parallel;
+    return keeps_input(pdl_model_layer(partition->plan->model, index)) && !partition->plan->sequence_parallel;
 }
 
 /* What a layer holds and keeps, one micro-batch. */
@@ -87,21 +87,21 @@ typedef struct fact {
     bool               keeps_input, keeps_output, keeps_copies;
 } fact_t;
 
-/* What is known of all layers is found once per program; what belongs to a run of layers is reset for it, so that
+/* What is known of all layers is found once per partition; what belongs to a run of layers is reset for it, so that
    walking a stage costs no more than its own layers. */
 struct pdl_walk {
-    const pdl_program_t *program;
-    fact_t              *fact;
-    int                  first, last;
-    int                 *root;       /* the layer that owns the storage of a layer's output */
-    int                 *last_use;   /* last reader in forward order, per owner */
-    int                 *keep_until; /* per saved owner: the layer whose backward reads it last */
-    int                 *external;   /* owners before `first` that the run reads */
-    int                  external_count;
-    bool                *known;        /* per owner before `first`: in that list */
-    bool                *saved;        /* per owner: read again in backward */
-    bool                *has_gradient; /* per owner: backward makes its gradient */
-    bool                *gradient;     /* per owner: its gradient is allocated */
+    const pdl_partition_t *partition;
+    fact_t                *fact;
+    int                    first, last;
+    int                   *root;       /* the layer that owns the storage of a layer's output */
+    int                   *last_use;   /* last reader in forward order, per owner */
+    int                   *keep_until; /* per saved owner: the layer whose backward reads it last */
+    int                   *external;   /* owners before `first` that the run reads */
+    int                    external_count;
+    bool                  *known;        /* per owner before `first`: in that list */
+    bool                  *saved;        /* per owner: read again in backward */
+    bool                  *has_gradient; /* per owner: backward makes its gradient */
+    bool                  *gradient;     /* per owner: its gradient is allocated */
 };
 typedef struct pdl_walk walk_t;
 
@@ -132,7 +132,7 @@ static void walk_layer(walk_t *w, int i)
             reset(w, owner);
         }
         w->last_use[owner] = i;
-        bool copied = copy && j < 32 && w->program->local[i].gathered_inputs >> j & 1;
+        bool copied = copy && j < 32 && w->partition->local[i].gathered_inputs >> j & 1;
         if (w->fact[i].keeps_input && !copied) save(w, owner, i);
     }
 }
@@ -149,25 +149,25 @@ static void walk_begin(walk_t *w, int first, int last)
 
 static fact_t fact_of(const walk_t *w, int i)
 {
-    const pdl_program_t *program = w->program;
-    const pdl_layer_t   *layer = pdl_model_layer(program->plan->model, i);
-    const pdl_local_t   *local = &program->local[i];
+    const pdl_partition_t *partition = w->partition;
+    const pdl_layer_t     *layer = pdl_model_layer(partition->plan->model, i);
+    const pdl_local_t     *local = &partition->local[i];
     fact_t fact = {.layer = layer, .keeps_input = keeps_input(layer), .keeps_output = keeps_output(layer)};
 
     fact.storage = w->root[i] == i ? local->y_elements * local->samples : 0;
-    fact.inside = keeps_inside(program, i);
+    fact.inside = keeps_inside(partition, i);
     fact.copies = is_view(layer) ? 0 : local->gathered_elements * local->samples;
-    fact.keeps_copies = keeps_copies(program, i);
+    fact.keeps_copies = keeps_copies(partition, i);
     return fact;
 }
 
-pdl_status_t pdl__walk_create(pdl_program_t *program)
+pdl_status_t pdl__walk_create(pdl_partition_t *partition)
 {
-    size_t  count = (size_t)program->layer_count;
+    size_t  count = (size_t)partition->layer_count;
     walk_t *w = calloc(1, sizeof(*w) + count * (sizeof(fact_t) + 4 * sizeof(int) + 4 * sizeof(bool)));
 
     if (!w) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    w->program = program;
+    w->partition = partition;
     w->fact = (fact_t *)(void *)(w + 1);
     w->root = (int *)(void *)(w->fact + count);
     w->last_use = w->root + count;
@@ -177,26 +177,26 @@ pdl_status_t pdl__walk_create(pdl_program_t *program)
     w->saved = w->known + count;
     w->has_gradient = w->saved + count;
     w->gradient = w->has_gradient + count;
-    for (int i = 0; i < program->layer_count; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(program->plan->model, i);
+    for (int i = 0; i < partition->layer_count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(partition->plan->model, i);
         /* What was gathered for a view is the view's own. */
-        bool view = is_view(layer) && !program->local[i].gathered_inputs;
+        bool view = is_view(layer) && !partition->local[i].gathered_inputs;
         w->root[i] = view ? w->root[layer->inputs[0]] : i;
         w->fact[i] = fact_of(w, i);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             w->has_gradient[w->root[layer->inputs[j]]] = true;
         if (layer->consumer_count == 0 && layer->type != PDL_LAYER_INPUT) w->has_gradient[w->root[i]] = true;
     }
-    program->walk = w;
+    partition->walk = w;
     return PDL_OK;
 }
 
-pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved)
+pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved)
 {
-    const pdl_model_t *model = program->plan->model;
+    const pdl_model_t *model = partition->plan->model;
 
-    memset(saved, 0, (size_t)program->layer_count * sizeof(bool));
-    for (int i = 0; i < program->layer_count; i++) {
+    memset(saved, 0, (size_t)partition->layer_count * sizeof(bool));
+    for (int i = 0; i < partition->layer_count; i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
         if (keeps_output(layer)) saved[viewed_layer(model, i)] = true;
         for (int j = 0; j < layer->input_count && keeps_input(layer); j++)
@@ -208,7 +208,7 @@ pdl_status_t pdl__program_saved(const pdl_program_t *program, bool *saved)
 /* Nothing waits for a backward pass in inference: a tensor goes when its last reader has run. */
 static double forward_peak(const walk_t *w, double *saved_total)
 {
-    bool   training = w->program->plan->run_mode == PDL_TRAINING;
+    bool   training = w->partition->plan->run_mode == PDL_TRAINING;
     double saved = 0, live = 0, peak = 0;
 
     /* What earlier stages sent is there from the start. */
@@ -267,13 +267,13 @@ static double backward_peak(walk_t *w, double saved)
     return peak;
 }
 
-void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory)
+void pdl_partition_memory(const pdl_partition_t *partition, int first, int last, pdl_activation_memory_t *memory)
 {
-    walk_t *w = program->walk;
+    walk_t *w = partition->walk;
 
     walk_begin(w, first, last);
     double saved, peak = forward_peak(w, &saved);
-    if (program->plan->run_mode == PDL_TRAINING) {
+    if (partition->plan->run_mode == PDL_TRAINING) {
         double backward = backward_peak(w, saved);
         if (backward > peak) peak = backward;
     }
@@ -283,10 +283,10 @@ void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_a
     for (int i = 0; i < w->external_count; i++) memory->input += w->fact[w->external[i]].storage;
 }
 
-void pdl_program_borders(const pdl_program_t *program, double *borders)
+void pdl_partition_borders(const pdl_partition_t *partition, double *borders)
 {
-    walk_t *w = program->walk;
-    int     count = program->layer_count;
+    walk_t *w = partition->walk;
+    int     count = partition->layer_count;
 
     walk_begin(w, 0, count);
     /* A tensor of layer i crosses the borders i+1 .. last_use: add where it begins, take away where it ends. */

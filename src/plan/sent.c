@@ -17,7 +17,7 @@ bool pdl__splits_tensors(const pdl_axis_t *axis)
 double pdl__mean_elements(const pdl_compiler_t *c, const pdl_shape_t *shape, const pdl_placement_t *on, int skip)
 {
     const pdl_mesh_t *mesh = &c->plan->mesh;
-    double            elements = (double)pdl_shape_elements(shape) * c->program->micro_batch;
+    double            elements = (double)pdl_shape_elements(shape) * c->partition->micro_batch;
 
     for (int a = 0; a < mesh->axis_count; a++)
         if (a != skip && pdl__splits_tensors(&mesh->axis[a]) && on[a] >= PDL_SPLIT_N)
@@ -28,7 +28,7 @@ double pdl__mean_elements(const pdl_compiler_t *c, const pdl_shape_t *shape, con
 /* Elements along the dimension that a placement cuts; 0 where that is not a whole number. */
 static int64_t extent_of(const pdl_compiler_t *c, const pdl_shape_t *shape, pdl_placement_t placement)
 {
-    double samples = c->program->micro_batch;
+    double samples = c->partition->micro_batch;
 
     if (placement == PDL_SPLIT_N) return samples == floor(samples) ? (int64_t)samples : 0;
     return placement == PDL_SPLIT_C ? shape->channels : shape->extent[placement - PDL_SPLIT_S0];
@@ -67,7 +67,7 @@ double pdl__mean_sent(const pdl_compiler_t *c, const pdl_shape_t *shape, const p
 void pdl__routed_sent(const pdl_compiler_t *c, int index, int axis, double sent[4])
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
-    const pdl_local_t *local = &c->program->local[index];
+    const pdl_local_t *local = &c->partition->local[index];
     double             ranks = (double)c->plan->mesh.axis[axis].size;
     double             in = (double)layer->in.channels, out = (double)layer->out.channels;
     double             copies = pdl__mean_elements(c, &layer->in, local->reads, -1) / in * (double)layer->top_k;

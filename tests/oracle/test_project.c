@@ -480,19 +480,19 @@ static void decoder_activations(void)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const pdl_mesh_t        mesh = {{{PDL_AXIS_TENSOR, known[i].t, 0}}, 1};
         pdl_plan_t             *plan;
-        pdl_program_t          *program;
+        pdl_partition_t        *partition;
         pdl_activation_memory_t memory;
 
         CHECK_OK(pdl_plan_create(model, &mesh, 4, &plan));
         plan->precision = PDL_BF16;
         plan->sequence_parallel = known[i].sequence;
         CHECK_OK(pdl_plan_apply_preset(plan, "tensor", NULL));
-        CHECK_OK(pdl_program_compile(plan, 4, &program));
-        pdl_program_memory(program, pdl_model_find_layer(model, "h.1.ln_1"),
-                           pdl_model_find_layer(model, "h.2.ln_1"), &memory);
+        CHECK_OK(pdl_partition_create(plan, 4, &partition));
+        pdl_partition_memory(partition, pdl_model_find_layer(model, "h.1.ln_1"),
+                             pdl_model_find_layer(model, "h.2.ln_1"), &memory);
         CHECK_NEAR(memory.saved * 2 / (2048.0 * 4 * 2304), known[i].expected, 1e-12);
         CHECK_NEAR(memory.input * 2 / (2048.0 * 4 * 2304), known[i].sequence ? 2.0 / (double)known[i].t : 2, 1e-12);
-        pdl_program_destroy(program);
+        pdl_partition_destroy(partition);
         pdl_plan_destroy(plan);
     }
     pdl_model_destroy(model);

@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 
 #include <stdlib.h>
 
@@ -64,11 +64,11 @@ static bool reads_output_again(const pdl_layer_t *layer)
 }
 
 typedef struct simulation {
-    const pdl_program_t *p;
-    int                  first, last;
-    bool                 training;
-    double               at[2 * MOST_LAYERS]; /* memory in every step: forward of first .. last-1, then backward */
-    double               saved;
+    const pdl_partition_t *p;
+    int                    first, last;
+    bool                   training;
+    double at[2 * MOST_LAYERS]; /* memory in every step: forward of first .. last-1, then backward */
+    double saved;
 } simulation_t;
 
 static const pdl_layer_t *layer_of(const simulation_t *s, int i)
@@ -164,7 +164,7 @@ static void simulate(simulation_t *s)
     }
 }
 
-static void check_run(const pdl_program_t *p, int first, int last)
+static void check_run(const pdl_partition_t *p, int first, int last)
 {
     simulation_t s = {.p = p, .first = first, .last = last, .training = p->plan->run_mode == PDL_TRAINING};
     pdl_activation_memory_t memory;
@@ -178,18 +178,18 @@ static void check_run(const pdl_program_t *p, int first, int last)
         for (int k = first; k < last; k++) read |= owner(&s, o) == o && uses(&s, k, o);
         if (read) input += p->local[o].y_elements * p->local[o].samples;
     }
-    pdl_program_memory(p, first, last, &memory);
+    pdl_partition_memory(p, first, last, &memory);
     CHECK_NEAR(memory.saved, s.saved, 1e-12);
     CHECK_NEAR(memory.saved + memory.transient, peak, 1e-12);
     CHECK_NEAR(memory.input, input, 1e-12);
 }
 
-static void check_borders(const pdl_program_t *p)
+static void check_borders(const pdl_partition_t *p)
 {
     double       borders[MOST_LAYERS + 1];
     simulation_t s = {.p = p, .last = p->layer_count};
 
-    pdl_program_borders(p, borders);
+    pdl_partition_borders(p, borders);
     for (int b = 0; b <= p->layer_count; b++) {
         double crossing = 0;
         for (int o = 0; o < b; o++) {
@@ -206,21 +206,21 @@ static void random_graphs(int64_t tensor, const char *strategy, pdl_run_mode_t m
     const pdl_mesh_t mesh = {{{PDL_AXIS_TENSOR, tensor, 0}}, 1};
 
     for (int times = 0; times < 150; times++) {
-        pdl_model_t   *model = random_model();
-        pdl_plan_t    *plan;
-        pdl_program_t *p;
+        pdl_model_t     *model = random_model();
+        pdl_plan_t      *plan;
+        pdl_partition_t *p;
 
         CHECK_OK(pdl_plan_create(model, &mesh, 4, &plan));
         plan->run_mode = mode;
         CHECK_OK(pdl_plan_apply_preset(plan, strategy, NULL));
-        CHECK_OK(pdl_program_compile(plan, 2, &p));
+        CHECK_OK(pdl_partition_create(plan, 2, &p));
         int layers = p->layer_count, cut = (int)between(1, layers - 1), second = (int)between(cut, layers - 1);
         check_run(p, 0, layers);
         check_run(p, 0, cut);
         check_run(p, cut, layers);
         if (second > cut) check_run(p, cut, second);
         check_borders(p);
-        pdl_program_destroy(p);
+        pdl_partition_destroy(p);
         pdl_plan_destroy(plan);
         pdl_model_destroy(model);
     }
@@ -252,18 +252,18 @@ static void chain_by_hand(void)
     const pdl_mesh_t        mesh = {{{PDL_AXIS_DATA, 1, 0}}, 1};
     pdl_model_t            *model = NULL;
     pdl_plan_t             *plan;
-    pdl_program_t          *p;
+    pdl_partition_t        *p;
     pdl_activation_memory_t memory;
 
     CHECK_OK(pdl_model_read_yaml_memory(text, strlen(text), "chain", &model));
     CHECK_OK(pdl_plan_create(model, &mesh, 1, &plan));
-    CHECK_OK(pdl_program_compile(plan, 1, &p));
-    pdl_program_memory(p, 0, p->layer_count, &memory);
+    CHECK_OK(pdl_partition_create(plan, 1, &p));
+    pdl_partition_memory(p, 0, p->layer_count, &memory);
     /* Input 32, relu 64 and the output 128 are kept; a's 64 are not. */
     CHECK_NEAR(memory.saved, 32 + 64 + 128, 0);
     /* Most is held when the loss, whose own gradient is one number, has made that of its input. */
     CHECK_NEAR(memory.saved + memory.transient, 32 + 64 + 128 + 1 + 128, 0);
-    pdl_program_destroy(p);
+    pdl_partition_destroy(p);
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
 }

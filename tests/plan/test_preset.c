@@ -6,8 +6,8 @@
 #include "test.h"
 
 #include <paradl/base/share.h>
+#include <paradl/plan/partition.h>
 #include <paradl/plan/plan.h>
-#include <paradl/plan/program.h>
 
 #include <stdlib.h>
 
@@ -42,9 +42,9 @@ static bool names_a_layer(const pdl_model_t *model, const char *message)
 /* Shares of a checked plan are shares, and its redistributions have something to move. */
 static void check_program(const pdl_plan_t *plan)
 {
-    pdl_program_t *p = NULL;
+    pdl_partition_t *p = NULL;
 
-    CHECK_OK(pdl_program_compile(plan, 2, &p));
+    CHECK_OK(pdl_partition_create(plan, 2, &p));
     if (!p) return;
     for (int i = 0; i < p->layer_count; i++) {
         const pdl_local_t *local = &p->local[i];
@@ -60,7 +60,7 @@ static void check_program(const pdl_plan_t *plan)
         CHECK(t->primitive != PDL_HALO || t->neighbours > 0);
         if (t->phase != PDL_PHASE_GRADIENT) CHECK(t->axis >= 0 && plan->mesh.axis[t->axis].size > 1);
     }
-    pdl_program_destroy(p);
+    pdl_partition_destroy(p);
 }
 
 static void check_preset(const pdl_model_t *model, const char *strategy, int64_t size, int counts[2])

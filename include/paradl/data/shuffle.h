@@ -52,12 +52,12 @@ extern const char *const pdl_destination_names[PDL_DESTINATION_COUNT]; /* fisher
 
 /* The first partition: drawn; sorted by class, so that every worker has few classes; or sorted and cut into twice as
    many shards as there are workers, of which each draws two (McMahan et al. 2017). */
-typedef enum pdl_partition {
+typedef enum pdl_sample_partition {
     PDL_PARTITION_RANDOM,
     PDL_PARTITION_SORTED,
     PDL_PARTITION_SHARDS,
     PDL_PARTITION_COUNT
-} pdl_partition_t;
+} pdl_sample_partition_t;
 extern const char *const pdl_partition_names[PDL_PARTITION_COUNT]; /* random sorted shards */
 
 /* Paired: what makes a worker important, and which samples travel. */
@@ -78,14 +78,14 @@ typedef enum pdl_pair_travel {
 extern const char *const pdl_pair_travel_names[PDL_TRAVEL_COUNT]; /* extremes random top */
 
 typedef struct pdl_shuffle_options {
-    pdl_shuffle_kind_t kind;
-    double             fraction; /* Q of partial and paired, 0 .. 1 */
-    pdl_destination_t  destination;
-    pdl_partition_t    partition;
-    pdl_pair_score_t   score;
-    pdl_pair_travel_t  travel;
-    int                random_every; /* paired: every so many epochs a random matching instead; 0: never */
-    uint64_t           seed;
+    pdl_shuffle_kind_t     kind;
+    double                 fraction; /* Q of partial and paired, 0 .. 1 */
+    pdl_destination_t      destination;
+    pdl_sample_partition_t partition;
+    pdl_pair_score_t       score;
+    pdl_pair_travel_t      travel;
+    int                    random_every; /* paired: every so many epochs a random matching instead; 0: never */
+    uint64_t               seed;
 } pdl_shuffle_options_t;
 /* Global, Fisher and Yates, random partition, mean, extremes, a random matching every 4 epochs, seed 1. */
 void pdl_shuffle_defaults(pdl_shuffle_options_t *options);

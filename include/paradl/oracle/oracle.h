@@ -18,8 +18,8 @@
 #include <paradl/base/status.h>
 #include <paradl/base/units.h>
 #include <paradl/model/dataset.h>
+#include <paradl/plan/partition.h>
 #include <paradl/plan/plan.h>
-#include <paradl/plan/program.h>
 #include <paradl/system/system.h>
 
 #ifdef __cplusplus

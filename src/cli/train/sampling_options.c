@@ -117,7 +117,7 @@ pdl_status_t pdl__sampling_options_from(const pdl__sampling_values_t *v, uint64_
     pdl_status_t            status = pdl_shuffle_parse(v->shuffle, shuffle);
 
     shuffle->destination = (pdl_destination_t)v->destination;
-    shuffle->partition = (pdl_partition_t)v->partition;
+    shuffle->partition = (pdl_sample_partition_t)v->partition;
     shuffle->score = (pdl_pair_score_t)v->pair_score;
     shuffle->travel = (pdl_pair_travel_t)v->pair_travel;
     shuffle->random_every = (int)v->random_match_every;

@@ -277,7 +277,7 @@ static pdl_status_t apply(pdl_executor_t *executor, const pdl__message_t *messag
 
     for (int i = 0; !status && i < message->segment_count; i++) {
         const pdl__piece_t *segment = &executor->messages.segment[message->segment_first + i];
-        char              *place = place_of(executor, segment);
+        char               *place = place_of(executor, segment);
 
         if (message->reduce)
             status = pdl__reducer_apply(&executor->reducer, slot, place, segment->count);

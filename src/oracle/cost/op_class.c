@@ -33,7 +33,7 @@ static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const 
     double m = (double)c->micro_batches / (double)c->pipeline;
     double again = plan->recompute == PDL_RECOMPUTE_FULL ? 2 : 1;
 
-    for (int i = 0; i < profile->program->layer_count; i++) {
+    for (int i = 0; i < profile->partition->layer_count; i++) {
         pdl_layer_type_t  type = pdl_model_layer(plan->model, i)->type;
         const pdl_sums_t *before = &profile->prefix[i], *after = &profile->prefix[i + 1];
 

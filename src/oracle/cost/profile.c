@@ -87,7 +87,7 @@ static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
     const pdl_plan_t  *plan = pr->profile->plan;
     const pdl_layer_t *layer = pdl_model_layer(plan->model, t->layer);
-    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+    const pdl_local_t *local = &pr->profile->partition->local[t->layer];
 
     if (layer->type != PDL_LAYER_CONV) return false;
     for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
@@ -98,7 +98,7 @@ static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 
 double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
-    const pdl_local_t *local = &pr->profile->program->local[t->layer];
+    const pdl_local_t *local = &pr->profile->partition->local[t->layer];
     double             bytes = t->elements * pr->profile->compute.item_bytes;
 
     if (!pr->p->own_runtime || pr->system->device.copy_bytes_per_s <= 0) return 0;
@@ -202,10 +202,10 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
 
 void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
 {
-    const pdl_program_t *program = pr->profile->program;
-    const pdl_layer_t   *layer = pdl_model_layer(pr->profile->plan->model, index);
-    const pdl_local_t   *local = &program->local[index];
-    double               forward, backward, framework = framework_seconds(pr, layer, index, local);
+    const pdl_partition_t *partition = pr->profile->partition;
+    const pdl_layer_t     *layer = pdl_model_layer(pr->profile->plan->model, index);
+    const pdl_local_t     *local = &partition->local[index];
+    double                 forward, backward, framework = framework_seconds(pr, layer, index, local);
 
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
@@ -221,8 +221,8 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
                                (double)layer->in.extent[0] * (double)layer->in.extent[0];
     }
     for (int i = 0; i < local->transfer_count; i++)
-        if (program->transfers[local->first_transfer + i].axis >= 0)
-            pdl__price_transfer(pr, &program->transfers[local->first_transfer + i], s);
+        if (partition->transfers[local->first_transfer + i].axis >= 0)
+            pdl__price_transfer(pr, &partition->transfers[local->first_transfer + i], s);
     add_gradients(pr, layer, local, s);
     pdl__add_sent(pr->profile, index, s);
 }
@@ -248,8 +248,8 @@ static void price_all(const pdl_pricing_t *pr)
 
     memset(&profile->prefix[0], 0, sizeof(profile->prefix[0]));
     profile->run[0] = 0;
-    for (int i = 0; i < profile->program->layer_count; i++) {
-        int twin = profile->program->twin[i];
+    for (int i = 0; i < profile->partition->layer_count; i++) {
+        int twin = profile->partition->twin[i];
         profile->prefix[i + 1] = profile->prefix[i];
         if (twin < i)
             add_difference(&profile->prefix[twin], &profile->prefix[twin + 1], &profile->prefix[i + 1]);
@@ -270,7 +270,7 @@ static bool may_begin_stage(const pdl_model_t *model, int i)
 /* Borders that a single tensor crosses are the natural places to cut a residual network. */
 static pdl_status_t find_single_borders(pdl_profile_t *profile)
 {
-    int  count = profile->program->layer_count;
+    int  count = profile->partition->layer_count;
     int *cross = calloc((size_t)count + 2, sizeof(*cross)), *last = calloc((size_t)count + 1, sizeof(*last));
 
     if (!cross || !last) {
@@ -298,13 +298,13 @@ static pdl_status_t find_single_borders(pdl_profile_t *profile)
 }
 
 /* Most programs use rings alone; the other patterns take longer to find out about. */
-static bool uses_rings_only(const pdl_program_t *program)
+static bool uses_rings_only(const pdl_partition_t *partition)
 {
-    for (int i = 0; i < program->transfer_count; i++) {
-        const pdl_transfer_t *t = &program->transfers[i];
+    for (int i = 0; i < partition->transfer_count; i++) {
+        const pdl_transfer_t *t = &partition->transfers[i];
         if (t->primitive == PDL_HALO || t->primitive == PDL_ALLTOALL) return false;
     }
-    return pdl_mesh_extent(&program->plan->mesh, PDL_AXIS_SPATIAL) == 1;
+    return pdl_mesh_extent(&partition->plan->mesh, PDL_AXIS_SPATIAL) == 1;
 }
 
 static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, double micro_batch)
@@ -312,9 +312,9 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     pdl_profile_t *profile = pr->profile;
     pdl_status_t   status = pdl_plan_copy(plan, &profile->plan);
 
-    if (!status) status = pdl_program_compile(profile->plan, micro_batch, &profile->program);
+    if (!status) status = pdl_partition_create(profile->plan, micro_batch, &profile->partition);
     if (status) return status;
-    size_t count = (size_t)profile->program->layer_count + 1;
+    size_t count = (size_t)profile->partition->layer_count + 1;
     profile->prefix = malloc(count * sizeof(*profile->prefix));
     profile->borders = malloc(count * sizeof(*profile->borders));
     profile->single = malloc(count * sizeof(*profile->single));
@@ -323,7 +323,7 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
     profile->compute.model = profile->plan->model;
-    pr->rings_only = uses_rings_only(profile->program);
+    pr->rings_only = uses_rings_only(profile->partition);
     status = pdl__price_groups(pr);
     if (!status) status = find_single_borders(profile);
     if (!status) price_all(pr);
@@ -354,7 +354,7 @@ void pdl__profile_destroy(pdl_profile_t *profile)
     free(profile->borders);
     free(profile->single);
     free(profile->run);
-    pdl_program_destroy(profile->program);
+    pdl_partition_destroy(profile->partition);
     pdl_plan_destroy(profile->plan);
     free(profile);
 }

@@ -59,7 +59,7 @@ typedef struct pdl_stages {
 
 typedef struct pdl_profile {
     pdl_plan_t        *plan; /* owned copy: modes, mesh without data and pipeline */
-    pdl_program_t     *program;
+    pdl_partition_t   *partition;
     pdl_sums_t        *prefix;  /* layer_count + 1 */
     double            *borders; /* filled in when a pipeline asks for them */
     bool               borders_known;

@@ -85,16 +85,16 @@ static void add_recompute(const pdl__cut_t *cut, const pdl_sums_t *sums, pdl__pa
 
 static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, int index, int stage)
 {
-    const pdl_program_t *program = cut->profile->program;
-    const pdl_local_t   *local = &program->local[index];
-    pdl_sums_t           sums = sums_of(cut->profile, index, index + 1);
-    pdl__pass_time_t    *time = &cut->layers[index];
-    double               slow = cut->slow[stage];
+    const pdl_partition_t *partition = cut->profile->partition;
+    const pdl_local_t     *local = &partition->local[index];
+    pdl_sums_t             sums = sums_of(cut->profile, index, index + 1);
+    pdl__pass_time_t      *time = &cut->layers[index];
+    double                 slow = cut->slow[stage];
 
     *time = (pdl__pass_time_t){.part = {{sums.forward}, {sums.backward}},
                                .queue = {sums.queue_forward, sums.queue_backward}};
     for (int i = 0; i < local->transfer_count; i++) {
-        const pdl_transfer_t *t = &program->transfers[local->first_transfer + i];
+        const pdl_transfer_t *t = &partition->transfers[local->first_transfer + i];
 
         if (t->axis < 0) continue;
         pdl_status_t status = add_transfer(cut, pr, t, stage, time);
@@ -111,7 +111,7 @@ static pdl_status_t time_layers(pdl__cut_t *cut)
     pdl_pricing_t pr = {.system = cut->oracle->system, .p = &cut->oracle->p, .profile = cut->profile};
     pdl_status_t  status = pdl__price_groups(&pr);
 
-    cut->layers = calloc((size_t)cut->profile->program->layer_count, sizeof(*cut->layers));
+    cut->layers = calloc((size_t)cut->profile->partition->layer_count, sizeof(*cut->layers));
     if (cut->layers == NULL) return no_memory();
     for (int k = 0; k < cut->pipeline.stages * cut->pipeline.chunks && !status; k++)
         for (int i = cut->chunks[k].first; i < cut->chunks[k].last && !status; i++)
@@ -349,7 +349,7 @@ static pdl_status_t price_tie(pdl__cut_t *cut, int owner, pdl__stage_tie_t *tie)
     int          p = cut->pipeline.stages;
     int         *to = calloc((size_t)p, sizeof(*to));
     double      *bytes = calloc((size_t)p, sizeof(*bytes)), *seconds = calloc((size_t)p, sizeof(*seconds));
-    double       half = cut->profile->program->local[owner].weights * cut->profile->compute.item_bytes / 2;
+    double       half = cut->profile->partition->local[owner].weights * cut->profile->compute.item_bytes / 2;
     pdl_status_t status = to == NULL || bytes == NULL || seconds == NULL ? no_memory() : PDL_OK;
 
     for (int s = 0; s < p && !status; s++) to[s] = -1;
@@ -369,7 +369,7 @@ static pdl_status_t price_tie(pdl__cut_t *cut, int owner, pdl__stage_tie_t *tie)
 static pdl_status_t find_ties(pdl__cut_t *cut)
 {
     const pdl_model_t *model = cut->profile->plan->model;
-    int                layers = cut->profile->program->layer_count;
+    int                layers = cut->profile->partition->layer_count;
 
     cut->ties = calloc((size_t)layers, sizeof(*cut->ties));
     if (cut->ties == NULL) return no_memory();
@@ -387,7 +387,7 @@ static pdl_status_t find_ties(pdl__cut_t *cut)
 
 static pdl_status_t allocate(pdl__cut_t *cut)
 {
-    size_t stages = (size_t)cut->pipeline.stages, layers = (size_t)cut->profile->program->layer_count;
+    size_t stages = (size_t)cut->pipeline.stages, layers = (size_t)cut->profile->partition->layer_count;
 
     cut->chunks = calloc(stages * (size_t)cut->pipeline.chunks, sizeof(*cut->chunks));
     cut->segments = calloc(layers, sizeof(*cut->segments));

@@ -259,7 +259,7 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (status) return status;
     double stages = (double)c.pipeline, m = (double)c.micro_batches, v = (double)c.virtual_stages;
-    double total = profile->run[profile->program->layer_count];
+    double total = profile->run[profile->partition->layer_count];
     *seconds = c.run_mode == PDL_INFERENCE ? 0 : total / stages * (m + (stages - 1) / v);
     return PDL_OK;
 }

@@ -107,7 +107,7 @@ static pdl_status_t place_buffers(const pdl_oracle_t *oracle, const pdl_case_t *
                                   .channel_block = (int64_t)oracle->p.channel_block,
                                   .threads = threads_of(oracle, c)};
     pdl__footprint_t      footprint;
-    pdl_status_t          status = pdl__program_footprint(profile->program, &spec, &footprint);
+    pdl_status_t          status = pdl__partition_footprint(profile->partition, &spec, &footprint);
 
     if (status) return status;
     b->saved_activations = footprint.saved;

@@ -35,7 +35,7 @@ static void add_statistics(const pdl_profile_t *profile, const pdl_layer_t *laye
     }
     if (layer->type == PDL_LAYER_CROSS_ENTROPY) {
         ranks = ranks_in(profile, local, PDL_MODE_VOCABULARY, PDL_MODE_VOCABULARY);
-        values = LOSS_VALUES * profile->program->micro_batch * (double)pdl_shape_positions(&layer->in);
+        values = LOSS_VALUES * profile->partition->micro_batch * (double)pdl_shape_positions(&layer->in);
         values /= ranks_in(profile, local, PDL_MODE_SAMPLE, PDL_MODE_SPACE);
         s->layer_bytes += (ranks - 1) * values * STATISTIC_BYTES;
         s->forward_layer_bytes += (ranks - 1) * values * STATISTIC_BYTES;
@@ -44,11 +44,11 @@ static void add_statistics(const pdl_profile_t *profile, const pdl_layer_t *laye
 
 void pdl__add_sent(const pdl_profile_t *profile, int index, pdl_sums_t *s)
 {
-    const pdl_program_t *program = profile->program;
-    const pdl_local_t   *local = &program->local[index];
+    const pdl_partition_t *partition = profile->partition;
+    const pdl_local_t     *local = &partition->local[index];
 
     for (int i = 0; i < local->transfer_count; i++) {
-        const pdl_transfer_t *t = &program->transfers[local->first_transfer + i];
+        const pdl_transfer_t *t = &partition->transfers[local->first_transfer + i];
         double                bytes = t->sent * profile->compute.item_bytes;
         if (t->primitive == PDL_HALO) {
             s->halo_bytes += bytes;
@@ -86,7 +86,7 @@ static double tied_elements(const pdl_case_t *c, const pdl_stages_t *st)
 void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                        const pdl_stages_t *st, pdl_projection_t *out)
 {
-    const pdl_sums_t *all = &profile->prefix[profile->program->layer_count];
+    const pdl_sums_t *all = &profile->prefix[profile->partition->layer_count];
     double            stage_ranks = (double)(c->data * c->inner), m = (double)c->micro_batches;
     double            item = profile->compute.item_bytes, gradients;
     /* The profile is that of the largest micro-batch. */

@@ -44,7 +44,7 @@ static int last_within(const pdl_profile_t *profile, const cuts_t *cuts, int low
    suffice. */
 static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, double limit, int *first)
 {
-    int    begin = 0, next = 0, layers = profile->program->layer_count;
+    int    begin = 0, next = 0, layers = profile->partition->layer_count;
     double most = limit * (1 + 1e-9);
 
     first[0] = 0;
@@ -62,7 +62,7 @@ static bool greedy(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
 
 static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t count, int *first)
 {
-    double high = profile->run[profile->program->layer_count], low = high / (double)count;
+    double high = profile->run[profile->partition->layer_count], low = high / (double)count;
 
     if (cuts->count < count - 1) return false;
     while (high - low > 1e-5 * high) {
@@ -77,7 +77,7 @@ static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
 
 static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
 {
-    int    layers = profile->program->layer_count;
+    int    layers = profile->partition->layer_count;
     cuts_t natural = {profile->single, profile->single_count}, anywhere = {NULL, layers - 2};
 
     if (count == 1) {
@@ -135,7 +135,7 @@ static void stage_memory(const pdl_profile_t *profile, pdl_stages_t *st, int64_t
             return;
         }
     st->kinds[st->kind_count++] = (int)s;
-    pdl_program_memory(profile->program, st->first[s], st->first[s + 1], &st->memory[s]);
+    pdl_partition_memory(profile->partition, st->first[s], st->first[s + 1], &st->memory[s]);
 }
 
 /* Natural cuts strictly inside a stage. */
@@ -165,13 +165,13 @@ static int64_t stage_of(const pdl_stages_t *st, int layer)
 /* Weights used in two stages live in both. */
 static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
 {
-    for (int i = 0; i < profile->program->layer_count; i++) {
+    for (int i = 0; i < profile->partition->layer_count; i++) {
         int     owner = pdl_model_layer(profile->plan->model, i)->tied_to;
         int64_t s = owner >= 0 ? stage_of(st, i) : 0;
         if (owner < 0 || s == stage_of(st, owner)) continue;
-        st->tied[s] += profile->program->local[owner].weights;
-        st->tied_mean += profile->program->local[owner].mean_weights;
-        st->tied_summed += profile->program->local[owner].summed_weights;
+        st->tied[s] += profile->partition->local[owner].weights;
+        st->tied_mean += profile->partition->local[owner].mean_weights;
+        st->tied_summed += profile->partition->local[owner].summed_weights;
         if (st->tied[s] > st->tied_elements) st->tied_elements = st->tied[s];
     }
 }
@@ -180,7 +180,7 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
    the stage that a tensor was sent to last is all there is to remember. */
 static pdl_status_t count_sends(const pdl_profile_t *profile, pdl_stages_t *st)
 {
-    int      layers = profile->program->layer_count;
+    int      layers = profile->partition->layer_count;
     int64_t *latest = calloc((size_t)layers, sizeof(*latest)), s = 0;
 
     if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
@@ -192,8 +192,8 @@ static pdl_status_t count_sends(const pdl_profile_t *profile, pdl_stages_t *st)
             int producer = layer->inputs[j];
             if (latest[producer] == s) continue;
             latest[producer] = s;
-            st->sent_forward += profile->program->local[producer].mean_elements;
-            if (layer->needs_input_gradient) st->sent_backward += profile->program->local[producer].mean_elements;
+            st->sent_forward += profile->partition->local[producer].mean_elements;
+            if (layer->needs_input_gradient) st->sent_backward += profile->partition->local[producer].mean_elements;
         }
     }
     free(latest);
@@ -267,7 +267,7 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
             *out = profile->stages[i];
             return PDL_OK;
         }
-    if (count > 1 && !profile->borders_known) pdl_program_borders(profile->program, profile->borders);
+    if (count > 1 && !profile->borders_known) pdl_partition_borders(profile->partition, profile->borders);
     profile->borders_known |= count > 1;
     pdl_stages_t *st = allocate(count);
     if (!st) return pdl_error(PDL_ERR_NOMEM, "out of memory");

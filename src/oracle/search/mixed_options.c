@@ -43,28 +43,28 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     if (status) return status;
     pdl__case_of_plan(b->plan, NULL, &b->c);
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) b->plan->modes[i].on[axis] = PDL_MODE_REPLICATE;
-    status = pdl_program_compile(b->plan, b->c.micro_batch, &b->profile.program);
+    status = pdl_partition_create(b->plan, b->c.micro_batch, &b->profile.partition);
     if (status) return status;
     b->profile.plan = b->plan;
     pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &b->profile.compute);
     b->profile.compute.model = b->plan->model;
     b->pricing = (pdl_pricing_t){.system = oracle->system, .p = &oracle->p, .profile = &b->profile};
     b->compiler = (pdl_compiler_t){.plan = b->plan,
-                                   .program = b->profile.program,
-                                   .capacity = b->profile.program->transfer_count};
+                                   .partition = b->profile.partition,
+                                   .capacity = b->profile.partition->transfer_count};
     return pdl__price_groups(&b->pricing);
 }
 
 static void bench_end(bench_t *b)
 {
-    pdl_program_destroy(b->profile.program);
+    pdl_partition_destroy(b->profile.partition);
     pdl_plan_destroy(b->plan);
 }
 
 /* Seconds of a layer in its present mode with its inputs in their present placements. */
 static double price(bench_t *b, int index, pdl_sums_t *sums)
 {
-    b->profile.program->transfer_count = 0;
+    b->profile.partition->transfer_count = 0;
     pdl__compile_layer(&b->compiler, index);
     memset(sums, 0, sizeof(*sums));
     if (!b->compiler.status) pdl__price_layer(&b->pricing, index, sums);
@@ -82,12 +82,12 @@ static bool first_mention(const pdl_layer_t *layer, int input)
 static void price_edges(bench_t *b, int index, double seconds, double *edge, double *copies)
 {
     const pdl_layer_t *layer = pdl_model_layer(b->plan->model, index);
-    const pdl_local_t *local = &b->profile.program->local[index];
+    const pdl_local_t *local = &b->profile.partition->local[index];
     double             bytes = b->profile.compute.item_bytes * b->oracle->p.memory_margin;
     pdl_sums_t         sums;
 
     for (int i = 0; i < layer->input_count; i++, edge += PDL_MIXED_PLACEMENTS, copies += PDL_MIXED_PLACEMENTS) {
-        pdl_placement_t *given = &b->profile.program->local[layer->inputs[i]].out[b->axis];
+        pdl_placement_t *given = &b->profile.partition->local[layer->inputs[i]].out[b->axis];
         for (int p = PDL_REPLICATED + 1; p < PDL_MIXED_PLACEMENTS && first_mention(layer, i); p++) {
             *given = (pdl_placement_t)p;
             edge[p] = price(b, index, &sums) - seconds;
@@ -109,7 +109,7 @@ static bool allowed(const bench_t *b, const pdl_layer_t *layer, pdl_mode_t mode)
 static void fill_option(bench_t *b, int index, pdl_option_t *option)
 {
     const pdl_layer_t *layer = pdl_model_layer(b->plan->model, index);
-    const pdl_local_t *local = &b->profile.program->local[index];
+    const pdl_local_t *local = &b->profile.partition->local[index];
     double             bytes = b->profile.compute.item_bytes * b->oracle->p.memory_margin;
 
     b->plan->modes[index].on[b->axis] = (uint8_t)option->mode;
@@ -141,7 +141,7 @@ static pdl_status_t fill_table(bench_t *b, int index, pdl_option_table_t *table)
         price_edges(b, index, option->seconds, table->edge + at, table->copies + at);
     }
     /* Later layers are priced with this one replicated again. */
-    b->profile.program->local[index].out[b->axis] = PDL_REPLICATED;
+    b->profile.partition->local[index].out[b->axis] = PDL_REPLICATED;
     return b->compiler.status;
 }
 
@@ -177,7 +177,7 @@ static pdl_status_t fill_all(bench_t *b, pdl_options_t *o, int *table_of_class)
         }
         o->of[i] = *known;
     }
-    return pdl__program_saved(b->profile.program, o->saved);
+    return pdl__partition_saved(b->profile.partition, o->saved);
 }
 
 pdl_status_t pdl__options_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, int axis, pdl_options_t *o)

@@ -84,7 +84,7 @@ static void enumerate(pdl__searcher_t *s)
 }
 
 /* Whether all layers run alike on one axis of two plans. Samples arrive at the input as its readers want them. */
-static bool same_layouts(const pdl_program_t *a, int axis, const pdl_program_t *b, int other)
+static bool same_layouts(const pdl_partition_t *a, int axis, const pdl_partition_t *b, int other)
 {
     for (int i = 0; i < a->layer_count; i++) {
         const pdl_local_t *x = &a->local[i], *y = &b->local[i];
@@ -94,34 +94,34 @@ static bool same_layouts(const pdl_program_t *a, int axis, const pdl_program_t *
     return true;
 }
 
-static bool splits_samples_alone(const pdl_program_t *program, int axis)
+static bool splits_samples_alone(const pdl_partition_t *partition, int axis)
 {
-    for (int i = 0; i < program->layer_count; i++)
-        if (pdl_model_layer(program->plan->model, i)->type != PDL_LAYER_INPUT &&
-            program->local[i].mode[axis] != PDL_MODE_SAMPLE)
+    for (int i = 0; i < partition->layer_count; i++)
+        if (pdl_model_layer(partition->plan->model, i)->type != PDL_LAYER_INPUT &&
+            partition->local[i].mode[axis] != PDL_MODE_SAMPLE)
             return false;
     return true;
 }
 
 /* A named strategy on the mesh of the mixed plan; *plan is NULL where the layouts differ. */
-static pdl_status_t compare_preset(pdl__searcher_t *s, const pdl_program_t *mixed, const pdl_config_t *config,
+static pdl_status_t compare_preset(pdl__searcher_t *s, const pdl_partition_t *mixed, const pdl_config_t *config,
                                    pdl_plan_t **plan)
 {
-    pdl_program_t *program = NULL;
-    pdl_status_t   status = pdl_oracle_plan(s->oracle, config, plan);
+    pdl_partition_t *partition = NULL;
+    pdl_status_t     status = pdl_oracle_plan(s->oracle, config, plan);
 
     if (status) *plan = NULL;
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
-    if (!status) status = pdl_program_compile(*plan, mixed->micro_batch, &program);
+    if (!status) status = pdl_partition_create(*plan, mixed->micro_batch, &partition);
     if (!status) {
         int axis = pdl_mesh_find(&mixed->plan->mesh, PDL_AXIS_TENSOR);
         int other = pdl_mesh_find(&(*plan)->mesh, config->spatial > 1 ? PDL_AXIS_SPATIAL : PDL_AXIS_TENSOR);
-        if (same_layouts(mixed, axis, program, other)) {
-            pdl_program_destroy(program);
+        if (same_layouts(mixed, axis, partition, other)) {
+            pdl_partition_destroy(partition);
             return PDL_OK;
         }
     }
-    pdl_program_destroy(program);
+    pdl_partition_destroy(partition);
     pdl_plan_destroy(*plan);
     *plan = NULL;
     return status;
@@ -131,7 +131,7 @@ static pdl_status_t compare_preset(pdl__searcher_t *s, const pdl_program_t *mixe
 static const char *const hybrids[] = {"data+filter", "data+channel", "data+tensor", "data+spatial"};
 
 /* The named strategy that the best mixed plan is; *plan is NULL when it is none. */
-static pdl_status_t find_name(pdl__searcher_t *s, const pdl_program_t *mixed, pdl_config_t *config,
+static pdl_status_t find_name(pdl__searcher_t *s, const pdl_partition_t *mixed, pdl_config_t *config,
                               pdl_plan_t **plan)
 {
     pdl_config_t base = s->best->config;
@@ -162,16 +162,16 @@ static pdl_status_t find_name(pdl__searcher_t *s, const pdl_program_t *mixed, pd
 static pdl_status_t name_plan(pdl__searcher_t *s)
 {
     pdl_candidate_t *best = s->best;
-    pdl_program_t   *mixed;
+    pdl_partition_t *mixed;
     pdl_config_t     config;
     pdl_plan_t      *plan;
     double           micro_batch =
         (double)best->config.batch / (double)best->config.data / (double)best->config.micro_batches;
-    pdl_status_t status = pdl_program_compile(best->plan, micro_batch, &mixed);
+    pdl_status_t status = pdl_partition_create(best->plan, micro_batch, &mixed);
 
     if (status) return status;
     status = find_name(s, mixed, &config, &plan);
-    pdl_program_destroy(mixed);
+    pdl_partition_destroy(mixed);
     if (status || !plan) return status;
     pdl_plan_destroy(best->plan);
     best->plan = plan;

@@ -123,7 +123,7 @@ pdl_status_t pdl__trace_plan(const pdl__cut_t *cut, const pdl_plan_t *plan, cons
 
     if (options->trace_ranks < trace.stages) trace.stages = options->trace_ranks;
     trace.layers =
-        passes * cut->profile->program->layer_count * trace.stages / cut->pipeline.stages <= MOST_LAYER_SLICES;
+        passes * cut->profile->partition->layer_count * trace.stages / cut->pipeline.stages <= MOST_LAYER_SLICES;
     pdl__played_stage_t *played = calloc((size_t)cut->pipeline.stages, sizeof(*played));
     if (played == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
     pdl_json_begin_line(&trace.json, options->trace);

@@ -222,15 +222,15 @@ static void add_points(pdl__calibrate_t *c, const pdl_measured_t *row)
         if (row->work[k] > 0) pdl__line_add(product ? &c->products : &c->passes, row->work[k], row->seconds[k]);
 }
 
-static pdl_status_t keep_layers(trial_t *t, const pdl_program_t *program, const double (*layer_s)[2])
+static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, const double (*layer_s)[2])
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < program->layer_count && !status; i++) {
+    for (int i = 0; i < partition->layer_count && !status; i++) {
         const pdl_layer_t *layer = pdl_model_layer(t->plan->model, i);
         pdl_measured_t     row;
         if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
-        pdl__measured_describe(t->plan->model, layer, &program->local[i], &row);
+        pdl__measured_describe(t->plan->model, layer, &partition->local[i], &row);
         for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
         add_points(t->c, &row);
         status = add_row(t->c, &row);
@@ -252,16 +252,16 @@ static pdl_status_t collect(trial_t *t)
 {
     int layers = pdl_model_layer_count(t->plan->model);
     double(*layer_s)[2] = calloc((size_t)layers, sizeof(*layer_s));
-    pdl_program_t *program = NULL;
-    pdl_status_t   status = layer_s ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
+    pdl_partition_t *partition = NULL;
+    pdl_status_t     status = layer_s ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
 
-    if (!status) status = pdl_program_compile(t->plan, (double)t->session->micro_samples, &program);
+    if (!status) status = pdl_partition_create(t->plan, (double)t->session->micro_samples, &partition);
     if (!status) {
         sum_operations(t, layer_s);
-        status = keep_layers(t, program, (const double(*)[2])layer_s);
+        status = keep_layers(t, partition, (const double(*)[2])layer_s);
     }
     if (!status) status = keep_update(t);
-    pdl_program_destroy(program);
+    pdl_partition_destroy(partition);
     free(layer_s);
     return status;
 }

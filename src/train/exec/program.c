@@ -98,7 +98,7 @@ static double unit_seconds(const pdl_session_t *s, const pdl_compute_cost_t *cos
 
     for (int at = unit->tail;; at = layer_before(model, at, unit->layer)) {
         double there, back;
-        pdl__layer_seconds(cost, pdl_model_layer(model, at), &s->layouts->program->local[at], &there, &back);
+        pdl__layer_seconds(cost, pdl_model_layer(model, at), &s->layouts->partition->local[at], &there, &back);
         seconds += backward ? back : there;
         if (at <= unit->layer) return seconds;
     }

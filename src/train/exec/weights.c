@@ -70,7 +70,7 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
         entry->info.elements *= whole[d];
         entry->whole &= whole[d] == weight->dims[d];
     }
-    entry->axes = l->program->local[layer].gradient_axes;
+    entry->axes = l->partition->local[layer].gradient_axes;
     if (!status) status = count_copies(l, layer, entry);
     if (s->spec.separate) {
         entry->axes &= ~pdl__data_axes(&l->plan->mesh);

@@ -65,7 +65,7 @@ static void cut_inputs(pdl__layouts_t *l, int i)
 static void place_layer(pdl__layouts_t *l, int i)
 {
     const pdl_mesh_t  *mesh = &l->plan->mesh;
-    const pdl_local_t *local = &l->program->local[i];
+    const pdl_local_t *local = &l->partition->local[i];
 
     cut_channels(l, i);
     cut_inputs(l, i);
@@ -167,8 +167,8 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
     l->world = world;
     l->samples = samples;
     pdl_mesh_coordinates(&plan->mesh, pdl_ranks_rank(world), l->coordinates);
-    status = pdl_program_compile(plan, (double)samples / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA),
-                                 &l->program);
+    status = pdl_partition_create(plan, (double)samples / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA),
+                                  &l->partition);
     if (status) {
         pdl__layouts_destroy(l);
         return status;
@@ -196,7 +196,7 @@ void pdl__layouts_destroy(pdl__layouts_t *l)
     if (!l) return;
     for (unsigned mask = 0; mask < 1u << PDL_MAX_AXES; mask++) pdl_ranks_destroy(l->group[mask]);
     pdl__pipe_destroy(l->stages);
-    pdl_program_destroy(l->program);
+    pdl_partition_destroy(l->partition);
     free(l->layer);
     free(l);
 }
@@ -245,7 +245,7 @@ unsigned pdl__layouts_axes(const pdl__layouts_t *l, int layer, pdl_mode_t mode)
 
     for (int a = 0; a < l->plan->mesh.axis_count; a++)
         if (l->plan->mesh.axis[a].size > 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE &&
-            l->program->local[layer].mode[a] == (uint8_t)mode)
+            l->partition->local[layer].mode[a] == (uint8_t)mode)
             axes |= 1u << a;
     return axes;
 }

@@ -8,7 +8,7 @@
 #include "train/lower/pipe.h"
 #include <paradl/comm/ranks.h>
 #include <paradl/plan/layout.h>
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 
 /* One layer: its output, what it reads of each input (all alike), and the gradient it leaves of them. */
 typedef struct pdl__layer_layout {
@@ -17,7 +17,7 @@ typedef struct pdl__layer_layout {
 
 typedef struct pdl__layouts {
     const pdl_plan_t    *plan;
-    pdl_program_t       *program;
+    pdl_partition_t     *partition;
     pdl__layer_layout_t *layer;
     int64_t              samples; /* of one micro-batch, over all ranks */
     int64_t              first;   /* of them: where the samples of this rank's data-parallel replica begin */

@@ -190,7 +190,7 @@ pdl_status_t pdl__check_tied(const pdl__layouts_t *l, int index)
     pdl_status_t status = pdl__weight_region(l, index, 2, dims, l->coordinates, &mine);
     if (!status) status = pdl__weight_region(l, layer->tied_to, 2, dims, l->coordinates, &owners);
     if (status) return status;
-    const pdl_local_t *local = l->program->local;
+    const pdl_local_t *local = l->partition->local;
     if (pdl__same_region(&mine, &owners) && local[index].gradient_axes == local[layer->tied_to].gradient_axes)
         return PDL_OK;
     return pdl_error(PDL_ERR_UNSUPPORTED,

@@ -6,13 +6,13 @@
 #include "plan/compile.h"
 #include "plan/rules.h"
 #include <math.h>
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void emit(pdl_compiler_t *c, pdl_transfer_t transfer)
 {
-    pdl_program_t *p = c->program;
+    pdl_partition_t *p = c->partition;
 
     if (c->status || transfer.primitive == PDL_LOCAL) return;
     if (p->transfer_count == c->capacity) {
@@ -45,7 +45,7 @@ static double local_elements(const pdl_compiler_t *c, const pdl_shape_t *whole, 
 {
     const pdl_mesh_t *mesh = &c->plan->mesh;
     pdl_shape_t       shape = *whole;
-    double            samples = c->program->micro_batch;
+    double            samples = c->partition->micro_batch;
 
     for (int a = 0; a < mesh->axis_count; a++)
         if (a != skip && pdl__splits_tensors(&mesh->axis[a]))
@@ -104,17 +104,17 @@ static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *
     const pdl_layer_t *reader = pdl_model_layer(c->plan->model, layer);
     int                producer = reader->inputs[input];
     const pdl_shape_t *shape = &pdl_model_layer(c->plan->model, producer)->out;
-    pdl_local_t       *written = &c->program->local[producer], *local = &c->program->local[layer];
+    pdl_local_t       *written = &c->partition->local[producer], *local = &c->partition->local[layer];
     pdl_placement_t    expected[PDL_MAX_AXES];
 
     local->x_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
     if (read_before(reader, input)) return;
-    int before = c->program->transfer_count;
+    int before = c->partition->transfer_count;
     redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_FORWARD},
                  written->out, layouts->reads);
     bool gathered = false;
-    for (int i = before; i < c->program->transfer_count; i++)
-        gathered |= c->program->transfers[i].primitive == PDL_ALLGATHER;
+    for (int i = before; i < c->partition->transfer_count; i++)
+        gathered |= c->partition->transfers[i].primitive == PDL_ALLGATHER;
     if (gathered && input < 32) {
         local->gathered_inputs |= 1u << input;
         local->gathered_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
@@ -166,7 +166,7 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     bool               training = c->plan->run_mode == PDL_TRAINING;
-    double             samples = c->program->micro_batch;
+    double             samples = c->partition->micro_batch;
     pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
     double             positions = (double)pdl_shape_positions(&layer->in), sent[4];
 
@@ -232,7 +232,7 @@ static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mod
 
     if (layer->input_count > 8) given = malloc((size_t)layer->input_count * sizeof(*given));
     if (!given) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    for (int i = 0; i < layer->input_count; i++) given[i] = c->program->local[layer->inputs[i]].out[a];
+    for (int i = 0; i < layer->input_count; i++) given[i] = c->partition->local[layer->inputs[i]].out[a];
     *mode = (pdl_mode_t)c->plan->modes[index].on[a];
     *rule = pdl__rule(layer, *mode, axis, given);
     if (*mode == PDL_MODE_PASS) *mode = pdl__mode_of_pass(layer, axis, given);
@@ -244,14 +244,14 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
 {
     const pdl_layer_t  *layer = pdl_model_layer(c->plan->model, index);
     const pdl_mesh_t   *mesh = &c->plan->mesh;
-    pdl_local_t        *local = &c->program->local[index];
+    pdl_local_t        *local = &c->partition->local[index];
     pdl_mode_t          mode[PDL_MAX_AXES] = {PDL_MODE_REPLICATE};
     layouts_t           layouts = {0};
     double              bias = (double)layer->bias_weights;
     widened_t           widened = {{1, 1, 1}, {1, 1, 1}};
     pdl__weight_count_t weights;
 
-    *local = (pdl_local_t){.samples = c->program->micro_batch,
+    *local = (pdl_local_t){.samples = c->partition->micro_batch,
                            .share_forward = 1,
                            .share_backward_data = 1,
                            .share_backward_weight = 1,
@@ -259,7 +259,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
                            .out_channels = (double)layer->out.channels,
                            .in_channels = (double)layer->in.channels,
                            .replication = 1,
-                           .first_transfer = c->program->transfer_count};
+                           .first_transfer = c->partition->transfer_count};
     pdl__count_weights(layer, &weights);
     for (int a = 0; a < mesh->axis_count && !c->status; a++) {
         pdl_rule_t rule = {.share = 1};
@@ -289,16 +289,16 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
     }
     local->y_elements = local_elements(c, &layer->out, local->out, -1) / local->samples;
     local->mean_elements = pdl__mean_elements(c, &layer->out, local->out, -1);
-    local->transfer_count = c->program->transfer_count - local->first_transfer;
+    local->transfer_count = c->partition->transfer_count - local->first_transfer;
 }
 
 static void emit_gradients(pdl_compiler_t *c)
 {
-    c->program->first_gradient = c->program->transfer_count;
+    c->partition->first_gradient = c->partition->transfer_count;
     if (c->plan->run_mode == PDL_INFERENCE) return;
-    for (int i = c->program->layer_count - 1; i >= 0; i--) {
+    for (int i = c->partition->layer_count - 1; i >= 0; i--) {
         const pdl_layer_t *layer = pdl_model_layer(c->plan->model, i);
-        const pdl_local_t *local = &c->program->local[i];
+        const pdl_local_t *local = &c->partition->local[i];
         if (layer->weights == 0 || local->gradient_axes == 0) continue;
         emit(c, (pdl_transfer_t){.layer = i,
                                  .input = -1,
@@ -328,8 +328,8 @@ static bool same_situation(const pdl_compiler_t *c, int a, int b)
     for (int i = 0; i < x->input_count; i++) {
         const pdl_layer_t *p = pdl_model_layer(c->plan->model, x->inputs[i]);
         const pdl_layer_t *q = pdl_model_layer(c->plan->model, y->inputs[i]);
-        if (memcmp(c->program->local[x->inputs[i]].out, c->program->local[y->inputs[i]].out,
-                   sizeof(c->program->local[0].out)) != 0 ||
+        if (memcmp(c->partition->local[x->inputs[i]].out, c->partition->local[y->inputs[i]].out,
+                   sizeof(c->partition->local[0].out)) != 0 ||
             !same_shape(&p->out, &q->out))
             return false;
     }
@@ -338,18 +338,18 @@ static bool same_situation(const pdl_compiler_t *c, int a, int b)
 
 static void copy_layer(pdl_compiler_t *c, int index, int twin)
 {
-    pdl_local_t *local = &c->program->local[index];
+    pdl_local_t *local = &c->partition->local[index];
 
-    *local = c->program->local[twin];
-    local->first_transfer = c->program->transfer_count;
+    *local = c->partition->local[twin];
+    local->first_transfer = c->partition->transfer_count;
     for (int i = 0; i < local->transfer_count; i++) {
-        pdl_transfer_t transfer = c->program->transfers[c->program->local[twin].first_transfer + i];
+        pdl_transfer_t transfer = c->partition->transfers[c->partition->local[twin].first_transfer + i];
         transfer.layer = index;
         emit(c, transfer);
     }
 }
 
-/* Repeated blocks are compiled once and copied: program->twin[i] is the layer that i is a copy of. */
+/* Repeated blocks are compiled once and copied: partition->twin[i] is the layer that i is a copy of. */
 static pdl_status_t compile_layers(pdl_compiler_t *c)
 {
     int  classes = pdl_model_class_count(c->plan->model);
@@ -357,50 +357,50 @@ static pdl_status_t compile_layers(pdl_compiler_t *c)
 
     if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int i = 0; i < classes; i++) latest[i] = -1;
-    for (int i = 0; i < c->program->layer_count && !c->status; i++) {
+    for (int i = 0; i < c->partition->layer_count && !c->status; i++) {
         int *slot = &latest[pdl_model_layer(c->plan->model, i)->class_id];
         if (*slot >= 0 && same_situation(c, i, *slot)) {
-            c->program->twin[i] = *slot;
+            c->partition->twin[i] = *slot;
             copy_layer(c, i, *slot);
             continue;
         }
-        c->program->twin[i] = *slot = i;
+        c->partition->twin[i] = *slot = i;
         pdl__compile_layer(c, i);
     }
     free(latest);
     return c->status;
 }
 
-pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl_program_t **out)
+pdl_status_t pdl_partition_create(const pdl_plan_t *plan, double micro_batch, pdl_partition_t **out)
 {
     int            count = pdl_model_layer_count(plan->model);
     pdl_compiler_t c = {.plan = plan};
 
-    c.program = calloc(1, sizeof(*c.program));
-    if (!c.program) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    c.program->plan = plan;
-    c.program->layer_count = count;
-    c.program->micro_batch = micro_batch;
-    c.program->local = calloc((size_t)count, sizeof(*c.program->local));
-    c.program->twin = malloc((size_t)count * sizeof(*c.program->twin));
-    if (!c.program->local || !c.program->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    c.partition = calloc(1, sizeof(*c.partition));
+    if (!c.partition) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    c.partition->plan = plan;
+    c.partition->layer_count = count;
+    c.partition->micro_batch = micro_batch;
+    c.partition->local = calloc((size_t)count, sizeof(*c.partition->local));
+    c.partition->twin = malloc((size_t)count * sizeof(*c.partition->twin));
+    if (!c.partition->local || !c.partition->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!c.status) c.status = compile_layers(&c);
     if (!c.status) emit_gradients(&c);
-    if (!c.status) c.status = pdl__walk_create(c.program);
+    if (!c.status) c.status = pdl__walk_create(c.partition);
     if (c.status) {
-        pdl_program_destroy(c.program);
+        pdl_partition_destroy(c.partition);
         return c.status;
     }
-    *out = c.program;
+    *out = c.partition;
     return PDL_OK;
 }
 
-void pdl_program_destroy(pdl_program_t *program)
+void pdl_partition_destroy(pdl_partition_t *partition)
 {
-    if (!program) return;
-    free(program->local);
-    free(program->twin);
-    free(program->transfers);
-    free(program->walk);
-    free(program);
+    if (!partition) return;
+    free(partition->local);
+    free(partition->twin);
+    free(partition->transfers);
+    free(partition->walk);
+    free(partition);
 }

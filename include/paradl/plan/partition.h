@@ -1,10 +1,9 @@
 /*
- * A plan compiled for one class of ranks: what every layer computes locally, which redistributions stand
- * before it, and which collectives exchange its gradients. The oracle prices it; the simulator and the runtime
- * play it.
+ * The partition of a plan: what every layer reads, writes and holds on every axis, which redistributions stand in front
+ * of it, and which collectives exchange its gradients, for one class of ranks. A program (program.h) is made from it.
  */
-#ifndef PARADL_PROGRAM_H
-#define PARADL_PROGRAM_H
+#ifndef PARADL_PARTITION_H
+#define PARADL_PARTITION_H
 
 #include <paradl/plan/plan.h>
 
@@ -53,7 +52,7 @@ typedef struct pdl_local {
     uint8_t         mode[PDL_MAX_AXES];             /* pdl_mode_t on each axis; PASS is resolved */
 } pdl_local_t;
 
-typedef struct pdl_program {
+typedef struct pdl_partition {
     const pdl_plan_t *plan;
     int               layer_count;
     pdl_local_t      *local;     /* one per layer */
@@ -62,16 +61,16 @@ typedef struct pdl_program {
     int               transfer_count, first_gradient;
     double            micro_batch; /* samples per data-parallel replica and micro-batch */
     struct pdl_walk  *walk;        /* scratch of the two questions below: ask them from one thread at a time */
-} pdl_program_t;
+} pdl_partition_t;
 
 /* Compiles the layers of all stages (stage borders are priced apart); `micro_batch` samples in each
    data-parallel replica. */
-pdl_status_t pdl_program_compile(const pdl_plan_t *plan, double micro_batch, pdl_program_t **program);
-void         pdl_program_destroy(pdl_program_t *program);
+pdl_status_t pdl_partition_create(const pdl_plan_t *plan, double micro_batch, pdl_partition_t **partition);
+void         pdl_partition_destroy(pdl_partition_t *partition);
 
 /* borders[i]: elements that cross the border in front of layer i, one rank and micro-batch: every tensor
    made before it and used at or after it. `borders` has layer_count + 1 entries. */
-void pdl_program_borders(const pdl_program_t *program, double *borders);
+void pdl_partition_borders(const pdl_partition_t *partition, double *borders);
 
 /* Activation memory of the layers [first, last) for one micro-batch, in elements of the activation type. */
 typedef struct pdl_activation_memory {
@@ -79,7 +78,7 @@ typedef struct pdl_activation_memory {
     double transient; /* highest additional amount while a forward or backward pass runs */
     double input;     /* the stage's input: all that is kept under full recompute */
 } pdl_activation_memory_t;
-void pdl_program_memory(const pdl_program_t *program, int first, int last, pdl_activation_memory_t *memory);
+void pdl_partition_memory(const pdl_partition_t *partition, int first, int last, pdl_activation_memory_t *memory);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include <paradl/plan/program.h>
+#include <paradl/plan/partition.h>
 
 #include <stdlib.h>
 
@@ -32,13 +32,13 @@ static pdl_model_t *load_model(const char *name)
     return model;
 }
 
-static pdl_program_t *compile(pdl_plan_t *plan, double micro_batch)
+static pdl_partition_t *compile(pdl_plan_t *plan, double micro_batch)
 {
-    pdl_program_t *program = NULL;
+    pdl_partition_t *partition = NULL;
 
     CHECK_OK(pdl_plan_check(plan));
-    CHECK_OK(pdl_program_compile(plan, micro_batch, &program));
-    return program;
+    CHECK_OK(pdl_partition_create(plan, micro_batch, &partition));
+    return partition;
 }
 
 static void set_mode(pdl_plan_t *plan, const char *layer, int axis, pdl_mode_t mode)
@@ -50,7 +50,7 @@ static void set_mode(pdl_plan_t *plan, const char *layer, int axis, pdl_mode_t m
 }
 
 /* How many transfers of a kind, and their elements together; layer NULL: all. */
-static int count(const pdl_program_t *p, const char *layer, pdl_phase_t phase, pdl_primitive_t primitive,
+static int count(const pdl_partition_t *p, const char *layer, pdl_phase_t phase, pdl_primitive_t primitive,
                  double *elements)
 {
     int index = layer ? pdl_model_find_layer(p->plan->model, layer) : -1, found = 0;
@@ -65,7 +65,7 @@ static int count(const pdl_program_t *p, const char *layer, pdl_phase_t phase, p
     return found;
 }
 
-static int total(const pdl_program_t *p, pdl_phase_t phase)
+static int total(const pdl_partition_t *p, pdl_phase_t phase)
 {
     int found = 0;
 
@@ -84,7 +84,7 @@ static void worked_example(void)
     set_mode(plan, "conv1", 1, PDL_MODE_FILTER);
     set_mode(plan, "conv2", 1, PDL_MODE_CHANNEL);
     set_mode(plan, "fc", 1, PDL_MODE_REPLICATE);
-    pdl_program_t *p = compile(plan, 4);
+    pdl_partition_t *p = compile(plan, 4);
     /* One allreduce in the tensor axis forward, none backward, one exchange in the data axis. */
     CHECK_INT(total(p, PDL_PHASE_FORWARD), 1);
     CHECK_INT(count(p, "pool", PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 1);
@@ -111,16 +111,16 @@ static void worked_example(void)
     CHECK_INT(p->local[4].out[1], PDL_REPLICATED);
     CHECK_NEAR(p->local[1].share_forward, 0.5, 0);
     CHECK_NEAR(p->local[6].replication, 2, 0);
-    pdl_program_destroy(p);
+    pdl_partition_destroy(p);
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
 }
 
 /* A preset on one inner axis (and data replicas), compiled. */
 typedef struct made {
-    pdl_model_t   *model;
-    pdl_plan_t    *plan;
-    pdl_program_t *program;
+    pdl_model_t     *model;
+    pdl_plan_t      *plan;
+    pdl_partition_t *partition;
 } made_t;
 
 static made_t make(const char *name, const char *strategy, pdl_axis_kind_t kind, int64_t data, int64_t inner,
@@ -133,13 +133,13 @@ static made_t make(const char *name, const char *strategy, pdl_axis_kind_t kind,
     CHECK_OK(pdl_plan_create(m.model, &mesh, (int64_t)micro_batch * data, &m.plan));
     m.plan->sequence_parallel = sequence_parallel;
     CHECK_OK(pdl_plan_apply_preset(m.plan, strategy, &options));
-    m.program = compile(m.plan, micro_batch);
+    m.partition = compile(m.plan, micro_batch);
     return m;
 }
 
 static void drop(made_t *m)
 {
-    pdl_program_destroy(m->program);
+    pdl_partition_destroy(m->partition);
     pdl_plan_destroy(m->plan);
     pdl_model_destroy(m->model);
 }
@@ -175,13 +175,13 @@ static void published_filter_form(void)
     made_t m = make("vgg16", "filter", PDL_AXIS_TENSOR, 1, 4, true, false, 32);
     double elements;
 
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, &elements), 13);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, &elements), 13);
     CHECK_NEAR(elements, 32 * conv_outputs(m.model, false), 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_FORWARD), 13);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, &elements), 12);
+    CHECK_INT(total(m.partition, PDL_PHASE_FORWARD), 13);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, &elements), 12);
     CHECK_NEAR(elements, 32 * conv_inputs_but_first(m.model), 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_BACKWARD), 12);
-    CHECK_INT(total(m.program, PDL_PHASE_GRADIENT), 0);
+    CHECK_INT(total(m.partition, PDL_PHASE_BACKWARD), 12);
+    CHECK_INT(total(m.partition, PDL_PHASE_GRADIENT), 0);
     drop(&m);
 }
 
@@ -191,12 +191,12 @@ static void published_channel_form(void)
     made_t m = make("vgg16", "channel", PDL_AXIS_TENSOR, 1, 4, true, false, 32);
     double elements;
 
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 12);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 12);
     CHECK_NEAR(elements, 32 * conv_outputs(m.model, true), 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_FORWARD), 12);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_ALLGATHER, &elements), 12);
+    CHECK_INT(total(m.partition, PDL_PHASE_FORWARD), 12);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_ALLGATHER, &elements), 12);
     CHECK_NEAR(elements, 32 * conv_inputs_but_first(m.model), 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_BACKWARD), 12);
+    CHECK_INT(total(m.partition, PDL_PHASE_BACKWARD), 12);
     drop(&m);
 }
 
@@ -205,11 +205,11 @@ static void default_filter_form(void)
 {
     made_t m = make("vgg16", "filter", PDL_AXIS_TENSOR, 1, 4, false, false, 32);
 
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, NULL), 15);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_REDUCE_SCATTER, NULL), 15);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, NULL), 0);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, NULL), 15);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_REDUCE_SCATTER, NULL), 15);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, NULL), 0);
     /* The loss finds the classes split: maximum and sum of each sample. */
-    CHECK_INT(count(m.program, "loss", PDL_PHASE_FORWARD, PDL_ALLREDUCE, NULL), 1);
+    CHECK_INT(count(m.partition, "loss", PDL_PHASE_FORWARD, PDL_ALLREDUCE, NULL), 1);
     drop(&m);
 }
 
@@ -221,15 +221,15 @@ static void data_exchanges_all_gradients(void)
     int                tensors = 0;
 
     pdl_model_totals(m.model, &totals);
-    CHECK_INT(total(m.program, PDL_PHASE_FORWARD) + total(m.program, PDL_PHASE_BACKWARD), 0);
-    count(m.program, NULL, PDL_PHASE_GRADIENT, PDL_ALLREDUCE, &elements);
+    CHECK_INT(total(m.partition, PDL_PHASE_FORWARD) + total(m.partition, PDL_PHASE_BACKWARD), 0);
+    count(m.partition, NULL, PDL_PHASE_GRADIENT, PDL_ALLREDUCE, &elements);
     CHECK_NEAR(elements, (double)totals.weights, 0);
-    for (int i = m.program->first_gradient; i < m.program->transfer_count; i++)
-        tensors += m.program->transfers[i].tensors;
+    for (int i = m.partition->first_gradient; i < m.partition->transfer_count; i++)
+        tensors += m.partition->transfers[i].tensors;
     CHECK_INT(tensors, totals.weight_tensors);
     /* In backward order. */
-    for (int i = m.program->first_gradient + 1; i < m.program->transfer_count; i++)
-        CHECK(m.program->transfers[i].layer < m.program->transfers[i - 1].layer);
+    for (int i = m.partition->first_gradient + 1; i < m.partition->transfer_count; i++)
+        CHECK(m.partition->transfers[i].layer < m.partition->transfers[i - 1].layer);
     drop(&m);
 }
 
@@ -239,20 +239,20 @@ static void spatial_exchanges_halos(void)
     made_t m = make("vgg16", "data+spatial", PDL_AXIS_SPATIAL, 2, 4, false, false, 8);
     double elements;
 
-    CHECK_INT(count(m.program, "features.2", PDL_PHASE_FORWARD, PDL_HALO, &elements), 1);
+    CHECK_INT(count(m.partition, "features.2", PDL_PHASE_FORWARD, PDL_HALO, &elements), 1);
     CHECK_NEAR(elements, 8 * 64 * 224, 0);
-    CHECK_INT(count(m.program, "features.2", PDL_PHASE_BACKWARD, PDL_HALO, &elements), 1);
+    CHECK_INT(count(m.partition, "features.2", PDL_PHASE_BACKWARD, PDL_HALO, &elements), 1);
     CHECK_NEAR(elements, 8 * 64 * 224, 0);
     /* The first convolution needs no input gradient. */
-    CHECK_INT(count(m.program, "features.0", PDL_PHASE_FORWARD, PDL_HALO, NULL), 1);
-    CHECK_INT(count(m.program, "features.0", PDL_PHASE_BACKWARD, PDL_HALO, NULL), 0);
+    CHECK_INT(count(m.partition, "features.0", PDL_PHASE_FORWARD, PDL_HALO, NULL), 1);
+    CHECK_INT(count(m.partition, "features.0", PDL_PHASE_BACKWARD, PDL_HALO, NULL), 0);
     /* 13 convolutions; and two poolings whose 14 and 7 outputs four pieces share out at other borders. */
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_HALO, NULL), 13 + 2);
-    CHECK_INT(count(m.program, "features.4", PDL_PHASE_FORWARD, PDL_HALO, NULL), 0);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, &elements), 1);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_HALO, NULL), 13 + 2);
+    CHECK_INT(count(m.partition, "features.4", PDL_PHASE_FORWARD, PDL_HALO, NULL), 0);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, &elements), 1);
     CHECK_NEAR(elements, 8 * 512 * 7 * 7, 0);
-    for (int i = m.program->first_gradient; i < m.program->transfer_count; i++) {
-        const pdl_transfer_t *t = &m.program->transfers[i];
+    for (int i = m.partition->first_gradient; i < m.partition->transfer_count; i++) {
+        const pdl_transfer_t *t = &m.partition->transfers[i];
         bool                  linear = pdl_model_layer(m.model, t->layer)->type == PDL_LAYER_LINEAR;
         CHECK_INT(t->axis_mask, linear ? 1 : 3);
     }
@@ -265,11 +265,11 @@ static void pooled_pieces_are_summed(void)
     made_t m = make("resnet50", "spatial", PDL_AXIS_SPATIAL, 1, 2, false, false, 4);
     double elements;
 
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 1);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 1);
     CHECK_NEAR(elements, 4 * 2048, 0);
-    CHECK_INT(count(m.program, "avgpool", PDL_PHASE_FORWARD, PDL_HALO, NULL), 0);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, NULL), 0);
-    CHECK_INT(total(m.program, PDL_PHASE_BACKWARD), count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_HALO, NULL));
+    CHECK_INT(count(m.partition, "avgpool", PDL_PHASE_FORWARD, PDL_HALO, NULL), 0);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLGATHER, NULL), 0);
+    CHECK_INT(total(m.partition, PDL_PHASE_BACKWARD), count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_HALO, NULL));
     drop(&m);
 }
 
@@ -283,14 +283,14 @@ static void two_spatial_axes(void)
 
     CHECK_OK(pdl_plan_create(model, &mesh, 2, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, "spatial", NULL));
-    pdl_program_t *p = compile(plan, 2);
+    pdl_partition_t *p = compile(plan, 2);
     for (int i = 0; i < p->transfer_count; i++)
         if (p->transfers[i].layer == 3 && p->transfers[i].phase == PDL_PHASE_FORWARD)
             elements += p->transfers[i].elements * p->transfers[i].neighbours;
     /* The middle piece has 4x4 pixels and needs 6x6. */
     CHECK_NEAR(elements, 2 * 16 * (36 - 16), 1e-12);
     CHECK_NEAR(p->local[3].y_elements, 8 * 16, 0);
-    pdl_program_destroy(p);
+    pdl_partition_destroy(p);
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
 }
@@ -302,17 +302,17 @@ static void transformer_pairs(void)
     int    layers = 24, hidden = 2304, tokens = 2048;
     double elements, one = 4.0 * tokens * hidden;
 
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 2 * layers + 2);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 2 * layers + 2);
     CHECK_NEAR(elements, (2 * layers + 1) * one + 2 * 4 * tokens, 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_FORWARD), 2 * layers + 2);
-    CHECK_INT(count(m.program, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, &elements), 2 * layers + 1);
+    CHECK_INT(total(m.partition, PDL_PHASE_FORWARD), 2 * layers + 2);
+    CHECK_INT(count(m.partition, NULL, PDL_PHASE_BACKWARD, PDL_ALLREDUCE, &elements), 2 * layers + 1);
     CHECK_NEAR(elements, (2 * layers + 1) * one, 1e-12);
-    CHECK_INT(total(m.program, PDL_PHASE_BACKWARD), 2 * layers + 1);
+    CHECK_INT(total(m.partition, PDL_PHASE_BACKWARD), 2 * layers + 1);
     /* The embedding is split by words; the loss reduces a maximum and a sum per token. */
-    count(m.program, "loss", PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements);
+    count(m.partition, "loss", PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements);
     CHECK_NEAR(elements, 2 * 4 * tokens, 0);
     int wte = pdl_model_find_layer(m.model, "wte");
-    CHECK_NEAR(m.program->local[wte].weights, (double)pdl_model_layer(m.model, wte)->weights / 8, 1e-12);
+    CHECK_NEAR(m.partition->local[wte].weights, (double)pdl_model_layer(m.model, wte)->weights / 8, 1e-12);
     drop(&m);
 }
 
@@ -324,15 +324,15 @@ static void sequence_parallel_pairs(void)
     double elements, one = 4.0 * tokens * hidden;
 
     for (int phase = PDL_PHASE_FORWARD; phase <= PDL_PHASE_BACKWARD; phase++) {
-        CHECK_INT(count(m.program, NULL, (pdl_phase_t)phase, PDL_REDUCE_SCATTER, &elements), 2 * layers + 1);
+        CHECK_INT(count(m.partition, NULL, (pdl_phase_t)phase, PDL_REDUCE_SCATTER, &elements), 2 * layers + 1);
         CHECK_NEAR(elements, (2 * layers + 1) * one, 1e-12);
-        CHECK_INT(count(m.program, NULL, (pdl_phase_t)phase, PDL_ALLGATHER, &elements), 2 * layers + 1);
+        CHECK_INT(count(m.partition, NULL, (pdl_phase_t)phase, PDL_ALLGATHER, &elements), 2 * layers + 1);
         CHECK_NEAR(elements, (2 * layers + 1) * one, 1e-12);
-        CHECK_INT(count(m.program, NULL, (pdl_phase_t)phase, PDL_ALLREDUCE, NULL), phase == PDL_PHASE_FORWARD);
+        CHECK_INT(count(m.partition, NULL, (pdl_phase_t)phase, PDL_ALLREDUCE, NULL), phase == PDL_PHASE_FORWARD);
     }
     int ln = pdl_model_find_layer(m.model, "h.3.ln_1");
-    CHECK_NEAR(m.program->local[ln].y_elements, (double)tokens * hidden / 8, 0);
-    CHECK_INT(m.program->local[ln].gradient_axes, 3);
+    CHECK_NEAR(m.partition->local[ln].y_elements, (double)tokens * hidden / 8, 0);
+    CHECK_INT(m.partition->local[ln].gradient_axes, 3);
     drop(&m);
 }
 
@@ -340,11 +340,11 @@ static void inference_has_no_backward(void)
 {
     made_t m = make("gpt2-124m", "data+tensor", PDL_AXIS_TENSOR, 2, 4, false, false, 2);
 
-    pdl_program_destroy(m.program);
+    pdl_partition_destroy(m.partition);
     m.plan->run_mode = PDL_INFERENCE;
-    m.program = compile(m.plan, 2);
-    CHECK(total(m.program, PDL_PHASE_FORWARD) > 0);
-    CHECK_INT(total(m.program, PDL_PHASE_BACKWARD) + total(m.program, PDL_PHASE_GRADIENT), 0);
+    m.partition = compile(m.plan, 2);
+    CHECK(total(m.partition, PDL_PHASE_FORWARD) > 0);
+    CHECK_INT(total(m.partition, PDL_PHASE_BACKWARD) + total(m.partition, PDL_PHASE_GRADIENT), 0);
     drop(&m);
 }
 
@@ -352,14 +352,14 @@ static void statistics_of_synchronised_norms(void)
 {
     made_t m = make("resnet18", "data+spatial", PDL_AXIS_SPATIAL, 2, 2, false, false, 4);
 
-    CHECK_INT(count(m.program, "bn1", PDL_PHASE_FORWARD, PDL_ALLREDUCE, NULL), 0);
-    pdl_program_destroy(m.program);
+    CHECK_INT(count(m.partition, "bn1", PDL_PHASE_FORWARD, PDL_ALLREDUCE, NULL), 0);
+    pdl_partition_destroy(m.partition);
     m.plan->sync_batch_norm = true;
-    m.program = compile(m.plan, 4);
+    m.partition = compile(m.plan, 4);
     double elements;
-    CHECK_INT(count(m.program, "bn1", PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 2);
+    CHECK_INT(count(m.partition, "bn1", PDL_PHASE_FORWARD, PDL_ALLREDUCE, &elements), 2);
     CHECK_NEAR(elements, 2 * 2 * 64, 0);
-    CHECK_INT(count(m.program, "bn1", PDL_PHASE_BACKWARD, PDL_ALLREDUCE, NULL), 2);
+    CHECK_INT(count(m.partition, "bn1", PDL_PHASE_BACKWARD, PDL_ALLREDUCE, NULL), 2);
     drop(&m);
 }
 
@@ -402,7 +402,7 @@ static const struct choice {
     {PDL_MODE_CHANNEL, PDL_PARTIAL, PDL_SPLIT_C},
 };
 
-static void check_edge(const pdl_program_t *p, const int64_t dims[4], const int pick[2][2])
+static void check_edge(const pdl_partition_t *p, const int64_t dims[4], const int pick[2][2])
 {
     const pdl_mesh_t *mesh = &p->plan->mesh;
     pdl_placement_t   now[PDL_MAX_AXES] = {0}, reads[PDL_MAX_AXES] = {0};
@@ -460,9 +460,9 @@ static void sizes_equal_enumeration(void)
             continue;
         if (choices[pick[0][1]].writes == choices[pick[1][0]].reads && choices[pick[1][0]].reads > PDL_PARTIAL)
             continue;
-        pdl_program_t *p = compile(plan, 5);
+        pdl_partition_t *p = compile(plan, 5);
         if (p) check_edge(p, dims, pick);
-        pdl_program_destroy(p);
+        pdl_partition_destroy(p);
     }
     pdl_plan_destroy(plan);
     pdl_model_destroy(model);
@@ -478,7 +478,7 @@ static void halo_bytes_equal_enumeration(void)
 
         CHECK_OK(pdl_plan_create(model, &mesh, 3, &plan));
         CHECK_OK(pdl_plan_apply_preset(plan, "spatial", NULL));
-        pdl_program_t *p = compile(plan, 3);
+        pdl_partition_t *p = compile(plan, 3);
         for (int i = 0; i < p->transfer_count; i++) {
             const pdl_transfer_t *t = &p->transfers[i];
             const pdl_layer_t    *layer = pdl_model_layer(model, t->layer);
@@ -497,7 +497,7 @@ static void halo_bytes_equal_enumeration(void)
             CHECK_NEAR(t->elements * t->neighbours, 3.0 * (double)(most * layer->in.channels * layer->in.extent[1]),
                        1e-12);
         }
-        pdl_program_destroy(p);
+        pdl_partition_destroy(p);
         pdl_plan_destroy(plan);
         pdl_model_destroy(model);
     }
