@@ -1,5 +1,6 @@
 /*
- * Assertions for tests. A failed check prints both values and the test goes on; the program fails at the end.
+ * Assertions for tests. A failed CHECK prints both values and the test goes on; the program fails at the end. A failed
+ * REQUIRE ends the program: for what the rest of the test stands on, an object that was to be made say.
  *
  *     static void reads_units(void)
  *     {
@@ -24,6 +25,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int test_failures;
@@ -78,6 +80,9 @@ __attribute__((unused)) static void test_error(const char *file, int line, const
     }
 }
 
+/* Status of a program that tried nothing: ctest calls it skipped, not passed. */
+#define TEST_SKIPPED 77
+
 #define CHECK(condition)                              \
     do {                                              \
         if (!(condition)) {                           \
@@ -90,6 +95,21 @@ __attribute__((unused)) static void test_error(const char *file, int line, const
 #define CHECK_NEAR(a, b, rel)     test_near(__FILE__, __LINE__, #a, (a), (b), (rel))
 #define CHECK_OK(status)          test_ok(__FILE__, __LINE__, #status, (status))
 #define CHECK_ERROR(status, part) test_error(__FILE__, __LINE__, #status, (status), (part))
+
+#define REQUIRE(condition)                            \
+    do {                                              \
+        if (!(condition)) {                           \
+            test_fail_at(__FILE__, __LINE__);         \
+            printf("%s does not hold\n", #condition); \
+            exit(1);                                  \
+        }                                             \
+    } while (0)
+#define REQUIRE_OK(status)                          \
+    do {                                            \
+        int failed_before = test_failures;          \
+        CHECK_OK(status);                           \
+        if (test_failures > failed_before) exit(1); \
+    } while (0)
 
 /* Runs one test function; its name says what is shown. */
 #define RUN(function)                                                            \

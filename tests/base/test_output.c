@@ -36,7 +36,7 @@ static void write_text(const char *name, const char *text)
 {
     pdl_output_t *output;
 
-    CHECK_OK(pdl_output_open(scratch_path(name), &output));
+    REQUIRE_OK(pdl_output_open(scratch_path(name), &output));
     fputs(text, pdl_output_stream(output));
     CHECK_OK(pdl_output_close(output));
 }
@@ -45,7 +45,7 @@ static void appears_when_closed(void)
 {
     pdl_output_t *output;
 
-    CHECK_OK(pdl_output_open(scratch_path("new"), &output));
+    REQUIRE_OK(pdl_output_open(scratch_path("new"), &output));
     fputs("text", pdl_output_stream(output));
     CHECK(access(scratch_path("new"), F_OK) != 0);
     CHECK_OK(pdl_output_close(output));
@@ -57,7 +57,7 @@ static void leaves_the_old_one_when_given_up(void)
 {
     pdl_output_t *output;
 
-    CHECK_OK(pdl_output_open(scratch_path("new"), &output));
+    REQUIRE_OK(pdl_output_open(scratch_path("new"), &output));
     fputs("other", pdl_output_stream(output));
     pdl_output_discard(output);
     CHECK_STR(read_back("new"), "text");
@@ -87,7 +87,7 @@ static void notices_a_full_disk(void)
     struct stat   info;
 
     if (access("/dev/full", W_OK) != 0) return;
-    CHECK_OK(pdl_output_open("/dev/full", &output));
+    REQUIRE_OK(pdl_output_open("/dev/full", &output));
     fputs("text", pdl_output_stream(output));
     CHECK_ERROR(pdl_output_close(output), "/dev/full: No space left");
     CHECK_INT(stat("/dev/full", &info), 0);
@@ -117,7 +117,7 @@ static const char *capture(const char *path, bool reserve)
     close(ends[1]);
     if (reserve) CHECK_OK(pdl_output_reserve_stdout());
     if (reserve) printf("     said to standard error\n");
-    CHECK_OK(pdl_output_open(path, &output));
+    REQUIRE_OK(pdl_output_open(path, &output));
     fputs("text", pdl_output_stream(output));
     CHECK_OK(pdl_output_close(output));
     pdl_output_release_stdout();
@@ -154,7 +154,7 @@ static void writes_into_open_files(void)
     if (file == NULL) return;
     CHECK_INT(fstat(fileno(file), &before), 0);
     snprintf(path, sizeof(path), "/dev/fd/%d", fileno(file));
-    CHECK_OK(pdl_output_open(path, &output));
+    REQUIRE_OK(pdl_output_open(path, &output));
     fputs("text", pdl_output_stream(output));
     CHECK_OK(pdl_output_close(output));
     fclose(file);

@@ -12,7 +12,7 @@ static pdl_schedule_t *create(pdl_schedule_spec_t spec)
 {
     pdl_schedule_t *schedule = NULL;
 
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     return schedule;
 }
 

@@ -74,7 +74,7 @@ static void break_everything(pdl_schedule_spec_t spec)
     pdl_schedule_t    *schedule = NULL;
     int                mutants = 0, missed = 0;
 
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     if (schedule == NULL) return;
     broken.emit = schedule->emit;
     CHECK_OK(pdl_schedule_verify(schedule, schedule->blocks));

@@ -12,7 +12,7 @@ static pdl_schedule_t *create(pdl_schedule_spec_t spec)
 {
     pdl_schedule_t *schedule = NULL;
 
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     return schedule;
 }
 
@@ -213,7 +213,7 @@ static void tuned_segments_have_nearly_the_least_price(void)
             double              seconds;
 
             tried.segments = segments;
-            CHECK_OK(pdl_schedule_create(&tried, &schedule));
+            REQUIRE_OK(pdl_schedule_create(&tried, &schedule));
             /* Every step takes one start-up and one segment. */
             seconds = pdl_schedule_steps(schedule) *
                       (startup + cases[i].bytes / (double)pdl_schedule_blocks(schedule) / rate);

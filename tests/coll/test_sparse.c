@@ -291,7 +291,7 @@ static void topk_keeps_the_largest(void)
     pdl_topk_t  *topk = NULL;
     pdl_stream_t stream;
 
-    CHECK_OK(pdl_topk_create(8, 0.3, 0, &topk));
+    REQUIRE_OK(pdl_topk_create(8, 0.3, 0, &topk));
     CHECK_OK(pdl_topk_select(topk, gradient, NULL, &stream));
     CHECK_INT(stream.count, 3);
     check_values(&stream, expect);
@@ -317,7 +317,7 @@ static void topk_loses_nothing(void)
 
         memset(sum, 0, sizeof(sum));
         memset(sent, 0, sizeof(sent));
-        CHECK_OK(pdl_topk_create(ELEMENTS, 0.01, sample, &topk));
+        REQUIRE_OK(pdl_topk_create(ELEMENTS, 0.01, sample, &topk));
         for (int call = 0; call < 20; call++) {
             pdl_stream_t stream;
 
@@ -344,7 +344,7 @@ static void topk_lets_nan_out(void)
     pdl_topk_t  *topk = NULL;
     pdl_stream_t stream;
 
-    CHECK_OK(pdl_topk_create(4, 0.25, 0, &topk));
+    REQUIRE_OK(pdl_topk_create(4, 0.25, 0, &topk));
     CHECK_OK(pdl_topk_select(topk, gradient, NULL, &stream));
     CHECK_INT(stream.count, 1);
     CHECK(!stream.dense && stream.index[0] == 1 && isnan(stream.value[0]));

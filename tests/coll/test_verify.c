@@ -30,7 +30,7 @@ static void verify(const pdl_schedule_spec_t *spec)
     pdl_schedule_t *schedule = NULL;
     int64_t         blocks;
 
-    CHECK_OK(pdl_schedule_create(spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(spec, &schedule));
     if (schedule == NULL) return;
     blocks = pdl_schedule_blocks(schedule);
     check_ends(schedule);
@@ -234,7 +234,7 @@ static void a_thousand_ranks(void)
     for (size_t k = 0; k < sizeof(algorithms) / sizeof(algorithms[0]); k++) {
         pdl_schedule_t *schedule = NULL;
 
-        CHECK_OK(pdl_schedule_create(
+        REQUIRE_OK(pdl_schedule_create(
             &(pdl_schedule_spec_t){.algorithm = algorithms[k], .ranks = 1024, .hosts_per_switch = 8}, &schedule));
         CHECK_OK(pdl_schedule_verify(schedule, 1027));
         pdl_schedule_destroy(schedule);

@@ -42,7 +42,7 @@ static pdl_exchange_t *make_exchange(float *data, const char *algorithm, bool ov
                                 .overlap = overlap};
     pdl_exchange_t     *exchange = NULL;
 
-    CHECK_OK(pdl_exchange_create(&spec, &exchange));
+    REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
     if (exchange == NULL) pdl_ranks_abort(ranks, PDL_ERR_IO);
     return exchange;
 }
@@ -180,7 +180,7 @@ static void choice_can_be_repeated(void)
 
     for (int b = 0; b < BUCKETS; b++) names[b] = pdl_exchange_algorithm(exchange, b);
     spec.algorithms = names;
-    CHECK_OK(pdl_exchange_create(&spec, &again));
+    REQUIRE_OK(pdl_exchange_create(&spec, &again));
     for (int b = 0; b < BUCKETS; b++) CHECK_STR(pdl_exchange_algorithm(again, b), names[b]);
     pdl_exchange_destroy(again);
     pdl_exchange_destroy(exchange);
@@ -235,10 +235,10 @@ static void exchange_parts(const char *algorithm, bool overlap)
                                 .overlap = overlap};
 
     make_parts(part);
-    CHECK_OK(pdl_exchange_create(&spec, &scatter));
+    REQUIRE_OK(pdl_exchange_create(&spec, &scatter));
     spec.collective = PDL_COLL_ALLGATHER;
     spec.data = NULL;
-    CHECK_OK(pdl_exchange_create(&spec, &gather));
+    REQUIRE_OK(pdl_exchange_create(&spec, &gather));
     for (int step = 0; step < 3 && scatter && gather; step++) {
         for (int64_t i = 0; i < ELEMENTS; i++) data[i] = whole_value(i, step, rank);
         exchange_step(scatter, step, step % 2 == 0);

@@ -378,7 +378,7 @@ static void refuses_what_does_not_fit(void)
     pdl_executor_spec_t spec = {.comm = MPI_COMM_WORLD, .type = MPI_INT, .op = MPI_SUM, .elements = 8};
     pdl_executor_t     *executor;
 
-    CHECK_OK(pdl_schedule_create(&other, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&other, &schedule));
     spec.schedule = schedule;
     CHECK_ERROR(pdl_executor_create(&spec, &executor), "ranks, the communicator has");
     pdl_schedule_destroy(schedule);

@@ -57,7 +57,7 @@ static void groups_exchange(void)
 
     CHECK_OK(pdl_ranks_split(ranks, rank % 2, rank, &group));
     for (int i = 0; i < COUNT; i++) data[i] = value(i, rank);
-    CHECK_OK(pdl_exchange_create(
+    REQUIRE_OK(pdl_exchange_create(
         &(pdl_exchange_spec_t){.ranks = group, .data = data, .bound = bound, .buckets = 2, .algorithm = "auto"},
         &exchange));
     for (int b = 0; b < 2; b++) CHECK_OK(pdl_exchange_ready(exchange, b));
@@ -83,7 +83,7 @@ static void messages_go_around(void)
     int                  next = (rank + 1) % size, before = (rank + size - 1) % size, small = rank, arrived = -1;
 
     for (int i = 0; i < 6; i++)
-        CHECK_OK(pdl_ranks_request_create(ranks, COUNT * (int64_t)sizeof(*sent), &request[i]));
+        REQUIRE_OK(pdl_ranks_request_create(ranks, COUNT * (int64_t)sizeof(*sent), &request[i]));
     for (int round = 0; size > 1 && round < 3; round++) {
         for (int i = 0; i < COUNT; i++) sent[i] = value(i + round, rank);
         CHECK_OK(pdl_ranks_receive_start(request[0], &arrived, sizeof(arrived), before, 0));
@@ -113,7 +113,7 @@ static void rows_find_their_way(void)
     pdl_route_t *route = NULL;
     double       counted = pdl_ranks_sent(ranks, PDL_SENT_MOVES), expected = 0;
 
-    CHECK_OK(pdl_route_create(ranks, MOST * (int64_t)sizeof(*send), &route));
+    REQUIRE_OK(pdl_route_create(ranks, MOST * (int64_t)sizeof(*send), &route));
     for (int round = 0; round < 3; round++) {
         int place = 0;
 
@@ -175,8 +175,8 @@ static void wrong_messages_are_refused(void)
     int                  peer = rank ^ 1;
 
     CHECK_ERROR(pdl_ranks_request_create(ranks, -1, &request), "expected 0 or more");
-    CHECK_OK(pdl_ranks_request_create(ranks, 8, &request));
-    CHECK_OK(pdl_ranks_request_create(ranks, 8, &other));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 8, &request));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 8, &other));
     CHECK_OK(pdl_ranks_request_wait(request));
     CHECK_ERROR(pdl_ranks_send_start(request, data, 8, rank, 0), "expected another of");
     CHECK_ERROR(pdl_ranks_receive_start(request, data, 8, size, 0), "expected another of");

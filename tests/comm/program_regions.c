@@ -247,7 +247,7 @@ static void check_case(const layout_case_t *c, int number)
     int         before = test_failures;
 
     find_truth(c, &t);
-    CHECK_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c->own, .need = c->need}, &move));
+    REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c->own, .need = c->need}, &move));
     if (move == NULL) pdl_ranks_abort(ranks, PDL_ERR_INPUT);
     check_forward(move, &t, whole_value, 1);
     check_backward(move, c, &t, whole_value, 2);
@@ -454,8 +454,8 @@ static void two_moves_at_once(void)
     for (int r = 0; r < size; r++) gather.need[r] = whole(&c);
     find_truth(&c, &t);
     find_truth(&gather, &all);
-    CHECK_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need}, &halo));
-    CHECK_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = gather.need}, &whole_one));
+    REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need}, &halo));
+    REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = gather.need}, &whole_one));
     for (int round = 0; round < 5; round++) {
         float *own = values_at(t.own[rank], t.owns[rank], rough_value, round);
         float *need = poisoned(t.needs[rank]), *everything = poisoned(c.elements);
@@ -532,7 +532,7 @@ static void halves_come_in_pairs(void)
     float         own[10] = {0}, need[10];
 
     for (int r = 0; r < size; r++) c.own[r] = c.need[r] = cut(&c, 0, r, size);
-    CHECK_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need}, &move));
+    REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need}, &move));
     CHECK_ERROR(pdl_move_finish(move), "before it was started");
     CHECK_OK(pdl_move_start(move, own, need, 0));
     CHECK_ERROR(pdl_move_start(move, own, need, 1), "before it was finished");

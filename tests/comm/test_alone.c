@@ -50,7 +50,7 @@ static void one_rank_keeps_its_sums(void)
     char         text[6] = "";
     int64_t      size = 0;
 
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     CHECK_OK(pdl_ranks_gather_all(ranks, "alone", 6, NULL, &size));
     CHECK_INT(size, 6);
     CHECK_OK(pdl_ranks_gather_all(ranks, "alone", 6, text, &size));
@@ -81,9 +81,9 @@ static void one_rank_exchanges_nothing(void)
     pdl_exchange_spec_t spec = {.data = data, .bound = bounds, .buckets = 3, .algorithm = "auto", .overlap = true};
     double              bytes, waited, polled;
 
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     spec.ranks = ranks;
-    CHECK_OK(pdl_exchange_create(&spec, &exchange));
+    REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
     for (int step = 0; step < 3; step++) {
         for (int b = 2; b >= 0; b--) CHECK_OK(pdl_exchange_ready(exchange, b));
         CHECK_OK(pdl_exchange_poll(exchange));
@@ -95,7 +95,7 @@ static void one_rank_exchanges_nothing(void)
     CHECK_STR(pdl_exchange_algorithm(exchange, 0), "none");
     pdl_exchange_destroy(exchange);
     spec.buckets = 0;
-    CHECK_OK(pdl_exchange_create(&spec, &exchange));
+    REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
     pdl_exchange_destroy(exchange);
     pdl_ranks_destroy(ranks);
 }

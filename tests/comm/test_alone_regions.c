@@ -11,7 +11,7 @@ static void one_rank_is_its_group(void)
     pdl_ranks_t *ranks = NULL, *group = NULL;
     double       value = 2.5;
 
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     CHECK_OK(pdl_ranks_split(ranks, 3, 0, &group));
     CHECK_INT(pdl_ranks_rank(group), 0);
     CHECK_INT(pdl_ranks_size(group), 1);
@@ -37,8 +37,8 @@ static void one_rank_copies(void)
     need.segments[1] = 2;
     need.range[1][0] = (pdl_range_t){0, 1};
     need.range[1][1] = (pdl_range_t){2, 4};
-    CHECK_OK(pdl_ranks_create(&ranks));
-    CHECK_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = &own, .need = &need}, &move));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = &own, .need = &need}, &move));
     CHECK_OK(pdl_move_forward(move, data, part));
     CHECK(memcmp(part, (float[]){4, 6, 7, 8, 10, 11}, sizeof(part)) == 0);
     CHECK_OK(pdl_move_backward(move, part, back));
@@ -54,8 +54,8 @@ static void one_rank_has_no_peer(void)
     pdl_ranks_request_t *request = NULL;
     char                 byte = 0;
 
-    CHECK_OK(pdl_ranks_create(&ranks));
-    CHECK_OK(pdl_ranks_request_create(ranks, 1, &request));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 1, &request));
     CHECK_ERROR(pdl_ranks_send_start(request, &byte, 1, 0, 0), "expected another of 1 ranks");
     CHECK_OK(pdl_ranks_request_wait(request));
     pdl_ranks_request_destroy(request);

@@ -23,7 +23,7 @@ static void test_place(void)
     CHECK(values[0] == 1 && values[1] == 2);
     CHECK(pdl_ranks_agree(ranks, PDL_ERR_LIMIT) == PDL_ERR_LIMIT);
     CHECK(pdl_ranks_split(ranks, 0, 0, &group) == PDL_ERR_UNSUPPORTED);
-    CHECK_OK(pdl_ranks_request_create(ranks, 1, &request));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 1, &request));
     CHECK(pdl_ranks_send_start(request, &byte, 1, 0, 0) == PDL_ERR_UNSUPPORTED);
     for (int k = 0; k < PDL_SENT_KINDS; k++) CHECK(pdl_ranks_sent(ranks, (pdl_sent_t)k) == 0);
     pdl_ranks_request_destroy(request);
@@ -48,7 +48,7 @@ static void test_exchange(void)
             size_t              held;
             CHECK_OK(pdl_ranks_pretend(rank, sizes[i], &ranks));
             spec.ranks = ranks;
-            CHECK_OK(pdl_exchange_create(&spec, &exchange));
+            REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
             pdl_exchange_bytes(exchange, &sent, &held);
             CHECK((held > 0) == (sizes[i] > 1));
             total += sent;
@@ -79,7 +79,7 @@ static void test_parts(void)
             size_t              held;
             CHECK_OK(pdl_ranks_pretend(rank, 3, &ranks));
             spec.ranks = ranks;
-            CHECK_OK(pdl_exchange_create(&spec, &exchange));
+            REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
             pdl_exchange_bytes(exchange, &sent, &held);
             CHECK(pdl_exchange_bucket_bytes(exchange, 1) == 0);
             CHECK(pdl_exchange_bucket_bytes(exchange, 0) + pdl_exchange_bucket_bytes(exchange, 2) == sent);
@@ -110,7 +110,7 @@ static void test_move(void)
     }
     CHECK_OK(pdl_ranks_pretend(1, 3, &ranks));
     spec.group = ranks;
-    CHECK_OK(pdl_move_create(&spec, &move));
+    REQUIRE_OK(pdl_move_create(&spec, &move));
     CHECK(pdl_move_bytes(move, 0) == 80 && pdl_move_bytes(move, 1) == 80);
     CHECK(pdl_move_buffer_bytes(move) > 0);
     CHECK(pdl_move_forward(move, source, target) == PDL_ERR_UNSUPPORTED);

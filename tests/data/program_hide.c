@@ -103,7 +103,7 @@ static uint64_t run(const pdl_hide_options_t *options, int64_t share_from, bool 
     pdl_hide_t        *hide = NULL;
     uint64_t           hash = 0;
 
-    CHECK_OK(pdl_hide_create(options, SAMPLES, &hide));
+    REQUIRE_OK(pdl_hide_create(options, SAMPLES, &hide));
     hide->share_from = share_from;
     for (int64_t epoch = 0; epoch < EPOCHS; epoch++) {
         CHECK_OK(pdl_hide_begin(hide, epoch, EPOCHS, &workers));
@@ -115,7 +115,7 @@ static uint64_t run(const pdl_hide_options_t *options, int64_t share_from, bool 
 
             pdl_hide_save(hide, state);
             pdl_hide_destroy(hide);
-            CHECK_OK(pdl_hide_create(options, SAMPLES, &hide));
+            REQUIRE_OK(pdl_hide_create(options, SAMPLES, &hide));
             hide->share_from = share_from;
             CHECK_OK(pdl_hide_restore(hide, state, bytes, true));
             CHECK_OK(pdl_hide_begin(hide, epoch, EPOCHS, &workers));
@@ -176,7 +176,7 @@ static void twins_count_once(void)
     options.method = PDL_HIDE_LOSS;
     options.scope = PDL_HIDE_LOCAL;
     options.move_back = false;
-    CHECK_OK(pdl_hide_create(&options, SAMPLES, &hide));
+    REQUIRE_OK(pdl_hide_create(&options, SAMPLES, &hide));
     CHECK_OK(pdl_hide_begin(hide, 1, 100, &workers));
     CHECK_INT(hide->report.hidden, 150 + 150); /* of 502 and 501 */
     CHECK(memcmp(hide->hidden, hide->hidden_all, (size_t)hide->words * sizeof(*hide->hidden)) == 0);
@@ -195,7 +195,7 @@ static void mistakes_are_noticed(void)
     pdl_hide_defaults(&options);
     options.method = PDL_HIDE_LOSS;
     options.move_back = false;
-    CHECK_OK(pdl_hide_create(&options, 10, &hide));
+    REQUIRE_OK(pdl_hide_create(&options, 10, &hide));
     CHECK_OK(pdl_hide_begin(hide, 0, 10, &workers));
     if (rank == size - 1) pdl_hide_note(hide, 0, index, values, values, values, 2);
     CHECK_ERROR(pdl_hide_begin(hide, 1, 10, &workers), "pdl_hide_combine() first");

@@ -28,10 +28,10 @@ static void open_run(run_t *run, pdl_shuffle_spec_t spec, pdl_ranks_t *of, bool 
     *run = (run_t){0};
     spec.ranks = of;
     if (store) {
-        CHECK_OK(pdl_store_create(&(pdl_store_spec_t){.source = source, .folder = folder}, &run->store));
+        REQUIRE_OK(pdl_store_create(&(pdl_store_spec_t){.source = source, .folder = folder}, &run->store));
     }
     spec.store = run->store;
-    CHECK_OK(pdl_shuffle_create(&spec, &run->shuffle));
+    REQUIRE_OK(pdl_shuffle_create(&spec, &run->shuffle));
     pdl_shuffle_workers(run->shuffle, &run->first, &run->count);
 }
 
@@ -315,7 +315,7 @@ static void global_deals_hidden_samples(void)
     spec.ranks = ranks;
     spec.whole_batch = 10;
     for (int i = 0; i < SAMPLES; i += 3) hidden[i / 64] |= (uint64_t)1 << i % 64;
-    CHECK_OK(pdl_shuffle_create(&spec, &shuffle));
+    REQUIRE_OK(pdl_shuffle_create(&spec, &shuffle));
     CHECK_OK(pdl_shuffle_begin(shuffle, 0, &(pdl_shuffle_epoch_t){.hidden = hidden}, &steps));
     list = pdl_shuffle_hidden(shuffle, &count);
     for (int64_t i = 0; i < count; i++) seen[list[i]]++;
@@ -333,8 +333,8 @@ static void requests_can_be_tested(void)
     double               value = rank, got = -1;
     bool                 done = false;
 
-    CHECK_OK(pdl_ranks_request_create(ranks, 8, &send));
-    CHECK_OK(pdl_ranks_request_create(ranks, 8, &receive));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 8, &send));
+    REQUIRE_OK(pdl_ranks_request_create(ranks, 8, &receive));
     CHECK_OK(pdl_ranks_request_test(send, &done));
     CHECK(done);
     if (size > 1) {
@@ -357,7 +357,7 @@ int main(void)
                                           .shape = {.channels = 2, .extent = {6, 5, 1}, .rank = 2}};
 
     if (!begin_ranks()) return 1;
-    CHECK_OK(pdl_source_open("synthetic", &options, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &source));
     CHECK_OK(pdl_ranks_split(ranks, rank, 0, &self));
     for (int i = 0; i < SAMPLES; i++) labels[i] = (int32_t)(i * 7 % 10);
     RUN(requests_can_be_tested);

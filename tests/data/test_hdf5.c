@@ -136,7 +136,7 @@ static void reads_deepcam(void)
         H5Gclose(group);
         H5Fclose(file);
     }
-    CHECK_OK(pdl_source_open(in_scratch("cam0"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("cam0"), &options, &source));
     CHECK_INT(pdl_source_info(source)->target, PDL_TARGET_MASK);
     CHECK_INT(pdl_source_info(source)->classes, 3);
     CHECK_INT(pdl_source_info(source)->target_count, 15);
@@ -144,7 +144,7 @@ static void reads_deepcam(void)
     CHECK_NEAR(values[15 + 4], 9, 0); /* channel 1 of pixel 4 */
     CHECK_INT(labels[14], 2);
     pdl_source_close(source);
-    CHECK_OK(pdl_source_open(in_scratch("cam1"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("cam1"), &options, &source));
     CHECK_ERROR(pdl_source_read(source, 0, &sample), "label 3 is not a class, 0 to 2");
     pdl_source_close(source);
 }

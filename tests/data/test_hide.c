@@ -10,7 +10,7 @@ static pdl_hide_t *made(const pdl_hide_options_t *options, int64_t samples)
 {
     pdl_hide_t *hide = NULL;
 
-    CHECK_OK(pdl_hide_create(options, samples, &hide));
+    REQUIRE_OK(pdl_hide_create(options, samples, &hide));
     return hide;
 }
 
@@ -68,7 +68,6 @@ static void worked_example(void)
     CHECK_NEAR(report.most, 0.4, 0);
     CHECK_NEAR(report.fraction, 0.2, 0);
     CHECK_NEAR(report.threshold_loss, .05F, 0);
-    CHECK(report.select_s >= 0);
     CHECK_NEAR(pdl_hide_rate(hide), 1.25, 1e-12);
     CHECK(pdl_hide_refreshes(hide) && !pdl_hide_weighs(hide));
     CHECK_NEAR(pdl_hide_weight(hide, 1), 1, 0);
@@ -522,7 +521,7 @@ static void damaged_states_are_refused(void)
 
 int main(void)
 {
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     RUN(worked_example);
     RUN(each_component_can_be_off);
     RUN(fraction_falls_at_milestones);

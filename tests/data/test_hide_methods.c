@@ -11,7 +11,7 @@ static pdl_hide_t *seen(const pdl_hide_options_t *options, int64_t samples, cons
 {
     pdl_hide_t *hide = NULL;
 
-    CHECK_OK(pdl_hide_create(options, samples, &hide));
+    REQUIRE_OK(pdl_hide_create(options, samples, &hide));
     begin(hide, 0, 1000, 1);
     for (int64_t i = 0; i < samples; i++)
         pdl_hide_note(hide, i, &i, &loss[i], &(float){i % 3 != 0}, &(float){1}, 1);
@@ -325,7 +325,7 @@ static void seeds_decide(void)
 
 int main(void)
 {
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     RUN(random_hides_as_many);
     RUN(importance_draws_in_proportion);
     RUN(importance_draws_of_odd_losses);

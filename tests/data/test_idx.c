@@ -184,7 +184,7 @@ static void a_known_set_has_its_means(void)
     pdl_source_options_t options = {.folder = files_folder};
 
     rename(in_scratch("plain"), in_scratch("mnist"));
-    CHECK_OK(pdl_source_open("mnist", &options, &source));
+    REQUIRE_OK(pdl_source_open("mnist", &options, &source));
     CHECK_INT(pdl_source_info(source)->classes, 10);
     CHECK_INT(pdl_source_info(source)->mean_count, 1);
     CHECK_NEAR(pdl_source_info(source)->mean[0], 0.13066, 1e-9);
@@ -228,7 +228,7 @@ static void reads_fashion_mnist(void)
     for (p = 0; p < 10; p++) CHECK_INT(count[p], 6000);
     pdl_source_close(source);
     options.split = PDL_SPLIT_VALID;
-    CHECK_OK(pdl_source_open("fashion-mnist", &options, &source));
+    REQUIRE_OK(pdl_source_open("fashion-mnist", &options, &source));
     CHECK_INT(pdl_source_info(source)->samples, 10000);
     pdl_source_close(source);
 }

@@ -128,14 +128,13 @@ static void run(int threads, int depth, int batches, uint64_t *sums)
     spec = plain_spec(&order, threads, depth);
     spec.augmentation = (pdl_augmentation_t){.crop_pad = 2, .flip = true, .cutout = 3};
     spec.normalise = true;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     for (int i = 0; loader != NULL && i < batches; i++) {
         pdl_batch_t batch;
 
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         CHECK_INT(batch.epoch, i / spec.steps_per_epoch);
         CHECK_INT(batch.step, i % spec.steps_per_epoch);
-        CHECK(batch.waited_s >= 0);
         sums[i] = sum_batch(&batch, 8);
     }
     pdl_loader_destroy(loader);
@@ -167,16 +166,16 @@ static void resumes_anywhere(void)
     uint64_t           expected[BATCHES];
 
     spec.augmentation.crop_pad = 1;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     if (loader == NULL) return;
     for (int i = 0; i < BATCHES; i++) {
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         expected[i] = sum_batch(&batch, 8);
     }
     for (int start = BATCHES - 1; start >= 0; start -= 3) {
-        CHECK_OK(pdl_loader_seek(loader, start / spec.steps_per_epoch, start % spec.steps_per_epoch));
+        REQUIRE_OK(pdl_loader_seek(loader, start / spec.steps_per_epoch, start % spec.steps_per_epoch));
         for (int i = start; i < BATCHES && i < start + 4; i++) {
-            CHECK_OK(pdl_loader_next(loader, &batch));
+            REQUIRE_OK(pdl_loader_next(loader, &batch));
             CHECK(sum_batch(&batch, 8) == expected[i]);
         }
     }
@@ -202,10 +201,10 @@ static void read_epoch(int ranks, int64_t batch_size, int *seen)
         order.keep_rest = true;
         spec = plain_spec(&order, 2, 2);
         spec.samples = part;
-        CHECK_OK(pdl_loader_create(&spec, &loader));
+        REQUIRE_OK(pdl_loader_create(&spec, &loader));
         if (loader == NULL) return;
         for (int64_t step = 0; step < spec.steps_per_epoch; step++) {
-            CHECK_OK(pdl_loader_next(loader, &batch));
+            REQUIRE_OK(pdl_loader_next(loader, &batch));
             for (int64_t i = 0; i < part; i++) {
                 const float *values = batch.values + i * PIXELS;
                 int64_t      index = batch.index[i];
@@ -291,11 +290,11 @@ static void crops_and_flips_are_even(void)
     const double       draws = (double)EPOCHS * COUNT;
 
     spec.augmentation = (pdl_augmentation_t){.crop_pad = PAD, .flip = true};
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     for (int epoch = 0; loader != NULL && epoch < EPOCHS; epoch++) {
         pdl_batch_t batch;
 
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         for (int i = 0; i < COUNT; i++) {
             int  dy = 0, dx = 0;
             bool flip = false;
@@ -324,9 +323,9 @@ static void cutout_is_a_square(void)
     int                full = 0;
 
     spec.augmentation.cutout = 3;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     if (loader == NULL) return;
-    CHECK_OK(pdl_loader_next(loader, &batch));
+    REQUIRE_OK(pdl_loader_next(loader, &batch));
     for (int i = 0; i < COUNT; i++) {
         int cut = 0;
 
@@ -352,9 +351,9 @@ static void normalises(void)
     CHECK_INT(info->mean_count, 1);
     spec.normalise = true;
     spec.augmentation.cutout = 2;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     if (loader == NULL) return;
-    CHECK_OK(pdl_loader_next(loader, &batch));
+    REQUIRE_OK(pdl_loader_next(loader, &batch));
     for (int i = 0; i < COUNT * PIXELS; i++) {
         double pixel = pixel_of(batch.index[i / PIXELS], i % PIXELS) / 255.0;
 
@@ -388,18 +387,18 @@ static void errors_come_at_their_batch(void)
         pdl_loader_t     *loader = NULL;
         pdl_batch_t       batch;
 
-        CHECK_OK(pdl_loader_create(&spec, &loader));
+        REQUIRE_OK(pdl_loader_create(&spec, &loader));
         if (loader == NULL) return;
-        for (int i = 0; i < 3; i++) CHECK_OK(pdl_loader_next(loader, &batch));
+        for (int i = 0; i < 3; i++) REQUIRE_OK(pdl_loader_next(loader, &batch));
         CHECK_ERROR(pdl_loader_next(loader, &batch), "there is no sample 1000");
         CHECK_ERROR(pdl_loader_next(loader, &batch), "there is no sample 1000");
-        CHECK_OK(pdl_loader_seek(loader, 0, 4));
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_seek(loader, 0, 4));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         CHECK_INT(batch.step, 4);
         CHECK_ERROR(pdl_loader_next(loader, &batch), "run dry");
-        CHECK_OK(pdl_loader_seek(loader, 7, 9));
-        CHECK_OK(pdl_loader_next(loader, &batch));
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_seek(loader, 7, 9));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         CHECK_INT(batch.epoch, 8);
         CHECK_INT(batch.step, 0);
         pdl_loader_destroy(loader);
@@ -415,10 +414,10 @@ static void ends_while_workers_are_busy(void)
         pdl_batch_t        batch;
 
         spec.augmentation.crop_pad = 1;
-        CHECK_OK(pdl_loader_create(&spec, &loader));
+        REQUIRE_OK(pdl_loader_create(&spec, &loader));
         if (loader == NULL) return;
-        if (i % 2) CHECK_OK(pdl_loader_next(loader, &batch));
-        if (i % 5 == 0) CHECK_OK(pdl_loader_seek(loader, 1, 1));
+        if (i % 2) REQUIRE_OK(pdl_loader_next(loader, &batch));
+        if (i % 5 == 0) REQUIRE_OK(pdl_loader_seek(loader, 1, 1));
         pdl_loader_destroy(loader);
         pdl_global_order_free(&order);
     }
@@ -438,12 +437,12 @@ static void tokens_shift_every_epoch(void)
     pdl_loader_spec_t    spec;
     int                  shifted = 0;
 
-    CHECK_OK(pdl_source_open("synthetic", &options, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &source));
     if (source == NULL) return;
     spec = plain_spec(&order, 2, 2);
     spec.source = source;
     spec.shift_tokens = true;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     for (int epoch = 0; loader != NULL && epoch < 6; epoch++) {
         int32_t     tokens[WINDOW], labels[WINDOW];
         pdl_batch_t batch;
@@ -451,7 +450,7 @@ static void tokens_shift_every_epoch(void)
             (int64_t)pdl_random_below(11, pdl_random_stream("token shift", 0, 0), (uint64_t)epoch, WINDOW);
         pdl_sample_t sample = {.tokens = tokens, .labels = labels, .shift = shift};
 
-        CHECK_OK(pdl_loader_next(loader, &batch));
+        REQUIRE_OK(pdl_loader_next(loader, &batch));
         CHECK(batch.values == NULL);
         for (int i = 0; i < 12; i++) {
             CHECK_OK(pdl_source_read(source, i, &sample));
@@ -482,12 +481,12 @@ static void gates_open_one_epoch(void)
 
     spec.gated = true;
     spec.weigh = half_of_odd;
-    CHECK_OK(pdl_loader_create(&spec, &loader));
+    REQUIRE_OK(pdl_loader_create(&spec, &loader));
     CHECK_ERROR(pdl_loader_next(loader, &batch), "open the next one");
     for (int64_t epoch = 0; epoch < 3; epoch++) {
-        CHECK_OK(pdl_loader_epoch(loader, epoch, epoch == 2 ? 4 : 0, steps[epoch]));
+        REQUIRE_OK(pdl_loader_epoch(loader, epoch, epoch == 2 ? 4 : 0, steps[epoch]));
         for (int64_t step = epoch == 2 ? 4 : 0; step < steps[epoch]; step++) {
-            CHECK_OK(pdl_loader_next(loader, &batch));
+            REQUIRE_OK(pdl_loader_next(loader, &batch));
             CHECK(batch.epoch == epoch && batch.step == step);
             for (int64_t i = 0; i < 8; i++) CHECK(batch.weight[i] == half_of_odd(NULL, batch.index[i]));
         }
@@ -519,7 +518,7 @@ int main(void)
     pdl_source_options_t options = {.split = PDL_SPLIT_TRAIN, .folder = parent};
 
     write_images();
-    CHECK_OK(pdl_source_open("mnist", &options, &images));
+    REQUIRE_OK(pdl_source_open("mnist", &options, &images));
     if (images != NULL) {
         RUN(order_of_epochs);
         RUN(every_sample_once);

@@ -167,7 +167,7 @@ static void reads_volumes_masks_and_values(void)
     {
         pdl_source_options_t options = {.shape = IMAGE(2, 2, 3), .classes = 3};
 
-        CHECK_OK(pdl_source_open(in_scratch("mask.npy"), &options, &source));
+        REQUIRE_OK(pdl_source_open(in_scratch("mask.npy"), &options, &source));
         CHECK_ERROR(pdl_source_read(source, 0, &sample), "sample 0: label 3 is not a class");
         pdl_source_close(source);
     }

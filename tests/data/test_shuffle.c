@@ -27,7 +27,7 @@ static pdl_shuffle_t *create(const pdl_shuffle_spec_t *spec)
 {
     pdl_shuffle_t *shuffle = NULL;
 
-    CHECK_OK(pdl_shuffle_create(spec, &shuffle));
+    REQUIRE_OK(pdl_shuffle_create(spec, &shuffle));
     return shuffle;
 }
 
@@ -665,7 +665,7 @@ static void wrong_states_are_refused(void)
 
 int main(void)
 {
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     RUN(every_sample_is_with_one_worker);
     RUN(wrong_input_is_refused);
     RUN(full_exchange_is_uniform);

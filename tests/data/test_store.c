@@ -29,7 +29,7 @@ static pdl_source_t *open_images(void)
     if (access(in_scratch("images"), F_OK) != 0) make_folder(in_scratch("images"));
     write_file(in_scratch("images/train-images-idx3-ubyte"), images, sizeof(images));
     write_file(in_scratch("images/train-labels-idx1-ubyte"), labels, sizeof(labels));
-    CHECK_OK(pdl_source_open(in_scratch("images"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("images"), &options, &source));
     return source;
 }
 
@@ -41,7 +41,7 @@ static pdl_source_t *open_synthetic(pdl_target_t target, int64_t classes)
     options.shape = target == PDL_TARGET_TOKENS
                         ? (pdl_shape_t){.channels = 1, .extent = {12}, .rank = 1, .sequence = true}
                         : (pdl_shape_t){.channels = 2, .extent = {6, 5}, .rank = 2};
-    CHECK_OK(pdl_source_open("synthetic", &options, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &source));
     return source;
 }
 
@@ -57,7 +57,7 @@ static pdl_source_t *open_tokens(int64_t count, int64_t repeated)
     if (repeated == 0) make_folder(in_scratch("tokens%lld", (long long)count));
     write_file(in_scratch("tokens%lld/train.bin", (long long)count), tokens, (size_t)count * 2);
     write_file(in_scratch("tokens%lld/val.bin", (long long)count), tokens, (size_t)count * 2);
-    CHECK_OK(pdl_source_open(in_scratch("tokens%lld", (long long)count), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("tokens%lld", (long long)count), &options, &source));
     return source;
 }
 
@@ -98,7 +98,7 @@ static pdl_store_t *open_store(pdl_source_t *source, int where)
     pdl_store_spec_t spec = {.source = source, .folder = where > 0 ? in_scratch("store/deep") : NULL};
     pdl_store_t     *store = NULL;
 
-    CHECK_OK(pdl__store_create(&spec, where == 1, &store));
+    REQUIRE_OK(pdl__store_create(&spec, where == 1, &store));
     CHECK(where == 1 || !pdl__store_ring(store));
     return store;
 }
@@ -115,7 +115,7 @@ static void check_round_trip(pdl_source_t *source, double bytes_each)
         int64_t      bytes = 0;
 
         record = malloc((size_t)pdl_store_most_bytes(store));
-        CHECK_OK(pdl_store_load(store, ids, samples));
+        REQUIRE_OK(pdl_store_load(store, ids, samples));
         CHECK_INT(pdl_store_count(store), samples);
         if (bytes_each > 0) CHECK_NEAR(pdl_store_bytes(store), bytes_each * (double)samples, 0);
         CHECK_INT(differing(source, store, ids, samples), 0);
@@ -165,8 +165,8 @@ static void samples_come_and_go(void)
         int64_t      bytes;
 
         record = malloc((size_t)pdl_store_most_bytes(store));
-        CHECK_OK(pdl_store_load(store, ids, 100));
-        CHECK_OK(pdl_store_load(other, more, 60));
+        REQUIRE_OK(pdl_store_load(store, ids, 100));
+        REQUIRE_OK(pdl_store_load(other, more, 60));
         for (int round = 0; round < 2; round++) {
             for (int64_t i = 0; i < 60; i++) {
                 CHECK_OK(pdl_store_get(other, more[i], record, &bytes));
@@ -186,7 +186,7 @@ static void samples_come_and_go(void)
         CHECK_ERROR(pdl_source_read(pdl_store_source(store), IMAGES, &sample), "no sample 300");
         CHECK_OK(pdl_store_get(store, 120, record, &bytes));
         CHECK_ERROR(pdl_store_add(store, 120, record, bytes), "held already");
-        CHECK_OK(pdl_store_load(store, ids, 100)); /* back to where it was */
+        REQUIRE_OK(pdl_store_load(store, ids, 100)); /* back to where it was */
         CHECK_INT(pdl_store_count(store), 100);
         CHECK_INT(differing(source, store, ids, 100), 0);
         CHECK_ERROR(pdl_store_load(store, (int64_t[]){1, IMAGES}, 2), "no sample 300");
@@ -208,7 +208,7 @@ static void many_records_at_once(void)
         uint8_t     *all, *one, *next;
         int64_t      total = 0, bytes;
 
-        CHECK_OK(pdl_store_load(store, ids, IMAGES));
+        REQUIRE_OK(pdl_store_load(store, ids, IMAGES));
         for (int64_t i = 0; i < IMAGES; i++) total += pdl__store_record_bytes(store, ids[i]);
         CHECK_INT(pdl__store_record_bytes(store, -1), -1);
         all = next = malloc((size_t)total);
@@ -235,7 +235,7 @@ static void damaged_records_are_refused(void)
     int64_t                  bytes, id = 4;
     int                      accepted = 0;
 
-    CHECK_OK(pdl_store_load(store, &id, 1));
+    REQUIRE_OK(pdl_store_load(store, &id, 1));
     CHECK_OK(pdl_store_get(store, id, record, &bytes));
     for (int64_t i = 0; i < bytes; i++) {
         record[i] ^= 0x10;
@@ -274,7 +274,7 @@ static void no_file_is_left(void)
     pdl_store_t  *store = open_store(source, 1);
     int64_t       ids[] = {1, 2, 3};
 
-    CHECK_OK(pdl_store_load(store, ids, 3));
+    REQUIRE_OK(pdl_store_load(store, ids, 3));
     CHECK_INT(files_in(in_scratch("store/deep")), 0);
     pdl_store_destroy(store);
     CHECK_INT(files_in(in_scratch("store/deep")), 0);
@@ -339,8 +339,8 @@ static void reading_goes_on_while_samples_arrive(void)
 
         shared_store = open_store(shared_source, where);
         record = malloc((size_t)pdl_store_most_bytes(other));
-        CHECK_OK(pdl_store_load(shared_store, ids, 150));
-        CHECK_OK(pdl_store_load(other, ids + 150, 150));
+        REQUIRE_OK(pdl_store_load(shared_store, ids, 150));
+        REQUIRE_OK(pdl_store_load(other, ids + 150, 150));
         for (int t = 0; t < 2; t++) pthread_create(&thread[t], NULL, read_many, &failures[t]);
         for (int64_t id = 150; id < IMAGES; id++) {
             CHECK_OK(pdl_store_get(other, id, record, &bytes));

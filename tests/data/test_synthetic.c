@@ -7,7 +7,7 @@ static pdl_source_t *open_synthetic(pdl_split_t split, pdl_target_t target, pdl_
         .split = split, .target = target, .shape = shape, .classes = classes, .samples = 400};
     pdl_source_t *source = NULL;
 
-    CHECK_OK(pdl_source_open("synthetic", &options, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &source));
     return source;
 }
 
@@ -134,7 +134,7 @@ static void takes_vectors_and_refuses_nonsense(void)
     options.target = PDL_TARGET_TOKENS;
     CHECK_ERROR(pdl_source_open("synthetic", &options, &source), "sequences");
     options = (pdl_source_options_t){0};
-    CHECK_OK(pdl_source_open("synthetic", &options, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &source));
     CHECK_INT(pdl_source_info(source)->shape.channels, 3);
     CHECK_INT(pdl_source_info(source)->classes, 10);
     pdl_source_close(source);

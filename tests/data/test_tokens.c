@@ -61,13 +61,13 @@ static void cuts_a_single_file(void)
     pdl_source_options_t options = {.split = PDL_SPLIT_VALID, .shape = SEQUENCE(WINDOW), .valid_share = 0.25};
 
     write_tokens(in_scratch("one.bin"), 0, 100);
-    CHECK_OK(pdl_source_open(in_scratch("one.bin"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("one.bin"), &options, &source));
     CHECK_INT(pdl_source_info(source)->samples, 3);
     check_window(source, 0, 0, 75);
     pdl_source_close(source);
     options.split = PDL_SPLIT_TRAIN;
     options.classes = 50;
-    CHECK_OK(pdl_source_open(in_scratch("one.bin"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("one.bin"), &options, &source));
     CHECK_INT(pdl_source_info(source)->samples, 9);
     CHECK_INT(pdl_source_info(source)->classes, 50);
     check_window(source, 4, 0, 32);
@@ -102,7 +102,7 @@ static void reads_text(void)
     pdl_sample_t         sample = {.tokens = tokens, .labels = labels};
 
     write_file(in_scratch("text.txt"), text, strlen(text));
-    CHECK_OK(pdl_source_open(in_scratch("text.txt"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("text.txt"), &options, &source));
     CHECK_INT(pdl_source_info(source)->classes, 5); /* blank, a, b, c, n */
     CHECK_OK(pdl_source_read(source, 0, &sample));
     CHECK_INT(tokens[0], 2);
@@ -111,7 +111,7 @@ static void reads_text(void)
     CHECK_INT(labels[3], 4);
     pdl_source_close(source);
     options.vocabulary = "byte";
-    CHECK_OK(pdl_source_open(in_scratch("text.txt"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("text.txt"), &options, &source));
     CHECK_INT(pdl_source_info(source)->classes, 256);
     CHECK_OK(pdl_source_read(source, 1, &sample));
     CHECK_INT(tokens[2], ' ');
@@ -131,7 +131,7 @@ static void reads_tinyshakespeare(void)
     int32_t              tokens[64], labels[64];
     pdl_sample_t         sample = {.tokens = tokens, .labels = labels};
 
-    CHECK_OK(pdl_source_open("tinyshakespeare", &options, &source));
+    REQUIRE_OK(pdl_source_open("tinyshakespeare", &options, &source));
     CHECK_INT(pdl_source_info(source)->classes, 65);
     CHECK_INT(pdl_source_info(source)->samples, (1003854 - 1) / 64);
     CHECK_OK(pdl_source_read(source, 0, &sample));
@@ -139,13 +139,13 @@ static void reads_tinyshakespeare(void)
     CHECK_INT(tokens[14], 0);
     pdl_source_close(source);
     options.split = PDL_SPLIT_VALID;
-    CHECK_OK(pdl_source_open("tinyshakespeare", &options, &source));
+    REQUIRE_OK(pdl_source_open("tinyshakespeare", &options, &source));
     CHECK_INT(pdl_source_info(source)->samples, (111540 - 1) / 64);
     CHECK_OK(pdl_source_read(source, pdl_source_info(source)->samples - 1, &sample));
     pdl_source_close(source);
     options.shape = (pdl_shape_t){0};
     options.split = PDL_SPLIT_TRAIN;
-    CHECK_OK(pdl_source_open("tinyshakespeare", &options, &source));
+    REQUIRE_OK(pdl_source_open("tinyshakespeare", &options, &source));
     CHECK_INT(pdl_source_info(source)->samples, 3921); /* as share/data/tinyshakespeare.yaml says */
     pdl_source_close(source);
 }
@@ -260,7 +260,7 @@ static void reads_text_with_a_vocabulary(void)
     write_file(in_scratch("gpt/merges.txt"), merges, strlen(merges));
     write_gzip(in_scratch("low.txt.gz"), text, strlen(text));
     options.vocabulary = in_scratch("gpt/vocab.json");
-    CHECK_OK(pdl_source_open(in_scratch("low.txt.gz"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("low.txt.gz"), &options, &source));
     CHECK_INT(pdl_source_info(source)->classes, 21);
     CHECK_INT(pdl_source_info(source)->samples, 2);
     CHECK_OK(pdl_source_read(source, 0, &sample));
@@ -269,7 +269,7 @@ static void reads_text_with_a_vocabulary(void)
     CHECK_INT(labels[1], 8);
     pdl_source_close(source);
     options.vocabulary = in_scratch("gpt");
-    CHECK_OK(pdl_source_open(in_scratch("low.txt.gz"), &options, &source));
+    REQUIRE_OK(pdl_source_open(in_scratch("low.txt.gz"), &options, &source));
     pdl_source_close(source);
     unlink(in_scratch("gpt/merges.txt"));
     CHECK_ERROR(pdl_source_open(in_scratch("low.txt.gz"), &options, &source), "merges.txt");

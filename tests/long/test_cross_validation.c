@@ -12,7 +12,7 @@ static pdl_cross_validation_t cross(pdl_leave_out_t what)
     pdl_cross_validation_t result = {0};
 
     CHECK_OK(pdl_validation_read(PDL_TEST_SOURCE "/share/measured/abci_measured.csv", "abci", &validation));
-    CHECK_OK(pdl_parameters_load(pdl_validation_parameters(validation), &parameters));
+    REQUIRE_OK(pdl_parameters_load(pdl_validation_parameters(validation), &parameters));
     CHECK_OK(pdl_validation_cross(validation, &parameters, what, &result, NULL));
     pdl_validation_destroy(validation);
     return result;

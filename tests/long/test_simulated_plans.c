@@ -80,10 +80,10 @@ static void compare_all(const char *network, const char *machine)
     pdl_parameters_t    parameters;
     pdl_oracle_t       *oracle = NULL;
 
-    CHECK_OK(pdl_model_load(network, &model));
-    CHECK_OK(pdl_system_load(machine, &system));
+    REQUIRE_OK(pdl_model_load(network, &model));
+    REQUIRE_OK(pdl_system_load(machine, &system));
     CHECK_OK(pdl_parameters_choose(NULL, system, &parameters));
-    CHECK_OK(pdl_oracle_create(model, system, &parameters, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
         pdl_request_t request = pdl_request_default();
         pdl_search_t *search = NULL;

@@ -28,7 +28,7 @@ static void reads_built_in_descriptions(void)
     for (size_t i = 0; i < sizeof(expected) / sizeof(expected[0]); i++) {
         pdl_dataset_t data = {.samples = -1};
 
-        CHECK_OK(pdl_dataset_load(expected[i].name, &data));
+        REQUIRE_OK(pdl_dataset_load(expected[i].name, &data));
         CHECK_STR(data.name, expected[i].name);
         CHECK_INT(data.samples, expected[i].samples);
         CHECK_INT(pdl_shape_elements(&data.shape), expected[i].elements);
@@ -113,8 +113,8 @@ static void fits_sets_to_models(void)
         pdl_dataset_t data;
         pdl_model_t  *model;
 
-        CHECK_OK(pdl_model_load(cases[i].model, &model));
-        CHECK_OK(pdl_dataset_load(cases[i].data, &data));
+        REQUIRE_OK(pdl_model_load(cases[i].model, &model));
+        REQUIRE_OK(pdl_dataset_load(cases[i].data, &data));
         pdl_dataset_deliver(model, &data);
         if (cases[i].refusal) {
             CHECK_ERROR(pdl_dataset_check(model, &data, true), cases[i].refusal);

@@ -11,7 +11,7 @@ static void divide(const char *name, int64_t nets, double tolerance, const char 
     pdl_model_totals_t whole, part;
     char               text[200];
 
-    CHECK_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_model_load(name, &model));
     CHECK_OK(pdl_model_divide(model, nets, &narrow));
     pdl_model_totals(model, &whole);
     pdl_model_totals(narrow, &part);
@@ -84,7 +84,7 @@ static void others_are_refused(void)
 {
     pdl_model_t *model = NULL, *narrow = NULL;
 
-    CHECK_OK(pdl_model_load("gpt-char-small", &model));
+    REQUIRE_OK(pdl_model_load("gpt-char-small", &model));
     CHECK_ERROR(pdl_model_divide(model, 4, &narrow), "only networks of convolutions");
     CHECK_ERROR(pdl_model_divide(model, 0, &narrow), "1 to 64");
     pdl_model_destroy(model);

@@ -95,8 +95,8 @@ static void reads_split_flags(void)
 {
     pdl_model_t *resnet = NULL, *vgg = NULL;
 
-    CHECK_OK(pdl_model_load("resnet50-orig", &resnet));
-    CHECK_OK(pdl_model_load("vgg16-orig", &vgg));
+    REQUIRE_OK(pdl_model_load("resnet50-orig", &resnet));
+    REQUIRE_OK(pdl_model_load("vgg16-orig", &vgg));
     if (resnet == NULL || vgg == NULL) exit(test_done());
     CHECK_NEAR(pdl_model_layer(resnet, 1)->measured_s, 0.003119502, 0);
     CHECK_INT(count_flags(resnet, "resnet50-orig.filter.lc"), 49);

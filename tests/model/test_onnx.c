@@ -15,7 +15,7 @@ static pdl_model_t *load(const char *name)
     char         path[1024];
 
     snprintf(path, sizeof path, FOLDER "%s.onnx", name);
-    CHECK_OK(pdl_model_load(path, &model));
+    REQUIRE_OK(pdl_model_load(path, &model));
     return model;
 }
 
@@ -61,7 +61,7 @@ static void equals_built_in_models(void)
         pdl_model_t       *imported = load(names[i]), *own = NULL;
         pdl_model_totals_t a = {0}, b = {0};
 
-        CHECK_OK(pdl_model_load(names[i], &own));
+        REQUIRE_OK(pdl_model_load(names[i], &own));
         if (imported != NULL && own != NULL) {
             pdl_model_totals(imported, &a);
             pdl_model_totals(own, &b);

@@ -82,7 +82,7 @@ static void check_model(const char *name, const char *file, bool norms)
 
     snprintf(path, sizeof(path), "%s/tests/model/tables/%s.csv", PDL_TEST_SOURCE, file);
     CHECK_OK(pdl_csv_read_file(path, &read));
-    CHECK_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_model_load(name, &model));
     if (read == NULL || model == NULL) exit(test_done());
     table = read;
     row = 0;

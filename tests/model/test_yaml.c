@@ -242,7 +242,7 @@ static void extends_files_beside_it(void)
     pdl_model_t *model = NULL;
 
     scratch_file("base.yaml", base, strlen(base));
-    CHECK_OK(pdl_model_load(scratch_file("child.yaml", child, strlen(child)), &model));
+    REQUIRE_OK(pdl_model_load(scratch_file("child.yaml", child, strlen(child)), &model));
     if (model != NULL) CHECK_INT(pdl_model_input(model).channels, 7);
     pdl_model_destroy(model);
 }

@@ -89,7 +89,7 @@ static pdl_model_t *load(const char *name)
 {
     pdl_model_t *model = NULL;
 
-    CHECK_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_model_load(name, &model));
     if (model == NULL) exit(test_done());
     return model;
 }

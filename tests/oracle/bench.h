@@ -36,8 +36,8 @@ static bench_t begin(const char *name, const pdl_system_t *system, pdl_parameter
     if (strncmp(name, "paradl:", 7) == 0)
         CHECK_OK(pdl_model_read_yaml_memory(name, strlen(name), "model", &b.model));
     else
-        CHECK_OK(pdl_model_load(name, &b.model));
-    CHECK_OK(pdl_oracle_create(b.model, system, &b.p, &b.oracle));
+        REQUIRE_OK(pdl_model_load(name, &b.model));
+    REQUIRE_OK(pdl_oracle_create(b.model, system, &b.p, &b.oracle));
     return b;
 }
 

@@ -303,8 +303,8 @@ static void storage_at_scale(void)
     pdl_dataset_t           imagenet;
     bench_t                 b;
 
-    CHECK_OK(pdl_system_load("abci-v", &system));
-    CHECK_OK(pdl_dataset_load("imagenet", &imagenet));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_dataset_load("imagenet", &imagenet));
     b = begin("lenet", system, simple());
     pdl_policy_question_t question = {
         .dataset = &imagenet, .pe = 4096, .workers = 4096, .batch = 131072, .projection = &projection};

@@ -115,7 +115,7 @@ static void evaluate_equals_project(void)
     pdl_dataset_t            dataset;
     int                      compared = 0;
 
-    CHECK_OK(pdl_dataset_load("imagenet", &dataset));
+    REQUIRE_OK(pdl_dataset_load("imagenet", &dataset));
     for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
         for (int s = 0; s < 2; s++) {
             pdl_parameters_t p;

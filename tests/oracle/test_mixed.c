@@ -48,7 +48,7 @@ static pdl_oracle_t *plain_oracle(const pdl_model_t *model, const pdl_system_t *
     p.overlap_gradients = overlap;
     p.ring_only = !overlap;
     p.call_s = 0;
-    CHECK_OK(pdl_oracle_create(model, system, &p, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, &p, &oracle));
     return oracle;
 }
 
@@ -138,7 +138,7 @@ static void compare_with_trial(const char *text, const char *system_name, pdl_co
 {
     const pdl_system_t *system = NULL;
 
-    CHECK_OK(pdl_system_load(system_name, &system));
+    REQUIRE_OK(pdl_system_load(system_name, &system));
     if (!system) return;
     outcome_t outcome = compare_on_system(text, system, config, first_mode, false);
     CHECK_NEAR(outcome.found_s, outcome.best_s, 1e-9);
@@ -270,7 +270,7 @@ static void check_round_trip(const pdl_plan_t *plan, const char *model_name)
     if (!status) {
         pdl_plan_t *brief = NULL;
 
-        CHECK_OK(pdl_plan_copy(plan, &brief));
+        REQUIRE_OK(pdl_plan_copy(plan, &brief));
         pdl_plan_drop_unit_axes(brief); /* they are not written */
         CHECK_OK(pdl_plan_check(file.plan));
         CHECK_STR(file.plan->strategy, "mixed");
@@ -315,10 +315,10 @@ static void compare_with_presets(const char *model_name, const char *system_name
     pdl_projection_t    mixed, again;
 
     pdl_parameters_default(&p);
-    CHECK_OK(pdl_model_load(model_name, &model));
-    CHECK_OK(pdl_system_load(system_name, &system));
+    REQUIRE_OK(pdl_model_load(model_name, &model));
+    REQUIRE_OK(pdl_system_load(system_name, &system));
     if (!model || !system) return;
-    CHECK_OK(pdl_oracle_create(model, system, &p, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, &p, &oracle));
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &mixed));
     if (plan) {
         CHECK_OK(pdl_plan_check(plan));
@@ -365,8 +365,8 @@ static void splits_each_part_of_vgg_its_own_way(void)
     pdl_plan_t         *plan = NULL;
     pdl_projection_t    projection;
 
-    CHECK_OK(pdl_model_load("vgg16", &model));
-    CHECK_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_model_load("vgg16", &model));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &projection));
@@ -393,7 +393,7 @@ static void keeps_to_memory(void)
     pdl_projection_t    free_choice, capped;
 
     CHECK_OK(pdl_model_read_yaml_memory(chain, strlen(chain), "test", &model));
-    CHECK_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &free_choice));
@@ -427,13 +427,13 @@ static void shares_tied_weights(void)
     pdl_mesh_t          mesh = pdl_config_mesh(&config);
     int                 axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
 
-    CHECK_OK(pdl_model_load("gpt2-124m", &model));
-    CHECK_OK(pdl_system_load("selene", &system));
+    REQUIRE_OK(pdl_model_load("gpt2-124m", &model));
+    REQUIRE_OK(pdl_system_load("selene", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     config.strategy = "data+tensor";
     CHECK_OK(pdl__plan_of_config(oracle, &config, &mesh, &plan));
-    CHECK_OK(pdl__options_create(oracle, plan, axis, &options));
+    REQUIRE_OK(pdl__options_create(oracle, plan, axis, &options));
     for (int price = 0; price < 6; price++) {
         pdl_mixed_goal_t   goal = {.hidden_share = 1, .seconds_per_byte = price ? pow(10, -15 + price) : 0};
         pdl_mixed_result_t result;
@@ -462,8 +462,8 @@ static void refuses_other_meshes(void)
     pdl_plan_t         *plan = NULL;
     pdl_projection_t    projection;
 
-    CHECK_OK(pdl_model_load("lenet", &model));
-    CHECK_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_model_load("lenet", &model));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
     config.pipeline = 2;

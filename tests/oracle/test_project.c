@@ -448,7 +448,7 @@ static void transformers_have_the_known_counts(void)
         pdl_model_t       *model = NULL;
         pdl_model_totals_t totals;
         double             l = known[i].layers, h = known[i].hidden, s = known[i].tokens, v = known[i].words;
-        CHECK_OK(pdl_model_load(known[i].name, &model));
+        REQUIRE_OK(pdl_model_load(known[i].name, &model));
         pdl_model_totals(model, &totals);
         CHECK_NEAR((double)totals.weights, l * (12 * h * h + 13 * h) + v * h + s * h + 2 * h, 0);
         CHECK_NEAR(2 * (double)totals.macs, l * (24 * s * h * h + 4 * s * s * h) + 2 * s * h * v, 0);
@@ -476,18 +476,18 @@ static void decoder_activations(void)
                  {8, true, 34.0 / 8}};
     pdl_model_t *model = NULL;
 
-    CHECK_OK(pdl_model_load("megatron-1.7b", &model));
+    REQUIRE_OK(pdl_model_load("megatron-1.7b", &model));
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         const pdl_mesh_t        mesh = {{{PDL_AXIS_TENSOR, known[i].t, 0}}, 1};
         pdl_plan_t             *plan;
         pdl_partition_t        *partition;
         pdl_activation_memory_t memory;
 
-        CHECK_OK(pdl_plan_create(model, &mesh, 4, &plan));
+        REQUIRE_OK(pdl_plan_create(model, &mesh, 4, &plan));
         plan->precision = PDL_BF16;
         plan->sequence_parallel = known[i].sequence;
         CHECK_OK(pdl_plan_apply_preset(plan, "tensor", NULL));
-        CHECK_OK(pdl_partition_create(plan, 4, &partition));
+        REQUIRE_OK(pdl_partition_create(plan, 4, &partition));
         pdl_partition_memory(partition, pdl_model_find_layer(model, "h.1.ln_1"),
                              pdl_model_find_layer(model, "h.2.ln_1"), &memory);
         CHECK_NEAR(memory.saved * 2 / (2048.0 * 4 * 2304), known[i].expected, 1e-12);

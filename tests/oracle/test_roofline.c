@@ -38,7 +38,7 @@ static void check_model(const char *name, const pdl_model_t *model, const pdl_sy
     pdl_oracle_t                *oracle;
 
     CHECK_OK(pdl_parameters_choose(NULL, system, &parameters));
-    CHECK_OK(pdl_oracle_create(model, system, &parameters, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
     for (size_t i = 0; i < sizeof(precisions) / sizeof(precisions[0]); i++) {
         double           peak = system->device.peak_flop_per_s[precisions[i]];
         pdl_config_t     config = pdl_config_default("data");
@@ -67,11 +67,11 @@ static void stays_below_the_peak(void)
     for (size_t m = 0; m < model_count; m++) {
         pdl_model_t *model;
 
-        CHECK_OK(pdl_model_load(models[m], &model));
+        REQUIRE_OK(pdl_model_load(models[m], &model));
         for (size_t s = 0; s < system_count; s++) {
             const pdl_system_t *system;
 
-            CHECK_OK(pdl_system_load(systems[s], &system));
+            REQUIRE_OK(pdl_system_load(systems[s], &system));
             check_model(models[m], model, system);
             pdl_system_destroy(system);
         }

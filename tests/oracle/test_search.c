@@ -21,9 +21,9 @@ static bench_t begin(const char *model, const char *system, int64_t pe)
     pdl_parameters_t parameters;
 
     pdl_parameters_default(&parameters);
-    CHECK_OK(pdl_model_load(model, &b.model));
-    CHECK_OK(pdl_system_load(system, &b.system));
-    CHECK_OK(pdl_oracle_create(b.model, b.system, &parameters, &b.oracle));
+    REQUIRE_OK(pdl_model_load(model, &b.model));
+    REQUIRE_OK(pdl_system_load(system, &b.system));
+    REQUIRE_OK(pdl_oracle_create(b.model, b.system, &parameters, &b.oracle));
     b.request.pe = pe;
     b.request.precision = PDL_BF16;
     b.request.optimizer = PDL_OPTIMIZER_ADAM;

@@ -12,7 +12,7 @@ static pdl_oracle_t *make_oracle(const pdl_model_t *model, const pdl_system_t *s
     pdl_oracle_t    *oracle = NULL;
 
     pdl_parameters_default(&parameters);
-    CHECK_OK(pdl_oracle_create(model, system, &parameters, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
     return oracle;
 }
 
@@ -46,8 +46,8 @@ static void search_model(const char *name, const char *system_name, int64_t pe)
     pdl_search_t       *search;
 
     request.pe = pe;
-    CHECK_OK(pdl_model_load(name, &model));
-    CHECK_OK(pdl_system_load(system_name, &system));
+    REQUIRE_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_system_load(system_name, &system));
     oracle = make_oracle(model, system);
     CHECK_OK(pdl_search_run(oracle, &request, &search));
     CHECK(search->possible > 3);

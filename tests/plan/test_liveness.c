@@ -210,10 +210,10 @@ static void random_graphs(int64_t tensor, const char *strategy, pdl_run_mode_t m
         pdl_plan_t      *plan;
         pdl_partition_t *p;
 
-        CHECK_OK(pdl_plan_create(model, &mesh, 4, &plan));
+        REQUIRE_OK(pdl_plan_create(model, &mesh, 4, &plan));
         plan->run_mode = mode;
         CHECK_OK(pdl_plan_apply_preset(plan, strategy, NULL));
-        CHECK_OK(pdl_partition_create(plan, 2, &p));
+        REQUIRE_OK(pdl_partition_create(plan, 2, &p));
         int layers = p->layer_count, cut = (int)between(1, layers - 1), second = (int)between(cut, layers - 1);
         check_run(p, 0, layers);
         check_run(p, 0, cut);
@@ -256,8 +256,8 @@ static void chain_by_hand(void)
     pdl_activation_memory_t memory;
 
     CHECK_OK(pdl_model_read_yaml_memory(text, strlen(text), "chain", &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, 1, &plan));
-    CHECK_OK(pdl_partition_create(plan, 1, &p));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 1, &plan));
+    REQUIRE_OK(pdl_partition_create(plan, 1, &p));
     pdl_partition_memory(p, 0, p->layer_count, &memory);
     /* Input 32, relu 64 and the output 128 are kept; a's 64 are not. */
     CHECK_NEAR(memory.saved, 32 + 64 + 128, 0);

@@ -28,7 +28,7 @@ static pdl_model_t *load_model(const char *name)
 {
     pdl_model_t *model = NULL;
 
-    CHECK_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_model_load(name, &model));
     return model;
 }
 
@@ -37,7 +37,7 @@ static pdl_partition_t *compile(pdl_plan_t *plan, double micro_batch)
     pdl_partition_t *partition = NULL;
 
     CHECK_OK(pdl_plan_check(plan));
-    CHECK_OK(pdl_partition_create(plan, micro_batch, &partition));
+    REQUIRE_OK(pdl_partition_create(plan, micro_batch, &partition));
     return partition;
 }
 
@@ -80,7 +80,7 @@ static void worked_example(void)
     pdl_plan_t      *plan;
     double           elements;
 
-    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     set_mode(plan, "conv1", 1, PDL_MODE_FILTER);
     set_mode(plan, "conv2", 1, PDL_MODE_CHANNEL);
     set_mode(plan, "fc", 1, PDL_MODE_REPLICATE);
@@ -130,7 +130,7 @@ static made_t make(const char *name, const char *strategy, pdl_axis_kind_t kind,
     const pdl_preset_options_t options = {.published = published};
     made_t                     m = {load_model(name), NULL, NULL};
 
-    CHECK_OK(pdl_plan_create(m.model, &mesh, (int64_t)micro_batch * data, &m.plan));
+    REQUIRE_OK(pdl_plan_create(m.model, &mesh, (int64_t)micro_batch * data, &m.plan));
     m.plan->sequence_parallel = sequence_parallel;
     CHECK_OK(pdl_plan_apply_preset(m.plan, strategy, &options));
     m.partition = compile(m.plan, micro_batch);
@@ -281,7 +281,7 @@ static void two_spatial_axes(void)
     pdl_plan_t      *plan;
     double           elements = 0;
 
-    CHECK_OK(pdl_plan_create(model, &mesh, 2, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 2, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, "spatial", NULL));
     pdl_partition_t *p = compile(plan, 2);
     for (int i = 0; i < p->transfer_count; i++)
@@ -443,7 +443,7 @@ static void sizes_equal_enumeration(void)
     pdl_model_t     *model = read_model(uneven_text);
     pdl_plan_t      *plan;
 
-    CHECK_OK(pdl_plan_create(model, &mesh, 5, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 5, &plan));
     for (int combination = 0; combination < 625; combination++) {
         const int pick[2][2] = {{combination % 5, combination / 5 % 5}, {combination / 25 % 5, combination / 125}};
         for (int a = 0; a < 2; a++) {
@@ -476,7 +476,7 @@ static void halo_bytes_equal_enumeration(void)
         pdl_model_t     *model = load_model("lenet");
         pdl_plan_t      *plan;
 
-        CHECK_OK(pdl_plan_create(model, &mesh, 3, &plan));
+        REQUIRE_OK(pdl_plan_create(model, &mesh, 3, &plan));
         CHECK_OK(pdl_plan_apply_preset(plan, "spatial", NULL));
         pdl_partition_t *p = compile(plan, 3);
         for (int i = 0; i < p->transfer_count; i++) {

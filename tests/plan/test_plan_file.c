@@ -98,7 +98,7 @@ static void check_round_trip(const pdl_plan_t *plan)
     if (st == PDL_OK) {
         pdl_plan_t *brief = NULL;
 
-        CHECK_OK(pdl_plan_copy(plan, &brief));
+        REQUIRE_OK(pdl_plan_copy(plan, &brief));
         pdl_plan_drop_unit_axes(brief);
         check_same(brief, file.plan);
         pdl_plan_destroy(brief);
@@ -126,8 +126,8 @@ static pdl_plan_t *make_plan(pdl_model_t **model, const char *name, const pdl_me
     pdl_plan_t *plan = NULL;
 
     *model = NULL;
-    CHECK_OK(pdl_model_load(name, model));
-    if (*model != NULL) CHECK_OK(pdl_plan_create(*model, mesh, batch, &plan));
+    REQUIRE_OK(pdl_model_load(name, model));
+    if (*model != NULL) REQUIRE_OK(pdl_plan_create(*model, mesh, batch, &plan));
     return plan;
 }
 
@@ -187,7 +187,7 @@ static void for_each_model(void (*function)(const pdl_model_t *model))
     for (size_t i = 0; i < count; i++) {
         pdl_model_t *model = NULL;
 
-        CHECK_OK(pdl_model_load(names[i], &model));
+        REQUIRE_OK(pdl_model_load(names[i], &model));
         if (model == NULL) continue;
         function(model);
         pdl_model_destroy(model);
@@ -269,7 +269,7 @@ static void check_random(const pdl_model_t *model)
     for (size_t m = 0; m < (is_long(model) ? 1 : sizeof(meshes) / sizeof(meshes[0])); m++) {
         pdl_plan_t *plan = NULL;
 
-        CHECK_OK(pdl_plan_create(model, &meshes[m], 256, &plan));
+        REQUIRE_OK(pdl_plan_create(model, &meshes[m], 256, &plan));
         if (plan == NULL) continue;
         randomize_modes(plan);
         randomize_settings(plan);

@@ -44,7 +44,7 @@ static void check_program(const pdl_plan_t *plan)
 {
     pdl_partition_t *p = NULL;
 
-    CHECK_OK(pdl_partition_create(plan, 2, &p));
+    REQUIRE_OK(pdl_partition_create(plan, 2, &p));
     if (!p) return;
     for (int i = 0; i < p->layer_count; i++) {
         const pdl_local_t *local = &p->local[i];
@@ -68,7 +68,7 @@ static void check_preset(const pdl_model_t *model, const char *strategy, int64_t
     const pdl_mesh_t mesh = mesh_of(strategy, size);
     pdl_plan_t      *plan = NULL;
 
-    CHECK_OK(pdl_plan_create(model, &mesh, 16, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
     if (!plan) return;
     plan->sequence_parallel = size == 4;
     pdl_status_t status = pdl_plan_apply_preset(plan, strategy, NULL);
@@ -96,7 +96,7 @@ static void every_preset_on_every_model(void)
     CHECK(count > 40);
     for (size_t m = 0; m < count; m++) {
         pdl_model_t *model = NULL;
-        CHECK_OK(pdl_model_load(names[m], &model));
+        REQUIRE_OK(pdl_model_load(names[m], &model));
         /* Deep models repeat what shallow ones have. */
         for (size_t i = 0;
              model && pdl_model_layer_count(model) < 800 && i < sizeof(strategies) / sizeof(strategies[0]); i++)
@@ -116,7 +116,7 @@ static int64_t limit_of(const char *name, const char *strategy, bool published, 
     static char                text[128];
     int                        limiting;
 
-    CHECK_OK(pdl_model_load(name, &model));
+    REQUIRE_OK(pdl_model_load(name, &model));
     int64_t limit = pdl_preset_limit(model, strategy, &options, &limiting);
     snprintf(text, sizeof(text), "%s", limiting >= 0 ? pdl_model_layer(model, limiting)->name : "");
     *layer = text;
@@ -158,12 +158,12 @@ static void limits_are_sharp(void)
         for (size_t s = 0; s < sizeof(inner) / sizeof(inner[0]); s++) {
             pdl_model_t *model = NULL;
             int          limiting;
-            CHECK_OK(pdl_model_load(models[m], &model));
+            REQUIRE_OK(pdl_model_load(models[m], &model));
             int64_t limit = pdl_preset_limit(model, inner[s], NULL, &limiting);
             for (int64_t size = limit; size <= limit + 1; size++) {
                 const pdl_mesh_t mesh = mesh_of(inner[s], size);
                 pdl_plan_t      *plan;
-                CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+                REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
                 pdl_status_t status = pdl_plan_apply_preset(plan, inner[s], NULL);
                 if (!status) status = pdl_plan_check(plan);
                 if ((status == PDL_OK) != (size == limit))
@@ -183,8 +183,8 @@ static void space_ends_where_it_must(void)
     pdl_model_t         *model = NULL;
     pdl_plan_t          *plan;
 
-    CHECK_OK(pdl_model_load("vgg16", &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    REQUIRE_OK(pdl_model_load("vgg16", &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, "spatial", NULL));
     CHECK_INT(plan->modes[pdl_model_find_layer(model, "features.28")].on[2], PDL_MODE_SPACE);
     CHECK_INT(plan->modes[pdl_model_find_layer(model, "features.30")].on[2], PDL_MODE_REPLICATE); /* 14 rows to 7 */
@@ -206,8 +206,8 @@ static void small_layers_may_stay_whole(void)
     pdl_plan_t                *plan;
     int                        axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
 
-    CHECK_OK(pdl_model_load("lenet", &model)); /* conv1 has 6 filters */
-    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    REQUIRE_OK(pdl_model_load("lenet", &model)); /* conv1 has 6 filters */
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, "filter", NULL));
     CHECK_ERROR(pdl_plan_check(plan), "conv1");
     CHECK_OK(pdl_plan_apply_preset(plan, "filter", &keep));
@@ -225,8 +225,8 @@ static void micro_batches_are_filled(void)
     pdl_model_t     *model = NULL;
     pdl_plan_t      *plan;
 
-    CHECK_OK(pdl_model_load("lenet", &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, 64, &plan)); /* for two replicas */
+    REQUIRE_OK(pdl_model_load("lenet", &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 64, &plan)); /* for two replicas */
     CHECK_OK(pdl_plan_apply_preset(plan, "data", NULL));
     plan->micro_batches = 32;
     CHECK_OK(pdl_plan_check(plan));
@@ -244,8 +244,8 @@ static void plans_are_checked(void)
     pdl_model_t *model = NULL;
     pdl_plan_t  *plan, *copy;
 
-    CHECK_OK(pdl_model_load("lenet", &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, 1, &plan));
+    REQUIRE_OK(pdl_model_load("lenet", &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 1, &plan));
     CHECK_ERROR(pdl_plan_check(plan), "larger than the batch");
     plan->batch = 8;
     plan->micro_batches = 5;
@@ -259,7 +259,7 @@ static void plans_are_checked(void)
     CHECK_OK(pdl_plan_check(plan));
     plan->stage_first[1] = 3;
     CHECK_ERROR(pdl_plan_check(plan), "last stage");
-    CHECK_OK(pdl_plan_copy(plan, &copy));
+    REQUIRE_OK(pdl_plan_copy(plan, &copy));
     CHECK_INT(copy->stage_first[1], 3);
     pdl_plan_destroy(copy);
     CHECK_ERROR(pdl_plan_apply_preset(plan, "filter", NULL), "no data axis");
@@ -273,7 +273,7 @@ static void plans_are_checked(void)
     mesh.axis[0] = (pdl_axis_t){PDL_AXIS_PIPELINE, 14, 0};
     CHECK_ERROR(pdl_plan_create(model, &mesh, 8, &plan), "only 13 layers");
     mesh.axis[0].size = 13;
-    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     /* The input is no stage of its own. */
     CHECK_INT(plan->stage_first[1], 2);
     CHECK_OK(pdl_plan_check(plan));
@@ -281,7 +281,7 @@ static void plans_are_checked(void)
     CHECK_OK(pdl_plan_check(plan)); /* on an axis of one rank modes mean nothing */
     pdl_plan_destroy(plan);
     mesh = mesh_of("tensor", 2);
-    CHECK_OK(pdl_plan_create(model, &mesh, 8, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     plan->modes[3].on[3] = PDL_MODE_COUNT;
     CHECK_ERROR(pdl_plan_check(plan), "pool1");
     plan->modes[3].on[3] = PDL_MODE_SAMPLE;

@@ -166,8 +166,8 @@ int main(void)
     pdl_model_t *model;
     pdl_mesh_t   mesh = {{{PDL_AXIS_DATA, 4, 0}}, 1};
 
-    CHECK_OK(pdl_model_load("lenet", &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, 16, &plan));
+    REQUIRE_OK(pdl_model_load("lenet", &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
     RUN(nothing_to_say);
     RUN(each_cause_is_found);
     RUN(causes_of_split_layers);

@@ -43,7 +43,7 @@ __attribute__((unused)) static pdl_topology_t *make_topology(const sim_case_t *c
         spec.degree = c->shape[0];
         spec.diameter = c->shape[1];
     }
-    CHECK_OK(pdl_topology_create(&spec, &topology));
+    REQUIRE_OK(pdl_topology_create(&spec, &topology));
     return topology;
 }
 
@@ -57,7 +57,7 @@ __attribute__((unused)) static pdl_schedule_t *make_schedule(const sim_case_t *c
                                 .columns = c->dims[1]};
     pdl_schedule_t     *schedule = NULL;
 
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     return schedule;
 }
 

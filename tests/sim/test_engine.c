@@ -92,7 +92,7 @@ static void compare_with_plain(const sim_case_t *c, int rounds)
     pdl_sim_options_t   options = pdl_sim_options_default();
     static plain_t      plain;
 
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     for (int round = 0; round < rounds; round++) {
         pdl_sim_job_t    jobs[MOST];
         int              hosts[MOST][2];
@@ -296,7 +296,7 @@ static void energy_of_links(void)
     pdl_sim_result_t    result = {0};
 
     CHECK_OK(pdl_topology_read_memory(text, sizeof(text) - 1, "pair.yaml", &topology));
-    CHECK_OK(pdl_schedule_create(&spec, &schedule));
+    REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     pdl_sim_job_t job = {.schedule = schedule, .bytes = 1000000000};
     CHECK_OK(pdl_sim_run(topology, &job, 1, &options, &result));
     CHECK_NEAR(result.time_s, 2, 1e-12);

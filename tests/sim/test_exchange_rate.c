@@ -13,7 +13,7 @@ static void near_the_closed_form(void)
     pdl_parameters_t     p;
 
     pdl_parameters_default(&p);
-    CHECK_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         double rate = 0, closed = pdl_policy_exchange_rate(system, &p, cases[i][0], cases[i][1]);
 
@@ -30,7 +30,7 @@ static void refuses(void)
     double              rate;
 
     pdl_parameters_default(&p);
-    CHECK_OK(pdl_system_load("abci-v", &system));
+    REQUIRE_OK(pdl_system_load("abci-v", &system));
     CHECK(pdl_sim_exchange_rate(system, &p, 4, 1, &rate) == PDL_ERR_LIMIT);
     CHECK(pdl_sim_exchange_rate(system, &p, 4, 8, &rate) == PDL_ERR_LIMIT);
     CHECK(pdl_sim_exchange_rate(system, &p, 8192, 8192, &rate) == PDL_ERR_LIMIT);

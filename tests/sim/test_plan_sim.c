@@ -49,7 +49,7 @@ static pdl_plan_sim_t *simulate_with(const pdl_model_t *model, const pdl_system_
     pdl_plan_t     *plan;
     pdl_plan_sim_t *sim = NULL;
 
-    CHECK_OK(pdl_oracle_create(model, system, p, &oracle));
+    REQUIRE_OK(pdl_oracle_create(model, system, p, &oracle));
     CHECK_OK(pdl_oracle_plan(oracle, config, &plan));
     CHECK_OK(pdl_sim_plan(oracle, plan, options, &sim));
     if (sim == NULL) abort();
@@ -377,7 +377,7 @@ static void bad_questions_are_refused(void)
     pdl_plan_t            *plan;
     pdl_plan_sim_t        *sim;
 
-    CHECK_OK(pdl_oracle_create(uniform, one_switch, &p, &oracle));
+    REQUIRE_OK(pdl_oracle_create(uniform, one_switch, &p, &oracle));
     CHECK_OK(pdl_oracle_plan(oracle, &config, &plan));
     options.engine = PDL_ENGINE_SIMGRID;
     CHECK_ERROR(pdl_sim_plan(oracle, plan, &options, &sim), "flow and loads");
@@ -401,14 +401,14 @@ int main(void)
 {
     CHECK_OK(pdl_system_read_memory(switch_text, sizeof(switch_text) - 1, "switch", &one_switch));
     CHECK_OK(pdl_system_read_memory(ideal_text, sizeof(ideal_text) - 1, "ideal", &ideal));
-    CHECK_OK(pdl_system_load("abci-v", &abci));
-    CHECK_OK(pdl_system_load("selene", &selene));
-    CHECK_OK(pdl_system_load("frontier", &frontier));
-    CHECK_OK(pdl_system_load("tsubame3", &tsubame3));
+    REQUIRE_OK(pdl_system_load("abci-v", &abci));
+    REQUIRE_OK(pdl_system_load("selene", &selene));
+    REQUIRE_OK(pdl_system_load("frontier", &frontier));
+    REQUIRE_OK(pdl_system_load("tsubame3", &tsubame3));
     CHECK_OK(pdl_model_read_yaml_memory(uniform_text, sizeof(uniform_text) - 1, "uniform", &uniform));
-    CHECK_OK(pdl_model_load("resnet50", &resnet50));
-    CHECK_OK(pdl_model_load("gpt2-124m", &gpt2));
-    CHECK_OK(pdl_model_load("gpt3-175b", &gpt3));
+    REQUIRE_OK(pdl_model_load("resnet50", &resnet50));
+    REQUIRE_OK(pdl_model_load("gpt2-124m", &gpt2));
+    REQUIRE_OK(pdl_model_load("gpt3-175b", &gpt3));
     RUN(one_rank_is_the_sum_of_its_layers);
     RUN(bubble_is_stages_less_one_over_micro_batches);
     RUN(interleaving_divides_the_bubble);

@@ -16,7 +16,7 @@ static pdl_topology_t *network(const char *name, int64_t hosts, int64_t per_swit
     spec.hosts = hosts;
     spec.hosts_per_switch = per_switch;
     spec.optical_bytes_per_s = 50e9;
-    CHECK_OK(pdl_topology_create(&spec, &topology));
+    REQUIRE_OK(pdl_topology_create(&spec, &topology));
     return topology;
 }
 

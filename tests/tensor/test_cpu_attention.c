@@ -15,7 +15,7 @@ static pdl_backend_t *make_cpu(int threads)
     pdl_cpu_options_t options = {.threads = threads, .precision = PDL_DTYPE_F32};
     pdl_backend_t    *backend = NULL;
 
-    CHECK_OK(pdl_backend_create_cpu(&options, &backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&options, &backend));
     return backend;
 }
 
@@ -158,7 +158,7 @@ static void odd_rotary_heads_are_refused(void)
 
 int main(void)
 {
-    CHECK_OK(pdl_backend_create_reference(&reference));
+    REQUIRE_OK(pdl_backend_create_reference(&reference));
     cpu_one = make_cpu(1);
     cpu_five = make_cpu(5);
     cpu = make_cpu(2);

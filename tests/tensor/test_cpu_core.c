@@ -90,7 +90,7 @@ static void sums_of_squares_do_not_depend_on_threads(void)
     pdl_cpu_options_t    one = {.threads = 1, .precision = PDL_DTYPE_F32};
     pdl_backend_t       *single;
 
-    CHECK_OK(pdl_backend_create_cpu(&one, &single));
+    REQUIRE_OK(pdl_backend_create_cpu(&one, &single));
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         float *values = numbers(counts[i]);
         double expected = 0, many, few;

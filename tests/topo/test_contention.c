@@ -14,7 +14,7 @@ static const pdl_system_t *load(const char *name)
     char                path[1024];
 
     snprintf(path, sizeof path, "%s/share/systems/%s.yaml", PDL_TEST_SOURCE, name);
-    CHECK_OK(pdl_system_load(path, &system));
+    REQUIRE_OK(pdl_system_load(path, &system));
     return system;
 }
 

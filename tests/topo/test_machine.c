@@ -27,7 +27,7 @@ static void a_message_pays_its_highest_level_once(void)
         pdl_topology_t     *topology;
         int                 links[PDL_MAX_ROUTE], vertices[PDL_MAX_ROUTE + 1];
 
-        CHECK_OK(pdl_system_load(names[n], &system));
+        REQUIRE_OK(pdl_system_load(names[n], &system));
         int hosts = system->pe_count < 600 ? (int)system->pe_count : 600;
         CHECK_OK(pdl_topology_of_system(system, hosts, NULL, &topology));
         CHECK_INT(pdl_topology_hosts(topology), hosts);
@@ -57,7 +57,7 @@ static void routes_are_those_of_contention(void)
     double              last, *capacity, *rates = malloc(MESSAGES * sizeof(*rates)), slowest = 0;
     int                 start[MESSAGES + 1] = {0}, *route = malloc(MESSAGES * 16 * sizeof(*route));
 
-    CHECK_OK(pdl_system_load("frontier", &system));
+    REQUIRE_OK(pdl_system_load("frontier", &system));
     CHECK_OK(pdl_topology_of_system(system, HOSTS, NULL, &topology));
     capacity = malloc((size_t)pdl_topology_link_count(topology) * sizeof(*capacity));
     if (rates == NULL || route == NULL || capacity == NULL) abort();
@@ -91,7 +91,7 @@ static void speeds_are_those_asked_for(void)
     pdl_machine_speed_t speed = {.fabric_share = 0.5, .network_share = 0.25, .network_step_s = 1e-3};
     int                 links[PDL_MAX_ROUTE];
 
-    CHECK_OK(pdl_system_load("selene", &system));
+    REQUIRE_OK(pdl_system_load("selene", &system));
     CHECK_OK(pdl_topology_of_system(system, 32, &speed, &topology));
     int count = pdl_topology_route(topology, 0, 31, links);
     CHECK_INT(count, 4);

@@ -11,7 +11,7 @@ static pdl_topology_t *make(pdl_topology_spec_t spec)
 {
     pdl_topology_t *topology = NULL;
 
-    CHECK_OK(pdl_topology_create(&spec, &topology));
+    REQUIRE_OK(pdl_topology_create(&spec, &topology));
     if (topology == NULL) exit(1);
     return topology;
 }

@@ -172,7 +172,7 @@ static void train(const pdl_plan_t *plan, const setting_t *setting, pdl_ranks_t 
     pdl_session_traffic_t traffic;
 
     memset(outcome, 0, sizeof(*outcome));
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &backend));
     pdl_session_defaults(&spec);
     spec.plan = plan;
     spec.backend = backend;
@@ -180,7 +180,7 @@ static void train(const pdl_plan_t *plan, const setting_t *setting, pdl_ranks_t 
     spec.optimizer.lr = 0.2;
     spec.overlap = overlap;
     size_t held = pdl_memory_held();
-    CHECK_OK(pdl_session_create(&spec, &session));
+    REQUIRE_OK(pdl_session_create(&spec, &session));
     if (!session) return;
     CHECK_OK(pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic)));
     train_steps(plan, session, ranks, &traffic, outcome);
@@ -206,7 +206,7 @@ static pdl_plan_t *make_plan(const pdl_model_t *model, const pdl_mesh_t *mesh, c
     pdl_plan_t *plan = NULL;
     bool        data = mesh->axis[0].kind == PDL_AXIS_DATA && mesh->axis_count > 1;
 
-    CHECK_OK(pdl_plan_create(model, mesh, BATCH, &plan));
+    REQUIRE_OK(pdl_plan_create(model, mesh, BATCH, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan,
                                    pdl_mesh_size(mesh) == 1 ? "serial"
                                    : data                   ? "data+spatial"

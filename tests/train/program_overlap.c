@@ -116,7 +116,7 @@ static void train(const pdl_plan_t *plan, bool overlap, outcome_t *outcome)
     pdl_step_result_t  result;
 
     memset(outcome, 0, sizeof(*outcome));
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &backend));
     pdl_session_defaults(&spec);
     spec.plan = plan;
     spec.backend = backend;
@@ -124,7 +124,7 @@ static void train(const pdl_plan_t *plan, bool overlap, outcome_t *outcome)
     spec.optimizer.lr = 0.01;
     spec.bucket_bytes = 50000;
     spec.overlap = overlap;
-    CHECK_OK(pdl_session_create(&spec, &session));
+    REQUIRE_OK(pdl_session_create(&spec, &session));
     if (!session) return;
     pdl_batch_t batch = part_of_batch(plan, session);
     for (int step = 0; step <= STEPS; step++) {
@@ -147,8 +147,8 @@ static void compare(const setting_t *setting)
     bool         ours = strcmp(setting->model, "unet-small") == 0;
 
     snprintf(path, sizeof(path), "%s/%s.yaml", folder, setting->model);
-    CHECK_OK(pdl_model_load(ours ? path : setting->model, &model));
-    CHECK_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
+    REQUIRE_OK(pdl_model_load(ours ? path : setting->model, &model));
+    REQUIRE_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, setting->preset, NULL));
     plan->sharding = setting->sharding;
     plan->micro_batches = setting->micro_batches ? setting->micro_batches : 1;

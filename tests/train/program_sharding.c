@@ -146,7 +146,7 @@ static void run_setting(const setting_t *setting, pdl_sharding_t sharding, outco
 
     *outcome = (outcome_t){.sum = 0};
     CHECK_OK(pdl_model_read_yaml_memory(setting->network, strlen(setting->network), "network", &model));
-    CHECK_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, setting->preset ? setting->preset : "data", NULL));
     plan->micro_batches = setting->micro_batches ? setting->micro_batches : 1;
     plan->sharding = sharding;

@@ -573,8 +573,8 @@ static void batches_are_the_workers(void)
     pdl__round_source_t     *source = NULL;
     pdl_batch_t              batch;
 
-    CHECK_OK(pdl_source_open("synthetic", &options, &spec.loader.source));
-    CHECK_OK(pdl__round_source_create(&spec, &source));
+    REQUIRE_OK(pdl_source_open("synthetic", &options, &spec.loader.source));
+    REQUIRE_OK(pdl__round_source_create(&spec, &source));
     pdl__rounds_plan(&local, 10, 4, &plan);
     CHECK(plan.steps == 3 && plan.segment == 2 && plan.rounds == 2 && plan.epochs == 1);
     for (int skip = 0; skip < 2; skip++) {
@@ -622,7 +622,7 @@ static void wrong_sessions_are_refused(void)
 
 int main(void)
 {
-    CHECK_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
     RUN(reads_options);
     RUN(one_worker_is_plain_training);
     RUN(one_local_step_is_data_parallel);

@@ -34,7 +34,7 @@ static pdl_plan_t *make_plan(const pdl_model_t *model)
     pdl_mesh_t  mesh = {{{PDL_AXIS_DATA, DATA, 0}, {PDL_AXIS_TENSOR, TENSOR, 0}}, 2};
     pdl_plan_t *plan = NULL;
 
-    CHECK_OK(pdl_plan_create(model, &mesh, 12, &plan));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, 12, &plan));
     for (int i = 1; i < pdl_model_layer_count(model); i++) {
         bool linear = pdl_model_layer(model, i)->type == PDL_LAYER_LINEAR;
         plan->modes[i].on[0] = PDL_MODE_SAMPLE;
@@ -70,7 +70,7 @@ static void ranks_cut_alike(void)
             pdl_session_defaults(&spec);
             spec.plan = plan;
             spec.backend = backend;
-            CHECK_OK(pdl_session_create_dry(&spec, rank, &session));
+            REQUIRE_OK(pdl_session_create_dry(&spec, rank, &session));
             if (rank == 0) count = ends_of(session, first);
             CHECK(count > 1 && ends_of(session, ends) == count);
             for (int b = 0; b < count; b++) CHECK(ends[b] == first[b]);
@@ -85,7 +85,7 @@ int main(void)
 {
     pdl_cpu_options_t cpu = {.threads = 1};
 
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &backend));
     RUN(ranks_cut_alike);
     pdl_backend_destroy(backend);
     return test_done();

@@ -127,7 +127,7 @@ static void session_bytes(const pdl_plan_t *plan, pdl_session_traffic_t *all)
         spec.plan = plan;
         spec.backend = backend;
         spec.algorithm = "ring";
-        CHECK_OK(pdl_session_create_dry(&spec, rank, &session));
+        REQUIRE_OK(pdl_session_create_dry(&spec, rank, &session));
         if (session == NULL) return;
         pdl_session_traffic(session, &traffic);
         all->moves += traffic.moves - traffic.moves_padding;
@@ -181,9 +181,9 @@ static void test_bytes(void)
         pdl_parameters_t parameters;
         CHECK_OK(pdl_parameters_choose(NULL, local, &parameters));
         CHECK_OK(load(trials[i].model, &model));
-        CHECK_OK(pdl_oracle_create(model, local, &parameters, &oracle));
+        REQUIRE_OK(pdl_oracle_create(model, local, &parameters, &oracle));
         int64_t batch = 2 * trials[i].micro_batches * pdl_mesh_extent(&trials[i].mesh, PDL_AXIS_DATA);
-        CHECK_OK(pdl_plan_create(model, &trials[i].mesh, batch, &plan));
+        REQUIRE_OK(pdl_plan_create(model, &trials[i].mesh, batch, &plan));
         plan->micro_batches = trials[i].micro_batches;
         plan->sharding = trials[i].sharding;
         plan->sequence_parallel = trials[i].sequence;
@@ -204,7 +204,7 @@ int main(void)
         "latency: 2us}\nparameters: local\n";
     pdl_cpu_options_t cpu = {.threads = 1};
 
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &backend));
     CHECK_OK(pdl_system_read_memory(text, sizeof(text) - 1, "four", &local));
     RUN(test_bytes);
     pdl_system_destroy(local);

@@ -110,7 +110,7 @@ static int64_t check_latest(const char *folder)
     pdl_checkpoint_t *checkpoint = NULL;
     int64_t           step = -1, latest = -1;
 
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     if (checkpoint == NULL) return -1;
     step = pdl_checkpoint_info(checkpoint)->step;
     check_values(pdl_checkpoint_model(checkpoint), model_tensors, 4, step);
@@ -157,7 +157,7 @@ static void round_trip(void)
     snprintf(folder, sizeof(folder), "%s", scratch_path("round"));
     CHECK_OK(write_step(folder, 1234, 2));
     CHECK_INT(check_latest(folder), 1234);
-    CHECK_OK(pdl_checkpoint_open(inside(folder, "step-00001234"), &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(inside(folder, "step-00001234"), &checkpoint));
     if (checkpoint == NULL) return;
     info = pdl_checkpoint_info(checkpoint);
     CHECK_STR(pdl_checkpoint_path(checkpoint), inside(folder, "step-00001234"));
@@ -178,7 +178,7 @@ static void round_trip(void)
     CHECK_INT(mode.st_mode & 0777, 0750);
     umask(mask);
     checkpoint = NULL;
-    CHECK_OK(pdl_checkpoint_open(inside(folder, "step-00001234/model.safetensors"), &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(inside(folder, "step-00001234/model.safetensors"), &checkpoint));
     if (checkpoint == NULL) return;
     CHECK(pdl_checkpoint_info(checkpoint) == NULL && pdl_checkpoint_state(checkpoint) == NULL);
     check_values(pdl_checkpoint_model(checkpoint), model_tensors, 4, 1234);
@@ -214,7 +214,7 @@ static void keeps_the_last_ones(void)
     CHECK_OK(pdl_checkpoint_write(folder, &info, &none, &none, 1));
     CHECK_INT(count_entries(folder), 3);
     CHECK(access(inside(folder, "step-00000040/model.safetensors"), F_OK) == 0);
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     CHECK(checkpoint != NULL);
     if (checkpoint != NULL) CHECK_STR(pdl_safetensors_metadata(pdl_checkpoint_state(checkpoint), "data"), "mnist");
     pdl_checkpoint_close(checkpoint);
@@ -377,7 +377,7 @@ static void refuses_another_model(void)
 
     snprintf(folder, sizeof(folder), "%s", scratch_path("other"));
     CHECK_OK(write_step(folder, 1, 2));
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     if (checkpoint == NULL) return;
     memcpy(wanted, model_tensors, sizeof(model_tensors));
     CHECK_OK(pdl_checkpoint_check_model(checkpoint, "resnet18", hash, wanted, 4));
@@ -455,7 +455,7 @@ static void takes_the_previous(void)
     snprintf(folder, sizeof(folder), "%s", scratch_path("previous"));
     CHECK_OK(write_step(folder, 1, 2));
     CHECK_OK(write_step(folder, 2, 2));
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     if (checkpoint == NULL) return;
     CHECK(pdl_checkpoint_damage(checkpoint) == NULL && pdl_checkpoint_summed(checkpoint));
     pdl_checkpoint_close(checkpoint);
@@ -464,7 +464,7 @@ static void takes_the_previous(void)
     byte_at(path, 100000, byte ^ 1);
     CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint),
                 "step-00000002/state.safetensors: tensor fc.weight.momentum_buffer is damaged");
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     CHECK_INT(pdl_checkpoint_info(checkpoint)->step, 1);
     CHECK(strstr(pdl_checkpoint_damage(checkpoint), "tensor fc.weight.momentum_buffer is damaged") != NULL);
     CHECK(strstr(pdl_checkpoint_damage(checkpoint), "step-00000001 is taken instead") != NULL);
@@ -506,7 +506,7 @@ static void reads_the_former_version(void)
     strip_sums(inside(folder, "step-00000004/model.safetensors"));
     strip_sums(inside(folder, "step-00000004/state.safetensors"));
     CHECK_INT(check_latest(folder), 4);
-    CHECK_OK(pdl_checkpoint_open(folder, &checkpoint));
+    REQUIRE_OK(pdl_checkpoint_open(folder, &checkpoint));
     if (checkpoint != NULL) CHECK(!pdl_checkpoint_summed(checkpoint));
     pdl_checkpoint_close(checkpoint);
 }

@@ -38,16 +38,16 @@ static void open_bench(bench_t *b, const pdl_aggregate_options_t *options, doubl
     pdl_source_options_t source = {.samples = WORKERS * EACH, .classes = 4};
 
     memset(b, 0, sizeof(*b));
-    CHECK_OK(pdl_ranks_create(&b->ranks));
+    REQUIRE_OK(pdl_ranks_create(&b->ranks));
     CHECK_OK(pdl_model_read_yaml_memory(network, strlen(network), "test", &b->model));
-    CHECK_OK(pdl_plan_create(b->model, &mesh, 16, &b->plan));
+    REQUIRE_OK(pdl_plan_create(b->model, &mesh, 16, &b->plan));
     CHECK_OK(pdl_plan_apply_preset(b->plan, "data", NULL));
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &b->backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &b->backend));
     source.shape = pdl_model_input(b->model);
-    CHECK_OK(pdl_source_open("synthetic", &source, &b->train));
+    REQUIRE_OK(pdl_source_open("synthetic", &source, &b->train));
     source.split = PDL_SPLIT_VALID;
     source.samples = 1000;
-    CHECK_OK(pdl_source_open("synthetic", &source, &b->valid));
+    REQUIRE_OK(pdl_source_open("synthetic", &source, &b->valid));
     pdl__view_source_spec_t views = {.loader = {.source = b->train,
                                                 .samples = 16,
                                                 .threads = 1,
@@ -57,7 +57,7 @@ static void open_bench(bench_t *b, const pdl_aggregate_options_t *options, doubl
                                      .nets = (int)options->nets,
                                      .workers = WORKERS,
                                      .seed = 4};
-    CHECK_OK(pdl__view_source_create(&views, &b->views));
+    REQUIRE_OK(pdl__view_source_create(&views, &b->views));
     for (int w = 0; w < WORKERS; w++) {
         b->count[w] = EACH;
         b->list[w] = b->ids[w];
@@ -69,7 +69,7 @@ static void open_bench(bench_t *b, const pdl_aggregate_options_t *options, doubl
     spec.session.ranks = b->ranks;
     spec.session.optimizer.lr = lr;
     spec.views = pdl__view_source_views(b->views);
-    CHECK_OK(pdl__ensemble_create(&spec, &b->ensemble));
+    REQUIRE_OK(pdl__ensemble_create(&spec, &b->ensemble));
     CHECK_OK(pdl__ensemble_begin(b->ensemble, b->count, &b->steps));
     CHECK_INT(b->steps, 3);
 }

@@ -68,10 +68,10 @@ static double taken_bytes(const pdl_plan_t *plan)
     pdl__graph_t       *graph = NULL;
     pdl_tape_t         *tape = NULL;
 
-    CHECK_OK(pdl__layouts_create(plan, ranks, plan->batch / plan->micro_batches, &spec.layouts));
-    CHECK_OK(pdl__graph_create(&spec, &graph));
+    REQUIRE_OK(pdl__layouts_create(plan, ranks, plan->batch / plan->micro_batches, &spec.layouts));
+    REQUIRE_OK(pdl__graph_create(&spec, &graph));
     if (!graph) return 0;
-    CHECK_OK(pdl_tape_create(graph->node, graph->unit_count, &options, &tape));
+    REQUIRE_OK(pdl_tape_create(graph->node, graph->unit_count, &options, &tape));
     if ((double)tape->arena_bytes > (1 + LOST) * (double)tape->live_bytes)
         printf("%s: arena %zu, alive %zu\n", pdl_model_name(plan->model), tape->arena_bytes, tape->live_bytes);
     CHECK((double)tape->arena_bytes <= (1 + LOST) * (double)tape->live_bytes);
@@ -91,7 +91,7 @@ static double projected_bytes(pdl_plan_t *plan)
     pdl_projection_t projection = {0};
 
     CHECK_OK(pdl_parameters_choose(NULL, local, &parameters));
-    CHECK_OK(pdl_oracle_create(plan->model, local, &parameters, &oracle));
+    REQUIRE_OK(pdl_oracle_create(plan->model, local, &parameters, &oracle));
     CHECK_OK(pdl_oracle_project(oracle, plan, NULL, &projection));
     pdl_oracle_destroy(oracle);
     return projection.memory_bytes;
@@ -103,8 +103,8 @@ static void compare(const struct network *network, const way_t *way)
     pdl_model_t *model = NULL;
     pdl_plan_t  *plan = NULL;
 
-    CHECK_OK(pdl_model_load(network->name, &model));
-    CHECK_OK(pdl_plan_create(model, &mesh, network->batch, &plan));
+    REQUIRE_OK(pdl_model_load(network->name, &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, network->batch, &plan));
     CHECK_OK(pdl_plan_apply_preset(plan, "data", NULL));
     if (plan->batch < way->micro_batches) plan->batch = way->micro_batches;
     plan->micro_batches = way->micro_batches;
@@ -151,9 +151,9 @@ int main(void)
 {
     pdl_cpu_options_t options = {.threads = 2};
 
-    CHECK_OK(pdl_backend_create_cpu(&options, &backend));
-    CHECK_OK(pdl_ranks_create(&ranks));
-    CHECK_OK(pdl_system_load("local", &local));
+    REQUIRE_OK(pdl_backend_create_cpu(&options, &backend));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
+    REQUIRE_OK(pdl_system_load("local", &local));
     RUN(test_momentum);
     RUN(test_adamw);
     RUN(test_micro_batches);

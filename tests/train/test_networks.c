@@ -134,11 +134,11 @@ static void open_bench(bench_t *b, const network_t *network, bool reference)
     size_t             elements;
 
     *b = (bench_t){.model = NULL};
-    CHECK_OK(pdl_model_load(network->model, &b->model));
-    CHECK_OK(pdl_plan_create(b->model, &mesh, SAMPLES, &b->plan));
+    REQUIRE_OK(pdl_model_load(network->model, &b->model));
+    REQUIRE_OK(pdl_plan_create(b->model, &mesh, SAMPLES, &b->plan));
     CHECK_OK(pdl_plan_apply_preset(b->plan, "data", NULL));
     CHECK_OK(reference ? pdl_backend_create_reference(&b->backend) : pdl_backend_create_cpu(&cpu, &b->backend));
-    CHECK_OK(pdl_ranks_create(&b->ranks));
+    REQUIRE_OK(pdl_ranks_create(&b->ranks));
     pdl_session_defaults(&spec);
     spec.plan = b->plan;
     spec.backend = b->backend;
@@ -147,7 +147,7 @@ static void open_bench(bench_t *b, const network_t *network, bool reference)
     spec.optimizer.lr = network->lr;
     spec.optimizer.weight_decay = network->decay;
     spec.optimizer.epsilon = 1e-6;
-    CHECK_OK(pdl_session_create(&spec, &b->session));
+    REQUIRE_OK(pdl_session_create(&spec, &b->session));
     set_weights(b);
     input = pdl_model_input(b->model);
     elements = (size_t)pdl_shape_elements(&input) * SAMPLES;

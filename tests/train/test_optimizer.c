@@ -433,9 +433,9 @@ int main(void)
 {
     pdl_cpu_options_t cpu = {.threads = 2, .precision = PDL_DTYPE_F32};
 
-    CHECK_OK(pdl_backend_create_reference(&benches[bench_count].backend));
+    REQUIRE_OK(pdl_backend_create_reference(&benches[bench_count].backend));
     benches[bench_count++].tolerance = 1e-13;
-    CHECK_OK(pdl_backend_create_cpu(&cpu, &benches[bench_count].backend));
+    REQUIRE_OK(pdl_backend_create_cpu(&cpu, &benches[bench_count].backend));
     benches[bench_count++].tolerance = 1e-6;
     RUN(agrees_with_pytorch);
     RUN(lars_follows_its_paper);

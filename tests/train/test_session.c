@@ -73,18 +73,18 @@ static void open_bench(bench_t *b, const char *text, bool reference, int micro_b
     memset(b, 0, sizeof(*b));
     b->reads_tokens = text == tokens;
     CHECK_OK(pdl_model_read_yaml_memory(text, strlen(text), "test", &b->model));
-    CHECK_OK(pdl_plan_create(b->model, &mesh, SAMPLES, &b->plan));
+    REQUIRE_OK(pdl_plan_create(b->model, &mesh, SAMPLES, &b->plan));
     CHECK_OK(pdl_plan_apply_preset(b->plan, "data", NULL));
     b->plan->micro_batches = micro_batches;
     b->plan->recompute = recompute;
     CHECK_OK(reference ? pdl_backend_create_reference(&b->backend) : pdl_backend_create_cpu(&cpu, &b->backend));
-    CHECK_OK(pdl_ranks_create(&b->ranks));
+    REQUIRE_OK(pdl_ranks_create(&b->ranks));
     pdl_session_defaults(&spec);
     spec.plan = b->plan;
     spec.backend = b->backend;
     spec.ranks = b->ranks;
     spec.optimizer.lr = 1e-30; /* weights stay where they are */
-    CHECK_OK(pdl_session_create(&spec, &b->session));
+    REQUIRE_OK(pdl_session_create(&spec, &b->session));
     fill_batch(b);
 }
 

@@ -3,7 +3,7 @@
 set -euo pipefail
 . "$SOURCE/tests/comm/common.sh"
 
-[ -n "${PROGRAM_SHARDING-}" ] || { echo "skipped: built without MPI"; exit 0; }
+[ -n "${PROGRAM_SHARDING-}" ] || { echo "skipped: built without MPI"; exit 77; }
 for count in 2 3 4; do
     ranks "$count" "$PROGRAM_SHARDING" >out 2>&1 || fail "$count ranks: $(grep -v '^ok' out | head -5)"
     [ "$(grep -c "^$count ranks" out)" -eq "$count" ] || fail "not $count ranks: $(tail -3 out)"

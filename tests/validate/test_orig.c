@@ -25,7 +25,7 @@ static pdl_orig_result_t ask(const char *model_name, const char *strategy, const
     bool             *flags = NULL;
     char              path[512];
 
-    CHECK_OK(pdl_model_load(model_name, &model));
+    REQUIRE_OK(pdl_model_load(model_name, &model));
     if (model == NULL) return result;
     if (lc != NULL) {
         flags = calloc((size_t)pdl_model_layer_count(model), sizeof(*flags));
@@ -205,7 +205,7 @@ static void compare_table(const char *model_name, const char *table_name)
 
     snprintf(path, sizeof(path), TABLES "%s.csv", table_name);
     CHECK_OK(pdl_csv_read_file(path, &table));
-    CHECK_OK(pdl_model_load(model_name, &model));
+    REQUIRE_OK(pdl_model_load(model_name, &model));
     if (table == NULL || model == NULL) return;
     CHECK_INT(pdl_model_layer_count(model), pdl_csv_rows(table) + 1);
     seconds = calloc((size_t)pdl_model_layer_count(model), sizeof(*seconds));
@@ -295,7 +295,7 @@ static void pipelines(void)
     pdl_orig_case_t    question = {.pe = 2, .batch = 32, .segments = 8};
     pdl_orig_result_t  r = ask("vgg16-orig", "pipeline", NULL, question);
 
-    CHECK_OK(pdl_model_load("vgg16-orig", &model));
+    REQUIRE_OK(pdl_model_load("vgg16-orig", &model));
     CHECK_OK(pdl_orig_layer_seconds(model, 0, seconds));
     for (int l = 1; l < pdl_model_layer_count(model); l++) total += seconds[l];
     for (; first + seconds[i] <= total / 2; i++) first += seconds[i];

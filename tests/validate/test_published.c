@@ -34,7 +34,7 @@ static pdl_published_t *projected_text(const char *text)
     fclose(file);
     CHECK_OK(pdl_published_read(path, "published", &runs));
     remove(path);
-    CHECK_OK(pdl_parameters_load("published", &parameters));
+    REQUIRE_OK(pdl_parameters_load("published", &parameters));
     if (runs) CHECK_OK(pdl_published_project(runs, &parameters));
     return runs;
 }
@@ -45,7 +45,7 @@ static void stored_parameters_are_accurate(void)
     pdl_parameters_t parameters;
 
     CHECK_OK(pdl_published_read(table, "published", &runs));
-    CHECK_OK(pdl_parameters_load(pdl_published_parameters(runs), &parameters));
+    REQUIRE_OK(pdl_parameters_load(pdl_published_parameters(runs), &parameters));
     CHECK_OK(pdl_published_project(runs, &parameters));
     pdl_published_summary_t s = pdl_published_summary(runs);
     pdl_published_score_t   all = pdl_published_score(runs, NULL);

@@ -15,7 +15,7 @@ static pdl_validation_t *projected(void)
     pdl_parameters_t  parameters;
 
     CHECK_OK(pdl_validation_read(measured, "abci", &validation));
-    CHECK_OK(pdl_parameters_load(pdl_validation_parameters(validation), &parameters));
+    REQUIRE_OK(pdl_parameters_load(pdl_validation_parameters(validation), &parameters));
     CHECK_OK(pdl_validation_project(validation, &parameters));
     return validation;
 }
