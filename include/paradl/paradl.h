@@ -9,6 +9,7 @@
 #include <paradl/model.h>
 #include <paradl/oracle.h>
 #include <paradl/plan.h>
+#include <paradl/program.h>
 #include <paradl/report.h>
 #include <paradl/sim.h>
 #include <paradl/system.h>

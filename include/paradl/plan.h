@@ -7,6 +7,5 @@
 #include <paradl/plan/partition.h>
 #include <paradl/plan/pipeline.h>
 #include <paradl/plan/plan.h>
-#include <paradl/plan/tape.h>
 
 #endif

@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$SOURCE"
 
-order=(base model system topo coll plan tensor oracle sim comm data train validate report cli)
+order=(base model system topo coll plan tensor program oracle sim comm data train validate report cli)
 declare -A position
 for i in "${!order[@]}"; do position[${order[i]}]=$i; done
 

@@ -87,7 +87,7 @@ static int count_parts(const pdl_session_t *s)
 {
     int parts = 0;
 
-    for (int i = 0; i < s->tape->op_count; i++) parts += s->tape->op[i].partly;
+    for (int i = 0; i < s->program->op_count; i++) parts += s->program->op[i].partly;
     for (int u = 0; u < s->graph->unit_count; u++)
         parts += s->graph->unit[u].divides && s->graph->unit[u].after[0] != NULL;
     return parts;

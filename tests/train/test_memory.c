@@ -62,23 +62,24 @@ static double weight_bytes(const pdl__graph_t *graph, bool trainable)
 /* Bytes of a session, as pdl_session_memory() counts them. */
 static double taken_bytes(const pdl_plan_t *plan)
 {
-    static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
-    pdl__graph_spec_t   spec = {.plan = plan, .backend = backend, .training = true};
-    pdl_tape_options_t  options = {.micro_batches = (int)plan->micro_batches, .training = true};
-    pdl__graph_t       *graph = NULL;
-    pdl_tape_t         *tape = NULL;
+    static const double   moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
+    pdl__graph_spec_t     spec = {.plan = plan, .backend = backend, .training = true};
+    pdl_program_options_t options = {.micro_batches = (int)plan->micro_batches, .training = true};
+    pdl__graph_t         *graph = NULL;
+    pdl_program_t        *program = NULL;
 
     REQUIRE_OK(pdl__layouts_create(plan, ranks, plan->batch / plan->micro_batches, &spec.layouts));
     REQUIRE_OK(pdl__graph_create(&spec, &graph));
     if (!graph) return 0;
-    REQUIRE_OK(pdl_tape_create(graph->node, graph->unit_count, &options, &tape));
-    if ((double)tape->arena_bytes > (1 + LOST) * (double)tape->live_bytes)
-        printf("%s: arena %zu, alive %zu\n", pdl_model_name(plan->model), tape->arena_bytes, tape->live_bytes);
-    CHECK((double)tape->arena_bytes <= (1 + LOST) * (double)tape->live_bytes);
+    REQUIRE_OK(pdl_program_create(graph->node, graph->unit_count, &options, &program));
+    if ((double)program->arena_bytes > (1 + LOST) * (double)program->live_bytes)
+        printf("%s: arena %zu, alive %zu\n", pdl_model_name(plan->model), program->arena_bytes,
+               program->live_bytes);
+    CHECK((double)program->arena_bytes <= (1 + LOST) * (double)program->live_bytes);
     double trainable = weight_bytes(graph, true);
     double bytes =
-        trainable * (2 + moments[plan->optimizer]) + weight_bytes(graph, false) + (double)tape->arena_bytes;
-    pdl_tape_destroy(tape);
+        trainable * (2 + moments[plan->optimizer]) + weight_bytes(graph, false) + (double)program->arena_bytes;
+    pdl_program_destroy(program);
     pdl__graph_destroy(graph);
     pdl__layouts_destroy(spec.layouts);
     return bytes;

@@ -3,7 +3,7 @@
  * (docs/oracle.md, "Memory").
  */
 #include "oracle/internal.h"
-#include "plan/footprint.h"
+#include "program/footprint.h"
 #include <math.h>
 #include <string.h>
 

@@ -133,7 +133,7 @@ static pdl_status_t prepare(trial_t *t)
     spec.optimizer.momentum = 0.9;
     pdl_status_t status = pdl_session_create(&spec, &t->session);
     if (status) return status;
-    size_t count = (size_t)(t->session->tape->op_count + 2) * MOST_STEPS;
+    size_t count = (size_t)(t->session->program->op_count + 2) * MOST_STEPS;
     t->times = calloc(count, sizeof(*t->times));
     t->moved = calloc(count, sizeof(*t->moved));
     status = t->times && t->moved ? open_samples(t) : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
@@ -185,13 +185,13 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
     for (int u = 0; u < s->graph->unit_count; u++)
         if (s->graph->unit[u].kind == PDL__UNIT_OP)
             layer_s[s->graph->unit[u].layer][0] = layer_s[s->graph->unit[u].layer][1] = 0;
-    for (int i = 0; i < s->tape->op_count; i++) {
-        const pdl_tape_op_t *op = &s->tape->op[i];
-        const pdl__unit_t   *unit = &s->graph->unit[op->node];
-        size_t               at = (size_t)(i + 2) * MOST_STEPS;
-        double               seconds = median(t->times + at, t->steps), moved = median(t->moved + at, t->steps);
-        bool                 backward = op->kind != PDL_TAPE_FORWARD;
-        if (op->kind == PDL_TAPE_LOAD || op->kind == PDL_TAPE_GRADIENT_DONE) continue;
+    for (int i = 0; i < s->program->op_count; i++) {
+        const pdl_program_op_t *op = &s->program->op[i];
+        const pdl__unit_t      *unit = &s->graph->unit[op->node];
+        size_t                  at = (size_t)(i + 2) * MOST_STEPS;
+        double                  seconds = median(t->times + at, t->steps), moved = median(t->moved + at, t->steps);
+        bool                    backward = op->kind != PDL_OP_FORWARD;
+        if (op->kind == PDL_OP_LOAD || op->kind == PDL_OP_GRADIENT_DONE) continue;
         if (unit->kind == PDL__UNIT_EDGE) {
             double bytes[2];
             pdl__edge_bytes(unit->edge, &bytes[0], &bytes[1]);

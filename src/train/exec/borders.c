@@ -1,5 +1,5 @@
 /*
- * What a rank exchanges with other stages of a pipeline while a tape plays.
+ * What a rank exchanges with other stages of a pipeline while a program is executed.
  */
 #include "train/exec/session.h"
 

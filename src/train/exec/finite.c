@@ -163,21 +163,21 @@ pdl_status_t pdl__finite_agree(pdl_session_t *s, pdl_ranks_t *ranks)
 }
 
 pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
-                                 pdl__play_mode_t mode, const char *what)
+                                 pdl__execute_mode_t mode, const char *what)
 {
-    bool         trains = mode != PDL__PLAY_EVALUATE;
-    pdl__play_t  play = {.batch = batch, .mode = trains ? PDL__PLAY_PASS : mode, .searches = true};
-    int          gradient = mode == PDL__PLAY_TRAIN ? bad_parameter(s, PDL_ARRAY_GRADIENT) : -1;
-    char         remedy[160], when[64] = "";
-    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
+    bool             trains = mode != PDL__EXECUTE_EVALUATE;
+    pdl__execution_t execution = {.batch = batch, .mode = trains ? PDL__EXECUTE_PASS : mode, .searches = true};
+    int              gradient = mode == PDL__EXECUTE_TRAIN ? bad_parameter(s, PDL_ARRAY_GRADIENT) : -1;
+    char             remedy[160], when[64] = "";
+    pdl_status_t     status = pdl__session_execute(s, s->forward_program, &execution);
 
     if (status) return status;
     if (trains) snprintf(when, sizeof(when), " at update %lld", update_of(s));
     write_remedy(s, batch, trains, s->updates > 0, remedy, sizeof(remedy));
     pdl__finite_note_input(s, batch);
-    if (play.found >= 0)
+    if (execution.found >= 0)
         note(s, OUTPUT, "the %s is not finite%s: first in the output of layer %s; %s", what, when,
-             pdl_model_layer(s->spec.plan->model, s->graph->unit[play.found].layer)->name, remedy);
+             pdl_model_layer(s->spec.plan->model, s->graph->unit[execution.found].layer)->name, remedy);
     if (gradient >= 0)
         note(s, GRADIENT, "the %s is not finite%s: first in the gradient of %s; %s", what, when,
              s->entry[gradient].info.name, remedy);

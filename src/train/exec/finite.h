@@ -19,7 +19,7 @@ pdl_status_t pdl__finite_agree(pdl_session_t *session, pdl_ranks_t *ranks);
 /* Collective over `ranks`. `what` (the loss, the norm of the gradients) is not finite: runs forward once more and looks at every
    output. `mode`: of the pass that it came from. Always an error. */
 pdl_status_t pdl__finite_explain(pdl_session_t *session, pdl_ranks_t *ranks, const pdl_batch_t *batch,
-                                 pdl__play_mode_t mode, const char *what);
+                                 pdl__execute_mode_t mode, const char *what);
 /* Appends to the message of this error which checkpoint is the latest, all of whose numbers are finite. */
 pdl_status_t pdl__finite_name_checkpoint(pdl_status_t status, const char *folder);
 

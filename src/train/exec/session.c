@@ -112,17 +112,17 @@ static pdl_status_t find_share(pdl_session_t *s)
     return pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
 }
 
-static pdl_status_t create_tape(pdl_session_t *s, bool training, pdl_tape_t **tape)
+static pdl_status_t lower_program(pdl_session_t *s, bool training, pdl_program_t **program)
 {
-    pdl_tape_options_t options = {.micro_batches = s->micro_batches, .training = training};
-    pdl_tape_pass_t   *order = NULL;
-    pdl_status_t       status = PDL_OK;
+    pdl_program_options_t options = {.micro_batches = s->micro_batches, .training = training};
+    pdl_program_pass_t   *order = NULL;
+    pdl_status_t          status = PDL_OK;
 
     if (s->layouts->stages->count > 1) {
         status = pdl__pipe_order(s->layouts->stages, training, &order, &options.order_count);
         options.order = order;
     }
-    if (!status) status = pdl_tape_create(s->graph->node, s->graph->unit_count, &options, tape);
+    if (!status) status = pdl_program_create(s->graph->node, s->graph->unit_count, &options, program);
     free(order);
     return status;
 }
@@ -137,11 +137,11 @@ static pdl_status_t create_program(pdl_session_t *s)
                               .overlap = s->spec.overlap};
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
-    if (!status) status = create_tape(s, false, &s->forward_tape);
-    if (!status && s->spec.training) status = create_tape(s, true, &s->tape);
+    if (!status) status = lower_program(s, false, &s->forward_program);
+    if (!status && s->spec.training) status = lower_program(s, true, &s->program);
     if (status) return status;
-    s->arena_bytes = s->forward_tape->arena_bytes;
-    if (s->tape && s->tape->arena_bytes > s->arena_bytes) s->arena_bytes = s->tape->arena_bytes;
+    s->arena_bytes = s->forward_program->arena_bytes;
+    if (s->program && s->program->arena_bytes > s->arena_bytes) s->arena_bytes = s->program->arena_bytes;
     return PDL_OK;
 }
 
@@ -240,8 +240,8 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->graph) pdl__session_free_weights(s);
     pdl__shard_destroy(s);
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
-    pdl_tape_destroy(s->tape);
-    pdl_tape_destroy(s->forward_tape);
+    pdl_program_destroy(s->program);
+    pdl_program_destroy(s->forward_program);
     pdl__graph_destroy(s->graph);
     pdl__layouts_destroy(s->layouts);
     if (s->own_plan) pdl_plan_destroy(s->own_plan);
@@ -344,7 +344,7 @@ static pdl_status_t check_update(pdl_session_t *s, const pdl_batch_t *batch, pdl
                                  const pdl_step_result_t *result)
 {
     if (status == PDL_ERR_NOT_FINITE && !isfinite(result->gradient_norm))
-        return pdl__finite_explain(s, s->replica, batch, PDL__PLAY_TRAIN, "norm of the gradients");
+        return pdl__finite_explain(s, s->replica, batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
     if (status == PDL_ERR_NOT_FINITE || (!status && !pdl__finite_statistics(s))) {
         pdl__finite_note_update(s, batch, result->lr);
         status = pdl_ranks_size(s->replica) == 1 ? pdl__finite_agree(s, s->replica) : PDL_OK;
@@ -397,13 +397,13 @@ static pdl_status_t update_weights(pdl_session_t *s, const pdl_batch_t *batch, p
 
 pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
 {
-    pdl__play_t play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .halts = true};
+    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .halts = true};
 
     if (s->micro_batches > 1 || s->layouts->stages->count > 1)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "a step cannot halt at its loss with micro-batches or stages: plan without them");
-    pdl_status_t status = pdl__session_play(s, s->tape, &play);
-    s->halted = play.next;
+    pdl_status_t status = pdl__session_execute(s, s->program, &execution);
+    s->halted = execution.next;
     return status;
 }
 
@@ -414,9 +414,9 @@ static void show_phase(const pdl_session_t *s, const char *doing)
 
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       start_s = pdl__now_s(), exchanged = exchanged_s(s);
-    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_TRAIN, .next = s->halted};
-    pdl_status_t status = pdl__session_play(s, s->tape, &play);
+    double           start_s = pdl__now_s(), exchanged = exchanged_s(s);
+    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .next = s->halted};
+    pdl_status_t     status = pdl__session_execute(s, s->program, &execution);
 
     s->halted = 0;
     double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
@@ -425,7 +425,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     if (!status) status = finish_exchange(s);
     if (!status) status = gather_result(s, s->replica, batch, result);
     if (!status && !isfinite(result->loss))
-        status = pdl__finite_explain(s, s->replica, batch, PDL__PLAY_TRAIN, "loss");
+        status = pdl__finite_explain(s, s->replica, batch, PDL__EXECUTE_TRAIN, "loss");
     show_phase(s, "update of weights");
     s->updating = true;
     if (!status) status = update_weights(s, batch, result);
@@ -438,19 +438,19 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     return PDL_OK;
 }
 
-/* Nothing has been played yet, so finishing is all of it. */
+/* Nothing has been executed yet, so finishing is all of it. */
 pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     s->halted = 0;
     return pdl_session_step_finish(s, batch, result);
 }
 
-static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const pdl_batch_t *batch,
-                                 pdl_step_result_t *result)
+static pdl_status_t execute_forward(pdl_session_t *s, pdl__execute_mode_t mode, const pdl_batch_t *batch,
+                                    pdl_step_result_t *result)
 {
-    double       start_s = pdl__now_s();
-    pdl__play_t  play = {.batch = batch, .mode = mode};
-    pdl_status_t status = pdl__session_play(s, s->forward_tape, &play);
+    double           start_s = pdl__now_s();
+    pdl__execution_t execution = {.batch = batch, .mode = mode};
+    pdl_status_t     status = pdl__session_execute(s, s->forward_program, &execution);
 
     *result = (pdl_step_result_t){0};
     if (!status) status = gather_result(s, s->spec.ranks, batch, result);
@@ -461,12 +461,12 @@ static pdl_status_t play_forward(pdl_session_t *s, pdl__play_mode_t mode, const 
 
 pdl_status_t pdl_session_evaluate(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    return play_forward(s, PDL__PLAY_EVALUATE, batch, result);
+    return execute_forward(s, PDL__EXECUTE_EVALUATE, batch, result);
 }
 
 pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    return play_forward(s, PDL__PLAY_PASS, batch, result);
+    return execute_forward(s, PDL__EXECUTE_PASS, batch, result);
 }
 
 static void swap_bytes(char *a, char *b, size_t bytes)
@@ -537,7 +537,7 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
         memory->weights += s->shard->weight_bytes;
         memory->gradients += s->shard->gradient_bytes;
     }
-    memory->live = s->tape ? s->tape->live_bytes : s->forward_tape->live_bytes;
+    memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
     memory->weights += pdl__banks_bytes(s);
     memory->total =
         memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->messages;

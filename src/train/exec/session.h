@@ -1,5 +1,5 @@
 /*
- * Inside a session: the lowered graph, its tapes, the weights in flat arrays, and what runs between them.
+ * Inside a session: the lowered graph, its programs, the weights in flat arrays, and what runs between them.
  */
 #ifndef PDL_TRAIN_SESSION_H
 #define PDL_TRAIN_SESSION_H
@@ -35,7 +35,7 @@ typedef struct pdl__trace_entry {
 typedef struct pdl__moment {
     double start_s, end_s;
     double moved_s; /* of it, redistribution */
-    int    op;      /* of the tape; negative: -1 exchange, -2 update, or one of those below */
+    int    op;      /* of the program; negative: -1 exchange, -2 update, or one of those below */
 } pdl__moment_t;
 
 /* Moments of rounds. Those of turns count down: worker w has PDL__MOMENT_TURN - w. */
@@ -98,7 +98,7 @@ struct pdl_session {
     pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
     pdl__graph_t      *graph;
-    pdl_tape_t        *tape, *forward_tape; /* the first only when training */
+    pdl_program_t     *program, *forward_program; /* the first only when training */
     int64_t            batch, first, count, micro_samples;
     int                micro_batches;
     int64_t            workers;  /* with statistics of their own */
@@ -207,7 +207,7 @@ pdl_status_t pdl__ties_create(pdl_session_t *session);
 void         pdl__ties_destroy(pdl_session_t *session);
 pdl_status_t pdl__ties_sum(pdl_session_t *session);
 
-/* borders.c: before and after a tape plays, and a unit that receives from or sends to another stage. */
+/* borders.c: before and after a program is executed, and a unit that receives from or sends to another stage. */
 pdl_status_t pdl__borders_begin(pdl_session_t *session, bool training);
 pdl_status_t pdl__borders_end(pdl_session_t *session);
 pdl_status_t pdl__border_forward(pdl_session_t *session, const pdl__unit_t *unit, const void *input, void *output);
@@ -216,7 +216,7 @@ pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *uni
 /* Memory of messages between stages. */
 size_t pdl__borders_bytes(const pdl_session_t *session);
 
-/* halo_play.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
+/* halo_execute.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
 pdl_status_t pdl__halo_forward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run);
 pdl_status_t pdl__halo_backward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what);
 
@@ -232,34 +232,35 @@ void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_
 
 /* traffic.c: memory of all messages, those between stages included. */
 size_t pdl__messages_bytes(const pdl_session_t *session);
-/* What one operation of a tape sends is added to *traffic. */
-void pdl__op_traffic(const pdl_session_t *session, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic);
+/* What one operation of a program sends is added to *traffic. */
+void pdl__op_traffic(const pdl_session_t *session, const pdl_program_op_t *op, pdl_session_traffic_t *traffic);
 
 /* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
 pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
 
-/* play.c: runs a tape on this rank's batch. */
-typedef enum pdl__play_mode {
-    PDL__PLAY_TRAIN,
-    PDL__PLAY_EVALUATE,
-    PDL__PLAY_PASS /* forward as in training */
-} pdl__play_mode_t;
-typedef struct pdl__play {
-    const pdl_batch_t *batch;
-    pdl__play_mode_t   mode;
-    bool               halts;    /* before the first operation that is not of the forward pass */
-    int                next;     /* operation to begin with; where it stopped */
-    bool               searches; /* plays a forward pass again that was played before, for: */
-    int                found;    /* the unit whose output is the first that is not finite, or -1 */
-} pdl__play_t;
-pdl_status_t pdl__session_play(pdl_session_t *session, const pdl_tape_t *tape, pdl__play_t *play);
+/* execution.c: runs a program on this rank's batch. */
+typedef enum pdl__execute_mode {
+    PDL__EXECUTE_TRAIN,
+    PDL__EXECUTE_EVALUATE,
+    PDL__EXECUTE_PASS /* forward as in training */
+} pdl__execute_mode_t;
+typedef struct pdl__execution {
+    const pdl_batch_t  *batch;
+    pdl__execute_mode_t mode;
+    bool                halts;    /* before the first operation that is not of the forward pass */
+    int                 next;     /* operation to begin with; where it stopped */
+    bool                searches; /* executes a forward pass again, for: */
+    int                 found;    /* the unit whose output is the first that is not finite, or -1 */
+} pdl__execution_t;
+pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *program,
+                                  pdl__execution_t *execution);
 
-/* The class of an operation of the training tape; -1: exchange, -2: update. */
+/* The class of an operation of the training program; -1: exchange, -2: update. */
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000
-/* An operation of the training tape (-1: exchange, -2: update) has ended that began at start_s. */
+/* An operation of the training program (-1: exchange, -2: update) has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, double start_s);
 
 /* trace.c: something of a round has ended that began at start_s; only the timeline has it. */

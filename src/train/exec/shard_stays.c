@@ -1,5 +1,5 @@
 /*
- * When whole buckets are there, of gradients and of weights, worked out by going through the tape: it is the same
+ * When whole buckets are there, of gradients and of weights, worked out by going through the program: it is the same
  * on all ranks of the data axes, and so is the order of what they exchange.
  */
 #include "train/exec/shard.h"
@@ -12,10 +12,10 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
 }
 
-/* A walk through a tape. */
+/* A walk through a program. */
 typedef struct walk {
     const pdl_session_t *session;
-    const pdl_tape_t    *tape;
+    const pdl_program_t *program;
     pdl__stays_t        *stays;
     int                  capacity;
     int                **latest; /* by group and bucket: the stay that is open or was last, or -1 */
@@ -29,9 +29,9 @@ static void end_walk(walk_t *w)
     free(w->made);
 }
 
-static pdl_status_t begin_walk(const pdl_session_t *s, const pdl_tape_t *tape, pdl__stays_t *stays, walk_t *w)
+static pdl_status_t begin_walk(const pdl_session_t *s, const pdl_program_t *program, pdl__stays_t *stays, walk_t *w)
 {
-    *w = (walk_t){.session = s, .tape = tape, .stays = stays};
+    *w = (walk_t){.session = s, .program = program, .stays = stays};
     w->latest = calloc((size_t)s->bucket_groups + 1, sizeof(*w->latest));
     w->made = calloc((size_t)s->entry_count + 1, sizeof(*w->made));
     bool enough = w->latest && w->made;
@@ -62,7 +62,7 @@ static pdl_status_t add_stay(walk_t *w, const pdl__trace_entry_t *entry, int op)
                                                 .begin = op,
                                                 .first = op,
                                                 .last = op,
-                                                .end = w->tape->op_count};
+                                                .end = w->program->op_count};
     return PDL_OK;
 }
 
@@ -89,10 +89,9 @@ static pdl_status_t walk_weights(walk_t *w)
     int                  recent = sharded_groups(s);
     pdl_status_t         status = PDL_OK;
 
-    for (int i = 0; i < w->tape->op_count && !status; i++) {
-        const pdl_tape_op_t *op = &w->tape->op[i];
-        if (op->kind != PDL_TAPE_FORWARD && op->kind != PDL_TAPE_BACKWARD && op->kind != PDL_TAPE_BACKWARD_REST)
-            continue;
+    for (int i = 0; i < w->program->op_count && !status; i++) {
+        const pdl_program_op_t *op = &w->program->op[i];
+        if (op->kind != PDL_OP_FORWARD && op->kind != PDL_OP_BACKWARD && op->kind != PDL_OP_BACKWARD_REST) continue;
         const pdl__unit_t *unit = &s->graph->unit[op->node];
         for (int k = 0; unit->op && k < unit->op->weight_count && !status; k++) {
             const pdl__trace_entry_t *entry = sharded_entry(s, unit, k);
@@ -123,7 +122,7 @@ static bool is_complete(const walk_t *w, const pdl__bucket_t *bucket)
 static pdl_status_t walk_backward(walk_t *w, int i)
 {
     const pdl_session_t *s = w->session;
-    const pdl__unit_t   *unit = &s->graph->unit[w->tape->op[i].node];
+    const pdl__unit_t   *unit = &s->graph->unit[w->program->op[i].node];
     pdl_status_t         status = PDL_OK;
 
     for (int k = 0; unit->op && k < unit->op->weight_count && !status; k++) {
@@ -162,9 +161,9 @@ static pdl_status_t walk_gradients(walk_t *w)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < w->tape->op_count && !status; i++) {
-        const pdl_tape_op_t *op = &w->tape->op[i];
-        if ((op->kind == PDL_TAPE_BACKWARD && !op->partly) || op->kind == PDL_TAPE_BACKWARD_REST)
+    for (int i = 0; i < w->program->op_count && !status; i++) {
+        const pdl_program_op_t *op = &w->program->op[i];
+        if ((op->kind == PDL_OP_BACKWARD && !op->partly) || op->kind == PDL_OP_BACKWARD_REST)
             status = walk_backward(w, i);
     }
     end_stays(w->stays);
@@ -174,15 +173,15 @@ static pdl_status_t walk_gradients(walk_t *w)
 /* Places of the buckets such that those that are there together do not overlap. */
 static pdl_status_t place_stays(const pdl_session_t *s, pdl__stays_t *stays, bool gradients)
 {
-    pdl_tape_buffer_t *buffer = calloc((size_t)stays->count + 1, sizeof(*buffer));
+    pdl_program_buffer_t *buffer = calloc((size_t)stays->count + 1, sizeof(*buffer));
 
     if (!buffer) return no_memory();
     for (int j = 0; j < stays->count; j++) {
         const pdl__stay_t   *stay = &stays->stay[j];
         const pdl__bucket_t *bucket = &s->buckets[stay->group].bucket[stay->bucket];
-        buffer[j] = (pdl_tape_buffer_t){.bytes = (size_t)(bucket->high - bucket->low) * sizeof(float),
-                                        .first = stay->begin,
-                                        .last = gradients ? stay->end - 1 : stay->last};
+        buffer[j] = (pdl_program_buffer_t){.bytes = (size_t)(bucket->high - bucket->low) * sizeof(float),
+                                           .first = stay->begin,
+                                           .last = gradients ? stay->end - 1 : stay->last};
     }
     stays->bytes = 0;
     pdl_status_t status =
@@ -192,10 +191,11 @@ static pdl_status_t place_stays(const pdl_session_t *s, pdl__stays_t *stays, boo
     return status;
 }
 
-static pdl_status_t find_stays(const pdl_session_t *s, const pdl_tape_t *tape, bool gradients, pdl__stays_t *stays)
+static pdl_status_t find_stays(const pdl_session_t *s, const pdl_program_t *program, bool gradients,
+                               pdl__stays_t *stays)
 {
     walk_t       w;
-    pdl_status_t status = begin_walk(s, tape, stays, &w);
+    pdl_status_t status = begin_walk(s, program, stays, &w);
 
     if (status) return status;
     status = gradients ? walk_gradients(&w) : walk_weights(&w);
@@ -241,11 +241,11 @@ pdl_status_t pdl__shard_place(pdl_session_t *s)
     pdl__shard_t *shard = s->shard;
     pdl_status_t  status = PDL_OK;
 
-    if (s->sharding >= PDL_SHARDING_ZERO2) status = find_stays(s, s->tape, true, &shard->gradients);
+    if (s->sharding >= PDL_SHARDING_ZERO2) status = find_stays(s, s->program, true, &shard->gradients);
     if (!status) status = list_events(shard);
     if (!status && s->sharding >= PDL_SHARDING_ZERO3)
-        status = find_stays(s, s->forward_tape, false, &shard->weights[0]);
-    if (!status && s->sharding >= PDL_SHARDING_ZERO3) status = find_stays(s, s->tape, false, &shard->weights[1]);
+        status = find_stays(s, s->forward_program, false, &shard->weights[0]);
+    if (!status && s->sharding >= PDL_SHARDING_ZERO3) status = find_stays(s, s->program, false, &shard->weights[1]);
     shard->gradient_bytes = shard->gradients.bytes;
     shard->weight_bytes = shard->weights[0].bytes;
     if (shard->weights[1].bytes > shard->weight_bytes) shard->weight_bytes = shard->weights[1].bytes;

@@ -9,7 +9,7 @@
 static const char *op_name(const pdl_session_t *s, int op, char *buffer, size_t size)
 {
     static const char *const verbs[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
-    const pdl_tape_op_t     *entry = &s->tape->op[op];
+    const pdl_program_op_t  *entry = &s->program->op[op];
     const char              *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[entry->node].layer)->name;
     pdl__unit_kind_t         kind = s->graph->unit[entry->node].kind;
     const char              *note = kind == PDL__UNIT_CONVERT   ? " (convert)"
@@ -57,7 +57,7 @@ static void write_events(pdl_json_t *json, const pdl_session_t *s, int number, d
 
     for (int i = 0; i < s->timeline_count; i++) {
         const pdl__moment_t *moment = &s->timeline[i];
-        if (moment->op >= 0 && s->tape->op[moment->op].kind == PDL_TAPE_GRADIENT_DONE) continue;
+        if (moment->op >= 0 && s->program->op[moment->op].kind == PDL_OP_GRADIENT_DONE) continue;
         pdl_json_open(json, NULL, '{');
         pdl_json_string(json, "name", event_name(s, moment->op, name, sizeof(name)));
         pdl_json_string(json, "cat", is_communication(moment->op) ? "communication" : "compute");

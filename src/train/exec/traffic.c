@@ -1,5 +1,5 @@
 /*
- * What a session sends, from its tape, and the memory that takes.
+ * What a session sends, from its program, and the memory that takes.
  */
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
@@ -39,13 +39,13 @@ static void add_moves(const pdl_session_t *s, double bytes, const pdl__unit_t *t
     traffic->moves_padding += bytes * padded_share(s, tensor);
 }
 
-void pdl__op_traffic(const pdl_session_t *s, const pdl_tape_op_t *op, pdl_session_traffic_t *traffic)
+void pdl__op_traffic(const pdl_session_t *s, const pdl_program_op_t *op, pdl_session_traffic_t *traffic)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
-    bool               backward = op->kind == PDL_TAPE_BACKWARD;
+    bool               backward = op->kind == PDL_OP_BACKWARD;
     double             there, back;
 
-    if (op->kind != PDL_TAPE_FORWARD && !backward) return;
+    if (op->kind != PDL_OP_FORWARD && !backward) return;
     if (unit->kind == PDL__UNIT_EDGE) {
         pdl__edge_bytes(unit->edge, &there, &back);
         add_moves(s, backward ? back : there, unit, traffic);
@@ -141,13 +141,13 @@ static double norm_bytes(const pdl_session_t *s)
 
 void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 {
-    const pdl_tape_t *tape = s->tape ? s->tape : s->forward_tape;
-    pdl_ranks_t      *ranks = s->tape ? s->replica : s->spec.ranks; /* whose results are one */
+    const pdl_program_t *program = s->program ? s->program : s->forward_program;
+    pdl_ranks_t         *ranks = s->program ? s->replica : s->spec.ranks; /* whose results are one */
 
     *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, PDL__RESULT_SUMS)};
-    for (int i = 0; i < tape->op_count; i++) pdl__op_traffic(s, &tape->op[i], traffic);
+    for (int i = 0; i < program->op_count; i++) pdl__op_traffic(s, &program->op[i], traffic);
     add_exchanges(s, traffic);
-    if (s->tape) traffic->results += norm_bytes(s);
+    if (s->program) traffic->results += norm_bytes(s);
     traffic->total = traffic->moves + traffic->routed + traffic->stages + traffic->gradients + traffic->statistics +
                      traffic->results;
 }

@@ -10,7 +10,7 @@
 #include "train/lower/edge.h"
 #include "train/lower/halo.h"
 #include <paradl/plan/plan.h>
-#include <paradl/plan/tape.h>
+#include <paradl/program/program.h>
 #include <paradl/tensor/backend.h>
 
 typedef enum pdl__unit_kind {
@@ -60,14 +60,14 @@ typedef struct pdl__graph_spec {
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {
-    pdl_backend_t   *backend;
-    pdl__unit_t     *unit;
-    int              unit_count, capacity;
-    int              source, loss; /* units, or -1 where another stage has them */
-    int              chunk;        /* of the layers being lowered */
-    bool             tokens;       /* the source holds indices */
-    bool             concedes;     /* a tensor travels plain because of another rank: a dry rank cannot know */
-    pdl_tape_node_t *node;         /* one per unit */
+    pdl_backend_t      *backend;
+    pdl__unit_t        *unit;
+    int                 unit_count, capacity;
+    int                 source, loss; /* units, or -1 where another stage has them */
+    int                 chunk;        /* of the layers being lowered */
+    bool                tokens;       /* the source holds indices */
+    bool                concedes;     /* a tensor travels plain because of another rank: a dry rank cannot know */
+    pdl_program_node_t *node;         /* one per unit */
 } pdl__graph_t;
 
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);

@@ -146,15 +146,15 @@ int pdl__pipe_holders(const pdl__pipe_t *s, int owner)
     return holders;
 }
 
-pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_tape_pass_t **out, int *count)
+pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_program_pass_t **out, int *count)
 {
     pdl_pipeline_t pipeline = pdl_pipeline_of_plan(s->plan);
 
     pipeline.chunks = s->chunks;
     pipeline.training = training;
     *count = (int)pdl_pipeline_op_count(&pipeline);
-    pdl_pipeline_op_t *ops = calloc((size_t)*count, sizeof(*ops));
-    pdl_tape_pass_t   *order = calloc((size_t)*count, sizeof(*order));
+    pdl_pipeline_op_t  *ops = calloc((size_t)*count, sizeof(*ops));
+    pdl_program_pass_t *order = calloc((size_t)*count, sizeof(*order));
     if (!ops || !order) {
         free(ops);
         free(order);
@@ -162,7 +162,7 @@ pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_tape_pass_
     }
     pdl_pipeline_order(&pipeline, s->at, ops);
     for (int k = 0; k < *count; k++)
-        order[k] = (pdl_tape_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk};
+        order[k] = (pdl_program_pass_t){ops[k].backward, (int)ops[k].micro_batch, ops[k].chunk};
     free(ops);
     *out = order;
     return PDL_OK;

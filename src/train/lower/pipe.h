@@ -6,7 +6,7 @@
 
 #include <paradl/comm/ranks.h>
 #include <paradl/plan/plan.h>
-#include <paradl/plan/tape.h>
+#include <paradl/program/program.h>
 
 /* Run k of layers belongs to chunk k / count of stage k % count. */
 typedef struct pdl__pipe {
@@ -32,7 +32,7 @@ bool pdl__pipe_holds(const pdl__pipe_t *stages, int owner, int stage);
 int pdl__pipe_holders(const pdl__pipe_t *stages, int owner);
 
 /* The passes of this rank in order; the caller frees *order. */
-pdl_status_t pdl__pipe_order(const pdl__pipe_t *stages, bool training, pdl_tape_pass_t **order, int *count);
+pdl_status_t pdl__pipe_order(const pdl__pipe_t *stages, bool training, pdl_program_pass_t **order, int *count);
 
 /* Messages of a tensor between two stages that may be on their way before the sender waits for the first to be received. */
 int pdl__pipe_messages(const pdl__pipe_t *stages, int from, int to);

@@ -112,11 +112,11 @@ void pdl__cadis_destroy(pdl__rounds_t *r)
 
 pdl_status_t pdl__cadis_teach(pdl__rounds_t *r, const pdl_batch_t *batch, int bank)
 {
-    pdl__play_t  play = {.batch = batch, .mode = PDL__PLAY_EVALUATE};
-    pdl_status_t status = pdl__bank_select(r->session, PDL__COMMON_BANK);
+    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_EVALUATE};
+    pdl_status_t     status = pdl__bank_select(r->session, PDL__COMMON_BANK);
 
     r->cadis.teaches = true;
-    if (!status) status = pdl__session_play(r->session, r->session->forward_tape, &play);
+    if (!status) status = pdl__session_execute(r->session, r->session->forward_program, &execution);
     r->cadis.teaches = false;
     return status ? status : pdl__bank_select(r->session, bank);
 }

@@ -151,8 +151,8 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
 
     *result = (pdl_step_result_t){0};
     for (int n = 0; n < e->nets && !status; n++) {
-        pdl__play_t play = {.batch = batch, .mode = PDL__PLAY_EVALUATE};
-        status = pdl__session_play(e->net[n].session, e->net[n].session->forward_tape, &play);
+        pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_EVALUATE};
+        status = pdl__session_execute(e->net[n].session, e->net[n].session->forward_program, &execution);
     }
     for (int64_t i = 0; i < e->batch && !status; i++) {
         if (batch->weight[i] == 0 || batch->labels[i] < 0) continue;

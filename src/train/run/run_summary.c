@@ -116,7 +116,7 @@ pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t
     if (!status) average(times, chosen, means);
     free(chosen);
     double work_s = work_of(means);
-    means[OPERATIONS] = s->tape ? s->tape->op_count : 0;
+    means[OPERATIONS] = s->program ? s->program->op_count : 0;
     if (!status) status = pdl_ranks_sum(ranks, means, COUNT);
     if (!status) status = find_busiest(ranks, work_s, summary);
     if (status) return status;

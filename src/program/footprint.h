@@ -1,13 +1,13 @@
 /*
- * Activation memory as the project's own trainer takes it: the layers of a program become nodes of a tape with the
- * sizes that the CPU backend wants, and the tape places them. Without a backend at hand, so it is a model of one;
+ * Activation memory as the project's own trainer takes it: the layers of a partition become nodes of a program with the
+ * sizes that the CPU backend wants, and the program places them. Without a backend at hand, so it is a model of one;
  * tests/train/test_memory.c holds it to the real one.
  */
-#ifndef PDL_PLAN_FOOTPRINT_H
-#define PDL_PLAN_FOOTPRINT_H
+#ifndef PDL_PROGRAM_FOOTPRINT_H
+#define PDL_PROGRAM_FOOTPRINT_H
 
 #include <paradl/plan/partition.h>
-#include <paradl/plan/tape.h>
+#include <paradl/program/program.h>
 
 typedef struct pdl__footprint_spec {
     pdl_recompute_t recompute;
@@ -33,7 +33,7 @@ typedef struct pdl__joined {
     pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
 } pdl__joined_t;
 
-/* What the backend is told of one operation, and what follows for the tape. */
+/* What the backend is told of one operation, and what follows for the program. */
 typedef struct pdl__footprint_op {
     const pdl__footprint_spec_t *spec;
     const pdl_layer_t           *layer;
@@ -49,6 +49,6 @@ bool pdl__footprint_small(const pdl__footprint_spec_t *spec, const pdl_layer_t *
 /* Whether the backend computes these together. */
 bool pdl__footprint_joins(const pdl_layer_t *layer, const pdl__joined_t *joined);
 /* Everything but inputs and order. */
-void pdl__footprint_node(const pdl__footprint_op_t *op, pdl_tape_node_t *node);
+void pdl__footprint_node(const pdl__footprint_op_t *op, pdl_program_node_t *node);
 
 #endif

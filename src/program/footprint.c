@@ -1,9 +1,9 @@
 /*
- * From the layers of a program to the nodes of a tape, as src/train/graph.c does it with a real backend: layers are
+ * From the layers of a partition to the nodes of a program, as src/train/graph.c does it with a real backend: layers are
  * joined, tensors converted between the plain and the blocked arrangement, and what changes nothing is a view.
  */
-#include "plan/footprint.h"
-#include "plan/tape.h"
+#include "program/footprint.h"
+#include "program/builder.h"
 #include <math.h>
 #include <stdlib.h>
 
@@ -19,7 +19,7 @@ typedef struct walk {
     const pdl_partition_t       *partition;
     const pdl_model_t           *model;
     const pdl__footprint_spec_t *spec;
-    pdl_tape_node_t             *node;
+    pdl_program_node_t          *node;
     item_t                      *item;
     int                         *head;    /* first layer of what ends at layer i; -1: nothing ends there */
     int                         *reader;  /* the only layer that reads layer i, or -1 */
@@ -118,7 +118,7 @@ static double stored(const walk_t *w, const item_t *item)
     return item->blocked ? item->elements * ceil(channels / block) * block / channels : item->elements;
 }
 
-static int add_item(walk_t *w, const item_t *item, const pdl_tape_node_t *node)
+static int add_item(walk_t *w, const item_t *item, const pdl_program_node_t *node)
 {
     w->item[w->count] = *item;
     w->node[w->count] = *node;
@@ -135,7 +135,7 @@ static int converted(walk_t *w, int from, bool blocked)
     item_t item = w->item[from];
     item.blocked = blocked;
     item.convert = true;
-    pdl_tape_node_t node = {.input = {from}, .input_count = 1, .input_gradients = item.gradient};
+    pdl_program_node_t node = {.input = {from}, .input_count = 1, .input_gradients = item.gradient};
     node.out_bytes = (size_t)(stored(w, &item) * w->spec->item_bytes);
     return add_item(w, &item, &node);
 }
@@ -147,7 +147,7 @@ static void add_view(walk_t *w, int i)
     if (!changes_nothing(layer_at(w, i))) from = converted(w, from, false);
     item_t item = w->item[from];
     item.shape = layer_at(w, i)->out;
-    pdl_tape_node_t node = {.view = true, .input = {from}, .input_count = 1, .input_gradients = item.gradient};
+    pdl_program_node_t node = {.view = true, .input = {from}, .input_count = 1, .input_gradients = item.gradient};
     node.out_bytes = w->node[from].out_bytes;
     w->item_of[i] = add_item(w, &item, &node);
 }
@@ -183,7 +183,7 @@ static void find_inputs(walk_t *w, int head, int tail, pdl__joined_t *joined, in
 {
     const pdl_layer_t *layer = layer_at(w, head);
 
-    for (*count = 0; *count < layer->input_count && *count < PDL_TAPE_INPUTS; ++*count)
+    for (*count = 0; *count < layer->input_count && *count < PDL_PROGRAM_INPUTS; ++*count)
         from[*count] = w->item_of[layer->inputs[*count]];
     *joined = (pdl__joined_t){.activation = PDL_LAYER_INPUT};
     if (tail == head) return;
@@ -195,17 +195,17 @@ static void find_inputs(walk_t *w, int head, int tail, pdl__joined_t *joined, in
     if (sum == head) return;
     joined->add = true;
     const int *parts = layer_at(w, sum)->inputs;
-    if (*count < PDL_TAPE_INPUTS) from[(*count)++] = w->item_of[parts[behind(w, parts[0]) == head]];
+    if (*count < PDL_PROGRAM_INPUTS) from[(*count)++] = w->item_of[parts[behind(w, parts[0]) == head]];
 }
 
 static void add_operation(walk_t *w, int head, int tail)
 {
     const pdl_layer_t  *layer = layer_at(w, head);
     const pdl_local_t  *local = &w->partition->local[tail];
-    int                 from[PDL_TAPE_INPUTS], count;
+    int                 from[PDL_PROGRAM_INPUTS], count;
     pdl__footprint_op_t op = {.spec = w->spec, .layer = layer, .samples = local->samples};
-    item_t          item = {.shape = layer_at(w, tail)->out, .gradient = w->spec->training && layer->weights > 0};
-    pdl_tape_node_t node;
+    item_t item = {.shape = layer_at(w, tail)->out, .gradient = w->spec->training && layer->weights > 0};
+    pdl_program_node_t node;
 
     find_inputs(w, head, tail, &op.joined, from, &count);
     bool reads = w->spec->channel_block > 1 && reads_blocked(w, layer, from, count);
@@ -239,7 +239,7 @@ static void add_layers(walk_t *w)
 {
     const pdl_local_t *local = &w->partition->local[0];
     item_t             source = {.shape = layer_at(w, 0)->out, .elements = local->y_elements * local->samples};
-    pdl_tape_node_t    node = {.source = true};
+    pdl_program_node_t node = {.source = true};
 
     node.out_bytes = (size_t)(source.elements * (reads_tokens(w) ? 4 : w->spec->item_bytes));
     w->item_of[0] = add_item(w, &source, &node);
@@ -253,30 +253,31 @@ static void add_layers(walk_t *w)
 }
 
 /* What is there when backward begins and was made before. */
-static double held_between(const pdl_tape_t *tape)
+static double held_between(const pdl_program_t *program)
 {
     double bytes = 0;
     int    turn = 0;
 
-    while (turn < tape->op_count && tape->op[turn].kind != PDL_TAPE_BACKWARD) turn++;
-    for (int k = 0; k < tape->buffer_count; k++)
-        if (tape->buffer[k].first < turn && tape->buffer[k].last >= turn) bytes += (double)tape->buffer[k].bytes;
+    while (turn < program->op_count && program->op[turn].kind != PDL_OP_BACKWARD) turn++;
+    for (int k = 0; k < program->buffer_count; k++)
+        if (program->buffer[k].first < turn && program->buffer[k].last >= turn)
+            bytes += (double)program->buffer[k].bytes;
     return bytes;
 }
 
 static pdl_status_t place(walk_t *w, pdl__footprint_t *footprint)
 {
-    pdl_tape_options_t options = {.micro_batches = 1, .training = w->spec->training};
-    pdl_tape_t        *tape;
-    pdl_status_t       status = PDL_OK;
+    pdl_program_options_t options = {.micro_batches = 1, .training = w->spec->training};
+    pdl_program_t        *program;
+    pdl_status_t          status = PDL_OK;
 
     if (w->spec->training && w->spec->recompute == PDL_RECOMPUTE_FULL)
-        status = pdl__tape_choose_recompute(w->node, w->count);
-    if (!status) status = pdl_tape_create(w->node, w->count, &options, &tape);
+        status = pdl__program_choose_recompute(w->node, w->count);
+    if (!status) status = pdl_program_create(w->node, w->count, &options, &program);
     if (status) return status;
-    footprint->saved = w->spec->training ? held_between(tape) : 0;
-    footprint->peak = (double)tape->arena_bytes;
-    pdl_tape_destroy(tape);
+    footprint->saved = w->spec->training ? held_between(program) : 0;
+    footprint->peak = (double)program->arena_bytes;
+    pdl_program_destroy(program);
     return PDL_OK;
 }
 
@@ -286,7 +287,7 @@ pdl_status_t pdl__partition_footprint(const pdl_partition_t *partition, const pd
     size_t layers = (size_t)partition->layer_count;
     walk_t w = {.partition = partition, .model = partition->plan->model, .spec = spec};
     size_t items = 2 * layers; /* every layer, and a conversion of its output */
-    void  *memory = calloc(items, sizeof(pdl_tape_node_t) + sizeof(item_t) + 2 * sizeof(int));
+    void  *memory = calloc(items, sizeof(pdl_program_node_t) + sizeof(item_t) + 2 * sizeof(int));
 
     if (!memory) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     w.node = memory;

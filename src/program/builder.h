@@ -1,10 +1,10 @@
 /*
- * Inside the tape builder.
+ * Inside the program builder.
  */
-#ifndef PDL_PLAN_TAPE_H
-#define PDL_PLAN_TAPE_H
+#ifndef PDL_PROGRAM_BUILDER_H
+#define PDL_PROGRAM_BUILDER_H
 
-#include <paradl/plan/tape.h>
+#include <paradl/program/program.h>
 
 /* A gradient that has been made and waits for the backward pass of its owner. */
 typedef struct pdl__pending {
@@ -19,12 +19,12 @@ typedef struct pdl__held {
 } pdl__held_t;
 
 typedef struct pdl__builder {
-    const pdl_tape_node_t *nodes;
-    int                    node_count, micro_batch; /* the latter of the pass at hand */
-    bool                   last;                    /* no backward pass of this chunk follows */
-    pdl__held_t           *all_held, *held;         /* of all micro-batches; of the one at hand */
-    pdl_tape_t            *tape;
-    int                    op_capacity, buffer_capacity;
+    const pdl_program_node_t *nodes;
+    int                       node_count, micro_batch; /* the latter of the pass at hand */
+    bool                      last;                    /* no backward pass of this chunk follows */
+    pdl__held_t              *all_held, *held;         /* of all micro-batches; of the one at hand */
+    pdl_program_t            *program;
+    int                       op_capacity, buffer_capacity;
     /* per node */
     int            *root;        /* the node whose storage its output is */
     int            *last_reader; /* in forward order */
@@ -37,6 +37,6 @@ typedef struct pdl__builder {
 } pdl__builder_t;
 
 /* Marks the nodes whose output is made again in backward under full recompute. */
-pdl_status_t pdl__tape_choose_recompute(pdl_tape_node_t *nodes, int count);
+pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count);
 
 #endif

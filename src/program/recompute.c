@@ -3,24 +3,24 @@
  * of their number apart, and makes everything between two borders again when backward reaches it (Chen et al.,
  * 2016).
  */
-#include "plan/tape.h"
+#include "program/builder.h"
 #include <math.h>
 #include <stdlib.h>
 
-static int owner_of(const pdl_tape_node_t *nodes, int i)
+static int owner_of(const pdl_program_node_t *nodes, int i)
 {
     while (nodes[i].view) i = nodes[i].input[0];
     return i;
 }
 
 /* What comes from elsewhere, without inputs, cannot be made again. */
-static bool owns_made_tensor(const pdl_tape_node_t *node)
+static bool owns_made_tensor(const pdl_program_node_t *node)
 {
     return !node->source && !node->view && node->input_count > 0;
 }
 
 /* crossing[i]: tensors made at or before node i, loaded ones aside, and read after it. */
-static void count_crossings(const pdl_tape_node_t *nodes, int count, int *last, int *crossing)
+static void count_crossings(const pdl_program_node_t *nodes, int count, int *last, int *crossing)
 {
     for (int i = 0; i < count; i++) last[i] = i;
     for (int i = 0; i < count; i++)
@@ -34,7 +34,7 @@ static void count_crossings(const pdl_tape_node_t *nodes, int count, int *last, 
     for (int i = 1; i < count; i++) crossing[i] += crossing[i - 1];
 }
 
-pdl_status_t pdl__tape_choose_recompute(pdl_tape_node_t *nodes, int count)
+pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count)
 {
     int *last = calloc((size_t)count, 2 * sizeof(int)), *crossing = last + count, cuts = 0, seen = 0;
 
@@ -43,8 +43,8 @@ pdl_status_t pdl__tape_choose_recompute(pdl_tape_node_t *nodes, int count)
     for (int i = 0; i < count; i++) cuts += crossing[i] == 1 && last[i] > i;
     int apart = (int)fmax(1, floor(sqrt((double)cuts)));
     for (int i = 0; i < count; i++) {
-        pdl_tape_node_t *node = &nodes[i];
-        bool             border = crossing[i] == 1 && last[i] > i && ++seen % apart == 0;
+        pdl_program_node_t *node = &nodes[i];
+        bool                border = crossing[i] == 1 && last[i] > i && ++seen % apart == 0;
         node->recompute = node->backward && owns_made_tensor(node) && !node->loss && !border;
     }
     free(last);

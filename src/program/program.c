@@ -1,9 +1,9 @@
 /*
- * Building a tape: passes forward and backward in the order given, with a number for every buffer. A buffer lives
+ * Building a program: passes forward and backward in the order given, with a number for every buffer. A buffer lives
  * from the first operation that names it to the last, so keeping a tensor for backward needs no bookkeeping of
  * its own: backward names it.
  */
-#include "plan/tape.h"
+#include "program/builder.h"
 #include <assert.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -28,33 +28,35 @@ static pdl_status_t grow(void **array, int count, int *capacity, size_t item)
 /* A new buffer, or -1 where nothing is to be stored or memory is out (then the builder's status says so). */
 static int new_buffer(pdl__builder_t *b, int node, size_t bytes)
 {
-    pdl_tape_t *tape = b->tape;
+    pdl_program_t *program = b->program;
 
     if (bytes == 0 || b->status) return -1;
-    b->status = grow((void **)&tape->buffer, tape->buffer_count, &b->buffer_capacity, sizeof(*tape->buffer));
+    b->status =
+        grow((void **)&program->buffer, program->buffer_count, &b->buffer_capacity, sizeof(*program->buffer));
     if (b->status) return -1;
-    tape->buffer[tape->buffer_count] = (pdl_tape_buffer_t){.bytes = bytes, .first = -1, .last = -1, .node = node};
-    return tape->buffer_count++;
+    program->buffer[program->buffer_count] =
+        (pdl_program_buffer_t){.bytes = bytes, .first = -1, .last = -1, .node = node};
+    return program->buffer_count++;
 }
 
 static void touch(pdl__builder_t *b, int buffer)
 {
     if (buffer < 0) return;
-    pdl_tape_buffer_t *entry = &b->tape->buffer[buffer];
-    int                now = b->tape->op_count - 1;
+    pdl_program_buffer_t *entry = &b->program->buffer[buffer];
+    int                   now = b->program->op_count - 1;
     if (entry->first < 0) entry->first = now;
     entry->last = now;
 }
 
-static void emit(pdl__builder_t *b, const pdl_tape_op_t *op)
+static void emit(pdl__builder_t *b, const pdl_program_op_t *op)
 {
-    pdl_tape_t *tape = b->tape;
+    pdl_program_t *program = b->program;
 
     if (b->status) return;
-    b->status = grow((void **)&tape->op, tape->op_count, &b->op_capacity, sizeof(*tape->op));
+    b->status = grow((void **)&program->op, program->op_count, &b->op_capacity, sizeof(*program->op));
     if (b->status) return;
-    tape->op[tape->op_count++] = *op;
-    for (int i = 0; i < PDL_TAPE_INPUTS; i++) {
+    program->op[program->op_count++] = *op;
+    for (int i = 0; i < PDL_PROGRAM_INPUTS; i++) {
         touch(b, op->input[i]);
         touch(b, op->input_gradient[i]);
     }
@@ -65,19 +67,19 @@ static void emit(pdl__builder_t *b, const pdl_tape_op_t *op)
     touch(b, op->gradient[1]);
 }
 
-static pdl_tape_op_t blank(const pdl__builder_t *b, pdl_tape_kind_t kind, int node)
+static pdl_program_op_t blank(const pdl__builder_t *b, pdl_op_kind_t kind, int node)
 {
-    pdl_tape_op_t op = {.kind = kind, .node = node, .micro_batch = b->micro_batch};
+    pdl_program_op_t op = {.kind = kind, .node = node, .micro_batch = b->micro_batch};
 
     op.output = op.saved = op.workspace = op.gradient[0] = op.gradient[1] = -1;
-    for (int i = 0; i < PDL_TAPE_INPUTS; i++) op.input[i] = op.input_gradient[i] = -1;
+    for (int i = 0; i < PDL_PROGRAM_INPUTS; i++) op.input[i] = op.input_gradient[i] = -1;
     return op;
 }
 
 /* The output may take the place of input 0 when nobody reads that again. */
 static bool takes_input(const pdl__builder_t *b, int i)
 {
-    const pdl_tape_node_t *node = &b->nodes[i];
+    const pdl_program_node_t *node = &b->nodes[i];
 
     if (!node->inplace || node->input_count == 0 || node->recompute) return false;
     int owner = b->root[node->input[0]];
@@ -89,8 +91,8 @@ static bool takes_input(const pdl__builder_t *b, int i)
 
 static void run_forward(pdl__builder_t *b, int i, bool again, bool partly)
 {
-    const pdl_tape_node_t *node = &b->nodes[i];
-    pdl_tape_op_t          op = blank(b, PDL_TAPE_FORWARD, i);
+    const pdl_program_node_t *node = &b->nodes[i];
+    pdl_program_op_t          op = blank(b, PDL_OP_FORWARD, i);
 
     op.again = again;
     op.partly = partly;
@@ -105,14 +107,14 @@ static void run_forward(pdl__builder_t *b, int i, bool again, bool partly)
 /* A micro-batch into the sources among the nodes of a chunk. */
 static void load_sources(pdl__builder_t *b, int chunk)
 {
-    pdl_tape_op_t load = blank(b, PDL_TAPE_LOAD, -1);
-    int           sources = 0;
+    pdl_program_op_t load = blank(b, PDL_OP_LOAD, -1);
+    int              sources = 0;
 
     for (int i = 0; i < b->node_count; i++) {
         if (!b->nodes[i].source || b->nodes[i].chunk != chunk) continue;
         b->held[i].value = new_buffer(b, i, b->nodes[i].out_bytes);
         b->held[i].there = true;
-        if (sources < PDL_TAPE_INPUTS) load.input[sources++] = b->held[i].value;
+        if (sources < PDL_PROGRAM_INPUTS) load.input[sources++] = b->held[i].value;
     }
     if (sources > 0) emit(b, &load);
 }
@@ -126,8 +128,8 @@ static bool computes(const pdl__builder_t *b, int i, int chunk)
 static void run_rest(pdl__builder_t *b, int index)
 {
     if (b->status) return;
-    pdl_tape_op_t op = b->tape->op[index];
-    op.kind = op.kind == PDL_TAPE_FORWARD ? PDL_TAPE_FORWARD_REST : PDL_TAPE_BACKWARD_REST;
+    pdl_program_op_t op = b->program->op[index];
+    op.kind = op.kind == PDL_OP_FORWARD ? PDL_OP_FORWARD_REST : PDL_OP_BACKWARD_REST;
     op.partly = false;
     emit(b, &op);
 }
@@ -149,9 +151,9 @@ static bool may_start(const pdl__builder_t *b, int i, int done, int chunk)
 static int start_moves(pdl__builder_t *b, int next, int done, int chunk)
 {
     for (; next < b->node_count && !b->status; next++) {
-        if (next <= done || !computes(b, next, chunk) || !(b->nodes[next].moves & PDL_TAPE_THERE)) continue;
+        if (next <= done || !computes(b, next, chunk) || !(b->nodes[next].moves & PDL_PROGRAM_THERE)) continue;
         if (b->nodes[next].stepwise || !may_start(b, next, done, chunk)) break;
-        b->begun[next] = b->tape->op_count;
+        b->begun[next] = b->program->op_count;
         run_forward(b, next, false, true);
     }
     return next;
@@ -179,7 +181,7 @@ static void forward_pass(pdl__builder_t *b, int chunk)
 static void ensure(pdl__builder_t *b, int owner)
 {
     if (b->held[owner].there || b->status) return;
-    const pdl_tape_node_t *node = &b->nodes[owner];
+    const pdl_program_node_t *node = &b->nodes[owner];
     for (int j = 0; j < node->input_count; j++) ensure(b, b->root[node->input[j]]);
     run_forward(b, owner, true, false);
 }
@@ -198,7 +200,7 @@ static int uses_of(const pdl__builder_t *b, int buffer)
     int uses = 0;
 
     if (b->waiting >= 0 && !b->status) {
-        const pdl_tape_op_t *op = &b->tape->op[b->waiting];
+        const pdl_program_op_t *op = &b->program->op[b->waiting];
         uses += (op->gradient[0] == buffer) + (op->gradient[1] == buffer);
     }
     for (int k = 0; k < b->pending_count; k++) uses += b->pending[k].buffer == buffer;
@@ -221,7 +223,7 @@ static int take(pdl__builder_t *b, int owner)
 /* a + b goes where no other reader waits for what is there. */
 static int sum_of(pdl__builder_t *b, int owner, int first, int second)
 {
-    pdl_tape_op_t op = blank(b, PDL_TAPE_SUM, owner);
+    pdl_program_op_t op = blank(b, PDL_OP_SUM, owner);
 
     op.gradient[0] = first;
     op.gradient[1] = second;
@@ -236,11 +238,11 @@ static int sum_of(pdl__builder_t *b, int owner, int first, int second)
 }
 
 /* A node that passes its gradient on cannot pass two. */
-static bool takes_two(const pdl_tape_node_t *node)
+static bool takes_two(const pdl_program_node_t *node)
 {
     bool passes = false;
 
-    for (int j = 0; j < node->input_count; j++) passes |= node->gradient[j] == PDL_TAPE_PASSED;
+    for (int j = 0; j < node->input_count; j++) passes |= node->gradient[j] == PDL_GRADIENT_PASSED;
     return node->sums_gradients && !passes;
 }
 
@@ -257,14 +259,14 @@ static void collect_gradients(pdl__builder_t *b, int i, int gradient[2])
 /* Where the gradient of input j goes. */
 static int gradient_target(pdl__builder_t *b, int i, int j, const int gradient[2], bool *taken)
 {
-    const pdl_tape_node_t *node = &b->nodes[i];
-    int                    owner = b->root[node->input[j]];
+    const pdl_program_node_t *node = &b->nodes[i];
+    int                       owner = b->root[node->input[j]];
 
-    if (node->gradient[j] == PDL_TAPE_PASSED) {
+    if (node->gradient[j] == PDL_GRADIENT_PASSED) {
         assert(gradient[1] < 0);
         return gradient[0];
     }
-    if (node->gradient[j] == PDL_TAPE_INPLACE && !*taken && gradient[0] >= 0 && uses_of(b, gradient[0]) == 0 &&
+    if (node->gradient[j] == PDL_GRADIENT_INPLACE && !*taken && gradient[0] >= 0 && uses_of(b, gradient[0]) == 0 &&
         b->nodes[owner].out_bytes == node->out_bytes) {
         *taken = true;
         return gradient[0];
@@ -274,7 +276,7 @@ static int gradient_target(pdl__builder_t *b, int i, int j, const int gradient[2
 
 static bool passes_to(const pdl__builder_t *b, int from, int to)
 {
-    const pdl_tape_node_t *node = &b->nodes[from];
+    const pdl_program_node_t *node = &b->nodes[from];
 
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1 && b->root[node->input[j]] == to) return true;
@@ -285,13 +287,13 @@ static bool passes_to(const pdl__builder_t *b, int from, int to)
 static bool precedes_move(const pdl__builder_t *b, int i)
 {
     for (int j = 0; j < b->nodes[i].input_count; j++)
-        if (b->nodes[i].gradient[j] == PDL_TAPE_INPLACE) return false;
+        if (b->nodes[i].gradient[j] == PDL_GRADIENT_INPLACE) return false;
     for (int at = i, before = i - 1; b->nodes[i].divides && before > 0; before--) {
-        const pdl_tape_node_t *node = &b->nodes[before];
+        const pdl_program_node_t *node = &b->nodes[before];
         if (node->view) continue;
         if (node->source || !node->backward || node->chunk != b->nodes[i].chunk || !passes_to(b, at, before))
             return false;
-        if (node->moves & PDL_TAPE_BACK) return true;
+        if (node->moves & PDL_PROGRAM_BACK) return true;
         if (!node->rearranges) return false;
         at = before;
     }
@@ -300,7 +302,7 @@ static bool precedes_move(const pdl__builder_t *b, int i)
 
 static void call_done(pdl__builder_t *b, int i)
 {
-    pdl_tape_op_t op = blank(b, PDL_TAPE_GRADIENT_DONE, i);
+    pdl_program_op_t op = blank(b, PDL_OP_GRADIENT_DONE, i);
 
     if (b->last) emit(b, &op);
 }
@@ -308,7 +310,7 @@ static void call_done(pdl__builder_t *b, int i)
 /* What is left of the operation just emitted. A move is under way while the weight gradients that waited for it are made. */
 static void end_backward(pdl__builder_t *b, int i, bool divided, bool started)
 {
-    int latest = b->tape->op_count - 1;
+    int latest = b->program->op_count - 1;
 
     if (b->status) return;
     if (divided) {
@@ -317,7 +319,7 @@ static void end_backward(pdl__builder_t *b, int i, bool divided, bool started)
     }
     if (started) {
         run_rest(b, b->waiting);
-        call_done(b, b->tape->op[b->waiting].node);
+        call_done(b, b->program->op[b->waiting].node);
         b->waiting = -1;
         run_rest(b, latest);
     }
@@ -326,10 +328,10 @@ static void end_backward(pdl__builder_t *b, int i, bool divided, bool started)
 
 static void run_backward(pdl__builder_t *b, int i)
 {
-    const pdl_tape_node_t *node = &b->nodes[i];
-    pdl_tape_op_t          op = blank(b, PDL_TAPE_BACKWARD, i);
-    bool                   taken = false, started = b->waiting >= 0 && node->moves & PDL_TAPE_BACK;
-    bool                   divided = b->waiting < 0 && precedes_move(b, i);
+    const pdl_program_node_t *node = &b->nodes[i];
+    pdl_program_op_t          op = blank(b, PDL_OP_BACKWARD, i);
+    bool                      taken = false, started = b->waiting >= 0 && node->moves & PDL_PROGRAM_BACK;
+    bool                      divided = b->waiting < 0 && precedes_move(b, i);
 
     if (!node->loss) collect_gradients(b, i, op.gradient);
     if (!node->loss && op.gradient[0] < 0) return; /* nothing that leads to the loss reads it */
@@ -354,7 +356,7 @@ static void run_backward(pdl__builder_t *b, int i)
 static void study_nodes(pdl__builder_t *b, bool training)
 {
     for (int i = 0; i < b->node_count; i++) {
-        const pdl_tape_node_t *node = &b->nodes[i];
+        const pdl_program_node_t *node = &b->nodes[i];
         b->root[i] = node->view ? b->root[node->input[0]] : i;
         b->last_reader[i] = i;
         for (int j = 0; j < node->input_count; j++) {
@@ -371,12 +373,12 @@ static void study_nodes(pdl__builder_t *b, bool training)
 static void backward_pass(pdl__builder_t *b, int chunk)
 {
     for (int i = b->node_count - 1; i >= 0 && !b->status; i--) {
-        const pdl_tape_node_t *node = &b->nodes[i];
+        const pdl_program_node_t *node = &b->nodes[i];
         if (node->backward && !node->view && !node->source && node->chunk == chunk) run_backward(b, i);
     }
 }
 
-static void run_pass(pdl__builder_t *b, const pdl_tape_pass_t *pass, bool last)
+static void run_pass(pdl__builder_t *b, const pdl_program_pass_t *pass, bool last)
 {
     b->micro_batch = pass->micro_batch;
     b->held = b->all_held + (size_t)pass->micro_batch * (size_t)b->node_count;
@@ -388,21 +390,21 @@ static void run_pass(pdl__builder_t *b, const pdl_tape_pass_t *pass, bool last)
 }
 
 /* Whether no backward pass of the chunk of pass k follows it. */
-static bool is_last(const pdl_tape_options_t *options, int k)
+static bool is_last(const pdl_program_options_t *options, int k)
 {
     for (int i = k + 1; i < options->order_count; i++)
         if (options->order[i].backward && options->order[i].chunk == options->order[k].chunk) return false;
     return true;
 }
 
-static void run_passes(pdl__builder_t *b, const pdl_tape_options_t *options)
+static void run_passes(pdl__builder_t *b, const pdl_program_options_t *options)
 {
     for (int k = 0; options->order && k < options->order_count && !b->status; k++)
         run_pass(b, &options->order[k], is_last(options, k));
     for (int m = 0; !options->order && m < options->micro_batches && !b->status; m++) {
-        run_pass(b, &(pdl_tape_pass_t){.micro_batch = m}, false);
+        run_pass(b, &(pdl_program_pass_t){.micro_batch = m}, false);
         if (options->training && !b->status)
-            run_pass(b, &(pdl_tape_pass_t){.backward = true, .micro_batch = m}, m + 1 == options->micro_batches);
+            run_pass(b, &(pdl_program_pass_t){.backward = true, .micro_batch = m}, m + 1 == options->micro_batches);
     }
 }
 
@@ -420,19 +422,19 @@ static pdl_status_t create_builder(pdl__builder_t *b, int count, int micro_batch
     return PDL_OK;
 }
 
-static pdl_status_t most_alive(const pdl_tape_t *tape, size_t *most)
+static pdl_status_t most_alive(const pdl_program_t *program, size_t *most)
 {
-    size_t *change = calloc((size_t)tape->op_count + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
+    size_t *change = calloc((size_t)program->op_count + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
 
     *most = 0;
     if (!change) return no_memory();
-    ends += tape->op_count + 1;
-    for (int k = 0; k < tape->buffer_count; k++) {
-        if (tape->buffer[k].first < 0) continue;
-        change[tape->buffer[k].first] += tape->buffer[k].bytes;
-        ends[tape->buffer[k].last] += tape->buffer[k].bytes;
+    ends += program->op_count + 1;
+    for (int k = 0; k < program->buffer_count; k++) {
+        if (program->buffer[k].first < 0) continue;
+        change[program->buffer[k].first] += program->buffer[k].bytes;
+        ends[program->buffer[k].last] += program->buffer[k].bytes;
     }
-    for (int i = 0; i < tape->op_count; i++) {
+    for (int i = 0; i < program->op_count; i++) {
         alive += change[i];
         if (alive > *most) *most = alive;
         alive -= ends[i];
@@ -444,10 +446,10 @@ static pdl_status_t most_alive(const pdl_tape_t *tape, size_t *most)
 #define ALIGNMENT 64
 
 /* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. */
-static bool repeats(const pdl_tape_buffer_t *buffers, int count, int k)
+static bool repeats(const pdl_program_buffer_t *buffers, int count, int k)
 {
-    const pdl_tape_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
-    int                      end = -1, begin = INT_MAX;
+    const pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
+    int                         end = -1, begin = INT_MAX;
 
     for (int i = 0; i < count; i++) {
         if (block[i].bytes != before[i].bytes) return false;
@@ -457,13 +459,13 @@ static bool repeats(const pdl_tape_buffer_t *buffers, int count, int k)
     return end < begin;
 }
 
-static bool alive_together(const pdl_tape_buffer_t *a, const pdl_tape_buffer_t *b)
+static bool alive_together(const pdl_program_buffer_t *a, const pdl_program_buffer_t *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* Whether two buffers of a block that are alive together share memory. */
-static bool collides(const pdl_tape_buffer_t *block, int count)
+static bool collides(const pdl_program_buffer_t *block, int count)
 {
     for (int i = 0; i < count; i++)
         for (int j = 0; j < i; j++)
@@ -475,51 +477,51 @@ static bool collides(const pdl_tape_buffer_t *block, int count)
 
 /* Micro-batches, unless a pipeline has several on their way, need the same buffers one after the other. Those are placed
    once, for placing takes a time that grows with the square of their number. */
-static pdl_status_t place_buffers(pdl_tape_t *tape, int micro_batches)
+static pdl_status_t place_buffers(pdl_program_t *program, int micro_batches)
 {
-    pdl_tape_buffer_t *buffers = tape->buffer;
-    int                count = tape->buffer_count / micro_batches;
-    bool               same = micro_batches > 1 && tape->buffer_count % micro_batches == 0;
-    pdl_status_t       status = PDL_OK;
+    pdl_program_buffer_t *buffers = program->buffer;
+    int                   count = program->buffer_count / micro_batches;
+    bool                  same = micro_batches > 1 && program->buffer_count % micro_batches == 0;
+    pdl_status_t          status = PDL_OK;
 
     for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
-    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &tape->arena_bytes);
+    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &program->arena_bytes);
     for (int k = 1; k < micro_batches && same && !status; k++) {
-        pdl_tape_buffer_t *block = buffers + (size_t)k * (size_t)count;
+        pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
         for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
         same = !collides(block, count);
     }
     if (same || status) return status;
-    return pdl_colour_intervals(buffers, tape->buffer_count, ALIGNMENT, &tape->arena_bytes);
+    return pdl_colour_intervals(buffers, program->buffer_count, ALIGNMENT, &program->arena_bytes);
 }
 
-pdl_status_t pdl_tape_create(const pdl_tape_node_t *nodes, int node_count, const pdl_tape_options_t *options,
-                             pdl_tape_t **out)
+pdl_status_t pdl_program_create(const pdl_program_node_t *nodes, int node_count,
+                                const pdl_program_options_t *options, pdl_program_t **out)
 {
     pdl__builder_t b = {.nodes = nodes, .node_count = node_count};
 
     if (node_count < 1) return pdl_error(PDL_ERR_INPUT, "a program needs at least one layer");
-    b.tape = calloc(1, sizeof(*b.tape));
-    b.status = b.tape ? create_builder(&b, node_count, options->micro_batches) : no_memory();
+    b.program = calloc(1, sizeof(*b.program));
+    b.status = b.program ? create_builder(&b, node_count, options->micro_batches) : no_memory();
     if (!b.status) study_nodes(&b, options->training);
     if (!b.status) run_passes(&b, options);
     free(b.root);
     free(b.all_held);
     free(b.pending);
-    if (!b.status) b.status = place_buffers(b.tape, options->order ? 1 : options->micro_batches);
-    if (!b.status) b.status = most_alive(b.tape, &b.tape->live_bytes);
+    if (!b.status) b.status = place_buffers(b.program, options->order ? 1 : options->micro_batches);
+    if (!b.status) b.status = most_alive(b.program, &b.program->live_bytes);
     if (b.status) {
-        pdl_tape_destroy(b.tape);
+        pdl_program_destroy(b.program);
         return b.status;
     }
-    *out = b.tape;
+    *out = b.program;
     return PDL_OK;
 }
 
-void pdl_tape_destroy(pdl_tape_t *tape)
+void pdl_program_destroy(pdl_program_t *program)
 {
-    if (!tape) return;
-    free(tape->op);
-    free(tape->buffer);
-    free(tape);
+    if (!program) return;
+    free(program->op);
+    free(program->buffer);
+    free(program);
 }

@@ -1,7 +1,7 @@
 /*
  * What the CPU backend keeps, overwrites and needs as scratch memory, layer by layer.
  */
-#include "plan/footprint.h"
+#include "program/footprint.h"
 #include <math.h>
 
 #define GEMM_SCRATCH      786432.0  /* packed panels of a product, per thread */
@@ -110,7 +110,7 @@ static double convolution_scratch(const pdl__footprint_op_t *op)
     return fmax(gradients, turned) + first_copies(op);
 }
 
-static void describe_convolution(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_convolution(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     bool relu = op->joined.activation == PDL_LAYER_RELU;
 
@@ -127,7 +127,7 @@ static bool reads_output(pdl_layer_type_t activation)
     return activation != PDL_LAYER_GELU && activation != PDL_LAYER_SILU;
 }
 
-static void describe_linear(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_linear(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     bool activated = op->joined.activation != PDL_LAYER_INPUT;
 
@@ -135,36 +135,36 @@ static void describe_linear(const pdl__footprint_op_t *op, pdl_tape_node_t *node
     node->keeps_output = activated && reads_output(op->joined.activation);
     if (activated && !node->keeps_output) node->saved_bytes = (size_t)(4 * op->out_elements);
     node->workspace_bytes = (size_t)(GEMM_SCRATCH * op->spec->threads + (activated ? 4 * op->out_elements : 0));
-    if (op->joined.add) node->gradient[1] = PDL_TAPE_PASSED;
+    if (op->joined.add) node->gradient[1] = PDL_GRADIENT_PASSED;
 }
 
-static void describe_batch_norm(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_batch_norm(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     bool add = op->joined.add;
 
     node->keeps_inputs = 1;
     node->keeps_output = add && op->joined.activation == PDL_LAYER_RELU;
     node->sums_gradients = true;
-    node->gradient[add] = PDL_TAPE_INPLACE;
+    node->gradient[add] = PDL_GRADIENT_INPLACE;
 }
 
-static void describe_activation(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_activation(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     node->keeps_output = reads_output(op->layer->type);
     node->keeps_inputs = !node->keeps_output;
     node->inplace = node->keeps_output || !op->spec->training;
     node->sums_gradients = op->layer->type != PDL_LAYER_SOFTMAX;
-    node->gradient[0] = PDL_TAPE_INPLACE;
+    node->gradient[0] = PDL_GRADIENT_INPLACE;
 }
 
-static void describe_norm(double saved_bytes, pdl_tape_node_t *node)
+static void describe_norm(double saved_bytes, pdl_program_node_t *node)
 {
     node->keeps_inputs = 1;
-    node->gradient[0] = PDL_TAPE_INPLACE;
+    node->gradient[0] = PDL_GRADIENT_INPLACE;
     node->saved_bytes = (size_t)saved_bytes;
 }
 
-static void describe_attention(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_attention(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     double rows = op->samples * (double)op->layer->heads * positions(&op->layer->in);
 
@@ -175,7 +175,7 @@ static void describe_attention(const pdl__footprint_op_t *op, pdl_tape_node_t *n
 }
 
 /* Experts work on the tokens that chose them, and compute their hidden layer again in backward. */
-static void describe_experts(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_experts(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     const pdl_layer_t *layer = op->layer;
     double             rows = op->samples * positions(&layer->in) * (double)layer->top_k;
@@ -187,7 +187,7 @@ static void describe_experts(const pdl__footprint_op_t *op, pdl_tape_node_t *nod
                                       (layer->gated ? 5.0 : 3.0) * (double)layer->expert_hidden));
 }
 
-static void describe_loss(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_loss(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     double rows = op->samples * positions(&op->layer->in);
 
@@ -200,34 +200,34 @@ static void describe_loss(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
 }
 
 /* Layers that hand their input on, changed a little or not at all. */
-static void describe_light(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+static void describe_light(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     switch (op->layer->type) {
     case PDL_LAYER_MAX_POOL: node->saved_bytes = (size_t)(2 * op->out_elements); break;
     case PDL_LAYER_DROPOUT:
         node->saved_bytes = (size_t)op->out_elements;
         node->inplace = true;
-        node->gradient[0] = PDL_TAPE_INPLACE;
+        node->gradient[0] = PDL_GRADIENT_INPLACE;
         break;
     case PDL_LAYER_EMBEDDING: node->keeps_inputs = 1; break;
     case PDL_LAYER_POSITION:
         node->inplace = !op->layer->class_token;
-        node->gradient[0] = op->layer->class_token ? PDL_TAPE_OWN : PDL_TAPE_PASSED;
+        node->gradient[0] = op->layer->class_token ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
         break;
     case PDL_LAYER_MUL: node->keeps_inputs = ~0u; break;
     case PDL_LAYER_ADD:
         node->inplace = true;
-        for (int j = 0; j < PDL_TAPE_INPUTS; j++) node->gradient[j] = PDL_TAPE_PASSED;
+        for (int j = 0; j < PDL_PROGRAM_INPUTS; j++) node->gradient[j] = PDL_GRADIENT_PASSED;
         break;
     default: break;
     }
 }
 
-void pdl__footprint_node(const pdl__footprint_op_t *op, pdl_tape_node_t *node)
+void pdl__footprint_node(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
     const pdl_layer_t *layer = op->layer;
 
-    *node = (pdl_tape_node_t){.out_bytes = (size_t)(op->out_elements * op->spec->item_bytes)};
+    *node = (pdl_program_node_t){.out_bytes = (size_t)(op->out_elements * op->spec->item_bytes)};
     switch (layer->type) {
     case PDL_LAYER_CONV:
     case PDL_LAYER_CONV_TRANSPOSE: describe_convolution(op, node); break;

@@ -7,49 +7,49 @@
 
 int pdl_session_op_count(const pdl_session_t *s)
 {
-    return s->tape ? s->tape->op_count + 2 : 0;
+    return s->program ? s->program->op_count + 2 : 0;
 }
 
 /* Whether the halo of the operation's unit travels in it. */
-static bool moves_halo(const pdl_tape_op_t *op)
+static bool moves_halo(const pdl_program_op_t *op)
 {
-    return op->kind == PDL_TAPE_FORWARD || (op->kind == PDL_TAPE_BACKWARD && op->input_gradient[0] >= 0);
+    return op->kind == PDL_OP_FORWARD || (op->kind == PDL_OP_BACKWARD && op->input_gradient[0] >= 0);
 }
 
-static const char *note_of(const pdl__unit_t *unit, const pdl_tape_op_t *op)
+static const char *note_of(const pdl__unit_t *unit, const pdl_program_op_t *op)
 {
     switch (unit->kind) {
     case PDL__UNIT_CONVERT: return "convert";
     case PDL__UNIT_EDGE: return "redistribute";
-    case PDL__UNIT_RECEIVE: return op->kind == PDL_TAPE_BACKWARD ? "send" : "receive";
-    case PDL__UNIT_SEND: return op->kind == PDL_TAPE_BACKWARD ? "receive" : "send";
+    case PDL__UNIT_RECEIVE: return op->kind == PDL_OP_BACKWARD ? "send" : "receive";
+    case PDL__UNIT_SEND: return op->kind == PDL_OP_BACKWARD ? "receive" : "send";
     default: return op->again ? "again" : unit->halo && moves_halo(op) ? "halo" : "";
     }
 }
 
 /* The buffer that an operation writes, or -1: backward may write several, of which the first counts. The rest of a divided
    operation has no other ones. */
-static int written_by(const pdl_tape_op_t *op)
+static int written_by(const pdl_program_op_t *op)
 {
-    if (op->kind == PDL_TAPE_LOAD) return op->input[0];
-    if (op->kind == PDL_TAPE_GRADIENT_DONE || op->kind == PDL_TAPE_BACKWARD_REST) return -1;
-    if (op->kind != PDL_TAPE_BACKWARD) return op->output;
-    for (int j = 0; j < PDL_TAPE_INPUTS; j++)
+    if (op->kind == PDL_OP_LOAD) return op->input[0];
+    if (op->kind == PDL_OP_GRADIENT_DONE || op->kind == PDL_OP_BACKWARD_REST) return -1;
+    if (op->kind != PDL_OP_BACKWARD) return op->output;
+    for (int j = 0; j < PDL_PROGRAM_INPUTS; j++)
         if (op->input_gradient[j] >= 0) return op->input_gradient[j];
     return -1;
 }
 
-static void place_of(const pdl_tape_t *tape, int buffer, int64_t *offset, int64_t *bytes)
+static void place_of(const pdl_program_t *program, int buffer, int64_t *offset, int64_t *bytes)
 {
-    *offset = buffer < 0 ? -1 : (int64_t)tape->buffer[buffer].offset;
-    *bytes = buffer < 0 ? 0 : (int64_t)tape->buffer[buffer].bytes;
+    *offset = buffer < 0 ? -1 : (int64_t)program->buffer[buffer].offset;
+    *bytes = buffer < 0 ? 0 : (int64_t)program->buffer[buffer].bytes;
 }
 
 void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
 {
     static const char *const names[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
     pdl_session_traffic_t    traffic = {0};
-    int                      tail = i - s->tape->op_count;
+    int                      tail = i - s->program->op_count;
 
     *op = (pdl_session_op_t){.layer = "", .note = "", .offset = -1, .workspace_offset = -1};
     op->op_class = pdl__op_class_of(s, tail < 0 ? i : -1 - tail);
@@ -61,20 +61,20 @@ void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
         }
         return;
     }
-    const pdl_tape_op_t *entry = &s->tape->op[i];
-    int                  node = entry->kind == PDL_TAPE_LOAD ? s->graph->source : entry->node;
+    const pdl_program_op_t *entry = &s->program->op[i];
+    int                     node = entry->kind == PDL_OP_LOAD ? s->graph->source : entry->node;
     op->what = names[entry->kind];
     op->micro_batch = entry->micro_batch;
     if (node < 0) return; /* another stage has the samples */
     const pdl__unit_t *unit = &s->graph->unit[node];
-    if (entry->kind != PDL_TAPE_LOAD) pdl__op_traffic(s, entry, &traffic);
+    if (entry->kind != PDL_OP_LOAD) pdl__op_traffic(s, entry, &traffic);
     op->layer = pdl_model_layer(s->spec.plan->model, unit->layer)->name;
     op->note = note_of(unit, entry);
     op->shape = unit->shape;
     op->samples = pdl__region_samples(&unit->region);
     op->sent_bytes = traffic.moves + traffic.routed + traffic.stages + traffic.statistics;
-    place_of(s->tape, written_by(entry), &op->offset, &op->bytes);
-    place_of(s->tape, entry->kind == PDL_TAPE_LOAD ? -1 : entry->workspace, &op->workspace_offset,
+    place_of(s->program, written_by(entry), &op->offset, &op->bytes);
+    place_of(s->program, entry->kind == PDL_OP_LOAD ? -1 : entry->workspace, &op->workspace_offset,
              &op->workspace_bytes);
 }
 
@@ -117,16 +117,16 @@ void pdl_session_project(const pdl_session_t *s, const pdl_system_t *system, con
         pdl_session_op_t op;
         pdl_session_op(s, i, &op);
         seconds[i] = op.sent_bytes > 0 ? level->latency_s + op.sent_bytes / level->bandwidth_bytes_per_s : 0;
-        if (i == s->tape->op_count + 1)
+        if (i == s->program->op_count + 1)
             seconds[i] += pdl__update_seconds(parameters, &cost, s->spec.plan->optimizer,
                                               (double)(s->shard ? s->held : s->trainable), s->parameter_count);
-        if (i >= s->tape->op_count || s->tape->op[i].kind == PDL_TAPE_LOAD) continue;
-        const pdl_tape_op_t *entry = &s->tape->op[i];
-        const pdl__unit_t   *unit = &s->graph->unit[entry->node];
-        bool                 runs = entry->kind == PDL_TAPE_FORWARD || entry->kind == PDL_TAPE_BACKWARD;
+        if (i >= s->program->op_count || s->program->op[i].kind == PDL_OP_LOAD) continue;
+        const pdl_program_op_t *entry = &s->program->op[i];
+        const pdl__unit_t      *unit = &s->graph->unit[entry->node];
+        bool                    runs = entry->kind == PDL_OP_FORWARD || entry->kind == PDL_OP_BACKWARD;
         if (runs && unit->kind == PDL__UNIT_OP)
-            seconds[i] += unit_seconds(s, &cost, unit, entry->kind == PDL_TAPE_BACKWARD);
-        else if (entry->kind == PDL_TAPE_SUM || (runs && unit->kind == PDL__UNIT_CONVERT))
+            seconds[i] += unit_seconds(s, &cost, unit, entry->kind == PDL_OP_BACKWARD);
+        else if (entry->kind == PDL_OP_SUM || (runs && unit->kind == PDL__UNIT_CONVERT))
             seconds[i] += 3 * (double)op.bytes / cost.bytes_per_s; /* two streams read or written, one written */
     }
 }

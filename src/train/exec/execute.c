@@ -1,5 +1,5 @@
 /*
- * Playing a tape: one operation after the other, on buffers at their places in the arena.
+ * Playing a program: one operation after the other, on buffers at their places in the arena.
  */
 #include "train/exec/finite.h"
 #include "train/exec/shard.h"
@@ -18,15 +18,15 @@ double pdl__now_s(void)
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, int op)
 {
     if (op < 0) return op == -1 ? PDL_CLASS_GRADIENT : PDL_CLASS_UPDATE;
-    const pdl_tape_op_t *entry = &s->tape->op[op];
-    if (entry->kind == PDL_TAPE_LOAD) return PDL_CLASS_INPUT;
+    const pdl_program_op_t *entry = &s->program->op[op];
+    if (entry->kind == PDL_OP_LOAD) return PDL_CLASS_INPUT;
     const pdl__unit_t *unit = &s->graph->unit[entry->node];
-    bool               backwards = entry->kind == PDL_TAPE_BACKWARD || entry->kind == PDL_TAPE_BACKWARD_REST;
-    if (entry->kind == PDL_TAPE_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
+    bool               backwards = entry->kind == PDL_OP_BACKWARD || entry->kind == PDL_OP_BACKWARD_REST;
+    if (entry->kind == PDL_OP_GRADIENT_DONE) return PDL_CLASS_GRADIENT;
     if (unit->kind == PDL__UNIT_EDGE || unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
         return PDL_CLASS_MOVE;
     if (unit->kind == PDL__UNIT_CONVERT) return PDL_CLASS_CONVERT;
-    if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_TAPE_SUM) return PDL_CLASS_ELEMENT;
+    if (unit->kind != PDL__UNIT_OP || entry->kind == PDL_OP_SUM) return PDL_CLASS_ELEMENT;
     return pdl_op_class(pdl_model_layer(s->spec.plan->model, unit->layer)->type, backwards);
 }
 
@@ -41,17 +41,18 @@ void pdl__session_note(pdl_session_t *s, int op, double start_s)
     s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op};
 }
 
-static void *at(const pdl_session_t *s, const pdl_tape_t *tape, int buffer)
+static void *at(const pdl_session_t *s, const pdl_program_t *program, int buffer)
 {
-    return buffer < 0 ? NULL : s->arena + tape->buffer[buffer].offset;
+    return buffer < 0 ? NULL : s->arena + program->buffer[buffer].offset;
 }
 
 /* The samples of one micro-batch into the source's buffer. */
-static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, const pdl__play_t *play)
+static void load(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                 const pdl__execution_t *execution)
 {
-    const pdl_batch_t *batch = play->batch;
+    const pdl_batch_t *batch = execution->batch;
     const pdl__unit_t *source = &s->graph->unit[s->graph->source];
-    void              *target = at(s, tape, op->input[0]);
+    void              *target = at(s, program, op->input[0]);
     int64_t            from = op->micro_batch * s->micro_samples;
 
     if (s->graph->tokens) {
@@ -64,7 +65,7 @@ static void load(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *
                                      target);
     /* In training a bad sample is seen in the gradients; a score could hide it. */
     size_t bytes = (size_t)(s->micro_samples * elements) * pdl_dtype_bytes(s->spec.backend->activation_type);
-    if (play->mode == PDL__PLAY_EVALUATE &&
+    if (execution->mode == PDL__EXECUTE_EVALUATE &&
         s->spec.backend->ops->find_not_finite(s->spec.backend, target, bytes) >= 0)
         pdl__finite_note_input(s, batch);
 }
@@ -104,24 +105,24 @@ static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_r
     run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
 }
 
-static pdl_op_run_t common_run(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
-                               const pdl__play_t *play)
+static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                               const pdl__execution_t *execution)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
-    pdl_op_run_t       run = {.output = at(s, tape, op->output),
-                              .saved = at(s, tape, op->saved),
-                              .workspace = at(s, tape, op->workspace),
-                              .training = play->mode != PDL__PLAY_EVALUATE,
-                              .again = op->again || play->searches,
+    pdl_op_run_t       run = {.output = at(s, program, op->output),
+                              .saved = at(s, program, op->saved),
+                              .workspace = at(s, program, op->workspace),
+                              .training = execution->mode != PDL__EXECUTE_EVALUATE,
+                              .again = op->again || execution->searches,
                               .seed = s->spec.seed,
                               .step = (uint64_t)s->updates,
                               .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
                                               pdl__region_first(s->layouts, &unit->region),
                               .total_samples = pdl__region_samples(&unit->region),
                               .loss_scale = 1.0 / (double)s->mean_over,
-                              .label_smoothing = play->mode == PDL__PLAY_TRAIN ? s->spec.label_smoothing : 0};
+                              .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
 
-    for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, tape, op->input[j]);
+    for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, program, op->input[j]);
     if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
     for (int k = 0; k < unit->op->weight_count; k++) {
         const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
@@ -174,14 +175,14 @@ static const void *local_targets(pdl_session_t *s, const void *all, size_t item)
 }
 
 /* Which of this rank's samples is the first whose loss it computes in a micro-batch. */
-static int64_t first_result(const pdl_session_t *s, const pdl_tape_op_t *op)
+static int64_t first_result(const pdl_session_t *s, const pdl_program_op_t *op)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
 
     return op->micro_batch * s->micro_samples + pdl__region_first(s->layouts, &loss->region);
 }
 
-static void set_targets(pdl_session_t *s, const pdl_tape_op_t *op, const pdl_batch_t *batch, pdl_op_run_t *run)
+static void set_targets(pdl_session_t *s, const pdl_program_op_t *op, const pdl_batch_t *batch, pdl_op_run_t *run)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
     const pdl_shape_t *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
@@ -200,7 +201,7 @@ static void set_targets(pdl_session_t *s, const pdl_tape_op_t *op, const pdl_bat
 }
 
 /* Loss, correctness and confidence of a micro-batch to their places in the batch. */
-static void keep_results(pdl_session_t *s, const pdl_tape_op_t *op, const void *output)
+static void keep_results(pdl_session_t *s, const pdl_program_op_t *op, const void *output)
 {
     size_t  item = pdl_dtype_bytes(s->spec.backend->weight_type);
     float   share = (float)loss_share(s);
@@ -244,17 +245,17 @@ static pdl_status_t finish_edge(pdl_session_t *s, pdl__edge_t *edge)
 }
 
 /* What an operation says of an edge: all of it, or one of its halves. */
-static pdl_status_t run_edge(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op)
+static pdl_status_t run_edge(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op)
 {
     pdl__edge_t *edge = s->graph->unit[op->node].edge;
     pdl_status_t status = PDL_OK;
 
-    if (op->kind == PDL_TAPE_FORWARD)
-        status = start_edge(s, edge, false, at(s, tape, op->input[0]), at(s, tape, op->output),
-                            at(s, tape, op->workspace));
-    else if (op->kind == PDL_TAPE_BACKWARD)
-        status = start_edge(s, edge, true, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]),
-                            at(s, tape, op->workspace));
+    if (op->kind == PDL_OP_FORWARD)
+        status = start_edge(s, edge, false, at(s, program, op->input[0]), at(s, program, op->output),
+                            at(s, program, op->workspace));
+    else if (op->kind == PDL_OP_BACKWARD)
+        status = start_edge(s, edge, true, at(s, program, op->gradient[0]), at(s, program, op->input_gradient[0]),
+                            at(s, program, op->workspace));
     return status || op->partly ? status : finish_edge(s, edge);
 }
 
@@ -265,33 +266,34 @@ static pdl_status_t pack_weights(pdl_session_t *s, pdl_op_t *op, const pdl_op_ru
     return s->spec.backend->ops->refresh(op, run);
 }
 
-static pdl_status_t forward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+static pdl_status_t forward(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                            pdl__execution_t *execution)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
     pdl_status_t             status;
 
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND) {
-        status = pdl__border_forward(s, unit, at(s, tape, op->input[0]), at(s, tape, op->output));
+        status = pdl__border_forward(s, unit, at(s, program, op->input[0]), at(s, program, op->output));
     } else if (unit->kind == PDL__UNIT_EDGE) {
-        status = run_edge(s, tape, op);
+        status = run_edge(s, program, op);
     } else if (unit->kind == PDL__UNIT_CONVERT) {
         status = ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region),
-                              s->graph->unit[unit->input[0]].format, at(s, tape, op->input[0]), unit->format,
-                              at(s, tape, op->output));
+                              s->graph->unit[unit->input[0]].format, at(s, program, op->input[0]), unit->format,
+                              at(s, program, op->output));
     } else {
-        pdl_op_run_t run = common_run(s, tape, op, play);
-        if (unit->loss) set_targets(s, op, play->batch, &run);
+        pdl_op_run_t run = common_run(s, program, op, execution);
+        if (unit->loss) set_targets(s, op, execution->batch, &run);
         status = pack_weights(s, unit->op, &run);
         if (!status) status = unit->halo ? pdl__halo_forward(s, unit, &run) : ops->forward(unit->op, &run);
         if (!status && unit->loss) keep_results(s, op, run.output);
-        if (!status && unit->loss && s->logits.call && !play->searches)
-            pdl__logits_show(s, op->micro_batch, &run, play->mode == PDL__PLAY_TRAIN);
+        if (!status && unit->loss && s->logits.call && !execution->searches)
+            pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
     }
-    if (play->searches && !status && play->found < 0 && !unit->loss && !op->partly &&
+    if (execution->searches && !status && execution->found < 0 && !unit->loss && !op->partly &&
         unit->kind != PDL__UNIT_SEND &&
-        ops->find_not_finite(s->spec.backend, at(s, tape, op->output), s->graph->node[op->node].out_bytes) >= 0)
-        play->found = op->node;
+        ops->find_not_finite(s->spec.backend, at(s, program, op->output), s->graph->node[op->node].out_bytes) >= 0)
+        execution->found = op->node;
     return status;
 }
 
@@ -321,14 +323,15 @@ static pdl_status_t sum_gradients(pdl_session_t *s, const pdl__unit_t *unit, con
 }
 
 /* Where gradients go; returns which of them are wanted. */
-static unsigned set_gradients(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl_op_run_t *run)
+static unsigned set_gradients(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                              pdl_op_run_t *run)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
     unsigned           what = 0;
 
-    for (int g = 0; g < 2; g++) run->output_gradient[g] = at(s, tape, op->gradient[g]);
+    for (int g = 0; g < 2; g++) run->output_gradient[g] = at(s, program, op->gradient[g]);
     for (int j = 0; j < unit->input_count; j++) {
-        run->input_gradient[j] = at(s, tape, op->input_gradient[j]);
+        run->input_gradient[j] = at(s, program, op->input_gradient[j]);
         if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
     }
     for (int k = 0; k < unit->op->weight_count; k++) {
@@ -348,35 +351,37 @@ static pdl_status_t run_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_
 }
 
 /* Weight gradients by themselves, while input gradients travel. */
-static pdl_status_t backward_rest(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op,
-                                  pdl__play_t *play)
+static pdl_status_t backward_rest(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                                  pdl__execution_t *execution)
 {
     pdl__unit_t *unit = &s->graph->unit[op->node];
 
-    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, tape, op);
-    pdl_op_run_t run = common_run(s, tape, op, play);
-    set_gradients(s, tape, op, &run);
+    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, program, op);
+    pdl_op_run_t run = common_run(s, program, op, execution);
+    set_gradients(s, program, op, &run);
     for (int k = 0; k < unit->op->weight_count; k++) s->entry[unit->weight[k]].written = true;
     return run_backward(s, unit, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
 }
 
-static pdl_status_t backward(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+static pdl_status_t backward(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                             pdl__execution_t *execution)
 {
     pdl__unit_t             *unit = &s->graph->unit[op->node];
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
 
     if (unit->kind == PDL__UNIT_RECEIVE || unit->kind == PDL__UNIT_SEND)
-        return pdl__border_backward(s, unit, at(s, tape, op->gradient[0]), at(s, tape, op->input_gradient[0]));
-    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, tape, op);
+        return pdl__border_backward(s, unit, at(s, program, op->gradient[0]),
+                                    at(s, program, op->input_gradient[0]));
+    if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, program, op);
     if (unit->kind == PDL__UNIT_CONVERT)
         return ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region), unit->format,
-                            at(s, tape, op->gradient[0]), s->graph->unit[unit->input[0]].format,
-                            at(s, tape, op->input_gradient[0]));
-    pdl_op_run_t run = common_run(s, tape, op, play);
-    if (unit->loss) set_targets(s, op, play->batch, &run);
-    unsigned     what = set_gradients(s, tape, op, &run);
+                            at(s, program, op->gradient[0]), s->graph->unit[unit->input[0]].format,
+                            at(s, program, op->input_gradient[0]));
+    pdl_op_run_t run = common_run(s, program, op, execution);
+    if (unit->loss) set_targets(s, op, execution->batch, &run);
+    unsigned     what = set_gradients(s, program, op, &run);
     pdl_status_t status = pack_weights(s, unit->op, &run);
-    /* Where the tape has no rest, sums of this very unit may travel while its weight gradients are made. */
+    /* Where the program has no rest, sums of this very unit may travel while its weight gradients are made. */
     bool divided = op->partly || (unit->divides && has_sums(unit, &run));
     if (!status) status = run_backward(s, unit, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
@@ -405,19 +410,20 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
     return PDL_OK;
 }
 
-static pdl_status_t play_one(pdl_session_t *s, const pdl_tape_t *tape, const pdl_tape_op_t *op, pdl__play_t *play)
+static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                                pdl__execution_t *execution)
 {
     switch (op->kind) {
-    case PDL_TAPE_LOAD: load(s, tape, op, play); return PDL_OK;
-    case PDL_TAPE_FORWARD: return forward(s, tape, op, play);
-    case PDL_TAPE_BACKWARD: return backward(s, tape, op, play);
-    case PDL_TAPE_SUM:
-        s->spec.backend->ops->add(s->spec.backend, at(s, tape, op->gradient[0]), at(s, tape, op->gradient[1]),
-                                  s->graph->node[op->node].out_bytes, at(s, tape, op->output));
+    case PDL_OP_LOAD: load(s, program, op, execution); return PDL_OK;
+    case PDL_OP_FORWARD: return forward(s, program, op, execution);
+    case PDL_OP_BACKWARD: return backward(s, program, op, execution);
+    case PDL_OP_SUM:
+        s->spec.backend->ops->add(s->spec.backend, at(s, program, op->gradient[0]), at(s, program, op->gradient[1]),
+                                  s->graph->node[op->node].out_bytes, at(s, program, op->output));
         return PDL_OK;
-    case PDL_TAPE_GRADIENT_DONE: return gradient_done(s, op->node);
-    case PDL_TAPE_FORWARD_REST: return forward(s, tape, op, play);
-    case PDL_TAPE_BACKWARD_REST: return backward_rest(s, tape, op, play);
+    case PDL_OP_GRADIENT_DONE: return gradient_done(s, op->node);
+    case PDL_OP_FORWARD_REST: return forward(s, program, op, execution);
+    case PDL_OP_BACKWARD_REST: return backward_rest(s, program, op, execution);
     }
     return PDL_OK;
 }
@@ -447,52 +453,53 @@ static pdl_status_t poll_exchanges(pdl_session_t *s)
     return status;
 }
 
-static bool of_forward_pass(const pdl_tape_op_t *op)
+static bool of_forward_pass(const pdl_program_op_t *op)
 {
-    return op->kind == PDL_TAPE_LOAD || op->kind == PDL_TAPE_FORWARD || op->kind == PDL_TAPE_FORWARD_REST;
+    return op->kind == PDL_OP_LOAD || op->kind == PDL_OP_FORWARD || op->kind == PDL_OP_FORWARD_REST;
 }
 
 /* Those who watch this rank see where it is. */
-static void show_place(const pdl_session_t *s, const pdl_tape_op_t *op, pdl__play_mode_t mode)
+static void show_place(const pdl_session_t *s, const pdl_program_op_t *op, pdl__execute_mode_t mode)
 {
-    static const char *const doing[] = {[PDL_TAPE_LOAD] = "loading samples",
-                                        [PDL_TAPE_FORWARD] = "forward",
-                                        [PDL_TAPE_BACKWARD] = "backward",
-                                        [PDL_TAPE_SUM] = "sum of gradients",
-                                        [PDL_TAPE_GRADIENT_DONE] = "exchange of gradients",
-                                        [PDL_TAPE_FORWARD_REST] = "forward",
-                                        [PDL_TAPE_BACKWARD_REST] = "backward"};
-    bool                     train = mode == PDL__PLAY_TRAIN;
+    static const char *const doing[] = {[PDL_OP_LOAD] = "loading samples",
+                                        [PDL_OP_FORWARD] = "forward",
+                                        [PDL_OP_BACKWARD] = "backward",
+                                        [PDL_OP_SUM] = "sum of gradients",
+                                        [PDL_OP_GRADIENT_DONE] = "exchange of gradients",
+                                        [PDL_OP_FORWARD_REST] = "forward",
+                                        [PDL_OP_BACKWARD_REST] = "backward"};
+    bool                     train = mode == PDL__EXECUTE_TRAIN;
     pdl_watch_place_t        place = {.update = train ? s->updates + 1 : s->updates,
-                                      .doing = train                        ? doing[op->kind]
-                                               : mode == PDL__PLAY_EVALUATE ? "validation"
-                                                                            : "forward pass",
+                                      .doing = train                           ? doing[op->kind]
+                                               : mode == PDL__EXECUTE_EVALUATE ? "validation"
+                                                                               : "forward pass",
                                       .micro_batch = s->micro_batches > 1 ? (int)op->micro_batch + 1 : 0};
 
-    if (op->kind != PDL_TAPE_LOAD)
+    if (op->kind != PDL_OP_LOAD)
         place.layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[op->node].layer)->name;
     pdl_watch_at(s->spec.ranks, &place);
 }
 
-pdl_status_t pdl__session_play(pdl_session_t *s, const pdl_tape_t *tape, pdl__play_t *play)
+pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program, pdl__execution_t *execution)
 {
-    pdl_status_t status = s->dry            ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
-                          : play->next == 0 ? pdl__borders_begin(s, play->mode == PDL__PLAY_TRAIN)
-                                            : PDL_OK;
+    pdl_status_t status = s->dry ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
+                          : execution->next == 0 ? pdl__borders_begin(s, execution->mode == PDL__EXECUTE_TRAIN)
+                                                 : PDL_OK;
 
-    play->found = -1;
+    execution->found = -1;
     s->moved_s = 0;
-    if (play->next == 0) begin_update(s);
-    for (; play->next < tape->op_count && !status; play->next++) {
-        int i = play->next;
-        if (play->halts && !of_forward_pass(&tape->op[i])) return PDL_OK;
-        show_place(s, &tape->op[i], play->mode);
-        if (s->shard) status = pdl__shard_before(s, tape, i, play->mode == PDL__PLAY_TRAIN);
+    if (execution->next == 0) begin_update(s);
+    for (; execution->next < program->op_count && !status; execution->next++) {
+        int i = execution->next;
+        if (execution->halts && !of_forward_pass(&program->op[i])) return PDL_OK;
+        show_place(s, &program->op[i], execution->mode);
+        if (s->shard) status = pdl__shard_before(s, program, i, execution->mode == PDL__EXECUTE_TRAIN);
         double start_s = pdl__now_s();
-        if (!status) status = play_one(s, tape, &tape->op[i], play);
-        if (play->mode == PDL__PLAY_TRAIN && tape->op[i].kind != PDL_TAPE_LOAD) pdl__session_note(s, i, start_s);
-        if (!status && play->mode == PDL__PLAY_TRAIN && s->shard) status = pdl__shard_after(s, i);
-        if (!status && (play->mode == PDL__PLAY_TRAIN || s->shard)) status = poll_exchanges(s);
+        if (!status) status = execute_one(s, program, &program->op[i], execution);
+        if (execution->mode == PDL__EXECUTE_TRAIN && program->op[i].kind != PDL_OP_LOAD)
+            pdl__session_note(s, i, start_s);
+        if (!status && execution->mode == PDL__EXECUTE_TRAIN && s->shard) status = pdl__shard_after(s, i);
+        if (!status && (execution->mode == PDL__EXECUTE_TRAIN || s->shard)) status = poll_exchanges(s);
     }
     return status ? status : pdl__borders_end(s);
 }

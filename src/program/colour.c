@@ -5,7 +5,7 @@
  * those of the busiest moments first, which suits networks that look far back; and in the order of time, which suits
  * recomputation. The best of them is then improved by placing first what came to lie highest.
  */
-#include "plan/tape.h"
+#include "program/builder.h"
 #include <stdlib.h>
 
 #define ROUNDS 16   /* of improving the best order, ... */
@@ -13,11 +13,11 @@
 
 /* One buffer as the orders see it. */
 typedef struct piece {
-    pdl_tape_buffer_t *buffer;
-    size_t             bytes;     /* rounded up */
-    size_t             offset;    /* in the attempt at hand */
-    double             rank;      /* by the order at hand: the highest first */
-    double             best_rank; /* of the best attempt so far */
+    pdl_program_buffer_t *buffer;
+    size_t                bytes;     /* rounded up */
+    size_t                offset;    /* in the attempt at hand */
+    double                rank;      /* by the order at hand: the highest first */
+    double                best_rank; /* of the best attempt so far */
 } piece_t;
 
 typedef struct colouring {
@@ -61,8 +61,8 @@ static void count_alive(colouring_t *c)
 
 static double rank_of(const colouring_t *c, const piece_t *piece, order_t order)
 {
-    const pdl_tape_buffer_t *buffer = piece->buffer;
-    size_t                   most = 0;
+    const pdl_program_buffer_t *buffer = piece->buffer;
+    size_t                      most = 0;
 
     switch (order) {
     case BY_AREA: return (double)piece->bytes * (buffer->last - buffer->first + 1);
@@ -93,7 +93,7 @@ static size_t find_gap(piece_t *const *placed, int count, const piece_t *piece)
     size_t end = 0, best = 0, best_gap = SIZE_MAX;
 
     for (int i = 0; i < count; i++) {
-        const pdl_tape_buffer_t *other = placed[i]->buffer;
+        const pdl_program_buffer_t *other = placed[i]->buffer;
         if (other->last < piece->buffer->first || piece->buffer->last < other->first) continue;
         size_t begin = placed[i]->offset;
         if (begin >= end + piece->bytes && begin - end < best_gap) {
@@ -152,7 +152,7 @@ static void improve(colouring_t *c)
     }
 }
 
-static pdl_status_t prepare(colouring_t *c, pdl_tape_buffer_t *buffers, int count, size_t alignment)
+static pdl_status_t prepare(colouring_t *c, pdl_program_buffer_t *buffers, int count, size_t alignment)
 {
     c->count = count;
     for (int i = 0; i < count; i++)
@@ -168,7 +168,7 @@ static pdl_status_t prepare(colouring_t *c, pdl_tape_buffer_t *buffers, int coun
     return PDL_OK;
 }
 
-pdl_status_t pdl_colour_intervals(pdl_tape_buffer_t *buffers, int count, size_t alignment, size_t *arena_bytes)
+pdl_status_t pdl_colour_intervals(pdl_program_buffer_t *buffers, int count, size_t alignment, size_t *arena_bytes)
 {
     colouring_t  c = {.best = SIZE_MAX};
     pdl_status_t status = prepare(&c, buffers, count, alignment);

@@ -1,5 +1,5 @@
 /*
- * Sharded state while a tape plays: weights come before they are used, gradients leave when they are complete.
+ * Sharded state while a program is executed: weights come before they are used, gradients leave when they are complete.
  */
 #include "train/exec/shard.h"
 #include <string.h>
@@ -106,12 +106,12 @@ static void count_time(pdl_session_t *s, double start_s)
     s->class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
 }
 
-pdl_status_t pdl__shard_before(pdl_session_t *s, const pdl_tape_t *tape, int op, bool training)
+pdl_status_t pdl__shard_before(pdl_session_t *s, const pdl_program_t *program, int op, bool training)
 {
     double       start_s = pdl__now_s();
     pdl_status_t status = PDL_OK;
 
-    if (s->sharding >= PDL_SHARDING_ZERO3) status = bring_weights(s, &s->shard->weights[tape == s->tape], op);
+    if (s->sharding >= PDL_SHARDING_ZERO3) status = bring_weights(s, &s->shard->weights[program == s->program], op);
     if (!status && training) status = handle_events(s, op, PDL__SHARD_OPEN);
     if (training) count_time(s, start_s);
     return status;
@@ -143,7 +143,7 @@ static pdl_status_t sum_rest(pdl__buckets_t *group)
 
 pdl_status_t pdl__shard_finish(pdl_session_t *s)
 {
-    pdl_status_t status = handle_events(s, s->tape->op_count, PDL__SHARD_SEND);
+    pdl_status_t status = handle_events(s, s->program->op_count, PDL__SHARD_SEND);
 
     for (int g = 0; g < s->bucket_groups && !status; g++)
         if (s->buckets[g].rest) status = sum_rest(&s->buckets[g]);

@@ -1,0 +1,7 @@
+/* What a rank does: operations and buffers. */
+#ifndef PARADL_PROGRAM_MODULE_H
+#define PARADL_PROGRAM_MODULE_H
+
+#include <paradl/program/program.h>
+
+#endif
