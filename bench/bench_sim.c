@@ -118,7 +118,7 @@ int main(void)
     int slow = 0;
 
     printf("allreduce of 64 MiB on the full DLN, 8 hosts per switch; one core, processor time\n");
-    if (!pdl_sim_has_engine(PDL_ENGINE_SIMGRID)) printf("SimGrid is not in this build: no comparison\n");
+    if (!pdl_sim_has_engine(PDL_ENGINE_SIMGRID)) printf("there is no SimGrid: no comparison\n");
     for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
         bool reached = true;
 

@@ -1,6 +1,9 @@
 install(TARGETS paradl_static paradl_shared
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+if(PDL_PLUGINS)
+    install(TARGETS ${PDL_PLUGINS} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/paradl)
+endif()
 if(TARGET paradl_mpi)
     install(TARGETS paradl_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
@@ -26,10 +29,7 @@ set(PDL_PRIVATE_LIBS -ldnnl)
 if(OpenMP_C_FOUND)
     list(APPEND PDL_PRIVATE_LIBS -lgomp)
 endif()
-foreach(found HWLOC HDF5 JPEG PNG URING)
-    list(APPEND PDL_PRIVATE_LIBS ${${found}_LDFLAGS})
-endforeach()
-list(APPEND PDL_PRIVATE_LIBS -lz ${MPI_C_LIBRARIES} ${SIMGRID_LDFLAGS} -pthread -lm) # MPI first: see CMakeLists.txt
+list(APPEND PDL_PRIVATE_LIBS ${HWLOC_LDFLAGS} -lz ${MPI_C_LIBRARIES} ${CMAKE_DL_LIBS} -pthread -lm)
 list(REMOVE_DUPLICATES PDL_PRIVATE_LIBS)
 list(JOIN PDL_PRIVATE_LIBS " " PDL_PRIVATE_LIBS)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/paradl.pc.in ${PROJECT_BINARY_DIR}/paradl.pc @ONLY)

@@ -1,4 +1,4 @@
-# What the trainer needs: oneDNN, OpenMP, hwloc and zlib are required; HDF5, libjpeg-turbo and libpng are found or reported.
+# What the trainer needs: oneDNN, OpenMP, hwloc and zlib. What may be missing is in Plugins.cmake.
 add_library(pdl_training INTERFACE)
 
 # oneDNN's own package file asks for OpenCL, which the library brings along but we do not use.
@@ -28,29 +28,6 @@ endif()
 pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_package(ZLIB REQUIRED)
 target_link_libraries(pdl_training INTERFACE PkgConfig::HWLOC ZLIB::ZLIB)
-
-pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
-if(HDF5_FOUND)
-    target_link_libraries(pdl_training INTERFACE PkgConfig::HDF5)
-    target_compile_definitions(pdl_training INTERFACE PDL_HAVE_HDF5)
-    set(PDL_HDF5_FOUND "${HDF5_VERSION}")
-else()
-    set(PDL_HDF5_FOUND "not found: install libhdf5-dev to read .h5 files")
-endif()
-
-pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
-pkg_check_modules(PNG IMPORTED_TARGET libpng)
-set(PDL_IMAGES_FOUND "")
-foreach(format JPEG PNG)
-    if(${format}_FOUND)
-        target_link_libraries(pdl_training INTERFACE PkgConfig::${format})
-        target_compile_definitions(pdl_training INTERFACE PDL_HAVE_${format})
-        string(APPEND PDL_IMAGES_FOUND "${format} ${${format}_VERSION} ")
-    else()
-        string(TOLOWER ${format} lower)
-        string(APPEND PDL_IMAGES_FOUND "no ${format} (install lib${lower}-dev) ")
-    endif()
-endforeach()
 
 # Kernels may keep products in full precision (FMA) and need neither errno nor floating-point traps; without this,
 # loops with square roots would not be vectorised.

@@ -153,9 +153,6 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
         return pdl_error(PDL_ERR_INPUT, "--density and --common are shares of 1, not %g and %g", v->density,
                          v->common);
     if (v->jobs > INT32_MAX) return pdl_error(PDL_ERR_INPUT, "--jobs: %lld are too many", (long long)v->jobs);
-    if (!pdl_sim_has_engine((pdl_engine_t)v->engine))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "this build has no %s: install libsimgrid-dev and build again",
-                         pdl_engine_names[v->engine]);
     return PDL_OK;
 }
 

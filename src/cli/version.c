@@ -3,9 +3,10 @@
  */
 #include "cli/commands.h"
 
+#include "base/plugin.h"
+
 #include <paradl/base/version.h>
 #include <paradl/report/table.h>
-#include <paradl/sim/sim.h>
 
 #include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -16,15 +17,6 @@
 
 #ifdef PDL_HAVE_MPI
 #include <mpi.h>
-#endif
-#ifdef PDL_HAVE_HDF5
-#include <hdf5.h>
-#endif
-#ifdef PDL_HAVE_JPEG
-#include <jpeglib.h>
-#endif
-#ifdef PDL_HAVE_PNG
-#include <png.h>
 #endif
 
 static void add_part(pdl_table_t *table, const char *part, const char *library, const char *version)
@@ -70,34 +62,10 @@ static void add_training(pdl_table_t *table)
     add_part(table, "binding", "hwloc", HWLOC_VERSION);
 }
 
-/* The formats of data that need a library. */
-static void add_formats(pdl_table_t *table)
+/* A plugin is not loaded for this: its file is looked for, and the library's version is that of the build. */
+static void add_plugin(pdl_table_t *table, const char *part, pdl__plugin_id_t id)
 {
-    const char *jpeg = "not found", *png = "not found";
-    char        hdf5[64] = "not found";
-
-#ifdef PDL_HAVE_HDF5
-    unsigned major, minor, patch;
-    if (H5get_libversion(&major, &minor, &patch) >= 0)
-        snprintf(hdf5, sizeof(hdf5), "%u.%u.%u", major, minor, patch);
-#endif
-#ifdef PDL_HAVE_JPEG
-#define TEXT_OF(x)  #x
-#define VALUE_OF(x) TEXT_OF(x)
-#ifdef LIBJPEG_TURBO_VERSION
-    jpeg = VALUE_OF(LIBJPEG_TURBO_VERSION);
-#else
-    jpeg = VALUE_OF(JPEG_LIB_VERSION);
-#endif
-#endif
-#ifdef PDL_HAVE_PNG
-    png = png_get_libpng_ver(NULL);
-#endif
-    add_part(table, "gzip files", "zlib", zlibVersion());
-    add_part(table, "HDF5 files", "HDF5", hdf5);
-    add_part(table, "JPEG images", "libjpeg", jpeg);
-    add_part(table, "PNG images", "libpng", png);
-    add_part(table, "sample stores", "liburing", PDL_URING);
+    add_part(table, part, pdl__plugin_library(id), pdl__plugin_found(id) ? pdl__plugin_version(id) : "not found");
 }
 
 pdl_status_t pdl__print_version(FILE *stream)
@@ -110,10 +78,13 @@ pdl_status_t pdl__print_version(FILE *stream)
     add_part(table, "YAML files", "libyaml", yaml_get_version_string());
     add_part(table, "ONNX import", "protobuf-c", protobuf_c_version());
     add_mpi(table);
-    add_part(table, "simulation", "SimGrid",
-             pdl_sim_simgrid_version() != NULL ? pdl_sim_simgrid_version() : "not found");
+    add_plugin(table, "simulation", PDL__PLUGIN_SIMGRID);
     add_training(table);
-    add_formats(table);
+    add_part(table, "gzip files", "zlib", zlibVersion());
+    add_plugin(table, "HDF5 files", PDL__PLUGIN_HDF5);
+    add_plugin(table, "JPEG images", PDL__PLUGIN_JPEG);
+    add_plugin(table, "PNG images", PDL__PLUGIN_PNG);
+    add_plugin(table, "sample stores", PDL__PLUGIN_URING);
     add_part(table, "CUDA", "not used", "");
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);

@@ -230,7 +230,7 @@ int main(void)
 static void says_that_it_cannot(void)
 {
     write_file(in_scratch("any.h5"), "x", 1);
-    CHECK_REFUSED(in_scratch("any.h5"), "this build does not read HDF5");
+    CHECK_REFUSED(in_scratch("any.h5"), "install libhdf5-dev and build paradl again");
 }
 
 int main(void)

@@ -437,7 +437,7 @@ int main(void)
 static void says_that_it_cannot(void)
 {
     pdl__image_t image;
-    const char  *part = "this build does not read";
+    const char  *part = "and build paradl again";
 
 #ifndef PDL_HAVE_JPEG
     CHECK_ERROR(pdl__image_head((const uint8_t *)"\xff\xd8\xff", 3, "a.jpg", &image), part);

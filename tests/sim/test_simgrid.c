@@ -123,7 +123,7 @@ static void engines_agree_on_jobs_and_stragglers(void)
 int main(void)
 {
     if (!pdl_sim_has_engine(PDL_ENGINE_SIMGRID)) {
-        printf("skipped: this build has no SimGrid (install libsimgrid-dev and configure again)\n");
+        printf("skipped: there is no SimGrid (install libsimgrid-dev and configure again)\n");
         return TEST_SKIPPED;
     }
     RUN(engines_agree_on_every_topology);

@@ -63,10 +63,8 @@ pdl_status_t pdl_sim_run(const pdl_topology_t *topology, const pdl_sim_job_t *jo
                          const pdl_sim_options_t *options, pdl_sim_result_t *result);
 void         pdl_sim_result_free(pdl_sim_result_t *result);
 
-/* True when this build can run the engine. */
+/* True when the engine is there; SimGrid's is a plugin, which is loaded when it is used. */
 bool pdl_sim_has_engine(pdl_engine_t engine);
-/* The version of SimGrid that this build uses, or NULL. */
-const char *pdl_sim_simgrid_version(void);
 
 /* Lower bound of a collective on a topology: latency, bandwidth of the hosts' own links, cuts (docs/simulation.md). */
 typedef struct pdl_bound {

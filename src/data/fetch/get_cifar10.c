@@ -4,16 +4,14 @@
  */
 #include "data/fetch/get.h"
 
+#include "data/image/image.h"
 #include "data/source/source.h"
 
 #include <paradl/base/output.h>
 
-#include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-
-#ifdef PDL_HAVE_PNG
-#include <png.h>
 
 enum { IMAGES = 10000, PIXELS = 1024, TRAIN_SHEETS = 5 };
 
@@ -41,24 +39,19 @@ static pdl_status_t read_labels(const char *path, int count, uint8_t *labels)
     return pdl_error(PDL_ERR_INPUT, "%s: expected %d labels between 0 and 9", path, count);
 }
 
-static pdl_status_t read_sheet(const char *path, uint8_t *pixels)
+/* The caller frees the pixels. */
+static pdl_status_t read_sheet(const char *path, pdl__image_t *image)
 {
-    png_image    image = {.version = PNG_IMAGE_VERSION};
-    pdl_status_t status = PDL_OK;
+    pdl__bytes_t bytes;
+    pdl_status_t status = pdl__bytes_open(path, &bytes);
 
-    if (png_image_begin_read_from_file(&image, path) == 0) {
-        return pdl_error(PDL_ERR_INPUT, "%s: %s", path, image.message);
-    }
-    if (image.width != PIXELS || image.height != IMAGES) {
-        status = pdl_error(PDL_ERR_INPUT, "%s: expected %d x %d pixels and found %u x %u", path, PIXELS, IMAGES,
-                           (unsigned)image.width, (unsigned)image.height);
-    } else {
-        image.format = PNG_FORMAT_RGB;
-        if (png_image_finish_read(&image, NULL, pixels, 0, NULL) == 0) {
-            status = pdl_error(PDL_ERR_INPUT, "%s: %s", path, image.message);
-        }
-    }
-    png_image_free(&image);
+    if (status) return status;
+    status = pdl__image_decode(bytes.data, bytes.size, path, 0, 0, image);
+    pdl__bytes_close(&bytes);
+    if (status || (image->width == PIXELS && image->height == IMAGES && image->channels == 3)) return status;
+    status = pdl_error(PDL_ERR_INPUT, "%s: expected %d x %d colour pixels and found %" PRId64 " x %" PRId64 "%s",
+                       path, PIXELS, IMAGES, image->width, image->height, image->channels == 3 ? "" : " grey ones");
+    pdl__image_free(image);
     return status;
 }
 
@@ -79,21 +72,24 @@ static pdl_status_t write_batch(const char *path, const uint8_t *pixels, const u
     return pdl_output_close(output);
 }
 
-static pdl_status_t rebuild_sheet(const char *work, const char *folder, const char *name, uint8_t *pixels,
-                                  const uint8_t *labels)
+static pdl_status_t rebuild_sheet(const char *work, const char *folder, const char *name, const uint8_t *labels)
 {
     char         file[64], from[PDL__PATH], to[PDL__PATH];
+    pdl__image_t image;
     pdl_status_t status;
 
     snprintf(file, sizeof(file), "%s.png", name);
     status = pdl__path_join(work, file, from, sizeof(from));
     snprintf(file, sizeof(file), "%s.bin", name);
     if (!status) status = pdl__path_join(folder, file, to, sizeof(to));
-    if (!status) status = read_sheet(from, pixels);
-    return status ? status : write_batch(to, pixels, labels);
+    if (!status) status = read_sheet(from, &image);
+    if (status) return status;
+    status = write_batch(to, image.pixels, labels);
+    pdl__image_free(&image);
+    return status;
 }
 
-static pdl_status_t rebuild_all(const char *work, const char *folder, uint8_t *pixels, uint8_t *labels)
+static pdl_status_t rebuild_all(const char *work, const char *folder, uint8_t *labels)
 {
     char         path[PDL__PATH];
     pdl_status_t status = pdl__path_join(work, "train_labels.json", path, sizeof(path));
@@ -103,34 +99,19 @@ static pdl_status_t rebuild_all(const char *work, const char *folder, uint8_t *p
         char name[32];
 
         snprintf(name, sizeof(name), "data_batch_%d", k + 1);
-        status = rebuild_sheet(work, folder, name, pixels, labels + (size_t)k * IMAGES);
+        status = rebuild_sheet(work, folder, name, labels + (size_t)k * IMAGES);
     }
     if (!status) status = pdl__path_join(work, "test_labels.json", path, sizeof(path));
     if (!status) status = read_labels(path, IMAGES, labels);
-    return status ? status : rebuild_sheet(work, folder, "test_batch", pixels, labels);
+    return status ? status : rebuild_sheet(work, folder, "test_batch", labels);
 }
 
 pdl_status_t pdl__rebuild_cifar10(const char *work, const char *folder)
 {
-    uint8_t     *pixels = malloc((size_t)IMAGES * PIXELS * 3);
     uint8_t     *labels = malloc((size_t)TRAIN_SHEETS * IMAGES);
-    pdl_status_t status = pixels != NULL && labels != NULL ? rebuild_all(work, folder, pixels, labels)
-                                                           : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t status =
+        labels != NULL ? rebuild_all(work, folder, labels) : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
-    free(pixels);
     free(labels);
     return status;
 }
-
-#else
-
-pdl_status_t pdl__rebuild_cifar10(const char *work, const char *folder)
-{
-    (void)work;
-    (void)folder;
-    return pdl_error(PDL_ERR_UNSUPPORTED,
-                     "cifar10 comes as PNG files, which this build cannot read: install libpng-dev "
-                     "and build again");
-}
-
-#endif

@@ -3,6 +3,8 @@
  */
 #include "data/image/image.h"
 
+#include "base/plugin.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,8 @@ bool pdl__image_is(const char *name)
     return pdl__has_extension(name, extensions);
 }
 
-pdl_status_t pdl__image_check(const char *name, uint64_t width, uint64_t height)
+/* Refuses sizes that no photograph has. */
+static pdl_status_t check_size(const char *name, uint64_t width, uint64_t height)
 {
     if (width > 0 && height > 0 && width <= MAX_SIDE && height <= MAX_SIDE && width * height <= MAX_PIXELS)
         return PDL_OK;
@@ -30,13 +33,16 @@ pdl_status_t pdl__image_check(const char *name, uint64_t width, uint64_t height)
 static pdl_status_t decode(const uint8_t *data, size_t size, const char *name, int64_t width, int64_t height,
                            bool head, pdl__image_t *image)
 {
+    const pdl__encoded_t encoded = {data, size, name, width, height, head, check_size};
+    const bool           jpeg = size >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0;
+    const void          *table;
+    pdl_status_t         status;
+
     *image = (pdl__image_t){0};
-    if (size >= 3 && memcmp(data, "\xff\xd8\xff", 3) == 0) {
-        return pdl__jpeg_decode(data, size, name, width, height, head, image);
-    }
-    if (size >= 8 && memcmp(data, "\x89PNG\r\n\x1a\n", 8) == 0)
-        return pdl__png_decode(data, size, name, head, image);
-    return pdl_error(PDL_ERR_INPUT, "%s: neither a JPEG nor a PNG image", name);
+    if (!jpeg && (size < 8 || memcmp(data, "\x89PNG\r\n\x1a\n", 8) != 0))
+        return pdl_error(PDL_ERR_INPUT, "%s: neither a JPEG nor a PNG image", name);
+    status = pdl__plugin_load(jpeg ? PDL__PLUGIN_JPEG : PDL__PLUGIN_PNG, name, sizeof(pdl__decoder_t), &table);
+    return status != PDL_OK ? status : ((const pdl__decoder_t *)table)->decode(&encoded, image);
 }
 
 pdl_status_t pdl__image_head(const uint8_t *data, size_t size, const char *name, pdl__image_t *image)

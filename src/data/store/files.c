@@ -5,7 +5,9 @@
 #define _GNU_SOURCE /* O_TMPFILE */
 #include "data/store/files.h"
 
+#include "base/plugin.h"
 #include "data/fetch/get.h"
+#include "data/plugin/uring.h"
 #include "data/source/source.h"
 
 #include <errno.h>
@@ -19,16 +21,17 @@
 #define DEPTH 32 /* transfers at once */
 
 struct pdl__files {
-    char            folder[PDL__PATH];
-    int             file;
-    int64_t         place_bytes;
-    pdl__ring_t    *ring;
-    pdl__transfer_t transfer[DEPTH];
-    uint8_t        *buffer[DEPTH]; /* of writes */
-    bool            busy[DEPTH];
-    int             under_way;
-    bool            broken; /* the ring failed: what follows is done plainly */
-    int             error;  /* of a write, kept for the flush */
+    char                folder[PDL__PATH];
+    int                 file;
+    int64_t             place_bytes;
+    pdl__ring_t        *ring;
+    const pdl__uring_t *uring; /* of the ring */
+    pdl__transfer_t     transfer[DEPTH];
+    uint8_t            *buffer[DEPTH]; /* of writes */
+    bool                busy[DEPTH];
+    int                 under_way;
+    bool                broken; /* the ring failed: what follows is done plainly */
+    int                 error;  /* of a write, kept for the flush */
 };
 
 /* A file without a name where the file system has such, else one whose name goes at once. */
@@ -47,6 +50,16 @@ static int open_nameless(const char *folder)
     return file;
 }
 
+/* Without the plugin, or where the system allows no ring, transfers are done one by one. */
+static void open_ring(pdl__files_t *files)
+{
+    const void *table;
+
+    if (pdl__plugin_load(PDL__PLUGIN_URING, files->folder, sizeof(pdl__uring_t), &table)) return;
+    files->uring = table;
+    files->ring = files->uring->open(DEPTH);
+}
+
 pdl_status_t pdl__files_open(const char *folder, int64_t place_bytes, bool ring, pdl__files_t **result)
 {
     pdl__files_t *files;
@@ -62,7 +75,7 @@ pdl_status_t pdl__files_open(const char *folder, int64_t place_bytes, bool ring,
         status = pdl_error(PDL_ERR_IO, "cannot make a file for samples in %s: %s; name another folder", folder,
                            strerror(errno));
     } else if (ring) {
-        files->ring = pdl__ring_open(DEPTH);
+        open_ring(files);
     }
     for (int i = 0; !status && files->ring != NULL && i < DEPTH; i++) {
         files->buffer[i] = malloc((size_t)place_bytes);
@@ -115,7 +128,7 @@ static int reap(pdl__files_t *files)
 {
     pdl__transfer_t *ended;
     int64_t          moved = 0;
-    int              error = pdl__ring_wait(files->ring, &ended, &moved);
+    int              error = files->uring->wait(files->ring, &ended, &moved);
 
     if (ended == NULL) {
         files->under_way = 0; /* nothing more will come of it */
@@ -156,7 +169,7 @@ static void start(pdl__files_t *files, int i, pdl__transfer_t transfer)
     int error;
 
     files->transfer[i] = transfer;
-    error = files->broken ? EIO : pdl__ring_start(files->ring, files->file, &files->transfer[i]);
+    error = files->broken ? EIO : files->uring->start(files->ring, files->file, &files->transfer[i]);
     if (error == 0) {
         files->busy[i] = true;
         files->under_way++;
@@ -228,7 +241,7 @@ void pdl__files_close(pdl__files_t *files)
 {
     if (files == NULL) return;
     while (files->under_way > 0) reap(files);
-    pdl__ring_close(files->ring);
+    if (files->ring != NULL) files->uring->close(files->ring);
     if (files->file >= 0) close(files->file);
     for (int i = 0; i < DEPTH; i++) free(files->buffer[i]);
     free(files);

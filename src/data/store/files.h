@@ -25,23 +25,4 @@ pdl_status_t pdl__files_read(const pdl__files_t *files, int64_t place, void *rec
 pdl_status_t pdl__files_read_many(pdl__files_t *files, const int64_t *place, const int64_t *bytes, int64_t count,
                                   uint8_t *records);
 
-/* ---- io_uring, in store_ring.c ---- */
-
-/* A transfer that is under way. */
-typedef struct pdl__transfer {
-    uint8_t *data;
-    int64_t  bytes, done, offset;
-    bool     writes;
-} pdl__transfer_t;
-
-typedef struct pdl__ring pdl__ring_t;
-
-/* NULL where there is none, which is no error. */
-pdl__ring_t *pdl__ring_open(int depth);
-void         pdl__ring_close(pdl__ring_t *ring);
-/* Submits a transfer. There are never more than `depth` under way. */
-int pdl__ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer);
-/* Waits for one to end; 0, or the errno of what went wrong. A transfer may end before all of it is done. */
-int pdl__ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved);
-
 #endif

@@ -2,9 +2,9 @@
  * JPEG by libjpeg-turbo. Images much larger than what is wanted are decoded at a half, quarter or eighth, which the
  * format makes cheap. Errors of the library come back through setjmp.
  */
-#include "data/image/image.h"
+#include "data/plugin/image.h"
 
-#ifdef PDL_HAVE_JPEG
+#include "base/plugin.h"
 
 #include <setjmp.h>
 #include <stdio.h> /* before jpeglib.h, which needs it */
@@ -94,24 +94,24 @@ static void read_rows(decoder_t *decoder, pdl__image_t *image)
     jpeg_finish_decompress(jpeg);
 }
 
-static pdl_status_t start(decoder_t *decoder, const uint8_t *data, size_t size, const char *name)
+static pdl_status_t start(decoder_t *decoder, const pdl__encoded_t *encoded)
 {
     struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
 
     jpeg_create_decompress(jpeg);
     decoder->progress.progress_monitor = count_scans;
     jpeg->progress = &decoder->progress;
-    jpeg_mem_src(jpeg, data, (unsigned long)size);
+    jpeg_mem_src(jpeg, encoded->data, (unsigned long)encoded->size);
     jpeg_read_header(jpeg, TRUE);
-    return pdl__image_check(name, jpeg->image_width, jpeg->image_height);
+    return encoded->check(encoded->name, jpeg->image_width, jpeg->image_height);
 }
 
-static pdl_status_t decode(decoder_t *decoder, const char *name, int64_t width, int64_t height, pdl__image_t *image)
+static pdl_status_t read_pixels(decoder_t *decoder, const pdl__encoded_t *encoded, pdl__image_t *image)
 {
     struct jpeg_decompress_struct *jpeg = &decoder->jpeg;
     const bool                     inks = jpeg->num_components == 4;
 
-    choose_scale(jpeg, width, height);
+    choose_scale(jpeg, encoded->width, encoded->height);
     jpeg->out_color_space = jpeg->num_components == 1 ? JCS_GRAYSCALE : inks ? JCS_CMYK : JCS_RGB;
     jpeg_start_decompress(jpeg);
     image->width = jpeg->output_width;
@@ -119,56 +119,42 @@ static pdl_status_t decode(decoder_t *decoder, const char *name, int64_t width, 
     image->channels = jpeg->num_components == 1 ? 1 : 3;
     decoder->pixels = malloc((size_t)image->width * (size_t)image->height * (size_t)image->channels);
     if (inks) decoder->line = malloc((size_t)image->width * 4);
-    if (decoder->pixels == NULL || (inks && decoder->line == NULL)) return pdl__out_of_memory(name);
+    if (decoder->pixels == NULL || (inks && decoder->line == NULL))
+        return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", encoded->name);
     read_rows(decoder, image);
     image->pixels = decoder->pixels;
     decoder->pixels = NULL;
     return PDL_OK;
 }
 
-pdl_status_t pdl__jpeg_decode(const uint8_t *data, size_t size, const char *name, int64_t width, int64_t height,
-                              bool head, pdl__image_t *image)
+static pdl_status_t decode(const pdl__encoded_t *encoded, pdl__image_t *image)
 {
     decoder_t   *decoder = calloc(1, sizeof(*decoder)); /* not a local: its content has to survive the jump */
-    pdl_status_t st;
+    pdl_status_t status;
 
-    if (decoder == NULL) return pdl__out_of_memory(name);
+    if (decoder == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", encoded->name);
     decoder->jpeg.err = jpeg_std_error(&decoder->errors);
     decoder->errors.error_exit = fail;
     decoder->errors.emit_message = warn;
     decoder->errors.output_message = ignore;
     if (setjmp(decoder->failed) != 0) {
-        st = pdl_error(PDL_ERR_INPUT, "%s: a damaged JPEG image: %s", name, decoder->text);
+        status = pdl_error(PDL_ERR_INPUT, "%s: a damaged JPEG image: %s", encoded->name, decoder->text);
     } else {
-        st = start(decoder, data, size, name);
-        if (st == PDL_OK && head) {
+        status = start(decoder, encoded);
+        if (status == PDL_OK && encoded->head) {
             *image = (pdl__image_t){.width = decoder->jpeg.image_width,
                                     .height = decoder->jpeg.image_height,
                                     .channels = decoder->jpeg.num_components == 1 ? 1 : 3};
-        } else if (st == PDL_OK) {
-            st = decode(decoder, name, width, height, image);
+        } else if (status == PDL_OK) {
+            status = read_pixels(decoder, encoded, image);
         }
     }
     jpeg_destroy_decompress(&decoder->jpeg);
     free(decoder->pixels);
     free(decoder->line);
     free(decoder);
-    return st;
+    return status;
 }
 
-#else
-
-pdl_status_t pdl__jpeg_decode(const uint8_t *data, size_t size, const char *name, int64_t width, int64_t height,
-                              bool head, pdl__image_t *image)
-{
-    (void)data;
-    (void)size;
-    (void)width;
-    (void)height;
-    (void)head;
-    (void)image;
-    return pdl_error(PDL_ERR_UNSUPPORTED, "%s: this build does not read JPEG; install libjpeg-dev and build again",
-                     name);
-}
-
-#endif
+static const pdl__decoder_t functions = {decode};
+PDL__PLUGIN(jpeg, functions)

@@ -2,19 +2,19 @@
  * Reads and writes by io_uring. Containers may forbid it, and then there is no ring.
  */
 #define _GNU_SOURCE /* liburing.h asks for it */
-#include "data/store/files.h"
+#include "data/plugin/uring.h"
+
+#include "base/plugin.h"
 
 #include <errno.h>
-#include <stdlib.h>
-
-#ifdef PDL_HAVE_URING
 #include <liburing.h>
+#include <stdlib.h>
 
 struct pdl__ring {
     struct io_uring queue;
 };
 
-pdl__ring_t *pdl__ring_open(int depth)
+static pdl__ring_t *ring_open(int depth)
 {
     pdl__ring_t *ring = calloc(1, sizeof(*ring));
 
@@ -23,14 +23,14 @@ pdl__ring_t *pdl__ring_open(int depth)
     return NULL;
 }
 
-void pdl__ring_close(pdl__ring_t *ring)
+static void ring_close(pdl__ring_t *ring)
 {
     if (ring == NULL) return;
     io_uring_queue_exit(&ring->queue);
     free(ring);
 }
 
-int pdl__ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer)
+static int ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer)
 {
     struct io_uring_sqe *entry = io_uring_get_sqe(&ring->queue);
     const int64_t        left = transfer->bytes - transfer->done;
@@ -51,7 +51,7 @@ int pdl__ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer)
     return submitted < 0 ? -submitted : 0; /* the entry stays in the queue, which is not to be used again */
 }
 
-int pdl__ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved)
+static int ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved)
 {
     struct io_uring_cqe *entry;
     int                  error;
@@ -68,30 +68,5 @@ int pdl__ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved)
     return error;
 }
 
-#else
-
-pdl__ring_t *pdl__ring_open(int depth)
-{
-    (void)depth;
-    return NULL;
-}
-
-void pdl__ring_close(pdl__ring_t *ring)
-{
-    (void)ring;
-}
-
-int pdl__ring_start(pdl__ring_t *ring, int file, pdl__transfer_t *transfer)
-{
-    (void)ring, (void)file, (void)transfer;
-    return ENOSYS;
-}
-
-int pdl__ring_wait(pdl__ring_t *ring, pdl__transfer_t **ended, int64_t *moved)
-{
-    (void)ring, (void)moved;
-    *ended = NULL;
-    return ENOSYS;
-}
-
-#endif
+static const pdl__uring_t functions = {ring_open, ring_close, ring_start, ring_wait};
+PDL__PLUGIN(uring, functions)

@@ -1,0 +1,61 @@
+# Libraries that may be missing where paradl runs are behind plugins, libparadl-NAME.so, made of src/<module>/plugin/NAME.c
+# and loaded when they are asked for (src/base/plugin.h). What is not found here is reported and left out.
+option(PDL_PLUGINS_INSIDE "Put the plugins into the library instead: for fuzzing" ${PDL_FUZZ})
+set(PDL_PLUGIN_FOLDER ${PROJECT_BINARY_DIR}/lib/paradl)
+set(PDL_PLUGINS)
+
+pkg_check_modules(SIMGRID IMPORTED_TARGET simgrid)
+pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
+pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
+pkg_check_modules(PNG IMPORTED_TARGET libpng)
+pkg_check_modules(URING IMPORTED_TARGET liburing)
+
+# pdl_plugin(MODULE NAME PACKAGE): to be called when pdl_objects is there.
+function(pdl_plugin module name package)
+    string(TOUPPER ${name} id)
+    set(inside 0)
+    set(version "")
+    if(${id}_FOUND AND module IN_LIST PDL_MODULES)
+        set(source ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}.c)
+        set(version ${${id}_VERSION})
+        set(PDL_${id}_FOUND ${version} PARENT_SCOPE)
+        if(PDL_PLUGINS_INSIDE)
+            set(inside 1)
+            target_sources(pdl_objects PRIVATE ${source})
+            set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS PDL_VERSION="${PROJECT_VERSION}")
+            target_link_libraries(pdl_training INTERFACE PkgConfig::${id})
+        else()
+            add_library(paradl_${name} MODULE ${source} ${PROJECT_SOURCE_DIR}/src/base/plugin/side.c)
+            set_target_properties(paradl_${name} PROPERTIES OUTPUT_NAME paradl-${name} C_VISIBILITY_PRESET hidden
+                                  LIBRARY_OUTPUT_DIRECTORY ${PDL_PLUGIN_FOLDER})
+            target_include_directories(paradl_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+            target_compile_definitions(paradl_${name} PRIVATE PDL_PLUGIN_SIDE PDL_VERSION="${PROJECT_VERSION}")
+            target_link_libraries(paradl_${name} PRIVATE pdl_options PkgConfig::${id} Threads::Threads m)
+            set(PDL_PLUGINS ${PDL_PLUGINS} paradl_${name} PARENT_SCOPE)
+        endif()
+    else()
+        set(PDL_${id}_FOUND "not found: install ${package}" PARENT_SCOPE)
+    endif()
+    set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/base/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
+                 PDL_PLUGIN_${id}="${version}" PDL_INSIDE_${id}=${inside})
+endfunction()
+
+# Where they are looked for: src/base/plugin.c. Only this source knows, like src/base/share.c.
+file(RELATIVE_PATH bin_to_plugins ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR}/paradl)
+set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/base/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
+             PDL_VERSION="${PROJECT_VERSION}" PDL_BUILD_PLUGINS="${PDL_PLUGIN_FOLDER}"
+             PDL_BIN_TO_PLUGINS="${bin_to_plugins}" PDL_INSTALL_PLUGINS="${CMAKE_INSTALL_FULL_LIBDIR}/paradl")
+pdl_plugin(sim simgrid libsimgrid-dev)
+pdl_plugin(data hdf5 libhdf5-dev)
+pdl_plugin(data jpeg libjpeg-dev)
+pdl_plugin(data png libpng-dev)
+pdl_plugin(data uring liburing-dev)
+
+# For tests that write such files.
+add_library(pdl_formats INTERFACE)
+foreach(id HDF5 JPEG PNG)
+    if(${id}_FOUND)
+        target_link_libraries(pdl_formats INTERFACE PkgConfig::${id})
+        target_compile_definitions(pdl_formats INTERFACE PDL_HAVE_${id})
+    endif()
+endforeach()
