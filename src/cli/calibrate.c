@@ -21,8 +21,8 @@ static const pdl__option_t options[] = {
     {"output", "SYSTEM.yaml", NULL, "the system description to write", PDL__TEXT(values_t, output),
      .required = true, .letter = 'o', .writes = true},
     {"model", "M[,M...]", NULL, "times the layers of these models too", PDL__TEXT(values_t, models)},
-    {"pe", "N", NULL, "processing elements (ranks) of this machine; default: its cores divided by --threads",
-     PDL__INT(values_t, pe, 1)},
+    {"devices", "N", NULL, "devices (ranks) of this machine; default: its cores divided by --threads",
+     PDL__INT(values_t, pe, 1), .letter = 'n', .also = "pe"},
     {"threads", "N", "1", "cores of a processing element", PDL__INT(values_t, threads, 1)},
     {"quick", NULL, NULL, "fewer shapes and repetitions: seconds instead of a minute or two",
      PDL__FLAG(values_t, quick)},
@@ -109,7 +109,7 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
 
 const pdl__command_t pdl__calibrate_commands[] = {
     {.name = "calibrate",
-     .usage = "-o SYSTEM.yaml [--model M[,M...]] [--pe N] [--threads N] [--quick]",
+     .usage = "-o SYSTEM.yaml [--model M[,M...]] [--devices N] [--threads N] [--quick]",
      .summary = "measures this machine and writes its system description",
      .notes = "Use it as --system SYSTEM.yaml of plan and train. The machine should have nothing else to do.\n",
      .options = options,

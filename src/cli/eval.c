@@ -24,7 +24,8 @@ static const pdl__option_t options[] = {
     {"data", "D", NULL, "name of a data set, or the path of one", PDL__TEXT(values_t, data), .required = true},
     {"model", "M", NULL, "the model, where the checkpoint does not name it", PDL__TEXT(values_t, model)},
     {"batch", "B", "64", "samples at a time, over all ranks", PDL__INT(values_t, batch, 1)},
-    {"pe", "N", "1", "ranks; started here unless mpirun or srun has done so", PDL__INT(values_t, pe, 1)},
+    {"devices", "N", "1", "ranks; started here unless mpirun or srun has done so", PDL__INT(values_t, pe, 1),
+     .letter = 'n', .also = "pe"},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(values_t, threads, 1)},
     {"loader-threads", "N", "1", "that prepare samples", PDL__INT(values_t, loader_threads, 1)},
     {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
@@ -192,7 +193,7 @@ static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__eval_commands[] = {
     {.name = "eval",
-     .usage = "CHECKPOINT --data D [--pe N] [--ema] [--json]",
+     .usage = "CHECKPOINT --data D [--devices N] [--ema] [--json]",
      .summary = "scores a checkpoint",
      .notes =
          "CHECKPOINT is a folder of checkpoints (the latest that is whole counts), one checkpoint in it, or a\n"

@@ -106,13 +106,13 @@ static pdl_status_t run_command(const pdl__command_t *command, int count, char *
 {
     void           *values = calloc(1, command->values > 0 ? command->values : 1);
     pdl__operands_t operands;
-    bool            help = false;
+    pdl__help_t     help = PDL__HELP_NONE;
     pdl_status_t    status;
 
     if (values == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     status = pdl__options_parse(command, count, arguments, values, &operands, &help);
     if (!status && help) {
-        status = pdl__options_help(command, stdout);
+        status = pdl__options_help(command, help, stdout);
     } else if (!status) {
         status = pdl__options_reserve(command, values);
         if (!status) status = command->run(values, &operands);
@@ -132,7 +132,7 @@ static pdl_status_t help_verb(const struct verb *verb)
 
     for (const pdl__command_t *c = verb->commands; !status && c->name != NULL; c++) {
         if (c != verb->commands) fputs("\n", stdout);
-        status = pdl__options_help(c, stdout);
+        status = pdl__options_help(c, PDL__HELP_FIRST, stdout);
     }
     return status;
 }
@@ -164,7 +164,7 @@ static pdl_status_t help(int count, char **arguments)
     if (verb == NULL) return refuse_verb(arguments[0]);
     if (count == 1) return help_verb(verb);
     for (const pdl__command_t *c = verb->commands; c->name != NULL && action_of(c) != NULL; c++)
-        if (strcmp(action_of(c), arguments[1]) == 0) return pdl__options_help(c, stdout);
+        if (strcmp(action_of(c), arguments[1]) == 0) return pdl__options_help(c, PDL__HELP_FIRST, stdout);
     if (action_of(verb->commands) != NULL) return refuse_action(verb, arguments[1]);
     return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl help [VERB]", arguments[1]);
 }

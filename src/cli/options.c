@@ -73,10 +73,15 @@ static pdl_status_t refuse_option(const pdl__command_t *command, const char *tex
     return pdl_error(PDL_ERR_INPUT, "unknown option %s (paradl %s --help shows all)", name, command->name);
 }
 
+static bool is_named(const char *name, const char *text, size_t length)
+{
+    return name != NULL && strlen(name) == length && memcmp(name, text, length) == 0;
+}
+
 static const pdl__option_t *find_option(const pdl__option_t *options, const char *name, size_t length)
 {
     for (const pdl__option_t *o = options; o != NULL && o->name != NULL; o++) {
-        if (strlen(o->name) == length && memcmp(o->name, name, length) == 0) return o;
+        if (is_named(o->name, name, length) || is_named(o->also, name, length)) return o;
     }
     return NULL;
 }
@@ -94,13 +99,13 @@ typedef struct scan {
     char                **arguments;
     int                   count, next;
     void                 *values;
-    const pdl__option_t  *instead; /* an option that was given and goes without an optional operand */
+    const char           *instead; /* an option that was given and goes without an optional operand */
 } scan_t;
 
 /* `value` is what stood after '=', or NULL. */
 static pdl_status_t take(scan_t *scan, const pdl__option_t *option, const char *value)
 {
-    if (option->instead) scan->instead = option;
+    if (option->instead) scan->instead = option->name;
     if (option->noted > 0) *(bool *)((char *)scan->values + option->noted) = true;
     if (option->kind == PDL__OPTION_FLAG) {
         if (value != NULL) return pdl_error(PDL_ERR_INPUT, "--%s takes no value", option->name);
@@ -119,7 +124,9 @@ static pdl_status_t take_long(scan_t *scan, const char *text)
     const pdl__option_t *option = find_option(scan->command->options, name, length);
 
     if (option == NULL) return refuse_option(scan->command, text);
-    return take(scan, option, name[length] == '=' ? name + length + 1 : NULL);
+    pdl__option_t typed = *option; /* messages have the name that was typed */
+    if (is_named(option->also, name, length)) typed.name = option->also;
+    return take(scan, &typed, name[length] == '=' ? name + length + 1 : NULL);
 }
 
 static pdl_status_t take_short(scan_t *scan, const char *text)
@@ -142,8 +149,8 @@ static pdl_status_t check_operands(const scan_t *scan, const pdl__operands_t *op
         return pdl_error(PDL_ERR_INPUT, "an argument is missing; usage: paradl %s %s", command->name,
                          command->usage);
     if (scan->instead && operands->count > command->operands)
-        return pdl_error(PDL_ERR_INPUT, "--%s: %s says that; change it there, or leave the file out",
-                         scan->instead->name, operands->text[operands->count - 1]);
+        return pdl_error(PDL_ERR_INPUT, "--%s: %s says that; change it there, or leave the file out", scan->instead,
+                         operands->text[operands->count - 1]);
     return PDL_OK;
 }
 
@@ -176,7 +183,7 @@ static pdl_status_t set_defaults(const pdl__command_t *command, void *values)
 }
 
 pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char **arguments, void *values,
-                                pdl__operands_t *operands, bool *help)
+                                pdl__operands_t *operands, pdl__help_t *help)
 {
     scan_t       scan = {command, arguments, count, 0, values, NULL};
     bool         only_operands = false;
@@ -190,8 +197,8 @@ pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char *
             operands->text[operands->count++] = text;
         } else if (strcmp(text, "--") == 0) {
             only_operands = true;
-        } else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
-            *help = true;
+        } else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0 || strcmp(text, "--help-all") == 0) {
+            *help = strcmp(text, "--help-all") == 0 ? PDL__HELP_ALL : PDL__HELP_FIRST;
             return PDL_OK;
         } else {
             status = text[1] == '-' ? take_long(&scan, text) : take_short(&scan, text);
@@ -250,10 +257,20 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     }
 }
 
+/* The name of an option as a user types it, with its letter and its value. */
+static void add_name(pdl_table_t *table, const pdl__option_t *option)
+{
+    char letter[8] = "";
+
+    if (option->letter != 0) snprintf(letter, sizeof(letter), "-%c, ", option->letter);
+    pdl_table_cell(table, "  %s--%s%s%s", letter, option->name, option->argument != NULL ? " " : "",
+                   option->argument != NULL ? option->argument : "");
+}
+
 /* `replaced`: an optional operand, which is a plan, says what required options say. */
 static void add_help_row(pdl_table_t *table, const pdl__option_t *option, bool replaced)
 {
-    char all[256] = "", standard[64] = "";
+    char all[256] = "", standard[64] = "", also[MAX_NAME] = "";
 
     if (option->kind == PDL__OPTION_CHOICE)
         pdl__join_names(option->choices, (size_t)option->choice_count, all, sizeof(all));
@@ -261,16 +278,41 @@ static void add_help_row(pdl_table_t *table, const pdl__option_t *option, bool r
         snprintf(standard, sizeof(standard), " (required%s)", replaced ? " without a plan" : "");
     else if (option->standard != NULL)
         snprintf(standard, sizeof(standard), " (default %s)", option->standard);
+    if (option->also != NULL) snprintf(also, sizeof(also), " (also --%s)", option->also);
     pdl_table_row(table, PDL_ROW_PLAIN);
-    if (option->letter != 0)
-        pdl_table_cell(table, "  -%c, --%s %s", option->letter, option->name, option->argument);
-    else
-        pdl_table_cell(table, "  --%s%s%s", option->name, option->argument != NULL ? " " : "",
-                       option->argument != NULL ? option->argument : "");
-    pdl_table_cell(table, "%s%s%s%s", option->help, all[0] != '\0' ? ": " : "", all, standard);
+    add_name(table, option);
+    pdl_table_cell(table, "%s%s%s%s%s", option->help, all[0] != '\0' ? ": " : "", all, standard, also);
 }
 
-pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream)
+static void add_title(pdl_table_t *table, const char *title)
+{
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_span(table, "%s", "");
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_span(table, "%s:", title);
+}
+
+/* Adds the options in their groups; a group of which none is shown has no title. Returns how many are left out. */
+static int add_options(pdl_table_t *table, const pdl__command_t *command, pdl__help_t help)
+{
+    const char *title = NULL;
+    int         left_out = 0, firsts = 0;
+
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) firsts += o->first;
+    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++) {
+        if (o->group != NULL) title = o->group;
+        if (help == PDL__HELP_FIRST && firsts > 0 && !o->first) {
+            left_out++;
+            continue;
+        }
+        if (title != NULL) add_title(table, title);
+        title = NULL;
+        add_help_row(table, o, command->optional > 0);
+    }
+    return left_out;
+}
+
+pdl_status_t pdl__options_help(const pdl__command_t *command, pdl__help_t help, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}};
     pdl_table_t              *table = pdl_table_create(columns, 2);
@@ -278,12 +320,11 @@ pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream)
 
     fprintf(stream, "usage: paradl %s %s\n\n%s\n", command->name, command->usage, command->summary);
     if (command->notes != NULL) fprintf(stream, "%s\n", command->notes);
-    fputs("\n", stream);
-    for (const pdl__option_t *o = command->options; o != NULL && o->name != NULL; o++)
-        add_help_row(table, o, command->optional > 0);
+    if (command->options == NULL || command->options[0].group == NULL) fputs("\n", stream);
+    int left_out = add_options(table, command, help);
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "  -h, --help");
-    pdl_table_cell(table, "shows this");
+    pdl_table_cell(table, left_out > 0 ? "shows this; --help-all shows %d more options" : "shows this", left_out);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     return status;

@@ -1,6 +1,9 @@
 /*
  * Options of a command as a table: it parses the command line and produces --help. Both `--name value` and
  * `--name=value` are understood, options and operands may be mixed, and "--" ends the options.
+ *
+ * Options stand in groups of one purpose. Where a command has more than fit a screen, --help shows those that people
+ * use first, and --help-all shows all.
  */
 #ifndef PDL_CLI_OPTIONS_H
 #define PDL_CLI_OPTIONS_H
@@ -35,6 +38,9 @@ typedef struct pdl__option {
     bool               writes;   /* names a file that is written; "-" is standard output */
     bool               instead;  /* of an optional operand, which says the same */
     char               letter;   /* after "-"; 0: none */
+    const char        *also;     /* another name of it, or NULL */
+    const char        *group;    /* title of the group that begins with it; NULL: as the one before */
+    bool               first;    /* among those that --help shows where there is a --help-all */
     bool               positive; /* zero means that it was not given, so nobody may give it */
     size_t             noted;    /* offset of a bool that is set when the option is given; 0: nobody asks */
 } pdl__option_t;
@@ -66,11 +72,14 @@ typedef struct pdl__command {
     pdl_status_t (*run)(const void *values, const pdl__operands_t *operands);
 } pdl__command_t;
 
+/* Which help was asked for. */
+typedef enum pdl__help { PDL__HELP_NONE, PDL__HELP_FIRST, PDL__HELP_ALL } pdl__help_t;
+
 /* Fills `values` with defaults and then from the arguments; operands are moved to the front of `arguments`.
-   *help is set when --help was among them, and then nothing is required. */
+   *help is set when --help or --help-all was among them, and then nothing is required. */
 pdl_status_t pdl__options_parse(const pdl__command_t *command, int count, char **arguments, void *values,
-                                pdl__operands_t *operands, bool *help);
-pdl_status_t pdl__options_help(const pdl__command_t *command, FILE *stream);
+                                pdl__operands_t *operands, pdl__help_t *help);
+pdl_status_t pdl__options_help(const pdl__command_t *command, pdl__help_t help, FILE *stream);
 
 /* Whether an option of the table has another value than its default; it then was given. */
 bool pdl__option_changed(const pdl__option_t *options, const char *name, const void *values);

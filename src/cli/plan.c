@@ -30,47 +30,51 @@ typedef struct values {
 #define CHOICE(field, names, count) PDL__CHOICE(values_t, field, names, count)
 
 static const pdl__option_t options[] = {
-    {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file", TEXT(model), .required = true},
+    {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file", TEXT(model), .required = true,
+     .group = "What is planned"},
     {"system", "S", NULL, "name of a system, or a .yaml file", TEXT(system), .required = true},
-    {"pe", "P", NULL, "number of processing elements", PDL__INT(values_t, pe, 1), .required = true},
+    {"devices", "P", NULL, "number of devices", PDL__INT(values_t, pe, 1), .required = true, .letter = 'n',
+     .also = "pe"},
     {"data", "D", NULL,
      "name of a data set, a .yaml file, or files of samples as train reads them; without it there are no epochs",
      TEXT(data)},
-    {"batch", "B", NULL, "samples per weight update, over all PEs", PDL__INT(values_t, batch, 1)},
-    {"samples-per-pe", "N", NULL,
-     "the batch is so many times the PEs; else 64, fewer where samples are large (16 M values, 8,192 tokens)",
-     PDL__INT(values_t, samples_per_pe, 1)},
-    {"strategy", "NAME", "all",
-     "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, data+filter, data+channel, "
-     "data+spatial, data+tensor, data+pipeline or 3d",
-     TEXT(strategy)},
-    {"goal", "GOAL", "time", "what is best", CHOICE(goal, pdl_goal_names, PDL_GOAL_COUNT)},
-    {"max-memory", "X", NULL, "memory of a PE that may be used, such as 12GiB",
-     PDL__POSITIVE(values_t, max_memory, PDL_UNIT_BYTES)},
-    {"top", "K", "0", "shows only the K best; 0: all", PDL__INT(values_t, top, 0)},
-    {"explain", NULL, NULL, "says why the best wins and what would have to change for the second to win",
-     PDL__FLAG(values_t, explain)},
-    {"formulas", "WHICH", "paradl", "whose cost model", CHOICE(formulas, formula_names, FORMULAS_COUNT)},
-    {"mode", "MODE", "training", "what is planned", CHOICE(mode, mode_names, 2)},
+    {"batch", "B", NULL, "samples per weight update, over all devices", PDL__INT(values_t, batch, 1)},
+    {"samples-per-device", "N", NULL,
+     "the batch is this many times the devices; else 64, fewer where samples are large (16 M values, 8,192 tokens)",
+     PDL__INT(values_t, samples_per_pe, 1), .also = "samples-per-pe"},
+    {"mode", "MODE", "training", "what the devices do", CHOICE(mode, mode_names, 2)},
     {"precision", "TYPE", "fp32", "of activations and weights",
      CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
     {"optimizer", "NAME", "momentum", "what updates the weights",
      CHOICE(optimizer, pdl_optimizer_names, PDL_OPTIMIZER_COUNT)},
+    {"strategy", "NAME", "all",
+     "all, mixed, serial, data, spatial, filter, channel, tensor, pipeline, data+filter, data+channel, "
+     "data+spatial, data+tensor, data+pipeline or 3d",
+     TEXT(strategy), .group = "Search"},
+    {"goal", "GOAL", "time", "what is best", CHOICE(goal, pdl_goal_names, PDL_GOAL_COUNT)},
+    {"max-memory", "X", NULL, "memory of a device that may be used, such as 12GiB",
+     PDL__POSITIVE(values_t, max_memory, PDL_UNIT_BYTES)},
+    {"top", "K", "0", "shows only the K best; 0: all", PDL__INT(values_t, top, 0)},
+    {"explain", NULL, NULL, "says why the best wins and what would have to change for the second to win",
+     PDL__FLAG(values_t, explain)},
+    {"formulas", "WHICH", "paradl", "cost model", CHOICE(formulas, formula_names, FORMULAS_COUNT),
+     .group = "Cost model"},
     {"parameters", "NAME", NULL, "parameter set of the cost model; else that of the system", TEXT(parameters)},
     {"spatial-until", "LAYER", NULL, "last layer that is split in space", TEXT(spatial_until)},
     {"groups", "N", NULL, "--formulas orig: groups of the hybrids; else a group is a node",
      PDL__INT(values_t, groups, 1)},
     {"divisor", "X", NULL,
-     "--formulas orig: what contention divides the bandwidth by; else twice the PEs of a group",
+     "--formulas orig: what contention divides the bandwidth by; else twice the devices of a group",
      PDL__POSITIVE(values_t, divisor, PDL_UNIT_NONE)},
     {"data-policy", "TEXT", NULL,
      "how samples reach the workers: global, local, partial:Q or paired:Q, then ,hide:F ,mean:F ,refresh:EPOCHS "
      ",store:pfs or ,store:local; all compares",
-     TEXT(data_policy)},
+     TEXT(data_policy), .group = "Data policy"},
     {"exchange-bandwidth", "RATE", NULL,
      "--data-policy: at which a worker exchanges samples, as simulated or measured; else projected",
      PDL__POSITIVE(values_t, exchange_bandwidth, PDL_UNIT_BYTE_RATE)},
-    {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o', .writes = true},
+    {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o', .writes = true,
+     .group = "Output"},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };
@@ -87,7 +91,7 @@ typedef struct question {
 static pdl_status_t check_values(const values_t *v)
 {
     if (v->batch > 0 && v->samples_per_pe > 0)
-        return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-pe exclude each other");
+        return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-device exclude each other");
     if (v->formulas != FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
     if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->explain || v->max_memory > 0))
@@ -373,7 +377,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__plan_commands[] = {
     {.name = "plan",
-     .usage = "--model M --system S --pe P [--data D] [--batch B | --samples-per-pe N] [options]",
+     .usage = "--model M --system S --devices P [--data D] [--batch B | --samples-per-device N] [options]",
      .summary = "projects every parallel strategy, says what limits each, ranks them and writes the best plan",
      .options = options,
      .values = sizeof(values_t),

@@ -31,7 +31,7 @@ refuse 1 'missing.yaml' system show ./missing.yaml
 refuse 2 'bad.yaml:' model show bad.yaml
 refuse 2 'not_a_model.yaml:' model show not_a_model.yaml
 refuse 1 'folder' model show ./folder
-refuse 2 '--pe P is missing' "${plan[@]}"
+refuse 2 '--devices P is missing' "${plan[@]}"
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 0
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe -1
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 1e99

@@ -28,9 +28,22 @@ for option in model system pe data batch samples-per-pe strategy goal max-memory
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done
+# Where there are many options, --help shows those of every day by purpose, and --help-all shows the rest.
+expect 0 train --help
+for title in "Model and data:" "Parallelism and memory:" "Optimizer:" "Data policy" "Output:"; do has out "$title"; done
+has out "--help-all shows"
+[ "$(grep -cE '^  -' out)" -le 36 ] || fail "train --help shows $(grep -cE '^  -' out) options"
+! grep -q -- --hide-threshold out || fail "train --help shows --hide-threshold"
+expect 0 train --help-all
+has out "--hide-threshold"
+# One number under three names.
+for name in --pe --devices -n; do
+    expect 0 plan --model lenet --system abci-v $name 4 --data mnist --json
+    grep -q '"pe": 4' out || fail "plan $name 4: $(head -c 200 out)"
+done
 # The options of train and eval are many: the help names them, and the manual page has to know each.
 for verb in train eval; do
-    expect 0 $verb --help
+    expect 0 $verb --help-all
     options=$(grep -oE '^  --[a-z0-9-]+' out | sed 's/^ *--//')
     [ "$(wc -w <<<"$options")" -ge 10 ] || fail "$verb --help shows only: $options"
     for option in $options; do

@@ -465,7 +465,7 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
 
 const pdl__command_t pdl__train_commands[] = {
     {.name = "train",
-     .usage = "[PLAN.yaml | --model M --data D] [--pe N] [--epochs E | --steps K] [--batch B] [--lr X] [...]",
+     .usage = "[PLAN.yaml | --model M --data D] [--devices N] [--epochs E | --steps K] [--batch B] [--lr X] [...]",
      .summary = "trains a model",
      .notes =
          "The same seed gives the same run, on any number of ranks but for the rounding of sums. A run that was\n"
