@@ -244,6 +244,7 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
         status = pdl_search_explain(oracle, &q->request, search, explanation, sizeof(explanation));
         report->explanation = explanation;
     }
+    if (!status && search->possible > 0) status = pdl_oracle_settle(oracle, search->candidates[0].plan);
     if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
     if (!status) status = show(v, report);
     pdl__plan_policy_free(&policy);

@@ -84,9 +84,17 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
                                  pdl_plan_t **plan);
 void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
 
+/* What a pipeline is cut into. The closed form counts memory and gradients of an interleaved one as if ranks had one stage
+   each. */
+typedef struct pdl__pipeline_cut {
+    const pdl_stages_t *ranks, *virtual_stages;
+} pdl__pipeline_cut_t;
+/* `given`: the borders of the virtual stages; NULL: they take equally long. */
+pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const int *given,
+                              pdl__pipeline_cut_t *cut);
 /* Closed form over a profile cut into stages. */
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                               const pdl_stages_t *stages, pdl_projection_t *projection);
+                               const pdl__pipeline_cut_t *cut, pdl_projection_t *projection);
 
 /* Totals, interval and energy from the parts of a projection; kappa is the congestion of the gradient exchange. */
 void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double kappa, pdl_projection_t *projection);

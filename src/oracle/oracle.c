@@ -120,7 +120,8 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
 {
     pdl_case_t          c;
     pdl_profile_t      *profile;
-    const pdl_stages_t *stages;
+    pdl__pipeline_cut_t cut;
+    const int          *given = plan->stages_given ? plan->stage_first : NULL;
 
     pdl__case_of_plan(plan, dataset, &c);
     if (c.pe > oracle->system->pe_count)
@@ -128,10 +129,10 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
                          (long long)oracle->system->pe_count);
     pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
     if (status) return status;
-    status = pdl__profile_stages(profile, c.pipeline, plan->stages_given ? plan->stage_first : NULL, &stages);
-    if (!status) status = pdl__project_case(oracle, &c, profile, stages, projection);
+    status = pdl__case_stages(&c, profile, given, &cut);
+    if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     if (!status) {
-        memcpy(plan->stage_first, stages->first, ((size_t)c.pipeline + 1) * sizeof(int));
+        memcpy(plan->stage_first, cut.virtual_stages->first, ((size_t)cut.virtual_stages->count + 1) * sizeof(int));
         pdl__find_limits(oracle, &c, projection);
     }
     pdl__profile_destroy(profile);

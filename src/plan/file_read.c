@@ -319,18 +319,32 @@ static pdl_status_t read_stage(const pdl_yaml_t *item, pdl_plan_t *plan, size_t 
     return PDL_OK;
 }
 
-static pdl_status_t read_stages(const pdl_yaml_t *node, pdl_plan_t *plan)
+/* Files of earlier versions have the stages of ranks also where ranks have several virtual stages each. */
+static bool is_older_list(const pdl_yaml_t *node, const pdl_plan_t *plan)
 {
-    size_t stages = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    return plan->virtual_stages > 1 &&
+           pdl_yaml_size(node) == (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+}
+
+static pdl_status_t read_stages(const pdl_yaml_t *node, pdl_plan_file_t *file)
+{
+    pdl_plan_t *plan = file->plan;
+    size_t      stages = (size_t)pdl_plan_stage_count(plan);
 
     if (pdl_yaml_kind(node) == PDL_YAML_SCALAR && strcmp(pdl_yaml_text(node), "auto") == 0) return PDL_OK;
     if (pdl_yaml_kind(node) != PDL_YAML_SEQUENCE) {
         return pdl_yaml_error(node,
                               "stages: expected auto or a list with the name of the first layer of each stage");
     }
+    if (is_older_list(node, plan)) {
+        snprintf(file->note, sizeof(file->note),
+                 "pipeline.stages names the %zu stages of ranks, not their %zu virtual stages: these are cut here",
+                 pdl_yaml_size(node), stages);
+        return PDL_OK;
+    }
     if (pdl_yaml_size(node) != stages) {
-        return pdl_yaml_error(node, "stages: expected %zu names, one for each rank of the pipeline axis, found %zu",
-                              stages, pdl_yaml_size(node));
+        return pdl_yaml_error(node, "stages: expected %zu names, one for each %s of the pipeline axis, found %zu",
+                              stages, plan->virtual_stages > 1 ? "virtual stage" : "rank", pdl_yaml_size(node));
     }
     for (size_t s = 0; s < stages; s++) {
         pdl_status_t st = read_stage(pdl_yaml_item(node, s), plan, s);
@@ -341,8 +355,9 @@ static pdl_status_t read_stages(const pdl_yaml_t *node, pdl_plan_t *plan)
     return PDL_OK;
 }
 
-static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_t *plan)
+static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_file_t *file)
 {
+    pdl_plan_t              *plan = file->plan;
     static const char *const keys[] = {"schedule", "micro_batches", "virtual_stages", "stages", NULL};
     const pdl_yaml_t        *node = pdl_yaml_find(root, "pipeline"), *stages;
     int64_t                  chunks = plan->virtual_stages;
@@ -360,9 +375,9 @@ static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_t *plan)
     if (st == PDL_OK) st = pdl_yaml_get_int(node, "virtual_stages", 1, most, PDL_OPTIONAL, &chunks);
     if (st != PDL_OK) return st;
     plan->schedule = (pdl_pipeline_schedule_t)schedule;
-    plan->virtual_stages = (int)chunks;
+    st = pdl_plan_set_virtual_stages(plan, chunks);
     stages = pdl_yaml_find(node, "stages");
-    return stages != NULL ? read_stages(stages, plan) : PDL_OK;
+    return st == PDL_OK && stages != NULL ? read_stages(stages, file) : st;
 }
 
 static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
@@ -473,7 +488,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan
     if (st == PDL_OK) st = read_subject(root, plan, file);
     if (st == PDL_OK) st = read_memory(root, file->plan);
     if (st == PDL_OK) st = read_modes(root, file->plan);
-    if (st == PDL_OK) st = read_pipeline(root, file->plan);
+    if (st == PDL_OK) st = read_pipeline(root, file);
     if (st == PDL_OK) st = read_collectives(root, file->plan);
     if (st == PDL_OK) st = read_settings(root, file->plan);
     if (st == PDL_OK) st = pdl__data_policy_read(root, &file->plan->data_policy);

@@ -104,15 +104,13 @@ static pdl_status_t write_modes(const pdl_plan_t *plan, FILE *stream)
 
 static void write_pipeline(const pdl_plan_t *plan, FILE *stream)
 {
-    int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
-
     fprintf(stream, "pipeline: {schedule: %s, micro_batches: %" PRId64 ", virtual_stages: %d, stages: ",
             pdl_schedule_names[plan->schedule], plan->micro_batches, plan->virtual_stages);
     if (!plan->stages_given) {
         fputs("auto}\n", stream);
         return;
     }
-    for (int64_t s = 0; s < stages; s++) {
+    for (int64_t s = 0; s < pdl_plan_stage_count(plan); s++) {
         fputs(s > 0 ? ", " : "[", stream);
         pdl_yaml_write_quoted(pdl_model_layer(plan->model, plan->stage_first[s])->name, stream);
     }

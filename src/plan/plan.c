@@ -14,10 +14,9 @@ const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT] = {"auto", "ring", "t
 static pdl_status_t allocate(pdl_plan_t *plan)
 {
     size_t layers = (size_t)pdl_model_layer_count(plan->model);
-    size_t stages = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
 
     plan->modes = calloc(layers, sizeof(*plan->modes));
-    plan->stage_first = calloc(stages + 1, sizeof(*plan->stage_first));
+    plan->stage_first = calloc(layers + 1, sizeof(*plan->stage_first)); /* no virtual stage is empty */
     if (!plan->modes || !plan->stage_first) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     return PDL_OK;
 }
@@ -45,31 +44,21 @@ pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, i
 {
     pdl_status_t status = check_mesh(mesh);
     if (status) return status;
-    int64_t stages = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
-    int     layers = pdl_model_layer_count(model);
-    if (stages > layers - 1)
-        return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but model %s has only %d layers", (long long)stages,
-                         pdl_model_name(model), layers - 1);
     pdl_plan_t *plan = calloc(1, sizeof(*plan));
     if (!plan) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     *plan = (pdl_plan_t){.model = model,
                          .mesh = *mesh,
                          .batch = batch,
                          .micro_batches = 1,
-                         .virtual_stages = 1,
                          .schedule = PDL_SCHEDULE_1F1B,
                          .optimizer = PDL_OPTIMIZER_MOMENTUM,
                          .precision = PDL_FP32,
                          .data_policy = pdl_data_policy_default()};
     status = allocate(plan);
+    if (!status) status = pdl_plan_set_virtual_stages(plan, 1);
     if (status) {
         pdl_plan_destroy(plan);
         return status;
-    }
-    for (int64_t s = 0; s <= stages; s++) {
-        int64_t low, high;
-        pdl_block_range(layers - 1, stages, s, &low, &high);
-        plan->stage_first[s] = s ? (int)low + 1 : 0; /* the input comes with the first layer */
     }
     *out = plan;
     return PDL_OK;
@@ -87,9 +76,9 @@ pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **out)
         pdl_plan_destroy(copy);
         return status;
     }
-    memcpy(copy->modes, plan->modes, (size_t)pdl_model_layer_count(plan->model) * sizeof(*copy->modes));
-    memcpy(copy->stage_first, plan->stage_first,
-           ((size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) + 1) * sizeof(*copy->stage_first));
+    size_t layers = (size_t)pdl_model_layer_count(plan->model);
+    memcpy(copy->modes, plan->modes, layers * sizeof(*copy->modes));
+    memcpy(copy->stage_first, plan->stage_first, (layers + 1) * sizeof(*copy->stage_first));
     *out = copy;
     return PDL_OK;
 }
@@ -165,17 +154,21 @@ static pdl_status_t check_samples(const pdl_plan_t *plan)
 
 static pdl_status_t check_stages(const pdl_plan_t *plan)
 {
-    int64_t stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    int64_t stages = pdl_plan_stage_count(plan), layers = pdl_model_layer_count(plan->model);
 
+    if (plan->virtual_stages < 1 || (plan->virtual_stages > 1 && plan->schedule != PDL_SCHEDULE_INTERLEAVED))
+        return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", plan->virtual_stages);
+    if (stages >= layers)
+        return pdl_error(PDL_ERR_LIMIT,
+                         "%lld pipeline stages with all virtual stages, but model %s has only %lld layers",
+                         (long long)stages, pdl_model_name(plan->model), (long long)layers - 1);
     if (plan->stage_first[0] != 0)
         return pdl_error(PDL_ERR_INPUT, "the first stage must begin with the first layer");
-    if (plan->stage_first[stages] != pdl_model_layer_count(plan->model))
+    if (plan->stage_first[stages] != layers)
         return pdl_error(PDL_ERR_INPUT, "the last stage must end with the last layer");
     for (int64_t s = 0; s < stages; s++)
         if (plan->stage_first[s] >= plan->stage_first[s + 1])
             return pdl_error(PDL_ERR_INPUT, "pipeline stage %lld is empty", (long long)s);
-    if (plan->virtual_stages < 1 || (plan->virtual_stages > 1 && plan->schedule != PDL_SCHEDULE_INTERLEAVED))
-        return pdl_error(PDL_ERR_INPUT, "%d virtual stages need the interleaved schedule", plan->virtual_stages);
     return PDL_OK;
 }
 

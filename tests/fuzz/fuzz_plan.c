@@ -45,14 +45,15 @@ static void require_same(const pdl_plan_file_t *a, const pdl_plan_file_t *b)
 {
     const pdl_plan_t *p = a->plan, *q = b->plan;
     int               layers = pdl_model_layer_count(a->model);
-    int64_t           stages = pdl_mesh_extent(&p->mesh, PDL_AXIS_PIPELINE);
+    int64_t           stages = pdl_plan_stage_count(p);
 
     require(layers == pdl_model_layer_count(b->model));
     require(memcmp(p->modes, q->modes, (size_t)layers * sizeof(*p->modes)) == 0);
+    require(p->virtual_stages == q->virtual_stages);
     require(memcmp(p->stage_first, q->stage_first, (size_t)(stages + 1) * sizeof(*p->stage_first)) == 0);
     require(memcmp(p->algorithm, q->algorithm, sizeof(p->algorithm)) == 0);
     require(p->batch == q->batch && p->micro_batches == q->micro_batches);
-    require(p->schedule == q->schedule && p->virtual_stages == q->virtual_stages);
+    require(p->schedule == q->schedule);
     require(p->recompute == q->recompute && p->sharding == q->sharding && p->optimizer == q->optimizer);
     require(p->precision == q->precision && p->run_mode == q->run_mode && p->stages_given == q->stages_given);
     require(a->has_projection == b->has_projection);

@@ -81,10 +81,10 @@ static pdl_status_t make_plan(const struct trial *trial, pdl_model_t **model, pd
     if (status) return status;
     (*plan)->micro_batches = trial->micro_batches;
     (*plan)->schedule = trial->schedule;
-    (*plan)->virtual_stages = trial->chunks;
     (*plan)->recompute = trial->recompute;
     (*plan)->sync_batch_norm = true;
-    return pdl_plan_check(*plan);
+    status = pdl_plan_set_virtual_stages(*plan, trial->chunks);
+    return status ? status : pdl_plan_check(*plan);
 }
 
 /* Samples of zeros: what is counted does not depend on them. */

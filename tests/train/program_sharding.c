@@ -152,7 +152,7 @@ static void run_setting(const setting_t *setting, pdl_sharding_t sharding, outco
     plan->sharding = sharding;
     if (setting->virtual_stages) {
         plan->schedule = PDL_SCHEDULE_INTERLEAVED;
-        plan->virtual_stages = setting->virtual_stages;
+        CHECK_OK(pdl_plan_set_virtual_stages(plan, setting->virtual_stages));
     }
     plan->sync_batch_norm = setting->sync;
     plan->precision = bf16 ? PDL_BF16 : PDL_FP32;

@@ -224,6 +224,10 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
 pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                              pdl_projection_t *projection);
 
+/* Decides what a plan leaves open, for this machine, and writes it into the plan: the borders of its virtual stages, which
+   are cut to take equally long. What the plan says stays. */
+pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan);
+
 /* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
    stages; what a stage waits for others, bubbles included, counts as exchange between layers. */
 pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,

@@ -122,16 +122,18 @@ typedef struct pdl_modes {
 } pdl_modes_t;
 
 typedef struct pdl_plan {
-    const pdl_model_t      *model; /* borrowed */
-    char                    strategy[32];
-    pdl_mesh_t              mesh;
-    int64_t                 batch;         /* samples per weight update, over all ranks */
-    int64_t                 micro_batches; /* per update and data-parallel replica */
-    pdl_modes_t            *modes;         /* one per layer */
-    int                    *stage_first;   /* first layer of each stage; size of the pipeline axis + 1 entries */
-    bool                    stages_given;  /* written by hand; otherwise the oracle balances them */
+    const pdl_model_t *model; /* borrowed */
+    char               strategy[32];
+    pdl_mesh_t         mesh;
+    int64_t            batch;         /* samples per weight update, over all ranks */
+    int64_t            micro_batches; /* per update and data-parallel replica */
+    pdl_modes_t       *modes;         /* one per layer */
+    /* First layer of each virtual stage, pdl_plan_stage_count() of them, and the number of layers. Virtual stage k is
+       number k / P of rank k % P on a pipeline axis of P. */
+    int *stage_first;
+    bool stages_given; /* fixed: written in a file, or chosen for a machine; otherwise the oracle balances them */
     pdl_pipeline_schedule_t schedule;
-    int                     virtual_stages; /* chunks per rank; 1 unless interleaved */
+    int                     virtual_stages; /* per rank; 1 unless interleaved: pdl_plan_set_virtual_stages() */
     pdl_recompute_t         recompute;
     pdl_sharding_t          sharding;
     bool              sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
@@ -143,10 +145,15 @@ typedef struct pdl_plan {
     pdl_data_policy_t data_policy;
 } pdl_plan_t;
 
-/* All layers in mode PASS, one stage per pipeline rank cut at equal layer counts, SGD with momentum, fp32. */
+/* All layers in mode PASS, one stage per pipeline rank with equal shares of the operations, SGD with momentum, fp32. */
 pdl_status_t pdl_plan_create(const pdl_model_t *model, const pdl_mesh_t *mesh, int64_t batch, pdl_plan_t **plan);
 pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **copy);
 void         pdl_plan_destroy(pdl_plan_t *plan);
+/* Virtual stages of all ranks of the pipeline axis together. */
+int64_t pdl_plan_stage_count(const pdl_plan_t *plan);
+/* So many virtual stages on every rank of the pipeline axis, with equal shares of the operations: what is known without a
+   machine. */
+pdl_status_t pdl_plan_set_virtual_stages(pdl_plan_t *plan, int64_t count);
 /* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
 void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 

@@ -49,14 +49,14 @@ static pdl_status_t plan_from_options(job_t *job)
     if (status) return status;
     job->own_plan->micro_batches = v->micro_batches;
     job->own_plan->schedule = (pdl_pipeline_schedule_t)v->pipeline_schedule;
-    job->own_plan->virtual_stages = (int)v->virtual_stages;
     job->own_plan->recompute = (pdl_recompute_t)v->recompute;
     job->own_plan->sharding = (pdl_sharding_t)v->sharding;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
     job->own_plan->optimizer = pdl__train_memory_kind(v);
     job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
     job->plan = job->own_plan;
-    return pdl_plan_check(job->own_plan);
+    status = pdl_plan_set_virtual_stages(job->own_plan, v->virtual_stages);
+    return status ? status : pdl_plan_check(job->own_plan);
 }
 
 static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
@@ -167,7 +167,7 @@ static pdl_status_t project_plan(job_t *job, pdl_plan_t *plan)
 static pdl_status_t project(job_t *job)
 {
     pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan, *copy;
-    size_t      borders = (size_t)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) + 1;
+    size_t      borders = (size_t)pdl_plan_stage_count(plan) + 1;
 
     pdl_status_t status = pdl_plan_copy(plan, &copy);
     if (status) return status;
@@ -285,7 +285,7 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
 static pdl_status_t share_stages(job_t *job)
 {
     pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan;
-    int64_t     stages = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    int64_t     stages = pdl_plan_stage_count(plan);
 
     return pdl_ranks_broadcast(job->ranks, plan->stage_first, (stages + 1) * (int64_t)sizeof(int), 0);
 }

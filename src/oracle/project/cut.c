@@ -401,12 +401,12 @@ static pdl_status_t allocate(pdl__cut_t *cut)
     return PDL_OK;
 }
 
-/* The stages of the plan, or that many times the chunks of each: all cut to take equally long. */
+/* The virtual stages of the plan, or cut to take equally long. */
 static pdl_status_t find_runs(pdl__cut_t *cut, const int *stage_first)
 {
     int                 p = cut->pipeline.stages, v = cut->pipeline.chunks;
     const pdl_stages_t *runs;
-    pdl_status_t status = pdl__profile_stages(cut->profile, (int64_t)p * v, v == 1 ? stage_first : NULL, &runs);
+    pdl_status_t        status = pdl__profile_stages(cut->profile, (int64_t)p * v, stage_first, &runs);
 
     for (int k = 0; k < p * v && !status; k++) {
         cut->chunks[k % p * v + k / p].first = runs->first[k];

@@ -44,14 +44,14 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
     if (status) return status;
     plan->micro_batches = config->micro_batches;
     plan->schedule = config->schedule;
-    plan->virtual_stages = config->virtual_stages;
     plan->recompute = config->recompute;
     plan->sharding = config->sharding;
     plan->sequence_parallel = config->sequence_parallel;
     plan->optimizer = config->optimizer;
     plan->precision = config->precision;
     plan->run_mode = config->run_mode;
-    status = pdl_plan_apply_preset(plan, config->strategy, &options);
+    status = pdl_plan_set_virtual_stages(plan, config->virtual_stages);
+    if (!status) status = pdl_plan_apply_preset(plan, config->strategy, &options);
     if (status) {
         pdl_plan_destroy(plan);
         return status;
@@ -100,7 +100,7 @@ static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     /* The batch stands for any: the configuration's own is checked already. */
     wide.strategy = pdl_preset_family(config->strategy);
     wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
-    wide.micro_batches = 1;
+    wide.micro_batches = wide.virtual_stages = 1;
     pdl_status_t status = pdl__plan_of_config(oracle, &wide, mesh, plan);
     if (status) return status;
     status = pdl_plan_check(*plan);
@@ -237,13 +237,13 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
 {
     pdl_case_t          c;
     pdl_profile_t      *profile;
-    const pdl_stages_t *stages;
+    pdl__pipeline_cut_t cut;
 
     case_of_config(config, dataset, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
-    if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
-    if (!status) status = pdl__project_case(oracle, &c, profile, stages, projection);
+    if (!status) status = pdl__case_stages(&c, profile, NULL, &cut);
+    if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     return status;
 }
 

@@ -88,8 +88,8 @@ typedef struct pdl__slow {
 
 /* What is cut; all is borrowed. */
 typedef struct pdl__cut_spec {
-    pdl_case_t c;
-    const int *stage_first; /* of the stages, where there is one chunk of each; NULL: cut to take equally long */
+    pdl_case_t     c;
+    const int     *stage_first; /* as in a plan; NULL: cut to take equally long */
     pdl_profile_t *profile;
     pdl__slow_t    slow;
     pdl__prices_t *prices;

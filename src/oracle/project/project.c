@@ -224,19 +224,27 @@ static pdl_sums_t busiest_chunks(const pdl_case_t *c, const pdl_stages_t *cut)
     return most;
 }
 
-/* Computation, exchanges in layers and the pipeline. An interleaved one has other stages than the plan says: that many times
-   its chunks, cut to take equally long. drain_s: from the last pass of the heaviest stage to that of the first. */
-static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                                   const pdl_stages_t *st, double *drain_s, pdl_projection_t *out)
+pdl_status_t pdl__case_stages(const pdl_case_t *c, pdl_profile_t *profile, const int *given,
+                              pdl__pipeline_cut_t *cut)
 {
-    pdl_stages_t        busy = *st;
-    const pdl_stages_t *cut = st;
-    pdl_sums_t          sums[2];
-    pdl_status_t        status = PDL_OK;
+    bool         several = c->virtual_stages > 1;
+    pdl_status_t status = pdl__profile_stages(profile, c->pipeline, several ? NULL : given, &cut->ranks);
 
-    if (c->pipeline > 1 && c->virtual_stages > 1) {
-        status = pdl__profile_stages(profile, c->pipeline * c->virtual_stages, NULL, &cut);
-        if (status) return status;
+    cut->virtual_stages = cut->ranks;
+    if (status || !several) return status;
+    return pdl__profile_stages(profile, c->pipeline * c->virtual_stages, given, &cut->virtual_stages);
+}
+
+/* Computation, exchanges in layers and the pipeline. drain_s: from the last pass of the heaviest stage to that of the
+   first. */
+static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                                   const pdl__pipeline_cut_t *stages, double *drain_s, pdl_projection_t *out)
+{
+    const pdl_stages_t *st = stages->ranks, *cut = c->pipeline > 1 ? stages->virtual_stages : st;
+    pdl_stages_t        busy = *st;
+    pdl_sums_t          sums[2];
+
+    if (cut != st) {
         sums[0] = busiest_chunks(c, cut);
         sums[1] = st->sums[st->heaviest_stage];
         busy.sums = sums;
@@ -263,14 +271,15 @@ static double exposed_seconds(const pdl_stages_t *st, double exposed_s, double d
 }
 
 pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
-                               const pdl_stages_t *st, pdl_projection_t *out)
+                               const pdl__pipeline_cut_t *cut, pdl_projection_t *out)
 {
+    const pdl_stages_t  *st = cut->ranks;
     pdl__gradient_cost_t exchange;
     double               drain_s;
     pdl_status_t         status;
 
     memset(out, 0, sizeof(*out));
-    status = project_passes(oracle, c, profile, st, &drain_s, out);
+    status = project_passes(oracle, c, profile, cut, &drain_s, out);
     if (!status) status = pdl__gradient_exchange(oracle, c, profile, st, &exchange);
     if (status) return status;
     out->gradient_total_s += exchange.total_s;

@@ -1,6 +1,5 @@
 /*
- * Runs of layers. With one run a stage they are the stages of the plan; with several the plan says only how many, and
- * they are cut such that each has about the same work.
+ * Virtual stages, as the plan has them.
  */
 #include "train/lower/pipe.h"
 #include <paradl/plan/pipeline.h>
@@ -11,34 +10,9 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory while cutting a model into stages");
 }
 
-static double work_of(const pdl_layer_t *layer)
+static void take_borders(pdl__pipe_t *s)
 {
-    return 1 + (double)layer->flop_forward + (double)layer->flop_backward_data +
-           (double)layer->flop_backward_weight;
-}
-
-/* Every run ends where its share of the work is done, but each has a layer. */
-static void cut_by_work(pdl__pipe_t *s)
-{
-    const pdl_model_t *model = s->plan->model;
-    int                layers = pdl_model_layer_count(model), runs = s->count * s->chunks, run = 0, first = 0;
-    double             total = 0, done = 0;
-
-    for (int i = 1; i < layers; i++) total += work_of(pdl_model_layer(model, i));
-    for (int i = 1; i < layers; i++) {
-        bool enough = done >= total * (run + 1) / runs, last_chance = layers - i == runs - run - 1;
-        if (run + 1 < runs && i > first + 1 && (enough || last_chance)) {
-            run++;
-            first = i - 1;
-        }
-        s->run[i] = run;
-        done += work_of(pdl_model_layer(model, i));
-    }
-}
-
-static void cut_by_plan(pdl__pipe_t *s)
-{
-    for (int k = 0; k < s->count; k++)
+    for (int k = 0; k < s->count * s->chunks && s->count > 1; k++)
         for (int i = s->plan->stage_first[k]; i < s->plan->stage_first[k + 1]; i++) s->run[i] = k;
 }
 
@@ -82,16 +56,7 @@ pdl_status_t pdl__pipe_create(const pdl_plan_t *plan, int at, pdl__pipe_t **out)
         return no_memory();
     }
     if (s->count == 1) s->chunks = 1;
-    if ((int64_t)s->count * s->chunks >= (int64_t)layers) {
-        pdl_status_t status = pdl_error(PDL_ERR_LIMIT, "%d stages of %d chunks, but model %s has only %d layers",
-                                        s->count, s->chunks, pdl_model_name(plan->model), (int)layers - 1);
-        pdl__pipe_destroy(s);
-        return status;
-    }
-    if (s->chunks > 1)
-        cut_by_work(s);
-    else
-        cut_by_plan(s);
+    take_borders(s);
     study_layers(s);
     *out = s;
     return PDL_OK;
