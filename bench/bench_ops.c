@@ -140,19 +140,20 @@ static void place_weights(node_t *node)
 {
     pdl_op_t *op = node->op;
 
-    for (int k = 0; k < op->weight_count; k++) {
+    for (int k = 0; k < op->description.weight_count; k++) {
         int64_t plain = 1;
         float  *values;
 
-        for (int d = 0; d < op->weight[k].rank; d++) plain *= op->weight[k].dims[d];
+        for (int d = 0; d < op->description.weight[k].rank; d++) plain *= op->description.weight[k].dims[d];
         values = take((size_t)plain * sizeof(float));
-        if (strcmp(op->weight[k].name, "weight") == 0 && op->weight[k].rank > 1)
+        if (strcmp(op->description.weight[k].name, "weight") == 0 && op->description.weight[k].rank > 1)
             fill(values, plain, 0.05f);
         else
-            for (int64_t i = 0; i < plain; i++) values[i] = strstr(op->weight[k].name, "bias") ? 0 : 1;
-        node->run.weight[k] = take((size_t)op->weight[k].elements * sizeof(float));
-        node->run.weight_gradient[k] =
-            op->weight[k].trainable ? take((size_t)op->weight[k].elements * sizeof(float)) : NULL;
+            for (int64_t i = 0; i < plain; i++) values[i] = strstr(op->description.weight[k].name, "bias") ? 0 : 1;
+        node->run.weight[k] = take((size_t)op->description.weight[k].elements * sizeof(float));
+        node->run.weight_gradient[k] = op->description.weight[k].trainable
+                                           ? take((size_t)op->description.weight[k].elements * sizeof(float))
+                                           : NULL;
         check(op->backend->ops->weight_import(op, k, values, node->run.weight[k]));
         pdl_memory_give(values, (size_t)plain * sizeof(float));
     }
@@ -179,23 +180,24 @@ static void make_op(bench_t *b, int i)
         node_t *source = &b->nodes[node->inputs[k]];
 
         shapes[k] = out_shape(b, node->inputs[k]);
-        given[k] = source->op != NULL ? source->op->out_format : PDL_FORMAT_PLAIN;
+        given[k] = source->op != NULL ? source->op->description.out_format : PDL_FORMAT_PLAIN;
     }
     check(b->backend->ops->op_create(b->backend, &spec, &node->op));
-    node->run = (pdl_op_run_t){.output = take(node->op->out_bytes),
-                               .saved = take(node->op->saved_bytes),
-                               .workspace = take(node->op->workspace_bytes),
-                               .packed = take(node->op->packed_bytes),
+    node->run = (pdl_op_run_t){.output = take(node->op->description.out_bytes),
+                               .saved = take(node->op->description.saved_bytes),
+                               .workspace = take(node->op->description.workspace_bytes),
+                               .packed = take(node->op->description.packed_bytes),
                                .training = true,
                                .loss_scale = 1.0 / (double)b->samples};
     for (int k = 0; k < node->input_count; k++) {
-        size_t bytes = b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, node->op->in_format[k]);
+        size_t bytes =
+            b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, node->op->description.in_format[k]);
 
         node->run.input[k] = b->nodes[node->inputs[k]].run.output;
-        if (given[k] != node->op->in_format[k]) node->run.input[k] = node->converted[k] = take(bytes);
+        if (given[k] != node->op->description.in_format[k]) node->run.input[k] = node->converted[k] = take(bytes);
         if (!node->layer->needs_input_gradient || b->nodes[node->inputs[k]].op == NULL) continue;
-        if (node->op->gradient_use[k] != PDL_GRADIENT_PASSED) node->run.input_gradient[k] = take(bytes);
-        if (given[k] != node->op->in_format[k])
+        if (node->op->description.gradient_use[k] != PDL_GRADIENT_PASSED) node->run.input_gradient[k] = take(bytes);
+        if (given[k] != node->op->description.in_format[k])
             node->back[k] = take(b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, given[k]));
     }
     place_weights(node);
@@ -224,22 +226,24 @@ static void forward(bench_t *b, node_t *node)
             pdl_shape_t shape = out_shape(b, node->inputs[k]);
             node_t     *source = &b->nodes[node->inputs[k]];
 
-            check(b->backend->ops->convert(b->backend, &shape, b->samples,
-                                           source->op != NULL ? source->op->out_format : PDL_FORMAT_PLAIN,
-                                           source->run.output, node->op->in_format[k], node->converted[k]));
+            check(
+                b->backend->ops->convert(b->backend, &shape, b->samples,
+                                         source->op != NULL ? source->op->description.out_format : PDL_FORMAT_PLAIN,
+                                         source->run.output, node->op->description.in_format[k],
+                                         node->converted[k]));
         }
     check(b->backend->ops->forward(node->op, &node->run));
 }
 
 static void backward(bench_t *b, node_t *node)
 {
-    int keep = node->op->sums_gradients ? 2 : 1;
+    int keep = node->op->description.sums_gradients ? 2 : 1;
 
     while (node->gradient_count > keep) {
         int last = --node->gradient_count;
 
-        b->backend->ops->add(b->backend, node->gradients[last - 1], node->gradients[last], node->op->out_bytes,
-                             node->gradients[last - 1]);
+        b->backend->ops->add(b->backend, node->gradients[last - 1], node->gradients[last],
+                             node->op->description.out_bytes, node->gradients[last - 1]);
     }
     node->run.output_gradient[0] = node->gradients[0];
     node->run.output_gradient[1] = node->gradient_count > 1 ? node->gradients[1] : NULL;
@@ -249,12 +253,12 @@ static void backward(bench_t *b, node_t *node)
         void   *gradient = node->run.input_gradient[k];
 
         if (source->op == NULL || !node->layer->needs_input_gradient) continue;
-        if (node->op->gradient_use[k] == PDL_GRADIENT_PASSED) gradient = node->gradients[0];
+        if (node->op->description.gradient_use[k] == PDL_GRADIENT_PASSED) gradient = node->gradients[0];
         if (node->back[k] != NULL) {
             pdl_shape_t shape = out_shape(b, node->inputs[k]);
 
-            check(b->backend->ops->convert(b->backend, &shape, b->samples, node->op->in_format[k], gradient,
-                                           source->op->out_format, node->back[k]));
+            check(b->backend->ops->convert(b->backend, &shape, b->samples, node->op->description.in_format[k],
+                                           gradient, source->op->description.out_format, node->back[k]));
             gradient = node->back[k];
         }
         source->gradients[source->gradient_count++] = gradient;
@@ -302,7 +306,7 @@ static void print(bench_t *b)
         double  s[2], bytes, flop[2];
 
         if (node->op == NULL) continue;
-        bytes = (double)node->op->out_bytes;
+        bytes = (double)node->op->description.out_bytes;
         for (int k = 0; k < node->input_count; k++) {
             pdl_shape_t shape = out_shape(b, node->inputs[k]);
 

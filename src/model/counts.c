@@ -164,6 +164,16 @@ static flops_t layer_flops(bool *ok, const pdl_layer_t *layer)
     return element_flops(ok, layer);
 }
 
+void pdl_layer_flop(const pdl_layer_t *layer, double flop[3])
+{
+    bool    ok = true;
+    flops_t flops = layer_flops(&ok, layer);
+
+    flop[0] = (double)flops.forward;
+    flop[1] = (double)flops.data;
+    flop[2] = (double)flops.weight;
+}
+
 /* Totals grow as layers arrive, so that an overflow is reported where it happens. */
 static void add_to_totals(bool *ok, pdl_model_totals_t *totals, const pdl_layer_t *layer)
 {

@@ -87,6 +87,17 @@ static inline void *op_take(size_t bytes)
     return memory;
 }
 
+/* Whether what lies behind `bytes` of memory taken is as it was. */
+static inline bool op_unharmed(const void *memory, size_t bytes)
+{
+    const unsigned char *at = memory;
+    size_t               room = (bytes + 127) / 64 * 64;
+
+    for (size_t i = bytes; memory != NULL && i < room; i++)
+        if (at[i] != 0xff) return false;
+    return true;
+}
+
 static inline double *op_doubles(int64_t count)
 {
     return op_take((size_t)count * sizeof(double));
@@ -155,11 +166,11 @@ static inline int64_t op_plain_count(const pdl_weight_t *weight)
 
 static inline pdl_status_t op_import(op_bench_t *b, int k, const double *plain, void *storage)
 {
-    int64_t      count = op_plain_count(&b->op->weight[k]);
+    int64_t      count = op_plain_count(&b->op->description.weight[k]);
     float       *single;
     pdl_status_t status;
 
-    memset(storage, 0, (size_t)b->op->weight[k].elements * pdl_dtype_bytes(b->backend->weight_type));
+    memset(storage, 0, (size_t)b->op->description.weight[k].elements * pdl_dtype_bytes(b->backend->weight_type));
     if (b->backend->weight_type == PDL_DTYPE_F64) {
         memcpy(storage, plain, (size_t)count * sizeof(double));
         return PDL_OK;
@@ -173,7 +184,7 @@ static inline pdl_status_t op_import(op_bench_t *b, int k, const double *plain, 
 
 static inline pdl_status_t op_export(op_bench_t *b, int k, const void *storage, double *plain)
 {
-    int64_t      count = op_plain_count(&b->op->weight[k]);
+    int64_t      count = op_plain_count(&b->op->description.weight[k]);
     float       *single;
     pdl_status_t status;
 
@@ -223,6 +234,41 @@ static inline const pdl_layer_t *op_layer(const op_bench_t *b)
     return pdl_model_layer(b->model, pdl_model_layer_count(b->model) - 1);
 }
 
+static inline bool op_same_weight(const pdl_weight_t *a, const pdl_weight_t *b)
+{
+    return strcmp(a->name, b->name) == 0 && a->rank == b->rank && memcmp(a->dims, b->dims, sizeof(a->dims)) == 0 &&
+           a->elements == b->elements && a->trainable == b->trainable;
+}
+
+static inline bool op_same(const pdl_op_description_t *a, const pdl_op_description_t *b)
+{
+    bool same = memcmp(a->in_format, b->in_format, sizeof(a->in_format)) == 0 && a->out_format == b->out_format &&
+                a->out_bytes == b->out_bytes && a->saved_bytes == b->saved_bytes &&
+                a->workspace_bytes == b->workspace_bytes && a->packed_bytes == b->packed_bytes &&
+                a->keeps_inputs == b->keeps_inputs && a->keeps_output == b->keeps_output &&
+                a->inplace == b->inplace && a->sums_gradients == b->sums_gradients && a->divides == b->divides &&
+                memcmp(a->gradient_use, b->gradient_use, sizeof(a->gradient_use)) == 0 &&
+                a->weight_count == b->weight_count && memcmp(a->flop, b->flop, sizeof(a->flop)) == 0 &&
+                a->kernel == b->kernel;
+
+    for (int k = 0; same && k < a->weight_count; k++) same = op_same_weight(&a->weight[k], &b->weight[k]);
+    return same;
+}
+
+/* The op that is made must be the one that was described, before and after. */
+static inline pdl_status_t op_create_as_described(op_bench_t *b, const pdl_op_spec_t *spec)
+{
+    pdl_op_description_t before, after;
+    pdl_status_t         status = b->backend->ops->op_describe(b->backend, spec, &before);
+
+    if (!status) status = b->backend->ops->op_create(b->backend, spec, &b->op);
+    if (!status) status = b->backend->ops->op_describe(b->backend, spec, &after);
+    if (status) return status;
+    if (!op_same(&before, &b->op->description) || !op_same(&after, &before))
+        return pdl_error(PDL_ERR_LIMIT, "the op made is not the op described");
+    return PDL_OK;
+}
+
 static inline pdl_status_t op_make(op_bench_t *b)
 {
     const op_case_t   *c = b->c;
@@ -257,15 +303,16 @@ static inline pdl_status_t op_make(op_bench_t *b)
         given[i] = c->blocked && image && b->backend->activation_type != PDL_DTYPE_F64 ? PDL_FORMAT_BLOCKED
                                                                                        : PDL_FORMAT_PLAIN;
     }
-    return b->backend->ops->op_create(b->backend, &spec, &b->op);
+    return op_create_as_described(b, &spec);
 }
 
 static inline pdl_status_t op_fill_input(op_bench_t *b, int i)
 {
     const pdl_layer_t *layer = op_layer(b);
     int64_t count = pdl_shape_elements(&b->shapes[i]) * b->c->samples, first = pdl_shape_elements(&b->shapes[i]);
-    size_t  bytes = b->backend->ops->tensor_bytes(b->backend, &b->shapes[i], b->c->samples, b->op->in_format[i]);
-    double *plain;
+    size_t  bytes =
+        b->backend->ops->tensor_bytes(b->backend, &b->shapes[i], b->c->samples, b->op->description.in_format[i]);
+    double      *plain;
     pdl_status_t status;
 
     if (layer->type == PDL_LAYER_EMBEDDING) bytes = (size_t)count * sizeof(int32_t);
@@ -279,14 +326,15 @@ static inline pdl_status_t op_fill_input(op_bench_t *b, int i)
     }
     plain = op_doubles(count);
     for (int64_t j = 0; j < count; j++) plain[j] = op_case_value(b->c, OP_INPUT + i, first + j);
-    status = op_to_backend(b->backend, &b->shapes[i], b->c->samples, plain, b->op->in_format[i], b->input[i]);
+    status = op_to_backend(b->backend, &b->shapes[i], b->c->samples, plain, b->op->description.in_format[i],
+                           b->input[i]);
     free(plain);
     return status;
 }
 
 static inline pdl_status_t op_fill_weight(op_bench_t *b, int k)
 {
-    const pdl_weight_t *weight = &b->op->weight[k];
+    const pdl_weight_t *weight = &b->op->description.weight[k];
     int64_t             count = op_plain_count(weight);
     size_t              bytes = (size_t)weight->elements * pdl_dtype_bytes(b->backend->weight_type);
     double             *plain = op_doubles(count);
@@ -344,13 +392,13 @@ static inline pdl_status_t op_fill(op_bench_t *b)
     pdl_status_t       status = PDL_OK;
 
     for (int i = 0; i < b->op->spec.input_count && !status; i++) status = op_fill_input(b, i);
-    for (int k = 0; k < b->op->weight_count && !status; k++) status = op_fill_weight(b, k);
+    for (int k = 0; k < b->op->description.weight_count && !status; k++) status = op_fill_weight(b, k);
     if (!status && op_is_loss(layer)) status = op_fill_target(b);
     if (status) return status;
-    b->run.output = b->output = op_take(b->op->out_bytes);
-    b->run.saved = op_take(b->op->saved_bytes);
-    b->run.workspace = op_take(b->op->workspace_bytes);
-    b->run.packed = op_take(b->op->packed_bytes);
+    b->run.output = b->output = op_take(b->op->description.out_bytes);
+    b->run.saved = op_take(b->op->description.saved_bytes);
+    b->run.workspace = op_take(b->op->description.workspace_bytes);
+    b->run.packed = op_take(b->op->description.packed_bytes);
     b->run.training = !c->evaluate;
     b->run.accumulate = c->accumulate;
     b->run.seed = 11;
@@ -361,7 +409,7 @@ static inline pdl_status_t op_fill(op_bench_t *b)
     b->run.total_samples = c->reduce ? c->total_samples : c->samples;
     b->run.loss_scale = 0.25;
     b->run.label_smoothing = c->smoothing;
-    if (b->op->packed_bytes > 0) return b->backend->ops->refresh(b->op, &b->run);
+    if (b->op->description.packed_bytes > 0) return b->backend->ops->refresh(b->op, &b->run);
     return PDL_OK;
 }
 
@@ -394,8 +442,8 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
     bool               reference = b->backend->activation_type == PDL_DTYPE_F64;
     pdl_status_t       status;
 
-    if (b->c->inplace && b->op->inplace) {
-        if (b->op->keeps_inputs & 1)
+    if (b->c->inplace && b->op->description.inplace) {
+        if (b->op->description.keeps_inputs & 1)
             return pdl_error(PDL_ERR_LIMIT, "the op writes over input 0 and yet wants to read it again");
         b->run.output = b->input[0];
     }
@@ -410,8 +458,8 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
         return PDL_OK;
     }
     if (reference && op_fused(b->c)) op_fused_forward(b, b->run.output, result->out_count);
-    status =
-        op_from_backend(b->backend, &layer->out, b->c->samples, b->op->out_format, b->run.output, result->output);
+    status = op_from_backend(b->backend, &layer->out, b->c->samples, b->op->description.out_format, b->run.output,
+                             result->output);
     for (int64_t i = 0; i < result->out_count; i++)
         result->objective += result->output[i] * op_gradient_value(b->c, i);
     return status;
@@ -421,18 +469,19 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
 static inline pdl_status_t op_make_gradients(op_bench_t *b, const op_result_t *result)
 {
     const pdl_layer_t *layer = op_layer(b);
-    bool               apart = b->c->two_gradients && b->op->sums_gradients;
+    bool               apart = b->c->two_gradients && b->op->description.sums_gradients;
     double            *plain = op_doubles(result->out_count);
     int64_t            first = result->out_count / b->c->samples * b->c->first_sample;
     pdl_status_t       status = PDL_OK;
 
     for (int g = 0; g < (apart ? 2 : 1) && !status; g++) {
-        b->gradient[g] = op_take(b->op->out_bytes);
+        b->gradient[g] = op_take(b->op->description.out_bytes);
         for (int64_t i = 0; i < result->out_count; i++) {
             plain[i] = apart ? op_case_value(b->c, OP_GRADIENT + g, first + i) : op_gradient_value(b->c, first + i);
             if (b->before) plain[i] *= pdl__reference_slope(layer, b->c->fusion.activation, b->before[i]);
         }
-        status = op_to_backend(b->backend, &layer->out, b->c->samples, plain, b->op->out_format, b->gradient[g]);
+        status = op_to_backend(b->backend, &layer->out, b->c->samples, plain, b->op->description.out_format,
+                               b->gradient[g]);
         b->run.output_gradient[g] = b->gradient[g];
     }
     /* The tensor that the reference did not add itself: its gradient is what arrives at the layer. */
@@ -446,16 +495,17 @@ static inline pdl_status_t op_make_gradients(op_bench_t *b, const op_result_t *r
 static inline void op_forget(op_bench_t *b)
 {
     for (int i = 0; i < b->op->spec.input_count; i++)
-        if (!(b->op->keeps_inputs >> i & 1) && b->run.output != b->input[i])
+        if (!(b->op->description.keeps_inputs >> i & 1) && b->run.output != b->input[i])
             memset(b->input[i], 0xff, b->input_bytes[i]);
-    if (!b->op->keeps_output && b->run.output == b->output) memset(b->output, 0xff, b->op->out_bytes);
-    memset(b->run.workspace, 0xff, b->op->workspace_bytes);
+    if (!b->op->description.keeps_output && b->run.output == b->output)
+        memset(b->output, 0xff, b->op->description.out_bytes);
+    memset(b->run.workspace, 0xff, b->op->description.workspace_bytes);
 }
 
 static inline void op_place_input_gradients(op_bench_t *b)
 {
     for (int i = 0; i < b->op->spec.input_count; i++) {
-        pdl_gradient_use_t use = b->op->gradient_use[i];
+        pdl_gradient_use_t use = b->op->description.gradient_use[i];
 
         if (b->c->no_input_gradient || use == PDL_GRADIENT_PASSED || op_layer(b)->type == PDL_LAYER_EMBEDDING)
             continue;
@@ -477,17 +527,34 @@ static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
     op_place_input_gradients(b);
     status = b->backend->ops->backward(b->op, &b->run, what);
     for (int i = 0; i < b->op->spec.input_count && !status; i++) {
-        bool        passed = b->op->gradient_use[i] == PDL_GRADIENT_PASSED;
+        bool        passed = b->op->description.gradient_use[i] == PDL_GRADIENT_PASSED;
         const void *from = passed ? b->gradient[0] : b->run.input_gradient[i];
 
         if (result->input_gradient[i] == NULL || from == NULL) continue;
         status = op_from_backend(b->backend, &b->shapes[i], b->c->samples,
-                                 passed ? b->op->out_format : b->op->in_format[i], from, result->input_gradient[i]);
+                                 passed ? b->op->description.out_format : b->op->description.in_format[i], from,
+                                 result->input_gradient[i]);
     }
-    for (int k = 0; k < b->op->weight_count && !status; k++)
+    for (int k = 0; k < b->op->description.weight_count && !status; k++)
         if (result->weight_gradient[k])
             status = op_export(b, k, b->run.weight_gradient[k], result->weight_gradient[k]);
     return status;
+}
+
+/* The bytes described were enough. */
+static inline pdl_status_t op_check_bytes(const op_bench_t *b)
+{
+    const pdl_op_description_t *d = &b->op->description;
+    bool unharmed = op_unharmed(b->output, d->out_bytes) && op_unharmed(b->run.saved, d->saved_bytes) &&
+                    op_unharmed(b->run.workspace, d->workspace_bytes) &&
+                    op_unharmed(b->run.packed, d->packed_bytes);
+
+    for (int i = 0; i < b->op->spec.input_count; i++)
+        unharmed = unharmed && op_unharmed(b->input_gradient[i], b->input_bytes[i]);
+    for (int k = 0; k < d->weight_count; k++)
+        unharmed = unharmed && op_unharmed(b->run.weight_gradient[k], (size_t)d->weight[k].elements *
+                                                                          pdl_dtype_bytes(b->backend->weight_type));
+    return unharmed ? PDL_OK : pdl_error(PDL_ERR_LIMIT, "the op has written beyond the bytes described");
 }
 
 static inline void op_result_make(const op_bench_t *b, op_result_t *result)
@@ -499,10 +566,10 @@ static inline void op_result_make(const op_bench_t *b, op_result_t *result)
     snprintf(result->layer, sizeof(result->layer), "%s", pdl_layer_type_name(layer->type));
     pdl_shape_format(&layer->in, result->shape, sizeof(result->shape));
     result->loss = op_is_loss(layer);
-    result->sums_gradients = b->op->sums_gradients;
-    result->has_inplace = b->op->inplace;
+    result->sums_gradients = b->op->description.sums_gradients;
+    result->has_inplace = b->op->description.inplace;
     result->inputs = layer->input_count + added;
-    result->weights = b->op->weight_count;
+    result->weights = b->op->description.weight_count;
     result->out_count = result->loss ? 3 * b->c->samples : pdl_shape_elements(&layer->out) * b->c->samples;
     result->output = op_doubles(result->out_count);
     for (int i = 0; i < result->inputs; i++) {
@@ -510,11 +577,11 @@ static inline void op_result_make(const op_bench_t *b, op_result_t *result)
         if (gradients) result->input_gradient[i] = op_doubles(result->in_count[i]);
     }
     for (int k = 0; k < result->weights; k++) {
-        result->weight_count[k] = op_plain_count(&b->op->weight[k]);
+        result->weight_count[k] = op_plain_count(&b->op->description.weight[k]);
         result->weight[k] = op_doubles(result->weight_count[k]);
-        snprintf(result->weight_name[k], sizeof(result->weight_name[k]), "%s", b->op->weight[k].name);
-        memcpy(result->weight_dims[k], b->op->weight[k].dims, sizeof(result->weight_dims[k]));
-        if (b->op->weight[k].trainable && !b->c->evaluate)
+        snprintf(result->weight_name[k], sizeof(result->weight_name[k]), "%s", b->op->description.weight[k].name);
+        memcpy(result->weight_dims[k], b->op->description.weight[k].dims, sizeof(result->weight_dims[k]));
+        if (b->op->description.weight[k].trainable && !b->c->evaluate)
             result->weight_gradient[k] = op_doubles(result->weight_count[k]);
     }
 }
@@ -567,6 +634,7 @@ __attribute__((unused)) static pdl_status_t op_case_run(pdl_backend_t *backend, 
     }
     if (!status) status = op_forward(&bench, result);
     if (!status && !c->evaluate) status = op_backward(&bench, result);
+    if (!status) status = op_check_bytes(&bench);
     for (int k = 0; k < result->weights && !status; k++)
         status = op_export(&bench, k, bench.run.weight[k], result->weight[k]);
     op_clear(&bench);

@@ -133,7 +133,7 @@ static size_t op_bytes(int64_t tokens)
     size_t        bytes = 0;
 
     CHECK_OK(cpu->ops->op_create(cpu, &spec, &op));
-    if (op != NULL) bytes = op->saved_bytes + op->workspace_bytes;
+    if (op != NULL) bytes = op->description.saved_bytes + op->description.workspace_bytes;
     cpu->ops->op_destroy(op);
     return bytes;
 }

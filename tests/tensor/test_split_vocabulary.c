@@ -137,9 +137,9 @@ static void fill_logits(part_t *part, pdl_op_run_t *run)
 
 static pdl_op_run_t make_run(part_t *part, const pdl_op_t *op)
 {
-    pdl_op_run_t run = {.output = op_take(op->out_bytes),
-                        .saved = op_take(op->saved_bytes),
-                        .workspace = op_take(op->workspace_bytes),
+    pdl_op_run_t run = {.output = op_take(op->description.out_bytes),
+                        .saved = op_take(op->description.saved_bytes),
+                        .workspace = op_take(op->description.workspace_bytes),
                         .training = !part->c->evaluate,
                         .accumulate = part->c->accumulate,
                         .reduce = meeting_sum,
@@ -206,7 +206,7 @@ static void compute(part_t *part)
     if (part->status) return;
     pdl_op_run_t run = make_run(part, op);
     part->status = ops->forward(op, &run);
-    memset(run.workspace, 0xff, op->workspace_bytes);
+    memset(run.workspace, 0xff, op->description.workspace_bytes);
     if (!part->status && !part->c->evaluate)
         part->status = ops->backward(op, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
     part->out = from_backend(part, run.output, part->out_count);

@@ -52,9 +52,9 @@ static double weight_bytes(const pdl__graph_t *graph, bool trainable)
 
     for (int u = 0; u < graph->unit_count; u++) {
         const pdl__unit_t *unit = &graph->unit[u];
-        for (int k = 0; unit->op && k < unit->op->weight_count; k++)
-            if (unit->op->weight[k].trainable == trainable && !(k == 0 && unit->tied_to >= 0))
-                elements += (double)((unit->op->weight[k].elements + 15) / 16 * 16);
+        for (int k = 0; unit->op && k < unit->op->description.weight_count; k++)
+            if (unit->op->description.weight[k].trainable == trainable && !(k == 0 && unit->tied_to >= 0))
+                elements += (double)((unit->op->description.weight[k].elements + 15) / 16 * 16);
     }
     return 4 * elements;
 }

@@ -191,6 +191,8 @@ int pdl_model_cut(const pdl_model_t *model);
 
 /* Multiply-accumulates of one layer per sample (0 for element-wise layers and pooling). */
 int64_t pdl_layer_macs(const pdl_layer_t *layer);
+/* Operations per sample of a layer with the shapes in `in` and `out`: forward, input gradient, weight gradient. */
+void pdl_layer_flop(const pdl_layer_t *layer, double flop[3]);
 /* Number of weight tensors of a layer: kernel, bias, scale, shift. */
 int         pdl_layer_weight_tensors(const pdl_layer_t *layer);
 const char *pdl_layer_type_name(pdl_layer_type_t type);

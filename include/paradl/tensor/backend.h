@@ -3,12 +3,13 @@
  * CPU backend (oneDNN and own kernels, fp32 and bf16), and a slow, obvious reference in double precision that the
  * tests compare with.
  *
- * A layer becomes an *op*: made once for given local shapes, after which it runs without allocating anything. Making
- * it decides how its tensors lie and how much memory it wants; where that memory is, is the caller's business:
+ * A layer becomes an *op*: made once for given local shapes, after which it runs without allocating anything. Which
+ * formats its tensors have and how much memory it wants is in its description, which is to be had without the op;
+ * where that memory is, is the caller's business:
  *
  *     pdl_op_t *op;
  *     backend->ops->op_create(backend, &spec, &op);
- *     ... place op->out_bytes, op->saved_bytes, op->workspace_bytes, and the weights somewhere ...
+ *     ... place op->description.out_bytes, .saved_bytes, .workspace_bytes, and the weights somewhere ...
  *     backend->ops->forward(op, &run);
  *     backend->ops->backward(op, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
  *
@@ -81,7 +82,7 @@ typedef struct pdl_fusion {
     pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
 } pdl_fusion_t;
 
-struct pdl_op;
+struct pdl_op_description;
 
 typedef struct pdl_op_spec {
     const pdl_layer_t  *layer;  /* with the local shapes in `in` and `out`; borrowed until the op is destroyed */
@@ -109,9 +110,9 @@ typedef struct pdl_op_spec {
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
     int64_t        expert_rows; /* tokens of all these ranks */
-    /* Convolutions: an op of the same layer for other extents, or NULL. Input, output and weights are to lie as
-       its own do; it is looked at while the op is made. */
-    const struct pdl_op *like;
+    /* Convolutions: what an op of the same layer for other extents is, or NULL. Input, output and weights are to have
+       its formats. */
+    const struct pdl_op_description *like;
 } pdl_op_spec_t;
 
 /* One weight or persistent statistic of an op. Masters and gradients are float (the reference: double), in an order that only the
@@ -134,10 +135,8 @@ typedef enum pdl_gradient_use {
 } pdl_gradient_use_t;
 #define PDL_MAX_INPUTS 8
 
-typedef struct pdl_op {
-    pdl_backend_t *backend;
-    pdl_op_spec_t  spec; /* the pointers inside it need not outlive op_create, but for `layer` */
-    /* decided by the backend */
+/* What an op is before any kernel is prepared: from shapes, formats and the precision alone. */
+typedef struct pdl_op_description {
     pdl_format_t       in_format[PDL_MAX_INPUTS], out_format;
     size_t             out_bytes;
     size_t             saved_bytes;     /* from forward to backward, besides inputs and output: masks, statistics */
@@ -147,10 +146,19 @@ typedef struct pdl_op {
     bool               keeps_output;    /* backward reads the output again */
     bool               inplace;         /* the output may be written over input 0 when nobody else wants that */
     bool               sums_gradients;  /* backward takes two gradients of the output and adds them itself */
+    bool               divides; /* dgrad and wgrad are kernels of their own and lose little by being apart */
     pdl_gradient_use_t gradient_use[PDL_MAX_INPUTS];
     int                weight_count;
     pdl_weight_t       weight[PDL_MAX_WEIGHTS];
-    void              *private_data;
+    double             flop[3]; /* forward, dgrad, wgrad; of all samples; 0 where it will not run */
+    int                kernel;  /* which of the backend's ways of computing the layer: its own numbers */
+} pdl_op_description_t;
+
+typedef struct pdl_op {
+    pdl_backend_t       *backend;
+    pdl_op_spec_t        spec; /* the pointers inside it need not outlive op_create, but for `layer` */
+    pdl_op_description_t description;
+    void                *private_data;
 } pdl_op_t;
 
 /* Sums `values` over the ranks that share a batch (synchronised batch norm) or a vocabulary (split cross-entropy),
@@ -219,6 +227,10 @@ typedef struct pdl_backend_ops {
     /* Whether this layer with these attachments is one op. */
     bool (*fuses)(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion);
     size_t (*tensor_bytes)(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t format);
+    /* What the op will be: takes no memory that outlives the call and prepares no kernel. The same spec is always
+       described alike, and op_create makes what op_describe says. `spec->like` may be NULL or a description. */
+    pdl_status_t (*op_describe)(pdl_backend_t *backend, const pdl_op_spec_t *spec,
+                                pdl_op_description_t *description);
     pdl_status_t (*op_create)(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op);
     void (*op_destroy)(pdl_op_t *op); /* NULL is allowed */
     pdl_status_t (*forward)(pdl_op_t *op, const pdl_op_run_t *run);
@@ -254,6 +266,8 @@ struct pdl_backend {
     pdl_dtype_t              activation_type; /* of activations and their gradients */
     pdl_dtype_t              weight_type;     /* of masters, gradients, moments: F32, the reference F64 */
     int                      threads;
+    int64_t                  block; /* channels that are together at every position of a BLOCKED tensor, as the
+                                       innermost dimension: [n][c/block][space][block]; 1: there is no such format */
 };
 
 typedef struct pdl_cpu_options {

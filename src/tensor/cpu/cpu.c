@@ -6,6 +6,7 @@
 #include "tensor/cpu/crowd.h"
 #include "tensor/cpu/matmul/wide.h"
 #include "tensor/cpu/threads.h"
+#include "tensor/describe.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -104,7 +105,7 @@ int64_t pdl__cpu_elements(const pdl_shape_t *shape, int64_t samples, pdl_format_
 
 pdl_weight_t *pdl__cpu_add_weight(pdl_op_t *op, const char *name, int rank, const int64_t *dims, bool trainable)
 {
-    pdl_weight_t *weight = &op->weight[op->weight_count++];
+    pdl_weight_t *weight = &op->description.weight[op->description.weight_count++];
 
     *weight = (pdl_weight_t){.name = name, .rank = rank, .elements = 1, .trainable = trainable};
     for (int i = 0; i < rank; i++) {
@@ -148,31 +149,69 @@ static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec
     return PDL_OK;
 }
 
-static pdl_status_t cpu_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
+static void free_private(pdl_op_t *op)
 {
-    pdl__cpu_op_t *made;
-    pdl_status_t   status = check_spec(backend, spec);
+    if (kind_of(op)->destroy != NULL)
+        kind_of(op)->destroy(op);
+    else
+        free(op->private_data);
+}
+
+/* The op without its kernels: what is described and what is made begin here. */
+static pdl_status_t describe(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl__cpu_op_t *made)
+{
+    pdl_op_t             *op = &made->op;
+    pdl_op_description_t *description = &op->description;
+    pdl_status_t          status = check_spec(backend, spec);
 
     if (status != PDL_OK) return status;
-    made = calloc(1, sizeof(*made));
-    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
-    made->op.backend = backend;
-    made->op.spec = *spec;
+    *made = (pdl__cpu_op_t){.op = {.backend = backend, .spec = *spec}};
     memcpy(made->inputs, spec->inputs, (size_t)spec->input_count * sizeof(made->inputs[0]));
     if (spec->given != NULL) memcpy(made->given, spec->given, (size_t)spec->input_count * sizeof(made->given[0]));
-    made->op.spec.inputs = made->inputs;
-    made->op.spec.given = made->given;
-    status = kind_of(&made->op)->create((pdl__cpu_t *)backend, &made->op);
+    op->spec.inputs = made->inputs;
+    op->spec.given = made->given;
+    status = kind_of(op)->describe((pdl__cpu_t *)backend, op);
+    if (status != PDL_OK) return status;
+    if (description->out_bytes == 0)
+        description->out_bytes =
+            cpu_tensor_bytes(backend, &spec->layer->out, spec->samples, description->out_format);
+    made->widens = backend->activation_type == PDL_DTYPE_BF16 && kind_of(op)->wide;
+    if (made->widens) {
+        made->wide_at = (description->workspace_bytes + 63) / 64 * 64;
+        description->workspace_bytes = made->wide_at + pdl__wide_bytes(op);
+    }
+    pdl__describe_work(&op->spec, description);
+    return PDL_OK;
+}
+
+static pdl_status_t cpu_op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spec,
+                                    pdl_op_description_t *description)
+{
+    pdl__cpu_op_t described;
+    pdl_status_t  status = describe(backend, spec, &described);
+
+    if (status != PDL_OK) return status;
+    *description = described.op.description;
+    free_private(&described.op);
+    return PDL_OK;
+}
+
+static pdl_status_t cpu_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
+{
+    pdl__cpu_op_t *made = malloc(sizeof(*made));
+    pdl_status_t   status;
+
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
+    status = describe(backend, spec, made);
     if (status != PDL_OK) {
         free(made);
         return status;
     }
-    if (made->op.out_bytes == 0)
-        made->op.out_bytes = cpu_tensor_bytes(backend, &spec->layer->out, spec->samples, made->op.out_format);
-    made->widens = backend->activation_type == PDL_DTYPE_BF16 && kind_of(&made->op)->wide;
-    if (made->widens) {
-        made->wide_at = (made->op.workspace_bytes + 63) / 64 * 64;
-        made->op.workspace_bytes = made->wide_at + pdl__wide_bytes(&made->op);
+    if (kind_of(&made->op)->prepare != NULL) status = kind_of(&made->op)->prepare((pdl__cpu_t *)backend, &made->op);
+    if (status != PDL_OK) {
+        free_private(&made->op);
+        free(made);
+        return status;
     }
     *op = &made->op;
     return PDL_OK;
@@ -181,10 +220,7 @@ static pdl_status_t cpu_op_create(pdl_backend_t *backend, const pdl_op_spec_t *s
 static void cpu_op_destroy(pdl_op_t *op)
 {
     if (op == NULL) return;
-    if (kind_of(op)->destroy != NULL)
-        kind_of(op)->destroy(op);
-    else
-        free(op->private_data);
+    free_private(op);
     free(op);
 }
 
@@ -214,14 +250,14 @@ static pdl_status_t cpu_refresh(pdl_op_t *op, const pdl_op_run_t *run)
 static pdl_status_t cpu_weight_import(pdl_op_t *op, int k, const float *plain, void *storage)
 {
     if (kind_of(op)->weight_import != NULL) return kind_of(op)->weight_import(op, k, plain, storage);
-    memcpy(storage, plain, (size_t)op->weight[k].elements * sizeof(*plain));
+    memcpy(storage, plain, (size_t)op->description.weight[k].elements * sizeof(*plain));
     return PDL_OK;
 }
 
 static pdl_status_t cpu_weight_export(pdl_op_t *op, int k, const void *storage, float *plain)
 {
     if (kind_of(op)->weight_export != NULL) return kind_of(op)->weight_export(op, k, storage, plain);
-    memcpy(plain, storage, (size_t)op->weight[k].elements * sizeof(*plain));
+    memcpy(plain, storage, (size_t)op->description.weight[k].elements * sizeof(*plain));
     return PDL_OK;
 }
 
@@ -239,6 +275,7 @@ static const pdl_backend_ops_t cpu_ops = {
     .name = "cpu",
     .fuses = cpu_fuses,
     .tensor_bytes = cpu_tensor_bytes,
+    .op_describe = cpu_op_describe,
     .op_create = cpu_op_create,
     .op_destroy = cpu_op_destroy,
     .forward = cpu_forward,
@@ -286,6 +323,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->base.weight_type = PDL_DTYPE_F32;
     cpu->base.threads = options->threads > 0 ? options->threads : pdl__threads_allowed();
     cpu->blocks = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    cpu->base.block = PDL__BLOCK;
     cpu->direct = options->direct;
     pdl__threads_setup(cpu->base.threads, options->bind);
     pdl__crowd_begin(cpu->base.threads);

@@ -20,13 +20,15 @@ typedef struct pdl__cpu {
     bool          direct; /* no Winograd */
 } pdl__cpu_t;
 
-/* What the backend does for one type of layer. `create` finds op->spec filled in (with copies of what its pointers
-   point to), all inputs and the output PLAIN, and nothing else; it decides the rest, and when it fails it leaves
-   nothing behind. When it leaves out_bytes 0, they are those of layer->out in op->out_format. NULL for
-   weight_import and weight_export: the storage is plain. */
+/* What the backend does for one type of layer. `describe` finds op->spec filled in (with copies of what its pointers
+   point to), all inputs and the output PLAIN, and nothing else; it decides the description, and leaves in private_data
+   what kernels need to know. When it fails it leaves nothing behind. When it leaves out_bytes 0, they are those of
+   layer->out in op->description.out_format. `prepare` makes tables and primitives; when it fails, `destroy` is called.
+   NULL for weight_import and weight_export: the storage is plain. */
 typedef struct pdl__cpu_kind {
-    pdl_status_t (*create)(pdl__cpu_t *cpu, pdl_op_t *op);
-    void (*destroy)(pdl_op_t *op); /* frees private_data; NULL: free() */
+    pdl_status_t (*describe)(pdl__cpu_t *cpu, pdl_op_t *op);
+    pdl_status_t (*prepare)(pdl__cpu_t *cpu, pdl_op_t *op); /* NULL: there is nothing to make */
+    void (*destroy)(pdl_op_t *op);                          /* frees private_data; NULL: free() */
     pdl_status_t (*forward)(pdl_op_t *op, const pdl_op_run_t *run);
     pdl_status_t (*backward)(pdl_op_t *op, const pdl_op_run_t *run, unsigned what);
     pdl_status_t (*refresh)(pdl_op_t *op, const pdl_op_run_t *run);

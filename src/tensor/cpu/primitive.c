@@ -246,6 +246,12 @@ pdl__desc_t pdl__primitive_desc(const pdl__primitive_t *primitive, int slot)
     return dnnl_primitive_desc_query_md(primitive->descriptor, dnnl_query_exec_arg_md, primitive->argument[slot]);
 }
 
+size_t pdl__primitive_bytes(const pdl__primitive_t *primitive, int slot)
+{
+    if (primitive->descriptor == NULL) return 0;
+    return dnnl_memory_desc_get_size(pdl__primitive_desc(primitive, slot));
+}
+
 const char *pdl__primitive_name(const pdl__primitive_t *primitive)
 {
     const char *name = NULL;
@@ -265,7 +271,6 @@ pdl_status_t pdl__primitive_finish(pdl__cpu_t *cpu, pdl__primitive_t *made, cons
 
         if (made->argument[i] == 0) continue;
         desc = pdl__primitive_desc(made, i);
-        if (i == PDL__SLOT_SCRATCH) made->scratch_bytes = dnnl_memory_desc_get_size(desc);
         status = pdl__dnnl_check(dnnl_memory_create(&made->memory[i], desc, cpu->engine, DNNL_MEMORY_NONE),
                                  "memory", layer);
     }
@@ -289,9 +294,7 @@ pdl_status_t pdl__primitive_reorder(pdl__cpu_t *cpu, pdl__desc_t from, pdl__desc
     made->argument[PDL__SLOT_SRC] = DNNL_ARG_FROM;
     made->argument[PDL__SLOT_DST] = DNNL_ARG_TO;
     made->argument[PDL__SLOT_SCRATCH] = DNNL_ARG_SCRATCHPAD;
-    status = pdl__primitive_finish(cpu, made, layer);
-    if (status != PDL_OK) pdl__primitive_free(made);
-    return status;
+    return PDL_OK;
 }
 
 pdl_status_t pdl__primitive_run(pdl__cpu_t *cpu, const pdl__primitive_t *primitive, void *const buffers[PDL__SLOTS],

@@ -37,7 +37,6 @@ typedef struct pdl__primitive {
     dnnl_primitive_t      primitive; /* NULL: there is none */
     dnnl_memory_t         memory[PDL__SLOTS];
     int                   argument[PDL__SLOTS];
-    size_t                scratch_bytes;
 } pdl__primitive_t;
 
 typedef enum pdl__direction { PDL__FORWARD, PDL__BACKWARD_DATA, PDL__BACKWARD_WEIGHT } pdl__direction_t;
@@ -63,12 +62,13 @@ pdl_status_t pdl__primitive_conv(pdl__cpu_t *cpu, const pdl__conv_form_t *form, 
 /* Makes the primitive and its memory objects from the descriptor. */
 pdl_status_t pdl__primitive_finish(pdl__cpu_t *cpu, pdl__primitive_t *made, const pdl_layer_t *layer);
 
-/* Copies from one arrangement and type to another: slots SRC and DST. */
+/* Copies from one arrangement and type to another: slots SRC and DST. The descriptor only. */
 pdl_status_t pdl__primitive_reorder(pdl__cpu_t *cpu, pdl__desc_t from, pdl__desc_t to, const pdl_layer_t *layer,
                                     pdl__primitive_t *made);
 
 /* The descriptor of a slot; valid as long as the primitive. */
 pdl__desc_t pdl__primitive_desc(const pdl__primitive_t *primitive, int slot);
+size_t      pdl__primitive_bytes(const pdl__primitive_t *primitive, int slot); /* 0 without a descriptor */
 const char *pdl__primitive_name(const pdl__primitive_t *primitive);
 
 pdl_status_t pdl__primitive_run(pdl__cpu_t *cpu, const pdl__primitive_t *primitive, void *const buffers[PDL__SLOTS],

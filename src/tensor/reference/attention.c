@@ -21,11 +21,11 @@ typedef struct head {
     double             *q, *k, *dq, *dk, *p, *dp;
 } head_t;
 
-static void create(pdl_op_t *op)
+static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
-    op->workspace_bytes = (size_t)(layer->in.extent[0] * (4 * layer->head_dim + 2)) * sizeof(double);
+    op->description.workspace_bytes = (size_t)(layer->in.extent[0] * (4 * layer->head_dim + 2)) * sizeof(double);
 }
 
 static head_t make_head(const pdl_op_t *op, const pdl_op_run_t *run, int64_t sample, int64_t index)
@@ -211,4 +211,4 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_attention = {create, forward, backward};
+const pdl__reference_kind_t pdl__reference_attention = {describe, forward, backward};

@@ -29,10 +29,10 @@ static batch_t make_batch(const pdl_op_t *op, const pdl_op_run_t *run)
 /* Which of the weights a running statistic is: they follow weight and bias. */
 static int running(const pdl_op_t *op, int which)
 {
-    return op->weight_count - 2 + which;
+    return op->description.weight_count - 2 + which;
 }
 
-static void create(pdl_op_t *op)
+static void describe(pdl_op_t *op)
 {
     const int64_t *channels = &op->spec.layer->out.channels;
 
@@ -40,7 +40,7 @@ static void create(pdl_op_t *op)
     if (op->spec.layer->bias) pdl__reference_weight(op, "bias", true, 1, channels);
     pdl__reference_weight(op, "running_mean", false, 1, channels);
     pdl__reference_weight(op, "running_var", false, 1, channels);
-    op->saved_bytes = op->workspace_bytes = (size_t)*channels * 2 * sizeof(double);
+    op->description.saved_bytes = op->description.workspace_bytes = (size_t)*channels * 2 * sizeof(double);
 }
 
 static pdl_status_t reduce(const pdl_op_run_t *run, double *values, int64_t count)
@@ -169,4 +169,4 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_batch_norm = {create, forward, backward};
+const pdl__reference_kind_t pdl__reference_batch_norm = {describe, forward, backward};

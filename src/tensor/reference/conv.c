@@ -63,7 +63,7 @@ static void evaluate(const form_t *form)
                 pair_channels(form, n, a, a / a_per_group * b_per_group + b, a * b_per_group + b);
 }
 
-static void create(pdl_op_t *op)
+static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     bool               transposed = layer->type == PDL_LAYER_CONV_TRANSPOSE;
@@ -89,7 +89,7 @@ static form_t make_form(const pdl_op_t *op, const double *weight)
 static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl_shape_t *out = &op->spec.layer->out;
-    const double      *bias = op->weight_count > 1 ? run->weight[1] : NULL;
+    const double      *bias = op->description.weight_count > 1 ? run->weight[1] : NULL;
     double            *y = run->output;
     form_t             form = make_form(op, run->weight[0]);
 
@@ -111,7 +111,7 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl_shape_t *out = &op->spec.layer->out;
     const double      *dy = run->output_gradient[0];
-    double            *dbias = op->weight_count > 1 ? run->weight_gradient[1] : NULL;
+    double            *dbias = op->description.weight_count > 1 ? run->weight_gradient[1] : NULL;
     form_t             form = make_form(op, run->weight[0]);
 
     form.to_weight = run->weight_gradient[0];
@@ -131,5 +131,5 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_conv = {create, forward, backward};
-const pdl__reference_kind_t pdl__reference_conv_transpose = {create, forward, backward};
+const pdl__reference_kind_t pdl__reference_conv = {describe, forward, backward};
+const pdl__reference_kind_t pdl__reference_conv_transpose = {describe, forward, backward};

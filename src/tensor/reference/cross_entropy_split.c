@@ -17,13 +17,13 @@ typedef struct shared {
 } shared_t;
 #define ARRAYS 5
 
-void pdl__reference_split_create(pdl_op_t *op)
+void pdl__reference_split_describe(pdl_op_t *op)
 {
     size_t rows = (size_t)(op->spec.samples * pdl_shape_positions(&op->spec.layer->in));
 
     if (op->spec.classes == 0) return;
-    op->workspace_bytes = rows * ARRAYS * sizeof(double);
-    if (op->spec.training) op->saved_bytes = rows * sizeof(double);
+    op->description.workspace_bytes = rows * ARRAYS * sizeof(double);
+    if (op->spec.training) op->description.saved_bytes = rows * sizeof(double);
 }
 
 static void add_up(const pdl_op_t *op, const pdl_op_run_t *run, int64_t row, const shared_t *s)

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-static void create_linear(pdl_op_t *op)
+static void describe_linear(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->out.channels, layer->in.channels};
@@ -20,8 +20,9 @@ static pdl_status_t forward_linear(const pdl_op_t *op, const pdl_op_run_t *run)
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            rows = op->spec.samples * pdl_shape_positions(&layer->in);
     int64_t            ins = layer->in.channels, outs = layer->out.channels;
-    const double      *x = run->input[0], *w = run->weight[0], *bias = op->weight_count > 1 ? run->weight[1] : NULL;
-    double            *y = run->output;
+    const double      *x = run->input[0], *w = run->weight[0],
+                 *bias = op->description.weight_count > 1 ? run->weight[1] : NULL;
+    double *y = run->output;
 
     for (int64_t r = 0; r < rows; r++)
         for (int64_t f = 0; f < outs; f++) {
@@ -40,7 +41,7 @@ static pdl_status_t backward_linear(const pdl_op_t *op, const pdl_op_run_t *run)
     int64_t            ins = layer->in.channels, outs = layer->out.channels;
     const double      *x = run->input[0], *w = run->weight[0], *dy = run->output_gradient[0];
     double            *dx = run->input_gradient[0], *dw = run->weight_gradient[0];
-    double            *dbias = op->weight_count > 1 ? run->weight_gradient[1] : NULL;
+    double            *dbias = op->description.weight_count > 1 ? run->weight_gradient[1] : NULL;
 
     for (int64_t r = 0; r < rows; r++)
         for (int64_t f = 0; f < outs; f++) {
@@ -55,7 +56,7 @@ static pdl_status_t backward_linear(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-static void create_embedding(pdl_op_t *op)
+static void describe_embedding(pdl_op_t *op)
 {
     int64_t dims[2] = {op->spec.layer->vocabulary, op->spec.layer->out.channels};
 
@@ -100,7 +101,7 @@ static pdl_status_t backward_embedding(const pdl_op_t *op, const pdl_op_run_t *r
     return PDL_OK;
 }
 
-static void create_position(pdl_op_t *op)
+static void describe_position(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->out.extent[0], layer->out.channels};
@@ -146,6 +147,6 @@ static pdl_status_t backward_position(const pdl_op_t *op, const pdl_op_run_t *ru
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_linear = {create_linear, forward_linear, backward_linear};
-const pdl__reference_kind_t pdl__reference_embedding = {create_embedding, forward_embedding, backward_embedding};
-const pdl__reference_kind_t pdl__reference_position = {create_position, forward_position, backward_position};
+const pdl__reference_kind_t pdl__reference_linear = {describe_linear, forward_linear, backward_linear};
+const pdl__reference_kind_t pdl__reference_embedding = {describe_embedding, forward_embedding, backward_embedding};
+const pdl__reference_kind_t pdl__reference_position = {describe_position, forward_position, backward_position};

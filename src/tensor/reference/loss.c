@@ -135,6 +135,6 @@ static pdl_status_t backward_mse(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_cross_entropy = {pdl__reference_split_create, forward_cross_entropy,
+const pdl__reference_kind_t pdl__reference_cross_entropy = {pdl__reference_split_describe, forward_cross_entropy,
                                                             backward_cross_entropy};
 const pdl__reference_kind_t pdl__reference_mse = {NULL, forward_mse, backward_mse};

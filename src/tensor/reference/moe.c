@@ -16,7 +16,7 @@ typedef struct moe {
     double *logit, *share, *dshare, *g, *u, *a, *answer;
 } moe_t;
 
-static void create(pdl_op_t *op)
+static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            router[2] = {layer->experts, layer->in.channels};
@@ -28,7 +28,7 @@ static void create(pdl_op_t *op)
     if (layer->gated) pdl__reference_weight(op, "gate", true, 3, up);
     pdl__reference_weight(op, "up", true, 3, up);
     pdl__reference_weight(op, "down", true, 3, down);
-    op->workspace_bytes = (size_t)scratch * sizeof(double);
+    op->description.workspace_bytes = (size_t)scratch * sizeof(double);
 }
 
 static moe_t make_moe(const pdl_op_t *op, const pdl_op_run_t *run)
@@ -182,4 +182,4 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_moe = {create, forward, backward};
+const pdl__reference_kind_t pdl__reference_moe = {describe, forward, backward};

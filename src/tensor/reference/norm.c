@@ -99,7 +99,7 @@ static void backward_set(const norm_t *norm, const set_t *set)
         }
 }
 
-static void create(pdl_op_t *op)
+static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
@@ -113,7 +113,7 @@ static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
     norm_t norm = {.layer = op->spec.layer,
                    .x = run->input[0],
                    .weight = run->weight[0],
-                   .bias = op->weight_count > 1 ? run->weight[1] : NULL,
+                   .bias = op->description.weight_count > 1 ? run->weight[1] : NULL,
                    .y = run->output};
 
     for (int64_t i = 0; i < set_count(op); i++) {
@@ -132,7 +132,7 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
                    .weight = run->weight[0],
                    .dx = run->input_gradient[0],
                    .dweight = run->weight_gradient[0],
-                   .dbias = op->weight_count > 1 ? run->weight_gradient[1] : NULL};
+                   .dbias = op->description.weight_count > 1 ? run->weight_gradient[1] : NULL};
 
     for (int64_t i = 0; i < set_count(op); i++) {
         set_t set = find_set(norm.layer, i);
@@ -142,6 +142,6 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__reference_kind_t pdl__reference_layer_norm = {create, forward, backward};
-const pdl__reference_kind_t pdl__reference_rms_norm = {create, forward, backward};
-const pdl__reference_kind_t pdl__reference_group_norm = {create, forward, backward};
+const pdl__reference_kind_t pdl__reference_layer_norm = {describe, forward, backward};
+const pdl__reference_kind_t pdl__reference_rms_norm = {describe, forward, backward};
+const pdl__reference_kind_t pdl__reference_group_norm = {describe, forward, backward};

@@ -4,6 +4,8 @@
  */
 #include "tensor/reference/reference.h"
 
+#include "tensor/describe.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,7 +63,7 @@ static size_t tensor_bytes(pdl_backend_t *backend, const pdl_shape_t *shape, int
 
 void pdl__reference_weight(pdl_op_t *op, const char *name, bool trainable, int rank, const int64_t *dims)
 {
-    pdl_weight_t *weight = &op->weight[op->weight_count++];
+    pdl_weight_t *weight = &op->description.weight[op->description.weight_count++];
 
     *weight = (pdl_weight_t){.name = name, .rank = rank, .elements = 1, .trainable = trainable};
     for (int d = 0; d < rank; d++) {
@@ -70,12 +72,10 @@ void pdl__reference_weight(pdl_op_t *op, const char *name, bool trainable, int r
     }
 }
 
-static pdl_status_t op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **result)
+static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec)
 {
     const pdl_layer_t           *layer = spec->layer;
     const pdl__reference_kind_t *kind = kinds[layer->type];
-    pdl_op_t                    *op;
-    pdl_shape_t                 *inputs;
 
     if (kind == NULL || !fuses(backend, layer, &spec->fusion))
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: the reference backend has no %s%s", layer->name,
@@ -86,23 +86,57 @@ static pdl_status_t op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec,
     if (spec->input_count > PDL_MAX_INPUTS)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s has %d inputs, a backend takes at most %d; split it in two",
                          layer->name, spec->input_count, PDL_MAX_INPUTS);
+    return PDL_OK;
+}
+
+/* Of an op whose spec and backend are known. */
+static void describe(pdl_op_t *op)
+{
+    const pdl_op_spec_t  *spec = &op->spec;
+    const pdl_layer_t    *layer = spec->layer;
+    pdl_op_description_t *description = &op->description;
+
+    description->out_bytes = is_loss(layer)
+                                 ? (size_t)spec->samples * 3 * sizeof(double)
+                                 : tensor_bytes(op->backend, &layer->out, spec->samples, PDL_FORMAT_PLAIN);
+    description->keeps_inputs = spec->training ? (1u << spec->input_count) - 1 : 0;
+    description->keeps_output = spec->training;
+    if (kinds[layer->type]->describe != NULL) kinds[layer->type]->describe(op);
+    pdl__describe_work(spec, description);
+}
+
+static pdl_status_t op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spec,
+                                pdl_op_description_t *description)
+{
+    pdl_op_t     op = {.backend = backend, .spec = *spec};
+    pdl_status_t status = check_spec(backend, spec);
+
+    if (status != PDL_OK) return status;
+    describe(&op);
+    *description = op.description;
+    return PDL_OK;
+}
+
+static pdl_status_t op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **result)
+{
+    pdl_op_t    *op;
+    pdl_shape_t *inputs;
+    pdl_status_t status = check_spec(backend, spec);
+
+    if (status != PDL_OK) return status;
     op = calloc(1, sizeof(*op));
     inputs = malloc((size_t)spec->input_count * sizeof(*inputs));
     if (op == NULL || inputs == NULL) {
         free(op);
         free(inputs);
-        return pdl_error(PDL_ERR_NOMEM, "out of memory for layer %s", layer->name);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for layer %s", spec->layer->name);
     }
     memcpy(inputs, spec->inputs, (size_t)spec->input_count * sizeof(*inputs));
     op->backend = backend;
     op->spec = *spec;
     op->spec.inputs = op->private_data = inputs;
     op->spec.given = NULL;
-    op->out_bytes = is_loss(layer) ? (size_t)spec->samples * 3 * sizeof(double)
-                                   : tensor_bytes(backend, &layer->out, spec->samples, PDL_FORMAT_PLAIN);
-    op->keeps_inputs = spec->training ? (1u << spec->input_count) - 1 : 0;
-    op->keeps_output = spec->training;
-    if (kind->create) kind->create(op);
+    describe(op);
     *result = op;
     return PDL_OK;
 }
@@ -116,7 +150,7 @@ static void op_destroy(pdl_op_t *op)
 
 static pdl_status_t forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
-    memset(run->output, 0, op->out_bytes);
+    memset(run->output, 0, op->description.out_bytes);
     return kinds[op->spec.layer->type]->forward(op, run);
 }
 
@@ -131,10 +165,10 @@ static pdl_status_t backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned wha
         memset(wanted.input_gradient[i], 0,
                tensor_bytes(op->backend, &op->spec.inputs[i], op->spec.samples, PDL_FORMAT_PLAIN));
     }
-    for (int k = 0; k < op->weight_count; k++) {
-        if (!(what & PDL_BACKWARD_WEIGHT) || !op->weight[k].trainable) wanted.weight_gradient[k] = NULL;
+    for (int k = 0; k < op->description.weight_count; k++) {
+        if (!(what & PDL_BACKWARD_WEIGHT) || !op->description.weight[k].trainable) wanted.weight_gradient[k] = NULL;
         if (wanted.weight_gradient[k] == NULL || run->accumulate) continue;
-        memset(wanted.weight_gradient[k], 0, (size_t)op->weight[k].elements * sizeof(double));
+        memset(wanted.weight_gradient[k], 0, (size_t)op->description.weight[k].elements * sizeof(double));
     }
     return kinds[op->spec.layer->type]->backward(op, &wanted);
 }
@@ -147,13 +181,13 @@ static pdl_status_t refresh(pdl_op_t *op, const pdl_op_run_t *run)
 
 static pdl_status_t weight_import(pdl_op_t *op, int k, const float *plain, void *storage)
 {
-    pdl__reference_from_float(op->backend, plain, op->weight[k].elements, storage);
+    pdl__reference_from_float(op->backend, plain, op->description.weight[k].elements, storage);
     return PDL_OK;
 }
 
 static pdl_status_t weight_export(pdl_op_t *op, int k, const void *storage, float *plain)
 {
-    pdl__reference_to_float(op->backend, storage, op->weight[k].elements, plain);
+    pdl__reference_to_float(op->backend, storage, op->description.weight[k].elements, plain);
     return PDL_OK;
 }
 
@@ -166,6 +200,7 @@ static const pdl_backend_ops_t reference_ops = {
     .name = "reference",
     .fuses = fuses,
     .tensor_bytes = tensor_bytes,
+    .op_describe = op_describe,
     .op_create = op_create,
     .op_destroy = op_destroy,
     .forward = forward,
@@ -192,7 +227,8 @@ pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend)
     *made = (pdl_backend_t){.ops = &reference_ops,
                             .activation_type = PDL_DTYPE_F64,
                             .weight_type = PDL_DTYPE_F64,
-                            .threads = 1};
+                            .threads = 1,
+                            .block = 1};
     *backend = made;
     return PDL_OK;
 }

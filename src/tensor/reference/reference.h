@@ -12,7 +12,7 @@
 
 /* What the backend does for one type of layer. */
 typedef struct pdl__reference_kind {
-    void (*create)(pdl_op_t *op); /* weights, saved and workspace bytes; NULL: there are none */
+    void (*describe)(pdl_op_t *op); /* weights, saved and workspace bytes; NULL: there are none */
     pdl_status_t (*forward)(const pdl_op_t *op, const pdl_op_run_t *run);
     pdl_status_t (*backward)(const pdl_op_t *op, const pdl_op_run_t *run);
 } pdl__reference_kind_t;
@@ -55,7 +55,7 @@ double pdl__reference_activate(const pdl_layer_t *layer, pdl_layer_type_t type, 
 double pdl__reference_slope(const pdl_layer_t *layer, pdl_layer_type_t type, double x);
 
 /* Cross-entropy of which other ranks have other classes. */
-void         pdl__reference_split_create(pdl_op_t *op);
+void         pdl__reference_split_describe(pdl_op_t *op);
 pdl_status_t pdl__reference_split_forward(const pdl_op_t *op, const pdl_op_run_t *run);
 void         pdl__reference_split_backward(const pdl_op_t *op, const pdl_op_run_t *run);
 

@@ -60,7 +60,7 @@ static pdl_op_run_t side_run(const pdl__halo_t *halo, const pdl_op_run_t *run)
 
 static pdl_status_t pack(pdl_op_t *op, const pdl_op_run_t *run)
 {
-    return op->packed_bytes > 0 ? op->backend->ops->refresh(op, run) : PDL_OK;
+    return op->description.packed_bytes > 0 ? op->backend->ops->refresh(op, run) : PDL_OK;
 }
 
 /* The strip of a side: the halo, and own rows or zeros. */
@@ -109,7 +109,7 @@ static pdl_op_run_t gather_border(const pdl__halo_t *halo, const pdl__halo_side_
         pdl__boxes_copy(&side->border, 0, halo->item, run->output_gradient[g], border);
         made.output_gradient[g] = border;
     }
-    if (side->op->keeps_output) pdl__boxes_copy(&side->border, 0, halo->item, run->output, made.output);
+    if (side->op->description.keeps_output) pdl__boxes_copy(&side->border, 0, halo->item, run->output, made.output);
     return made;
 }
 

@@ -92,8 +92,8 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
 {
     const pdl__unit_t *unit = &s->graph->unit[u];
 
-    for (int k = 0; unit->op && k < unit->op->weight_count; k++) {
-        const pdl_weight_t *weight = &unit->op->weight[k];
+    for (int k = 0; unit->op && k < unit->op->description.weight_count; k++) {
+        const pdl_weight_t *weight = &unit->op->description.weight[k];
         if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
         pdl__trace_entry_t *entry = &s->entry[s->entry_count];
         int                 tied = pdl_model_layer(s->spec.plan->model, unit->layer)->tied_to;
@@ -194,7 +194,7 @@ static pdl_status_t list_entries(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     for (int u = 0; u < s->graph->unit_count; u++)
-        if (s->graph->unit[u].op) count += s->graph->unit[u].op->weight_count;
+        if (s->graph->unit[u].op) count += s->graph->unit[u].op->description.weight_count;
     s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
     s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
     s->parameter_entry = calloc((size_t)count + 1, sizeof(*s->parameter_entry));
@@ -230,7 +230,7 @@ static pdl_status_t place_packed(pdl_session_t *s)
     if (!s->packed_at) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         if (!s->graph->unit[u].op) continue;
-        size_t bytes = (s->graph->unit[u].op->packed_bytes + 63) / 64 * 64;
+        size_t bytes = (s->graph->unit[u].op->description.packed_bytes + 63) / 64 * 64;
         if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
             if (bytes > s->packed_bytes) s->packed_bytes = bytes;
             continue;
@@ -273,7 +273,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
     for (int i = 0; i < s->entry_count && !status; i++) {
         const pdl__trace_entry_t *entry = &s->entry[i];
         const pdl__unit_t        *unit = &s->graph->unit[entry->unit];
-        status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->op->weight[entry->k].name,
+        status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->op->description.weight[entry->k].name,
                                  entry->info.rank, entry->info.dims, s->spec.seed, plain);
         if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
         if (!status && pdl__session_keeps(s, PDL_ARRAY_EMA) && entry->info.trainable)
@@ -291,9 +291,9 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
     if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK; /* they come before every use */
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
-        if (!unit->op || unit->op->packed_bytes == 0) continue;
+        if (!unit->op || unit->op->description.packed_bytes == 0) continue;
         pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
-        for (int k = 0; k < unit->op->weight_count; k++)
+        for (int k = 0; k < unit->op->description.weight_count; k++)
             run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
         pdl_status_t status = ops->refresh(unit->op, &run);
         if (status) return status;

@@ -43,12 +43,9 @@ static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
     return pdl__edge_in_memory(p->shape, p->block, region);
 }
 
-int64_t pdl__edge_block(pdl_backend_t *backend, pdl_format_t format)
+int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format)
 {
-    pdl_shape_t one = {.channels = 1, .rank = 1, .extent = {1, 1, 1}};
-
-    return (int64_t)(backend->ops->tensor_bytes(backend, &one, 1, format) /
-                     pdl_dtype_bytes(backend->activation_type));
+    return format == PDL_FORMAT_BLOCKED ? backend->block : 1;
 }
 
 static pdl_status_t no_memory(void)

@@ -277,18 +277,9 @@ static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, int without, 
 
 static bool trains_weights(const pdl_op_t *op)
 {
-    for (int k = 0; k < op->weight_count; k++)
-        if (op->weight[k].trainable) return true;
+    for (int k = 0; k < op->description.weight_count; k++)
+        if (op->description.weight[k].trainable) return true;
     return false;
-}
-
-/* Whether input and weight gradients are products of their own, which lose little by being computed apart. */
-static bool divides_backward(const pdl_op_t *op)
-{
-    pdl_layer_type_t type = op->spec.layer->type;
-    bool products = type == PDL_LAYER_CONV || type == PDL_LAYER_CONV_TRANSPOSE || type == PDL_LAYER_LINEAR;
-
-    return products && op->spec.training && trains_weights(op);
 }
 
 static bool is_loss(pdl_layer_type_t type)
@@ -435,7 +426,7 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
         if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
         size_t      bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
-                                                       unit->op->in_format[j]);
+                                                       unit->op->description.in_format[j]);
         pdl_dtype_t type = backend->activation_type;
         int64_t     elements = (int64_t)(bytes / pdl_dtype_bytes(type));
         status = pdl__edge_create_sum(l->spec->layouts, axes, type, elements, &unit->after[j]);
@@ -489,9 +480,9 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
 
     unit->tail = tail;
     unit->shape = local_shape(&pdl_model_layer(l->model, tail)->out, &unit->region);
-    unit->format = unit->op->out_format;
+    unit->format = unit->op->description.out_format;
     unit->loss = is_loss(layer->type);
-    unit->divides = l->spec->overlap && divides_backward(unit->op);
+    unit->divides = l->spec->overlap && unit->op->description.divides;
     unit->gradient = trains_weights(unit->op);
     unit->input_count = count;
     if (layer->tied_to >= 0) unit->tied_to = tied_unit(l, layer->tied_to);
@@ -518,7 +509,7 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
     if (!status) status = add_sums(l, head, producer, count, &made);
     if (!status) status = find_statistics(l, head, &made);
     for (int j = 0; j < count && !status; j++)
-        status = converted(l->graph, producer[j], made.op->in_format[j], &producer[j]);
+        status = converted(l->graph, producer[j], made.op->description.in_format[j], &producer[j]);
     pdl__unit_t *unit = status ? NULL : add_unit(l->graph, PDL__UNIT_OP, head);
     if (!unit) {
         free_unit(l->graph, &made);

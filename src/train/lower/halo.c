@@ -44,7 +44,7 @@ static pdl_status_t make_op(const making_t *m, const pdl_layer_t *local, const p
 
     spec.layer = local;
     spec.inputs = &local->in;
-    spec.like = like;
+    spec.like = like ? &like->description : NULL;
     if (like) spec.accumulates = true; /* behind what the layer on own rows gives */
     return backend->ops->op_create(backend, &spec, op);
 }
@@ -70,15 +70,17 @@ static pdl_status_t make_side(making_t *m, int which)
     pdl_status_t status = make_layer(m, r->strip[which], r->border[which], &side->local);
     if (!status) status = make_op(m, side->local, m->op, &side->op);
     if (status) return status;
-    bool alike = side->op->in_format[0] == m->op->in_format[0] && side->op->out_format == m->op->out_format &&
-                 side->op->weight[0].elements == m->op->weight[0].elements && side->op->saved_bytes == 0;
+    bool alike = side->op->description.in_format[0] == m->op->description.in_format[0] &&
+                 side->op->description.out_format == m->op->description.out_format &&
+                 side->op->description.weight[0].elements == m->op->description.weight[0].elements &&
+                 side->op->description.saved_bytes == 0;
     return alike ? PDL_OK : pdl_error(PDL_ERR_UNSUPPORTED, "%s: its border lies otherwise", m->layer->name);
 }
 
 /* Whether all ranks of the stage have their ops, and read what lies in the same order. */
 static pdl_status_t agree(const making_t *m, bool failed, bool *agreed)
 {
-    double       form = failed ? 0 : (double)m->op->in_format[0], values[3] = {failed, form, -form};
+    double       form = failed ? 0 : (double)m->op->description.in_format[0], values[3] = {failed, form, -form};
     pdl_ranks_t *stage;
     pdl_status_t status = pdl__layouts_group(m->spec->layouts, m->spec->layouts->stage_axes, &stage);
 
@@ -166,8 +168,8 @@ static void place(pdl__halo_t *halo, const pdl_op_t *op)
 {
     size_t strip = 0, border = 0, packed = 0, rows = 0;
 
-    halo->op_bytes = op->workspace_bytes;
-    reserve(&halo->saved_bytes, op->saved_bytes);
+    halo->op_bytes = op->description.workspace_bytes;
+    reserve(&halo->saved_bytes, op->description.saved_bytes);
     for (int i = 0; i < 2; i++) {
         pdl__halo_side_t *side = &halo->side[i];
         side->saved_at = reserve(&halo->saved_bytes, side->halo_bytes);
@@ -177,8 +179,8 @@ static void place(pdl__halo_t *halo, const pdl_op_t *op)
         border = most(border, side->border_bytes);
         rows = most(rows, side->gives_bytes);
         if (!side->op) continue;
-        halo->op_bytes = most(halo->op_bytes, side->op->workspace_bytes);
-        packed = most(packed, side->op->packed_bytes);
+        halo->op_bytes = most(halo->op_bytes, side->op->description.workspace_bytes);
+        packed = most(packed, side->op->description.packed_bytes);
     }
     halo->strip_at = reserve(&halo->bytes, strip);
     for (int k = 0; k < 3; k++) halo->border_at[k] = reserve(&halo->bytes, border);
@@ -196,8 +198,8 @@ static pdl_status_t make(making_t *m, bool *agreed, bool *concedes)
     status = agree(m, !able, agreed);
     *concedes = able && !*agreed;
     if (status || !*agreed) return status;
-    m->block[0] = pdl__edge_block(m->halo->backend, m->op->in_format[0]);
-    m->block[1] = pdl__edge_block(m->halo->backend, m->op->out_format);
+    m->block[0] = pdl__edge_block(m->halo->backend, m->op->description.in_format[0]);
+    m->block[1] = pdl__edge_block(m->halo->backend, m->op->description.out_format);
     for (int i = 0; i < 2 && !status; i++) {
         status = make_copies(m, i);
         if (!status) status = make_move(m, i);

@@ -17,17 +17,17 @@
 typedef pdl__entropy_t     pass_t;
 typedef pdl__entropy_row_t row_t;
 
-static pdl_status_t cross_entropy_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t cross_entropy_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     int64_t rows = op->spec.samples * pdl_shape_positions(&op->spec.layer->in);
 
     (void)cpu;
-    op->out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
-    op->keeps_inputs = 1;
-    if (op->spec.training) op->saved_bytes = (size_t)rows * sizeof(float);
-    op->workspace_bytes =
+    op->description.out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
+    op->description.keeps_inputs = 1;
+    if (op->spec.training) op->description.saved_bytes = (size_t)rows * sizeof(float);
+    op->description.workspace_bytes =
         (size_t)rows * (sizeof(pdl__entropy_result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
-    if (op->spec.classes > 0) op->workspace_bytes += pdl__entropy_split_bytes(rows);
+    if (op->spec.classes > 0) op->description.workspace_bytes += pdl__entropy_split_bytes(rows);
     return PDL_OK;
 }
 
@@ -316,7 +316,7 @@ static pdl_status_t cross_entropy_backward(pdl_op_t *op, const pdl_op_run_t *run
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_cross_entropy = {.create = cross_entropy_create,
+const pdl__cpu_kind_t pdl__cpu_cross_entropy = {.describe = cross_entropy_describe,
                                                 .forward = cross_entropy_forward,
                                                 .backward = cross_entropy_backward,
                                                 .wide = true};

@@ -15,11 +15,11 @@ typedef struct pass {
     const float *sample_weight;
 } pass_t;
 
-static pdl_status_t mse_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t mse_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
-    op->out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
-    op->keeps_inputs = 1;
+    op->description.out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
+    op->description.keeps_inputs = 1;
     return PDL_OK;
 }
 
@@ -97,7 +97,7 @@ static pdl_status_t mse_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_mse = {.create = mse_create,
+const pdl__cpu_kind_t pdl__cpu_mse = {.describe = mse_describe,
                                       .forward = mse_forward,
                                       .backward = mse_backward,
                                       .wide = true};

@@ -39,7 +39,7 @@ static bool from_output(pdl_layer_type_t activation)
     return activation == PDL_LAYER_RELU || activation == PDL_LAYER_TANH || activation == PDL_LAYER_SIGMOID;
 }
 
-static pdl_status_t linear_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t linear_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->out.channels, layer->in.channels};
@@ -59,12 +59,13 @@ static pdl_status_t linear_create(pdl__cpu_t *cpu, pdl_op_t *op)
 
     pdl__cpu_add_weight(op, "weight", 2, dims, true);
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, dims, true);
-    op->keeps_inputs = 1;
-    op->keeps_output = activated && from_output(linear->activation);
-    if (linear->add) op->gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
-    op->saved_bytes = linear->keeps_before ? (size_t)(linear->rows * linear->out) * sizeof(float) : 0;
-    op->workspace_bytes = pdl__gemm_workspace(cpu->base.threads);
-    if (activated && op->spec.training) op->workspace_bytes += (size_t)(linear->rows * linear->out) * sizeof(float);
+    op->description.keeps_inputs = 1;
+    op->description.keeps_output = activated && from_output(linear->activation);
+    if (linear->add) op->description.gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
+    op->description.saved_bytes = linear->keeps_before ? (size_t)(linear->rows * linear->out) * sizeof(float) : 0;
+    op->description.workspace_bytes = pdl__gemm_workspace(cpu->base.threads);
+    if (activated && op->spec.training)
+        op->description.workspace_bytes += (size_t)(linear->rows * linear->out) * sizeof(float);
     return PDL_OK;
 }
 
@@ -228,7 +229,7 @@ static pdl_status_t linear_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_linear = {.create = linear_create,
+const pdl__cpu_kind_t pdl__cpu_linear = {.describe = linear_describe,
                                          .forward = linear_forward,
                                          .backward = linear_backward,
                                          .fuses = linear_fuses,

@@ -19,13 +19,13 @@ static bool is_loss(const pdl_op_t *op)
 static int64_t input_count(const pdl_op_t *op, int i)
 {
     if (op->spec.layer->type == PDL_LAYER_EMBEDDING) return 0;
-    return pdl__cpu_elements(&op->spec.inputs[i], op->spec.samples, op->in_format[i]);
+    return pdl__cpu_elements(&op->spec.inputs[i], op->spec.samples, op->description.in_format[i]);
 }
 
 /* Elements of the output; 0 for losses, which are float already. */
 static int64_t output_count(const pdl_op_t *op)
 {
-    return is_loss(op) ? 0 : pdl__cpu_elements(&op->spec.layer->out, op->spec.samples, op->out_format);
+    return is_loss(op) ? 0 : pdl__cpu_elements(&op->spec.layer->out, op->spec.samples, op->description.out_format);
 }
 
 static float *reserve(wide_t *wide, char *memory, int64_t count)
@@ -47,7 +47,7 @@ static wide_t place(const pdl_op_t *op, char *memory)
     if (!op->spec.training) return wide;
     wide.output_gradient = reserve(&wide, memory, output_count(op));
     for (int i = 0; i < op->spec.input_count; i++)
-        if (op->gradient_use[i] != PDL_GRADIENT_PASSED)
+        if (op->description.gradient_use[i] != PDL_GRADIENT_PASSED)
             wide.input_gradient[i] = reserve(&wide, memory, input_count(op, i));
     return wide;
 }
@@ -89,11 +89,11 @@ pdl_status_t pdl__wide_backward(const pdl__cpu_kind_t *kind, pdl_op_t *op, const
     pdl_status_t status;
 
     for (int i = 0; i < op->spec.input_count; i++) {
-        if (op->keeps_inputs & (1u << i))
+        if (op->description.keeps_inputs & (1u << i))
             inner.input[i] = widen(op, run->input[i], input_count(op, i), wide.input[i]);
         inner.input_gradient[i] = run->input_gradient[i] != NULL ? wide.input_gradient[i] : NULL;
     }
-    if (op->keeps_output) inner.output = widen(op, run->output, output_count(op), wide.output);
+    if (op->description.keeps_output) inner.output = widen(op, run->output, output_count(op), wide.output);
     inner.target = widen(op, run->target, input_count(op, 0), wide.target);
     inner.output_gradient[0] = widen(op, run->output_gradient[0], output_count(op), wide.output_gradient);
     status = kind->backward(op, &inner, what);

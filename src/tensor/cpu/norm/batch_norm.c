@@ -37,8 +37,8 @@ static void plan_memory(pdl_op_t *op, pdl__batch_norm_t *norm)
     norm->shift = norm->scale + padded * sizeof(float);
     norm->slope = norm->shift + padded * sizeof(float);
     norm->offset = norm->slope + padded * sizeof(float);
-    op->workspace_bytes = norm->offset + padded * sizeof(float);
-    if (op->spec.training) op->saved_bytes = 2 * padded * sizeof(double); /* mean and 1 / deviation */
+    op->description.workspace_bytes = norm->offset + padded * sizeof(float);
+    if (op->spec.training) op->description.saved_bytes = 2 * padded * sizeof(double); /* mean and 1 / deviation */
 }
 
 static void describe_op(pdl_op_t *op)
@@ -51,28 +51,28 @@ static void describe_op(pdl_op_t *op)
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, channels, true);
     pdl__cpu_add_weight(op, "running_mean", 1, channels, false);
     pdl__cpu_add_weight(op, "running_var", 1, channels, false);
-    op->keeps_inputs = 1;
-    op->keeps_output = add && op->spec.fusion.activation == PDL_LAYER_RELU;
-    op->sums_gradients = true;
-    op->gradient_use[0] = add ? PDL_GRADIENT_OWN : PDL_GRADIENT_INPLACE;
-    if (add) op->gradient_use[1] = PDL_GRADIENT_INPLACE;
+    op->description.keeps_inputs = 1;
+    op->description.keeps_output = add && op->spec.fusion.activation == PDL_LAYER_RELU;
+    op->description.sums_gradients = true;
+    op->description.gradient_use[0] = add ? PDL_GRADIENT_OWN : PDL_GRADIENT_INPLACE;
+    if (add) op->description.gradient_use[1] = PDL_GRADIENT_INPLACE;
 }
 
-static pdl_status_t norm_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t norm_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_shape_t *shape = &op->spec.layer->in;
     pdl__batch_norm_t *norm = calloc(1, sizeof(*norm));
 
     if (norm == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     for (int i = 0; i < op->spec.input_count; i++) {
-        op->in_format[i] = op->spec.given[0];
-        if (!pdl__cpu_blockable(shape)) op->in_format[i] = PDL_FORMAT_PLAIN;
+        op->description.in_format[i] = op->spec.given[0];
+        if (!pdl__cpu_blockable(shape)) op->description.in_format[i] = PDL_FORMAT_PLAIN;
     }
-    op->out_format = op->in_format[0];
+    op->description.out_format = op->description.in_format[0];
     norm->kernels = cpu->base.activation_type == PDL_DTYPE_BF16 ? &pdl__norm_bf16 : &pdl__norm_f32;
     norm->channels = shape->channels;
     norm->positions = pdl_shape_positions(shape);
-    norm->panels = pdl__panels_cut(shape, op->spec.samples, op->in_format[0], true);
+    norm->panels = pdl__panels_cut(shape, op->spec.samples, op->description.in_format[0], true);
     norm->grain = 1 + 4096 / (norm->panels.part_rows * 16);
     plan_memory(op, norm);
     describe_op(op);
@@ -88,7 +88,7 @@ static const float *shift_weight(const pdl_op_t *op, const pdl_op_run_t *run)
 
 static float *running(const pdl_op_t *op, const pdl_op_run_t *run, int which)
 {
-    return run->weight[op->weight_count - 2 + which];
+    return run->weight[op->description.weight_count - 2 + which];
 }
 
 typedef struct pdl__totals {
@@ -297,7 +297,7 @@ static bool norm_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
     return fusion->activation == PDL_LAYER_INPUT || fusion->activation == PDL_LAYER_RELU;
 }
 
-const pdl__cpu_kind_t pdl__cpu_batch_norm = {.create = norm_create,
+const pdl__cpu_kind_t pdl__cpu_batch_norm = {.describe = norm_describe,
                                              .forward = norm_forward,
                                              .backward = norm_backward,
                                              .fuses = norm_fuses};

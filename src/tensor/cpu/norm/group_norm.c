@@ -29,7 +29,7 @@ typedef struct sums {
     double first, second;
 } sums_t;
 
-static pdl_status_t norm_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t norm_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     bool               blocked = op->spec.given[0] == PDL_FORMAT_BLOCKED && pdl__cpu_blockable(&layer->in);
@@ -51,12 +51,13 @@ static pdl_status_t norm_create(pdl__cpu_t *cpu, pdl_op_t *op)
 
     pdl__cpu_add_weight(op, "weight", 1, &norm->channels, true);
     if (norm->bias) pdl__cpu_add_weight(op, "bias", 1, &norm->channels, true);
-    op->in_format[0] = op->out_format = blocked ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
-    op->keeps_inputs = 1;
-    op->gradient_use[0] = PDL_GRADIENT_INPLACE;
-    if (op->spec.training) op->saved_bytes = (size_t)(norm->samples * norm->groups) * sizeof(statistics_t);
-    op->workspace_bytes = (size_t)(norm->samples * norm->panels * norm->lanes) * sizeof(sums_t) +
-                          (size_t)(2 * norm->samples * norm->groups) * sizeof(float);
+    op->description.in_format[0] = op->description.out_format = blocked ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
+    op->description.keeps_inputs = 1;
+    op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
+    if (op->spec.training)
+        op->description.saved_bytes = (size_t)(norm->samples * norm->groups) * sizeof(statistics_t);
+    op->description.workspace_bytes = (size_t)(norm->samples * norm->panels * norm->lanes) * sizeof(sums_t) +
+                                      (size_t)(2 * norm->samples * norm->groups) * sizeof(float);
     return PDL_OK;
 }
 
@@ -294,7 +295,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_group_norm = {.create = norm_create,
+const pdl__cpu_kind_t pdl__cpu_group_norm = {.describe = norm_describe,
                                              .forward = norm_forward,
                                              .backward = norm_backward,
                                              .wide = true};

@@ -32,7 +32,7 @@ static int64_t block_count(const norm_t *norm)
     return (norm->rows + BLOCK - 1) / BLOCK;
 }
 
-static pdl_status_t norm_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t norm_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     norm_t            *norm;
@@ -50,10 +50,10 @@ static pdl_status_t norm_create(pdl__cpu_t *cpu, pdl_op_t *op)
 
     pdl__cpu_add_weight(op, "weight", 1, &norm->channels, true);
     if (norm->bias) pdl__cpu_add_weight(op, "bias", 1, &norm->channels, true);
-    op->keeps_inputs = 1;
-    op->gradient_use[0] = PDL_GRADIENT_INPLACE;
-    if (op->spec.training) op->saved_bytes = (size_t)norm->rows * sizeof(statistics_t);
-    op->workspace_bytes =
+    op->description.keeps_inputs = 1;
+    op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
+    if (op->spec.training) op->description.saved_bytes = (size_t)norm->rows * sizeof(statistics_t);
+    op->description.workspace_bytes =
         (size_t)(2 * (block_count(norm) + (norm->turns ? norm->rows : 0)) * norm->channels) * sizeof(float);
     return PDL_OK;
 }
@@ -219,7 +219,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_layer_norm = {.create = norm_create,
+const pdl__cpu_kind_t pdl__cpu_layer_norm = {.describe = norm_describe,
                                              .forward = norm_forward,
                                              .backward = norm_backward,
                                              .wide = true};

@@ -123,22 +123,22 @@ static bool keeps_input(const pdl_layer_t *layer)
            (layer->type == PDL_LAYER_LEAKY_RELU && layer->slope <= 0);
 }
 
-static pdl_status_t activation_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t activation_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     /* A sigmoid would make ones half of the zeros that fill a block up. */
     bool whole = layer->type != PDL_LAYER_SIGMOID || layer->in.channels % PDL__BLOCK == 0;
 
     (void)cpu;
-    if (pdl__cpu_blockable(&layer->in) && whole) op->in_format[0] = op->spec.given[0];
-    op->out_format = op->in_format[0];
-    op->gradient_use[0] = PDL_GRADIENT_INPLACE;
-    op->sums_gradients = true;
-    op->inplace = true;
+    if (pdl__cpu_blockable(&layer->in) && whole) op->description.in_format[0] = op->spec.given[0];
+    op->description.out_format = op->description.in_format[0];
+    op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
+    op->description.sums_gradients = true;
+    op->description.inplace = true;
     if (!op->spec.training) return PDL_OK;
-    op->keeps_inputs = keeps_input(layer);
-    op->keeps_output = !keeps_input(layer);
-    op->inplace = !keeps_input(layer);
+    op->description.keeps_inputs = keeps_input(layer);
+    op->description.keeps_output = !keeps_input(layer);
+    op->description.inplace = !keeps_input(layer);
     return PDL_OK;
 }
 
@@ -151,7 +151,7 @@ static pdl__activation_t describe(const pdl_op_t *op)
 
 static int64_t count_elements(const pdl_op_t *op)
 {
-    return pdl__cpu_elements(&op->spec.layer->in, op->spec.samples, op->out_format);
+    return pdl__cpu_elements(&op->spec.layer->in, op->spec.samples, op->description.out_format);
 }
 
 static pdl_status_t activation_forward(pdl_op_t *op, const pdl_op_run_t *run)
@@ -180,6 +180,6 @@ static pdl_status_t activation_backward(pdl_op_t *op, const pdl_op_run_t *run, u
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_activation = {.create = activation_create,
+const pdl__cpu_kind_t pdl__cpu_activation = {.describe = activation_describe,
                                              .forward = activation_forward,
                                              .backward = activation_backward};

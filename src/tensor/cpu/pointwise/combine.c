@@ -18,8 +18,8 @@ static pdl_format_t common_format(const pdl_op_t *op)
 
 static void use_format(pdl_op_t *op, pdl_format_t format)
 {
-    for (int i = 0; i < op->spec.input_count; i++) op->in_format[i] = format;
-    op->out_format = format;
+    for (int i = 0; i < op->spec.input_count; i++) op->description.in_format[i] = format;
+    op->description.out_format = format;
 }
 
 typedef struct pdl__terms {
@@ -55,12 +55,12 @@ PDL__CLONES static void add_slice(void *context, int64_t first, int64_t end)
     }
 }
 
-static pdl_status_t add_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t add_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
     use_format(op, common_format(op));
-    op->inplace = op->spec.input_count > 1;
-    for (int i = 0; i < op->spec.input_count; i++) op->gradient_use[i] = PDL_GRADIENT_PASSED;
+    op->description.inplace = op->spec.input_count > 1;
+    for (int i = 0; i < op->spec.input_count; i++) op->description.gradient_use[i] = PDL_GRADIENT_PASSED;
     return PDL_OK;
 }
 
@@ -72,11 +72,11 @@ static pdl_status_t add_forward(pdl_op_t *op, const pdl_op_run_t *run)
                           .out = run->output};
 
     if (terms.count == 1) {
-        memcpy(run->output, run->input[0], op->out_bytes);
+        memcpy(run->output, run->input[0], op->description.out_bytes);
         return PDL_OK;
     }
-    pdl__parallel((int64_t)(op->out_bytes / pdl_dtype_bytes(op->backend->activation_type)), PDL__CHUNK_GRAIN,
-                  add_slice, &terms);
+    pdl__parallel((int64_t)(op->description.out_bytes / pdl_dtype_bytes(op->backend->activation_type)),
+                  PDL__CHUNK_GRAIN, add_slice, &terms);
     return PDL_OK;
 }
 
@@ -86,7 +86,7 @@ static pdl_status_t add_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     (void)what;
     for (int i = 0; i < op->spec.input_count; i++)
         if (run->input_gradient[i] != NULL && run->input_gradient[i] != run->output_gradient[0])
-            memcpy(run->input_gradient[i], run->output_gradient[0], op->out_bytes);
+            memcpy(run->input_gradient[i], run->output_gradient[0], op->description.out_bytes);
     return PDL_OK;
 }
 
@@ -119,7 +119,7 @@ static void copy_rows(void *context, int64_t first, int64_t end)
     }
 }
 
-static pdl_status_t concat_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t concat_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     pdl_format_t format = common_format(op);
 
@@ -127,7 +127,7 @@ static pdl_status_t concat_create(pdl__cpu_t *cpu, pdl_op_t *op)
     /* Blocks can be put side by side only when they are full. */
     for (int i = 0; i < op->spec.input_count; i++) {
         if (op->spec.inputs[i].channels % PDL__BLOCK != 0) format = PDL_FORMAT_PLAIN;
-        op->gradient_use[i] = PDL_GRADIENT_OWN;
+        op->description.gradient_use[i] = PDL_GRADIENT_OWN;
     }
     use_format(op, format);
     return PDL_OK;
@@ -174,7 +174,7 @@ static pdl_status_t concat_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_add = {.create = add_create, .forward = add_forward, .backward = add_backward};
-const pdl__cpu_kind_t pdl__cpu_concat = {.create = concat_create,
+const pdl__cpu_kind_t pdl__cpu_add = {.describe = add_describe, .forward = add_forward, .backward = add_backward};
+const pdl__cpu_kind_t pdl__cpu_concat = {.describe = concat_describe,
                                          .forward = concat_forward,
                                          .backward = concat_backward};

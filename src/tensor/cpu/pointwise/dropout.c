@@ -142,17 +142,18 @@ PDL__CLONES static void apply_mask(void *context, int64_t first, int64_t end)
     }
 }
 
-static pdl_status_t dropout_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t dropout_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
     (void)cpu;
-    if (pdl__cpu_blockable(&layer->in)) op->in_format[0] = op->spec.given[0];
-    op->out_format = op->in_format[0];
-    op->inplace = true;
-    op->gradient_use[0] = PDL_GRADIENT_INPLACE;
+    if (pdl__cpu_blockable(&layer->in)) op->description.in_format[0] = op->spec.given[0];
+    op->description.out_format = op->description.in_format[0];
+    op->description.inplace = true;
+    op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
     if (op->spec.training && layer->rate > 0)
-        op->saved_bytes = (size_t)pdl__cpu_elements(&layer->in, op->spec.samples, op->out_format);
+        op->description.saved_bytes =
+            (size_t)pdl__cpu_elements(&layer->in, op->spec.samples, op->description.out_format);
     return PDL_OK;
 }
 
@@ -164,12 +165,12 @@ static void apply(const pdl_op_t *op, const pdl_op_run_t *run, const void *in, v
                          .in = in,
                          .out = out,
                          .mask = run->saved};
-    int64_t         count = pdl__cpu_elements(&op->spec.layer->in, op->spec.samples, op->out_format);
+    int64_t         count = pdl__cpu_elements(&op->spec.layer->in, op->spec.samples, op->description.out_format);
 
-    if (run->training && op->saved_bytes > 0)
+    if (run->training && op->description.saved_bytes > 0)
         pdl__parallel(count, PDL__CHUNK_GRAIN, apply_mask, &d);
     else if (in != out)
-        memcpy(out, in, op->out_bytes);
+        memcpy(out, in, op->description.out_bytes);
 }
 
 static pdl_status_t dropout_forward(pdl_op_t *op, const pdl_op_run_t *run)
@@ -183,8 +184,8 @@ static pdl_status_t dropout_forward(pdl_op_t *op, const pdl_op_run_t *run)
                             .rate = (float)op->spec.layer->rate,
                             .mask = run->saved};
 
-    if (run->training && op->saved_bytes > 0) {
-        if (op->out_format == PDL_FORMAT_BLOCKED)
+    if (run->training && op->description.saved_bytes > 0) {
+        if (op->description.out_format == PDL_FORMAT_BLOCKED)
             pdl__parallel(op->spec.samples * ((shape->channels + PDL__BLOCK - 1) / PDL__BLOCK), 1, draw_blocked,
                           &d);
         else
@@ -201,6 +202,6 @@ static pdl_status_t dropout_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_dropout = {.create = dropout_create,
+const pdl__cpu_kind_t pdl__cpu_dropout = {.describe = dropout_describe,
                                           .forward = dropout_forward,
                                           .backward = dropout_backward};

@@ -112,7 +112,7 @@ static bool is_small(const pdl_op_t *op, int k)
     return pdl_shape_positions(&op->spec.inputs[k]) == 1 && pdl_shape_positions(&op->spec.layer->out) > 1;
 }
 
-static pdl_status_t mul_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t mul_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_shape_t *out = &op->spec.layer->out;
     bool               any_small = false;
@@ -120,11 +120,11 @@ static pdl_status_t mul_create(pdl__cpu_t *cpu, pdl_op_t *op)
     for (int i = 0; i < op->spec.input_count; i++)
         if (op->spec.given[i] == PDL_FORMAT_BLOCKED && pdl__cpu_blockable(out) && pdl_shape_positions(out) > 1 &&
             !is_small(op, i))
-            op->out_format = PDL_FORMAT_BLOCKED;
+            op->description.out_format = PDL_FORMAT_BLOCKED;
     for (int i = 0; i < op->spec.input_count; i++) {
         any_small = any_small || is_small(op, i);
-        op->in_format[i] = is_small(op, i) ? PDL_FORMAT_PLAIN : op->out_format;
-        op->keeps_inputs |= 1u << i;
+        op->description.in_format[i] = is_small(op, i) ? PDL_FORMAT_PLAIN : op->description.out_format;
+        op->description.keeps_inputs |= 1u << i;
     }
     return any_small ? pdl__cpu_require_f32(cpu, op->spec.layer) : PDL_OK;
 }
@@ -137,7 +137,7 @@ static pdl__product_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
     bool               any_small = false;
 
     p.bf16 = op->backend->activation_type == PDL_DTYPE_BF16;
-    p.total = pdl__cpu_elements(out, op->spec.samples, op->out_format);
+    p.total = pdl__cpu_elements(out, op->spec.samples, op->description.out_format);
     for (int i = 0; i < p.count; i++) {
         p.input[i] = run->input[i];
         p.small[i] = is_small(op, i);
@@ -149,7 +149,7 @@ static pdl__product_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
         p.tasks = (p.total + PDL__CHUNK - 1) / PDL__CHUNK;
         return p;
     }
-    if (op->out_format == PDL_FORMAT_BLOCKED) {
+    if (op->description.out_format == PDL_FORMAT_BLOCKED) {
         p.per_group = p.width = PDL__BLOCK;
         p.groups = (p.channels + PDL__BLOCK - 1) / PDL__BLOCK;
         p.rows = positions;
@@ -194,4 +194,4 @@ static pdl_status_t mul_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_mul = {.create = mul_create, .forward = mul_forward, .backward = mul_backward};
+const pdl__cpu_kind_t pdl__cpu_mul = {.describe = mul_describe, .forward = mul_forward, .backward = mul_backward};

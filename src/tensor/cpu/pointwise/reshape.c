@@ -90,11 +90,11 @@ static bool flatten_turns(const pdl_op_t *op)
     return shape->sequence && shape->channels > 1 && shape->extent[0] > 1;
 }
 
-static pdl_status_t flatten_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t flatten_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
-    op->inplace = !flatten_turns(op);
-    op->gradient_use[0] = flatten_turns(op) ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
+    op->description.inplace = !flatten_turns(op);
+    op->description.gradient_use[0] = flatten_turns(op) ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
     return PDL_OK;
 }
 
@@ -109,7 +109,7 @@ static pdl_status_t flatten_forward(pdl_op_t *op, const pdl_op_run_t *run)
         pdl__cpu_from_rows(&op->spec.layer->in, op->spec.samples, PDL_FORMAT_PLAIN, element_bytes(op),
                            run->input[0], run->output);
     else if (run->output != run->input[0])
-        memcpy(run->output, run->input[0], op->out_bytes);
+        memcpy(run->output, run->input[0], op->description.out_bytes);
     return PDL_OK;
 }
 
@@ -122,33 +122,33 @@ static pdl_status_t flatten_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
         pdl__cpu_to_rows(&op->spec.layer->in, op->spec.samples, PDL_FORMAT_PLAIN, element_bytes(op),
                          run->output_gradient[0], dx);
     else
-        memcpy(dx, run->output_gradient[0], op->out_bytes);
+        memcpy(dx, run->output_gradient[0], op->description.out_bytes);
     return PDL_OK;
 }
 
-static pdl_status_t to_sequence_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t to_sequence_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
-    op->in_format[0] = pdl__cpu_blockable(&op->spec.layer->in) ? op->spec.given[0] : PDL_FORMAT_PLAIN;
+    op->description.in_format[0] = pdl__cpu_blockable(&op->spec.layer->in) ? op->spec.given[0] : PDL_FORMAT_PLAIN;
     return PDL_OK;
 }
 
 static pdl_status_t to_sequence_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
-    pdl__cpu_to_rows(&op->spec.layer->in, op->spec.samples, op->in_format[0], element_bytes(op), run->input[0],
-                     run->output);
+    pdl__cpu_to_rows(&op->spec.layer->in, op->spec.samples, op->description.in_format[0], element_bytes(op),
+                     run->input[0], run->output);
     return PDL_OK;
 }
 
 static pdl_status_t to_sequence_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
     if ((what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL)
-        pdl__cpu_from_rows(&op->spec.layer->in, op->spec.samples, op->in_format[0], element_bytes(op),
+        pdl__cpu_from_rows(&op->spec.layer->in, op->spec.samples, op->description.in_format[0], element_bytes(op),
                            run->output_gradient[0], run->input_gradient[0]);
     return PDL_OK;
 }
 
-static pdl_status_t select_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t select_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
     (void)op;
@@ -190,12 +190,12 @@ static pdl_status_t select_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_flatten = {.create = flatten_create,
+const pdl__cpu_kind_t pdl__cpu_flatten = {.describe = flatten_describe,
                                           .forward = flatten_forward,
                                           .backward = flatten_backward};
-const pdl__cpu_kind_t pdl__cpu_to_sequence = {.create = to_sequence_create,
+const pdl__cpu_kind_t pdl__cpu_to_sequence = {.describe = to_sequence_describe,
                                               .forward = to_sequence_forward,
                                               .backward = to_sequence_backward};
-const pdl__cpu_kind_t pdl__cpu_select = {.create = select_create,
+const pdl__cpu_kind_t pdl__cpu_select = {.describe = select_describe,
                                          .forward = select_forward,
                                          .backward = select_backward};

@@ -16,13 +16,13 @@
 /* Llama: pair i of dim / 2 turns by position * base^(-i / (dim / 2)). */
 static const double rotary_base = 10000;
 
-static pdl_status_t make_rotary(const pdl_op_t *op, pdl__attention_t *attention)
+static pdl_status_t attention_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
 {
-    int64_t half = attention->dim / 2;
+    pdl__attention_t *attention = op->private_data;
+    int64_t           half = attention->dim / 2;
 
-    if (attention->dim % 2 != 0)
-        return pdl_error(PDL_ERR_INPUT, "%s: rotary attention needs an even head_dim, not %lld",
-                         op->spec.layer->name, (long long)attention->dim);
+    (void)cpu;
+    if (!op->spec.layer->rotary) return PDL_OK;
     attention->rotary = malloc((size_t)(attention->tokens * attention->dim) * sizeof(float));
     if (attention->rotary == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     for (int64_t t = 0; t < attention->tokens; t++)
@@ -43,14 +43,16 @@ static void attention_destroy(pdl_op_t *op)
     free(attention);
 }
 
-static pdl_status_t attention_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t attention_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t  *layer = op->spec.layer;
     const pdl_origin_t *origin = &op->spec.origin;
     pdl__attention_t   *attention;
-    pdl_status_t        status;
     int64_t             forward, backward;
 
+    if (layer->rotary && layer->head_dim % 2 != 0)
+        return pdl_error(PDL_ERR_INPUT, "%s: rotary attention needs an even head_dim, not %lld", layer->name,
+                         (long long)layer->head_dim);
     attention = calloc(1, sizeof(*attention));
     if (attention == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     attention->samples = op->spec.samples;
@@ -67,20 +69,16 @@ static pdl_status_t attention_create(pdl__cpu_t *cpu, pdl_op_t *op)
     attention->scale = (float)(1 / sqrt((double)layer->head_dim));
     attention->rate = (float)layer->rate;
     op->private_data = attention;
-    status = layer->rotary ? make_rotary(op, attention) : PDL_OK;
-    if (status != PDL_OK) {
-        attention_destroy(op);
-        return status;
-    }
-
     forward = pdl__attention_forward_scratch(attention) * cpu->base.threads;
     backward = pdl__attention_backward_scratch(attention) * cpu->base.threads +
                attention->samples * attention->heads * attention->tokens;
-    op->keeps_inputs = 1;
-    op->keeps_output = op->spec.training;
+    op->description.keeps_inputs = 1;
+    op->description.keeps_output = op->spec.training;
     if (op->spec.training)
-        op->saved_bytes = (size_t)(attention->samples * attention->heads * attention->tokens) * sizeof(float);
-    op->workspace_bytes = (size_t)(op->spec.training && backward > forward ? backward : forward) * sizeof(float);
+        op->description.saved_bytes =
+            (size_t)(attention->samples * attention->heads * attention->tokens) * sizeof(float);
+    op->description.workspace_bytes =
+        (size_t)(op->spec.training && backward > forward ? backward : forward) * sizeof(float);
     return PDL_OK;
 }
 
@@ -319,7 +317,8 @@ static pdl_status_t attention_forward(pdl_op_t *op, const pdl_op_run_t *run)
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_attention = {.create = attention_create,
+const pdl__cpu_kind_t pdl__cpu_attention = {.describe = attention_describe,
+                                            .prepare = attention_prepare,
                                             .destroy = attention_destroy,
                                             .forward = attention_forward,
                                             .backward = pdl__attention_backward,

@@ -25,14 +25,14 @@ PDL__CLONES static void add_to(int64_t count, const float *a, const float *b, fl
     for (int64_t i = 0; i < count; i++) sum[i] = a[i] + b[i];
 }
 
-static pdl_status_t embedding_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t embedding_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->vocabulary, layer->out.channels};
 
     (void)cpu;
     pdl__cpu_add_weight(op, "weight", 2, dims, true);
-    op->keeps_inputs = 1;
+    op->description.keeps_inputs = 1;
     return PDL_OK;
 }
 
@@ -118,7 +118,7 @@ static pdl_status_t embedding_backward(pdl_op_t *op, const pdl_op_run_t *run, un
 
 /* Position: row t of the weight is added to row t of every sample; a class token takes row 0 and moves the
    others. */
-static pdl_status_t position_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t position_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->out.extent[0], layer->out.channels};
@@ -126,8 +126,8 @@ static pdl_status_t position_create(pdl__cpu_t *cpu, pdl_op_t *op)
     (void)cpu;
     pdl__cpu_add_weight(op, "weight", 2, dims, true);
     if (layer->class_token) pdl__cpu_add_weight(op, "class_token", 1, &layer->out.channels, true);
-    op->inplace = !layer->class_token;
-    op->gradient_use[0] = layer->class_token ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
+    op->description.inplace = !layer->class_token;
+    op->description.gradient_use[0] = layer->class_token ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
     return PDL_OK;
 }
 
@@ -186,11 +186,11 @@ static pdl_status_t position_backward(pdl_op_t *op, const pdl_op_run_t *run, uns
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_embedding = {.create = embedding_create,
+const pdl__cpu_kind_t pdl__cpu_embedding = {.describe = embedding_describe,
                                             .forward = embedding_forward,
                                             .backward = embedding_backward,
                                             .wide = true};
-const pdl__cpu_kind_t pdl__cpu_position = {.create = position_create,
+const pdl__cpu_kind_t pdl__cpu_position = {.describe = position_describe,
                                            .forward = position_forward,
                                            .backward = position_backward,
                                            .wide = true};

@@ -61,7 +61,7 @@ static pdl_status_t describe(const pdl_op_spec_t *spec, pdl__moe_t *moe)
     return PDL_OK;
 }
 
-static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t moe_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            up[3] = {layer->experts, layer->expert_hidden, layer->in.channels};
@@ -82,10 +82,10 @@ static pdl_status_t moe_create(pdl__cpu_t *cpu, pdl_op_t *op)
     if (layer->gated) pdl__cpu_add_weight(op, "gate", 3, up, true);
     pdl__cpu_add_weight(op, "up", 3, up, true);
     pdl__cpu_add_weight(op, "down", 3, down, true);
-    op->keeps_inputs = 1;
-    op->saved_bytes = (size_t)(moe->rows * moe->top_k) * sizeof(pdl__moe_choice_t);
-    if (moe->ranks > 1) op->saved_bytes += pdl__route_saved(moe);
-    op->workspace_bytes = pdl__moe_place(moe, cpu->base.threads, op->spec.training, NULL, &unused);
+    op->description.keeps_inputs = 1;
+    op->description.saved_bytes = (size_t)(moe->rows * moe->top_k) * sizeof(pdl__moe_choice_t);
+    if (moe->ranks > 1) op->description.saved_bytes += pdl__route_saved(moe);
+    op->description.workspace_bytes = pdl__moe_place(moe, cpu->base.threads, op->spec.training, NULL, &unused);
     return PDL_OK;
 }
 
@@ -246,7 +246,7 @@ static void moe_destroy(pdl_op_t *op)
     free(moe);
 }
 
-const pdl__cpu_kind_t pdl__cpu_moe = {.create = moe_create,
+const pdl__cpu_kind_t pdl__cpu_moe = {.describe = moe_describe,
                                       .destroy = moe_destroy,
                                       .forward = moe_forward,
                                       .backward = pdl__moe_backward,

@@ -13,12 +13,12 @@ typedef struct pass {
     int64_t      channels, positions; /* positions 1: channels are contiguous */
 } pass_t;
 
-static pdl_status_t softmax_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t softmax_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     (void)cpu;
-    op->keeps_output = true;
-    op->inplace = true;
-    op->gradient_use[0] = PDL_GRADIENT_INPLACE;
+    op->description.keeps_output = true;
+    op->description.inplace = true;
+    op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
     return PDL_OK;
 }
 
@@ -133,7 +133,7 @@ static pdl_status_t softmax_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_softmax = {.create = softmax_create,
+const pdl__cpu_kind_t pdl__cpu_softmax = {.describe = softmax_describe,
                                           .forward = softmax_forward,
                                           .backward = softmax_backward,
                                           .wide = true};

@@ -38,25 +38,32 @@ typedef struct pdl__conv {
     size_t           in_copy, out_copy, weights, bias, scratch; /* where things begin in the workspace */
 } pdl__conv_t;
 
+enum { KERNEL_DNNL, KERNEL_SMALL };
+
 static size_t round_up(size_t bytes)
 {
     return (bytes + 63) / 64 * 64;
 }
 
+#define PRIMITIVES 8
+static void list_primitives(pdl__conv_t *conv, pdl__primitive_t *all[PRIMITIVES])
+{
+    pdl__primitive_t *list[PRIMITIVES] = {&conv->forward, &conv->backward_data, &conv->backward_weight,
+                                          &conv->to_data, &conv->to_forward,    &conv->to_gradient,
+                                          &conv->in_last, &conv->out_last};
+
+    memcpy(all, list, sizeof(list));
+}
+
 static void conv_destroy(pdl_op_t *op)
 {
-    pdl__conv_t *conv = op->private_data;
+    pdl__conv_t      *conv = op->private_data;
+    pdl__primitive_t *all[PRIMITIVES];
 
     if (conv == NULL) return;
     pdl__small_destroy(conv->small);
-    pdl__primitive_free(&conv->forward);
-    pdl__primitive_free(&conv->backward_data);
-    pdl__primitive_free(&conv->backward_weight);
-    pdl__primitive_free(&conv->to_data);
-    pdl__primitive_free(&conv->to_forward);
-    pdl__primitive_free(&conv->to_gradient);
-    pdl__primitive_free(&conv->in_last);
-    pdl__primitive_free(&conv->out_last);
+    list_primitives(conv, all);
+    for (int i = 0; i < PRIMITIVES; i++) pdl__primitive_free(all[i]);
     pdl__desc_free(conv->plain);
     free(conv);
     op->private_data = NULL;
@@ -190,15 +197,15 @@ static pdl_status_t choose_form(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv
     } ways[] = {{PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED},
                 {PDL_FORMAT_BLOCKED, PDL_FORMAT_BLOCKED},
                 {PDL_FORMAT_PLAIN, PDL_FORMAT_PLAIN}};
-    const pdl_layer_t *layer = op->spec.layer;
-    const pdl_op_t    *like = op->spec.like;
-    bool               few = layer->in.channels < PDL__BLOCK && layer->groups == 1 && !op->spec.input_gradient;
-    pdl_status_t       status = PDL_ERR_UNSUPPORTED;
+    const pdl_layer_t          *layer = op->spec.layer;
+    const pdl_op_description_t *like = op->spec.like;
+    bool         few = layer->in.channels < PDL__BLOCK && layer->groups == 1 && !op->spec.input_gradient;
+    pdl_status_t status = PDL_ERR_UNSUPPORTED;
 
     for (int i = !cpu->blocks ? 2 : few ? 0 : 1; i < 3 && status == PDL_ERR_UNSUPPORTED; i++) {
         if (like != NULL && (ways[i].in != like->in_format[0] || ways[i].out != like->out_format)) continue;
-        op->in_format[0] = ways[i].in;
-        op->out_format = ways[i].out;
+        op->description.in_format[0] = ways[i].in;
+        op->description.out_format = ways[i].out;
         conv->form.in = ways[i].in == PDL_FORMAT_BLOCKED ? PDL__LIE_BLOCKED : PDL__LIE_PLAIN;
         conv->form.out = ways[i].out == PDL_FORMAT_BLOCKED ? PDL__LIE_BLOCKED : PDL__LIE_PLAIN;
         conv->form.x[1] = layer->in.channels;
@@ -214,16 +221,6 @@ static pdl_status_t choose_form(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv
     return PDL_OK;
 }
 
-static pdl_status_t finish_primitives(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv)
-{
-    pdl__primitive_t *all[] = {&conv->forward, &conv->backward_data, &conv->backward_weight};
-    pdl_status_t      status = PDL_OK;
-
-    for (int i = 0; i < 3 && status == PDL_OK; i++)
-        if (all[i]->descriptor != NULL) status = pdl__primitive_finish(cpu, all[i], op->spec.layer);
-    return status;
-}
-
 /* Where weights are stored, and the copies that follow from it. */
 static pdl_status_t make_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv)
 {
@@ -231,8 +228,8 @@ static pdl_status_t make_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t
     pdl__desc_t  forward = pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT), data = NULL, gradient = NULL;
     pdl_status_t status = PDL_OK;
 
-    if (conv->backward_data.primitive != NULL) data = pdl__primitive_desc(&conv->backward_data, PDL__SLOT_WEIGHT);
-    if (conv->backward_weight.primitive != NULL)
+    if (conv->backward_data.descriptor != NULL) data = pdl__primitive_desc(&conv->backward_data, PDL__SLOT_WEIGHT);
+    if (conv->backward_weight.descriptor != NULL)
         gradient = pdl__primitive_desc(&conv->backward_weight, PDL__SLOT_WEIGHT);
     if (op->spec.plain_weights)
         conv->storage = conv->plain;
@@ -282,22 +279,23 @@ static pdl_status_t make_image_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__
     return status;
 }
 
-static size_t largest_scratch(const pdl__conv_t *conv)
+static size_t largest_scratch(pdl__conv_t *conv)
 {
-    const pdl__primitive_t *all[] = {&conv->forward, &conv->backward_data, &conv->backward_weight,
-                                     &conv->to_data, &conv->to_forward,    &conv->to_gradient,
-                                     &conv->in_last, &conv->out_last};
-    size_t                  most = 0;
+    pdl__primitive_t *all[PRIMITIVES];
+    size_t            most = 0;
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i]->scratch_bytes > most) most = all[i]->scratch_bytes;
+    list_primitives(conv, all);
+    for (int i = 0; i < PRIMITIVES; i++) {
+        size_t bytes = pdl__primitive_bytes(all[i], PDL__SLOT_SCRATCH);
+
+        if (bytes > most) most = bytes;
+    }
     return most;
 }
 
 static size_t copy_bytes(const pdl__primitive_t *copy)
 {
-    return copy->primitive != NULL ? round_up(dnnl_memory_desc_get_size(pdl__primitive_desc(copy, PDL__SLOT_DST)))
-                                   : 0;
+    return round_up(pdl__primitive_bytes(copy, PDL__SLOT_DST));
 }
 
 /* Gradient before ReLU | input and gradient with channels innermost | weights for backward to the input, or one or
@@ -308,26 +306,25 @@ static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
     size_t             weights = 0, gradients = 0;
 
     if (conv->form.type == dnnl_bf16) {
-        conv->packed_data =
-            round_up(dnnl_memory_desc_get_size(pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT)));
-        op->packed_bytes = conv->packed_data + round_up(conv->data_bytes);
+        conv->packed_data = round_up(pdl__primitive_bytes(&conv->forward, PDL__SLOT_WEIGHT));
+        op->description.packed_bytes = conv->packed_data + round_up(conv->data_bytes);
     } else {
         weights = conv->data_bytes;
         if (copy_bytes(&conv->to_forward) > weights) weights = copy_bytes(&conv->to_forward);
     }
-    if (conv->to_gradient.primitive != NULL) gradients += round_up(conv->gradient_bytes);
+    if (conv->to_gradient.descriptor != NULL) gradients += round_up(conv->gradient_bytes);
     if (op->spec.accumulates) gradients += conv->storage_bytes;
     if (gradients > weights) weights = gradients;
     if (op->spec.training && conv->form.relu)
-        conv->in_copy =
-            round_up(cpu->base.ops->tensor_bytes(&cpu->base, &layer->out, op->spec.samples, op->out_format));
+        conv->in_copy = round_up(
+            cpu->base.ops->tensor_bytes(&cpu->base, &layer->out, op->spec.samples, op->description.out_format));
     conv->out_copy = conv->in_copy + copy_bytes(&conv->in_last);
     conv->weights = conv->out_copy + copy_bytes(&conv->out_last);
     conv->bias = conv->weights + round_up(weights);
     conv->scratch = conv->bias;
     if (op->spec.accumulates && conv->form.bias)
         conv->scratch += round_up((size_t)layer->out.channels * sizeof(float));
-    op->workspace_bytes = conv->scratch + largest_scratch(conv);
+    op->description.workspace_bytes = conv->scratch + largest_scratch(conv);
 }
 
 static void describe_op(pdl_op_t *op, const pdl__conv_t *conv)
@@ -341,14 +338,14 @@ static void describe_op(pdl_op_t *op, const pdl__conv_t *conv)
 
     if (conv->small == NULL) weight->elements = (int64_t)(conv->storage_bytes / sizeof(float));
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, &layer->out.channels, true);
-    op->keeps_inputs = 1;
-    op->keeps_output = conv->form.relu;
-    op->sums_gradients = conv->form.relu;
-    op->gradient_use[0] = PDL_GRADIENT_OWN;
+    op->description.keeps_inputs = 1;
+    op->description.keeps_output = conv->form.relu;
+    op->description.sums_gradients = conv->form.relu;
+    op->description.gradient_use[0] = PDL_GRADIENT_OWN;
 }
 
-/* The primitives, and the memory that they want. */
-static pdl_status_t create_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
+/* The descriptors of the primitives, and the memory that they want. */
+static pdl_status_t describe_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
 {
     pdl_status_t status = choose_form(cpu, op, conv);
 
@@ -356,33 +353,47 @@ static pdl_status_t create_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t
         conv->plain = plain_desc(&conv->form);
         if (conv->plain == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     }
-    if (status == PDL_OK) status = finish_primitives(cpu, op, conv);
     if (status == PDL_OK) status = make_copies(cpu, op, conv);
     if (status == PDL_OK) status = make_image_copies(cpu, op, conv);
     if (status == PDL_OK) plan_memory(cpu, op, conv);
     return status;
 }
 
-static pdl_status_t conv_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t conv_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    const pdl__conv_t *like = op->spec.like != NULL ? op->spec.like->private_data : NULL;
     pdl__conv_t       *conv;
     pdl_status_t       status;
 
     conv = op->private_data = calloc(1, sizeof(*conv));
     if (conv == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     fill_form(cpu, op, &conv->form);
-    if (like != NULL ? like->small != NULL : pdl__small_suits(cpu, op))
-        status = pdl__small_create(op, &conv->small);
+    op->description.kernel = op->spec.like != NULL       ? op->spec.like->kernel
+                             : pdl__small_suits(cpu, op) ? KERNEL_SMALL
+                                                         : KERNEL_DNNL;
+    if (op->description.kernel == KERNEL_SMALL)
+        status = pdl__small_describe(op, &conv->small);
     else
-        status = create_primitives(cpu, op, conv);
+        status = describe_primitives(cpu, op, conv);
     if (status != PDL_OK) {
         conv_destroy(op);
         return status;
     }
     describe_op(op, conv);
     return PDL_OK;
+}
+
+static pdl_status_t conv_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
+{
+    pdl__conv_t      *conv = op->private_data;
+    pdl__primitive_t *all[PRIMITIVES];
+    pdl_status_t      status = PDL_OK;
+
+    if (conv->small != NULL) return pdl__small_prepare(conv->small);
+    list_primitives(conv, all);
+    for (int i = 0; i < PRIMITIVES && status == PDL_OK; i++)
+        if (all[i]->descriptor != NULL) status = pdl__primitive_finish(cpu, all[i], op->spec.layer);
+    return status;
 }
 
 static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, const void *from, void *to,
@@ -461,9 +472,9 @@ static pdl_status_t backward_weight(pdl_op_t *op, const pdl_op_run_t *run, const
     if (status == PDL_OK && copied)
         status = reorder(op, &conv->to_gradient, made, target, workspace + conv->scratch);
     if (status != PDL_OK || !run->accumulate) return status;
-    pdl__cpu_add_floats(run->weight_gradient[0], sum, op->weight[0].elements);
+    pdl__cpu_add_floats(run->weight_gradient[0], sum, op->description.weight[0].elements);
     if (conv->form.bias && run->weight_gradient[1] != NULL)
-        pdl__cpu_add_floats(run->weight_gradient[1], bias, op->weight[1].elements);
+        pdl__cpu_add_floats(run->weight_gradient[1], bias, op->description.weight[1].elements);
     return PDL_OK;
 }
 
@@ -479,7 +490,7 @@ static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     }
     if (conv->form.relu) {
         if (!(what & PDL_BACKWARD_AGAIN))
-            pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->out_bytes,
+            pdl__cpu_mask(op->backend, gradient, run->output_gradient[1], run->output, op->description.out_bytes,
                           run->workspace);
         gradient = run->workspace;
     }
@@ -506,13 +517,17 @@ static pdl_status_t conv_refresh(pdl_op_t *op, const pdl_op_run_t *run)
 static pdl_status_t reorder_once(pdl_op_t *op, pdl__desc_t from, const void *source, pdl__desc_t to, void *target)
 {
     pdl__primitive_t primitive;
+    pdl__cpu_t      *cpu = (pdl__cpu_t *)op->backend;
+    size_t           scratch_bytes;
     void            *scratch = NULL;
     pdl_status_t     status;
 
-    status = pdl__primitive_reorder((pdl__cpu_t *)op->backend, from, to, op->spec.layer, &primitive);
+    status = pdl__primitive_reorder(cpu, from, to, op->spec.layer, &primitive);
     if (status != PDL_OK) return status;
-    if (primitive.scratch_bytes > 0) {
-        scratch = aligned_alloc(64, round_up(primitive.scratch_bytes));
+    status = pdl__primitive_finish(cpu, &primitive, op->spec.layer);
+    scratch_bytes = pdl__primitive_bytes(&primitive, PDL__SLOT_SCRATCH);
+    if (status == PDL_OK && scratch_bytes > 0) {
+        scratch = aligned_alloc(64, round_up(scratch_bytes));
         if (scratch == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     }
     if (status == PDL_OK) status = reorder(op, &primitive, source, target, scratch);
@@ -547,7 +562,7 @@ static pdl_status_t conv_import(pdl_op_t *op, int k, const float *plain, void *s
     pdl_status_t    status;
 
     if (k > 0 || conv->small != NULL) {
-        memcpy(storage, plain, (size_t)op->weight[k].elements * sizeof(*plain));
+        memcpy(storage, plain, (size_t)op->description.weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }
     if (w.rows == 0) return reorder_once(op, conv->plain, plain, conv->storage, storage);
@@ -568,7 +583,7 @@ static pdl_status_t conv_export(pdl_op_t *op, int k, const void *storage, float 
     pdl_status_t    status;
 
     if (k > 0 || conv->small != NULL) {
-        memcpy(plain, storage, (size_t)op->weight[k].elements * sizeof(*plain));
+        memcpy(plain, storage, (size_t)op->description.weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }
     if (w.rows == 0) return reorder_once(op, conv->storage, storage, conv->plain, plain);
@@ -586,7 +601,8 @@ static bool conv_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
     return layer->type == PDL_LAYER_CONV && !fusion->add && fusion->activation == PDL_LAYER_RELU;
 }
 
-const pdl__cpu_kind_t pdl__cpu_conv = {.create = conv_create,
+const pdl__cpu_kind_t pdl__cpu_conv = {.describe = conv_describe,
+                                       .prepare = conv_prepare,
                                        .destroy = conv_destroy,
                                        .forward = conv_forward,
                                        .backward = conv_backward,
@@ -595,7 +611,8 @@ const pdl__cpu_kind_t pdl__cpu_conv = {.create = conv_create,
                                        .weight_export = conv_export,
                                        .fuses = conv_fuses};
 
-const pdl__cpu_kind_t pdl__cpu_conv_transpose = {.create = conv_create,
+const pdl__cpu_kind_t pdl__cpu_conv_transpose = {.describe = conv_describe,
+                                                 .prepare = conv_prepare,
                                                  .destroy = conv_destroy,
                                                  .forward = conv_forward,
                                                  .backward = conv_backward,

@@ -137,7 +137,7 @@ static void plan_memory(pdl_op_t *op, pdl__small_t *s)
     forward = s->group * s->image + s->k * COLUMNS + ROWS * COLUMNS + 2 * SLACK;
     backward = s->image + s->wide_f * s->wide_p * 2 + unrolled + 4 * SLACK;
     s->scratch = round_to(op->spec.training && backward > forward ? backward : forward, 16);
-    op->workspace_bytes =
+    op->description.workspace_bytes =
         (size_t)(s->packed + (op->spec.training ? s->chunks * s->part : 0) + s->threads * s->scratch) *
         sizeof(float);
 }
@@ -185,24 +185,27 @@ void pdl__small_destroy(pdl__small_t *small)
     free(small);
 }
 
-pdl_status_t pdl__small_create(pdl_op_t *op, pdl__small_t **small)
+pdl_status_t pdl__small_describe(pdl_op_t *op, pdl__small_t **small)
 {
     pdl__small_t *s = calloc(1, sizeof(*s));
 
     if (s == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     fill_shape(op, s);
+    plan_memory(op, s);
+    *small = s;
+    return PDL_OK;
+}
+
+pdl_status_t pdl__small_prepare(pdl__small_t *s)
+{
     s->tap = calloc((size_t)s->k, sizeof(*s->tap));
     s->piece = calloc((size_t)s->k, sizeof(*s->piece));
     s->first_piece = calloc((size_t)(s->wide_k / COLUMNS + 1), sizeof(*s->first_piece));
     s->mask = aligned_alloc(64, (size_t)(s->kernel[2] * ((s->in[2] + 15) / 16)) * sizeof(*s->mask));
-    if (s->tap == NULL || s->piece == NULL || s->first_piece == NULL || s->mask == NULL) {
-        pdl__small_destroy(s);
-        return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
-    }
+    if (s->tap == NULL || s->piece == NULL || s->first_piece == NULL || s->mask == NULL)
+        return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", s->layer->name);
     fill_taps(s);
     fill_masks(s);
-    plan_memory(op, s);
-    *small = s;
     return PDL_OK;
 }
 

@@ -24,18 +24,18 @@ typedef struct pdl__spread {
     bool          bf16;
 } pdl__spread_t;
 
-static pdl_status_t global_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t global_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_shape_t  *shape = &op->spec.layer->in;
     pdl__global_pool_t *pool = calloc(1, sizeof(*pool));
 
     (void)cpu;
     if (pool == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
-    if (pdl__cpu_blockable(shape)) op->in_format[0] = op->spec.given[0];
-    pool->panels = pdl__panels_cut(shape, op->spec.samples, op->in_format[0], false);
+    if (pdl__cpu_blockable(shape)) op->description.in_format[0] = op->spec.given[0];
+    pool->panels = pdl__panels_cut(shape, op->spec.samples, op->description.in_format[0], false);
     pool->channels = shape->channels;
     pool->positions = (double)pdl_shape_positions(shape) / (op->spec.share > 0 ? op->spec.share : 1);
-    op->workspace_bytes =
+    op->description.workspace_bytes =
         (size_t)(pool->panels.samples * pool->panels.parts * 2 * pool->panels.padded) * sizeof(double);
     op->private_data = pool;
     return PDL_OK;
@@ -114,6 +114,6 @@ static pdl_status_t global_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_global_pool = {.create = global_create,
+const pdl__cpu_kind_t pdl__cpu_global_pool = {.describe = global_describe,
                                               .forward = global_forward,
                                               .backward = global_backward};

@@ -100,7 +100,7 @@ PDL__CLONES static void backward_columns(void *context, int64_t first, int64_t e
     }
 }
 
-static pdl_status_t lrn_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t lrn_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     pdl_status_t       status = pdl__cpu_require_f32(cpu, layer);
@@ -109,11 +109,11 @@ static pdl_status_t lrn_create(pdl__cpu_t *cpu, pdl_op_t *op)
     if (layer->in.channels > MOST_CHANNELS || layer->lrn_size > MOST_SIZE)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: local_response_norm has at most %d channels and size %d",
                          layer->name, MOST_CHANNELS, MOST_SIZE);
-    if (pdl__cpu_blockable(&layer->in)) op->in_format[0] = op->spec.given[0];
-    op->out_format = op->in_format[0];
+    if (pdl__cpu_blockable(&layer->in)) op->description.in_format[0] = op->spec.given[0];
+    op->description.out_format = op->description.in_format[0];
     if (!op->spec.training) return PDL_OK;
-    op->keeps_inputs = 1;
-    op->saved_bytes = (size_t)(pdl_shape_elements(&layer->in) * op->spec.samples) * sizeof(float);
+    op->description.keeps_inputs = 1;
+    op->description.saved_bytes = (size_t)(pdl_shape_elements(&layer->in) * op->spec.samples) * sizeof(float);
     return PDL_OK;
 }
 
@@ -130,9 +130,9 @@ static pdl__response_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
                             .beta = (float)layer->lrn_beta,
                             .k = (float)layer->lrn_k,
                             .x = run->input[0],
-                            .s = op->saved_bytes > 0 ? run->saved : NULL};
+                            .s = op->description.saved_bytes > 0 ? run->saved : NULL};
 
-    if (op->out_format == PDL_FORMAT_BLOCKED) r.block = PDL__BLOCK;
+    if (op->description.out_format == PDL_FORMAT_BLOCKED) r.block = PDL__BLOCK;
     if (!pdl__cpu_blockable(shape)) r.block = shape->channels;
     r.block_step = r.space * r.block;
     r.sample_step = (r.channels + r.block - 1) / r.block * r.block_step;
@@ -145,7 +145,7 @@ static void clear_padding(const pdl_op_t *op, float *data)
     int64_t channels = op->spec.layer->in.channels, left = channels % PDL__BLOCK;
     int64_t space = pdl_shape_positions(&op->spec.layer->in), blocks = (channels + PDL__BLOCK - 1) / PDL__BLOCK;
 
-    if (op->out_format != PDL_FORMAT_BLOCKED || left == 0) return;
+    if (op->description.out_format != PDL_FORMAT_BLOCKED || left == 0) return;
     for (int64_t n = 0; n < op->spec.samples; n++)
         for (int64_t p = 0; p < space; p++)
             memset(data + ((n * blocks + blocks - 1) * space + p) * PDL__BLOCK + left, 0,
@@ -174,4 +174,4 @@ static pdl_status_t lrn_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_lrn = {.create = lrn_create, .forward = lrn_forward, .backward = lrn_backward};
+const pdl__cpu_kind_t pdl__cpu_lrn = {.describe = lrn_describe, .forward = lrn_forward, .backward = lrn_backward};

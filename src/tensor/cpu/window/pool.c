@@ -176,17 +176,18 @@ static void clear_slice(void *context, int64_t first, int64_t end)
     memset((char *)context + first, 0, (size_t)(end - first));
 }
 
-static pdl_status_t pool_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t pool_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
     (void)cpu;
     if (layer->kernel[0] * layer->kernel[1] * layer->kernel[2] >= 0xffff)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: pooling windows have less than 65535 elements", layer->name);
-    op->in_format[0] = op->out_format = op->spec.given[0];
+    op->description.in_format[0] = op->description.out_format = op->spec.given[0];
     if (op->spec.training && layer->type == PDL_LAYER_MAX_POOL)
-        op->saved_bytes = (size_t)pdl__cpu_elements(&layer->out, op->spec.samples, op->out_format) *
-                          (pdl__pairs_suit(op) ? sizeof(uint8_t) : sizeof(uint16_t));
+        op->description.saved_bytes =
+            (size_t)pdl__cpu_elements(&layer->out, op->spec.samples, op->description.out_format) *
+            (pdl__pairs_suit(op) ? sizeof(uint8_t) : sizeof(uint16_t));
     return PDL_OK;
 }
 
@@ -200,7 +201,7 @@ static pdl__pool_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
                          .cuts = layer->out.extent[0],
                          .largest = layer->type == PDL_LAYER_MAX_POOL,
                          .bf16 = op->backend->activation_type == PDL_DTYPE_BF16,
-                         .place = op->saved_bytes > 0 ? run->saved : NULL};
+                         .place = op->description.saved_bytes > 0 ? run->saved : NULL};
 }
 
 static void run_pieces(const pdl_op_t *op, pdl__pool_t *p, bool back)
@@ -209,7 +210,7 @@ static void run_pieces(const pdl_op_t *op, pdl__pool_t *p, bool back)
                                                         {forward_blocked_f32, forward_blocked_bf16}},
                                                        {{backward_plain_f32, backward_plain_bf16},
                                                         {backward_blocked_f32, backward_blocked_bf16}}};
-    bool                         blocked = op->out_format == PDL_FORMAT_BLOCKED;
+    bool                         blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
     int64_t                      channels = p->layer->in.channels;
     int64_t planes = op->spec.samples * (blocked ? (channels + PDL__BLOCK - 1) / PDL__BLOCK : channels);
 
@@ -221,7 +222,7 @@ static pdl_status_t pool_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pdl__pool_t p = describe(op, run);
 
     if (pdl__pairs_suit(op)) {
-        pdl__pairs_forward(op, run->input[0], run->output, op->saved_bytes > 0 ? run->saved : NULL);
+        pdl__pairs_forward(op, run->input[0], run->output, op->description.saved_bytes > 0 ? run->saved : NULL);
         return PDL_OK;
     }
     p.in = run->input[0];
@@ -246,10 +247,13 @@ static pdl_status_t pool_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     /* Planes are many, but for volumes of few channels and samples. */
     if (overlap || op->spec.samples * layer->in.channels >= 64 * op->backend->threads) p.cuts = 1;
     if (p.cuts > 1)
-        pdl__parallel(pdl__cpu_elements(&layer->in, op->spec.samples, op->in_format[0]) * (p.bf16 ? 2 : 4), 65536,
-                      clear_slice, p.out);
+        pdl__parallel(pdl__cpu_elements(&layer->in, op->spec.samples, op->description.in_format[0]) *
+                          (p.bf16 ? 2 : 4),
+                      65536, clear_slice, p.out);
     run_pieces(op, &p, true);
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_pool = {.create = pool_create, .forward = pool_forward, .backward = pool_backward};
+const pdl__cpu_kind_t pdl__cpu_pool = {.describe = pool_describe,
+                                       .forward = pool_forward,
+                                       .backward = pool_backward};

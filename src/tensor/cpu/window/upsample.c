@@ -38,15 +38,20 @@ static pdl__between_t lie_between(bool linear, int64_t i, int64_t in, int64_t ou
     return b;
 }
 
-static pdl_status_t upsample_create(pdl__cpu_t *cpu, pdl_op_t *op)
+static pdl_status_t upsample_describe(pdl__cpu_t *cpu, pdl_op_t *op)
+{
+    op->description.in_format[0] = op->description.out_format = op->spec.given[0];
+    return pdl__cpu_require_f32(cpu, op->spec.layer); /* backward adds up in place */
+}
+
+static pdl_status_t upsample_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     const int64_t     *out = layer->out.extent;
     pdl__upsample_t   *up;
     pdl__between_t    *next;
-    pdl_status_t       status = pdl__cpu_require_f32(cpu, layer); /* backward adds up in place */
 
-    if (status != PDL_OK) return status;
+    (void)cpu;
     up = calloc(1, sizeof(*up) + (size_t)(out[0] + out[1] + out[2]) * sizeof(up->table[0]));
     if (up == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     next = up->table;
@@ -56,7 +61,6 @@ static pdl_status_t upsample_create(pdl__cpu_t *cpu, pdl_op_t *op)
         up->between[d] = next;
         for (int64_t i = 0; i < out[d]; i++) *next++ = lie_between(layer->bilinear, i, up->in[d], out[d]);
     }
-    op->in_format[0] = op->out_format = op->spec.given[0];
     op->private_data = up;
     return PDL_OK;
 }
@@ -122,13 +126,13 @@ static int64_t plane_count(const pdl_op_t *op)
 {
     int64_t channels = op->spec.layer->in.channels;
 
-    if (op->out_format == PDL_FORMAT_BLOCKED) channels = (channels + PDL__BLOCK - 1) / PDL__BLOCK;
+    if (op->description.out_format == PDL_FORMAT_BLOCKED) channels = (channels + PDL__BLOCK - 1) / PDL__BLOCK;
     return op->spec.samples * channels;
 }
 
 static pdl_status_t upsample_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
-    bool              blocked = op->out_format == PDL_FORMAT_BLOCKED;
+    bool              blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
     pdl__upsampling_t u = {.table = op->private_data, .in = run->input[0], .out = run->output};
 
     pdl__parallel(plane_count(op), 1, blocked ? forward_blocked : forward_plain, &u);
@@ -137,7 +141,7 @@ static pdl_status_t upsample_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
 static pdl_status_t upsample_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
-    bool              blocked = op->out_format == PDL_FORMAT_BLOCKED;
+    bool              blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
     pdl__upsampling_t u = {.table = op->private_data, .in = run->output_gradient[0], .out = run->input_gradient[0]};
 
     if (!(what & PDL_BACKWARD_DATA) || u.out == NULL) return PDL_OK;
@@ -145,6 +149,7 @@ static pdl_status_t upsample_backward(pdl_op_t *op, const pdl_op_run_t *run, uns
     return PDL_OK;
 }
 
-const pdl__cpu_kind_t pdl__cpu_upsample = {.create = upsample_create,
+const pdl__cpu_kind_t pdl__cpu_upsample = {.describe = upsample_describe,
+                                           .prepare = upsample_prepare,
                                            .forward = upsample_forward,
                                            .backward = upsample_backward};

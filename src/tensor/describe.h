@@ -1,0 +1,12 @@
+/*
+ * What all backends say alike of an op.
+ */
+#ifndef PDL_TENSOR_DESCRIBE_H
+#define PDL_TENSOR_DESCRIBE_H
+
+#include <paradl/tensor/backend.h>
+
+/* Fills in flop and `divides`, once the weights are known. */
+void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *description);
+
+#endif
