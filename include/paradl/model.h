@@ -4,5 +4,6 @@
 
 #include <paradl/model/dataset.h>
 #include <paradl/model/model.h>
+#include <paradl/model/traits.h>
 
 #endif

@@ -86,19 +86,20 @@ static void set_extents(int64_t extents[PDL_MAX_SPACE], int64_t value)
 
 pdl_layer_t pdl__layer_default(pdl_layer_type_t type)
 {
-    bool        pool = type == PDL_LAYER_MAX_POOL || type == PDL_LAYER_AVG_POOL;
-    pdl_layer_t layer = {.name = "", .type = type, .groups = 1, .tied_to = -1};
+    const pdl_traits_t *traits = pdl_type_traits(type);
+    bool                scaled = traits->positions == PDL_POSITIONS_SCALED;
+    pdl_layer_t         layer = {.name = "", .type = type, .groups = 1, .tied_to = -1};
 
     set_extents(layer.in.extent, 1);
-    set_extents(layer.out.extent, type == PDL_LAYER_UPSAMPLE ? 0 : 1);
-    set_extents(layer.kernel, pool || type == PDL_LAYER_CONV || type == PDL_LAYER_CONV_TRANSPOSE ? 0 : 1);
-    set_extents(layer.stride, pool || type == PDL_LAYER_UPSAMPLE ? 0 : 1);
+    set_extents(layer.out.extent, scaled ? 0 : 1);
+    set_extents(layer.kernel, traits->window ? 0 : 1);
+    set_extents(layer.stride, traits->pool || scaled ? 0 : 1);
     set_extents(layer.dilation, 1);
-    layer.bias = type != PDL_LAYER_RMS_NORM;
+    layer.bias = traits->bias;
     layer.top_k = 1;
-    layer.epsilon = type == PDL_LAYER_RMS_NORM ? 1e-6 : 1e-5;
+    layer.epsilon = traits->epsilon;
     layer.momentum = 0.1;
-    layer.rate = type == PDL_LAYER_DROPOUT ? 0.5 : 0;
+    layer.rate = traits->rate;
     layer.slope = 0.01;
     layer.lrn_size = 5;
     layer.lrn_alpha = 1e-4;

@@ -144,10 +144,11 @@ static pdl_status_t check_name(const pdl_model_t *model, const pdl_layer_t *laye
 
 static pdl_status_t check_inputs(const pdl_model_t *model, const pdl_layer_t *layer, const char *where)
 {
-    bool several = layer->type == PDL_LAYER_ADD || layer->type == PDL_LAYER_MUL || layer->type == PDL_LAYER_CONCAT;
-    const char *type = pdl_layer_type_name(layer->type);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    bool                several = traits->combine != PDL_COMBINE_NONE;
+    const char         *type = traits->name;
 
-    if (layer->type == PDL_LAYER_INPUT) {
+    if (traits->source) {
         if (layer->input_count != 0) return pdl__layer_error(where, layer, "an input has no inputs");
         return PDL_OK;
     }
@@ -190,7 +191,7 @@ static pdl_status_t copy_attributes(const pdl_model_t *model, const pdl_layer_t 
     to->inputs = from->inputs;
     to->input_count = from->input_count;
     to->tied_to = from->tied_to;
-    if (from->type == PDL_LAYER_INPUT || model->table) {
+    if (pdl_layer_traits(from)->source || model->table) {
         to->in = from->in;
         to->out = from->out;
     }
@@ -223,12 +224,11 @@ static pdl_status_t check_tie(const pdl_model_t *model, const pdl_layer_t *layer
     if (owner->tied_to >= 0)
         return pdl__layer_error(where, layer, "%.100s is tied itself; name the layer that has the weights",
                                 owner->name);
-    if (layer->type == PDL_LAYER_LINEAR && owner->type == PDL_LAYER_EMBEDDING)
+    pdl_kernel_t kernel = pdl_layer_traits(layer)->kernel;
+    if (pdl_layer_is_linear(layer) && pdl_layer_traits(owner)->kernel == PDL_KERNEL_TABLE)
         fits = layer->in.channels == owner->out.channels && layer->out.channels == owner->vocabulary;
     else
-        fits = (layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE ||
-                layer->type == PDL_LAYER_LINEAR || layer->type == PDL_LAYER_EMBEDDING) &&
-               same_kernel(layer, owner);
+        fits = (kernel == PDL_KERNEL_MATRIX || kernel == PDL_KERNEL_TABLE) && same_kernel(layer, owner);
     if (!fits)
         return pdl__layer_error(where, layer, "its weights do not have the shape of those of %.100s", owner->name);
     return PDL_OK;

@@ -5,7 +5,7 @@
 #ifndef PDL_MODEL_BUILDER_H
 #define PDL_MODEL_BUILDER_H
 
-#include <paradl/model/model.h>
+#include <paradl/model/traits.h>
 
 typedef struct pdl_model_builder pdl_model_builder_t;
 

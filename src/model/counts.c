@@ -37,46 +37,31 @@ static int64_t window(bool *ok, const pdl_layer_t *layer)
 /* Elements of the kernel or matrix, without bias. */
 static int64_t kernel_elements(bool *ok, const pdl_layer_t *layer)
 {
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_LINEAR:
+    switch (pdl_layer_traits(layer)->kernel) {
+    case PDL_KERNEL_NONE: return 0;
+    case PDL_KERNEL_MATRIX:
         return product(ok, layer->in.channels / layer->groups, layer->out.channels, window(ok, layer), 1);
-    case PDL_LAYER_EMBEDDING: return product(ok, layer->vocabulary, layer->out.channels, 1, 1);
-    case PDL_LAYER_POSITION:
+    case PDL_KERNEL_SCALE: return layer->out.channels;
+    case PDL_KERNEL_TABLE: return product(ok, layer->vocabulary, layer->out.channels, 1, 1);
+    case PDL_KERNEL_POSITIONS:
         return product(ok, layer->out.extent[0] + (layer->class_token ? 1 : 0), layer->out.channels, 1, 1);
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_GROUP_NORM: return layer->out.channels;
-    case PDL_LAYER_MOE: {
+    case PDL_KERNEL_EXPERTS: {
         int64_t expert =
             product(ok, sum(ok, product(ok, layer->in.channels, layer->gated ? 2 : 1, 1, 1), layer->out.channels),
                     layer->expert_hidden, layer->experts, 1);
         return sum(ok, expert, product(ok, layer->in.channels, layer->experts, 1, 1));
     }
-    default: return 0;
     }
-}
-
-static bool has_bias(const pdl_layer_t *layer)
-{
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_LINEAR:
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_GROUP_NORM: return layer->bias;
-    default: return false;
-    }
+    return 0;
 }
 
 /* The layer tables of the original study list kernels only: no norm parameters. */
 static void count_weights(bool *ok, pdl_layer_t *layer, bool table)
 {
-    if (table && layer->type != PDL_LAYER_CONV && layer->type != PDL_LAYER_LINEAR) return;
-    layer->bias_weights = has_bias(layer) ? layer->out.channels : 0;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    if (table && traits->kernel != PDL_KERNEL_MATRIX) return;
+    layer->bias_weights = traits->bias && layer->bias ? layer->out.channels : 0;
     layer->weights = layer->tied_to >= 0 ? 0 : kernel_elements(ok, layer);
     layer->weights = sum(ok, layer->weights, layer->bias_weights);
 }
@@ -94,17 +79,17 @@ static int64_t moe_macs(bool *ok, const pdl_layer_t *layer)
 /* Multiply-accumulates of the layers that are matrix products at heart. */
 static int64_t matrix_macs(bool *ok, const pdl_layer_t *layer)
 {
-    int64_t tokens = layer->out.extent[0];
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    const pdl_shape_t  *slid = traits->transposed ? &layer->in : &layer->out;
+    int64_t             tokens = layer->out.extent[0];
 
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_LINEAR: return product(ok, kernel_elements(ok, layer), pdl_shape_positions(&layer->out), 1, 1);
-    case PDL_LAYER_CONV_TRANSPOSE:
-        return product(ok, kernel_elements(ok, layer), pdl_shape_positions(&layer->in), 1, 1);
-    case PDL_LAYER_ATTENTION: return product(ok, 2, tokens, tokens, layer->out.channels);
-    case PDL_LAYER_MOE: return moe_macs(ok, layer);
-    default: return 0;
+    switch (traits->work) {
+    case PDL_WORK_ELEMENTS: return 0;
+    case PDL_WORK_MATRIX: return product(ok, kernel_elements(ok, layer), pdl_shape_positions(slid), 1, 1);
+    case PDL_WORK_ATTENTION: return product(ok, 2, tokens, tokens, layer->out.channels);
+    case PDL_WORK_EXPERTS: return moe_macs(ok, layer);
     }
+    return 0;
 }
 
 int64_t pdl_layer_macs(const pdl_layer_t *layer)
@@ -118,49 +103,38 @@ typedef struct flops {
     int64_t forward, data, weight;
 } flops_t;
 
+/* What the counts of a type are multiplied by. */
+static int64_t flop_unit(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t y = elements(ok, &layer->out);
+
+    switch (pdl_layer_traits(layer)->flop.per) {
+    case PDL_FLOP_PER_OUTPUT: return y;
+    case PDL_FLOP_PER_INPUT: return elements(ok, &layer->in);
+    case PDL_FLOP_PER_TAP: return product(ok, y, window(ok, layer), 1, 1);
+    case PDL_FLOP_PER_TERM: return product(ok, y, layer->input_count > 1 ? layer->input_count - 1 : 1, 1, 1);
+    case PDL_FLOP_PER_WEIGHT: return layer->bilinear ? product(ok, y, 2, INT64_C(1) << layer->in.rank, 1) : y;
+    }
+    return 0;
+}
+
 static flops_t element_flops(bool *ok, const pdl_layer_t *layer)
 {
-    int64_t x = elements(ok, &layer->in), y = elements(ok, &layer->out);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    int64_t             unit = flop_unit(ok, layer);
+    bool                copies = traits->flop.per == PDL_FLOP_PER_WEIGHT && !layer->bilinear;
 
-    switch (layer->type) {
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_GROUP_NORM: x = product(ok, 4, x, 1, 1); return (flops_t){x, x, x};
-    case PDL_LAYER_LOCAL_RESPONSE_NORM:
-    case PDL_LAYER_SOFTMAX:
-    case PDL_LAYER_CROSS_ENTROPY: x = product(ok, 4, x, 1, 1); return (flops_t){x, x, 0};
-    case PDL_LAYER_MSE: x = product(ok, 3, x, 1, 1); return (flops_t){x, x, 0};
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL:
-    case PDL_LAYER_GLOBAL_AVG_POOL: y = product(ok, y, window(ok, layer), 1, 1); return (flops_t){y, y, 0};
-    case PDL_LAYER_ADD:
-    case PDL_LAYER_MUL: {
-        int64_t terms = layer->input_count > 1 ? layer->input_count - 1 : 1;
-        y = product(ok, y, terms, 1, 1);
-        return (flops_t){y, product(ok, y, layer->type == PDL_LAYER_MUL ? 2 : 1, 1, 1), 0};
-    }
-    case PDL_LAYER_UPSAMPLE: /* every output of an interpolation weighs 2^rank inputs */
-        if (!layer->bilinear) return (flops_t){0, y, 0};
-        y = product(ok, y, 2, INT64_C(1) << layer->in.rank, 1);
-        return (flops_t){y, y, 0};
-    case PDL_LAYER_EMBEDDING: return (flops_t){0, 0, y};
-    case PDL_LAYER_POSITION: return (flops_t){y, 0, y};
-    case PDL_LAYER_INPUT:
-    case PDL_LAYER_CONCAT:
-    case PDL_LAYER_FLATTEN:
-    case PDL_LAYER_TO_SEQUENCE:
-    case PDL_LAYER_SELECT: return (flops_t){0, 0, 0};
-    default: return (flops_t){y, y, 0};
-    }
+    return (flops_t){product(ok, unit, copies ? 0 : traits->flop.forward, 1, 1),
+                     product(ok, unit, traits->flop.data, 1, 1), product(ok, unit, traits->flop.weight, 1, 1)};
 }
 
 static flops_t layer_flops(bool *ok, const pdl_layer_t *layer)
 {
-    int64_t forward = product(ok, 2, matrix_macs(ok, layer), 1, 1);
+    pdl_work_t work = pdl_layer_traits(layer)->work;
+    int64_t    forward = product(ok, 2, matrix_macs(ok, layer), 1, 1);
 
-    if (layer->type == PDL_LAYER_ATTENTION) return (flops_t){forward, product(ok, 2, forward, 1, 1), 0};
-    if (forward > 0) return (flops_t){forward, forward, forward};
+    if (work == PDL_WORK_ATTENTION) return (flops_t){forward, product(ok, 2, forward, 1, 1), 0};
+    if (work != PDL_WORK_ELEMENTS) return (flops_t){forward, forward, forward};
     return element_flops(ok, layer);
 }
 
@@ -200,7 +174,7 @@ pdl_status_t pdl__count_layer(pdl_model_t *model, pdl_layer_t *layer, const char
     pdl_model_totals_t totals = model->totals;
 
     layer->y_elements = elements(&ok, &layer->out);
-    layer->x_elements = layer->type == PDL_LAYER_INPUT ? 0 : elements(&ok, &layer->in);
+    layer->x_elements = pdl_layer_traits(layer)->source ? 0 : elements(&ok, &layer->in);
     for (int i = 1; i < layer->input_count; i++)
         layer->x_elements = sum(&ok, layer->x_elements, model->layers[layer->inputs[i]].y_elements);
     if (!ok) return too_large(layer, where);
@@ -224,7 +198,8 @@ int pdl_layer_weight_tensors(const pdl_layer_t *layer)
     if (layer->weights == 0) return 0;
     if (layer->tied_to < 0 && kernel_elements(&ok, layer) > 0) count++;
     if (layer->bias_weights > 0) count++;
-    if (layer->type == PDL_LAYER_POSITION && layer->class_token) count++;
-    if (layer->type == PDL_LAYER_MOE) count += (layer->gated ? 3 : 2) * (int)layer->experts;
+    if (layer->class_token) count++;
+    if (pdl_layer_traits(layer)->kernel == PDL_KERNEL_EXPERTS)
+        count += (layer->gated ? 3 : 2) * (int)layer->experts;
     return count;
 }

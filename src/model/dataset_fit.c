@@ -2,6 +2,7 @@
  * Whether a data set and a model belong together: the one rule, for plans and for runs.
  */
 #include <paradl/model/dataset.h>
+#include <paradl/model/traits.h>
 
 #include <math.h>
 
@@ -9,7 +10,7 @@ const pdl_layer_t *pdl_model_loss(const pdl_model_t *model)
 {
     for (int i = pdl_model_layer_count(model) - 1; i > 0; i--) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type == PDL_LAYER_CROSS_ENTROPY || layer->type == PDL_LAYER_MSE) return layer;
+        if (pdl_layer_traits(layer)->loss) return layer;
     }
     return NULL;
 }
@@ -18,7 +19,7 @@ int64_t pdl_model_vocabulary(const pdl_model_t *model)
 {
     for (int i = 1; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type == PDL_LAYER_EMBEDDING && layer->inputs[0] == 0) return layer->vocabulary;
+        if (pdl_layer_traits(layer)->tokens && layer->inputs[0] == 0) return layer->vocabulary;
     }
     return 0;
 }
@@ -93,7 +94,7 @@ static pdl_status_t check_shape(const pdl_model_t *model, const pdl_dataset_t *d
 
 static pdl_status_t check_target(const pdl_model_t *model, const pdl_layer_t *loss, const pdl_dataset_t *dataset)
 {
-    bool    values = loss->type == PDL_LAYER_MSE;
+    bool    values = pdl_layer_traits(loss)->loss == PDL_LOSS_VALUES;
     int64_t wanted = values ? pdl_shape_elements(&loss->in) : pdl_shape_positions(&loss->in);
 
     if (values != (dataset->target == PDL_TARGET_VALUES))

@@ -22,8 +22,16 @@ typedef struct division {
 
 static bool has_width(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE ||
-           layer->type == PDL_LAYER_LINEAR;
+    return pdl_layer_traits(layer)->kernel == PDL_KERNEL_MATRIX;
+}
+
+/* Weights that are neither matrices nor scales, and attention, have widths that others follow from. */
+static bool is_divisible(const pdl_layer_t *layer)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    bool weights = traits->kernel != PDL_KERNEL_NONE && traits->kernel != PDL_KERNEL_SCALE && !has_width(layer);
+
+    return !weights && traits->work != PDL_WORK_ATTENTION && layer->tied_to < 0;
 }
 
 static bool is_depthwise(const pdl_layer_t *layer)
@@ -50,8 +58,7 @@ static pdl_status_t check(const pdl_model_t *model, int64_t nets)
                          pdl_model_name(model));
     for (int i = 0; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type == PDL_LAYER_ATTENTION || layer->type == PDL_LAYER_EMBEDDING ||
-            layer->type == PDL_LAYER_POSITION || layer->type == PDL_LAYER_MOE || layer->tied_to >= 0)
+        if (!is_divisible(layer))
             return pdl_error(PDL_ERR_UNSUPPORTED,
                              "layer %s of %s: only networks of convolutions and linear layers are divided",
                              layer->name, pdl_model_name(model));
@@ -88,9 +95,9 @@ static void find_widening(division_t *d)
 
     for (int i = 0; i < pdl_model_layer_count(d->model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(d->model, i);
-        residual |= layer->type == PDL_LAYER_ADD;
+        residual |= pdl_layer_traits(layer)->combine == PDL_COMBINE_SUM;
         if (!has_width(layer) || d->kept[i]) continue;
-        if (layer->type != PDL_LAYER_CONV || layer->groups > 1) return;
+        if (!pdl_layer_is_convolution(layer) || layer->groups > 1) return;
         if (stem == 0) {
             stem = layer->out.channels;
             continue;
@@ -124,9 +131,11 @@ static pdl_layer_t divide_layer(const division_t *d, const pdl_model_builder_t *
     const bool    depthwise = is_depthwise(&layer);
     const int64_t each = depthwise ? layer.out.channels / layer.in.channels : 1;
 
-    if (layer.type == PDL_LAYER_DROPOUT) layer.rate /= d->nets;
-    if (layer.type == PDL_LAYER_GROUP_NORM) layer.groups = common_divisor(layer.groups, in);
-    if (!has_width(&layer)) return layer;
+    layer.rate /= d->nets;
+    if (!has_width(&layer)) {
+        layer.groups = common_divisor(layer.groups, in);
+        return layer;
+    }
     if (depthwise) {
         layer.groups = in;
         layer.out.channels = in * each;
@@ -183,8 +192,7 @@ int pdl_model_cut(const pdl_model_t *model)
 
     for (int i = 1; i < count - 1; i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL || layer->consumer_count > 1)
-            return i;
+        if (pdl_layer_traits(layer)->pool || layer->consumer_count > 1) return i;
     }
     return count > 2 ? count - 2 : 0;
 }

@@ -6,7 +6,7 @@
 #define PDL_MODEL_INTERNAL_H
 
 #include <paradl/base/arena.h>
-#include <paradl/model/model.h>
+#include <paradl/model/traits.h>
 
 #define PDL_MAX_LAYERS    100000
 #define PDL_MAX_REMARKS   8

@@ -155,17 +155,6 @@ int pdl_model_find_layer(const pdl_model_t *model, const char *name)
     return model->count == 0 ? -1 : *pdl__name_slot(model, name) - 1;
 }
 
-const char *pdl_layer_type_name(pdl_layer_type_t type)
-{
-    static const char *const names[] = {
-#define LAYER_NAME(name, text, orig) text,
-        PDL_LAYER_MAP(LAYER_NAME)
-#undef LAYER_NAME
-    };
-
-    return type >= 0 && type < PDL_LAYER_TYPE_COUNT ? names[type] : "unknown";
-}
-
 int64_t pdl_shape_positions(const pdl_shape_t *shape)
 {
     return shape->extent[0] * shape->extent[1] * shape->extent[2];

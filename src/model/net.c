@@ -156,7 +156,7 @@ static void infer_window(pdl_layer_t *layer, const int64_t *kernel, int rank)
         int64_t in = layer->in.extent[d], out = layer->out.extent[d], missing;
 
         layer->kernel[d] = kernel[d] > 0 ? kernel[d] : 1;
-        layer->stride[d] = layer->type == PDL_LAYER_LINEAR ? 1 : infer_stride(in, out, layer->kernel[d]);
+        layer->stride[d] = pdl_layer_is_linear(layer) ? 1 : infer_stride(in, out, layer->kernel[d]);
         missing = (out - 1) * layer->stride[d] + layer->kernel[d] - in;
         layer->pad_low[d] = missing > 0 ? missing / 2 : 0;
         layer->pad_high[d] = missing > 0 ? missing - missing / 2 : 0;
@@ -167,8 +167,8 @@ static pdl_status_t read_weights(const lines_t *lines, pdl_layer_t *layer)
 {
     int64_t      values[MAX_DIMENSIONS];
     int          count;
-    bool         weights = layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_LINEAR;
-    bool         window = weights || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+    bool         weights = pdl_layer_traits(layer)->kernel == PDL_KERNEL_MATRIX;
+    bool         window = weights || pdl_layer_traits(layer)->pool;
     pdl_status_t status = read_dimensions(lines, lines->fields[2], 0, values, &count);
 
     for (int d = 0; d < PDL_MAX_SPACE; d++) layer->kernel[d] = layer->stride[d] = layer->dilation[d] = 1;

@@ -72,7 +72,7 @@ static pdl_status_t prepare_window(const infer_t *context, pdl_layer_t *layer)
             return pdl__layer_error(context->where, layer, "%s needs a kernel of 1 or more",
                                     pdl_layer_type_name(layer->type));
         if (layer->stride[d] == 0) layer->stride[d] = layer->kernel[d];
-        if (layer->type != PDL_LAYER_CONV_TRANSPOSE && layer->pad_high[d] < 0)
+        if (!pdl_layer_traits(layer)->transposed && layer->pad_high[d] < 0)
             return pdl__layer_error(context->where, layer, "padding must not be negative");
     }
     return PDL_OK;
@@ -215,7 +215,8 @@ static pdl_status_t infer_combine(const infer_t *context, pdl_layer_t *layer)
         const pdl_layer_t *other = &context->model->layers[layer->inputs[i]];
         bool               fits = same_positions(&layer->in, &other->out);
 
-        if (layer->type == PDL_LAYER_MUL && pdl_shape_positions(&other->out) == 1) fits = true;
+        if (pdl_layer_traits(layer)->combine == PDL_COMBINE_PRODUCT && pdl_shape_positions(&other->out) == 1)
+            fits = true;
         if (!fits || other->out.channels != layer->in.channels) return misfit(context, layer, other);
     }
     return PDL_OK;
@@ -296,7 +297,7 @@ static pdl_status_t infer_embedding(const infer_t *context, pdl_layer_t *layer)
 
     if (!status) status = need_sequence(context, layer);
     if (status) return status;
-    if (layer->in.channels != 1 || source->type != PDL_LAYER_INPUT)
+    if (layer->in.channels != 1 || !pdl_layer_traits(source)->source)
         return pdl__layer_error(context->where, layer, "embedding must read an input of token indices");
     if (layer->vocabulary == 0) layer->vocabulary = source->vocabulary;
     if (layer->vocabulary == 0) return pdl__layer_error(context->where, layer, "embedding needs a vocabulary");
@@ -431,7 +432,7 @@ static pdl_status_t check_inputs(const pdl_model_t *model, const pdl_layer_t *la
     for (int j = 0; j < layer->input_count; j++) {
         const pdl_layer_t *input = pdl_model_layer(model, layer->inputs[j]);
 
-        if (input->type == PDL_LAYER_CROSS_ENTROPY || input->type == PDL_LAYER_MSE)
+        if (pdl_layer_traits(input)->loss)
             return pdl__layer_error(where, layer,
                                     "reads the loss %s, which ends the network: move it before the loss",
                                     input->name);
@@ -447,6 +448,6 @@ pdl_status_t pdl__infer_shape(const pdl_model_t *model, pdl_layer_t *layer, cons
 
     if (status) return status;
 
-    if (model->table && layer->type != PDL_LAYER_INPUT) return check_given(layer, where);
+    if (model->table && !pdl_layer_traits(layer)->source) return check_given(layer, where);
     return infer(&context, layer);
 }

@@ -9,7 +9,7 @@
 /* Operations whose output is another view of their input: no storage of their own. */
 static bool is_view(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_FLATTEN || layer->type == PDL_LAYER_TO_SEQUENCE;
+    return pdl_layer_traits(layer)->view != PDL_VIEW_NONE;
 }
 
 /* The layer that a view, or a view of a view, looks at. */
@@ -19,44 +19,6 @@ static int viewed_layer(const pdl_model_t *model, int i)
     return i;
 }
 
-/* Backward reads the inputs again. */
-static bool keeps_input(const pdl_layer_t *layer)
-{
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_LINEAR:
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_GROUP_NORM:
-    case PDL_LAYER_LOCAL_RESPONSE_NORM:
-    case PDL_LAYER_GELU:
-    case PDL_LAYER_SILU:
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_MUL:
-    case PDL_LAYER_ATTENTION:
-    case PDL_LAYER_MOE:
-    case PDL_LAYER_CROSS_ENTROPY:
-    case PDL_LAYER_MSE: return true;
-    default: return false;
-    }
-}
-
-/* Backward reads the output again. */
-static bool keeps_output(const pdl_layer_t *layer)
-{
-    switch (layer->type) {
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_LEAKY_RELU:
-    case PDL_LAYER_TANH:
-    case PDL_LAYER_SIGMOID:
-    case PDL_LAYER_SOFTMAX:
-    case PDL_LAYER_ATTENTION: return true;
-    default: return false;
-    }
-}
-
 /* Elements an operation keeps besides input and output: dropout masks of a byte, the hidden layer of experts. */
 static double keeps_inside(const pdl_partition_t *partition, int index)
 {
@@ -64,9 +26,9 @@ static double keeps_inside(const pdl_partition_t *partition, int index)
     const pdl_local_t *local = &partition->local[index];
     double             y = local->y_elements * local->samples;
 
-    if (layer->type == PDL_LAYER_DROPOUT)
+    if (pdl_layer_traits(layer)->drops)
         return layer->rate > 0 ? y / pdl_precision_bytes(partition->plan->precision) : 0;
-    if (layer->type == PDL_LAYER_MOE)
+    if (pdl_layer_traits(layer)->work == PDL_WORK_EXPERTS)
         return y * (double)layer->top_k *
                (1.0 + (layer->gated ? 3.0 : 2.0) * (double)layer->expert_hidden / (double)layer->in.channels);
     return 0;
@@ -75,7 +37,8 @@ static double keeps_inside(const pdl_partition_t *partition, int index)
 /* Whether gathered inputs stay for backward. Sequence parallelism keeps its own piece and gathers again. */
 static bool keeps_copies(const pdl_partition_t *partition, int index)
 {
-    return keeps_input(pdl_model_layer(partition->plan->model, index)) && !partition->plan->sequence_parallel;
+    return pdl_layer_traits(pdl_model_layer(partition->plan->model, index))->keeps_inputs &&
+           !partition->plan->sequence_parallel;
 }
 
 /* What a layer holds and keeps, one micro-batch. */
@@ -152,7 +115,9 @@ static fact_t fact_of(const walk_t *w, int i)
     const pdl_partition_t *partition = w->partition;
     const pdl_layer_t     *layer = pdl_model_layer(partition->plan->model, i);
     const pdl_local_t     *local = &partition->local[i];
-    fact_t fact = {.layer = layer, .keeps_input = keeps_input(layer), .keeps_output = keeps_output(layer)};
+    fact_t                 fact = {.layer = layer,
+                                   .keeps_input = pdl_layer_traits(layer)->keeps_inputs,
+                                   .keeps_output = pdl_layer_traits(layer)->keeps_output};
 
     fact.storage = w->root[i] == i ? local->y_elements * local->samples : 0;
     fact.inside = keeps_inside(partition, i);
@@ -185,7 +150,7 @@ pdl_status_t pdl__walk_create(pdl_partition_t *partition)
         w->fact[i] = fact_of(w, i);
         for (int j = 0; j < layer->input_count && layer->needs_input_gradient; j++)
             w->has_gradient[w->root[layer->inputs[j]]] = true;
-        if (layer->consumer_count == 0 && layer->type != PDL_LAYER_INPUT) w->has_gradient[w->root[i]] = true;
+        if (layer->consumer_count == 0 && !pdl_layer_traits(layer)->source) w->has_gradient[w->root[i]] = true;
     }
     partition->walk = w;
     return PDL_OK;
@@ -197,9 +162,10 @@ pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved)
 
     memset(saved, 0, (size_t)partition->layer_count * sizeof(bool));
     for (int i = 0; i < partition->layer_count; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (keeps_output(layer)) saved[viewed_layer(model, i)] = true;
-        for (int j = 0; j < layer->input_count && keeps_input(layer); j++)
+        const pdl_layer_t  *layer = pdl_model_layer(model, i);
+        const pdl_traits_t *traits = pdl_layer_traits(layer);
+        if (traits->keeps_output) saved[viewed_layer(model, i)] = true;
+        for (int j = 0; j < layer->input_count && traits->keeps_inputs; j++)
             saved[viewed_layer(model, layer->inputs[j])] = true;
     }
     return PDL_OK;

@@ -164,13 +164,14 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
 /* Exchanges that belong to the operation itself: expert dispatch, split softmax, normalisation statistics. */
 static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mode)
 {
-    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
-    bool               training = c->plan->run_mode == PDL_TRAINING;
-    double             samples = c->partition->micro_batch;
-    pdl_transfer_t     transfer = {.layer = index, .input = -1, .axis = axis};
-    double             positions = (double)pdl_shape_positions(&layer->in), sent[4];
+    const pdl_layer_t  *layer = pdl_model_layer(c->plan->model, index);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    bool                training = c->plan->run_mode == PDL_TRAINING;
+    double              samples = c->partition->micro_batch;
+    pdl_transfer_t      transfer = {.layer = index, .input = -1, .axis = axis};
+    double              positions = (double)pdl_shape_positions(&layer->in), sent[4];
 
-    if (layer->type == PDL_LAYER_MOE && mode == PDL_MODE_EXPERT) {
+    if (traits->work == PDL_WORK_EXPERTS && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
         transfer.elements = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
         pdl__routed_sent(c, index, axis, sent);
@@ -181,12 +182,12 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
         }
         transfer.sent = 0;
     }
-    if (layer->type == PDL_LAYER_CROSS_ENTROPY && mode == PDL_MODE_VOCABULARY) {
+    if (traits->loss && mode == PDL_MODE_VOCABULARY) {
         transfer.primitive = PDL_ALLREDUCE;
         transfer.elements = 2.0 * samples * positions; /* maximum and sum of every position */
         emit(c, transfer);
     }
-    if (layer->type == PDL_LAYER_BATCH_NORM && c->plan->sync_batch_norm && training &&
+    if (traits->statistics && c->plan->sync_batch_norm && training &&
         (mode == PDL_MODE_SAMPLE || mode == PDL_MODE_SPACE)) {
         transfer.primitive = PDL_ALLREDUCE;
         transfer.elements = 2.0 * (double)layer->in.channels;

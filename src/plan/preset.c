@@ -67,9 +67,9 @@ static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style,
                              const pdl_axis_t *axis)
 {
     const pdl_layer_t *layer = pdl_model_layer(model, index);
-    int                head = layer->type == PDL_LAYER_EMBEDDING ? tied_reader(model, index) : -1;
+    int                head = pdl_layer_traits(layer)->tokens ? tied_reader(model, index) : -1;
 
-    if (published && layer->type == PDL_LAYER_LINEAR && !layer->in.sequence) return PDL_MODE_REPLICATE;
+    if (published && pdl_layer_is_linear(layer) && !layer->in.sequence) return PDL_MODE_REPLICATE;
     if (pdl__is_matrix(layer)) {
         pdl_mode_t mode = style == STYLE_FILTER || layer->groups > 1 ? PDL_MODE_FILTER : PDL_MODE_CHANNEL;
         if (mode == PDL_MODE_CHANNEL && index == first_matrix_layer(model)) return PDL_MODE_REPLICATE;
@@ -85,9 +85,20 @@ static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style,
 /* Layers between two tensor-split pairs of a transformer, which sequence parallelism splits along the tokens. */
 static bool between_pairs(const pdl_layer_t *layer)
 {
-    return layer->out.sequence &&
-           (layer->type == PDL_LAYER_LAYER_NORM || layer->type == PDL_LAYER_RMS_NORM ||
-            layer->type == PDL_LAYER_ADD || layer->type == PDL_LAYER_DROPOUT || layer->type == PDL_LAYER_POSITION);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    bool                norm = traits->norm && !traits->statistics, sum = traits->combine == PDL_COMBINE_SUM;
+
+    return layer->out.sequence && (norm || sum || traits->drops || traits->kernel == PDL_KERNEL_POSITIONS);
+}
+
+/* How ranks share out a layer that has its own unit for this; PASS: it has none. A vocabulary is not among these. */
+static pdl_mode_t shared_mode(const pdl_layer_t *layer)
+{
+    switch (pdl_layer_traits(layer)->shared) {
+    case PDL_SHARED_HEADS: return PDL_MODE_HEADS;
+    case PDL_SHARED_EXPERTS: return PDL_MODE_EXPERT;
+    default: return PDL_MODE_PASS;
+    }
 }
 
 /* Pairs: a matrix that finds its input whole splits its filters, the next one finds it split and splits its channels. */
@@ -95,11 +106,9 @@ static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t 
                             bool keep_small)
 {
     const pdl_layer_t *layer = pdl_model_layer(plan->model, index);
-    pdl_mode_t         special = layer->type == PDL_LAYER_ATTENTION ? PDL_MODE_HEADS
-                                 : layer->type == PDL_LAYER_MOE     ? PDL_MODE_EXPERT
-                                                                    : PDL_MODE_PASS;
+    pdl_mode_t         special = shared_mode(layer);
 
-    if (layer->type == PDL_LAYER_EMBEDDING) return PDL_MODE_VOCABULARY;
+    if (pdl_layer_traits(layer)->tokens) return PDL_MODE_VOCABULARY;
     if (keep_small && !pdl_mode_allowed(layer, special, axis, NULL, 0)) return PDL_MODE_REPLICATE;
     if (special != PDL_MODE_PASS) return special;
     if (pdl__is_matrix(layer)) {
@@ -139,7 +148,7 @@ static pdl_status_t apply_pairs(pdl_plan_t *plan, int a, bool keep_small)
 
 static bool begins_space(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+    return pdl_layer_traits(layer)->positions == PDL_POSITIONS_WINDOW;
 }
 
 /* Splits windows as long as their pieces hold the halo; from the first that cannot be, everything is whole. */
@@ -158,7 +167,8 @@ static pdl_status_t apply_space(pdl_plan_t *plan, int a, const pdl_preset_option
         const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         pdl_mode_t         mode = PDL_MODE_PASS;
         if (open && begins_space(layer)) open = pdl_mode_allowed(layer, PDL_MODE_SPACE, axis, why, sizeof(why));
-        if (i > until || (options->published && layer->type == PDL_LAYER_GLOBAL_AVG_POOL)) open = false;
+        bool summed = pdl_layer_traits(layer)->positions == PDL_POSITIONS_SUMMED && !pdl_layer_traits(layer)->loss;
+        if (i > until || (options->published && summed)) open = false;
         if (begins_space(layer) || !open) mode = open ? PDL_MODE_SPACE : PDL_MODE_REPLICATE;
         plan->modes[i].on[a] = (uint8_t)mode;
         split |= mode == PDL_MODE_SPACE;
@@ -269,10 +279,7 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const p
         int64_t            here = INT64_MAX;
         if (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL)
             here = layer_limit(layer, width_mode(model, i, preset->style, published, NULL));
-        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_ATTENTION)
-            here = layer_limit(layer, PDL_MODE_HEADS);
-        if (preset->style == STYLE_TENSOR && layer->type == PDL_LAYER_MOE)
-            here = layer_limit(layer, PDL_MODE_EXPERT);
+        if (preset->style == STYLE_TENSOR) here = layer_limit(layer, shared_mode(layer));
         if ((preset->axes & (1u << PDL_AXIS_SPATIAL)) &&
             must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
             here = space_limit(layer);
@@ -318,7 +325,7 @@ char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, 
 {
     const struct preset *preset = find_preset(strategy);
     const pdl_layer_t   *layer = pdl_model_layer(model, limiting_layer);
-    pdl_mode_t           mode = layer->type == PDL_LAYER_MOE ? PDL_MODE_EXPERT : PDL_MODE_HEADS;
+    pdl_mode_t           mode = shared_mode(layer);
 
     if (preset && (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL))
         mode = width_mode(model, limiting_layer, preset->style, options && options->published, NULL);

@@ -11,74 +11,28 @@ const char *const pdl_mode_names[PDL_MODE_COUNT] = {"pass",    "replicate", "sam
 
 bool pdl__is_matrix(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE ||
-           layer->type == PDL_LAYER_LINEAR;
+    return pdl_layer_traits(layer)->kernel == PDL_KERNEL_MATRIX;
 }
 
 static bool is_window(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+    return pdl_layer_traits(layer)->positions == PDL_POSITIONS_WINDOW;
 }
 
-/* Operations that treat every channel alone and keep its position. */
+/* Operations that treat every channel alone and keep its position; so does a depthwise convolution. */
 static bool is_channelwise(const pdl_layer_t *layer)
 {
-    switch (layer->type) {
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_LEAKY_RELU:
-    case PDL_LAYER_GELU:
-    case PDL_LAYER_SILU:
-    case PDL_LAYER_TANH:
-    case PDL_LAYER_SIGMOID:
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL:
-    case PDL_LAYER_GLOBAL_AVG_POOL:
-    case PDL_LAYER_ADD:
-    case PDL_LAYER_MUL:
-    case PDL_LAYER_UPSAMPLE:
-    case PDL_LAYER_DROPOUT:
-    case PDL_LAYER_FLATTEN:
-    case PDL_LAYER_TO_SEQUENCE:
-    case PDL_LAYER_POSITION:
-    case PDL_LAYER_SELECT: return true;
-    case PDL_LAYER_CONV: return layer->groups > 1 && layer->groups == layer->in.channels;
-    default: return false;
-    }
-}
+    pdl_channels_t channels = pdl_layer_traits(layer)->channels;
 
-/* Operations that treat every position alone, so that a split along the sequence passes through. */
-static bool is_positionwise(const pdl_layer_t *layer)
-{
-    switch (layer->type) {
-    case PDL_LAYER_LINEAR:
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_LEAKY_RELU:
-    case PDL_LAYER_GELU:
-    case PDL_LAYER_SILU:
-    case PDL_LAYER_TANH:
-    case PDL_LAYER_SIGMOID:
-    case PDL_LAYER_ADD:
-    case PDL_LAYER_MUL:
-    case PDL_LAYER_CONCAT:
-    case PDL_LAYER_DROPOUT:
-    case PDL_LAYER_EMBEDDING:
-    case PDL_LAYER_POSITION:
-    case PDL_LAYER_MOE:
-    case PDL_LAYER_CROSS_ENTROPY:
-    case PDL_LAYER_MSE: return true;
-    default: return false;
-    }
+    if (channels == PDL_CHANNELS_ALONE || channels == PDL_CHANNELS_FOLDED) return true;
+    return is_window(layer) && layer->groups > 1 && layer->groups == layer->in.channels;
 }
 
 pdl_window_t pdl__layer_window(const pdl_layer_t *layer, int dim)
 {
     pdl_window_t window = {layer->in.extent[dim], layer->in.extent[dim], 1, 1, 1, 0};
 
-    if (layer->type == PDL_LAYER_UPSAMPLE && layer->bilinear) window.kernel = 3, window.pad = 1;
+    if (layer->bilinear) window.kernel = 3, window.pad = 1;
     if (is_window(layer) && dim < layer->in.rank) {
         window.out = layer->out.extent[dim];
         window.kernel = layer->kernel[dim];
@@ -105,15 +59,17 @@ static bool pieces_line_up(const pdl_layer_t *layer, int dim, int64_t pieces)
 {
     int64_t in = layer->in.extent[dim], out = layer->out.extent[dim];
 
-    if (layer->type == PDL_LAYER_TO_SEQUENCE) return dim == 0 && (in % pieces == 0 || out == in);
-    return layer->type != PDL_LAYER_UPSAMPLE || (in % pieces == 0 && out % in == 0);
+    switch (pdl_layer_traits(layer)->positions) {
+    case PDL_POSITIONS_ROWS: return dim == 0 && (in % pieces == 0 || out == in);
+    case PDL_POSITIONS_SCALED: return in % pieces == 0 && out % in == 0;
+    default: return true;
+    }
 }
 
 /* Operations that take all positions together: only their input is split. */
 static bool sums_positions(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_GLOBAL_AVG_POOL || layer->type == PDL_LAYER_CROSS_ENTROPY ||
-           layer->type == PDL_LAYER_MSE;
+    return pdl_layer_traits(layer)->positions == PDL_POSITIONS_SUMMED;
 }
 
 static bool space_allowed(const pdl_layer_t *layer, const pdl_axis_t *axis, char *why, size_t size)
@@ -124,11 +80,10 @@ static bool space_allowed(const pdl_layer_t *layer, const pdl_axis_t *axis, char
     if (dim < 0 || dim >= layer->in.rank) return refuse(why, size, "has only %d spatial extents", layer->in.rank);
     in = layer->in.extent[dim];
     out = sums_positions(layer) ? in : layer->out.extent[dim];
-    if (!is_window(layer) && !is_positionwise(layer) && layer->type != PDL_LAYER_UPSAMPLE &&
-        layer->type != PDL_LAYER_GLOBAL_AVG_POOL && layer->type != PDL_LAYER_TO_SEQUENCE)
+    if (pdl_layer_traits(layer)->positions == PDL_POSITIONS_TOGETHER)
         return refuse(why, size, "cannot be split in space");
     /* Every position moves by one, and the token itself belongs to the first piece alone. */
-    if (layer->type == PDL_LAYER_POSITION && layer->class_token)
+    if (layer->class_token)
         return refuse(why, size, "puts a class token in front of the positions, which must be together for it");
     if (in < axis->size || out < axis->size)
         return refuse(why, size, "has an extent of %lld", (long long)(in < out ? in : out));
@@ -147,7 +102,8 @@ static bool channels_allowed(int64_t have, int64_t size, const char *what, char 
 
 bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis, char *why, size_t size)
 {
-    int64_t n = axis->size;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    int64_t             n = axis->size;
 
     if (why && size) why[0] = '\0';
     if (n == 1) return true;
@@ -160,10 +116,11 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
         if (pdl__is_matrix(layer) && layer->groups > 1)
             return channels_allowed(layer->groups, n, "convolution groups", why, size);
         /* Channels are outermost in a flat vector: blocks line up when every rank has as many. */
-        if (layer->type == PDL_LAYER_FLATTEN && layer->in.channels % n && layer->in.channels != layer->out.channels)
+        if (traits->channels == PDL_CHANNELS_FOLDED && layer->in.channels % n &&
+            layer->in.channels != layer->out.channels)
             return refuse(why, size, "has %lld channels, which the axis does not divide",
                           (long long)layer->in.channels);
-        if (pdl__is_matrix(layer) || layer->type == PDL_LAYER_EMBEDDING || is_channelwise(layer))
+        if (traits->channels != PDL_CHANNELS_TOGETHER)
             return channels_allowed(layer->out.channels, n, "filters", why, size);
         return refuse(why, size, "has no filters to split");
     case PDL_MODE_CHANNEL:
@@ -171,7 +128,7 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
         if (layer->groups > 1) return refuse(why, size, "is grouped: split its filters instead");
         return channels_allowed(layer->in.channels, n, "input channels", why, size);
     case PDL_MODE_HEADS:
-        if (layer->type != PDL_LAYER_ATTENTION) return refuse(why, size, "is not an attention layer");
+        if (traits->shared != PDL_SHARED_HEADS) return refuse(why, size, "is not an attention layer");
         if (layer->kv_heads % n == 0) return true;
         if (layer->kv_heads == layer->heads)
             return refuse(why, size, "has %lld heads, which %lld does not divide", (long long)layer->heads,
@@ -179,12 +136,11 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
         return refuse(why, size, "has %lld key-value heads for its %lld heads, which %lld does not divide",
                       (long long)layer->kv_heads, (long long)layer->heads, (long long)n);
     case PDL_MODE_VOCABULARY:
-        if (layer->type == PDL_LAYER_EMBEDDING) return channels_allowed(layer->vocabulary, n, "tokens", why, size);
-        if (layer->type == PDL_LAYER_CROSS_ENTROPY)
-            return channels_allowed(layer->in.channels, n, "classes", why, size);
-        return refuse(why, size, "has no vocabulary");
+        if (traits->shared != PDL_SHARED_VOCABULARY) return refuse(why, size, "has no vocabulary");
+        if (traits->tokens) return channels_allowed(layer->vocabulary, n, "tokens", why, size);
+        return channels_allowed(layer->in.channels, n, "classes", why, size);
     case PDL_MODE_EXPERT:
-        if (layer->type != PDL_LAYER_MOE) return refuse(why, size, "is not a mixture of experts");
+        if (traits->shared != PDL_SHARED_EXPERTS) return refuse(why, size, "is not a mixture of experts");
         return channels_allowed(layer->experts, n, "experts", why, size) &&
                channels_allowed(layer->in.extent[0], n, "tokens to share out", why, size);
     case PDL_MODE_COUNT: break;
@@ -217,17 +173,18 @@ static pdl_placement_t joined(const pdl_layer_t *layer, const pdl_placement_t *g
 
 pdl_mode_t pdl__mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, const pdl_placement_t *given)
 {
-    pdl_placement_t  in = layer->input_count ? joined(layer, given) : PDL_REPLICATED;
-    const pdl_axis_t space = {PDL_AXIS_SPATIAL, axis->size, in >= PDL_SPLIT_S0 ? (int)(in - PDL_SPLIT_S0) : 0};
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    pdl_placement_t     in = layer->input_count ? joined(layer, given) : PDL_REPLICATED;
+    const pdl_axis_t    space = {PDL_AXIS_SPATIAL, axis->size, in >= PDL_SPLIT_S0 ? (int)(in - PDL_SPLIT_S0) : 0};
 
     if (in == PDL_SPLIT_N) return PDL_MODE_SAMPLE;
     if (in >= PDL_SPLIT_S0 && pdl_mode_allowed(layer, PDL_MODE_SPACE, &space, NULL, 0)) return PDL_MODE_SPACE;
     if (in == PDL_SPLIT_C) {
         if (is_channelwise(layer) && pdl_mode_allowed(layer, PDL_MODE_FILTER, axis, NULL, 0))
             return PDL_MODE_FILTER;
-        if (layer->type == PDL_LAYER_ATTENTION && pdl_mode_allowed(layer, PDL_MODE_HEADS, axis, NULL, 0))
+        if (traits->shared == PDL_SHARED_HEADS && pdl_mode_allowed(layer, PDL_MODE_HEADS, axis, NULL, 0))
             return PDL_MODE_HEADS;
-        if (layer->type == PDL_LAYER_CROSS_ENTROPY) return PDL_MODE_VOCABULARY;
+        if (traits->loss && traits->shared == PDL_SHARED_VOCABULARY) return PDL_MODE_VOCABULARY;
     }
     return PDL_MODE_REPLICATE;
 }
@@ -246,7 +203,7 @@ static pdl_rule_t space_rule(const pdl_layer_t *layer, const pdl_axis_t *axis, p
         rule.writes = PDL_PARTIAL;
         rule.share = block_share(layer->in.extent[dim], axis->size);
     }
-    if (layer->type == PDL_LAYER_TO_SEQUENCE) rule.writes = PDL_SPLIT_S0;
+    if (pdl_layer_traits(layer)->positions == PDL_POSITIONS_ROWS) rule.writes = PDL_SPLIT_S0;
     return rule;
 }
 
@@ -262,8 +219,7 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
     }
     switch (mode) {
     case PDL_MODE_SAMPLE:
-        if (layer->type == PDL_LAYER_CROSS_ENTROPY || layer->type == PDL_LAYER_MSE)
-            return (pdl_rule_t){PDL_SPLIT_N, P, PDL_SPLIT_N, R, P, 1.0, false};
+        if (pdl_layer_traits(layer)->loss) return (pdl_rule_t){PDL_SPLIT_N, P, PDL_SPLIT_N, R, P, 1.0, false};
         return same_everywhere(PDL_SPLIT_N, P, 1.0);
     case PDL_MODE_SPACE: return space_rule(layer, axis, space);
     case PDL_MODE_FILTER:
@@ -275,7 +231,7 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
     case PDL_MODE_CHANNEL: return (pdl_rule_t){C, P, C, C, C, block_share(layer->in.channels, axis->size), false};
     case PDL_MODE_HEADS: return (pdl_rule_t){C, C, C, R, R, block_share(layer->heads, axis->size), false};
     case PDL_MODE_VOCABULARY:
-        if (layer->type == PDL_LAYER_EMBEDDING)
+        if (pdl_layer_traits(layer)->tokens)
             return (pdl_rule_t){R, P, R, C, C, block_share(layer->vocabulary, axis->size), false};
         return (pdl_rule_t){C, R, C, R, R, block_share(layer->in.channels, axis->size), false};
     case PDL_MODE_EXPERT:

@@ -4,6 +4,7 @@
 #ifndef PDL_PLAN_RULES_H
 #define PDL_PLAN_RULES_H
 
+#include <paradl/model/traits.h>
 #include <paradl/plan/plan.h>
 
 typedef struct pdl_rule {

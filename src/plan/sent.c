@@ -81,11 +81,12 @@ void pdl__routed_sent(const pdl_compiler_t *c, int index, int axis, double sent[
 
 void pdl__count_weights(const pdl_layer_t *layer, pdl__weight_count_t *count)
 {
-    double whole = 0;
+    pdl_kernel_t kernel = pdl_layer_traits(layer)->kernel;
+    double       whole = 0;
 
     /* A router is whole wherever experts are; of positions every rank has those that it has tokens of. */
-    if (layer->type == PDL_LAYER_MOE) whole = (double)(layer->experts * layer->in.channels);
-    if (layer->type == PDL_LAYER_POSITION)
+    if (kernel == PDL_KERNEL_EXPERTS) whole = (double)(layer->experts * layer->in.channels);
+    if (kernel == PDL_KERNEL_POSITIONS)
         whole = (double)(layer->weights - (layer->class_token ? layer->out.channels : 0));
     *count = (pdl__weight_count_t){.most = (double)(layer->weights - layer->bias_weights) - whole,
                                    .bias = (double)layer->bias_weights,
@@ -100,7 +101,7 @@ void pdl__cut_weights(const pdl_layer_t *layer, const pdl_rule_t *rule, pdl_mode
     bool   split = rule->weight == PDL_SPLIT_C, partial = rule->dw == PDL_PARTIAL, rows;
     double size = (double)ranks;
 
-    rows = layer->type == PDL_LAYER_POSITION && mode == PDL_MODE_SPACE;
+    rows = pdl_layer_traits(layer)->kernel == PDL_KERNEL_POSITIONS && mode == PDL_MODE_SPACE;
     if (split) count->most /= size;
     if (split && mode != PDL_MODE_CHANNEL) count->bias /= size;
     if ((split && mode != PDL_MODE_EXPERT) || rows) count->apart /= size;

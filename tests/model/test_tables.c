@@ -2,22 +2,12 @@
    operations. The graph models, whose shapes are inferred, and the .net tables are held against the same rows. */
 #include <paradl/base/csv.h>
 #include <paradl/model/model.h>
+#include <paradl/model/traits.h>
 
 #include "test.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
-
-static const char *layer_kind(pdl_layer_type_t type)
-{
-    static const char *const kinds[] = {
-#define LAYER_KIND(name, text, orig) orig,
-        PDL_LAYER_MAP(LAYER_KIND)
-#undef LAYER_KIND
-    };
-
-    return kinds[type];
-}
 
 static const pdl_csv_t *table;
 static size_t           row;
@@ -58,7 +48,7 @@ static void check_row(const pdl_layer_t *layer)
     bool norm = layer->type == PDL_LAYER_BATCH_NORM;
     int  rank = layer->in.rank;
 
-    CHECK_STR(layer_kind(layer->type), cell("type"));
+    CHECK_STR(pdl_layer_traits(layer)->original, cell("type"));
     check_count(layer, "F", layer->out.channels);
     if (!vector) {
         check_count(layer, "C", layer->in.channels);
@@ -89,7 +79,7 @@ static void check_model(const char *name, const char *file, bool norms)
     for (int i = 0; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
 
-        if (layer_kind(layer->type) == NULL) continue; /* input, flatten and loss are not in the tables */
+        if (pdl_layer_traits(layer)->original == NULL) continue; /* input, flatten and loss are not in the tables */
         check_row(layer);
         if (norms) check_count(layer, "bn_param_items", layer->type == PDL_LAYER_BATCH_NORM ? layer->weights : 0);
         row++;

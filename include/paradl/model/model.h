@@ -27,49 +27,42 @@
 extern "C" {
 #endif
 
-/* name in files, what the original oracle calls it (or NULL) */
-/* clang-format off */
-#define PDL_LAYER_MAP(X)                                                                                       \
-    X(INPUT, "input", NULL)                                                                                    \
-    X(CONV, "conv", "CONV")                        /* 1-, 2-, 3-D, stride, padding, dilation, groups */        \
-    X(CONV_TRANSPOSE, "conv_transpose", "CONV")                                                                \
-    X(LINEAR, "linear", "FC")                      /* over channels; per position of a sequence */             \
-    X(BATCH_NORM, "batch_norm", "BNORM")                                                                       \
-    X(LAYER_NORM, "layer_norm", NULL)                                                                          \
-    X(RMS_NORM, "rms_norm", NULL)                                                                              \
-    X(GROUP_NORM, "group_norm", NULL)                                                                          \
-    X(LOCAL_RESPONSE_NORM, "local_response_norm", NULL)                                                        \
-    X(RELU, "relu", "RELU")                                                                                    \
-    X(LEAKY_RELU, "leaky_relu", "RELU")                                                                        \
-    X(GELU, "gelu", NULL)                                                                                      \
-    X(SILU, "silu", NULL)                                                                                      \
-    X(TANH, "tanh", NULL)                                                                                      \
-    X(SIGMOID, "sigmoid", NULL)                                                                                \
-    X(SOFTMAX, "softmax", NULL)                    /* over channels */                                         \
-    X(MAX_POOL, "max_pool", "MPOOL")                                                                           \
-    X(AVG_POOL, "avg_pool", "APOOL")                                                                           \
-    X(GLOBAL_AVG_POOL, "global_avg_pool", "APOOL") /* all positions to one */                                  \
-    X(ADD, "add", "ADD")                                                                                       \
-    X(MUL, "mul", NULL)                                                                                        \
-    X(CONCAT, "concat", NULL)                      /* along channels */                                        \
-    X(UPSAMPLE, "upsample", NULL)                  /* nearest or bilinear, integer factor or given size */     \
-    X(DROPOUT, "dropout", "DROPOUT")                                                                           \
-    X(FLATTEN, "flatten", NULL)                    /* channels and space to channels, channels outermost */    \
-    X(TO_SEQUENCE, "to_sequence", NULL)            /* space to sequence positions (vision transformer) */      \
-    X(SELECT, "select", NULL)                      /* one position of a sequence */                            \
-    X(EMBEDDING, "embedding", NULL)                /* token index to vector */                                 \
-    X(POSITION, "position", NULL)                  /* adds a learned vector per position; may prepend a class token */ \
-    X(ATTENTION, "attention", NULL)                /* input: q, k, v concatenated along channels */            \
-    X(MOE, "moe", NULL)                            /* router and expert feed-forward networks */               \
-    X(CROSS_ENTROPY, "cross_entropy", NULL)        /* softmax + negative log likelihood over channels, per position */ \
-    X(MSE, "mse", NULL)
-/* clang-format on */
-
+/* What each is like is in paradl/model/traits.h. */
 typedef enum pdl_layer_type {
-#define PDL_LAYER_ENUM(name, text, orig) PDL_LAYER_##name,
-    PDL_LAYER_MAP(PDL_LAYER_ENUM)
-#undef PDL_LAYER_ENUM
-        PDL_LAYER_TYPE_COUNT
+    PDL_LAYER_INPUT,
+    PDL_LAYER_CONV, /* 1-, 2-, 3-D, stride, padding, dilation, groups */
+    PDL_LAYER_CONV_TRANSPOSE,
+    PDL_LAYER_LINEAR, /* over channels; per position of a sequence */
+    PDL_LAYER_BATCH_NORM,
+    PDL_LAYER_LAYER_NORM,
+    PDL_LAYER_RMS_NORM,
+    PDL_LAYER_GROUP_NORM,
+    PDL_LAYER_LOCAL_RESPONSE_NORM,
+    PDL_LAYER_RELU,
+    PDL_LAYER_LEAKY_RELU,
+    PDL_LAYER_GELU,
+    PDL_LAYER_SILU,
+    PDL_LAYER_TANH,
+    PDL_LAYER_SIGMOID,
+    PDL_LAYER_SOFTMAX, /* over channels */
+    PDL_LAYER_MAX_POOL,
+    PDL_LAYER_AVG_POOL,
+    PDL_LAYER_GLOBAL_AVG_POOL, /* all positions to one */
+    PDL_LAYER_ADD,
+    PDL_LAYER_MUL,
+    PDL_LAYER_CONCAT,   /* along channels */
+    PDL_LAYER_UPSAMPLE, /* nearest or bilinear, integer factor or given size */
+    PDL_LAYER_DROPOUT,
+    PDL_LAYER_FLATTEN,       /* channels and space to channels, channels outermost */
+    PDL_LAYER_TO_SEQUENCE,   /* space to sequence positions (vision transformer) */
+    PDL_LAYER_SELECT,        /* one position of a sequence */
+    PDL_LAYER_EMBEDDING,     /* token index to vector */
+    PDL_LAYER_POSITION,      /* adds a learned vector per position; may prepend a class token */
+    PDL_LAYER_ATTENTION,     /* input: q, k, v concatenated along channels */
+    PDL_LAYER_MOE,           /* router and expert feed-forward networks */
+    PDL_LAYER_CROSS_ENTROPY, /* softmax + negative log likelihood over channels, per position */
+    PDL_LAYER_MSE,
+    PDL_LAYER_TYPE_COUNT
 } pdl_layer_type_t;
 
 #define PDL_MAX_SPACE 3

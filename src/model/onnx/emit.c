@@ -40,9 +40,9 @@ pdl_status_t pdl__onnx_settle(pdl__onnx_t *o, pdl__onnx_value_t *value)
                               "softmax(q k / scale + mask) v");
     if (pending == NULL) return PDL_OK;
     if (!pending->scaled)
-        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "%s without %s is not supported",
-                              pending->layer.type == PDL_LAYER_POSITION ? "a class token" : "a normalization",
-                              pending->layer.type == PDL_LAYER_POSITION ? "learned positions" : "a learned scale");
+        return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "%s is not supported",
+                              pdl_layer_traits(&pending->layer)->norm ? "a normalization without a learned scale"
+                                                                      : "a class token without learned positions");
     st = pdl__onnx_add(o, &pending->layer, value->node, pending->hint, &pending->input, 1, &value->layer);
     if (!st) value->pending = NULL;
     return st;

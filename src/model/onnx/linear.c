@@ -54,7 +54,7 @@ static int tied_by_content(const pdl__onnx_t *o, const pdl__onnx_value_t *weight
     for (int i = 1; i < pdl__builder_count(o->builder); i++) {
         const pdl_layer_t *layer = pdl__builder_layer(o->builder, i);
 
-        if (layer->type != PDL_LAYER_EMBEDDING) {
+        if (!pdl_layer_traits(layer)->tokens) {
             if (i > 8) break; /* embeddings come first; the search need not grow with the network */
             continue;
         }
@@ -95,9 +95,9 @@ static pdl_status_t linear(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__onnx_value
     }
     pending->layer.out.channels = out;
     pending->layer.bias = bias != NULL;
-    if (pending->layer.type == PDL_LAYER_LINEAR) pending->layer.tied_to = tied_by_name(o, weight);
-    if (pending->layer.type == PDL_LAYER_LINEAR && pending->layer.tied_to < 0 && !transposed)
-        pending->layer.tied_to = tied_by_content(o, weight);
+    bool tied = pdl_layer_is_linear(&pending->layer);
+    if (tied) pending->layer.tied_to = tied_by_name(o, weight);
+    if (tied && pending->layer.tied_to < 0 && !transposed) pending->layer.tied_to = tied_by_content(o, weight);
     pending->input = x->layer;
     pending->scaled = true;
     pending->hint = weight->label;
@@ -169,8 +169,7 @@ static fit_t fit_constant(const pdl__onnx_t *o, const pdl__onnx_value_t *x, cons
     int64_t            channels;
     bool               over_channels = false, over_positions = false;
 
-    if (x->pending != NULL &&
-        (x->pending->layer.type == PDL_LAYER_LINEAR || x->pending->layer.type == PDL_LAYER_CONV))
+    if (x->pending != NULL && pdl_layer_traits(&x->pending->layer)->kernel == PDL_KERNEL_MATRIX)
         channels = x->pending->layer.out.channels;
     else
         channels = pdl__builder_layer(o->builder, x->pending != NULL ? x->pending->input : x->layer)->out.channels;
@@ -192,9 +191,9 @@ static fit_t fit_constant(const pdl__onnx_t *o, const pdl__onnx_value_t *x, cons
     return over_positions ? FIT_POSITIONS : FIT_CHANNELS;
 }
 
-static bool is_norm(pdl_layer_type_t type)
+static bool is_position(const pdl__onnx_pending_t *pending)
 {
-    return type == PDL_LAYER_LAYER_NORM || type == PDL_LAYER_RMS_NORM || type == PDL_LAYER_GROUP_NORM;
+    return pending != NULL && pdl_layer_traits(&pending->layer)->kernel == PDL_KERNEL_POSITIONS;
 }
 
 /* x with its pending layer changed; x itself must have no other reader. */
@@ -213,16 +212,14 @@ static pdl_status_t output_pending(pdl__onnx_t *o, const pdl__onnx_value_t *x, c
 /* The scale or shift of a norm, the bias of a matrix product. False when the layer has no place for it. */
 static bool take_per_channel(pdl__onnx_pending_t *pending, const char *label, char sign)
 {
-    bool norm = is_norm(pending->layer.type);
+    const pdl_traits_t *traits = pdl_layer_traits(&pending->layer);
 
-    if (norm && sign == '*' && !pending->scaled) {
+    if (traits->norm && sign == '*' && !pending->scaled) {
         pending->scaled = true;
         if (pending->hint == NULL) pending->hint = label;
         return true;
     }
-    if (sign != '+' || !pending->scaled || pending->layer.bias || pending->layer.type == PDL_LAYER_POSITION ||
-        pending->layer.type == PDL_LAYER_RMS_NORM)
-        return false;
+    if (sign != '+' || !pending->scaled || pending->layer.bias || !traits->bias) return false;
     pending->layer.bias = true;
     if (pending->hint == NULL || strncmp(pending->hint, "onnx::", 6) == 0) pending->hint = label;
     return true;
@@ -234,7 +231,7 @@ static pdl_status_t add_positions(pdl__onnx_t *o, pdl__onnx_value_t *x, const pd
     pdl__onnx_pending_t pending = {.layer = pdl__layer_default(PDL_LAYER_POSITION)};
     pdl_status_t        st;
 
-    if (x->pending != NULL && x->pending->layer.type == PDL_LAYER_POSITION && x->uses == 1) {
+    if (is_position(x->pending) && x->uses == 1) {
         pending = *x->pending;
     } else {
         st = pdl__onnx_as_rows(o, x);
@@ -270,8 +267,7 @@ pdl_status_t pdl__onnx_with_constant(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__
         }
     }
     if (sign == '+' && fit == FIT_POSITIONS) return add_positions(o, x, constant);
-    if (sign == '+' && fit == FIT_CHANNELS && x->pending != NULL && x->pending->layer.type == PDL_LAYER_POSITION)
-        return add_positions(o, x, constant);
+    if (sign == '+' && fit == FIT_CHANNELS && is_position(x->pending)) return add_positions(o, x, constant);
     return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "no layer %s this constant %s the operand",
                           sign == '+' ? "adds" : "multiplies", sign == '+' ? "to" : "with");
 }

@@ -64,22 +64,15 @@ static bool from_scope(const char *path, char *name)
     return used > 0;
 }
 
-/* Layers that stand for arithmetic inside a module, not for a module of their own. */
-static bool is_functional(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_ADD || type == PDL_LAYER_MUL || type == PDL_LAYER_CONCAT || type == PDL_LAYER_SELECT ||
-           type == PDL_LAYER_FLATTEN || type == PDL_LAYER_ATTENTION || type == PDL_LAYER_TO_SEQUENCE ||
-           type == PDL_LAYER_POSITION;
-}
-
 static bool scope_says_type(const char *scope, const Onnx__NodeProto *node, pdl_layer_type_t type)
 {
-    const char *last = strrchr(scope, '.');
-    const char *text = pdl_layer_type_name(type);
+    const pdl_traits_t *traits = pdl_type_traits(type);
+    const char         *last = strrchr(scope, '.');
+    const char         *text = traits->name;
 
     last = last != NULL ? last + 1 : scope;
     if (type == PDL_LAYER_LINEAR) return true;
-    if (all_digits(last)) return !is_functional(type) && pdl__onnx_binary(node->op_type) == NULL;
+    if (all_digits(last)) return !traits->functional && pdl__onnx_binary(node->op_type) == NULL;
     if (type == PDL_LAYER_GLOBAL_AVG_POOL) text = "avg";
     return strncmp(last, text, 3) == 0;
 }

@@ -44,6 +44,12 @@ pdl_status_t pdl__onnx_fail(const pdl__onnx_t *o, pdl_status_t status, const cha
     return pdl_error(status, "%s: %s", pdl__onnx_where(o, where, sizeof where), what);
 }
 
+/* Layers that classifiers end with. */
+static const bool gives_scores[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_LINEAR] = true,  [PDL_LAYER_CONV] = true,     [PDL_LAYER_GLOBAL_AVG_POOL] = true,
+    [PDL_LAYER_FLATTEN] = true, [PDL_LAYER_AVG_POOL] = true,
+};
+
 /* Outputs become layers. Class scores get the loss with which the network is trained; hidden states do not. */
 static pdl_status_t finish_outputs(pdl__onnx_t *o)
 {
@@ -67,9 +73,7 @@ static pdl_status_t finish_outputs(pdl__onnx_t *o)
     }
     if (first == NULL) return pdl_error(PDL_ERR_INPUT, "%s: no output depends on the input", o->file);
     type = pdl__builder_layer(o->builder, first->layer)->type;
-    if (!o->classifies && type != PDL_LAYER_LINEAR && type != PDL_LAYER_CONV && type != PDL_LAYER_GLOBAL_AVG_POOL &&
-        type != PDL_LAYER_FLATTEN && type != PDL_LAYER_AVG_POOL)
-        return PDL_OK;
+    if (!o->classifies && !gives_scores[type]) return PDL_OK;
     loss.name = "loss";
     return pdl__onnx_add(o, &loss, NULL, "loss", &first->layer, 1, &added);
 }

@@ -77,25 +77,18 @@ void pdl__onnx_note_preparation(pdl__onnx_t *o)
         o->tally.prepares[1] = o->node->op_type;
 }
 
-static int count_layers(const pdl__onnx_t *o, pdl_layer_type_t type)
-{
-    int count = 0;
-
-    for (int i = 0; i < pdl__builder_count(o->builder); i++)
-        count += pdl__builder_layer(o->builder, i)->type == type;
-    return count;
-}
-
 static bool is_suspect(const pdl__onnx_t *o)
 {
     const pdl__onnx_tally_t *tally = &o->tally;
-    int                      norms = count_layers(o, PDL_LAYER_BATCH_NORM) + count_layers(o, PDL_LAYER_GROUP_NORM) +
-                count_layers(o, PDL_LAYER_LAYER_NORM) + count_layers(o, PDL_LAYER_RMS_NORM) +
-                count_layers(o, PDL_LAYER_LOCAL_RESPONSE_NORM);
+    int                      sums = 0;
 
+    for (int i = 0; i < pdl__builder_count(o->builder); i++) {
+        const pdl_traits_t *traits = pdl_layer_traits(pdl__builder_layer(o->builder, i));
+        if (traits->norm || traits->drops) return false;
+        sums += traits->combine == PDL_COMBINE_SUM;
+    }
     return tally->convolutions >= SUSPECTED_FROM && tally->biased == tally->convolutions && tally->paired == 0 &&
-           norms == 0 && count_layers(o, PDL_LAYER_DROPOUT) == 0 &&
-           (tally->depthwise > 0 || count_layers(o, PDL_LAYER_ADD) > 1);
+           (tally->depthwise > 0 || sums > 1);
 }
 
 #define REMEDY "torch.onnx.export(..., training=torch.onnx.TrainingMode.TRAINING, do_constant_folding=False)"

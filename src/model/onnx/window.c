@@ -160,11 +160,6 @@ static pdl_status_t image_under_window(pdl__onnx_t *o, pdl__onnx_value_t *x, con
     return PDL_OK;
 }
 
-static bool never_negative(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_RELU || type == PDL_LAYER_SIGMOID || type == PDL_LAYER_SOFTMAX;
-}
-
 /* The layers pad with zeros, a maximum with what is smaller than everything; zeros are that behind a ReLU. */
 static pdl_status_t check_fill(const pdl__onnx_t *o, const pdl__onnx_value_t *x, const pdl_layer_t *layer)
 {
@@ -175,7 +170,7 @@ static pdl_status_t check_fill(const pdl__onnx_t *o, const pdl__onnx_value_t *x,
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED, "the padding in front is filled with %g; only 0 is supported",
                               x->pad_value);
     if (layer->type == PDL_LAYER_MAX_POOL && !lowest &&
-        !(zero && never_negative(pdl__builder_layer(o->builder, x->layer)->type)))
+        !(zero && pdl_layer_traits(pdl__builder_layer(o->builder, x->layer))->not_negative))
         return pdl__onnx_fail(o, PDL_ERR_UNSUPPORTED,
                               "the padding in front is filled with %g, which may be the maximum; pad with the "
                               "pooling itself",
@@ -208,7 +203,7 @@ static pdl_status_t read_kernel(pdl__onnx_t *o, const pdl__onnx_value_t *w, cons
 static pdl_status_t read_channels(pdl__onnx_t *o, const pdl__onnx_value_t *w, const pdl_shape_t *shape,
                                   pdl_layer_t *layer)
 {
-    bool                     transposed = layer->type == PDL_LAYER_CONV_TRANSPOSE;
+    bool                     transposed = pdl_layer_traits(layer)->transposed;
     const pdl__onnx_value_t *bias = pdl__onnx_input(o, 2);
     int64_t                  of_input;
 

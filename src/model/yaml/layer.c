@@ -155,14 +155,12 @@ static pdl_status_t read_padding(const pdl_yaml_t *mapping, const pdl__scope_t *
 static bool is_structure(pdl_layer_type_t type, const char *key, bool table)
 {
     static const char *const always[] = {"name", "from", "tied", NULL};
-
-    bool pool = type == PDL_LAYER_MAX_POOL || type == PDL_LAYER_AVG_POOL;
+    const pdl_traits_t      *traits = pdl_type_traits(type);
 
     for (int i = 0; always[i] != NULL; i++)
         if (strcmp(key, always[i]) == 0) return true;
     if (table && (strcmp(key, "x") == 0 || strcmp(key, "y") == 0)) return true;
-    return (pool && strcmp(key, "ceil") == 0) ||
-           (type == PDL_LAYER_CONV_TRANSPOSE && strcmp(key, "output_pad") == 0);
+    return (traits->pool && strcmp(key, "ceil") == 0) || (traits->transposed && strcmp(key, "output_pad") == 0);
 }
 
 static pdl_status_t unknown_key(const pdl_yaml_t *node, pdl_layer_type_t type, const char *key)
@@ -199,17 +197,9 @@ static pdl_status_t read_attributes(const pdl__yaml_reader_t *reader, const pdl_
 /* The attribute that `type: value` sets, where one is what people mean. */
 static const pdl__attribute_t *main_attribute(pdl_layer_type_t type)
 {
-    switch (type) {
-    case PDL_LAYER_LINEAR:
-    case PDL_LAYER_EMBEDDING: return pdl__attribute_find(type, "out");
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL: return pdl__attribute_find(type, "kernel");
-    case PDL_LAYER_UPSAMPLE: return pdl__attribute_find(type, "factor");
-    case PDL_LAYER_DROPOUT: return pdl__attribute_find(type, "rate");
-    case PDL_LAYER_LEAKY_RELU: return pdl__attribute_find(type, "slope");
-    case PDL_LAYER_SELECT: return pdl__attribute_find(type, "index");
-    default: return NULL;
-    }
+    const char *key = pdl_type_traits(type)->main_attribute;
+
+    return key ? pdl__attribute_find(type, key) : NULL;
 }
 
 pdl_status_t pdl__yaml_resolve(const pdl__yaml_reader_t *reader, const pdl__yaml_frame_t *frame,
@@ -365,7 +355,7 @@ pdl_status_t pdl__yaml_add_layer(pdl__yaml_reader_t *reader, pdl__yaml_frame_t *
     pdl_status_t      status = find_type(entry, type, &layer_type);
 
     if (status) return status;
-    if (layer_type == PDL_LAYER_INPUT) {
+    if (pdl_type_traits(layer_type)->source) {
         status = pdl_yaml_expect(value ? value : entry, PDL_YAML_MAPPING, "input: {channels: ..., size: [...]}");
         return status ? status : pdl__yaml_add_input(reader, frame, value);
     }

@@ -54,7 +54,7 @@ static bool must_write(const pdl__attribute_t *attribute, const pdl_layer_t *lay
 
     if (attribute->kind == PDL__ATTRIBUTE_EXTENTS) size = (size_t)layer->in.rank * sizeof(int64_t);
     if (value == layer->pad_high) return memcmp(value, layer->pad_low, size) != 0;
-    if (layer->type == PDL_LAYER_UPSAMPLE && value == layer->out.extent) return layer->stride[0] == 0;
+    if (value == layer->out.extent) return layer->stride[0] == 0; /* a size is asked for in place of a factor */
     return memcmp(value, pdl__attribute_value(attribute, defaults), size) != 0;
 }
 
@@ -131,7 +131,7 @@ pdl_status_t pdl_model_write_yaml(const pdl_model_t *model, FILE *stream)
     write_input(&model->layers[0], stream);
     fputs("layers:\n", stream);
     for (int i = 1; i < model->count; i++) {
-        if (model->layers[i].type == PDL_LAYER_INPUT) {
+        if (pdl_layer_traits(&model->layers[i])->source) {
             fputs("  - input: ", stream);
             write_input(&model->layers[i], stream);
         } else {
