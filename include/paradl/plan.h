@@ -2,9 +2,11 @@
 #ifndef PARADL_PLAN_MODULE_H
 #define PARADL_PLAN_MODULE_H
 
+#include <paradl/plan/boxes.h>
 #include <paradl/plan/layout.h>
 #include <paradl/plan/mesh.h>
 #include <paradl/plan/partition.h>
+#include <paradl/plan/parts.h>
 #include <paradl/plan/pipeline.h>
 #include <paradl/plan/plan.h>
 

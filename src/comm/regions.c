@@ -6,8 +6,8 @@
  * received there unless it has to be added.
  */
 #include <paradl/comm/regions.h>
+#include <paradl/plan/parts.h>
 
-#include "comm/regions_check.h"
 #include "comm/regions_copy.h"
 #include "comm/requests.h"
 #include "tensor/cpu/simd.h"
@@ -15,170 +15,86 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64 /* bytes: of each message in the buffer, that of a cache line */
-
-/* What one other member gets from here, or gives; the first side is the region here, the second the message. */
-typedef struct part {
-    int          peer;
-    pdl__boxes_t boxes;
-    bool         run; /* of memory: forward needs no buffer */
-    int   packed;     /* the part whose buffer forward sends: an earlier one where several members get the same */
-    char *buffer;     /* NULL: never needed */
+/* How one part goes. */
+typedef struct way {
+    char                *buffer; /* NULL: never needed */
     pdl_ranks_request_t *request;
-} part_t;
+} way_t;
 
-typedef struct parts {
-    part_t *part;
-    int     count;
-    int64_t elements;
-} parts_t;
+/* The parts of one direction, each with its way. */
+typedef struct side {
+    const pdl_parts_t *parts;
+    way_t             *way;
+} side_t;
 
 typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 
 struct pdl_move {
-    int          member;
-    bool         pretended;    /* has no buffers and cannot be started */
-    size_t       item;         /* bytes of an element */
-    pdl__boxes_t local;        /* between own and need */
-    parts_t      gives, takes; /* in the order of the members */
-    int64_t      own_elements, need_elements;
-    bool         gaps;        /* some of what is needed is owned by nobody */
-    bool         local_first; /* backward may add its own contribution before the others */
-    char        *buffer;
-    int64_t      buffer_bytes;
-    float       *sums; /* of what comes back, where the target is too short for it; else NULL */
-    move_state_t state;
-    const void  *source; /* of the move under way */
-    void        *target;
-    bool         begun; /* a contribution has arrived at the target */
+    pdl_move_parts_t parts;
+    side_t           gives, takes;
+    bool             pretended; /* has no buffers and cannot be started */
+    size_t           item;      /* bytes of an element */
+    char            *buffer;
+    int64_t          buffer_bytes;
+    float           *sums; /* of what comes back, where the target is too short for it; else NULL */
+    move_state_t     state;
+    const void      *source; /* of the move under way */
+    void            *target;
+    bool             begun; /* a contribution has arrived at the target */
 };
 
-/* Whether member r takes from s what s owns and r needs. */
-static bool takes_from(const pdl__members_t *members, int r, int s)
-{
-    return r == s || (members->owner[s] == s && members->owner[r] != s);
-}
-
-static pdl_status_t add_part(parts_t *parts, size_t item, pdl_ranks_t *group, int peer, const pdl_region_t *own,
-                             const pdl_region_t *need, bool gives)
-{
-    part_t      *part = &parts->part[parts->count];
-    pdl_status_t status;
-
-    status = pdl__boxes_init(own, need, gives ? PDL__A_MESSAGE : PDL__B_MESSAGE, &part->boxes);
-    if (status || part->boxes.elements == 0) return status;
-    part->peer = peer;
-    part->run = pdl__boxes_run(&part->boxes);
-    part->packed = parts->count++;
-    for (int i = 0; gives && i < part->packed; i++) {
-        if (pdl__boxes_equal(&parts->part[i].boxes, &part->boxes)) part->packed = i;
-    }
-    parts->elements += part->boxes.elements;
-    return pdl_ranks_request_create(group, part->boxes.elements * (int64_t)item, &part->request);
-}
-
-static pdl_status_t find_parts(const pdl__members_t *members, pdl_ranks_t *group, pdl_move_t *move)
-{
-    int                 me = move->member;
-    const pdl_region_t *own = &members->own[me], *need = &members->need[me];
-    pdl_status_t        status = pdl__boxes_init(own, need, PDL__A_B, &move->local);
-
-    move->own_elements = pdl_region_elements(own);
-    move->need_elements = pdl_region_elements(need);
-    for (int peer = 0; !status && peer < members->count; peer++) {
-        if (peer == me) continue;
-        if (takes_from(members, peer, me))
-            status = add_part(&move->gives, move->item, group, peer, own, &members->need[peer], true);
-        if (!status && takes_from(members, me, peer))
-            status = add_part(&move->takes, move->item, group, peer, &members->own[peer], need, false);
-    }
-    move->gaps = move->local.elements + move->takes.elements < move->need_elements;
-    return status;
-}
-
-/* As a + b is b + a, our own contribution may come first as long as no element gets two from lower members. */
-static bool may_add_local_first(const pdl__members_t *members, const pdl_move_t *move)
-{
-    const parts_t *gives = &move->gives;
-
-    if (move->local.elements == 0) return false;
-    for (int i = 0; i < gives->count && gives->part[i].peer < move->member; i++) {
-        for (int k = 0; k < i; k++) {
-            if (pdl__region_meet(&members->need[gives->part[i].peer], &members->need[gives->part[k].peer]))
-                return false;
-        }
-    }
-    return true;
-}
-
-static int64_t padded(int64_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static int64_t part_bytes(const pdl_move_t *move, const part_t *part)
+static int64_t part_bytes(const pdl_move_t *move, const pdl_part_t *part)
 {
     return part->boxes.elements * (int64_t)move->item;
 }
 
-/* Every gift has a buffer, because backward adds what comes back. */
-static bool needs_buffer(const pdl_move_t *move, const parts_t *parts, int i)
+static pdl_status_t make_requests(pdl_move_t *move, pdl_ranks_t *group, const pdl_parts_t *parts, side_t *side)
 {
-    return parts == &move->gives || !parts->part[i].run;
+    pdl_status_t status = PDL_OK;
+
+    side->parts = parts;
+    side->way = calloc((size_t)parts->count + 1, sizeof(*side->way));
+    if (side->way == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
+    for (int i = 0; !status && i < parts->count; i++)
+        status = pdl_ranks_request_create(group, part_bytes(move, &parts->part[i]), &side->way[i].request);
+    return status;
 }
 
 static pdl_status_t make_buffers(pdl_move_t *move)
 {
-    parts_t *both[2] = {&move->gives, &move->takes};
-    char    *next;
+    side_t *both[2] = {&move->gives, &move->takes};
+    char   *next;
 
-    for (int b = 0; b < 2; b++) {
-        for (int i = 0; i < both[b]->count; i++) {
-            if (needs_buffer(move, both[b], i)) move->buffer_bytes += padded(part_bytes(move, &both[b]->part[i]));
-        }
-    }
-    int64_t sums = move->buffer_bytes;
-    bool    apart = move->item < sizeof(float) && move->gives.count > 0;
-    if (apart) move->buffer_bytes += padded(move->own_elements * (int64_t)sizeof(float));
+    move->buffer_bytes = pdl_move_buffer_size(&move->parts, (int64_t)move->item);
     if (move->buffer_bytes == 0 || move->pretended) return PDL_OK;
-    move->buffer = aligned_alloc(ALIGNMENT, (size_t)move->buffer_bytes);
+    move->buffer = aligned_alloc(64, (size_t)move->buffer_bytes);
     if (move->buffer == NULL)
         return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld bytes of messages", (long long)move->buffer_bytes);
     next = move->buffer;
-    if (apart) move->sums = (float *)(void *)(move->buffer + sums);
     for (int b = 0; b < 2; b++) {
-        for (int i = 0; i < both[b]->count; i++) {
-            if (!needs_buffer(move, both[b], i)) continue;
-            both[b]->part[i].buffer = next;
-            next += padded(part_bytes(move, &both[b]->part[i]));
+        for (int i = 0; i < both[b]->parts->count; i++) {
+            if (!pdl_move_buffers(&move->parts, both[b]->parts, i)) continue;
+            both[b]->way[i].buffer = next;
+            next += pdl_move_padded(part_bytes(move, &both[b]->parts->part[i]));
         }
     }
+    if (pdl_move_sums_apart(&move->parts, (int64_t)move->item)) move->sums = (float *)(void *)next;
     return PDL_OK;
 }
 
 pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
 {
-    pdl__members_t members;
-    pdl_move_t    *move;
-    pdl_status_t   status = pdl__members_init(spec, &members);
+    pdl_move_t  *move = calloc(1, sizeof(*move));
+    pdl_status_t status;
 
-    if (status) return status;
-    move = calloc(1, sizeof(*move));
-    if (move != NULL) {
-        move->gives.part = calloc((size_t)members.count, sizeof(part_t));
-        move->takes.part = calloc((size_t)members.count, sizeof(part_t));
-    }
-    if (move == NULL || move->gives.part == NULL || move->takes.part == NULL) {
-        status = pdl_error(PDL_ERR_NOMEM, "out of memory for a move between %d members", members.count);
-    } else {
-        move->member = pdl_ranks_rank(spec->group);
-        move->pretended = pdl_ranks_pretended(spec->group);
-        move->item = pdl_dtype_bytes(spec->type);
-        status = find_parts(&members, spec->group, move);
-        if (!status) status = make_buffers(move);
-        move->local_first = may_add_local_first(&members, move);
-    }
-    pdl__members_fini(&members);
+    if (move == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
+    move->pretended = pdl_ranks_pretended(spec->group);
+    move->item = pdl_dtype_bytes(spec->type);
+    status = pdl_move_parts_init(spec->own, spec->need, pdl_ranks_size(spec->group), pdl_ranks_rank(spec->group),
+                                 &move->parts);
+    if (!status) status = make_requests(move, spec->group, &move->parts.gives, &move->gives);
+    if (!status) status = make_requests(move, spec->group, &move->parts.takes, &move->takes);
+    if (!status) status = make_buffers(move);
     if (status) {
         pdl_move_destroy(move);
         return status;
@@ -187,69 +103,68 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
     return PDL_OK;
 }
 
-static void destroy_parts(parts_t *parts)
+static void destroy_requests(side_t *side)
 {
-    for (int i = 0; i < parts->count; i++) {
-        pdl__boxes_fini(&parts->part[i].boxes);
-        pdl_ranks_request_destroy(parts->part[i].request);
-    }
-    free(parts->part);
+    for (int i = 0; side->way != NULL && i < side->parts->count; i++)
+        pdl_ranks_request_destroy(side->way[i].request);
+    free(side->way);
 }
 
 void pdl_move_destroy(pdl_move_t *move)
 {
     if (move == NULL) return;
-    destroy_parts(&move->gives);
-    destroy_parts(&move->takes);
-    pdl__boxes_fini(&move->local);
+    destroy_requests(&move->gives);
+    destroy_requests(&move->takes);
+    pdl_move_parts_fini(&move->parts);
     /* MPI may still write into the buffer after a failure: it is left alone. */
     if (move->state == IDLE) free(move->buffer);
     free(move);
 }
 
 /* Packs what several members get once. */
-static const void *pack(const pdl_move_t *move, const parts_t *parts, int i)
+static const void *pack(const pdl_move_t *move, const side_t *side, int i)
 {
-    const part_t *part = &parts->part[i], *packed = &parts->part[part->packed];
+    const pdl_part_t *part = &side->parts->part[i];
 
     if (part->run) return (const char *)move->source + (size_t)part->boxes.box[0].first[0] * move->item;
-    if (packed == part) pdl__boxes_copy(&part->boxes, 0, move->item, move->source, part->buffer);
-    return packed->buffer;
+    if (part->packed == i) pdl__boxes_copy(&part->boxes, 0, move->item, move->source, side->way[i].buffer);
+    return side->way[part->packed].buffer;
 }
 
-static pdl_status_t send_parts(const pdl_move_t *move, const parts_t *parts)
+static pdl_status_t send_parts(const pdl_move_t *move, const side_t *side)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < parts->count; i++) {
-        const part_t *part = &parts->part[i];
+    for (int i = 0; !status && i < side->parts->count; i++) {
+        const pdl_part_t *part = &side->parts->part[i];
 
-        status = pdl__request_send(part->request, pack(move, parts, i), part_bytes(move, part), part->peer,
+        status = pdl__request_send(side->way[i].request, pack(move, side, i), part_bytes(move, part), part->peer,
                                    PDL__MOVE_TAG);
     }
     return status;
 }
 
 /* Runs arrive in their place where there is a target, the others in their buffers. */
-static pdl_status_t receive_parts(const pdl_move_t *move, const parts_t *parts, char *target)
+static pdl_status_t receive_parts(const pdl_move_t *move, const side_t *side, char *target)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < parts->count; i++) {
-        const part_t *part = &parts->part[i];
-        bool          there = target != NULL && part->run;
-        char         *place = there ? target + (size_t)part->boxes.box[0].first[0] * move->item : part->buffer;
+    for (int i = 0; !status && i < side->parts->count; i++) {
+        const pdl_part_t *part = &side->parts->part[i];
+        const way_t      *way = &side->way[i];
+        bool              there = target != NULL && part->run;
+        char             *place = there ? target + (size_t)part->boxes.box[0].first[0] * move->item : way->buffer;
 
-        status = pdl__request_receive(part->request, place, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
+        status = pdl__request_receive(way->request, place, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
     }
     return status;
 }
 
-static pdl_status_t wait_parts(const parts_t *parts)
+static pdl_status_t wait_parts(const side_t *side)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < parts->count; i++) status = pdl_ranks_request_wait(parts->part[i].request);
+    for (int i = 0; !status && i < side->parts->count; i++) status = pdl_ranks_request_wait(side->way[i].request);
     return status;
 }
 
@@ -260,18 +175,19 @@ static void clear(void *data, int64_t elements, size_t item)
 
 /* What comes back to the own region, from the second side of its boxes. Only the first is copied where there are no
    sums apart from the target: elements of 16 bits come back once then. */
-static void contribute(pdl_move_t *move, const pdl__boxes_t *boxes, const void *contribution)
+static void contribute(pdl_move_t *move, const pdl_boxes_t *boxes, const void *contribution)
 {
     bool first = !move->begun;
 
     if (boxes->elements == 0) return;
     move->begun = true;
     if (move->sums != NULL) {
-        if (first) clear(move->sums, move->own_elements, sizeof(*move->sums));
+        if (first) clear(move->sums, move->parts.own_elements, sizeof(*move->sums));
         pdl__boxes_add(boxes, 1, move->item, contribution, move->sums);
         return;
     }
-    if (first && boxes->elements < move->own_elements) clear(move->target, move->own_elements, move->item);
+    if (first && boxes->elements < move->parts.own_elements)
+        clear(move->target, move->parts.own_elements, move->item);
     if (first)
         pdl__boxes_copy(boxes, 1, move->item, contribution, move->target);
     else
@@ -282,17 +198,17 @@ static void round_sums(const pdl_move_t *move)
 {
     uint16_t *target = move->target;
 
-    for (int64_t i = 0; i < move->own_elements; i++) target[i] = pdl__to_bf16(move->sums[i]);
+    for (int64_t i = 0; i < move->parts.own_elements; i++) target[i] = pdl__to_bf16(move->sums[i]);
 }
 
 static pdl_status_t start_forward(pdl_move_t *move)
 {
     pdl_status_t status;
 
-    if (move->gaps) clear(move->target, move->need_elements, move->item);
+    if (move->parts.gaps) clear(move->target, move->parts.need_elements, move->item);
     status = receive_parts(move, &move->takes, move->target);
     if (!status) status = send_parts(move, &move->gives);
-    pdl__boxes_copy(&move->local, 0, move->item, move->source, move->target);
+    pdl__boxes_copy(&move->parts.local, 0, move->item, move->source, move->target);
     return status;
 }
 
@@ -302,7 +218,7 @@ static pdl_status_t start_backward(pdl_move_t *move)
 
     if (!status) status = send_parts(move, &move->takes);
     move->begun = false;
-    if (move->local_first) contribute(move, &move->local, move->source);
+    if (move->parts.local_first) contribute(move, &move->parts.local, move->source);
     return status;
 }
 
@@ -310,34 +226,35 @@ static pdl_status_t finish_forward(pdl_move_t *move)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < move->takes.count; i++) {
-        const part_t *part = &move->takes.part[i];
+    for (int i = 0; !status && i < move->parts.takes.count; i++) {
+        const pdl_part_t *part = &move->parts.takes.part[i];
+        const way_t      *way = &move->takes.way[i];
 
-        status = pdl_ranks_request_wait(part->request);
-        if (!status && !part->run) pdl__boxes_copy(&part->boxes, 1, move->item, part->buffer, move->target);
+        status = pdl_ranks_request_wait(way->request);
+        if (!status && !part->run) pdl__boxes_copy(&part->boxes, 1, move->item, way->buffer, move->target);
     }
     return status ? status : wait_parts(&move->gives);
 }
 
 static pdl_status_t finish_backward(pdl_move_t *move)
 {
-    bool         local_left = !move->local_first;
+    bool         local_left = !move->parts.local_first;
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < move->gives.count; i++) {
-        const part_t *part = &move->gives.part[i];
+    for (int i = 0; !status && i < move->parts.gives.count; i++) {
+        const pdl_part_t *part = &move->parts.gives.part[i];
 
-        if (local_left && part->peer > move->member) {
-            contribute(move, &move->local, move->source);
+        if (local_left && part->peer > move->parts.member) {
+            contribute(move, &move->parts.local, move->source);
             local_left = false;
         }
-        status = pdl_ranks_request_wait(part->request);
-        if (!status) contribute(move, &part->boxes, part->buffer);
+        status = pdl_ranks_request_wait(move->gives.way[i].request);
+        if (!status) contribute(move, &part->boxes, move->gives.way[i].buffer);
     }
     if (status) return status;
-    if (local_left) contribute(move, &move->local, move->source);
+    if (local_left) contribute(move, &move->parts.local, move->source);
     if (!move->begun)
-        clear(move->target, move->own_elements, move->item);
+        clear(move->target, move->parts.own_elements, move->item);
     else if (move->sums != NULL)
         round_sums(move);
     return wait_parts(&move->takes);
@@ -379,7 +296,7 @@ pdl_status_t pdl_move_backward(pdl_move_t *move, const void *need, void *own)
 
 int64_t pdl_move_bytes(const pdl_move_t *move, int backward)
 {
-    return (backward ? move->takes.elements : move->gives.elements) * (int64_t)move->item;
+    return (backward ? move->parts.takes.elements : move->parts.gives.elements) * (int64_t)move->item;
 }
 
 int64_t pdl_move_buffer_bytes(const pdl_move_t *move)

@@ -101,11 +101,11 @@ static pdl_region_t rows_of(const making_t *m, int which, pdl_range_t rows)
     return pdl__edge_in_memory(which ? &m->layer->out : &m->layer->in, m->block[which], &region);
 }
 
-static pdl_status_t make_boxes(const making_t *m, int which, pdl_range_t from, pdl_range_t to, pdl__boxes_t *boxes)
+static pdl_status_t make_boxes(const making_t *m, int which, pdl_range_t from, pdl_range_t to, pdl_boxes_t *boxes)
 {
     pdl_region_t a = rows_of(m, which, from), b = rows_of(m, which, to);
 
-    return pdl__boxes_init(&a, &b, PDL__A_B, boxes);
+    return pdl_boxes_init(&a, &b, PDL_BOXES_A_B, boxes);
 }
 
 static size_t bytes_of(const making_t *m, int which, pdl_range_t rows)
@@ -254,10 +254,10 @@ void pdl__halo_destroy(pdl__halo_t *halo)
         pdl_move_destroy(side->move);
         if (side->op) halo->backend->ops->op_destroy(side->op);
         free(side->local);
-        pdl__boxes_fini(&side->gives);
-        pdl__boxes_fini(&side->own);
-        pdl__boxes_fini(&side->halo);
-        pdl__boxes_fini(&side->border);
+        pdl_boxes_fini(&side->gives);
+        pdl_boxes_fini(&side->own);
+        pdl_boxes_fini(&side->halo);
+        pdl_boxes_fini(&side->border);
     }
     free(halo);
 }

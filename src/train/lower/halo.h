@@ -32,10 +32,10 @@ typedef struct pdl__halo_side {
     pdl_move_t  *move;   /* NULL: no member lacks anything on this side */
     pdl_layer_t *local;  /* on the strip; NULL where this member lacks nothing */
     pdl_op_t    *op;     /* likewise */
-    pdl__boxes_t gives;  /* between own rows and those that others get */
-    pdl__boxes_t own;    /* between own rows and the strip */
-    pdl__boxes_t halo;   /* between the strip and the halo */
-    pdl__boxes_t border; /* between the output and the border */
+    pdl_boxes_t  gives;  /* between own rows and those that others get */
+    pdl_boxes_t  own;    /* between own rows and the strip */
+    pdl_boxes_t  halo;   /* between the strip and the halo */
+    pdl_boxes_t  border; /* between the output and the border */
     size_t       gives_bytes, strip_bytes, halo_bytes, border_bytes;
     size_t       saved_at;         /* the halo, in saved memory */
     size_t       gives_at, sum_at; /* in the workspace: rows that others get, and the gradient of the halo */
