@@ -69,20 +69,17 @@ static int evaluations(const pdl_system_t *system, const pdl_parameters_t *param
 static int plan_time(const char *name, const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,
                      bool mixed, double *seconds)
 {
-    static const char *const named[] = {"data",         "spatial",     "filter",        "channel",
-                                        "pipeline",     "tensor",      "data+filter",   "data+channel",
-                                        "data+spatial", "data+tensor", "data+pipeline", "3d"};
-    pdl_model_t             *model;
-    pdl_oracle_t            *oracle;
-    pdl_request_t            request = pdl_request_default();
+    pdl_model_t  *model;
+    pdl_oracle_t *oracle;
+    pdl_request_t request = pdl_request_default();
 
     if (pdl_model_load(name, &model) || pdl_oracle_create(model, system, parameters, &oracle)) return fail();
     request.pe = pe;
     request.precision = PDL_BF16;
     double begin = now_s();
-    for (size_t i = 0; i < sizeof(named) / sizeof(named[0]) + mixed; i++) {
+    for (int i = 0; (request.strategy = pdl_strategy_at(i)) != NULL; i++) {
         pdl_search_t *search;
-        request.strategy = i < sizeof(named) / sizeof(named[0]) ? named[i] : "mixed";
+        if (request.strategy->axes == 0 || (request.strategy->per_layer && !mixed)) continue;
         if (pdl_search_run(oracle, &request, &search)) return fail();
         pdl_search_destroy(search);
     }

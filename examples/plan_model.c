@@ -16,10 +16,11 @@ static void print_ranking(const pdl_search_t *search)
         const pdl_candidate_t *c = &search->candidates[i];
 
         if (c->possible)
-            printf("%2d  %-14s %10s %10s\n", i + 1, c->strategy, pdl_format_seconds(c->projection.total_s, time),
+            printf("%2d  %-14s %10s %10s\n", i + 1, c->config.strategy->name,
+                   pdl_format_seconds(c->projection.total_s, time),
                    pdl_format_bytes(c->projection.memory_bytes, memory));
         else
-            printf(" -  %-14s not possible: %s\n", c->strategy, c->reason);
+            printf(" -  %-14s not possible: %s\n", c->config.strategy->name, c->reason);
     }
 }
 

@@ -9,5 +9,6 @@
 #include <paradl/plan/parts.h>
 #include <paradl/plan/pipeline.h>
 #include <paradl/plan/plan.h>
+#include <paradl/plan/strategy.h>
 
 #endif

@@ -148,22 +148,28 @@ static pdl_status_t check_device(const values_t *v, const pdl_system_t *system)
     return pdl_system_check_precision(system, (pdl_precision_t)v->precision);
 }
 
+static pdl_status_t read_strategy(const char *name, const pdl_strategy_t **strategy)
+{
+    *strategy = strcmp(name, "all") != 0 ? pdl_strategy_find(name) : NULL;
+    return *strategy != NULL || strcmp(name, "all") == 0 ? PDL_OK : PDL_ERR_INPUT;
+}
+
 static pdl_status_t load(const values_t *v, question_t *q)
 {
     pdl_status_t status = pdl_model_load(v->model, &q->model);
     int          until;
 
+    q->request = pdl_request_default();
+    if (!status) status = read_strategy(v->strategy, &q->request.strategy);
     if (!status) pdl__print_remarks(q->model);
     if (!status) status = pdl_system_load(v->system, &q->system);
     if (!status && v->spatial_until != NULL) status = pdl_model_seek_layer(q->model, v->spatial_until, &until);
     if (!status) status = check_device(v, q->system);
     if (!status && v->data != NULL) status = load_data(v, q);
-    q->request = pdl_request_default();
     q->request.dataset = v->data != NULL ? &q->dataset : NULL;
     q->request.pe = v->pe;
     q->request.batch = v->batch;
     q->request.samples_per_pe = v->samples_per_pe;
-    q->request.strategy = v->strategy;
     q->request.goal = (pdl_goal_t)v->goal;
     q->request.optimizer = (pdl_optimizer_t)v->optimizer;
     q->request.precision = (pdl_precision_t)v->precision;
@@ -221,8 +227,9 @@ static pdl_status_t show(const values_t *v, const pdl_plan_report_t *report)
         status = pdl_report_plan(report, stdout);
     if (status || search->possible > 0) return status;
     if (search->count == 1)
-        return pdl_error(PDL_ERR_LIMIT, "%s on %lld PEs is not possible: %s", search->candidates[0].strategy,
-                         (long long)v->pe, search->candidates[0].reason);
+        return pdl_error(PDL_ERR_LIMIT, "%s on %lld PEs is not possible: %s",
+                         search->candidates[0].config.strategy->name, (long long)v->pe,
+                         search->candidates[0].reason);
     return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld PEs: see the reasons above", (long long)v->pe);
 }
 
@@ -354,7 +361,7 @@ static pdl_status_t run_orig(const values_t *v, question_t *q)
             v->model);
     use_table_samples(v, q);
     question.dataset_samples = q->dataset.samples;
-    status = pdl_orig_search(&question, v->model, v->strategy, v->samples_per_pe, &search);
+    status = pdl_orig_search(&question, v->model, q->request.strategy, v->samples_per_pe, &search);
     if (status) return status;
     report.search = search;
     status = show(v, &report);

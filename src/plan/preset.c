@@ -8,42 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum style { STYLE_NONE, STYLE_FILTER, STYLE_CHANNEL, STYLE_TENSOR } style_t;
-
-static const struct preset {
-    const char *name;
-    unsigned    axes; /* bit per axis kind that may be larger than 1 */
-    style_t     style;
-    const char *family; /* the widest preset that sets the same modes */
-} presets[] = {
-#define BIT(kind) (1u << PDL_AXIS_##kind)
-    {"serial", 0, STYLE_NONE, "data+pipeline"},
-    {"data", BIT(DATA), STYLE_NONE, "data+pipeline"},
-    {"spatial", BIT(SPATIAL), STYLE_NONE, "data+spatial"},
-    {"filter", BIT(TENSOR), STYLE_FILTER, "data+filter"},
-    {"channel", BIT(TENSOR), STYLE_CHANNEL, "data+channel"},
-    {"tensor", BIT(TENSOR), STYLE_TENSOR, "3d"},
-    {"pipeline", BIT(PIPELINE), STYLE_NONE, "data+pipeline"},
-    {"data+filter", BIT(DATA) | BIT(TENSOR), STYLE_FILTER, "data+filter"},
-    {"data+channel", BIT(DATA) | BIT(TENSOR), STYLE_CHANNEL, "data+channel"},
-    {"data+tensor", BIT(DATA) | BIT(TENSOR), STYLE_TENSOR, "3d"},
-    {"data+spatial", BIT(DATA) | BIT(SPATIAL), STYLE_NONE, "data+spatial"},
-    {"data+pipeline", BIT(DATA) | BIT(PIPELINE), STYLE_NONE, "data+pipeline"},
-    {"3d", BIT(DATA) | BIT(PIPELINE) | BIT(TENSOR), STYLE_TENSOR, "3d"},
-#undef BIT
-};
-
-static const struct preset *find_preset(const char *name)
-{
-    for (size_t i = 0; i < sizeof(presets) / sizeof(presets[0]); i++)
-        if (strcmp(presets[i].name, name) == 0) return &presets[i];
-    pdl_error(PDL_ERR_INPUT,
-              "unknown strategy \"%s\": use serial, data, spatial, filter, channel, tensor, pipeline, data+filter, "
-              "data+channel, data+tensor, data+spatial, data+pipeline, 3d or mixed",
-              name);
-    return NULL;
-}
-
 /* The first layer with channels: the studies leave it whole in channel parallelism, having 3 or 4 of them. */
 static int first_matrix_layer(const pdl_model_t *model)
 {
@@ -63,7 +27,7 @@ static int tied_reader(const pdl_model_t *model, int index)
 /* What filter or channel parallelism does with a layer. A table that is also the weight of a head is cut as that:
    its rows are filters there, its columns input channels. Unsplit layers keep what they get (PASS), or in the
    published form always get the whole tensor. Layers too small for `axis` stay whole; NULL: none is. */
-static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style, bool published,
+static pdl_mode_t width_mode(const pdl_model_t *model, int index, pdl_width_t width, bool published,
                              const pdl_axis_t *axis)
 {
     const pdl_layer_t *layer = pdl_model_layer(model, index);
@@ -71,12 +35,12 @@ static pdl_mode_t width_mode(const pdl_model_t *model, int index, style_t style,
 
     if (published && pdl_layer_is_linear(layer) && !layer->in.sequence) return PDL_MODE_REPLICATE;
     if (pdl__is_matrix(layer)) {
-        pdl_mode_t mode = style == STYLE_FILTER || layer->groups > 1 ? PDL_MODE_FILTER : PDL_MODE_CHANNEL;
+        pdl_mode_t mode = width == PDL_WIDTH_FILTER || layer->groups > 1 ? PDL_MODE_FILTER : PDL_MODE_CHANNEL;
         if (mode == PDL_MODE_CHANNEL && index == first_matrix_layer(model)) return PDL_MODE_REPLICATE;
         return axis && !pdl_mode_allowed(layer, mode, axis, NULL, 0) ? PDL_MODE_REPLICATE : mode;
     }
     if (head >= 0) {
-        pdl_mode_t mode = width_mode(model, head, style, published, axis);
+        pdl_mode_t mode = width_mode(model, head, width, published, axis);
         if (mode != PDL_MODE_REPLICATE) return mode == PDL_MODE_FILTER ? PDL_MODE_VOCABULARY : PDL_MODE_FILTER;
     }
     return published ? PDL_MODE_REPLICATE : PDL_MODE_PASS;
@@ -186,55 +150,35 @@ static void fill(pdl_plan_t *plan, int a, pdl_mode_t mode)
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) plan->modes[i].on[a] = (uint8_t)mode;
 }
 
-static pdl_status_t apply_axis(pdl_plan_t *plan, int a, style_t style, const pdl_preset_options_t *options)
+static pdl_status_t apply_axis(pdl_plan_t *plan, int a, pdl_width_t width, const pdl_preset_options_t *options)
 {
     switch (plan->mesh.axis[a].kind) {
     case PDL_AXIS_DATA: fill(plan, a, PDL_MODE_SAMPLE); return PDL_OK;
     case PDL_AXIS_SPATIAL: return apply_space(plan, a, options);
     case PDL_AXIS_TENSOR:
-        if (style == STYLE_TENSOR) return apply_pairs(plan, a, options->keep_small);
+        if (width == PDL_WIDTH_PAIRS) return apply_pairs(plan, a, options->keep_small);
         for (int i = 0; i < pdl_model_layer_count(plan->model); i++)
-            plan->modes[i].on[a] = (uint8_t)width_mode(plan->model, i, style, options->published,
+            plan->modes[i].on[a] = (uint8_t)width_mode(plan->model, i, width, options->published,
                                                        options->keep_small ? &plan->mesh.axis[a] : NULL);
         return PDL_OK;
     default: fill(plan, a, PDL_MODE_PASS); return PDL_OK;
     }
 }
 
-pdl_status_t pdl_preset_check(const char *strategy, const pdl_mesh_t *mesh)
-{
-    const struct preset *preset = find_preset(strategy);
-
-    if (!preset) return PDL_ERR_INPUT;
-    for (int a = 0; a < mesh->axis_count; a++) {
-        const pdl_axis_t *axis = &mesh->axis[a];
-        if (axis->size > 1 && !(preset->axes & (1u << axis->kind)))
-            return pdl_error(PDL_ERR_INPUT, "strategy %s has no %s axis, but the mesh has one of %lld", strategy,
-                             pdl_axis_names[axis->kind], (long long)axis->size);
-    }
-    return PDL_OK;
-}
-
-const char *pdl_preset_family(const char *strategy)
-{
-    const struct preset *preset = find_preset(strategy);
-
-    return preset ? preset->family : NULL;
-}
-
 pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options)
 {
     const pdl_preset_options_t defaults = {.published = false};
-    pdl_status_t               checked = pdl_preset_check(strategy, &plan->mesh);
+    const pdl_strategy_t      *row = pdl_strategy_find(strategy);
+    pdl_status_t               status = row == NULL ? PDL_ERR_INPUT : pdl_strategy_check_mesh(row, &plan->mesh);
 
-    if (checked) return checked;
-    const struct preset *preset = find_preset(strategy);
-    for (int a = 0; a < plan->mesh.axis_count; a++) {
-        pdl_status_t status = apply_axis(plan, a, preset->style, options ? options : &defaults);
-        if (status) return status;
-    }
-    strncpy(plan->strategy, strategy, sizeof(plan->strategy) - 1);
-    return PDL_OK;
+    if (status) return status;
+    if (row->per_layer)
+        return pdl_error(PDL_ERR_INPUT, "strategy %s has no modes of its own: name them, or let a search find them",
+                         row->name);
+    for (int a = 0; a < plan->mesh.axis_count && !status; a++)
+        status = apply_axis(plan, a, row->width, options ? options : &defaults);
+    if (!status) snprintf(plan->strategy, sizeof(plan->strategy), "%s", row->name);
+    return status;
 }
 
 /* Largest size at which one layer may still run in its mode. */
@@ -265,22 +209,26 @@ static bool must_be_split(const pdl_model_t *model, int index, const char *until
            (until ? index <= pdl_model_find_layer(model, until) : !begun);
 }
 
-int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
-                         int *limiting_layer)
+/* Whether every layer is split in the same way on the tensor axis. */
+static bool splits_width(const pdl_strategy_t *strategy)
 {
-    const struct preset *preset = find_preset(strategy);
-    bool                 published = options && options->published;
-    int64_t              limit = INT64_MAX;
+    return strategy->width == PDL_WIDTH_FILTER || strategy->width == PDL_WIDTH_CHANNEL;
+}
+
+int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
+                         const pdl_preset_options_t *options, int *limiting_layer)
+{
+    bool    published = options && options->published;
+    int64_t limit = INT64_MAX;
 
     *limiting_layer = -1;
-    if (!preset) return 0;
     for (int i = 0; i < pdl_model_layer_count(model); i++) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
         int64_t            here = INT64_MAX;
-        if (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL)
-            here = layer_limit(layer, width_mode(model, i, preset->style, published, NULL));
-        if (preset->style == STYLE_TENSOR) here = layer_limit(layer, shared_mode(layer));
-        if ((preset->axes & (1u << PDL_AXIS_SPATIAL)) &&
+        if (splits_width(strategy))
+            here = layer_limit(layer, width_mode(model, i, strategy->width, published, NULL));
+        if (strategy->width == PDL_WIDTH_PAIRS) here = layer_limit(layer, shared_mode(layer));
+        if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) &&
             must_be_split(model, i, options ? options->spatial_until : NULL, limit < INT64_MAX))
             here = space_limit(layer);
         if (here < limit) {
@@ -320,16 +268,15 @@ static void describe_mode(const pdl_layer_t *layer, pdl_mode_t mode, char *text,
         snprintf(text, size, "%lld heads", (long long)layer->heads);
 }
 
-char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
-                                int limiting_layer, char *text, size_t size)
+char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
+                                const pdl_preset_options_t *options, int limiting_layer, char *text, size_t size)
 {
-    const struct preset *preset = find_preset(strategy);
-    const pdl_layer_t   *layer = pdl_model_layer(model, limiting_layer);
-    pdl_mode_t           mode = shared_mode(layer);
+    const pdl_layer_t *layer = pdl_model_layer(model, limiting_layer);
+    pdl_mode_t         mode = shared_mode(layer);
 
-    if (preset && (preset->style == STYLE_FILTER || preset->style == STYLE_CHANNEL))
-        mode = width_mode(model, limiting_layer, preset->style, options && options->published, NULL);
-    if (preset && (preset->axes & (1u << PDL_AXIS_SPATIAL)))
+    if (splits_width(strategy))
+        mode = width_mode(model, limiting_layer, strategy->width, options && options->published, NULL);
+    if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL))
         describe_space(layer, text, size);
     else
         describe_mode(layer, mode, text, size);

@@ -147,7 +147,7 @@ static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, c
 {
     pdl_json_open(json, NULL, '{');
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
-    pdl_json_string(json, "strategy", c->strategy);
+    pdl_json_string(json, "strategy", c->config.strategy->name);
     write_mesh(json, &c->config);
     write_policies(json, &c->config);
     write_times(json, report, c);
@@ -156,7 +156,7 @@ static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, c
     pdl_json_bool(json, "fits", c->projection.fits);
     pdl_json_bool(json, "feasible", c->possible);
     pdl_json_string(json, "reason", c->possible ? NULL : c->reason);
-    if (c->same_as[0] != '\0') pdl_json_string(json, "same_as", c->same_as);
+    if (c->same_as != NULL) pdl_json_string(json, "same_as", c->same_as->name);
     pdl_json_bool(json, "ties_with_best",
                   c->possible && rank > 1 && pdl_candidates_tie(c, &report->search->candidates[0]));
     write_limits(json, &c->projection);

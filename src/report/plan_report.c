@@ -183,7 +183,7 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
 
     pdl_table_row(table, i == 0 ? PDL_ROW_STRONG : PDL_ROW_PLAIN);
     pdl_table_cell(table, "%2d", i + 1);
-    pdl_table_cell(table, "%s", c->strategy);
+    pdl_table_cell(table, "%s", c->config.strategy->name);
     pdl_table_cell(table, "%s", format_mesh(&c->config, text));
     if (is_orig(report)) pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(c->projection.total_s, number));
@@ -205,9 +205,9 @@ static void add_impossible(pdl_table_t *table, const pdl_candidate_t *c)
 
     pdl_table_row(table, PDL_ROW_FAINT);
     pdl_table_cell(table, "%s", " -");
-    pdl_table_cell(table, "%s", c->strategy);
+    pdl_table_cell(table, "%s", c->config.strategy->name);
     pdl_table_cell(table, "%s", format_mesh(&c->config, text));
-    pdl_table_span(table, "%s%s", c->same_as[0] != '\0' ? "" : "not possible: ", c->reason);
+    pdl_table_span(table, "%s%s", c->same_as != NULL ? "" : "not possible: ", c->reason);
 }
 
 /* Strategies without a mesh to show that share a reason share a line. */
@@ -228,7 +228,7 @@ static void add_impossibles(pdl_table_t *table, const pdl_search_t *search)
         if (first < i) continue;
         for (int k = i; k < search->count; k++) {
             if (k > i && !shares_line(&c[i], &c[k])) continue;
-            append(names, sharing++ > 0 ? ", %s" : "%s", c[k].strategy);
+            append(names, sharing++ > 0 ? ", %s" : "%s", c[k].config.strategy->name);
         }
         if (sharing == 1) {
             add_impossible(table, &c[i]);
@@ -301,7 +301,11 @@ static void print_ties(const pdl_search_t *search, FILE *stream)
 
     while (ties < search->possible && pdl_candidates_tie(&c[0], &c[ties])) ties++;
     for (int i = 1; i < ties; i++)
-        fprintf(stream, "%s%s", i == 1 ? ", tied with " : i + 1 < ties ? ", " : " and ", c[i].strategy);
+        fprintf(stream, "%s%s",
+                i == 1         ? ", tied with "
+                : i + 1 < ties ? ", "
+                               : " and ",
+                c[i].config.strategy->name);
 }
 
 static void print_best(const pdl_plan_report_t *report, FILE *stream)
@@ -310,7 +314,7 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
     const pdl_projection_t *p = &best->projection;
     char                    text[PDL_FORMAT_SIZE];
 
-    fprintf(stream, "\nbest: %s", best->strategy);
+    fprintf(stream, "\nbest: %s", best->config.strategy->name);
     print_ties(report->search, stream);
     fprintf(stream, ". compute %s", pdl_format_seconds(p->compute_s - p->update_s, text));
     print_part("exposed communication", p->comm_s, p->total_s, stream);

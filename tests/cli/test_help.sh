@@ -119,6 +119,15 @@ for file in README.md docs/data_formats.md docs/training.md examples/plan_model.
     [ -e "installed/share/doc/paradl/$file" ] || fail "$file is not installed"
 done
 
+# Help names every strategy of the table.
+expect 2 plan --model lenet --system local --pe 2 --strategy diagonal
+names=$(sed -n 's/.*unknown strategy "diagonal": use //p' err | tr -d ',' | sed 's/ or / /')
+[ "$(wc -w <<<"$names")" -ge 14 ] || fail "no list of strategies"
+for verb in plan train; do
+    expect 0 $verb --help-all
+    for name in $names; do grep -qE "(^|[ ,])${name/+/[+]}([ ,)]|$)" out || fail "$verb --help-all does not name $name"; done
+done
+
 expect 2 pln
 has err 'did you mean plan?'
 expect 2

@@ -40,9 +40,9 @@ static void list(const pdl_candidate_t *candidate, const pdl_plan_parts_t *s, do
     const pdl_config_t     *c = &candidate->config;
 
     printf("%-13s %-8s %-13s p%lld d%lld s%lld t%lld m%lld v%d z%d %s %+7.2f %% of %.4g, formulas %+.2f %%:",
-           network, machine, candidate->strategy, (long long)c->pipeline, (long long)c->data, (long long)c->spatial,
-           (long long)c->tensor, (long long)c->micro_batches, c->virtual_stages, (int)c->sharding,
-           pdl_recompute_names[c->recompute], 100 * (p->total_s / s->total_s - 1), s->total_s,
+           network, machine, candidate->config.strategy->name, (long long)c->pipeline, (long long)c->data,
+           (long long)c->spatial, (long long)c->tensor, (long long)c->micro_batches, c->virtual_stages,
+           (int)c->sharding, pdl_recompute_names[c->recompute], 100 * (p->total_s / s->total_s - 1), s->total_s,
            100 * (formula_s / s->total_s - 1));
     printf(" comp %+.2f layer %+.2f halo %+.2f stage %+.2f grad %+.2f bubble %+.2f\n",
            100 * (p->compute_s - s->compute_s) / s->total_s,

@@ -19,13 +19,12 @@ static pdl_config_t random_config(void)
 {
     pdl_config_t c = pdl_config_default(names[between(0, 12)]);
 
-    if (strstr(c.strategy, "data") || strcmp(c.strategy, "3d") == 0)
+    if (pdl_strategy_has(c.strategy, PDL_AXIS_DATA))
         c.data = between(0, 3) ? INT64_C(1) << between(0, 5) : between(1, 9);
-    if (strstr(c.strategy, "spatial")) c.spatial = between(1, 4);
-    if (strstr(c.strategy, "filter") || strstr(c.strategy, "channel") || strstr(c.strategy, "tensor") ||
-        strcmp(c.strategy, "3d") == 0)
+    if (pdl_strategy_has(c.strategy, PDL_AXIS_SPATIAL)) c.spatial = between(1, 4);
+    if (pdl_strategy_has(c.strategy, PDL_AXIS_TENSOR))
         c.tensor = between(0, 3) ? INT64_C(1) << between(0, 4) : between(1, 12);
-    if (strstr(c.strategy, "pipeline") || strcmp(c.strategy, "3d") == 0) c.pipeline = between(1, 8);
+    if (pdl_strategy_has(c.strategy, PDL_AXIS_PIPELINE)) c.pipeline = between(1, 8);
     c.order = (pdl_order_t)between(0, PDL_ORDER_COUNT - 1);
     c.micro_batches = between(1, 6);
     c.batch = c.data * c.micro_batches * between(1, 4) + between(0, 2);
@@ -101,7 +100,7 @@ static void check_both_ways(bench_t *b, const pdl_dataset_t *dataset, const pdl_
     }
     if (test_failures != before)
         printf("  (%s, %s, order %d: pipeline %lld data %lld spatial %lld tensor %lld, batch %lld in %lld; %s)\n",
-               pdl_model_name(b->model), c->strategy, c->order, (long long)c->pipeline, (long long)c->data,
+               pdl_model_name(b->model), c->strategy->name, c->order, (long long)c->pipeline, (long long)c->data,
                (long long)c->spatial, (long long)c->tensor, (long long)c->batch, (long long)c->micro_batches,
                evaluated || planned ? pdl_error_message() : "both succeed");
     pdl_plan_destroy(plan);
@@ -204,7 +203,7 @@ static void one_pe_is_serial(void)
     s = evaluate(&b, &serial);
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         pdl_config_t c = serial;
-        c.strategy = names[i];
+        c.strategy = pdl_strategy_find(names[i]);
         pdl_projection_t r = evaluate(&b, &c);
         check_equal(&r, &s);
     }
@@ -256,7 +255,7 @@ static void limits_are_errors(void)
     c.tensor = 2, c.batch = 8;
     CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "no tensor axis");
     c = pdl_config_default("everything");
-    CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "unknown strategy");
+    CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "needs a strategy");
     c = pdl_config_default("pipeline");
     c.pipeline = 2, c.batch = 4, c.virtual_stages = 2;
     CHECK_ERROR(pdl_oracle_evaluate(b.oracle, &c, NULL, &r), "interleaved");

@@ -291,7 +291,7 @@ static void check_presets(pdl_oracle_t *oracle, const pdl_config_t *config, cons
         pdl_config_t     preset = *config;
         pdl_plan_t      *plan;
         pdl_projection_t projection;
-        preset.strategy = names[i];
+        preset.strategy = pdl_strategy_find(names[i]);
         preset.sequence_parallel = i == 4;
         if (strcmp(names[i], "data+spatial") == 0) {
             preset.spatial = preset.tensor;
@@ -431,7 +431,7 @@ static void shares_tied_weights(void)
     REQUIRE_OK(pdl_system_load("selene", &system));
     if (!model || !system) return;
     pdl_oracle_t *oracle = plain_oracle(model, system, false);
-    config.strategy = "data+tensor";
+    config.strategy = pdl_strategy_find("data+tensor");
     CHECK_OK(pdl__plan_of_config(oracle, &config, &mesh, &plan));
     REQUIRE_OK(pdl__options_create(oracle, plan, axis, &options));
     for (int price = 0; price < 6; price++) {

@@ -48,7 +48,7 @@ static pdl_search_t *search(bench_t *b)
 static const pdl_candidate_t *find(const pdl_search_t *search, const char *strategy)
 {
     for (int i = 0; i < search->count; i++)
-        if (strcmp(search->candidates[i].strategy, strategy) == 0) return &search->candidates[i];
+        if (strcmp(search->candidates[i].config.strategy->name, strategy) == 0) return &search->candidates[i];
     return NULL;
 }
 
@@ -82,7 +82,7 @@ static void all_have_one_batch(void)
         check_one_batch(given, cases[i].batch);
         CHECK_STR(given->batch_reason, "");
         for (int k = 0; k < chosen->count; k++)
-            CHECK_STR(given->candidates[k].strategy, chosen->candidates[k].strategy);
+            CHECK_STR(given->candidates[k].config.strategy->name, chosen->candidates[k].config.strategy->name);
         b.request.batch = 0;
         b.request.samples_per_pe = 3;
         pdl_search_t *per_pe = search(&b);
@@ -99,7 +99,7 @@ static int64_t usual_batch(const char *model, int64_t pe, int64_t samples)
     bench_t       b = begin(model, "selene", pe);
     pdl_dataset_t data = {.name = "some", .samples = samples};
 
-    b.request.strategy = "data";
+    b.request.strategy = pdl_strategy_find("data");
     if (samples > 0) b.request.dataset = &data;
     pdl_search_t *result = search(&b);
     int64_t       batch = result ? result->batch : 0;
@@ -129,7 +129,7 @@ static void memory_makes_micro_batches(void)
     const pdl_candidate_t *data = find(result, "data");
     check_one_batch(result, 8 * 64);
     CHECK(data && data->possible && data->config.micro_batches > 1);
-    b.request.strategy = "mixed";
+    b.request.strategy = pdl_strategy_find("mixed");
     pdl_search_t *mixed = search(&b);
     CHECK_INT(mixed->possible, 1);
     CHECK_INT(mixed->candidates[0].config.batch, 8 * 64);
@@ -144,7 +144,7 @@ static void too_small_a_batch_says_what_works(void)
     bench_t b = begin("resnet50", "abci-v", 64);
 
     b.request.batch = 16;
-    b.request.strategy = "data";
+    b.request.strategy = pdl_strategy_find("data");
     pdl_search_t *result = search(&b);
     CHECK_INT(result->possible, 0);
     CHECK(strstr(result->candidates[0].reason, "batch of 16 is too small for 64 replicas") != NULL);
@@ -160,20 +160,20 @@ static void mixed_is_named_after_what_it_is(void)
     const pdl_candidate_t *mixed = find(result, "mixed");
 
     CHECK(mixed && !mixed->possible);
-    CHECK_STR(mixed->same_as, "data");
+    CHECK(mixed->same_as == pdl_strategy_find("data"));
     CHECK(strstr(mixed->reason, "same as data") != NULL);
     pdl_search_destroy(result);
-    b.request.strategy = "mixed";
+    b.request.strategy = pdl_strategy_find("mixed");
     result = search(&b);
     CHECK_INT(result->possible, 1);
-    CHECK_STR(result->candidates[0].strategy, "data");
+    CHECK_STR(result->candidates[0].config.strategy->name, "data");
     CHECK_INT(result->candidates[0].config.data, 8);
     CHECK_STR(result->candidates[0].plan->strategy, "data");
     pdl_search_destroy(result);
     b.request.pe = 1;
     result = search(&b);
     CHECK_INT(result->possible, 1);
-    CHECK_STR(result->candidates[0].strategy, "serial");
+    CHECK_STR(result->candidates[0].config.strategy->name, "serial");
     pdl_search_destroy(result);
     end(&b);
 }
@@ -185,7 +185,7 @@ static void mixed_stays_where_a_layer_differs(void)
     pdl_search_t          *result = search(&b);
     const pdl_candidate_t *mixed = find(result, "mixed");
 
-    CHECK(mixed && mixed->possible && mixed->same_as[0] == '\0');
+    CHECK(mixed && mixed->possible && mixed->same_as == NULL);
     pdl_search_destroy(result);
     end(&b);
 }
@@ -193,21 +193,24 @@ static void mixed_stays_where_a_layer_differs(void)
 static void simpler_plans_come_first_in_a_tie(void)
 {
     pdl_candidate_t candidates[] = {
-        {.strategy = "mixed", .possible = true, .score = 1.0, .config = {.data = 2, .tensor = 2}},
-        {.strategy = "data+pipeline", .possible = true, .score = 1.001, .config = {.data = 2, .pipeline = 2}},
-        {.strategy = "3d", .possible = true, .score = 1.006, .config = {.data = 2, .pipeline = 2, .tensor = 2}},
-        {.strategy = "data", .possible = true, .score = 1.004, .config = {.data = 4}},
-        {.strategy = "filter", .possible = false},
-        {.strategy = "tensor", .possible = true, .score = 0.5, .config = {.tensor = 4}}};
+        {.possible = true,
+         .score = 1.0,
+         .config = {.strategy = pdl_strategy_find("mixed"), .data = 2, .tensor = 2}},
+        {.possible = true,
+         .score = 1.001,
+         .config = {.strategy = pdl_strategy_find("data+pipeline"), .data = 2, .pipeline = 2}},
+        {.possible = true,
+         .score = 1.006,
+         .config = {.strategy = pdl_strategy_find("3d"), .data = 2, .pipeline = 2, .tensor = 2}},
+        {.possible = true, .score = 1.004, .config = {.strategy = pdl_strategy_find("data"), .data = 4}},
+        {.possible = false, .config = {.strategy = pdl_strategy_find("filter")}},
+        {.possible = true, .score = 0.5, .config = {.strategy = pdl_strategy_find("tensor"), .tensor = 4}}};
     static const char *const order[] = {"tensor", "data", "data+pipeline", "mixed", "3d", "filter"};
     pdl_search_t             s = {.candidates = candidates, .count = 6};
 
     pdl_search_rank(&s);
     CHECK_INT(s.possible, 5);
-    for (int i = 0; i < 6; i++) {
-        CHECK_STR(candidates[i].strategy, order[i]);
-        CHECK(candidates[i].config.strategy == candidates[i].strategy);
-    }
+    for (int i = 0; i < 6; i++) CHECK_STR(candidates[i].config.strategy->name, order[i]);
     CHECK(pdl_candidates_tie(&candidates[1], &candidates[3]));
     CHECK(!pdl_candidates_tie(&candidates[3], &candidates[4]));
 }
@@ -247,7 +250,7 @@ static void advice_is_new(void)
     pdl_search_t *result = search(&b);
     for (int i = 0; i < result->possible; i++) {
         const pdl_candidate_t *c = &result->candidates[i];
-        for (int k = 0; k < c->projection.finding_count && strcmp(c->strategy, "mixed") != 0; k++) {
+        for (int k = 0; k < c->projection.finding_count && strcmp(c->config.strategy->name, "mixed") != 0; k++) {
             const char *hint = c->projection.findings[k].hint;
             CHECK(strstr(hint, "shard optimizer state") == NULL && strstr(hint, "accumulate") == NULL);
             CHECK(strncmp(hint, "more micro-batches, or", 22) != 0);
@@ -285,7 +288,7 @@ static void check_reason(const bench_t *b, const pdl_candidate_t *c)
     CHECK(index >= 0);
     if (index < 0) return;
     const pdl_layer_t *l = pdl_model_layer(b->model, index);
-    if (!has(l, count, what)) printf("%s: %s\n", c->strategy, c->reason);
+    if (!has(l, count, what)) printf("%s: %s\n", c->config.strategy->name, c->reason);
     CHECK(has(l, count, what));
     if (!at_most || sscanf(at_most, "at most %lld", &limit) != 1 || strncmp(what, "rows", 4) != 0) return;
     pdl_axis_t axis = {PDL_AXIS_SPATIAL, limit, 0};
@@ -306,7 +309,7 @@ static void reasons_are_true(void)
     for (size_t m = 0; m < sizeof(models) / sizeof(models[0]); m++) {
         bench_t b = begin(models[m], "frontier", 1);
         for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]) * 4; i++) {
-            b.request.strategy = strategies[i / 4];
+            b.request.strategy = pdl_strategy_find(strategies[i / 4]);
             b.request.pe = pes[i % 4];
             b.request.batch = pes[i % 4];
             b.request.precision = PDL_FP32;
@@ -326,7 +329,7 @@ static void expect_reason(const char *model, const char *strategy, int64_t pe, c
 {
     bench_t b = begin(model, "frontier", pe);
 
-    b.request.strategy = strategy;
+    b.request.strategy = pdl_strategy_find(strategy);
     pdl_search_t *result = search(&b);
     CHECK_INT(result->possible, 0);
     CHECK_STR(result->candidates[0].reason, words);

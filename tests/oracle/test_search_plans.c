@@ -24,7 +24,7 @@ static void check_read_back(const char *path, const pdl_candidate_t *candidate, 
     char             before[64], after[64];
 
     CHECK_OK(pdl_plan_read(path, &file));
-    CHECK_STR(file.plan->strategy, candidate->strategy);
+    CHECK_STR(file.plan->strategy, candidate->config.strategy->name);
     CHECK_INT(file.plan->batch, candidate->config.batch);
     CHECK_STR(pdl_mesh_format(&file.plan->mesh, after, sizeof(after)),
               pdl_mesh_format(&candidate->plan->mesh, before, sizeof(before)));

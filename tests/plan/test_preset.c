@@ -11,23 +11,13 @@
 
 #include <stdlib.h>
 
-static const char *const strategies[] = {"serial",      "data",         "spatial",
-                                         "filter",      "channel",      "tensor",
-                                         "pipeline",    "data+filter",  "data+channel",
-                                         "data+tensor", "data+spatial", "data+pipeline",
-                                         "3d"};
-
-static pdl_mesh_t mesh_of(const char *strategy, int64_t size)
+static pdl_mesh_t mesh_of(const pdl_strategy_t *strategy, int64_t size)
 {
-    bool       all = strcmp(strategy, "3d") == 0;
-    pdl_mesh_t mesh = {
-        {{PDL_AXIS_PIPELINE, all || strstr(strategy, "pipeline") ? 2 : 1, 0},
-         {PDL_AXIS_DATA, all || strstr(strategy, "data") ? 2 : 1, 0},
-         {PDL_AXIS_SPATIAL, strstr(strategy, "spatial") ? size : 1, 0},
-         {PDL_AXIS_TENSOR,
-          all || strstr(strategy, "filter") || strstr(strategy, "channel") || strstr(strategy, "tensor") ? size : 1,
-          0}},
-        4};
+    pdl_mesh_t mesh = {{{PDL_AXIS_PIPELINE, pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) ? 2 : 1, 0},
+                        {PDL_AXIS_DATA, pdl_strategy_has(strategy, PDL_AXIS_DATA) ? 2 : 1, 0},
+                        {PDL_AXIS_SPATIAL, pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? size : 1, 0},
+                        {PDL_AXIS_TENSOR, pdl_strategy_has(strategy, PDL_AXIS_TENSOR) ? size : 1, 0}},
+                       4};
     return mesh;
 }
 
@@ -63,7 +53,7 @@ static void check_program(const pdl_plan_t *plan)
     pdl_partition_destroy(p);
 }
 
-static void check_preset(const pdl_model_t *model, const char *strategy, int64_t size, int counts[2])
+static void check_preset(const pdl_model_t *model, const pdl_strategy_t *strategy, int64_t size, int counts[2])
 {
     const pdl_mesh_t mesh = mesh_of(strategy, size);
     pdl_plan_t      *plan = NULL;
@@ -71,17 +61,54 @@ static void check_preset(const pdl_model_t *model, const char *strategy, int64_t
     REQUIRE_OK(pdl_plan_create(model, &mesh, 16, &plan));
     if (!plan) return;
     plan->sequence_parallel = size == 4;
-    pdl_status_t status = pdl_plan_apply_preset(plan, strategy, NULL);
+    pdl_status_t status = pdl_plan_apply_preset(plan, strategy->name, NULL);
     if (!status) status = pdl_plan_check(plan);
     counts[status != PDL_OK]++;
     if (status) {
         if (!names_a_layer(model, pdl_error_message()))
-            printf("%s %s: %s\n", pdl_model_name(model), strategy, pdl_error_message());
+            printf("%s %s: %s\n", pdl_model_name(model), strategy->name, pdl_error_message());
         CHECK_INT(status, PDL_ERR_LIMIT);
         CHECK(names_a_layer(model, pdl_error_message()));
     } else
         check_program(plan);
     pdl_plan_destroy(plan);
+}
+
+/* Every mesh once, of all devices, with the axes of the strategy; against plain enumeration. */
+static void check_meshes(const pdl_strategy_t *row, int64_t devices, int64_t layers)
+{
+    bool inner = pdl_strategy_has(row, PDL_AXIS_SPATIAL) || pdl_strategy_has(row, PDL_AXIS_TENSOR);
+    bool pipeline = pdl_strategy_has(row, PDL_AXIS_PIPELINE), data = pdl_strategy_has(row, PDL_AXIS_DATA);
+    bool hybrid = pdl_strategy_is_hybrid(row);
+    pdl_strategy_mesh_t at = {0};
+
+    for (int64_t t = 1; t <= devices; t++)
+        for (int64_t q = 1; q <= devices / t; q++) {
+            int64_t d = devices / t / q;
+            if (devices % (t * q) != 0 || (t > 1 && !inner) || (q > 1 && !pipeline) || (d > 1 && !data)) continue;
+            if (hybrid && ((inner && t == 1) || (pipeline && q == 1) || (t > 1) + (q > 1) + (d > 1) < 2)) continue;
+            if (hybrid && (t > row->most_inner * inner + !inner || (q > 1 && q >= layers))) continue;
+            CHECK(pdl_strategy_next_mesh(row, devices, layers, &at));
+            CHECK(at.inner == t && at.pipeline == q && at.data == d);
+        }
+    CHECK(!pdl_strategy_next_mesh(row, devices, layers, &at));
+}
+
+static void rows_are_a_table(void)
+{
+    const pdl_strategy_t *row;
+    pdl_strategy_mesh_t   at = {0};
+
+    for (int i = 0; (row = pdl_strategy_at(i)) != NULL; i++) {
+        CHECK(pdl_strategy_find(row->name) == row && pdl_strategy_place(row) == i);
+        CHECK(row->about != NULL && (row->family != NULL) != row->per_layer);
+        CHECK(row->per_layer || (row->axes & ~row->family->axes) == 0);
+        CHECK(i == 0 || pdl_strategy_is_hybrid(row) >= pdl_strategy_is_hybrid(pdl_strategy_at(i - 1)));
+        for (int64_t devices = 1; devices <= 144 && row->axes != 0; devices++) check_meshes(row, devices, 20);
+    }
+    row = pdl_strategy_find("serial");
+    CHECK(pdl_strategy_next_mesh(row, 8, 20, &at) && at.data == 1 && at.inner == 1 && at.pipeline == 1);
+    CHECK(!pdl_strategy_next_mesh(row, 8, 20, &at));
 }
 
 static void every_preset_on_every_model(void)
@@ -98,10 +125,10 @@ static void every_preset_on_every_model(void)
         pdl_model_t *model = NULL;
         REQUIRE_OK(pdl_model_load(names[m], &model));
         /* Deep models repeat what shallow ones have. */
-        for (size_t i = 0;
-             model && pdl_model_layer_count(model) < 800 && i < sizeof(strategies) / sizeof(strategies[0]); i++)
-            for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
-                check_preset(model, strategies[i], sizes[s], counts);
+        const pdl_strategy_t *row;
+        for (int i = 0; model && pdl_model_layer_count(model) < 800 && (row = pdl_strategy_at(i)) != NULL; i++)
+            for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]) && !row->per_layer; s++)
+                check_preset(model, row, sizes[s], counts);
         pdl_model_destroy(model);
     }
     CHECK(counts[0] > 1000 && counts[1] > 100);
@@ -117,7 +144,7 @@ static int64_t limit_of(const char *name, const char *strategy, bool published, 
     int                        limiting;
 
     REQUIRE_OK(pdl_model_load(name, &model));
-    int64_t limit = pdl_preset_limit(model, strategy, &options, &limiting);
+    int64_t limit = pdl_preset_limit(model, pdl_strategy_find(strategy), &options, &limiting);
     snprintf(text, sizeof(text), "%s", limiting >= 0 ? pdl_model_layer(model, limiting)->name : "");
     *layer = text;
     pdl_model_destroy(model);
@@ -159,9 +186,9 @@ static void limits_are_sharp(void)
             pdl_model_t *model = NULL;
             int          limiting;
             REQUIRE_OK(pdl_model_load(models[m], &model));
-            int64_t limit = pdl_preset_limit(model, inner[s], NULL, &limiting);
+            int64_t limit = pdl_preset_limit(model, pdl_strategy_find(inner[s]), NULL, &limiting);
             for (int64_t size = limit; size <= limit + 1; size++) {
-                const pdl_mesh_t mesh = mesh_of(inner[s], size);
+                const pdl_mesh_t mesh = mesh_of(pdl_strategy_find(inner[s]), size);
                 pdl_plan_t      *plan;
                 REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
                 pdl_status_t status = pdl_plan_apply_preset(plan, inner[s], NULL);
@@ -178,7 +205,7 @@ static void limits_are_sharp(void)
 /* Splits windows as long as pieces hold the halo, or up to the named layer; whole from there on. */
 static void space_ends_where_it_must(void)
 {
-    const pdl_mesh_t     mesh = mesh_of("spatial", 8);
+    const pdl_mesh_t     mesh = mesh_of(pdl_strategy_find("spatial"), 8);
     pdl_preset_options_t options = {.spatial_until = "features.9"};
     pdl_model_t         *model = NULL;
     pdl_plan_t          *plan;
@@ -200,7 +227,7 @@ static void space_ends_where_it_must(void)
 /* A layer that is too small for the axis is refused, or stays whole if asked; the others are split as ever. */
 static void small_layers_may_stay_whole(void)
 {
-    const pdl_mesh_t           mesh = mesh_of("filter", 8);
+    const pdl_mesh_t           mesh = mesh_of(pdl_strategy_find("filter"), 8);
     const pdl_preset_options_t keep = {.keep_small = true};
     pdl_model_t               *model = NULL;
     pdl_plan_t                *plan;
@@ -221,7 +248,7 @@ static void small_layers_may_stay_whole(void)
 /* No micro-batch is empty. */
 static void micro_batches_are_filled(void)
 {
-    const pdl_mesh_t mesh = mesh_of("data", 1);
+    const pdl_mesh_t mesh = mesh_of(pdl_strategy_find("data"), 1);
     pdl_model_t     *model = NULL;
     pdl_plan_t      *plan;
 
@@ -240,7 +267,7 @@ static void micro_batches_are_filled(void)
 
 static void plans_are_checked(void)
 {
-    pdl_mesh_t   mesh = mesh_of("data", 1);
+    pdl_mesh_t   mesh = mesh_of(pdl_strategy_find("data"), 1);
     pdl_model_t *model = NULL;
     pdl_plan_t  *plan, *copy;
 
@@ -269,7 +296,7 @@ static void plans_are_checked(void)
     CHECK_ERROR(pdl_plan_create(model, &mesh, 8, &plan), "extents are 0 to 2");
     mesh.axis[2] = (pdl_axis_t){PDL_AXIS_SPATIAL, 0, 0};
     CHECK_ERROR(pdl_plan_create(model, &mesh, 8, &plan), "start at 1");
-    mesh = mesh_of("data", 1);
+    mesh = mesh_of(pdl_strategy_find("data"), 1);
     mesh.axis[0] = (pdl_axis_t){PDL_AXIS_PIPELINE, 14, 0};
     CHECK_ERROR(pdl_plan_create(model, &mesh, 8, &plan), "only 13 layers");
     mesh.axis[0].size = 13;
@@ -280,7 +307,7 @@ static void plans_are_checked(void)
     plan->modes[3].on[3] = PDL_MODE_COUNT;
     CHECK_OK(pdl_plan_check(plan)); /* on an axis of one rank modes mean nothing */
     pdl_plan_destroy(plan);
-    mesh = mesh_of("tensor", 2);
+    mesh = mesh_of(pdl_strategy_find("tensor"), 2);
     REQUIRE_OK(pdl_plan_create(model, &mesh, 8, &plan));
     plan->modes[3].on[3] = PDL_MODE_COUNT;
     CHECK_ERROR(pdl_plan_check(plan), "pool1");
@@ -295,6 +322,7 @@ static void plans_are_checked(void)
 
 int main(void)
 {
+    RUN(rows_are_a_table);
     RUN(every_preset_on_every_model);
     RUN(limits_are_known);
     RUN(limits_are_sharp);

@@ -145,7 +145,8 @@ static void draw_modes(pdl_plan_t *plan)
 {
     plan->sequence_parallel = between(0, 1);
     if (plan->sequence_parallel && pdl_model_input(plan->model).sequence &&
-        !pdl_preset_check("data+tensor", &plan->mesh) && !pdl_plan_apply_preset(plan, "data+tensor", NULL))
+        !pdl_strategy_check_mesh(pdl_strategy_find("data+tensor"), &plan->mesh) &&
+        !pdl_plan_apply_preset(plan, "data+tensor", NULL))
         return;
     for (int i = 1; i < pdl_model_layer_count(plan->model); i++)
         for (int a = 0; a < plan->mesh.axis_count; a++)

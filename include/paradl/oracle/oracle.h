@@ -243,8 +243,8 @@ typedef enum pdl_order {
 
 /* A preset on a mesh, for fast enumeration. */
 typedef struct pdl_config {
-    const char *strategy; /* a preset's name; the pointer is not kept */
-    int64_t     pipeline, data, spatial, tensor;
+    const pdl_strategy_t *strategy; /* NULL is refused */
+    int64_t               pipeline, data, spatial, tensor;
     int64_t     context; /* of the data axis: ranks that share every sample along its sequence; 0 or 1: none */
     pdl_order_t order;
     int64_t     batch, micro_batches;
@@ -259,7 +259,10 @@ typedef struct pdl_config {
     const char             *spatial_until;
 } pdl_config_t;
 
+/* One device, one sample; a name that no strategy has leaves it NULL. */
 pdl_config_t pdl_config_default(const char *strategy);
+/* The default on a mesh of the strategy. */
+pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_mesh_t *mesh);
 pdl_mesh_t   pdl_config_mesh(const pdl_config_t *config);
 /* Builds the plan of a configuration, checked, stages not yet balanced. */
 pdl_status_t pdl_oracle_plan(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_plan_t **plan);

@@ -6,7 +6,7 @@
  *     request.pe = 512;
  *     pdl_search_t *search;
  *     pdl_search_run(oracle, &request, &search);
- *     puts(search->candidates[0].strategy);
+ *     puts(search->candidates[0].config.strategy->name);
  *     pdl_search_destroy(search);
  */
 #ifndef PARADL_SEARCH_H
@@ -22,31 +22,30 @@ typedef enum pdl_goal { PDL_GOAL_TIME, PDL_GOAL_MEMORY, PDL_GOAL_COST, PDL_GOAL_
 extern const char *const pdl_goal_names[PDL_GOAL_COUNT];
 
 typedef struct pdl_request {
-    const pdl_dataset_t *dataset; /* NULL: time per sample decides instead of time per epoch */
-    int64_t              pe;
-    int64_t              batch;          /* over all PEs; 0: by samples_per_pe */
-    int64_t              samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
-    const char          *strategy;       /* a preset's name, "mixed", or "all" */
-    pdl_goal_t           goal;
-    pdl_optimizer_t      optimizer;
-    pdl_precision_t      precision;
-    pdl_run_mode_t       run_mode;
-    const char          *spatial_until;
+    const pdl_dataset_t  *dataset; /* NULL: time per sample decides instead of time per epoch */
+    int64_t               pe;
+    int64_t               batch;          /* over all PEs; 0: by samples_per_pe */
+    int64_t               samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
+    const pdl_strategy_t *strategy;       /* NULL: all */
+    pdl_goal_t            goal;
+    pdl_optimizer_t       optimizer;
+    pdl_precision_t       precision;
+    pdl_run_mode_t        run_mode;
+    const char           *spatial_until;
 } pdl_request_t;
 pdl_request_t pdl_request_default(void);
 
 typedef struct pdl_candidate {
-    char             strategy[32];
-    bool             possible;    /* within the limits of the strategy and in memory */
-    char             reason[224]; /* when not possible */
-    char             same_as[32]; /* the strategy of this answer that its best plan is; it is left out then */
-    pdl_config_t     config;      /* of the best configuration; strategy points to `strategy` */
-    pdl_plan_t      *plan;        /* owned; NULL when not possible by the limits */
-    pdl_projection_t projection;
-    double           epoch_s;       /* 0 without a data set */
-    double           sample_s;      /* time per sample, whole machine */
-    double           score;         /* what the goal minimises */
-    int64_t          largest_batch; /* that fits in memory, other things equal; 0 unknown */
+    bool                  possible;    /* within the limits of the strategy and in memory */
+    char                  reason[224]; /* when not possible */
+    const pdl_strategy_t *same_as;     /* the strategy of this answer that its best plan is; it is left out then */
+    pdl_config_t          config;      /* strategy and best configuration */
+    pdl_plan_t           *plan;        /* owned; NULL when not possible by the limits */
+    pdl_projection_t      projection;
+    double                epoch_s;       /* 0 without a data set */
+    double                sample_s;      /* time per sample, whole machine */
+    double                score;         /* what the goal minimises */
+    int64_t               largest_batch; /* that fits in memory, other things equal; 0 unknown */
 } pdl_candidate_t;
 
 typedef struct pdl_search {

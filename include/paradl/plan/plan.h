@@ -15,6 +15,7 @@
 #include <paradl/base/status.h>
 #include <paradl/model/model.h>
 #include <paradl/plan/mesh.h>
+#include <paradl/plan/strategy.h>
 #include <paradl/system/system.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -163,15 +164,9 @@ typedef struct pdl_preset_options {
     bool        keep_small;    /* a layer that is too small for the axis stays whole instead of being refused */
 } pdl_preset_options_t;
 
-/* Sets modes and strategy name: serial, data, spatial, filter, channel, tensor, pipeline, data+filter,
-   data+channel, data+spatial, data+tensor, data+pipeline, 3d. The mesh must have the axes the name asks for (others of
-   size 1). options may be NULL. */
+/* Sets the modes and the name of a strategy (strategy.h). The mesh must have the axes of the strategy (others of size 1).
+   options may be NULL. */
 pdl_status_t pdl_plan_apply_preset(pdl_plan_t *plan, const char *strategy, const pdl_preset_options_t *options);
-
-/* PDL_ERR_INPUT unless the preset exists and allows every axis of the mesh that is larger than 1. */
-pdl_status_t pdl_preset_check(const char *strategy, const pdl_mesh_t *mesh);
-/* The widest preset that sets the same modes ("3d" for tensor, data+tensor and 3d); NULL for an unknown name. */
-const char *pdl_preset_family(const char *strategy);
 
 /* Whether a layer can run in a mode on an axis of this size; if not, the reason ("has 64 filters") is put
    into `why` (may be NULL). */
@@ -180,11 +175,11 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
 
 /* The largest size of an axis of this kind for which every layer the preset splits is allowed; *limiting is
    that layer. */
-int64_t pdl_preset_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
-                         int *limiting_layer);
+int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
+                         const pdl_preset_options_t *options, int *limiting_layer);
 /* What that layer has, of which the limit is made: "64 filters", "8 key-value heads for its 64 heads". */
-char *pdl_preset_describe_limit(const pdl_model_t *model, const char *strategy, const pdl_preset_options_t *options,
-                                int limiting_layer, char *text, size_t size);
+char *pdl_preset_describe_limit(const pdl_model_t *model, const pdl_strategy_t *strategy,
+                                const pdl_preset_options_t *options, int limiting_layer, char *text, size_t size);
 
 /* Everything that can be wrong with a plan, before anything starts: batch against axes, modes against layers,
    stages. The message names the layer and what would be allowed. */

@@ -77,12 +77,12 @@ pdl_status_t pdl_orig_project(const pdl_orig_case_t *question, const char *strat
    strategies keep the batch (weak scaling of the program). `groups` as in the case. */
 pdl_status_t pdl_orig_batch(const pdl_orig_case_t *question, const char *strategy, int64_t samples, int64_t *batch);
 
-/* The strategies asked for ("all" or one name), ranked by the time of an epoch, per iteration as pdl_search_run()
+/* The strategy asked for, or all of them (NULL), ranked by the time of an epoch, per iteration as pdl_search_run()
    gives them but without plans and intervals. The layers that are split come from NAME.filter.lc, NAME.channel.lc
    and NAME.spatial.lc beside the table `model_name` where these exist. question->batch holds for all strategies;
    when it is 0, `samples` does by pdl_orig_batch(), and when that is 0 too, as many as fit, at most 64. */
-pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_name, const char *strategy,
-                             int64_t samples, pdl_search_t **search);
+pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_name,
+                             const pdl_strategy_t *strategy, int64_t samples, pdl_search_t **search);
 
 /* Operations of forward and backward for one sample as the program counts them. */
 double pdl_orig_flop(const pdl_layer_t *layer);

@@ -66,23 +66,16 @@ static pdl_status_t plan_on_mesh(const pdl__train_values_t *v, const pdl_model_t
     return status ? status : say_whole(*plan, v->strategy, said);
 }
 
-/* The only mesh of a strategy with one axis that is no matter of choice; false: there are several. */
-static bool only_mesh(const char *strategy, int64_t ranks, pdl_mesh_t *mesh)
+/* The only mesh of a strategy with one axis that splits channels or layers; false: there is a choice, or it is asked for
+   rarely enough to be told. */
+static bool only_mesh(const pdl_strategy_t *strategy, int64_t ranks, pdl_mesh_t *mesh)
 {
-    static const struct {
-        const char     *strategy;
-        pdl_axis_kind_t kind;
-    } single[] = {{"filter", PDL_AXIS_TENSOR},
-                  {"channel", PDL_AXIS_TENSOR},
-                  {"tensor", PDL_AXIS_TENSOR},
-                  {"pipeline", PDL_AXIS_PIPELINE}};
+    bool pipeline = pdl_strategy_has(strategy, PDL_AXIS_PIPELINE);
 
-    for (size_t i = 0; i < sizeof(single) / sizeof(*single); i++)
-        if (strcmp(strategy, single[i].strategy) == 0) {
-            *mesh = (pdl_mesh_t){{{single[i].kind, ranks, 0}}, 1};
-            return true;
-        }
-    return false;
+    if (pdl_strategy_is_hybrid(strategy) || !(pipeline || pdl_strategy_has(strategy, PDL_AXIS_TENSOR)))
+        return false;
+    *mesh = (pdl_mesh_t){{{pipeline ? PDL_AXIS_PIPELINE : PDL_AXIS_TENSOR, ranks, 0}}, 1};
+    return true;
 }
 
 /* More ranks than the system has PEs share its cores, which is the same for every mesh: they are compared on a system with
@@ -112,8 +105,8 @@ static void say_mesh(const pdl_mesh_t *mesh, const said_t *said)
 }
 
 /* The mesh on which the strategy is projected to be fastest here. */
-static pdl_status_t plan_by_search(const pdl__train_values_t *v, const pdl_model_t *model, int64_t ranks,
-                                   pdl_plan_t **plan, const said_t *said)
+static pdl_status_t plan_by_search(const pdl__train_values_t *v, const pdl_strategy_t *strategy,
+                                   const pdl_model_t *model, int64_t ranks, pdl_plan_t **plan, const said_t *said)
 {
     pdl_request_t       request = pdl_request_default();
     const pdl_system_t *system = NULL;
@@ -126,7 +119,7 @@ static pdl_status_t plan_by_search(const pdl__train_values_t *v, const pdl_model
 
     request.pe = ranks;
     request.batch = v->batch;
-    request.strategy = v->strategy;
+    request.strategy = strategy;
     request.optimizer = pdl__train_memory_kind(v);
     if (!status) wide = widen(system, ranks);
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
@@ -137,7 +130,7 @@ static pdl_status_t plan_by_search(const pdl__train_values_t *v, const pdl_model
         status = pdl_error(PDL_ERR_LIMIT, "%s on %lld ranks is not possible: %s", v->strategy,
                            (long long)request.pe, search->candidates[0].reason);
     if (!status) status = pdl_plan_copy(search->candidates[0].plan, plan);
-    if (!status && !only_mesh(v->strategy, ranks, &only)) say_mesh(&(*plan)->mesh, said);
+    if (!status && !only_mesh(strategy, ranks, &only)) say_mesh(&(*plan)->mesh, said);
     pdl_search_destroy(search);
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
@@ -145,14 +138,14 @@ static pdl_status_t plan_by_search(const pdl__train_values_t *v, const pdl_model
 }
 
 /* Where the search finds nothing, small layers may be all that is in the way. */
-static pdl_status_t search_or_keep(const pdl__train_values_t *v, const pdl_model_t *model, int64_t ranks,
-                                   pdl_plan_t **plan, const said_t *said)
+static pdl_status_t search_or_keep(const pdl__train_values_t *v, const pdl_strategy_t *strategy,
+                                   const pdl_model_t *model, int64_t ranks, pdl_plan_t **plan, const said_t *said)
 {
     char         reason[1024];
     pdl_mesh_t   mesh;
-    pdl_status_t status = plan_by_search(v, model, ranks, plan, said);
+    pdl_status_t status = plan_by_search(v, strategy, model, ranks, plan, said);
 
-    if (status != PDL_ERR_LIMIT || !only_mesh(v->strategy, ranks, &mesh)) return status;
+    if (status != PDL_ERR_LIMIT || !only_mesh(strategy, ranks, &mesh)) return status;
     snprintf(reason, sizeof(reason), "%s", pdl_error_message());
     status = plan_on_mesh(v, model, &mesh, plan, said);
     if (!status) status = pdl_plan_check(*plan);
@@ -162,13 +155,15 @@ static pdl_status_t search_or_keep(const pdl__train_values_t *v, const pdl_model
 pdl_status_t pdl__train_plan(const pdl__train_values_t *v, const pdl_model_t *model, int64_t ranks,
                              pdl_plan_t **plan, char *text, size_t size)
 {
-    pdl_mesh_t   mesh = {{{PDL_AXIS_DATA, ranks, 0}}, 1};
-    bool         plain = strcmp(v->strategy, "data") == 0 || strcmp(v->strategy, "serial") == 0;
-    said_t       said = {text, size};
-    pdl_status_t status = v->mesh ? pdl__train_mesh(v->mesh, &mesh) : PDL_OK;
+    pdl_mesh_t            mesh = {{{PDL_AXIS_DATA, ranks, 0}}, 1};
+    const pdl_strategy_t *strategy = pdl_strategy_find(v->strategy);
+    said_t                said = {text, size};
+    pdl_status_t          status = strategy == NULL ? PDL_ERR_INPUT : PDL_OK;
 
     text[0] = '\0';
+    if (!status && v->mesh != NULL) status = pdl__train_mesh(v->mesh, &mesh);
     if (status) return status;
+    bool plain = (strategy->axes & ~(1u << PDL_AXIS_DATA)) == 0;
     return v->mesh || plain ? plan_on_mesh(v, model, &mesh, plan, &said)
-                            : search_or_keep(v, model, ranks, plan, &said);
+                            : search_or_keep(v, strategy, model, ranks, plan, &said);
 }

@@ -34,13 +34,17 @@ static pdl_status_t read_strategy(const char *name, const pdl_yaml_t *map, pdl_e
 {
     static const char *const keys[] = {"preset", "micro_batches", "schedule", "recompute", "switches", NULL};
     int                      schedule = PDL_SCHEDULE_1F1B, recompute = PDL_RECOMPUTE_NONE;
+    const char              *preset = NULL;
     pdl_parameters_t         probe;
     pdl_status_t             status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "the description of a strategy");
 
     s->name = name;
     s->micro_batches = 1;
     if (!status) status = pdl_yaml_check_keys(map, keys);
-    if (!status) status = pdl_yaml_get_string(map, "preset", PDL_REQUIRED, &s->preset);
+    if (!status) status = pdl_yaml_get_string(map, "preset", PDL_REQUIRED, &preset);
+    if (!status) s->strategy = pdl_strategy_find(preset);
+    if (!status && s->strategy == NULL)
+        status = pdl_yaml_error(pdl_yaml_find(map, "preset"), "%s", pdl_error_message());
     if (!status) status = pdl_yaml_get_int(map, "micro_batches", 1, 1 << 20, PDL_OPTIONAL, &s->micro_batches);
     if (!status)
         status =

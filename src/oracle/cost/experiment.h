@@ -19,7 +19,8 @@ typedef struct pdl_experiment_model {
 } pdl_experiment_model_t;
 
 typedef struct pdl_experiment_strategy {
-    const char             *name, *preset;
+    const char             *name;
+    const pdl_strategy_t   *strategy;
     int64_t                 micro_batches;
     pdl_pipeline_schedule_t schedule;
     pdl_recompute_t         recompute;

@@ -8,7 +8,7 @@
 
 pdl_config_t pdl_config_default(const char *strategy)
 {
-    return (pdl_config_t){.strategy = strategy,
+    return (pdl_config_t){.strategy = pdl_strategy_find(strategy),
                           .pipeline = 1,
                           .data = 1,
                           .spatial = 1,
@@ -20,6 +20,16 @@ pdl_config_t pdl_config_default(const char *strategy)
                           .virtual_stages = 1,
                           .optimizer = PDL_OPTIMIZER_MOMENTUM,
                           .precision = PDL_FP32};
+}
+
+pdl_config_t pdl_config_on(const pdl_strategy_t *strategy, const pdl_strategy_mesh_t *mesh)
+{
+    pdl_config_t config = pdl_config_default(strategy->name);
+
+    config.pipeline = mesh->pipeline;
+    config.data = mesh->data;
+    *(pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? &config.spatial : &config.tensor) = mesh->inner;
+    return config;
 }
 
 pdl_mesh_t pdl_config_mesh(const pdl_config_t *config)
@@ -51,7 +61,7 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
     plan->precision = config->precision;
     plan->run_mode = config->run_mode;
     status = pdl_plan_set_virtual_stages(plan, config->virtual_stages);
-    if (!status) status = pdl_plan_apply_preset(plan, config->strategy, &options);
+    if (!status) status = pdl_plan_apply_preset(plan, config->strategy->name, &options);
     if (status) {
         pdl_plan_destroy(plan);
         return status;
@@ -98,7 +108,7 @@ static pdl_status_t make_plan(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_config_t wide = *config;
 
     /* The batch stands for any: the configuration's own is checked already. */
-    wide.strategy = pdl_preset_family(config->strategy);
+    wide.strategy = config->strategy->family;
     wide.batch = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
     wide.micro_batches = wide.virtual_stages = 1;
     pdl_status_t status = pdl__plan_of_config(oracle, &wide, mesh, plan);
@@ -140,7 +150,8 @@ static pdl_status_t find_profile(pdl_oracle_t *oracle, const pdl_config_t *confi
 
     if (oracle->profile_count >= PDL_PROFILE_SLOTS / 2 || oracle->plan_count >= PDL_PLAN_SLOTS / 2)
         pdl__oracle_forget(oracle);
-    key = pdl__mix_text(pdl__mix_text(key, pdl_preset_family(config->strategy)), config->spatial_until);
+    key =
+        pdl__mix_text(pdl__mix(key, (uint64_t)pdl_strategy_place(config->strategy->family)), config->spatial_until);
     for (int a = 0; a < mesh.axis_count; a++)
         key = pdl__mix(key, (uint64_t)mesh.axis[a].size * 8 + mesh.axis[a].kind);
     key = pdl__mix(key,
@@ -212,7 +223,9 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
     if (config->pipeline < 1 || config->data < 1 || config->spatial < 1 || config->tensor < 1 ||
         config->batch < 1 || config->micro_batches < 1)
         return pdl_error(PDL_ERR_INPUT, "mesh sizes, batch and micro-batches start at 1");
-    pdl_status_t status = pdl_preset_check(config->strategy, &mesh);
+    if (config->strategy == NULL || config->strategy->per_layer)
+        return pdl_error(PDL_ERR_INPUT, "a configuration needs a strategy that says how layers are split");
+    pdl_status_t status = pdl_strategy_check_mesh(config->strategy, &mesh);
     if (status) return status;
     if (c->pe > oracle->system->pe_count)
         return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c->pe, oracle->system->name,

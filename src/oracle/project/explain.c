@@ -40,11 +40,12 @@ static void say_difference(pdl__writer_t *w, const pdl_candidate_t *a, const pdl
     double gain = 100 * (b->projection.total_s / a->projection.total_s - 1);
 
     if (pdl_candidates_tie(a, b)) {
-        pdl__say(w, "%s ties with %s: the times differ by less than %.1f %%, and %s is simpler.\n", a->strategy,
-                 b->strategy, 100 * PDL_TIE, a->strategy);
+        pdl__say(w, "%s ties with %s: the times differ by less than %.1f %%, and %s is simpler.\n",
+                 a->config.strategy->name, b->config.strategy->name, 100 * PDL_TIE, a->config.strategy->name);
         return;
     }
-    pdl__say(w, gain < 10 ? "%s beats %s by %.1f %%" : "%s beats %s by %.0f %%", a->strategy, b->strategy, gain);
+    pdl__say(w, gain < 10 ? "%s beats %s by %.1f %%" : "%s beats %s by %.0f %%", a->config.strategy->name,
+             b->config.strategy->name, gain);
     say_chief_part(w, &a->projection, &b->projection);
     pdl__say(w, ".\n");
 }
@@ -55,7 +56,7 @@ static double seconds_of(pdl_oracle_t *oracle, const pdl_request_t *request, con
     pdl_projection_t projection;
     pdl_status_t     status;
 
-    if (strcmp(c->strategy, "mixed") == 0)
+    if (c->config.strategy->per_layer)
         status = pdl_oracle_play(oracle, c->plan, request->dataset, &projection);
     else
         status = pdl__evaluate_played(oracle, &c->config, request->dataset, &projection);
@@ -118,7 +119,7 @@ static void say_network(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl_reques
     double factor = turning_factor(oracle, request, s);
     if (factor == 0) {
         pdl__say(w, "No speed of the network between nodes (from 1/64 to 64 times) makes %s win.\n",
-                 s->candidates[1].strategy);
+                 s->candidates[1].config.strategy->name);
         return;
     }
     double bandwidth = system->level[level].bandwidth_bytes_per_s;
@@ -126,7 +127,7 @@ static void say_network(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl_reques
     pdl_format_byte_rate(bandwidth, now);
     if (strcmp(then, now) == 0) return; /* nobody can tell the two apart */
     pdl__say(w, "%s would win if the bandwidth between nodes %s %s per port (it is %s).\n",
-             s->candidates[1].strategy, factor < 1 ? "fell below" : "rose above", then, now);
+             s->candidates[1].config.strategy->name, factor < 1 ? "fell below" : "rose above", then, now);
 }
 
 /* The best of the first strategy in the memory that the second takes; infinite where it does not fit. */
@@ -138,7 +139,7 @@ static pdl_status_t seconds_within(pdl_oracle_t *oracle, const pdl_request_t *re
     pdl_search_t *result;
 
     smaller.batch = s->batch;
-    smaller.strategy = s->candidates[0].strategy;
+    smaller.strategy = s->candidates[0].config.strategy;
     pdl_oracle_set_memory_cap(oracle, s->candidates[1].projection.memory_bytes);
     pdl_status_t status = pdl_search_run(oracle, &smaller, &result);
     pdl_oracle_set_memory_cap(oracle, cap);
@@ -160,8 +161,8 @@ static pdl_status_t say_memory(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl
     if (b->projection.memory_bytes >= 0.98 * a->projection.memory_bytes || oracle->p.own_runtime) return PDL_OK;
     pdl_status_t status = seconds_within(oracle, request, s, &seconds);
     if (status || seconds <= b->projection.total_s) return status;
-    pdl__say(w, "%s would win with %s of memory per PE: %s then ", b->strategy,
-             pdl_format_bytes(b->projection.memory_bytes, less), a->strategy);
+    pdl__say(w, "%s would win with %s of memory per PE: %s then ", b->config.strategy->name,
+             pdl_format_bytes(b->projection.memory_bytes, less), a->config.strategy->name);
     if (isinf(seconds))
         pdl__say(w, "does not fit.\n");
     else
@@ -175,7 +176,7 @@ static void say_batch(pdl__writer_t *w, const pdl_candidate_t *a, const pdl_cand
 
     if (b->config.data < a->config.data)
         pdl__say(w, "%s would win if the batch had to stay below %s samples, one for each replica of %s.\n",
-                 b->strategy, pdl_format_count(a->config.data, count), a->strategy);
+                 b->config.strategy->name, pdl_format_count(a->config.data, count), a->config.strategy->name);
 }
 
 /* Where the time of a pipeline goes that is no work, and what would change that. */
@@ -190,7 +191,7 @@ static void say_pipeline(pdl__writer_t *w, const pdl_candidate_t *c)
         w,
         "Of %s's %lld stages the slowest takes %.2f times the mean; %.1f %% of the time is bubble, %.1f %% are "
         "transfers between stages.\n",
-        c->strategy, (long long)c->config.pipeline, p->stage_imbalance, 100 * bubble, 100 * sent);
+        c->config.strategy->name, (long long)c->config.pipeline, p->stage_imbalance, 100 * bubble, 100 * sent);
     if (bubble < 0.02 || p->stage_imbalance > 1.1) return;
     pdl__say(w,
              "About %.1f %% would be bubble with %lld micro-batches instead of %lld in a batch twice as large.\n",

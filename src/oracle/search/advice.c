@@ -14,11 +14,6 @@ static bool is(const pdl_finding_t *f, const char *name)
     return strcmp(f->name, name) == 0;
 }
 
-static bool has_choice_of_meshes(const pdl_config_t *config)
-{
-    return strchr(config->strategy, '+') != NULL || strcmp(config->strategy, "3d") == 0;
-}
-
 /* What sharding the optimizer state would have changed, and why it was not taken. */
 static pdl_status_t say_zero1(pdl__searcher_t *s, pdl_finding_t *f)
 {
@@ -62,8 +57,8 @@ pdl_status_t pdl__advise(pdl__searcher_t *s)
 {
     const pdl_config_t *config = &s->best->config;
     pdl_projection_t   *p = &s->best->projection;
-    bool                free_mesh = has_choice_of_meshes(config), training = config->run_mode == PDL_TRAINING;
-    pdl_status_t        status = PDL_OK;
+    bool         free_mesh = pdl_strategy_is_hybrid(config->strategy), training = config->run_mode == PDL_TRAINING;
+    pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < p->finding_count && !status; i++) {
         pdl_finding_t *f = &p->findings[i];

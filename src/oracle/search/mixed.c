@@ -88,8 +88,15 @@ static pdl_status_t judge(mixer_t *m, verdict_t *verdict)
     return PDL_OK;
 }
 
+bool pdl__splits_layers_on(const pdl_strategy_t *strategy, bool data)
+{
+    return !strategy->per_layer && !pdl_strategy_has(strategy, PDL_AXIS_PIPELINE) &&
+           pdl_strategy_has(strategy, PDL_AXIS_DATA) == data &&
+           (pdl_strategy_has(strategy, PDL_AXIS_TENSOR) || pdl_strategy_has(strategy, PDL_AXIS_SPATIAL));
+}
+
 /* The modes of a preset; one that the model does not allow is left out. */
-static pdl_status_t try_preset(mixer_t *m, const char *strategy, bool sequence_parallel)
+static pdl_status_t try_preset(mixer_t *m, const pdl_strategy_t *strategy, bool sequence_parallel)
 {
     pdl_config_t config = *m->config;
     pdl_plan_t  *plan;
@@ -97,7 +104,7 @@ static pdl_status_t try_preset(mixer_t *m, const char *strategy, bool sequence_p
 
     config.strategy = strategy;
     config.sequence_parallel = sequence_parallel;
-    if (strcmp(strategy, "data+spatial") == 0) {
+    if (pdl_strategy_has(strategy, PDL_AXIS_SPATIAL)) {
         config.spatial = config.tensor;
         config.tensor = 1;
     }
@@ -120,12 +127,15 @@ static pdl_status_t try_everywhere(mixer_t *m, pdl_mode_t mode)
 
 static pdl_status_t try_presets(mixer_t *m)
 {
-    static const char *const names[] = {"data+filter", "data+channel", "data+tensor", "data+spatial", NULL};
-    pdl_status_t             status = try_everywhere(m, PDL_MODE_REPLICATE);
+    pdl_status_t status = try_everywhere(m, PDL_MODE_REPLICATE);
 
     if (!status && m->c.micro_batch >= (double)m->c.inner) status = try_everywhere(m, PDL_MODE_SAMPLE);
-    for (int i = 0; names[i] && !status; i++) status = try_preset(m, names[i], false);
-    if (!status) status = try_preset(m, "data+tensor", true);
+    for (const pdl_strategy_t *s = pdl_strategy_at(0); s != NULL && !status;
+         s = pdl_strategy_at(pdl_strategy_place(s) + 1)) {
+        if (!pdl__splits_layers_on(s, true)) continue;
+        status = try_preset(m, s, false);
+        if (!status && s->width == PDL_WIDTH_PAIRS) status = try_preset(m, s, true);
+    }
     m->trial->sequence_parallel = m->config->sequence_parallel;
     return status;
 }
@@ -289,7 +299,7 @@ pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_mesh_t   mesh = pdl_config_mesh(config);
     pdl_status_t status = check_config(config);
 
-    base.strategy = "data+filter";
+    base.strategy = pdl_strategy_find("data+filter");
     if (!status) status = pdl__plan_of_config(oracle, &base, &mesh, &m.trial);
     if (status) return status;
     strcpy(m.trial->strategy, "mixed");

@@ -17,12 +17,17 @@ static int axes_of(const pdl_candidate_t *c)
     return (c->config.pipeline > 1) + (c->config.data > 1) + (c->config.spatial > 1) + (c->config.tensor > 1);
 }
 
+static int by_place(const pdl_candidate_t *a, const pdl_candidate_t *b)
+{
+    return pdl_strategy_place(a->config.strategy) - pdl_strategy_place(b->config.strategy);
+}
+
 static int by_score(const void *a, const void *b)
 {
     const pdl_candidate_t *x = a, *y = b;
 
     if (x->possible != y->possible) return y->possible - x->possible;
-    if (!x->possible) return strcmp(x->strategy, y->strategy);
+    if (!x->possible) return by_place(x, y);
     return (x->score > y->score) - (x->score < y->score);
 }
 
@@ -31,7 +36,7 @@ static int by_simplicity(const void *a, const void *b)
     const pdl_candidate_t *x = a, *y = b;
 
     if (axes_of(x) != axes_of(y)) return axes_of(x) - axes_of(y);
-    return pdl__strategy_place(x->strategy) - pdl__strategy_place(y->strategy);
+    return by_place(x, y);
 }
 
 void pdl_search_rank(pdl_search_t *search)
@@ -45,6 +50,4 @@ void pdl_search_rank(pdl_search_t *search)
         for (end = i + 1; end < search->possible && pdl_candidates_tie(&c[i], &c[end]);) end++;
         qsort(c + i, (size_t)(end - i), sizeof(*c), by_simplicity);
     }
-    /* Names moved with their candidates. */
-    for (int i = 0; i < search->count; i++) c[i].config.strategy = c[i].strategy;
 }

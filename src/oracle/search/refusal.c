@@ -5,15 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool has_two_axes(const char *strategy)
+static bool splits_layers(const pdl_strategy_t *strategy)
 {
-    return strchr(strategy, '+') != NULL || strcmp(strategy, "3d") == 0;
-}
-
-static bool splits_layers(const char *strategy)
-{
-    return strstr(strategy, "filter") || strstr(strategy, "channel") || strstr(strategy, "tensor") ||
-           strstr(strategy, "spatial") || strcmp(strategy, "3d") == 0;
+    return pdl_strategy_has(strategy, PDL_AXIS_TENSOR) || pdl_strategy_has(strategy, PDL_AXIS_SPATIAL);
 }
 
 static int64_t smallest_divisor(int64_t n)
@@ -42,15 +36,16 @@ static void describe_factors(int64_t pe, char *reason, size_t size)
 
 void pdl__describe_refusal(pdl__searcher_t *s)
 {
-    const char          *strategy = s->best->strategy;
-    pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
-                                    .spatial_until = s->request->spatial_until};
-    bool                 two = has_two_axes(strategy);
-    int64_t              pe = s->request->pe, smallest = two ? smallest_divisor(pe) : pe, limit;
-    char                *reason = s->best->reason, what[128];
-    size_t               size = sizeof(s->best->reason);
-    int                  layer;
+    const pdl_strategy_t *strategy = s->best->config.strategy;
+    pdl_preset_options_t  options = {.published = s->oracle->p.published_forms,
+                                     .spatial_until = s->request->spatial_until};
+    bool                  two = pdl_strategy_is_hybrid(strategy);
+    int64_t               pe = s->request->pe, smallest = two ? smallest_divisor(pe) : pe, limit;
+    char                 *reason = s->best->reason, what[128];
+    size_t                size = sizeof(s->best->reason);
+    int                   layer;
 
+    if (strategy->per_layer) return;
     if (two && smallest == pe) describe_factors(pe, reason, size);
     if ((two && smallest == pe) || !splits_layers(strategy)) return;
     limit = pdl_preset_limit(s->oracle->model, strategy, &options, &layer);

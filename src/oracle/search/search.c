@@ -11,12 +11,7 @@
 
 const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
 
-static const char *const strategies[] = {"data",         "spatial",     "filter",        "channel",
-                                         "pipeline",     "tensor",      "data+filter",   "data+channel",
-                                         "data+spatial", "data+tensor", "data+pipeline", "3d",
-                                         "mixed"};
 enum {
-    STRATEGY_COUNT = sizeof(strategies) / sizeof(strategies[0]),
     /* of one strategy, besides its likeliest configuration */
     MOST_PASSES = 400000,
     MOST_PLAYS = 16
@@ -27,7 +22,7 @@ enum {
 
 pdl_request_t pdl_request_default(void)
 {
-    return (pdl_request_t){.pe = 1, .strategy = "all", .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
+    return (pdl_request_t){.pe = 1, .optimizer = PDL_OPTIMIZER_MOMENTUM, .precision = PDL_FP32};
 }
 
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c)
@@ -242,81 +237,53 @@ static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
     }
 }
 
-static void consider_mesh(pdl__searcher_t *s, const char *strategy, int64_t pipeline, int64_t data, int64_t inner)
+static pdl_config_t config_on(const pdl__searcher_t *s, const pdl_strategy_t *strategy,
+                              const pdl_strategy_mesh_t *mesh)
 {
-    pdl_config_t config = pdl_config_default(strategy);
-    bool         spatial = strstr(strategy, "spatial") != NULL;
+    pdl_config_t config = pdl_config_on(strategy, mesh);
 
-    config.pipeline = pipeline;
-    config.data = data;
-    config.spatial = spatial ? inner : 1;
-    config.tensor = spatial ? 1 : inner;
     config.batch = s->request->batch;
     config.optimizer = s->request->optimizer;
     config.precision = s->request->precision;
     config.run_mode = s->request->run_mode;
     config.spatial_until = s->request->spatial_until;
-    config.sequence_parallel = strstr(strategy, "tensor") != NULL || strcmp(strategy, "3d") == 0;
-    if (pipeline > 1) {
-        consider_pipelines(s, config);
-        config.order = PDL_ORDER_DATA_PIPELINE_INNER;
-        if (data > 1) consider_pipelines(s, config);
-        return;
-    }
-    consider_accumulation(s, config);
+    config.sequence_parallel = strategy->width == PDL_WIDTH_PAIRS;
+    return config;
 }
 
-static bool over_limit(const pdl__searcher_t *s, const char *strategy, int64_t size)
+static void consider_mesh(pdl__searcher_t *s, pdl_config_t config)
 {
+    if (config.pipeline == 1) {
+        consider_accumulation(s, config);
+        return;
+    }
+    consider_pipelines(s, config);
+    config.order = PDL_ORDER_DATA_PIPELINE_INNER;
+    if (config.data > 1) consider_pipelines(s, config);
+}
+
+/* The only mesh of a strategy with one axis is shown even when it is not possible. */
+static void show_mesh(pdl__searcher_t *s, const pdl_strategy_t *strategy)
+{
+    pdl_strategy_mesh_t mesh = {0};
+
+    if (pdl_strategy_is_hybrid(strategy) || !pdl_strategy_next_mesh(strategy, s->request->pe, 0, &mesh)) return;
+    s->best->config = config_on(s, strategy, &mesh);
+    s->best->config.batch = 0;
+}
+
+/* Meshes whose inner axis is too large for some layer are left out. */
+static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
+{
+    const pdl_model_t   *model = s->oracle->model;
     pdl_preset_options_t options = {.published = s->oracle->p.published_forms,
                                     .spatial_until = s->request->spatial_until};
     int                  layer;
+    int64_t              limit = pdl_preset_limit(model, strategy, &options, &layer);
+    pdl_strategy_mesh_t  mesh = {0};
 
-    return size > pdl_preset_limit(s->oracle->model, strategy, &options, &layer);
-}
-
-/* The only mesh of a pure strategy is shown even when it is not possible. */
-static void show_mesh(pdl__searcher_t *s, const char *strategy)
-{
-    pdl_config_t *config = &s->best->config;
-
-    if (strchr(strategy, '+') || strcmp(strategy, "3d") == 0 || strcmp(strategy, "mixed") == 0) return;
-    *config = pdl_config_default(strategy);
-    config->batch = 0;
-    if (strcmp(strategy, "data") == 0)
-        config->data = s->request->pe;
-    else if (strcmp(strategy, "pipeline") == 0)
-        config->pipeline = s->request->pe;
-    else if (strcmp(strategy, "spatial") == 0)
-        config->spatial = s->request->pe;
-    else if (strcmp(strategy, "serial") != 0)
-        config->tensor = s->request->pe;
-}
-
-static void enumerate(pdl__searcher_t *s, const char *strategy)
-{
-    int64_t p = s->request->pe;
-    bool    data = strncmp(strategy, "data", 4) == 0 || strcmp(strategy, "3d") == 0;
-
-    if (strcmp(strategy, "serial") == 0)
-        consider_mesh(s, strategy, 1, 1, 1);
-    else if (strcmp(strategy, "data") == 0)
-        consider_mesh(s, strategy, 1, p, 1);
-    else if (strcmp(strategy, "pipeline") == 0)
-        consider_mesh(s, strategy, p, 1, 1);
-    else if (!data) {
-        if (!over_limit(s, strategy, p)) consider_mesh(s, strategy, 1, 1, p);
-    } else if (strcmp(strategy, "data+pipeline") == 0) {
-        for (int64_t q = 2; q < p; q++)
-            if (p % q == 0 && q < pdl_model_layer_count(s->oracle->model)) consider_mesh(s, strategy, q, p / q, 1);
-    } else if (strcmp(strategy, "3d") == 0) {
-        for (int64_t t = 2; t < p && t <= 64; t++)
-            for (int64_t q = 2; p % t == 0 && q <= p / t && q < pdl_model_layer_count(s->oracle->model); q++)
-                if (p / t % q == 0) consider_mesh(s, strategy, q, p / t / q, t);
-    } else {
-        for (int64_t t = 2; t < p && t <= 1024; t++)
-            if (p % t == 0 && !over_limit(s, strategy, t)) consider_mesh(s, strategy, 1, p / t, t);
-    }
+    while (pdl_strategy_next_mesh(strategy, s->request->pe, pdl_model_layer_count(model), &mesh) && !s->status)
+        if (mesh.inner <= limit) consider_mesh(s, config_on(s, strategy, &mesh));
 }
 
 static void describe_memory(pdl__searcher_t *s)
@@ -344,7 +311,6 @@ static pdl_status_t finish_candidate(pdl__searcher_t *s)
 {
     pdl_candidate_t *best = s->best;
 
-    best->config.strategy = best->strategy;
     if (!best->possible && s->any) describe_memory(s);
     if (!best->possible && !s->any) pdl__describe_refusal(s);
     if (!best->possible) return PDL_OK;
@@ -356,23 +322,22 @@ static pdl_status_t finish_candidate(pdl__searcher_t *s)
     if (!status) status = pdl_oracle_play(s->oracle, best->plan, s->request->dataset, &best->projection);
     if (!status) pdl__score_candidate(s, best);
     /* Of single layers no policies were tried. */
-    if (!status && strcmp(best->strategy, "mixed") != 0) status = pdl__advise(s);
+    if (!status && !best->config.strategy->per_layer) status = pdl__advise(s);
     return status;
 }
 
-static pdl_status_t search_strategy(pdl__searcher_t *s, const char *strategy, pdl_candidate_t *candidate)
+static pdl_status_t search_strategy(pdl__searcher_t *s, const pdl_strategy_t *strategy, pdl_candidate_t *candidate)
 {
-    memset(candidate, 0, sizeof(*candidate));
+    *candidate = (pdl_candidate_t){.config = {.strategy = strategy}};
     memset(&s->leanest, 0, sizeof(s->leanest));
     s->best = candidate;
-    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
     s->any = false;
     s->likely = INFINITY;
     s->plays = 0;
     s->passes = 0;
     s->status = PDL_OK;
     show_mesh(s, strategy);
-    if (strcmp(strategy, "mixed") == 0)
+    if (strategy->per_layer)
         pdl__search_mixed(s);
     else
         enumerate(s, strategy);
@@ -380,35 +345,30 @@ static pdl_status_t search_strategy(pdl__searcher_t *s, const char *strategy, pd
     return s->status ? s->status : finish_candidate(s);
 }
 
-int pdl__strategy_place(const char *strategy)
-{
-    int place = 0;
-
-    while (place < STRATEGY_COUNT - 1 && strcmp(strategies[place], strategy) != 0) place++;
-    return place;
-}
-
 /* A mixed plan that is one of the named strategies does not stand beside it. */
-static void leave_out_twin(pdl_candidate_t *mixed)
+static void leave_out_twin(const pdl_strategy_t *asked, pdl_candidate_t *found)
 {
-    char name[sizeof(mixed->strategy)];
+    const pdl_strategy_t *name = found->config.strategy;
 
-    if (!mixed->possible || strcmp(mixed->strategy, "mixed") == 0) return;
-    memcpy(name, mixed->strategy, sizeof(name));
-    pdl_plan_destroy(mixed->plan);
-    *mixed = (pdl_candidate_t){.strategy = "mixed"};
-    memcpy(mixed->same_as, name, sizeof(name));
-    snprintf(mixed->reason, sizeof(mixed->reason), "same as %s: no layer gains from a layout of its own", name);
+    if (!found->possible || name == asked) return;
+    pdl_plan_destroy(found->plan);
+    *found = (pdl_candidate_t){.same_as = name, .config = {.strategy = asked}};
+    snprintf(found->reason, sizeof(found->reason), "same as %s: no layer gains from a layout of its own",
+             name->name);
 }
 
 static pdl_status_t search_all(pdl__searcher_t *s, pdl_search_t *search)
 {
-    pdl_status_t status = PDL_OK;
+    const pdl_strategy_t *strategy;
+    pdl_status_t          status = PDL_OK;
 
-    if (s->request->pe == 1) return search_strategy(s, "serial", &search->candidates[search->count++]);
-    for (int i = 0; i < STRATEGY_COUNT && !status; i++)
-        status = search_strategy(s, strategies[i], &search->candidates[search->count++]);
-    if (!status) leave_out_twin(&search->candidates[search->count - 1]);
+    for (int i = 0; (strategy = pdl_strategy_at(i)) != NULL && !status; i++) {
+        pdl_candidate_t *candidate = &search->candidates[search->count];
+        if ((s->request->pe == 1) != (strategy->axes == 0)) continue;
+        status = search_strategy(s, strategy, candidate);
+        if (!status) leave_out_twin(strategy, candidate);
+        search->count++;
+    }
     return status;
 }
 
@@ -422,29 +382,19 @@ static double now_s(void)
 
 static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
 {
-    pdl_plan_t  *probe;
-    pdl_mesh_t   serial = {.axis_count = 0};
-    pdl_status_t status;
-
     if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld PEs: at least 1", (long long)r->pe);
     if (r->pe > oracle->system->pe_count)
         return pdl_error(PDL_ERR_INPUT, "%lld PEs, but system %s has only %lld", (long long)r->pe,
                          oracle->system->name, (long long)oracle->system->pe_count);
-    if (strcmp(r->strategy, "all") == 0 || strcmp(r->strategy, "mixed") == 0) return PDL_OK;
-    /* An unknown name is refused by the preset table itself. */
-    status = pdl_plan_create(oracle->model, &serial, 1, &probe);
-    if (status) return status;
-    status = pdl_plan_apply_preset(probe, r->strategy, NULL);
-    pdl_plan_destroy(probe);
-    return status;
+    return PDL_OK;
 }
 
 /* One PE leaves a mixed plan nothing to split. */
 static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
 {
-    const char *strategy = s->request->strategy;
+    const pdl_strategy_t *strategy = s->request->strategy;
 
-    if (s->request->pe == 1 && strcmp(strategy, "mixed") == 0) strategy = "serial";
+    if (s->request->pe == 1 && strategy->per_layer) strategy = pdl_strategy_find("serial");
     return search_strategy(s, strategy, &search->candidates[search->count++]);
 }
 
@@ -453,17 +403,19 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     pdl_request_t   chosen = *request;
     pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
     double          begin = now_s();
+    int             rows = 0;
     pdl_status_t    status = check_request(oracle, request);
     if (status) return status;
     pdl_search_t *search = calloc(1, sizeof(*search));
     if (!search) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    search->candidates = calloc(STRATEGY_COUNT, sizeof(*search->candidates));
+    while (pdl_strategy_at(rows) != NULL) rows++;
+    search->candidates = calloc((size_t)rows, sizeof(*search->candidates));
     if (!search->candidates) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status)
         status =
             pdl__choose_batch(oracle, request, &search->batch, search->batch_reason, sizeof(search->batch_reason));
     chosen.batch = search->batch;
-    if (!status) status = strcmp(request->strategy, "all") == 0 ? search_all(&s, search) : search_one(&s, search);
+    if (!status) status = request->strategy == NULL ? search_all(&s, search) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
     if (status) {
         pdl_search_destroy(search);

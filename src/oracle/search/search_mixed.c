@@ -2,6 +2,7 @@
  * Layouts of single layers on the meshes of a search, and the name of what comes out: a plan in which no layer differs
  * from a named strategy is that strategy.
  */
+#include "oracle/search/mixed.h"
 #include "oracle/search/searcher.h"
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,6 @@ static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
     pdl__score_candidate(s, &trial);
     if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
         pdl_plan_destroy(s->best->plan);
-        memcpy(trial.strategy, s->best->strategy, sizeof(trial.strategy));
         *s->best = trial;
     } else {
         if (!trial.possible && !s->best->possible)
@@ -127,9 +127,6 @@ static pdl_status_t compare_preset(pdl__searcher_t *s, const pdl_partition_t *mi
     return status;
 }
 
-/* Names of hybrids, each behind its "data+" also the name without replicas. */
-static const char *const hybrids[] = {"data+filter", "data+channel", "data+tensor", "data+spatial"};
-
 /* The named strategy that the best mixed plan is; *plan is NULL when it is none. */
 static pdl_status_t find_name(pdl__searcher_t *s, const pdl_partition_t *mixed, pdl_config_t *config,
                               pdl_plan_t **plan)
@@ -140,16 +137,18 @@ static pdl_status_t find_name(pdl__searcher_t *s, const pdl_partition_t *mixed, 
     *plan = NULL;
     *config = base;
     if (splits_samples_alone(mixed, pdl_mesh_find(&mixed->plan->mesh, PDL_AXIS_TENSOR))) {
-        config->strategy = "data";
+        config->strategy = pdl_strategy_find("data");
         config->data = base.data * base.tensor;
         config->tensor = 1;
         return pdl_oracle_plan(s->oracle, config, plan);
     }
-    for (size_t i = 0; i < sizeof(hybrids) / sizeof(hybrids[0]) && !*plan && !status; i++) {
+    const pdl_strategy_t *row;
+    for (int i = 0; (row = pdl_strategy_at(i)) != NULL && !*plan && !status; i++) {
+        if (!pdl__splits_layers_on(row, base.data > 1)) continue;
         *config = base;
-        config->strategy = hybrids[i] + (base.data > 1 ? 0 : strlen("data+"));
+        config->strategy = row;
         config->sequence_parallel = s->best->plan->sequence_parallel;
-        if (strcmp(hybrids[i], "data+spatial") == 0) {
+        if (pdl_strategy_has(row, PDL_AXIS_SPATIAL)) {
             config->spatial = base.tensor;
             config->tensor = 1;
         }
@@ -176,7 +175,6 @@ static pdl_status_t name_plan(pdl__searcher_t *s)
     pdl_plan_destroy(best->plan);
     best->plan = plan;
     best->config = config;
-    snprintf(best->strategy, sizeof(best->strategy), "%s", config.strategy);
     return PDL_OK;
 }
 

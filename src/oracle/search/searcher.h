@@ -41,7 +41,4 @@ pdl_status_t pdl__advise(pdl__searcher_t *s);
    of the named strategy that the best plan is, if it is one. */
 void pdl__search_mixed(pdl__searcher_t *s);
 
-/* The order in which strategies are searched and named; the place of "mixed", the last, for others. */
-int pdl__strategy_place(const char *strategy);
-
 #endif

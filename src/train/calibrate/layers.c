@@ -268,7 +268,7 @@ static pdl_status_t collect(trial_t *t)
 
 static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, const shape_t *shape, double *step_s)
 {
-    trial_t      t = {.c = c, .ranks = strcmp(shape->strategy, "serial") == 0 ? c->alone : c->ranks};
+    trial_t      t = {.c = c, .ranks = pdl_strategy_find(shape->strategy)->axes == 0 ? c->alone : c->ranks};
     bool         possible = make_plan(&t, model, shape);
     pdl_status_t status = possible ? prepare(&t) : PDL_OK;
 

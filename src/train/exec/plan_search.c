@@ -92,7 +92,6 @@ static void replace(pdl_candidate_t *c, pdl_candidate_t *trial)
 {
     pdl_plan_destroy(c->plan);
     *c = *trial;
-    c->config.strategy = c->strategy;
     trial->plan = NULL;
 }
 
@@ -226,7 +225,7 @@ static pdl_status_t settle(const compiler_t *k, pdl_candidate_t *c)
 /* A strategy that the model finds too large, though the trainer may not. */
 static pdl_status_t rescue(const compiler_t *k, pdl_candidate_t *c)
 {
-    if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || strcmp(c->strategy, "mixed") == 0) return PDL_OK;
+    if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || c->config.strategy->per_layer) return PDL_OK;
     pdl_status_t status = pdl_oracle_plan(k->oracle, &c->config, &c->plan);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
     if (!status) status = pdl_oracle_play(k->oracle, c->plan, k->request.dataset, &c->projection);

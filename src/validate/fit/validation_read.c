@@ -51,14 +51,12 @@ static bool configure(const pdl_validation_t *v, const columns_t *c, size_t i, p
         pdl_csv_number(v->csv, i, c->batch, &batch) || data < 1 || inner < 1 || batch < 1 || data * inner > 1e6 ||
         batch > 1e9)
         return refuse(row, "mesh or batch missing:", row->strategy);
-    pdl_config_t *config = &run->config;
-    const char   *preset = run->strategy->preset;
-    bool          spatial = strstr(preset, "spatial") != NULL, pipeline = strstr(preset, "pipeline") != NULL;
-    *config = pdl_config_default(preset);
-    config->data = (int64_t)data;
-    config->pipeline = pipeline ? (int64_t)inner : 1;
-    config->spatial = spatial ? (int64_t)inner : 1;
-    config->tensor = spatial || pipeline ? 1 : (int64_t)inner;
+    pdl_config_t       *config = &run->config;
+    bool                pipeline = pdl_strategy_has(run->strategy->strategy, PDL_AXIS_PIPELINE);
+    pdl_strategy_mesh_t mesh = {.data = (int64_t)data,
+                                .pipeline = pipeline ? (int64_t)inner : 1,
+                                .inner = pipeline ? 1 : (int64_t)inner};
+    *config = pdl_config_on(run->strategy->strategy, &mesh);
     config->batch = run->model->samples_per_group ? run->model->samples_per_group * (int64_t)data : (int64_t)batch;
     config->micro_batches =
         run->strategy->micro_batches < config->batch ? run->strategy->micro_batches : config->batch;

@@ -56,15 +56,14 @@ static pdl_status_t read_split(const pdl_model_t *model, const char *model_name,
     return status;
 }
 
-static void set_mesh(pdl_config_t *config, const char *strategy, int64_t groups, int64_t pe)
+static pdl_config_t config_of(const pdl_strategy_t *strategy, int64_t groups, int64_t pe)
 {
-    int64_t *inner = &config->tensor;
+    bool                pipeline = pdl_strategy_has(strategy, PDL_AXIS_PIPELINE);
+    pdl_strategy_mesh_t mesh = {.data = groups,
+                                .pipeline = pipeline ? pe / groups : 1,
+                                .inner = pipeline ? 1 : pe / groups};
 
-    *config = pdl_config_default(strategy);
-    config->data = groups;
-    if (strstr(strategy, "spatial") != NULL) inner = &config->spatial;
-    if (strcmp(strategy, "pipeline") == 0) inner = &config->pipeline;
-    *inner = pe / groups;
+    return pdl_config_on(strategy, &mesh);
 }
 
 /* The batch when nobody set one: as the program does, from what the memory of a PE holds. */
@@ -124,9 +123,10 @@ static void fill_candidate(pdl_candidate_t *candidate, const pdl_orig_result_t *
     if (candidate->epoch_s > 0) find_limit(result, p);
 }
 
-static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model_name, const char *strategy,
+static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model_name, const pdl_strategy_t *row,
                                      int64_t samples, pdl_candidate_t *candidate)
 {
+    const char       *strategy = row->name;
     pdl_orig_result_t result;
     int64_t           groups = 1;
     bool             *flags;
@@ -134,7 +134,7 @@ static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model
 
     if (status) return status;
     question.split = flags;
-    snprintf(candidate->strategy, sizeof(candidate->strategy), "%s", strategy);
+    candidate->config.strategy = row;
     /* One sample per group: the batch is the number of groups. PEs that form none are an answer, not a mistake. */
     status = pdl_orig_batch(&question, strategy, 1, &groups);
     if (status == PDL_ERR_INPUT) {
@@ -146,7 +146,7 @@ static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model
     if (!status) status = pdl_orig_project(&question, strategy, &result);
     free(flags);
     if (status) return status;
-    set_mesh(&candidate->config, strategy, groups, question.pe);
+    candidate->config = config_of(row, groups, question.pe);
     candidate->config.batch = question.batch;
     if (candidate->config.pipeline > 1)
         candidate->config.micro_batches = question.segments > 0 ? question.segments : question.pe;
@@ -163,14 +163,13 @@ static double now_s(void)
 }
 
 /* "all" leaves out what the number of PEs excludes by its meaning: serial is for one, the others for several. */
-static bool is_wanted(const char *wanted, const char *strategy, int64_t pe)
+static bool is_wanted(const pdl_strategy_t *wanted, const pdl_strategy_t *strategy, int64_t pe)
 {
-    if (strcmp(wanted, "all") != 0) return strcmp(wanted, strategy) == 0;
-    return (strcmp(strategy, "serial") == 0) == (pe == 1);
+    return wanted != NULL ? wanted == strategy : (strategy->axes == 0) == (pe == 1);
 }
 
-static pdl_status_t project_all(const pdl_orig_case_t *question, const char *model_name, const char *strategy,
-                                int64_t samples, pdl_search_t *search)
+static pdl_status_t project_all(const pdl_orig_case_t *question, const char *model_name,
+                                const pdl_strategy_t *strategy, int64_t samples, pdl_search_t *search)
 {
     pdl_status_t status = PDL_OK;
     int          count = 0;
@@ -180,19 +179,19 @@ static pdl_status_t project_all(const pdl_orig_case_t *question, const char *mod
     search->candidates = calloc((size_t)count, sizeof(*search->candidates));
     if (search->candidates == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int i = 0; !status && i < count; i++) {
-        const char *name = pdl_orig_strategy_name(i);
+        const pdl_strategy_t *row = pdl_strategy_find(pdl_orig_strategy_name(i));
 
-        if (!is_wanted(strategy, name, question->pe)) continue;
-        status = project_strategy(*question, model_name, name, samples, &search->candidates[search->count]);
+        if (!is_wanted(strategy, row, question->pe)) continue;
+        status = project_strategy(*question, model_name, row, samples, &search->candidates[search->count]);
         if (!status) search->count++;
     }
-    /* An unknown name is refused by the table of strategies itself. */
-    if (!status && search->count == 0) status = pdl_orig_batch(question, strategy, 1, &batch);
+    /* A strategy without such formulas is refused by their table itself. */
+    if (!status && search->count == 0) status = pdl_orig_batch(question, strategy->name, 1, &batch);
     return status;
 }
 
-pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_name, const char *strategy,
-                             int64_t samples, pdl_search_t **search)
+pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_name,
+                             const pdl_strategy_t *strategy, int64_t samples, pdl_search_t **search)
 {
     double        begin = now_s();
     pdl_search_t *made = calloc(1, sizeof(*made));
