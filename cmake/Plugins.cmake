@@ -9,10 +9,17 @@ pkg_check_modules(HDF5 IMPORTED_TARGET hdf5)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(URING IMPORTED_TARGET liburing)
+pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+# What follows the first comma is the packager's.
+set(MPI_FOUND ${MPI_C_FOUND})
+string(REGEX REPLACE ",.*" "" MPI_VERSION "${MPI_C_LIBRARY_VERSION_STRING}")
+if(NOT MPI_VERSION)
+    set(MPI_VERSION "of the standard ${MPI_C_VERSION}")
+endif()
 
-# pdl_plugin(MODULE NAME PACKAGE): to be called when pdl_objects is there.
-function(pdl_plugin module name package)
-    string(TOUPPER ${name} id)
+# pdl_plugin(ID MODULE NAME PACKAGE TARGET): the plugin NAME of a module needs TARGET, which ID_FOUND says is there. To be
+# called when pdl_objects is there.
+function(pdl_plugin id module name package target)
     set(inside 0)
     set(version "")
     if(${id}_FOUND AND module IN_LIST PDL_MODULES)
@@ -23,14 +30,14 @@ function(pdl_plugin module name package)
             set(inside 1)
             target_sources(pdl_objects PRIVATE ${source})
             set_source_files_properties(${source} PROPERTIES COMPILE_DEFINITIONS PDL_VERSION="${PROJECT_VERSION}")
-            target_link_libraries(pdl_training INTERFACE PkgConfig::${id})
+            target_link_libraries(pdl_training INTERFACE ${target})
         else()
             add_library(paradl_${name} MODULE ${source} ${PROJECT_SOURCE_DIR}/src/base/plugin/side.c)
             set_target_properties(paradl_${name} PROPERTIES OUTPUT_NAME paradl-${name} C_VISIBILITY_PRESET hidden
                                   LIBRARY_OUTPUT_DIRECTORY ${PDL_PLUGIN_FOLDER})
             target_include_directories(paradl_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
             target_compile_definitions(paradl_${name} PRIVATE PDL_PLUGIN_SIDE PDL_VERSION="${PROJECT_VERSION}")
-            target_link_libraries(paradl_${name} PRIVATE pdl_options PkgConfig::${id} Threads::Threads m)
+            target_link_libraries(paradl_${name} PRIVATE pdl_options ${target} Threads::Threads m)
             set(PDL_PLUGINS ${PDL_PLUGINS} paradl_${name} PARENT_SCOPE)
         endif()
     else()
@@ -45,11 +52,13 @@ file(RELATIVE_PATH bin_to_plugins ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_F
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/base/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
              PDL_VERSION="${PROJECT_VERSION}" PDL_BUILD_PLUGINS="${PDL_PLUGIN_FOLDER}"
              PDL_BIN_TO_PLUGINS="${bin_to_plugins}" PDL_INSTALL_PLUGINS="${CMAKE_INSTALL_FULL_LIBDIR}/paradl")
-pdl_plugin(sim simgrid libsimgrid-dev)
-pdl_plugin(data hdf5 libhdf5-dev)
-pdl_plugin(data jpeg libjpeg-dev)
-pdl_plugin(data png libpng-dev)
-pdl_plugin(data uring liburing-dev)
+pdl_plugin(SIMGRID sim simgrid libsimgrid-dev PkgConfig::SIMGRID)
+pdl_plugin(HDF5 data hdf5 libhdf5-dev PkgConfig::HDF5)
+pdl_plugin(JPEG data jpeg libjpeg-dev PkgConfig::JPEG)
+pdl_plugin(PNG data png libpng-dev PkgConfig::PNG)
+pdl_plugin(URING data uring liburing-dev PkgConfig::URING)
+pdl_plugin(HWLOC tensor hwloc libhwloc-dev PkgConfig::HWLOC)
+pdl_plugin(MPI comm ranks "libopenmpi-dev and openmpi-bin" MPI::MPI_C)
 
 # For tests that write such files.
 add_library(pdl_formats INTERFACE)

@@ -1,4 +1,4 @@
-# What the trainer needs: oneDNN, OpenMP, hwloc and zlib. What may be missing is in Plugins.cmake.
+# What the trainer needs: oneDNN, OpenMP and zlib. What may be missing is in Plugins.cmake.
 add_library(pdl_training INTERFACE)
 
 # oneDNN's own package file asks for OpenCL, which the library brings along but we do not use.
@@ -25,9 +25,8 @@ else()
     set(PDL_OPENMP_FOUND "vectors only: own kernels run on one thread with ${CMAKE_C_COMPILER_ID}")
 endif()
 
-pkg_check_modules(HWLOC REQUIRED IMPORTED_TARGET hwloc)
 find_package(ZLIB REQUIRED)
-target_link_libraries(pdl_training INTERFACE PkgConfig::HWLOC ZLIB::ZLIB)
+target_link_libraries(pdl_training INTERFACE ZLIB::ZLIB)
 
 # Kernels may keep products in full precision (FMA) and need neither errno nor floating-point traps; without this,
 # loops with square roots would not be vectorised.

@@ -18,7 +18,9 @@
     X(HDF5, hdf5, "HDF5", "libhdf5-dev")          \
     X(JPEG, jpeg, "libjpeg", "libjpeg-dev")       \
     X(PNG, png, "libpng", "libpng-dev")           \
-    X(URING, uring, "liburing", "liburing-dev")
+    X(URING, uring, "liburing", "liburing-dev")   \
+    X(HWLOC, hwloc, "hwloc", "libhwloc-dev")      \
+    X(MPI, ranks, "MPI", "libopenmpi-dev and openmpi-bin")
 /* clang-format on */
 
 typedef enum pdl__plugin_id {
@@ -51,14 +53,16 @@ typedef struct pdl__plugin {
 
 #ifdef PDL_PLUGIN_SIDE
 #define PDL__PLUGIN_CONNECT pdl__plugin_connect
+#define PDL__PLUGIN_SHOWN   __attribute__((visibility("default")))
 void pdl__plugin_connect(pdl__report_t report);
 #else
 #define PDL__PLUGIN_CONNECT NULL
+#define PDL__PLUGIN_SHOWN
 #endif
 
-#define PDL__PLUGIN(name, functions)               \
-    extern const pdl__plugin_t pdl__plugin_##name; \
-    __attribute__((visibility("default")))         \
-    const pdl__plugin_t pdl__plugin_##name = {PDL_VERSION, sizeof(functions), &(functions), PDL__PLUGIN_CONNECT};
+#define PDL__PLUGIN(name, functions)                                                                          \
+    extern const pdl__plugin_t            pdl__plugin_##name;                                                 \
+    PDL__PLUGIN_SHOWN const pdl__plugin_t pdl__plugin_##name = {PDL_VERSION, sizeof(functions), &(functions), \
+                                                                PDL__PLUGIN_CONNECT};
 
 #endif

@@ -176,7 +176,6 @@ static pdl_status_t run_verify(const void *given, const pdl__operands_t *operand
     return status;
 }
 
-#ifdef PDL_HAVE_MPI
 static int64_t count_wrong(const pdl_bench_t *bench)
 {
     int64_t wrong = 0;
@@ -211,16 +210,6 @@ static pdl_status_t run_bench(const void *given, const pdl__operands_t *operands
     pdl_bench_destroy(bench);
     return status;
 }
-#else
-static pdl_status_t run_bench(const void *values, const pdl__operands_t *operands)
-{
-    (void)values;
-    (void)operands;
-    return pdl_error(
-        PDL_ERR_UNSUPPORTED,
-        "this paradl was built without MPI: install libopenmpi-dev and openmpi-bin, and build it again");
-}
-#endif
 
 const pdl__command_t pdl__coll_commands[] = {
     {.name = "coll list",

@@ -8,16 +8,11 @@
 #include <paradl/base/version.h>
 #include <paradl/report/table.h>
 
-#include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <protobuf-c/protobuf-c.h>
 #include <string.h>
 #include <yaml.h>
 #include <zlib.h>
-
-#ifdef PDL_HAVE_MPI
-#include <mpi.h>
-#endif
 
 static void add_part(pdl_table_t *table, const char *part, const char *library, const char *version)
 {
@@ -27,23 +22,11 @@ static void add_part(pdl_table_t *table, const char *part, const char *library, 
     pdl_table_cell(table, "%s", version);
 }
 
-#ifdef PDL_HAVE_MPI
-/* MPI names itself before it is started; what follows the first comma is the packager's. */
-static void add_mpi(pdl_table_t *table)
+/* A plugin is not loaded for this: its file is looked for, and the library's version is that of the build. */
+static void add_plugin(pdl_table_t *table, const char *part, pdl__plugin_id_t id)
 {
-    char library[MPI_MAX_LIBRARY_VERSION_STRING];
-    int  length;
-
-    MPI_Get_library_version(library, &length);
-    library[strcspn(library, ",\n")] = '\0';
-    add_part(table, "collectives", library, "");
+    add_part(table, part, pdl__plugin_library(id), pdl__plugin_found(id) ? pdl__plugin_version(id) : "not found");
 }
-#else
-static void add_mpi(pdl_table_t *table)
-{
-    add_part(table, "MPI", "not found", "");
-}
-#endif
 
 /* What trains: kernels, their threads, and where these are bound. */
 static void add_training(pdl_table_t *table)
@@ -59,13 +42,7 @@ static void add_training(pdl_table_t *table)
     snprintf(text, sizeof(text), "not found: own kernels use one thread");
 #endif
     add_part(table, "threads", "OpenMP", text);
-    add_part(table, "binding", "hwloc", HWLOC_VERSION);
-}
-
-/* A plugin is not loaded for this: its file is looked for, and the library's version is that of the build. */
-static void add_plugin(pdl_table_t *table, const char *part, pdl__plugin_id_t id)
-{
-    add_part(table, part, pdl__plugin_library(id), pdl__plugin_found(id) ? pdl__plugin_version(id) : "not found");
+    add_plugin(table, "binding", PDL__PLUGIN_HWLOC);
 }
 
 pdl_status_t pdl__print_version(FILE *stream)
@@ -77,7 +54,7 @@ pdl_status_t pdl__print_version(FILE *stream)
     fprintf(stream, "paradl %s (%s)\n", pdl_version(), PDL_BUILD);
     add_part(table, "YAML files", "libyaml", yaml_get_version_string());
     add_part(table, "ONNX import", "protobuf-c", protobuf_c_version());
-    add_mpi(table);
+    add_plugin(table, "collectives", PDL__PLUGIN_MPI);
     add_plugin(table, "simulation", PDL__PLUGIN_SIMGRID);
     add_training(table);
     add_part(table, "gzip files", "zlib", zlibVersion());

@@ -1,13 +1,19 @@
 /*
- * In place of ranks_mpi.c, requests_mpi.c and reduction_mpi.c in a build without MPI. Only pdl__world_start() is
- * ever called, by a process that a launcher has started: one rank alone needs none of the others.
+ * In place of src/comm/mpi/ in a build without MPI. Only pdl_bench_run() and, by a process that a launcher has started,
+ * pdl__world_start() are ever called: one rank alone needs none of the others.
  */
 #include "comm/transport.h"
 
+#include "base/plugin.h"
+
+#include <paradl/comm/bench.h>
+
+/* There is no such plugin, which is the message. */
 static pdl_status_t missing(void)
 {
-    return pdl_error(PDL_ERR_UNSUPPORTED, "several ranks need MPI, which this paradl was built without: install "
-                                          "libopenmpi-dev and openmpi-bin, and build it again");
+    const void *table;
+
+    return pdl__plugin_load(PDL__PLUGIN_MPI, "a run on several ranks", 0, &table);
 }
 
 bool pdl__world_running(void)
@@ -155,4 +161,15 @@ int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
 {
     (void)reduction;
     return 0;
+}
+
+pdl_status_t pdl_bench_run(const pdl_bench_options_t *options, pdl_bench_t **bench)
+{
+    (void)options, (void)bench;
+    return missing();
+}
+
+void pdl_bench_destroy(pdl_bench_t *bench)
+{
+    (void)bench;
 }

@@ -9,6 +9,7 @@
 #include <paradl/base/output.h>
 #include <paradl/comm/launch.h>
 
+#include "base/plugin.h"
 #include "comm/launch.h"
 #include "tensor/cpu/threads.h"
 
@@ -391,17 +392,13 @@ pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, pdl_launch_end_t *e
 {
     launch_t     launch = {.spec = spec};
     char         number[NUMBER_SIZE];
+    const void  *missing;
     pdl_status_t status;
     int          result = 0;
 
     *end = (pdl_launch_end_t){0};
-#ifndef PDL_HAVE_MPI
-    if (spec->ranks > 1)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "%d ranks need MPI, which this paradl was built without: install "
-                         "libopenmpi-dev and openmpi-bin, and build it again",
-                         spec->ranks);
-#endif
+    if (spec->ranks > 1 && !pdl__plugin_found(PDL__PLUGIN_MPI))
+        return pdl__plugin_load(PDL__PLUGIN_MPI, "a run on several ranks", 0, &missing);
     if (spec->ranks < 1) return pdl_error(PDL_ERR_INPUT, "%d ranks: expected 1 or more", spec->ranks);
     pdl_output_release_stdout(); /* it is the ranks' to write to */
     snprintf(number, sizeof(number), "%d", spec->ranks);

@@ -14,7 +14,7 @@ if ! grep -qE 'lib(asan|tsan|ubsan)' <<<"$libraries"; then
     [ "$count" -lt 20 ] || fail "the command has $count libraries: $libraries"
     LD_DEBUG=files "$PARADL" --version 2>&1 >out | grep -o 'calling init: .*' | sort -u >started
     [ "$(wc -l <started)" -lt 20 ] || fail "--version starts $(cat started)"
-    ! grep -qE 'simgrid|hdf5|jpeg|png|uring' started || fail "--version starts $(cat started)"
+    ! grep -qE 'simgrid|hdf5|jpeg|png|uring|hwloc|mpi' started || fail "--version starts $(cat started)"
 fi
 
 mkdir -p empty photos/train/ant photos/train/bee photos/val/ant photos/val/bee
@@ -38,9 +38,13 @@ expect 2 data info photos
 has err "1.jpg needs libjpeg: there is no $PWD/empty/libparadl-jpeg.so; install libjpeg-dev"
 expect 2 train --model lenet --data drawings --epochs 1
 has err "1.png needs libpng: there is no $PWD/empty/libparadl-png.so; install libpng-dev"
+expect 2 train --model lenet --data synthetic --steps 1 --pe 2
+has err "a run on several ranks needs MPI: there is no $PWD/empty/libparadl-ranks.so; install libopenmpi-dev and openmpi-bin"
 [ "$(wc -l <err)" -eq 1 ] || fail "more than one line: $(cat err)"
+expect 2 coll bench
+has err "needs MPI"
 expect 0 --version
-for part in SimGrid HDF5 libjpeg libpng liburing; do
+for part in SimGrid HDF5 libjpeg libpng liburing hwloc MPI; do
     grep -qE "$part +not found" out || fail "--version does not say that $part is missing: $(cat out)"
 done
 expect 0 "${simulate[@]}"

@@ -287,6 +287,9 @@ void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
    many seconds of its time; *vectors (may be NULL) names the instructions. */
 double pdl_cpu_fma_speed(double seconds, const char **vectors);
 
+/* The name of the processor, and a line about packages, cores and caches, as far as they are known. */
+void pdl_cpu_describe(char *processor, size_t processor_size, char *topology, size_t topology_size);
+
 /* Memory for tensors: page-aligned, huge pages where there are any, every page touched once. NULL when out of memory. */
 void *pdl_memory_take(size_t bytes);
 void  pdl_memory_give(void *memory, size_t bytes);

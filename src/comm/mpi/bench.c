@@ -41,13 +41,13 @@ static pdl_status_t agree(MPI_Comm comm, pdl_status_t status)
     char message[512] = "";
     int  rank, mine[2], worst[2];
 
-    PMPI_Comm_rank(comm, &rank);
+    pdl__mpi->Comm_rank(comm, &rank);
     mine[0] = status;
     mine[1] = rank;
-    PMPI_Allreduce(mine, worst, 1, MPI_2INT, MPI_MINLOC, comm);
+    pdl__mpi->Allreduce(mine, worst, 1, pdl__mpi->two_ints, pdl__mpi->op[PDL__OP_MINLOC], comm);
     if (worst[0] == PDL_OK) return PDL_OK;
     if (rank == worst[1]) snprintf(message, sizeof(message), "%s", pdl_error_message());
-    PMPI_Bcast(message, (int)sizeof(message), MPI_CHAR, worst[1], comm);
+    pdl__mpi->Bcast(message, (int)sizeof(message), pdl__mpi->character, worst[1], comm);
     return pdl_error((pdl_status_t)worst[0], "%s", message);
 }
 
@@ -78,14 +78,19 @@ static pdl_status_t call_library(const bench_run_t *run, const bench_case_t *one
     if (status) return status;
     switch (run->options->collective) {
     case PDL_COLL_ALLREDUCE:
-        return PDL_MPI(PMPI_Allreduce(run->input, run->data, count, MPI_FLOAT, MPI_SUM, run->comm));
+        return PDL_MPI(pdl__mpi->Allreduce(run->input, run->data, count, pdl__mpi->float32,
+                                           pdl__mpi->op[PDL__OP_SUM], run->comm));
     case PDL_COLL_REDUCE_SCATTER:
-        return PDL_MPI(PMPI_Reduce_scatter_block(run->input, run->data + run->bench->rank * part_of(run, one), part,
-                                                 MPI_FLOAT, MPI_SUM, run->comm));
+        return PDL_MPI(pdl__mpi->Reduce_scatter_block(run->input, run->data + run->bench->rank * part_of(run, one),
+                                                      part, pdl__mpi->float32, pdl__mpi->op[PDL__OP_SUM],
+                                                      run->comm));
     case PDL_COLL_ALLGATHER:
-        return PDL_MPI(PMPI_Allgather(run->input, part, MPI_FLOAT, run->data, part, MPI_FLOAT, run->comm));
-    case PDL_COLL_BROADCAST: return PDL_MPI(PMPI_Bcast(run->data, count, MPI_FLOAT, 0, run->comm));
-    default: return PDL_MPI(PMPI_Alltoall(run->input, part, MPI_FLOAT, run->data, part, MPI_FLOAT, run->comm));
+        return PDL_MPI(pdl__mpi->Allgather(run->input, part, pdl__mpi->float32, run->data, part, pdl__mpi->float32,
+                                           run->comm));
+    case PDL_COLL_BROADCAST: return PDL_MPI(pdl__mpi->Bcast(run->data, count, pdl__mpi->float32, 0, run->comm));
+    default:
+        return PDL_MPI(
+            pdl__mpi->Alltoall(run->input, part, pdl__mpi->float32, run->data, part, pdl__mpi->float32, run->comm));
     }
 }
 
@@ -97,7 +102,7 @@ static void call_once(const bench_run_t *run, const bench_case_t *one)
 
     if (status == PDL_OK) return;
     fprintf(stderr, "paradl: rank %d: %s\n", run->bench->rank, pdl_error_message());
-    PMPI_Abort(run->comm, 1);
+    pdl__mpi->Abort(run->comm, 1);
 }
 
 /* Fills the buffers; the result buffer so that nothing of an earlier run looks right. */
@@ -182,14 +187,17 @@ static pdl_status_t time_case(const bench_run_t *run, const bench_case_t *one, i
     for (int64_t i = -iterations / 4; i < iterations; i++) {
         double begin, seconds;
 
-        PMPI_Barrier(run->comm);
-        begin = PMPI_Wtime();
+        pdl__mpi->Barrier(run->comm);
+        begin = pdl__mpi->Wtime();
         call_once(run, one);
-        seconds = PMPI_Wtime() - begin;
+        seconds = pdl__mpi->Wtime() - begin;
         if (i >= 0) run->seconds[i] = seconds;
     }
-    status = PDL_MPI(PMPI_Allreduce(MPI_IN_PLACE, run->seconds, (int)iterations, MPI_DOUBLE, MPI_MAX, run->comm));
-    return status ? status : PDL_MPI(PMPI_Allreduce(&mine, wrong, 1, MPI_INT64_T, MPI_SUM, run->comm));
+    status = PDL_MPI(pdl__mpi->Allreduce(MPI_IN_PLACE, run->seconds, (int)iterations, pdl__mpi->float64,
+                                         pdl__mpi->op[PDL__OP_MAX], run->comm));
+    return status ? status
+                  : PDL_MPI(pdl__mpi->Allreduce(&mine, wrong, 1, pdl__mpi->int64, pdl__mpi->op[PDL__OP_SUM],
+                                                run->comm));
 }
 
 static pdl_status_t measure(bench_run_t *run, const bench_case_t *one)
@@ -213,8 +221,8 @@ static pdl_status_t measure_schedule(bench_run_t *run, const pdl_schedule_t *sch
 {
     pdl_executor_spec_t spec = {.schedule = schedule,
                                 .comm = run->comm,
-                                .type = MPI_FLOAT,
-                                .op = MPI_SUM,
+                                .type = pdl__mpi->float32,
+                                .op = pdl__mpi->op[PDL__OP_SUM],
                                 .elements = elements,
                                 .chunk_bytes = run->options->chunk_bytes};
     bench_case_t        one = {.algorithm = algorithm, .elements = elements};
@@ -316,7 +324,7 @@ static pdl_status_t name_library(pdl_bench_t *bench)
     char *name;
     int   length;
 
-    PMPI_Get_library_version(text, &length);
+    pdl__mpi->Get_library_version(text, &length);
     text[strcspn(text, ",\n")] = '\0';
     name = malloc(strlen(text) + 1);
     if (name == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
@@ -327,17 +335,17 @@ static pdl_status_t name_library(pdl_bench_t *bench)
 
 static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *bench)
 {
-    bench_run_t  run = {.options = options, .bench = bench, .comm = MPI_COMM_NULL};
-    pdl_status_t status = PDL_MPI(PMPI_Comm_dup(MPI_COMM_WORLD, &run.comm));
+    bench_run_t  run = {.options = options, .bench = bench, .comm = pdl__mpi->comm_null};
+    pdl_status_t status = PDL_MPI(pdl__mpi->Comm_dup(pdl__mpi->comm_world, &run.comm));
 
     if (status) return status;
     bench->collective = options->collective;
-    status = PDL_MPI(PMPI_Comm_set_errhandler(run.comm, MPI_ERRORS_RETURN));
-    if (!status) status = PDL_MPI(PMPI_Comm_rank(run.comm, &bench->rank));
-    if (!status) status = PDL_MPI(PMPI_Comm_size(run.comm, &bench->ranks));
+    status = PDL_MPI(pdl__mpi->Comm_set_errhandler(run.comm, pdl__mpi->errors_return));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_rank(run.comm, &bench->rank));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_size(run.comm, &bench->ranks));
     if (!status) status = agree(run.comm, name_library(bench));
     if (!status) status = measure_sizes(&run);
-    PMPI_Comm_free(&run.comm);
+    pdl__mpi->Comm_free(&run.comm);
     return status;
 }
 
@@ -348,16 +356,17 @@ pdl_status_t pdl_bench_run(const pdl_bench_options_t *options, pdl_bench_t **res
     bool         started = false;
     pdl_status_t status = check_options(options);
 
+    if (!status) status = pdl__mpi_load();
     if (status) return status;
     bench = calloc(1, sizeof(*bench));
     if (bench == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    status = PDL_MPI(PMPI_Initialized(&running));
+    status = PDL_MPI(pdl__mpi->Initialized(&running));
     if (!status && !running) {
-        status = PDL_MPI(PMPI_Init(NULL, NULL));
+        status = PDL_MPI(pdl__mpi->Init(NULL, NULL));
         started = status == PDL_OK;
     }
     if (!status) status = run_all(options, bench);
-    if (started) PMPI_Finalize();
+    if (started) pdl__mpi->Finalize();
     if (status) {
         pdl_bench_destroy(bench);
         return status;

@@ -1,15 +1,17 @@
 /*
  * The one place where codes and counts of MPI become ours.
- *
- * The library calls MPI by its PMPI names: tools that watch a program see the collectives that the program asked
- * for, and the profiling-interface library can interpose them without meeting itself.
  */
 #ifndef PDL_COMM_CHECK_H
 #define PDL_COMM_CHECK_H
 
-#include <mpi.h>
+#include "comm/plugin/mpi.h"
+
 #include <paradl/base/status.h>
 #include <stdint.h>
+
+/* MPI, once pdl__mpi_load() has succeeded. */
+extern const pdl__mpi_t *pdl__mpi;
+pdl_status_t             pdl__mpi_load(void);
 
 /* The status of an MPI call; the message names the call. It is of use where the communicator's error handler
    returns. */

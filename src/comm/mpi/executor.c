@@ -110,9 +110,10 @@ static pdl_status_t make_buffers(pdl_executor_t *executor)
 static pdl_status_t check_spec(const pdl_executor_spec_t *spec, int *rank)
 {
     int          size;
-    pdl_status_t status = PDL_MPI(PMPI_Comm_size(spec->comm, &size));
+    pdl_status_t status = pdl__mpi_load();
 
-    if (!status) status = PDL_MPI(PMPI_Comm_rank(spec->comm, rank));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_size(spec->comm, &size));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_rank(spec->comm, rank));
     if (status) return status;
     if (size != pdl_schedule_ranks(spec->schedule))
         return pdl_error(PDL_ERR_INPUT, "the schedule is for %d ranks, the communicator has %d",
@@ -189,8 +190,8 @@ static pdl_status_t post_receive(pdl_executor_t *executor, const pdl__step_t *st
                             : place_of(executor, &executor->messages.segment[message->segment_first]);
     status = pdl__mpi_count(message->count, &count);
     if (status) return status;
-    return PDL_MPI(PMPI_Irecv(place, count, executor->type, message->peer, executor->step % TAGS, executor->comm,
-                              &executor->receive_request[receive % step->window]));
+    return PDL_MPI(pdl__mpi->Irecv(place, count, executor->type, message->peer, executor->step % TAGS,
+                                   executor->comm, &executor->receive_request[receive % step->window]));
 }
 
 /* Brings the segments of a send together. */
@@ -221,8 +222,8 @@ static pdl_status_t post_send(pdl_executor_t *executor, const pdl__step_t *step,
     status = pdl__mpi_count(message->count, &count);
     if (status) return status;
     executor->posted += message->count * executor->reducer.extent;
-    return PDL_MPI(PMPI_Isend(from, count, executor->type, message->peer, executor->step % TAGS, executor->comm,
-                              &executor->send_request[send]));
+    return PDL_MPI(pdl__mpi->Isend(from, count, executor->type, message->peer, executor->step % TAGS,
+                                   executor->comm, &executor->send_request[send]));
 }
 
 /* Packs before anything of the step can arrive. */
@@ -250,9 +251,9 @@ static pdl_status_t complete(MPI_Request *request, bool block, bool *done)
     int          flag = 1;
 
     if (block)
-        status = PDL_MPI(PMPI_Wait(request, MPI_STATUS_IGNORE));
+        status = PDL_MPI(pdl__mpi->Wait(request, MPI_STATUS_IGNORE));
     else
-        status = PDL_MPI(PMPI_Test(request, &flag, MPI_STATUS_IGNORE));
+        status = PDL_MPI(pdl__mpi->Test(request, &flag, MPI_STATUS_IGNORE));
     *done = flag != 0;
     return status;
 }

@@ -1,18 +1,25 @@
 /*
  * The ranks of MPI.
  */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
 #include "comm/launch.h"
 #include "comm/mpi/check.h"
 #include "comm/watch/watch.h"
 #include "comm/world.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
+/* Before MPI is loaded only the program itself can have it running. */
 bool pdl__world_running(void)
 {
-    int running = 0;
+    int (*initialized)(int *) = pdl__mpi != NULL ? pdl__mpi->Initialized : NULL;
+    void *symbol = pdl__mpi == NULL ? dlsym(RTLD_DEFAULT, "PMPI_Initialized") : NULL;
+    int   running = 0;
 
-    return PMPI_Initialized(&running) == MPI_SUCCESS && running;
+    if (symbol != NULL) memcpy(&initialized, &symbol, sizeof(symbol));
+    return initialized != NULL && initialized(&running) == MPI_SUCCESS && running;
 }
 
 static pdl_status_t start_mpi(pdl__world_t *world)
@@ -21,7 +28,7 @@ static pdl_status_t start_mpi(pdl__world_t *world)
     pdl_status_t status;
 
     if (pdl__world_running()) return PDL_OK;
-    status = PDL_MPI(PMPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
+    status = PDL_MPI(pdl__mpi->Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
     if (status) return status;
     world->started = true;
     pdl__launch_started();
@@ -46,15 +53,17 @@ static pdl_status_t check_size(const pdl_ranks_t *ranks)
 /* The world's communicator has just been made. */
 static pdl_status_t find_place(pdl_ranks_t *ranks, pdl__world_t *world)
 {
-    MPI_Comm     node = MPI_COMM_NULL;
-    pdl_status_t status = PDL_MPI(PMPI_Comm_set_errhandler(world->comm, MPI_ERRORS_RETURN));
+    MPI_Comm     node = pdl__mpi->comm_null;
+    pdl_status_t status = PDL_MPI(pdl__mpi->Comm_set_errhandler(world->comm, pdl__mpi->errors_return));
 
-    if (!status) status = PDL_MPI(PMPI_Comm_rank(world->comm, &ranks->rank));
-    if (!status) status = PDL_MPI(PMPI_Comm_size(world->comm, &ranks->size));
-    if (!status) status = PDL_MPI(PMPI_Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
-    if (!status) status = PDL_MPI(PMPI_Comm_rank(node, &ranks->node_rank));
-    if (!status) status = PDL_MPI(PMPI_Comm_size(node, &ranks->node_size));
-    if (node != MPI_COMM_NULL) PMPI_Comm_free(&node);
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_rank(world->comm, &ranks->rank));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_size(world->comm, &ranks->size));
+    if (!status)
+        status =
+            PDL_MPI(pdl__mpi->Comm_split_type(world->comm, MPI_COMM_TYPE_SHARED, 0, pdl__mpi->info_null, &node));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_rank(node, &ranks->node_rank));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_size(node, &ranks->node_size));
+    if (node != pdl__mpi->comm_null) pdl__mpi->Comm_free(&node);
     return status;
 }
 
@@ -62,23 +71,24 @@ pdl_status_t pdl__world_reserve(pdl_ranks_t *ranks)
 {
     ranks->world = calloc(1, sizeof(*ranks->world));
     if (ranks->world == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    ranks->world->comm = MPI_COMM_NULL;
+    ranks->world->comm = pdl__mpi->comm_null;
     return PDL_OK;
 }
 
 pdl_status_t pdl__world_start(pdl_ranks_t *ranks)
 {
-    pdl_status_t status = pdl__world_reserve(ranks);
+    pdl_status_t status = pdl__mpi_load();
 
+    if (!status) status = pdl__world_reserve(ranks);
     if (!status) status = start_mpi(ranks->world);
-    if (!status) status = PDL_MPI(PMPI_Comm_dup(MPI_COMM_WORLD, &ranks->world->comm));
+    if (!status) status = PDL_MPI(pdl__mpi->Comm_dup(pdl__mpi->comm_world, &ranks->world->comm));
     if (!status) status = find_place(ranks, ranks->world);
     return status ? status : check_size(ranks);
 }
 
 pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t *group)
 {
-    pdl_status_t status = PDL_MPI(PMPI_Comm_split(ranks->world->comm, colour, key, &group->world->comm));
+    pdl_status_t status = PDL_MPI(pdl__mpi->Comm_split(ranks->world->comm, colour, key, &group->world->comm));
 
     group->world->watch = ranks->world->watch;
     return status ? status : find_place(group, group->world);
@@ -86,9 +96,9 @@ pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl
 
 void pdl__world_stop(pdl__world_t *world)
 {
-    if (world->comm != MPI_COMM_NULL) PMPI_Comm_free(&world->comm);
+    if (world->comm != pdl__mpi->comm_null) pdl__mpi->Comm_free(&world->comm);
     if (world->started) {
-        PMPI_Finalize();
+        pdl__mpi->Finalize();
         pdl__launch_finished();
     }
     free(world);
@@ -100,8 +110,9 @@ pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all,
     pdl_status_t status;
 
     if (world->watch == NULL)
-        return PDL_MPI(PMPI_Allgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm));
-    status = PDL_MPI(PMPI_Iallgather(mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, world->comm, &request));
+        return PDL_MPI(pdl__mpi->Allgather(mine, bytes, pdl__mpi->byte, all, bytes, pdl__mpi->byte, world->comm));
+    status = PDL_MPI(
+        pdl__mpi->Iallgather(mine, bytes, pdl__mpi->byte, all, bytes, pdl__mpi->byte, world->comm, &request));
     return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
 
@@ -109,8 +120,8 @@ pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void 
                                     const int *first, int rank)
 {
     MPI_Request  request;
-    pdl_status_t status =
-        PDL_MPI(PMPI_Iallgatherv(mine, bytes[rank], MPI_BYTE, all, bytes, first, MPI_BYTE, world->comm, &request));
+    pdl_status_t status = PDL_MPI(pdl__mpi->Iallgatherv(mine, bytes[rank], pdl__mpi->byte, all, bytes, first,
+                                                        pdl__mpi->byte, world->comm, &request));
 
     return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
@@ -120,15 +131,15 @@ pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, in
     MPI_Request  request;
     pdl_status_t status;
 
-    if (world->watch == NULL) return PDL_MPI(PMPI_Bcast(data, bytes, MPI_BYTE, root, world->comm));
-    status = PDL_MPI(PMPI_Ibcast(data, bytes, MPI_BYTE, root, world->comm, &request));
+    if (world->watch == NULL) return PDL_MPI(pdl__mpi->Bcast(data, bytes, pdl__mpi->byte, root, world->comm));
+    status = PDL_MPI(pdl__mpi->Ibcast(data, bytes, pdl__mpi->byte, root, world->comm, &request));
     return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_barrier(pdl__world_t *world)
 {
     MPI_Request  request;
-    pdl_status_t status = PDL_MPI(PMPI_Ibarrier(world->comm, &request));
+    pdl_status_t status = PDL_MPI(pdl__mpi->Ibarrier(world->comm, &request));
 
     return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
 }
@@ -140,5 +151,5 @@ void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch)
 
 void pdl__world_abort(int exit_status)
 {
-    PMPI_Abort(MPI_COMM_WORLD, exit_status);
+    pdl__mpi->Abort(pdl__mpi->comm_world, exit_status);
 }

@@ -53,7 +53,7 @@ pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t
         lane_t *lane = &lanes->lane[lanes->count];
 
         status = pdl_scratch_create(&lane->scratch);
-        if (!status) status = PDL_MPI(PMPI_Comm_dup(ranks->world->comm, &lane->comm));
+        if (!status) status = PDL_MPI(pdl__mpi->Comm_dup(ranks->world->comm, &lane->comm));
         if (status)
             pdl_scratch_destroy(lane->scratch);
         else
@@ -71,7 +71,7 @@ void pdl__lanes_destroy(pdl__lanes_t *lanes)
 {
     if (lanes == NULL) return;
     for (int i = 0; i < lanes->count; i++) {
-        PMPI_Comm_free(&lanes->lane[i].comm);
+        pdl__mpi->Comm_free(&lanes->lane[i].comm);
         pdl_scratch_destroy(lanes->lane[i].scratch);
     }
     free(lanes->lane);
@@ -90,7 +90,7 @@ static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_
                                 pdl__reduction_t *reduction)
 {
     int          first = 0;
-    pdl_status_t status = PDL_MPI(PMPI_Comm_rank(reduction->lane.comm, &reduction->rank));
+    pdl_status_t status = PDL_MPI(pdl__mpi->Comm_rank(reduction->lane.comm, &reduction->rank));
 
     reduction->collective = spec->collective;
     reduction->bytes = pdl__library_bytes(spec, lanes->ranks);
@@ -119,9 +119,10 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction
     if (status) return status;
     status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
                                                         .comm = reduction->lane.comm,
-                                                        .type = MPI_FLOAT,
-                                                        .op = spec->collective == PDL_COLL_ALLGATHER ? MPI_OP_NULL
-                                                                                                     : MPI_SUM,
+                                                        .type = pdl__mpi->float32,
+                                                        .op = spec->collective == PDL_COLL_ALLGATHER
+                                                                  ? pdl__mpi->op_null
+                                                                  : pdl__mpi->op[PDL__OP_SUM],
                                                         .elements = spec->elements,
                                                         .counts = spec->counts,
                                                         .chunk_bytes = spec->chunk_bytes,
@@ -140,7 +141,7 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reducti
 
     if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     reduction->lane = lanes->lane[spec->lane];
-    reduction->request = MPI_REQUEST_NULL;
+    reduction->request = pdl__mpi->request_null;
     reduction->counted = lanes->counted;
     if (strcmp(spec->algorithm, "library") == 0)
         status = use_library(lanes, spec, reduction);
@@ -168,13 +169,15 @@ pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
     *reduction->counted += (double)reduction->bytes;
     reduction->data = data;
     if (reduction->collective == PDL_COLL_REDUCE_SCATTER)
-        return PDL_MPI(PMPI_Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, MPI_FLOAT, MPI_SUM,
-                                            reduction->lane.comm, &reduction->request));
+        return PDL_MPI(pdl__mpi->Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, pdl__mpi->float32,
+                                                 pdl__mpi->op[PDL__OP_SUM], reduction->lane.comm,
+                                                 &reduction->request));
     if (reduction->collective == PDL_COLL_ALLGATHER)
-        return PDL_MPI(PMPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, reduction->counts,
-                                        reduction->first, MPI_FLOAT, reduction->lane.comm, &reduction->request));
-    return PDL_MPI(PMPI_Iallreduce(MPI_IN_PLACE, data, reduction->elements, MPI_FLOAT, MPI_SUM,
-                                   reduction->lane.comm, &reduction->request));
+        return PDL_MPI(pdl__mpi->Iallgatherv(MPI_IN_PLACE, 0, pdl__mpi->type_null, data, reduction->counts,
+                                             reduction->first, pdl__mpi->float32, reduction->lane.comm,
+                                             &reduction->request));
+    return PDL_MPI(pdl__mpi->Iallreduce(MPI_IN_PLACE, data, reduction->elements, pdl__mpi->float32,
+                                        pdl__mpi->op[PDL__OP_SUM], reduction->lane.comm, &reduction->request));
 }
 
 pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
@@ -189,7 +192,7 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
         *reduction->counted += (double)(pdl_executor_posted(reduction->executor) - before);
         return status;
     }
-    status = PDL_MPI(PMPI_Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
+    status = PDL_MPI(pdl__mpi->Test(&reduction->request, &flag, MPI_STATUS_IGNORE));
     *done = flag != 0;
     /* MPI leaves a rank's part at the beginning. */
     if (!status && flag && reduction->collective == PDL_COLL_REDUCE_SCATTER)

@@ -58,8 +58,8 @@ pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const 
     pieces->peer = peer;
     pieces->receiving = -1;
     for (int i = 0; !status && i < count; i++) {
-        status = PDL_MPI(PMPI_Isend((const char *)data + i * PIECE_BYTES, piece_bytes(bytes, i), MPI_BYTE, peer,
-                                    tag, world->comm, &pieces->request[i]));
+        status = PDL_MPI(pdl__mpi->Isend((const char *)data + i * PIECE_BYTES, piece_bytes(bytes, i),
+                                         pdl__mpi->byte, peer, tag, world->comm, &pieces->request[i]));
         if (!status) pieces->count++;
     }
     return status;
@@ -76,8 +76,8 @@ pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, voi
     pieces->peer = peer;
     pieces->receiving = bytes;
     for (int i = 0; !status && i < count; i++) {
-        status = PDL_MPI(PMPI_Irecv((char *)data + i * PIECE_BYTES, piece_bytes(bytes, i), MPI_BYTE, peer, tag,
-                                    world->comm, &pieces->request[i]));
+        status = PDL_MPI(pdl__mpi->Irecv((char *)data + i * PIECE_BYTES, piece_bytes(bytes, i), pdl__mpi->byte,
+                                         peer, tag, world->comm, &pieces->request[i]));
         if (!status) pieces->count++;
     }
     return status;
@@ -91,7 +91,7 @@ static pdl_status_t wait_piece(pdl__pieces_t *pieces, int i)
     pdl_status_t status = pdl__wait_mpi(pieces->watch, &pieces->request[i], &arrived);
 
     if (status || pieces->receiving < 0) return status;
-    status = PDL_MPI(PMPI_Get_count(&arrived, MPI_BYTE, &bytes));
+    status = PDL_MPI(pdl__mpi->Get_count(&arrived, pdl__mpi->byte, &bytes));
     if (status || bytes == piece_bytes(pieces->receiving, i)) return status;
     return pdl_error(PDL_ERR_INPUT, "rank %d sent %d bytes where %d were expected", pieces->peer, bytes,
                      piece_bytes(pieces->receiving, i));
@@ -118,7 +118,7 @@ pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done)
     *done = false;
     for (int i = 0; i < pieces->count; i++) {
         int          moved;
-        pdl_status_t status = PDL_MPI(PMPI_Request_get_status(pieces->request[i], &moved, MPI_STATUS_IGNORE));
+        pdl_status_t status = PDL_MPI(pdl__mpi->Request_get_status(pieces->request[i], &moved, MPI_STATUS_IGNORE));
 
         if (status || !moved) return status;
     }

@@ -14,13 +14,13 @@ pdl_status_t pdl__wait_mpi(pdl__watch_t *watch, MPI_Request *request, MPI_Status
     pdl_status_t status;
     int          done = 0;
 
-    if (watch == NULL) return PDL_MPI(PMPI_Wait(request, arrived));
-    status = PDL_MPI(PMPI_Test(request, &done, arrived));
+    if (watch == NULL) return PDL_MPI(pdl__mpi->Wait(request, arrived));
+    status = PDL_MPI(pdl__mpi->Test(request, &done, arrived));
     if (status || done) return status;
     pdl__watch_waits(watch, true);
     for (int looks = 0; !status && !done;) {
         status = pdl__watch_check(watch);
-        if (!status) status = PDL_MPI(PMPI_Test(request, &done, arrived));
+        if (!status) status = PDL_MPI(pdl__mpi->Test(request, &done, arrived));
         if (looks < LOOKS)
             looks++;
         else

@@ -1,11 +1,17 @@
 /*
  * Number, place and floating-point mode of the threads.
  */
+#define _GNU_SOURCE /* sched_getaffinity */
 #include "tensor/cpu/threads.h"
 
+#include "base/plugin.h"
 #include "tensor/cpu/crowd.h"
+#include "tensor/plugin/hwloc.h"
 
-#include <hwloc.h>
+#include <paradl/tensor/backend.h>
+
+#include <sched.h>
+#include <stdio.h>
 #ifdef _OPENMP
 #include <omp.h>
 #endif
@@ -14,34 +20,47 @@
 #include <xmmintrin.h>
 #endif
 
-/* The topology of this machine and the hardware threads that the process was given; false when hwloc cannot say. */
-static bool load_allowed(hwloc_topology_t *topology, hwloc_cpuset_t *allowed)
+/* NULL without the plugin, which costs speed and nothing else. */
+static const pdl__hwloc_t *hwloc(void)
 {
-    if (hwloc_topology_init(topology) != 0) return false;
-    *allowed = NULL;
-    if (hwloc_topology_load(*topology) == 0) *allowed = hwloc_bitmap_alloc();
-    if (*allowed != NULL && hwloc_get_cpubind(*topology, *allowed, HWLOC_CPUBIND_PROCESS) == 0 &&
-        !hwloc_bitmap_iszero(*allowed))
-        return true;
-    hwloc_bitmap_free(*allowed);
-    hwloc_topology_destroy(*topology);
-    return false;
+    const void *table;
+
+    return pdl__plugin_load(PDL__PLUGIN_HWLOC, "the binding of threads", sizeof(pdl__hwloc_t), &table) ? NULL
+                                                                                                       : table;
+}
+
+static pdl__cores_t *open_cores(void)
+{
+    return hwloc() != NULL ? hwloc()->open() : NULL;
+}
+
+static void close_cores(pdl__cores_t *cores)
+{
+    if (cores != NULL) hwloc()->close(cores);
+}
+
+/* What the system says where hwloc does not: hardware threads. */
+static int count_processors(void)
+{
+    cpu_set_t set;
+
+    return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 int pdl__threads_allowed(void)
 {
-    hwloc_topology_t topology;
-    hwloc_cpuset_t   allowed;
-    hwloc_obj_t      core = NULL;
-    int              count = 0;
+    pdl__cores_t *cores = open_cores();
+    int           count = cores != NULL ? hwloc()->count(cores) : count_processors();
 
-    if (load_allowed(&topology, &allowed)) {
-        while ((core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL)
-            count += hwloc_bitmap_intersects(core->cpuset, allowed);
-        hwloc_bitmap_free(allowed);
-        hwloc_topology_destroy(topology);
-    }
+    close_cores(cores);
     return count > 0 ? count : 1;
+}
+
+void pdl_cpu_describe(char *processor, size_t processor_size, char *topology, size_t topology_size)
+{
+    snprintf(processor, processor_size, "CPU");
+    snprintf(topology, topology_size, "unknown topology");
+    if (hwloc() != NULL) hwloc()->describe(processor, processor_size, topology, topology_size);
 }
 
 static void flush_tiny_numbers(void)
@@ -52,48 +71,23 @@ static void flush_tiny_numbers(void)
 #endif
 }
 
-#ifdef _OPENMP
-/* Ties this thread to core `worker`, counted over the cores that the process may use and wrapping around. */
-static void bind_worker(hwloc_topology_t topology, hwloc_const_cpuset_t allowed, int cores, int worker)
-{
-    hwloc_cpuset_t set = hwloc_bitmap_dup(allowed);
-    hwloc_obj_t    core = NULL;
-
-    if (set == NULL) return;
-    for (int left = worker % cores + 1;
-         left > 0 && (core = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_CORE, core)) != NULL;)
-        left -= hwloc_bitmap_intersects(core->cpuset, allowed);
-    if (core != NULL) hwloc_bitmap_and(set, core->cpuset, allowed);
-    /* A refusal costs speed, nothing else. */
-    (void)hwloc_set_cpubind(topology, set, HWLOC_CPUBIND_THREAD);
-    hwloc_bitmap_free(set);
-}
-#endif
-
 void pdl__threads_setup(int count, bool bind)
 {
-    hwloc_topology_t topology = NULL;
-    hwloc_cpuset_t   allowed = NULL;
-    bool             known = bind && count > 1 && load_allowed(&topology, &allowed);
+    pdl__cores_t *cores = bind && count > 1 ? open_cores() : NULL;
 
 #ifdef _OPENMP
-    int cores = pdl__threads_allowed();
-
     omp_set_dynamic(0);
     omp_set_num_threads(count);
 #pragma omp parallel num_threads(count)
     {
         flush_tiny_numbers();
         pdl__crowd_join(omp_get_thread_num());
-        if (known && omp_get_thread_num() > 0) bind_worker(topology, allowed, cores, omp_get_thread_num());
+        if (cores != NULL && omp_get_thread_num() > 0) hwloc()->bind(cores, omp_get_thread_num());
     }
 #else
     flush_tiny_numbers();
 #endif
-    if (known) {
-        hwloc_bitmap_free(allowed);
-        hwloc_topology_destroy(topology);
-    }
+    close_cores(cores);
 }
 
 int pdl__threads_count(void)

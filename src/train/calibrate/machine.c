@@ -1,10 +1,10 @@
 /*
  * What the machine can do at most: multiply-adds, memory, storage; and what it is made of.
  */
+#include "base/plugin.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <fcntl.h>
-#include <hwloc.h>
 #include <oneapi/dnnl/dnnl.h>
 #include <paradl/train/train.h>
 #include <pthread.h>
@@ -211,20 +211,6 @@ pdl_status_t pdl__calibrate_machine(pdl__calibrate_t *c)
     return status;
 }
 
-static void describe_caches(hwloc_topology_t topology, char *text, size_t size)
-{
-    static const hwloc_obj_type_t caches[] = {HWLOC_OBJ_L1CACHE, HWLOC_OBJ_L2CACHE, HWLOC_OBJ_L3CACHE};
-    size_t                        used = strlen(text);
-
-    for (int i = 0; i < 3; i++) {
-        int         count = hwloc_get_nbobjs_by_type(topology, caches[i]);
-        hwloc_obj_t cache = count > 0 ? hwloc_get_obj_by_type(topology, caches[i], 0) : NULL;
-        if (!cache || used >= size) continue;
-        used += (size_t)snprintf(text + used, size - used, ", %d x L%d of %llu KiB", count, i + 1,
-                                 (unsigned long long)(cache->attr->cache.size >> 10));
-    }
-}
-
 /* Characters that mean something to YAML do not belong into a plain value. */
 static void make_plain(char *text)
 {
@@ -235,25 +221,10 @@ static void make_plain(char *text)
 void pdl__calibrate_topology(pdl_calibration_t *r)
 {
     const dnnl_version_t *dnnl = dnnl_version();
-    hwloc_topology_t      topology;
 
     r->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / r->ranks;
     snprintf(r->libraries, sizeof(r->libraries), "oneDNN %d.%d.%d, hwloc %s", dnnl->major, dnnl->minor, dnnl->patch,
-             HWLOC_VERSION);
-    snprintf(r->processor, sizeof(r->processor), "CPU");
-    snprintf(r->topology, sizeof(r->topology), "unknown topology");
-    if (hwloc_topology_init(&topology) != 0) return;
-    if (hwloc_topology_load(topology) == 0) {
-        hwloc_obj_t package = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PACKAGE, 0);
-        const char *model = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : NULL;
-        if (model) snprintf(r->processor, sizeof(r->processor), "%s", model);
-        snprintf(r->topology, sizeof(r->topology), "%d packages, %d cores, %d hardware threads, %d NUMA nodes",
-                 hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PACKAGE),
-                 hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE),
-                 hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_PU),
-                 hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_NUMANODE));
-        describe_caches(topology, r->topology, sizeof(r->topology));
-    }
-    hwloc_topology_destroy(topology);
+             pdl__plugin_version(PDL__PLUGIN_HWLOC));
+    pdl_cpu_describe(r->processor, sizeof(r->processor), r->topology, sizeof(r->topology));
     make_plain(r->processor);
 }
