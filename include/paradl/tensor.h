@@ -3,5 +3,6 @@
 #define PARADL_TENSOR_MODULE_H
 
 #include <paradl/tensor/backend.h>
+#include <paradl/tensor/device.h>
 
 #endif

@@ -4,6 +4,9 @@
  * Ready buckets form a queue. Each bucket has a lane, of which there are a few; the first of the queue starts when
  * its lane is free. As buckets become ready in the same order everywhere, those of a lane start in the same order
  * everywhere, whatever the pace of the ranks.
+ *
+ * Where the host may not use the memory of the device, a lane has pinned memory: a bucket is copied there when it
+ * starts, its messages begin when the copy is complete, and the result is copied back.
  */
 #include <paradl/comm/exchange.h>
 
@@ -18,7 +21,7 @@
 
 #define LANES 4 /* buckets under way at once: the next ones begin while the last messages of the first arrive */
 
-typedef enum bucket_state { IDLE, QUEUED, MOVING, ARRIVED } bucket_state_t;
+typedef enum bucket_state { IDLE, QUEUED, LEAVING, MOVING, ARRIVED } bucket_state_t;
 
 typedef struct bucket {
     bucket_state_t    state;
@@ -31,16 +34,21 @@ typedef struct bucket {
 } bucket_t;
 
 struct pdl_exchange {
-    pdl_ranks_t  *ranks;
-    bucket_t     *bucket;
-    int           buckets;
-    pdl__lanes_t *lanes;
-    int           moving[LANES]; /* the bucket in each lane, or -1 */
-    int          *queue;         /* circular */
-    int           queue_first, queue_count;
-    bool          overlap;
-    size_t        pretended_bytes; /* that the lanes of pretended ranks would hold */
-    double        bytes, waited_s, polled_s;
+    pdl_ranks_t         *ranks;
+    bucket_t            *bucket;
+    int                  buckets;
+    pdl__lanes_t        *lanes;
+    int                  moving[LANES]; /* the bucket in each lane, or -1 */
+    pdl_tensor_device_t *device;
+    pdl_tensor_stream_t *stream;
+    int64_t staged[LANES]; /* bytes of pinned memory of each lane; 0 where the host uses that of the device */
+    float  *stage[LANES];
+    pdl_tensor_event_t *left[LANES]; /* the copy is complete */
+    int                *queue;       /* circular */
+    int                 queue_first, queue_count;
+    bool                overlap;
+    size_t              pretended_bytes; /* that the lanes of pretended ranks would hold */
+    double              bytes, waited_s, polled_s;
 };
 
 static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
@@ -83,6 +91,43 @@ static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b
                                    .elements = bucket->count,
                                    .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
                                    .chunk_bytes = spec->chunk_bytes};
+}
+
+/* Lanes that need pinned memory need as much as their largest bucket. */
+static void measure_stages(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
+{
+    for (int b = 0; b < spec->buckets && !exchange->device->host_access; b++) {
+        int64_t bytes = (spec->bound[b + 1] - spec->bound[b]) * (int64_t)sizeof(float);
+
+        if (bytes > exchange->staged[b % LANES]) exchange->staged[b % LANES] = bytes;
+    }
+}
+
+static pdl_status_t make_stages(pdl_exchange_t *exchange)
+{
+    const pdl_device_ops_t *ops = exchange->device->ops;
+    pdl_status_t            status = PDL_OK;
+
+    for (int lane = 0; !status && lane < LANES; lane++) {
+        void *memory = NULL;
+
+        if (exchange->staged[lane] == 0) continue;
+        status = ops->alloc(exchange->device, PDL_SPACE_PINNED, (size_t)exchange->staged[lane], &memory);
+        exchange->stage[lane] = memory;
+        if (!status) status = ops->event_create(exchange->device, &exchange->left[lane]);
+    }
+    return status;
+}
+
+static void free_stages(pdl_exchange_t *exchange)
+{
+    const pdl_device_ops_t *ops = exchange->device->ops;
+
+    for (int lane = 0; lane < LANES; lane++) {
+        if (exchange->staged[lane] == 0) continue;
+        ops->event_destroy(exchange->device, exchange->left[lane]);
+        ops->release(exchange->device, PDL_SPACE_PINNED, exchange->stage[lane], (size_t)exchange->staged[lane]);
+    }
 }
 
 static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
@@ -135,7 +180,8 @@ static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t
     pdl__chooser_t chooser;
     pdl_status_t   status;
 
-    status = pdl__lanes_create(spec->ranks, LANES, &exchange->lanes);
+    status = pdl_ranks_agree(spec->ranks, make_stages(exchange));
+    if (!status) status = pdl__lanes_create(spec->ranks, LANES, &exchange->lanes);
     if (status) return status;
     pdl__chooser_init(spec, exchange->lanes, &chooser);
     for (int b = 0; !status && b < spec->buckets; b++)
@@ -163,6 +209,9 @@ pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t
         exchange->ranks = spec->ranks;
         exchange->buckets = spec->buckets;
         exchange->overlap = spec->overlap;
+        exchange->device = spec->device != NULL ? spec->device : pdl_device_cpu();
+        exchange->stream = spec->stream;
+        if (pdl_ranks_size(spec->ranks) > 1) measure_stages(spec, exchange);
         if (pdl_ranks_size(spec->ranks) > 1)
             status =
                 pdl_ranks_pretended(spec->ranks) ? pretend_buckets(spec, exchange) : make_buckets(spec, exchange);
@@ -187,6 +236,7 @@ void pdl_exchange_destroy(pdl_exchange_t *exchange)
         if (!moving) pdl__reduction_destroy(exchange->bucket[b].reduction);
     }
     if (!moving) pdl__lanes_destroy(exchange->lanes);
+    if (!moving && exchange->device != NULL) free_stages(exchange);
     free(exchange->bucket);
     free(exchange->queue);
     free(exchange);
@@ -228,6 +278,24 @@ pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b)
     return exchange->overlap ? pdl_exchange_poll(exchange) : PDL_OK;
 }
 
+/* A bucket takes its lane. */
+static pdl_status_t start_bucket(pdl_exchange_t *exchange, bucket_t *bucket)
+{
+    pdl_tensor_device_t *device = exchange->device;
+    int                  lane = bucket->lane;
+    pdl_status_t         status;
+
+    exchange->bytes += (double)bucket->sent;
+    if (device->host_access) {
+        bucket->state = MOVING;
+        return pdl__reduction_start(bucket->reduction, bucket->data);
+    }
+    bucket->state = LEAVING;
+    status = device->ops->copy(device, exchange->stream, exchange->stage[lane], bucket->data,
+                               (size_t)bucket->count * sizeof(float));
+    return status ? status : device->ops->record(device, exchange->stream, exchange->left[lane]);
+}
+
 static pdl_status_t start_ready(pdl_exchange_t *exchange)
 {
     pdl_status_t status = PDL_OK;
@@ -240,11 +308,30 @@ static pdl_status_t start_ready(pdl_exchange_t *exchange)
         exchange->queue_first = (exchange->queue_first + 1) % exchange->buckets;
         exchange->queue_count--;
         exchange->moving[bucket->lane] = b;
-        bucket->state = MOVING;
-        exchange->bytes += (double)bucket->sent;
-        status = pdl__reduction_start(bucket->reduction, bucket->data);
+        status = start_bucket(exchange, bucket);
     }
     return status;
+}
+
+/* The bucket of a lane, one stage further if it can; *done says that it has arrived. */
+static pdl_status_t advance(pdl_exchange_t *exchange, int lane, bool *done)
+{
+    pdl_tensor_device_t *device = exchange->device;
+    bucket_t            *bucket = &exchange->bucket[exchange->moving[lane]];
+    bool                 left = true;
+    pdl_status_t         status = PDL_OK;
+
+    *done = false;
+    if (bucket->state == LEAVING) {
+        status = device->ops->query(device, exchange->left[lane], &left);
+        if (status || !left) return status;
+        bucket->state = MOVING;
+        status = pdl__reduction_start(bucket->reduction, exchange->stage[lane]);
+    }
+    if (!status) status = pdl__reduction_test(bucket->reduction, done);
+    if (status || !*done || device->host_access) return status;
+    return device->ops->copy(device, exchange->stream, bucket->data, exchange->stage[lane],
+                             (size_t)bucket->count * sizeof(float));
 }
 
 static pdl_status_t move(pdl_exchange_t *exchange)
@@ -256,7 +343,7 @@ static pdl_status_t move(pdl_exchange_t *exchange)
         bool done = false;
 
         if (b < 0) continue;
-        status = pdl__reduction_test(exchange->bucket[b].reduction, &done);
+        status = advance(exchange, lane, &done);
         if (status || !done) continue;
         exchange->bucket[b].state = ARRIVED;
         exchange->moving[lane] = -1;
@@ -317,6 +404,7 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
     *sent = 0;
     for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
     *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->pretended_bytes;
+    for (int lane = 0; lane < LANES; lane++) *held += (size_t)exchange->staged[lane];
 }
 
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)

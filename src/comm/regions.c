@@ -2,18 +2,16 @@
  * Moves of regions.
  *
  * What two members have in common is one message, in the same order on both sides, and one buffer, which is packed
- * in one direction and received into in the other. A part that is one run of memory is sent from where it lies, and
- * received there unless it has to be added.
+ * in one direction and received into in the other. Where the host may use the memory of the device, a part that is one
+ * run of memory is sent from where it is, and received there unless it has to be added; elsewhere every part goes through
+ * pinned memory, and the host waits until parts are packed.
  */
 #include <paradl/comm/regions.h>
 #include <paradl/plan/parts.h>
 
-#include "comm/regions_copy.h"
 #include "comm/requests.h"
-#include "tensor/cpu/simd.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* How one part goes. */
 typedef struct way {
@@ -30,17 +28,20 @@ typedef struct side {
 typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 
 struct pdl_move {
-    pdl_move_parts_t parts;
-    side_t           gives, takes;
-    bool             pretended; /* has no buffers and cannot be started */
-    size_t           item;      /* bytes of an element */
-    char            *buffer;
-    int64_t          buffer_bytes;
-    float           *sums; /* of what comes back, where the target is too short for it; else NULL */
-    move_state_t     state;
-    const void      *source; /* of the move under way */
-    void            *target;
-    bool             begun; /* a contribution has arrived at the target */
+    pdl_move_parts_t     parts;
+    side_t               gives, takes;
+    pdl_tensor_device_t *device;
+    pdl_dtype_t          type;
+    bool                 pretended; /* has no buffers and cannot be started */
+    size_t               item;      /* bytes of an element */
+    char                *buffer;
+    int64_t              buffer_bytes;
+    float               *sums; /* of what comes back, where the target is too short for it; else NULL */
+    move_state_t         state;
+    pdl_tensor_stream_t *stream; /* of the move under way */
+    const void          *source;
+    void                *target;
+    bool                 begun; /* a contribution has arrived at the target */
 };
 
 static int64_t part_bytes(const pdl_move_t *move, const pdl_part_t *part)
@@ -60,26 +61,63 @@ static pdl_status_t make_requests(pdl_move_t *move, pdl_ranks_t *group, const pd
     return status;
 }
 
+/* Whether a part is sent from its place in the memory of the device, and received there. */
+static bool in_place(const pdl_move_t *move, const pdl_part_t *part)
+{
+    return part->run && move->device->host_access;
+}
+
+static bool has_buffer(const pdl_move_t *move, const side_t *side, int i)
+{
+    return !move->device->host_access || pdl_move_buffers(&move->parts, side->parts, i);
+}
+
+/* Sums apart from the target are made by the device, in memory of its own; on the CPU they are behind the messages. */
+static size_t sums_bytes(const pdl_move_t *move)
+{
+    bool apart = pdl_move_sums_apart(&move->parts, (int64_t)move->item);
+
+    return apart && !move->device->host_access ? (size_t)move->parts.own_elements * sizeof(float) : 0;
+}
+
+static void count_bytes(pdl_move_t *move)
+{
+    const side_t *both[2] = {&move->gives, &move->takes};
+
+    if (move->device->host_access) {
+        move->buffer_bytes = pdl_move_buffer_size(&move->parts, (int64_t)move->item);
+        return;
+    }
+    for (int b = 0; b < 2; b++) {
+        for (int i = 0; i < both[b]->parts->count; i++)
+            move->buffer_bytes += pdl_move_padded(part_bytes(move, &both[b]->parts->part[i]));
+    }
+}
+
 static pdl_status_t make_buffers(pdl_move_t *move)
 {
-    side_t *both[2] = {&move->gives, &move->takes};
-    char   *next;
+    const pdl_device_ops_t *ops = move->device->ops;
+    side_t                 *both[2] = {&move->gives, &move->takes};
+    void                   *memory = NULL;
+    char                   *next;
+    pdl_status_t            status = PDL_OK;
 
-    move->buffer_bytes = pdl_move_buffer_size(&move->parts, (int64_t)move->item);
+    count_bytes(move);
     if (move->buffer_bytes == 0 || move->pretended) return PDL_OK;
-    move->buffer = aligned_alloc(64, (size_t)move->buffer_bytes);
-    if (move->buffer == NULL)
-        return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld bytes of messages", (long long)move->buffer_bytes);
-    next = move->buffer;
-    for (int b = 0; b < 2; b++) {
+    status = ops->alloc(move->device, PDL_SPACE_PINNED, (size_t)move->buffer_bytes, &memory);
+    next = move->buffer = memory;
+    for (int b = 0; b < 2 && !status; b++) {
         for (int i = 0; i < both[b]->parts->count; i++) {
-            if (!pdl_move_buffers(&move->parts, both[b]->parts, i)) continue;
+            if (!has_buffer(move, both[b], i)) continue;
             both[b]->way[i].buffer = next;
             next += pdl_move_padded(part_bytes(move, &both[b]->parts->part[i]));
         }
     }
-    if (pdl_move_sums_apart(&move->parts, (int64_t)move->item)) move->sums = (float *)(void *)next;
-    return PDL_OK;
+    if (status || !pdl_move_sums_apart(&move->parts, (int64_t)move->item)) return status;
+    memory = next;
+    if (sums_bytes(move) > 0) status = ops->alloc(move->device, PDL_SPACE_DEVICE, sums_bytes(move), &memory);
+    if (!status) move->sums = memory;
+    return status;
 }
 
 pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
@@ -89,6 +127,8 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
 
     if (move == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
     move->pretended = pdl_ranks_pretended(spec->group);
+    move->device = spec->device != NULL ? spec->device : pdl_device_cpu();
+    move->type = spec->type;
     move->item = pdl_dtype_bytes(spec->type);
     status = pdl_move_parts_init(spec->own, spec->need, pdl_ranks_size(spec->group), pdl_ranks_rank(spec->group),
                                  &move->parts);
@@ -115,20 +155,49 @@ void pdl_move_destroy(pdl_move_t *move)
     if (move == NULL) return;
     destroy_requests(&move->gives);
     destroy_requests(&move->takes);
-    pdl_move_parts_fini(&move->parts);
     /* MPI may still write into the buffer after a failure: it is left alone. */
-    if (move->state == IDLE) free(move->buffer);
+    if (move->state == IDLE) {
+        if (sums_bytes(move) > 0)
+            move->device->ops->release(move->device, PDL_SPACE_DEVICE, move->sums, sums_bytes(move));
+        move->device->ops->release(move->device, PDL_SPACE_PINNED, move->buffer, (size_t)move->buffer_bytes);
+    }
+    pdl_move_parts_fini(&move->parts);
     free(move);
 }
 
-/* Packs what several members get once. */
-static const void *pack(const pdl_move_t *move, const side_t *side, int i)
+static pdl_status_t copy_boxes(const pdl_move_t *move, const pdl_boxes_t *boxes, int from, const void *source,
+                               void *target)
+{
+    return move->device->ops->boxes(move->device, move->stream, boxes, from, move->type, source, target, false);
+}
+
+/* What several members get is packed once. */
+static pdl_status_t pack(const pdl_move_t *move, const side_t *side, int i)
 {
     const pdl_part_t *part = &side->parts->part[i];
 
-    if (part->run) return (const char *)move->source + (size_t)part->boxes.box[0].first[0] * move->item;
-    if (part->packed == i) pdl__boxes_copy(&part->boxes, 0, move->item, move->source, side->way[i].buffer);
-    return side->way[part->packed].buffer;
+    if (in_place(move, part) || part->packed != i) return PDL_OK;
+    return copy_boxes(move, &part->boxes, 0, move->source, side->way[i].buffer);
+}
+
+static pdl_status_t send_part(const pdl_move_t *move, const side_t *side, int i)
+{
+    const pdl_part_t *part = &side->parts->part[i];
+    const char       *data = side->way[part->packed].buffer;
+
+    if (in_place(move, part)) data = (const char *)move->source + (size_t)part->boxes.box[0].first[0] * move->item;
+    return pdl__request_send(side->way[i].request, data, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
+}
+
+/* Where the host has to wait for the device before it may send, all parts are packed first; this also leaves the buffers
+   of an earlier move to those who receive. */
+static pdl_status_t stage_parts(const pdl_move_t *move, const side_t *side)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (move->device->host_access) return PDL_OK;
+    for (int i = 0; !status && i < side->parts->count; i++) status = pack(move, side, i);
+    return status ? status : move->device->ops->synchronise(move->device, move->stream);
 }
 
 static pdl_status_t send_parts(const pdl_move_t *move, const side_t *side)
@@ -136,10 +205,8 @@ static pdl_status_t send_parts(const pdl_move_t *move, const side_t *side)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; !status && i < side->parts->count; i++) {
-        const pdl_part_t *part = &side->parts->part[i];
-
-        status = pdl__request_send(side->way[i].request, pack(move, side, i), part_bytes(move, part), part->peer,
-                                   PDL__MOVE_TAG);
+        if (move->device->host_access) status = pack(move, side, i);
+        if (!status) status = send_part(move, side, i);
     }
     return status;
 }
@@ -152,7 +219,7 @@ static pdl_status_t receive_parts(const pdl_move_t *move, const side_t *side, ch
     for (int i = 0; !status && i < side->parts->count; i++) {
         const pdl_part_t *part = &side->parts->part[i];
         const way_t      *way = &side->way[i];
-        bool              there = target != NULL && part->run;
+        bool              there = target != NULL && in_place(move, part);
         char             *place = there ? target + (size_t)part->boxes.box[0].first[0] * move->item : way->buffer;
 
         status = pdl__request_receive(way->request, place, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
@@ -168,57 +235,53 @@ static pdl_status_t wait_parts(const side_t *side)
     return status;
 }
 
-static void clear(void *data, int64_t elements, size_t item)
+static pdl_status_t clear(const pdl_move_t *move, void *data, int64_t elements, size_t item)
 {
-    if (elements > 0) memset(data, 0, (size_t)elements * item);
+    return move->device->ops->fill(move->device, move->stream, data, (size_t)elements * item);
+}
+
+static pdl_status_t add_boxes(const pdl_move_t *move, const pdl_boxes_t *boxes, const void *source, float *sums)
+{
+    return move->device->ops->boxes(move->device, move->stream, boxes, 1, move->type, source, sums, true);
 }
 
 /* What comes back to the own region, from the second side of its boxes. Only the first is copied where there are no
    sums apart from the target: elements of 16 bits come back once then. */
-static void contribute(pdl_move_t *move, const pdl_boxes_t *boxes, const void *contribution)
+static pdl_status_t contribute(pdl_move_t *move, const pdl_boxes_t *boxes, const void *contribution)
 {
-    bool first = !move->begun;
+    int64_t      elements = move->parts.own_elements;
+    bool         first = !move->begun;
+    pdl_status_t status = PDL_OK;
 
-    if (boxes->elements == 0) return;
+    if (boxes->elements == 0) return PDL_OK;
     move->begun = true;
     if (move->sums != NULL) {
-        if (first) clear(move->sums, move->parts.own_elements, sizeof(*move->sums));
-        pdl__boxes_add(boxes, 1, move->item, contribution, move->sums);
-        return;
+        if (first) status = clear(move, move->sums, elements, sizeof(*move->sums));
+        return status ? status : add_boxes(move, boxes, contribution, move->sums);
     }
-    if (first && boxes->elements < move->parts.own_elements)
-        clear(move->target, move->parts.own_elements, move->item);
-    if (first)
-        pdl__boxes_copy(boxes, 1, move->item, contribution, move->target);
-    else
-        pdl__boxes_add(boxes, 1, move->item, contribution, move->target);
-}
-
-static void round_sums(const pdl_move_t *move)
-{
-    uint16_t *target = move->target;
-
-    for (int64_t i = 0; i < move->parts.own_elements; i++) target[i] = pdl__to_bf16(move->sums[i]);
+    if (!first) return add_boxes(move, boxes, contribution, move->target);
+    if (boxes->elements < elements) status = clear(move, move->target, elements, move->item);
+    return status ? status : copy_boxes(move, boxes, 1, contribution, move->target);
 }
 
 static pdl_status_t start_forward(pdl_move_t *move)
 {
-    pdl_status_t status;
+    pdl_status_t status = stage_parts(move, &move->gives);
 
-    if (move->parts.gaps) clear(move->target, move->parts.need_elements, move->item);
-    status = receive_parts(move, &move->takes, move->target);
+    if (!status && move->parts.gaps) status = clear(move, move->target, move->parts.need_elements, move->item);
+    if (!status) status = receive_parts(move, &move->takes, move->target);
     if (!status) status = send_parts(move, &move->gives);
-    pdl__boxes_copy(&move->parts.local, 0, move->item, move->source, move->target);
-    return status;
+    return status ? status : copy_boxes(move, &move->parts.local, 0, move->source, move->target);
 }
 
 static pdl_status_t start_backward(pdl_move_t *move)
 {
-    pdl_status_t status = receive_parts(move, &move->gives, NULL);
+    pdl_status_t status = stage_parts(move, &move->takes);
 
+    if (!status) status = receive_parts(move, &move->gives, NULL);
     if (!status) status = send_parts(move, &move->takes);
     move->begun = false;
-    if (move->parts.local_first) contribute(move, &move->parts.local, move->source);
+    if (!status && move->parts.local_first) status = contribute(move, &move->parts.local, move->source);
     return status;
 }
 
@@ -231,40 +294,43 @@ static pdl_status_t finish_forward(pdl_move_t *move)
         const way_t      *way = &move->takes.way[i];
 
         status = pdl_ranks_request_wait(way->request);
-        if (!status && !part->run) pdl__boxes_copy(&part->boxes, 1, move->item, way->buffer, move->target);
+        if (!status && !in_place(move, part)) status = copy_boxes(move, &part->boxes, 1, way->buffer, move->target);
     }
     return status ? status : wait_parts(&move->gives);
 }
 
 static pdl_status_t finish_backward(pdl_move_t *move)
 {
-    bool         local_left = !move->parts.local_first;
-    pdl_status_t status = PDL_OK;
+    const pdl_move_parts_t *parts = &move->parts;
+    bool                    local_left = !parts->local_first;
+    pdl_status_t            status = PDL_OK;
 
-    for (int i = 0; !status && i < move->parts.gives.count; i++) {
-        const pdl_part_t *part = &move->parts.gives.part[i];
+    for (int i = 0; !status && i < parts->gives.count; i++) {
+        const pdl_part_t *part = &parts->gives.part[i];
 
-        if (local_left && part->peer > move->parts.member) {
-            contribute(move, &move->parts.local, move->source);
+        if (local_left && part->peer > parts->member) {
+            status = contribute(move, &parts->local, move->source);
             local_left = false;
         }
-        status = pdl_ranks_request_wait(move->gives.way[i].request);
-        if (!status) contribute(move, &part->boxes, move->gives.way[i].buffer);
+        if (!status) status = pdl_ranks_request_wait(move->gives.way[i].request);
+        if (!status) status = contribute(move, &part->boxes, move->gives.way[i].buffer);
     }
-    if (status) return status;
-    if (local_left) contribute(move, &move->parts.local, move->source);
-    if (!move->begun)
-        clear(move->target, move->parts.own_elements, move->item);
-    else if (move->sums != NULL)
-        round_sums(move);
-    return wait_parts(&move->takes);
+    if (!status && local_left) status = contribute(move, &parts->local, move->source);
+    if (!status && !move->begun)
+        status = clear(move, move->target, parts->own_elements, move->item);
+    else if (!status && move->sums != NULL)
+        status = move->device->ops->round(move->device, move->stream, move->sums, parts->own_elements, move->type,
+                                          move->target);
+    return status ? status : wait_parts(&move->takes);
 }
 
-pdl_status_t pdl_move_start(pdl_move_t *move, const void *source, void *target, int backward)
+pdl_status_t pdl_move_start(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *source, void *target,
+                            int backward)
 {
     if (move->state != IDLE) return pdl_error(PDL_ERR_INPUT, "a move is started again before it was finished");
     if (move->pretended) return pdl_error(PDL_ERR_UNSUPPORTED, "pretended ranks move nothing");
     move->state = backward ? BACKWARD : FORWARD;
+    move->stream = stream;
     move->source = source;
     move->target = target;
     return backward ? start_backward(move) : start_forward(move);
@@ -280,16 +346,16 @@ pdl_status_t pdl_move_finish(pdl_move_t *move)
     return status;
 }
 
-pdl_status_t pdl_move_forward(pdl_move_t *move, const void *own, void *need)
+pdl_status_t pdl_move_forward(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *own, void *need)
 {
-    pdl_status_t status = pdl_move_start(move, own, need, 0);
+    pdl_status_t status = pdl_move_start(move, stream, own, need, 0);
 
     return status ? status : pdl_move_finish(move);
 }
 
-pdl_status_t pdl_move_backward(pdl_move_t *move, const void *need, void *own)
+pdl_status_t pdl_move_backward(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *need, void *own)
 {
-    pdl_status_t status = pdl_move_start(move, need, own, 1);
+    pdl_status_t status = pdl_move_start(move, stream, need, own, 1);
 
     return status ? status : pdl_move_finish(move);
 }
@@ -301,5 +367,5 @@ int64_t pdl_move_bytes(const pdl_move_t *move, int backward)
 
 int64_t pdl_move_buffer_bytes(const pdl_move_t *move)
 {
-    return move->buffer_bytes;
+    return move->buffer_bytes + (int64_t)sums_bytes(move);
 }

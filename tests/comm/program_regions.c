@@ -202,7 +202,7 @@ static void check_forward(pdl_move_t *move, const truth_t *t, value_fn_t value, 
     float *own = values_at(t->own[rank], t->owns[rank], value, round), *need = poisoned(t->needs[rank]);
     float *right = expected_need(t, value, round);
 
-    CHECK_OK(pdl_move_start(move, own, need, 0));
+    CHECK_OK(pdl_move_start(move, NULL, own, need, 0));
     check_halfway(t, need, right);
     CHECK_OK(pdl_move_finish(move));
     CHECK(same(need, right, t->needs[rank]));
@@ -216,7 +216,7 @@ static void check_backward(pdl_move_t *move, const layout_case_t *c, const truth
     float *need = values_at(t->need[rank], t->needs[rank], value, round), *own = poisoned(t->owns[rank]);
     float *right = expected_own(c, t, value, round);
 
-    CHECK_OK(pdl_move_backward(move, need, own));
+    CHECK_OK(pdl_move_backward(move, NULL, need, own));
     CHECK(same(own, right, t->owns[rank]));
     free(own);
     free(need);
@@ -229,8 +229,8 @@ static void check_adjoint(pdl_move_t *move, const truth_t *t, double products[2]
     float *x = values_at(t->own[rank], t->owns[rank], whole_value, 3), *ax = poisoned(t->needs[rank]);
     float *y = values_at(t->need[rank], t->needs[rank], whole_value, 4), *aty = poisoned(t->owns[rank]);
 
-    CHECK_OK(pdl_move_forward(move, x, ax));
-    CHECK_OK(pdl_move_backward(move, y, aty));
+    CHECK_OK(pdl_move_forward(move, NULL, x, ax));
+    CHECK_OK(pdl_move_backward(move, NULL, y, aty));
     products[0] += dot(ax, y, t->needs[rank]);
     products[1] += dot(x, aty, t->owns[rank]);
     free(x);
@@ -461,8 +461,8 @@ static void two_moves_at_once(void)
         float *need = poisoned(t.needs[rank]), *everything = poisoned(c.elements);
         float *right = expected_need(&t, rough_value, round), *all_right = expected_need(&all, rough_value, round);
 
-        CHECK_OK(pdl_move_start(halo, own, need, 0));
-        CHECK_OK(pdl_move_start(whole_one, own, everything, 0));
+        CHECK_OK(pdl_move_start(halo, NULL, own, need, 0));
+        CHECK_OK(pdl_move_start(whole_one, NULL, own, everything, 0));
         CHECK_OK(pdl_move_finish(whole_one));
         CHECK_OK(pdl_move_finish(halo));
         CHECK(same(need, right, t.needs[rank]));
@@ -534,8 +534,8 @@ static void halves_come_in_pairs(void)
     for (int r = 0; r < size; r++) c.own[r] = c.need[r] = cut(&c, 0, r, size);
     REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need}, &move));
     CHECK_ERROR(pdl_move_finish(move), "before it was started");
-    CHECK_OK(pdl_move_start(move, own, need, 0));
-    CHECK_ERROR(pdl_move_start(move, own, need, 1), "before it was finished");
+    CHECK_OK(pdl_move_start(move, NULL, own, need, 0));
+    CHECK_ERROR(pdl_move_start(move, NULL, own, need, 1), "before it was finished");
     CHECK_OK(pdl_move_finish(move));
     pdl_move_destroy(move);
     pdl_move_destroy(NULL);
@@ -569,10 +569,10 @@ static void short_elements_are_added_in_full(void)
         pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = c.own, .need = c.need, .type = PDL_DTYPE_BF16},
                         &move));
     for (int64_t i = 0; i < owned; i++) own[i] = upper_half((float)(i / wide + low + i % wide));
-    CHECK_OK(pdl_move_forward(move, own, need));
+    CHECK_OK(pdl_move_forward(move, NULL, own, need));
     for (int i = 0; i < 777; i++) CHECK_INT(need[i], upper_half((float)(i / 21 + i % 21)));
     for (int i = 0; i < 777; i++) need[i] = upper_half(rank == 0 ? 256 : 1);
-    CHECK_OK(pdl_move_backward(move, need, own));
+    CHECK_OK(pdl_move_backward(move, NULL, need, own));
     for (int64_t i = 0; i < owned; i++) CHECK_INT(own[i], upper_half(rounded[others]));
     CHECK_INT(pdl_move_bytes(move, 0), 2 * owned * others);
     pdl_move_destroy(move);

@@ -39,9 +39,9 @@ static void one_rank_copies(void)
     need.range[1][1] = (pdl_range_t){2, 4};
     REQUIRE_OK(pdl_ranks_create(&ranks));
     REQUIRE_OK(pdl_move_create(&(pdl_move_spec_t){.group = ranks, .own = &own, .need = &need}, &move));
-    CHECK_OK(pdl_move_forward(move, data, part));
+    CHECK_OK(pdl_move_forward(move, NULL, data, part));
     CHECK(memcmp(part, (float[]){4, 6, 7, 8, 10, 11}, sizeof(part)) == 0);
-    CHECK_OK(pdl_move_backward(move, part, back));
+    CHECK_OK(pdl_move_backward(move, NULL, part, back));
     CHECK(memcmp(back, (float[]){0, 0, 0, 0, 4, 0, 6, 7, 8, 0, 10, 11}, sizeof(back)) == 0);
     CHECK_INT(pdl_move_bytes(move, 0) + pdl_move_bytes(move, 1) + pdl_move_buffer_bytes(move), 0);
     pdl_move_destroy(move);

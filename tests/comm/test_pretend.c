@@ -113,7 +113,7 @@ static void test_move(void)
     REQUIRE_OK(pdl_move_create(&spec, &move));
     CHECK(pdl_move_bytes(move, 0) == 80 && pdl_move_bytes(move, 1) == 80);
     CHECK(pdl_move_buffer_bytes(move) > 0);
-    CHECK(pdl_move_forward(move, source, target) == PDL_ERR_UNSUPPORTED);
+    CHECK(pdl_move_forward(move, NULL, source, target) == PDL_ERR_UNSUPPORTED);
     pdl_move_destroy(move);
     pdl_ranks_destroy(ranks);
 }

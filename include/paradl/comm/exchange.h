@@ -23,6 +23,7 @@
 #include <paradl/base/status.h>
 #include <paradl/coll/coll.h>
 #include <paradl/comm/ranks.h>
+#include <paradl/tensor/device.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -49,6 +50,10 @@ typedef struct pdl_exchange_spec {
     double             alpha_s, bytes_per_s; /* of the network, for "auto"; 0: those of memory inside a node */
     int64_t            chunk_bytes;          /* messages are cut into such pieces; 0: default */
     bool               overlap;              /* false: nothing moves before wait */
+    /* Whose memory `data` is; NULL: the CPU's. What the device does is done in `stream`, which the caller puts behind
+       what fills a bucket before it is ready, and before what uses it after it has been waited for. */
+    pdl_tensor_device_t *device;
+    pdl_tensor_stream_t *stream;
 } pdl_exchange_spec_t;
 
 typedef struct pdl_exchange pdl_exchange_t;

@@ -40,7 +40,8 @@ typedef struct pdl_move_spec {
     const pdl_region_t *own;   /* of every member: any two are disjoint, or equal where a tensor is replicated */
     const pdl_region_t *need;  /* of every member */
     pdl_dtype_t         type; /* of the elements: PDL_DTYPE_F32, which is 0, or PDL_DTYPE_BF16. What lies in 32 bits
-                                  may travel as float as long as nothing is added */
+                                  may be moved as float as long as nothing is added */
+    pdl_tensor_device_t *device; /* whose memory the regions are in; NULL: the CPU's */
 } pdl_move_spec_t;
 
 typedef struct pdl_move pdl_move_t;
@@ -52,15 +53,17 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **move);
 void pdl_move_destroy(pdl_move_t *move);
 
 /* Collective over the group; members start their moves in the same order, and several may be under way. `own` holds
-   this member's own region; `need` is written. They do not overlap, and may be NULL where a region is empty. */
-pdl_status_t pdl_move_forward(pdl_move_t *move, const void *own, void *need);
+   this member's own region; `need` is written. They do not overlap, and may be NULL where a region is empty. What the
+   device does is done in `stream`: the caller puts it behind what fills the source, and what reads the target behind it. */
+pdl_status_t pdl_move_forward(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *own, void *need);
 /* Collective. The transpose: `need` holds this member's contribution to its need region; `own` is written with the
    sum of what comes back to it, zero where nothing does. Elements of 16 bits are added in 32 and rounded once. */
-pdl_status_t pdl_move_backward(pdl_move_t *move, const void *need, void *own);
+pdl_status_t pdl_move_backward(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *need, void *own);
 
 /* Collective. Either of them in two halves, so that something can be computed in between: the buffers are used
    until finish. In between, forward's target already holds what this member takes from itself. */
-pdl_status_t pdl_move_start(pdl_move_t *move, const void *source, void *target, int backward);
+pdl_status_t pdl_move_start(pdl_move_t *move, pdl_tensor_stream_t *stream, const void *source, void *target,
+                            int backward);
 pdl_status_t pdl_move_finish(pdl_move_t *move);
 
 /* Bytes this member sends in one forward or backward. */

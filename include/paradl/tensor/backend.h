@@ -24,6 +24,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/model/model.h>
+#include <paradl/tensor/device.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,9 +32,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef enum pdl_dtype { PDL_DTYPE_F32, PDL_DTYPE_BF16, PDL_DTYPE_F64, PDL_DTYPE_I32 } pdl_dtype_t;
-size_t pdl_dtype_bytes(pdl_dtype_t type);
 
 typedef enum pdl_format { PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED } pdl_format_t;
 
@@ -263,6 +261,7 @@ typedef struct pdl_backend_ops {
 
 struct pdl_backend {
     const pdl_backend_ops_t *ops;
+    pdl_tensor_device_t     *device;          /* where its memory is */
     pdl_dtype_t              activation_type; /* of activations and their gradients */
     pdl_dtype_t              weight_type;     /* of masters, gradients, moments: F32, the reference F64 */
     int                      threads;

@@ -319,6 +319,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu = calloc(1, sizeof(*cpu));
     if (cpu == NULL) return pdl_error(PDL_ERR_NOMEM, "CPU backend: out of memory");
     cpu->base.ops = &cpu_ops;
+    cpu->base.device = pdl_device_cpu();
     cpu->base.activation_type = options->precision;
     cpu->base.weight_type = PDL_DTYPE_F32;
     cpu->base.threads = options->threads > 0 ? options->threads : pdl__threads_allowed();

@@ -225,6 +225,7 @@ pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend)
 
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the reference backend");
     *made = (pdl_backend_t){.ops = &reference_ops,
+                            .device = pdl_device_cpu(),
                             .activation_type = PDL_DTYPE_F64,
                             .weight_type = PDL_DTYPE_F64,
                             .threads = 1,

@@ -13,7 +13,9 @@ static pdl_status_t create_exchange(pdl__bank_sum_t *sum, int array)
 
     if (!bound) return pdl_error(PDL_ERR_NOMEM, "out of memory for the exchange of weights");
     for (int64_t b = 1; b <= count; b++) bound[b] = b == count ? elements : b * piece;
-    pdl_exchange_spec_t spec = {.ranks = sum->ranks,
+    pdl_exchange_spec_t spec = {.device = s->device,
+                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .ranks = sum->ranks,
                                 .data = s->bank[sum->bank].array[array],
                                 .bound = bound,
                                 .buckets = (int)count,
@@ -51,8 +53,8 @@ static pdl_status_t sum_array(pdl__bank_sum_t *sum, int array)
     if (!exchange)
         return pdl_ranks_sum(sum->ranks, sum->session->bank[sum->bank].array[array],
                              pdl__bank_elements(sum->session, array));
-    for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl_exchange_ready(exchange, b);
-    for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl_exchange_wait(exchange, b);
+    for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl__bucket_ready(sum->session, exchange, b);
+    for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl__bucket_wait(sum->session, exchange, b);
     return status;
 }
 

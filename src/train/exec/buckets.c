@@ -92,7 +92,9 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : no_memory();
-    pdl_exchange_spec_t spec = {.bound = bound,
+    pdl_exchange_spec_t spec = {.device = s->device,
+                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .bound = bound,
                                 .buckets = group->count,
                                 .algorithm = s->spec.algorithm,
                                 .overlap = s->spec.overlap};
@@ -127,4 +129,18 @@ void pdl__buckets_destroy(pdl_session_t *s)
         free(s->buckets[g].bucket);
     }
     free(s->buckets);
+}
+
+pdl_status_t pdl__bucket_ready(pdl_session_t *s, pdl_exchange_t *exchange, int b)
+{
+    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_EXCHANGE);
+
+    return status ? status : pdl_exchange_ready(exchange, b);
+}
+
+pdl_status_t pdl__bucket_wait(pdl_session_t *s, pdl_exchange_t *exchange, int b)
+{
+    pdl_status_t status = pdl_exchange_wait(exchange, b);
+
+    return status ? status : pdl__session_order(s, PDL__STREAM_EXCHANGE, PDL__STREAM_COMPUTE);
 }

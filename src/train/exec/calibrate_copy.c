@@ -24,8 +24,8 @@ static pdl_status_t time_copies(pdl_move_t *move, float *wide, float *narrow, do
     *least_s = 1e30;
     for (int i = -2; i < ROUNDS && !status; i++) {
         double start_s = pdl__now_s();
-        status = pdl_move_forward(move, wide, narrow);
-        if (!status) status = pdl_move_backward(move, narrow, wide);
+        status = pdl_move_forward(move, NULL, wide, narrow);
+        if (!status) status = pdl_move_backward(move, NULL, narrow, wide);
         double seconds = pdl__now_s() - start_s;
         if (i >= 0 && seconds < *least_s) *least_s = seconds;
     }

@@ -230,7 +230,8 @@ static pdl_status_t start_edge(pdl_session_t *s, pdl__edge_t *edge, bool way_bac
 
     pdl__edge_bytes(edge, &there, &back);
     s->sent_bytes += way_back ? back : there;
-    pdl_status_t status = pdl__edge_start(edge, way_back, source, target, scratch);
+    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_MOVE);
+    if (!status) status = pdl__edge_start(edge, s->stream[PDL__STREAM_MOVE], way_back, source, target, scratch);
     s->moved_s += pdl__now_s() - start_s;
     return status;
 }
@@ -240,6 +241,7 @@ static pdl_status_t finish_edge(pdl_session_t *s, pdl__edge_t *edge)
     double       start_s = pdl__now_s();
     pdl_status_t status = pdl__edge_finish(edge);
 
+    if (!status) status = pdl__session_order(s, PDL__STREAM_MOVE, PDL__STREAM_COMPUTE);
     s->moved_s += pdl__now_s() - start_s;
     return status;
 }
@@ -404,7 +406,7 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
         pdl__buckets_t *buckets = &s->buckets[entry->group];
         if (--buckets->bucket[entry->bucket].missing > 0) continue;
         if (pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && buckets->shard_ranks) continue; /* has left already */
-        pdl_status_t status = pdl_exchange_ready(buckets->exchange, entry->bucket);
+        pdl_status_t status = pdl__bucket_ready(s, buckets->exchange, entry->bucket);
         if (status) return status;
     }
     return PDL_OK;

@@ -2,7 +2,6 @@
  * Running a convolution whose halo travels meanwhile.
  */
 #include "train/exec/session.h"
-#include <string.h>
 
 /* Places in the workspace behind that of ops. */
 static char *work(const pdl__halo_t *halo, const pdl_op_run_t *run, size_t at)
@@ -16,6 +15,13 @@ static char *halo_of(const pdl__halo_side_t *side, const pdl_op_run_t *run)
     return (char *)run->saved + side->saved_at;
 }
 
+static pdl_status_t copy_boxes(pdl_session_t *s, const pdl_boxes_t *boxes, int from, const void *source,
+                               void *target)
+{
+    return s->device->ops->boxes(s->device, s->stream[PDL__STREAM_COMPUTE], boxes, from,
+                                 s->spec.backend->activation_type, source, target, false);
+}
+
 static pdl_status_t finish_moves(pdl_session_t *s, pdl__halo_t *halo)
 {
     double       start_s = pdl__now_s();
@@ -23,6 +29,7 @@ static pdl_status_t finish_moves(pdl_session_t *s, pdl__halo_t *halo)
 
     for (int i = 0; i < 2 && !status; i++)
         if (halo->side[i].move) status = pdl_move_finish(halo->side[i].move);
+    if (!status) status = pdl__session_order(s, PDL__STREAM_MOVE, PDL__STREAM_COMPUTE);
     s->moved_s += pdl__now_s() - start_s;
     return status;
 }
@@ -34,12 +41,15 @@ static pdl_status_t start_moves(pdl_session_t *s, pdl__halo_t *halo, const pdl_o
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < 2 && !status; i++) {
-        pdl__halo_side_t *side = &halo->side[i];
-        char             *gives = work(halo, run, side->gives_at);
+        pdl__halo_side_t    *side = &halo->side[i];
+        pdl_tensor_stream_t *stream = s->stream[PDL__STREAM_MOVE];
+        char                *gives = work(halo, run, side->gives_at);
         if (!side->move) continue;
-        if (!backward) pdl__boxes_copy(&side->gives, 0, halo->item, run->input[0], gives);
-        status = backward ? pdl_move_start(side->move, work(halo, run, side->sum_at), gives, 1)
-                          : pdl_move_start(side->move, gives, halo_of(side, run), 0);
+        if (!backward) status = copy_boxes(s, &side->gives, 0, run->input[0], gives);
+        if (!status) status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_MOVE);
+        if (!status && backward)
+            status = pdl_move_start(side->move, stream, work(halo, run, side->sum_at), gives, 1);
+        if (!status && !backward) status = pdl_move_start(side->move, stream, gives, halo_of(side, run), 0);
     }
     s->sent_bytes += pdl__halo_bytes(halo, backward);
     s->moved_s += pdl__now_s() - start_s;
@@ -64,26 +74,26 @@ static pdl_status_t pack(pdl_op_t *op, const pdl_op_run_t *run)
 }
 
 /* The strip of a side: the halo, and own rows or zeros. */
-static void fill_strip(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run, bool own)
+static pdl_status_t fill_strip(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                               const pdl_op_run_t *run, bool own)
 {
-    char *strip = work(halo, run, halo->strip_at);
+    char        *strip = work(halo, run, halo->strip_at);
+    pdl_status_t status =
+        own ? copy_boxes(s, &side->own, 0, run->input[0], strip)
+            : s->device->ops->fill(s->device, s->stream[PDL__STREAM_COMPUTE], strip, side->strip_bytes);
 
-    if (own)
-        pdl__boxes_copy(&side->own, 0, halo->item, run->input[0], strip);
-    else
-        memset(strip, 0, side->strip_bytes);
-    pdl__boxes_copy(&side->halo, 1, halo->item, halo_of(side, run), strip);
+    return status ? status : copy_boxes(s, &side->halo, 1, halo_of(side, run), strip);
 }
 
-static pdl_status_t forward_side(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run)
+static pdl_status_t forward_side(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                                 const pdl_op_run_t *run)
 {
     pdl_op_run_t made = side_run(halo, run);
     pdl_status_t status = pack(side->op, &made);
 
-    fill_strip(halo, side, run, true);
+    if (!status) status = fill_strip(s, halo, side, run, true);
     if (!status) status = halo->backend->ops->forward(side->op, &made);
-    pdl__boxes_copy(&side->border, 1, halo->item, made.output, run->output);
-    return status;
+    return status ? status : copy_boxes(s, &side->border, 1, made.output, run->output);
 }
 
 pdl_status_t pdl__halo_forward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run)
@@ -94,57 +104,65 @@ pdl_status_t pdl__halo_forward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op
     if (!status) status = halo->backend->ops->forward(unit->op, run);
     if (!status && s->spec.overlap) status = finish_moves(s, halo);
     for (int i = 0; i < 2 && !status; i++)
-        if (halo->side[i].op) status = forward_side(halo, &halo->side[i], run);
+        if (halo->side[i].op) status = forward_side(s, halo, &halo->side[i], run);
     return status;
 }
 
 /* The rows of the border of what backward reads. */
-static pdl_op_run_t gather_border(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run)
+static pdl_status_t gather_border(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                                  const pdl_op_run_t *run, pdl_op_run_t *made)
 {
-    pdl_op_run_t made = side_run(halo, run);
+    pdl_status_t status = PDL_OK;
 
-    for (int g = 0; g < 2; g++) {
+    *made = side_run(halo, run);
+    for (int g = 0; g < 2 && !status; g++) {
         char *border = work(halo, run, halo->border_at[1 + g]);
         if (!run->output_gradient[g]) continue;
-        pdl__boxes_copy(&side->border, 0, halo->item, run->output_gradient[g], border);
-        made.output_gradient[g] = border;
+        status = copy_boxes(s, &side->border, 0, run->output_gradient[g], border);
+        made->output_gradient[g] = border;
     }
-    if (side->op->description.keeps_output) pdl__boxes_copy(&side->border, 0, halo->item, run->output, made.output);
-    return made;
-}
-
-/* The gradient of the halo of a side, ready to go back to where it came from. */
-static pdl_status_t backward_halo(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run)
-{
-    pdl_op_run_t made = gather_border(halo, side, run);
-    pdl_status_t status = pack(side->op, &made);
-
-    made.input_gradient[0] = work(halo, run, halo->strip_at);
-    if (!status) status = halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_DATA);
-    pdl__boxes_copy(&side->halo, 0, halo->item, made.input_gradient[0], work(halo, run, side->sum_at));
+    if (!status && side->op->description.keeps_output)
+        status = copy_boxes(s, &side->border, 0, run->output, made->output);
     return status;
 }
 
-/* What halos contribute to the gradient of the weight; that of the bias is complete. */
-static pdl_status_t backward_weight(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run)
+/* The gradient of the halo of a side, ready to go back to where it came from. */
+static pdl_status_t backward_halo(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                                  const pdl_op_run_t *run)
 {
-    pdl_op_run_t made = gather_border(halo, side, run);
+    pdl_op_run_t made;
+    pdl_status_t status = gather_border(s, halo, side, run, &made);
 
-    fill_strip(halo, side, run, false);
+    if (!status) status = pack(side->op, &made);
+    made.input_gradient[0] = work(halo, run, halo->strip_at);
+    if (!status) status = halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_DATA);
+    return status ? status : copy_boxes(s, &side->halo, 0, made.input_gradient[0], work(halo, run, side->sum_at));
+}
+
+/* What halos contribute to the gradient of the weight; that of the bias is complete. */
+static pdl_status_t backward_weight(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                                    const pdl_op_run_t *run)
+{
+    pdl_op_run_t made;
+    pdl_status_t status = gather_border(s, halo, side, run, &made);
+
+    if (!status) status = fill_strip(s, halo, side, run, false);
     made.accumulate = true;
     made.weight_gradient[1] = NULL;
-    return halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_WEIGHT);
+    return status ? status : halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_WEIGHT);
 }
 
 /* What has come back is added to the rows that had been given. */
-static void add_rows(const pdl__halo_t *halo, const pdl__halo_side_t *side, const pdl_op_run_t *run)
+static pdl_status_t add_rows(pdl_session_t *s, const pdl__halo_t *halo, const pdl__halo_side_t *side,
+                             const pdl_op_run_t *run)
 {
-    char *back = work(halo, run, side->gives_at), *rows = work(halo, run, halo->rows_at);
+    char        *back = work(halo, run, side->gives_at), *rows = work(halo, run, halo->rows_at);
+    pdl_status_t status = PDL_OK;
 
-    if (side->gives_bytes == 0) return;
-    pdl__boxes_copy(&side->gives, 0, halo->item, run->input_gradient[0], rows);
-    halo->backend->ops->add(halo->backend, rows, back, side->gives_bytes, rows);
-    pdl__boxes_copy(&side->gives, 1, halo->item, rows, run->input_gradient[0]);
+    if (side->gives_bytes == 0) return PDL_OK;
+    status = copy_boxes(s, &side->gives, 0, run->input_gradient[0], rows);
+    if (!status) halo->backend->ops->add(halo->backend, rows, back, side->gives_bytes, rows);
+    return status ? status : copy_boxes(s, &side->gives, 1, rows, run->input_gradient[0]);
 }
 
 pdl_status_t pdl__halo_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what)
@@ -154,12 +172,12 @@ pdl_status_t pdl__halo_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_o
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < 2 && data && !status; i++)
-        if (halo->side[i].op) status = backward_halo(halo, &halo->side[i], run);
+        if (halo->side[i].op) status = backward_halo(s, halo, &halo->side[i], run);
     if (data && !status) status = start_moves(s, halo, run, true);
     if (!status) status = halo->backend->ops->backward(unit->op, run, what);
     for (int i = 0; i < 2 && what & PDL_BACKWARD_WEIGHT && !status; i++)
-        if (halo->side[i].op) status = backward_weight(halo, &halo->side[i], run);
+        if (halo->side[i].op) status = backward_weight(s, halo, &halo->side[i], run);
     if (data && !status && s->spec.overlap) status = finish_moves(s, halo);
-    for (int i = 0; i < 2 && data && !status; i++) add_rows(halo, &halo->side[i], run);
+    for (int i = 0; i < 2 && data && !status; i++) status = add_rows(s, halo, &halo->side[i], run);
     return status;
 }

@@ -109,7 +109,37 @@ static pdl_status_t find_share(pdl_session_t *s)
     s->draws_at = s->first;
     status = cut_batch(s);
     if (status) return status;
-    return pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
+    status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
+    if (!status) s->layouts->device = s->device;
+    return status;
+}
+
+pdl_status_t pdl__session_order(pdl_session_t *s, pdl__stream_t earlier, pdl__stream_t later)
+{
+    return pdl_device_order(s->device, s->stream[earlier], s->stream[later], s->event);
+}
+
+static pdl_status_t create_streams(pdl_session_t *s)
+{
+    pdl_status_t status = s->device->ops->event_create(s->device, &s->event);
+
+    for (int i = 0; i < PDL__STREAM_COUNT && !status; i++)
+        status = s->device->ops->stream_create(s->device, &s->stream[i]);
+    return status;
+}
+
+static void destroy_streams(pdl_session_t *s)
+{
+    if (!s->device) return;
+    for (int i = 0; i < PDL__STREAM_COUNT; i++) s->device->ops->stream_destroy(s->device, s->stream[i]);
+    s->device->ops->event_destroy(s->device, s->event);
+}
+
+/* Nothing is in use any more; after a failure the reason is known already. */
+static void await_streams(pdl_session_t *s)
+{
+    for (int i = 0; i < PDL__STREAM_COUNT; i++)
+        if (s->stream[i]) (void)s->device->ops->synchronise(s->device, s->stream[i]);
 }
 
 static pdl_status_t lower_program(pdl_session_t *s, bool training, pdl_program_t **program)
@@ -203,10 +233,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status && spec->max_memory > 0) status = pdl__session_check_memory(spec);
     if (!status) {
         s->spec = *spec;
+        s->device = spec->backend->device;
         s->rate_position = -1;
         s->rate_factor = 1;
         s->dry = pdl_ranks_pretended(spec->ranks);
-        status = find_share(s);
+        status = create_streams(s);
+        if (!status) status = find_share(s);
         pdl__shard_choose(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
@@ -233,6 +265,7 @@ void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
     if (s->spec.ranks) pdl_watch_forget(s->spec.ranks);
+    await_streams(s);
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
@@ -253,6 +286,7 @@ void pdl_session_destroy(pdl_session_t *s)
     free(s->timeline);
     free(s->kept);
     pdl_ranks_destroy(s->pretended);
+    destroy_streams(s);
     free(s);
 }
 
@@ -313,7 +347,7 @@ static pdl_status_t finish_exchange(pdl_session_t *s)
     for (int g = 0; g < s->bucket_groups; g++) {
         if (pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && s->buckets[g].shard_ranks) continue;
         for (int b = 0; b < s->buckets[g].count; b++) {
-            pdl_status_t status = pdl_exchange_wait(s->buckets[g].exchange, b);
+            pdl_status_t status = pdl__bucket_wait(s, s->buckets[g].exchange, b);
             if (status) return status;
         }
     }

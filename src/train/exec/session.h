@@ -92,6 +92,15 @@ typedef struct pdl__logits {
     void           *added;  /* `extra` of a micro-batch in the activation type */
 } pdl__logits_t;
 
+/* Streams of the device. Work of one has no order with that of another unless pdl__session_order() gives it. */
+typedef enum pdl__stream {
+    PDL__STREAM_COMPUTE,
+    PDL__STREAM_MOVE,     /* redistributions and halos */
+    PDL__STREAM_EXCHANGE, /* of gradients, and of weights that are sharded */
+    PDL__STREAM_STAGE,    /* between stages of a pipeline */
+    PDL__STREAM_COUNT
+} pdl__stream_t;
+
 struct pdl_session {
     pdl_session_spec_t spec;
     bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
@@ -110,6 +119,10 @@ struct pdl_session {
     int64_t            mean_over; /* samples whose mean the loss is */
     int64_t            draws_at;  /* index of the first sample in the random numbers of a step */
     pdl_ranks_t       *replica;   /* the ranks that update the same weights; owned when separate */
+
+    pdl_tensor_device_t *device; /* of the backend */
+    pdl_tensor_stream_t *stream[PDL__STREAM_COUNT];
+    pdl_tensor_event_t  *event; /* orders streams */
 
     /* trainable weights come first, in the order in which backward finishes their gradients */
     pdl__trace_entry_t *entry;
@@ -170,12 +183,19 @@ struct pdl_session {
     double         moved_s;                     /* redistribution of the operation at hand */
 };
 
+/* session.c: `later` goes on behind what `earlier` has been given so far. */
+pdl_status_t pdl__session_order(pdl_session_t *session, pdl__stream_t earlier, pdl__stream_t later);
+
 /* buckets.c */
 pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
 pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
 void         pdl__buckets_destroy(pdl_session_t *session);
 /* A whole bucket in an array that is not sharded. */
 float *pdl__bucket_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__bucket_t *bucket);
+/* A bucket of an exchange is complete when what the compute stream has been given so far is done; and what it is given after
+   the wait finds the result. */
+pdl_status_t pdl__bucket_ready(pdl_session_t *session, pdl_exchange_t *exchange, int b);
+pdl_status_t pdl__bucket_wait(pdl_session_t *session, pdl_exchange_t *exchange, int b);
 /* Whether two weights may be in the same bucket. */
 bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b);
 

@@ -135,7 +135,11 @@ pdl_status_t pdl__shard_divide(pdl_session_t *s)
 /* Sums of this rank's parts over the axes of the group that are no data axes. */
 static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound)
 {
-    pdl_exchange_spec_t spec = {.bound = bound, .buckets = group->count, .algorithm = s->spec.algorithm};
+    pdl_exchange_spec_t spec = {.device = s->device,
+                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .bound = bound,
+                                .buckets = group->count,
+                                .algorithm = s->spec.algorithm};
     unsigned            axes = group->axes & ~data_axes(s);
 
     if (axes == 0) return PDL_OK;
@@ -163,7 +167,9 @@ static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, con
 static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound, int64_t *part)
 {
     int                 ranks = pdl_ranks_size(group->shard_ranks);
-    pdl_exchange_spec_t spec = {.ranks = group->shard_ranks,
+    pdl_exchange_spec_t spec = {.device = s->device,
+                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .ranks = group->shard_ranks,
                                 .bound = bound,
                                 .buckets = group->count,
                                 .part = part,

@@ -2,7 +2,6 @@
  * Sharded state while a program is executed: weights come before they are used, gradients leave when they are complete.
  */
 #include "train/exec/shard.h"
-#include <string.h>
 
 static size_t part_bytes(const pdl__bucket_t *bucket)
 {
@@ -23,9 +22,12 @@ static pdl_status_t start_gather(pdl_session_t *s, const pdl__stay_t *stay)
     const pdl__bucket_t *bucket = &group->bucket[stay->bucket];
     float               *place = (float *)(void *)(s->shard->weight_arena + stay->offset);
 
-    memcpy(place + bucket->part_low - bucket->low, pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket),
-           part_bytes(bucket));
-    pdl_status_t status = pdl_exchange_place(group->gather, stay->bucket, place);
+    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_EXCHANGE);
+    if (!status)
+        status =
+            s->device->ops->copy(s->device, s->stream[PDL__STREAM_EXCHANGE], place + bucket->part_low - bucket->low,
+                                 pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket), part_bytes(bucket));
+    if (!status) status = pdl_exchange_place(group->gather, stay->bucket, place);
     return status ? status : pdl_exchange_ready(group->gather, stay->bucket);
 }
 
@@ -39,7 +41,7 @@ static pdl_status_t bring_weights(pdl_session_t *s, const pdl__stays_t *stays, i
     while (!status && shard->arrived < stays->count && stays->stay[shard->arrived].first == op) {
         const pdl__stay_t *stay = &stays->stay[shard->arrived++];
         pdl__buckets_t    *group = &s->buckets[stay->group];
-        status = pdl_exchange_wait(group->gather, stay->bucket);
+        status = pdl__bucket_wait(s, group->gather, stay->bucket);
         group->bucket[stay->bucket].weights = (float *)(void *)(shard->weight_arena + stay->offset);
         if (!status && shard->started < stays->count) status = start_gather(s, &stays->stay[shard->started++]);
     }
@@ -47,38 +49,40 @@ static pdl_status_t bring_weights(pdl_session_t *s, const pdl__stays_t *stays, i
 }
 
 /* Padding inside of weights stays zero, as backward expects. */
-static void open_bucket(pdl_session_t *s, const pdl__stay_t *stay)
+static pdl_status_t open_bucket(pdl_session_t *s, const pdl__stay_t *stay)
 {
     pdl__bucket_t *bucket = &s->buckets[stay->group].bucket[stay->bucket];
 
     bucket->gradients = (float *)(void *)(s->shard->gradient_arena + stay->offset);
-    memset(bucket->gradients, 0, (size_t)(bucket->high - bucket->low) * sizeof(float));
     for (int i = bucket->first; i < bucket->last; i++) s->entry[i].written = false;
+    return s->device->ops->fill(s->device, s->stream[PDL__STREAM_COMPUTE], bucket->gradients,
+                                (size_t)(bucket->high - bucket->low) * sizeof(float));
 }
 
 static pdl_status_t send_bucket(pdl_session_t *s, const pdl__stay_t *stay)
 {
     pdl__buckets_t *group = &s->buckets[stay->group];
     pdl_status_t status = pdl_exchange_place(group->exchange, stay->bucket, group->bucket[stay->bucket].gradients);
-    return status ? status : pdl_exchange_ready(group->exchange, stay->bucket);
+    return status ? status : pdl__bucket_ready(s, group->exchange, stay->bucket);
 }
 
 /* The sum of this rank's part has come: it is kept, or added to that of earlier micro-batches. */
 static pdl_status_t keep_part(pdl_session_t *s, const pdl__stay_t *stay)
 {
-    pdl__buckets_t *group = &s->buckets[stay->group];
-    pdl__bucket_t  *bucket = &group->bucket[stay->bucket];
-    pdl_status_t    status = pdl_exchange_wait(group->exchange, stay->bucket);
-    const float    *from = (const float *)(const void *)(s->shard->gradient_arena + stay->offset);
-    float          *to = pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
-    int64_t         count = bucket->part_high - bucket->part_low;
+    pdl__buckets_t      *group = &s->buckets[stay->group];
+    pdl__bucket_t       *bucket = &group->bucket[stay->bucket];
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_status_t         status = pdl__bucket_wait(s, group->exchange, stay->bucket);
+    const float         *from = (const float *)(const void *)(s->shard->gradient_arena + stay->offset);
+    float               *to = pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
+    int64_t              count = bucket->part_high - bucket->part_low;
 
     if (status) return status;
     from += bucket->part_low - bucket->low;
-    if (!bucket->begun && count > 0) memcpy(to, from, part_bytes(bucket));
-    for (int64_t i = 0; i < count && bucket->begun; i++) to[i] += from[i];
+    status = bucket->begun ? s->device->ops->reduce(s->device, compute, PDL_DTYPE_F32, from, to, count)
+                           : s->device->ops->copy(s->device, compute, to, from, part_bytes(bucket));
     bucket->begun = true;
-    return PDL_OK;
+    return status;
 }
 
 /* Everything up to an operation and a kind of event. */
@@ -93,7 +97,7 @@ static pdl_status_t handle_events(pdl_session_t *s, int op, pdl__shard_event_kin
         if (event->op > op || (event->op == op && event->kind > kind)) break;
         shard->next_event++;
         if (event->kind == PDL__SHARD_OPEN)
-            open_bucket(s, stay);
+            status = open_bucket(s, stay);
         else
             status = event->kind == PDL__SHARD_SEND ? send_bucket(s, stay) : keep_part(s, stay);
     }
@@ -132,12 +136,12 @@ pdl_status_t pdl__shard_poll(pdl_session_t *s)
 }
 
 /* Sums over axes that are no data axes. */
-static pdl_status_t sum_rest(pdl__buckets_t *group)
+static pdl_status_t sum_rest(pdl_session_t *s, pdl__buckets_t *group)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int b = 0; b < group->count && !status; b++) status = pdl_exchange_ready(group->rest, b);
-    for (int b = 0; b < group->count && !status; b++) status = pdl_exchange_wait(group->rest, b);
+    for (int b = 0; b < group->count && !status; b++) status = pdl__bucket_ready(s, group->rest, b);
+    for (int b = 0; b < group->count && !status; b++) status = pdl__bucket_wait(s, group->rest, b);
     return status;
 }
 
@@ -146,7 +150,7 @@ pdl_status_t pdl__shard_finish(pdl_session_t *s)
     pdl_status_t status = handle_events(s, s->program->op_count, PDL__SHARD_SEND);
 
     for (int g = 0; g < s->bucket_groups && !status; g++)
-        if (s->buckets[g].rest) status = sum_rest(&s->buckets[g]);
+        if (s->buckets[g].rest) status = sum_rest(s, &s->buckets[g]);
     return status;
 }
 
@@ -158,7 +162,7 @@ pdl_status_t pdl__shard_gather(pdl_session_t *s)
     for (int way = 0; way < 2; way++)
         for (int g = 0; g < s->bucket_groups; g++)
             for (int b = 0; s->buckets[g].gather && b < s->buckets[g].count && !status; b++)
-                status = way == 0 ? pdl_exchange_ready(s->buckets[g].gather, b)
-                                  : pdl_exchange_wait(s->buckets[g].gather, b);
+                status = way == 0 ? pdl__bucket_ready(s, s->buckets[g].gather, b)
+                                  : pdl__bucket_wait(s, s->buckets[g].gather, b);
     return status;
 }

@@ -49,7 +49,7 @@ static pdl_status_t gather(const pdl_session_t *s, const pdl__trace_entry_t *ent
     }
     pdl_move_spec_t spec = {.group = group, .own = own, .need = need};
     if (!status) status = pdl_move_create(&spec, &move);
-    if (!status) status = pdl_move_forward(move, piece, whole);
+    if (!status) status = pdl_move_forward(move, NULL, piece, whole);
     pdl_move_destroy(move);
     free(own);
     return status;

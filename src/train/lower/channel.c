@@ -3,7 +3,6 @@
  */
 #include "train/lower/channel.h"
 #include <stdlib.h>
-#include <string.h>
 
 struct pdl__channel {
     pdl__channel_spec_t   spec;
@@ -21,12 +20,12 @@ pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t
     if (c) {
         c->spec = *spec;
         c->request = calloc((size_t)spec->slots, sizeof(*c->request));
-        if (!pdl_ranks_pretended(spec->ranks)) c->copy = malloc((size_t)spec->slots * spec->bytes);
     }
-    if (!c || !c->request || (!c->copy && !pdl_ranks_pretended(spec->ranks))) {
-        status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
-        pdl__channel_destroy(c);
-        return status;
+    if (!c || !c->request) status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
+    if (!status && !pdl_ranks_pretended(spec->ranks)) {
+        void *copy = NULL;
+        status = spec->device->ops->alloc(spec->device, PDL_SPACE_PINNED, pdl__channel_bytes(c), &copy);
+        c->copy = copy;
     }
     for (int i = 0; i < spec->slots && !status; i++)
         status = pdl_ranks_request_create(spec->ranks, (int64_t)spec->bytes, &c->request[i]);
@@ -43,7 +42,7 @@ void pdl__channel_destroy(pdl__channel_t *c)
     if (!c) return;
     for (int i = 0; i < c->spec.slots && c->request; i++) pdl_ranks_request_destroy(c->request[i]);
     free(c->request);
-    free(c->copy);
+    if (c->copy) c->spec.device->ops->release(c->spec.device, PDL_SPACE_PINNED, c->copy, pdl__channel_bytes(c));
     free(c);
 }
 
@@ -56,14 +55,14 @@ static char *take_slot(pdl__channel_t *c, pdl_ranks_request_t **request)
     return c->copy + (size_t)slot * c->spec.bytes;
 }
 
-pdl_status_t pdl__channel_send(pdl__channel_t *c, const void *data)
+pdl_status_t pdl__channel_send(pdl__channel_t *c, pdl_tensor_stream_t *stream, const void *data)
 {
     pdl_ranks_request_t *request;
     char                *copy = take_slot(c, &request);
     pdl_status_t         status = pdl_ranks_request_wait(request);
 
+    if (!status) status = pdl_device_fetch(c->spec.device, stream, copy, data, c->spec.bytes);
     if (status) return status;
-    memcpy(copy, data, c->spec.bytes);
     return pdl_ranks_send_start(request, copy, (int64_t)c->spec.bytes, c->spec.peer, c->spec.tag);
 }
 
@@ -93,16 +92,16 @@ pdl_status_t pdl__channel_expect(pdl__channel_t *c, int messages)
     return status;
 }
 
-pdl_status_t pdl__channel_receive(pdl__channel_t *c, void *data)
+pdl_status_t pdl__channel_receive(pdl__channel_t *c, pdl_tensor_stream_t *stream, void *data)
 {
     int                  slot = c->next;
     pdl_ranks_request_t *request;
     char                *copy = take_slot(c, &request);
     pdl_status_t         status = pdl_ranks_request_wait(request);
 
-    if (status) return status;
-    memcpy(data, copy, c->spec.bytes);
-    return ask(c, slot);
+    /* The slot is free for the next message when the copy is complete. */
+    if (!status) status = pdl_device_fetch(c->spec.device, stream, data, copy, c->spec.bytes);
+    return status ? status : ask(c, slot);
 }
 
 size_t pdl__channel_message(const pdl__channel_t *c)

@@ -6,13 +6,15 @@
 #define PDL_TRAIN_CHANNEL_H
 
 #include <paradl/comm/ranks.h>
+#include <paradl/tensor/device.h>
 #include <stddef.h>
 
 typedef struct pdl__channel_spec {
-    pdl_ranks_t *ranks;
-    int          peer, tag;
-    size_t       bytes; /* of a message */
-    int          slots; /* messages that may be on their way */
+    pdl_ranks_t         *ranks;
+    pdl_tensor_device_t *device; /* whose memory data is in */
+    int                  peer, tag;
+    size_t               bytes; /* of a message */
+    int                  slots; /* messages that may be in flight */
 } pdl__channel_spec_t;
 
 typedef struct pdl__channel pdl__channel_t;
@@ -20,13 +22,14 @@ typedef struct pdl__channel pdl__channel_t;
 pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t **channel);
 void         pdl__channel_destroy(pdl__channel_t *channel); /* NULL is allowed */
 
-pdl_status_t pdl__channel_send(pdl__channel_t *channel, const void *data);
+/* The copy is made in `stream`, which the caller has put behind what fills `data`. */
+pdl_status_t pdl__channel_send(pdl__channel_t *channel, pdl_tensor_stream_t *stream, const void *data);
 /* All that was sent has left. */
 pdl_status_t pdl__channel_flush(pdl__channel_t *channel);
 
 /* So many messages will be received. */
 pdl_status_t pdl__channel_expect(pdl__channel_t *channel, int messages);
-pdl_status_t pdl__channel_receive(pdl__channel_t *channel, void *data);
+pdl_status_t pdl__channel_receive(pdl__channel_t *channel, pdl_tensor_stream_t *stream, void *data);
 
 /* Bytes of a message, and of the copies held. */
 size_t pdl__channel_message(const pdl__channel_t *channel);

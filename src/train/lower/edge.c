@@ -57,7 +57,7 @@ static pdl_status_t no_memory(void)
 static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
                              pdl_move_t **move)
 {
-    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type, .device = p->layouts->device};
     pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
 
     if (!status) status = pdl_move_create(&spec, move);
@@ -229,7 +229,7 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
             me = me * mesh->axis[a].size + l->coordinates[a];
         }
     pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
-    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type};
+    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type, .device = p->layouts->device};
     pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
     for (int64_t m = 0; m < members && !status; m++) {
         int64_t      coordinates[PDL_MAX_AXES], rest = m;
@@ -451,18 +451,20 @@ size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
 }
 
 /* A step until it has to wait. Of a sum that is its first half, into the block. */
-static pdl_status_t start_step(const pdl__edge_step_t *step, const void *source, void *target, void *block)
+static pdl_status_t start_step(const pdl__edge_step_t *step, pdl_tensor_stream_t *stream, const void *source,
+                               void *target, void *block)
 {
     void *into = step->action == PDL__STEP_SUM ? block : target;
 
-    return pdl_move_start(step->move, source, into, step->action != PDL__STEP_MOVE);
+    return pdl_move_start(step->move, stream, source, into, step->action != PDL__STEP_MOVE);
 }
 
-static pdl_status_t finish_step(const pdl__edge_step_t *step, void *target, void *block)
+static pdl_status_t finish_step(const pdl__edge_step_t *step, pdl_tensor_stream_t *stream, void *target,
+                                void *block)
 {
     pdl_status_t status = pdl_move_finish(step->move);
 
-    return status || step->action != PDL__STEP_SUM ? status : pdl_move_forward(step->move, block, target);
+    return status || step->action != PDL__STEP_SUM ? status : pdl_move_forward(step->move, stream, block, target);
 }
 
 static const pdl__edge_step_t *steps_of(const pdl__edge_t *edge, bool back, int *count)
@@ -488,7 +490,8 @@ static pdl_status_t start_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *
     int                     count;
     const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
 
-    return count > 0 ? start_step(&steps[0], trip->source, place_of(edge, trip, 0), trip->scratch) : PDL_OK;
+    return count > 0 ? start_step(&steps[0], trip->stream, trip->source, place_of(edge, trip, 0), trip->scratch)
+                     : PDL_OK;
 }
 
 static pdl_status_t finish_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
@@ -499,32 +502,16 @@ static pdl_status_t finish_trip(const pdl__edge_t *edge, const pdl__edge_trip_t 
 
     for (int i = 0; i < count && !status; i++) {
         void *into = place_of(edge, trip, i);
-        if (i > 0) status = start_step(&steps[i], place_of(edge, trip, i - 1), into, trip->scratch);
-        if (!status) status = finish_step(&steps[i], into, trip->scratch);
+        if (i > 0) status = start_step(&steps[i], trip->stream, place_of(edge, trip, i - 1), into, trip->scratch);
+        if (!status) status = finish_step(&steps[i], trip->stream, into, trip->scratch);
     }
     return status;
 }
 
-static pdl_status_t make_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, pdl_tensor_stream_t *stream, bool back, const void *source,
+                             void *target, void *scratch)
 {
-    pdl_status_t status = start_trip(edge, trip);
-
-    return status ? status : finish_trip(edge, trip);
-}
-
-pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
-{
-    return make_trip(edge, &(pdl__edge_trip_t){false, source, target, scratch});
-}
-
-pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch)
-{
-    return make_trip(edge, &(pdl__edge_trip_t){true, source, target, scratch});
-}
-
-pdl_status_t pdl__edge_start(pdl__edge_t *edge, bool back, const void *source, void *target, void *scratch)
-{
-    edge->trip = (pdl__edge_trip_t){back, source, target, scratch};
+    edge->trip = (pdl__edge_trip_t){stream, back, source, target, scratch};
     return start_trip(edge, &edge->trip);
 }
 

@@ -25,10 +25,11 @@ typedef struct pdl__edge_step {
 
 /* What an edge that has been started works with until it is finished. */
 typedef struct pdl__edge_trip {
-    bool        back;
-    const void *source;
-    void       *target;
-    char       *scratch;
+    pdl_tensor_stream_t *stream;
+    bool                 back;
+    const void          *source;
+    void                *target;
+    char                *scratch;
 } pdl__edge_trip_t;
 
 typedef struct pdl__edge {
@@ -63,13 +64,11 @@ size_t       pdl__edge_scratch_bytes(const pdl__edge_t *edge);
 unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer);
 void     pdl__edge_destroy(pdl__edge_t *edge); /* NULL is allowed */
 
-pdl_status_t pdl__edge_forward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
-/* Source and target may be the same when every step is a sum. */
-pdl_status_t pdl__edge_backward(const pdl__edge_t *edge, const void *source, void *target, void *scratch);
-/* Either of them in two halves. The first waits for nobody: of several steps it starts the first. In between the buffers are left
-   alone. Edges that share ranks are started in the same order on all of them; and where one waits more than once, no other is
-   started in between. */
-pdl_status_t pdl__edge_start(pdl__edge_t *edge, bool back, const void *source, void *target, void *scratch);
+/* Forward, or the gradient's way back, in two halves. Source and target may be the same when every step is a sum. The first half
+   waits for nobody: of several steps it starts the first. In between the buffers are left alone. Edges that share ranks are
+   started in the same order on all of them; and where one waits more than once, no other is started in between. */
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, pdl_tensor_stream_t *stream, bool back, const void *source,
+                             void *target, void *scratch);
 pdl_status_t pdl__edge_finish(pdl__edge_t *edge);
 
 /* How often an edge waits for other ranks: the same on all of them. */

@@ -76,6 +76,7 @@ static pdl_status_t connect(const lowering_t *l, int layer, int peer, bool gradi
     const pdl__pipe_t  *stages = l->spec->layouts->stages;
     pdl_backend_t      *backend = l->graph->backend;
     pdl__channel_spec_t spec = {.ranks = stages->ranks,
+                                .device = backend->device,
                                 .peer = peer,
                                 .tag = layer % PDL_RANKS_TAGS,
                                 .bytes = backend->ops->tensor_bytes(backend, &unit->shape,

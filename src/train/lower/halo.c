@@ -136,7 +136,10 @@ static pdl_status_t make_copies(making_t *m, int which)
 static pdl_status_t make_move(making_t *m, int which)
 {
     pdl_region_t   *gives = malloc((size_t)m->members * 2 * sizeof(*gives)), *needs = gives + m->members;
-    pdl_move_spec_t spec = {.own = gives, .need = needs, .type = m->halo->backend->activation_type};
+    pdl_move_spec_t spec = {.own = gives,
+                            .need = needs,
+                            .type = m->halo->backend->activation_type,
+                            .device = m->halo->backend->device};
     int64_t         missing = 0;
     pdl_status_t    status = gives ? PDL_OK : no_memory();
 

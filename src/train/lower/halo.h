@@ -16,10 +16,10 @@
 #ifndef PDL_TRAIN_HALO_H
 #define PDL_TRAIN_HALO_H
 
-#include "comm/regions_copy.h"
 #include "plan/border.h"
 #include "train/lower/layouts.h"
 #include <paradl/comm/regions.h>
+#include <paradl/plan/boxes.h>
 #include <paradl/tensor/backend.h>
 
 /* Rows along the extent that the axis cuts, of one member of its group. */

@@ -9,6 +9,7 @@
 #include <paradl/comm/ranks.h>
 #include <paradl/plan/layout.h>
 #include <paradl/plan/partition.h>
+#include <paradl/tensor/device.h>
 
 /* One layer: its output, what it reads of each input (all alike), and the gradient it leaves of them. */
 typedef struct pdl__layer_layout {
@@ -17,6 +18,7 @@ typedef struct pdl__layer_layout {
 
 typedef struct pdl__layouts {
     const pdl_plan_t    *plan;
+    pdl_tensor_device_t *device; /* whose memory tensors are in; NULL: the CPU */
     pdl_partition_t     *partition;
     pdl__layer_layout_t *layer;
     int64_t              samples; /* of one micro-batch, over all ranks */

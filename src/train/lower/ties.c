@@ -55,7 +55,9 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     tie->ranks = group;
     int64_t             count;
     float              *data = own_gradient(s, &s->entry[i], &count);
-    pdl_exchange_spec_t spec = {.ranks = group,
+    pdl_exchange_spec_t spec = {.device = s->device,
+                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .ranks = group,
                                 .data = data,
                                 .bound = (const int64_t[]){0, count},
                                 .buckets = 1,
@@ -97,7 +99,7 @@ pdl_status_t pdl__ties_sum(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < s->tie_count && !status; i++) status = pdl_exchange_ready(s->ties[i].exchange, 0);
-    for (int i = 0; i < s->tie_count && !status; i++) status = pdl_exchange_wait(s->ties[i].exchange, 0);
+    for (int i = 0; i < s->tie_count && !status; i++) status = pdl__bucket_ready(s, s->ties[i].exchange, 0);
+    for (int i = 0; i < s->tie_count && !status; i++) status = pdl__bucket_wait(s, s->ties[i].exchange, 0);
     return status;
 }

@@ -1,0 +1,103 @@
+/*
+ * A device has memory and computes in streams. Every backend has one (backend->device), and whatever touches memory
+ * of its space does so through this table: on the CPU the calls are plain loops done at once, on a GPU they are
+ * enqueued.
+ *
+ *     device->ops->alloc(device, PDL_SPACE_DEVICE, bytes, &memory);
+ *     device->ops->copy(device, compute, memory, values, bytes);
+ *     backend->ops->forward(op, compute, &run);
+ *     device->ops->record(device, compute, done);          // a point in `compute`
+ *     device->ops->wait(device, exchange, done);           // `exchange` goes on when it has been reached
+ *     device->ops->copy(device, exchange, home, memory, bytes);
+ *     device->ops->synchronise(device, exchange);          // now the host may look at `home`
+ *
+ * Spaces. HOST is ordinary memory. PINNED memory is the host's too, and the device copies from and to it while the
+ * host goes on; with HOST memory a copy may be complete only after a synchronise like any other, but may also take
+ * the host's time. DEVICE memory must not be touched by the host unless the device says `host_access`.
+ *
+ * Streams. Work of a stream is done in order; streams have no order among each other but by events. A stream of NULL
+ * means at once: the call returns when the work is done (it has no order with streams: wait for these first).
+ * An error inside a stream is reported by the next call that waits for it.
+ */
+#ifndef PARADL_DEVICE_H
+#define PARADL_DEVICE_H
+
+#include <paradl/base/status.h>
+#include <paradl/plan/boxes.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum pdl_dtype { PDL_DTYPE_F32, PDL_DTYPE_BF16, PDL_DTYPE_F64, PDL_DTYPE_I32 } pdl_dtype_t;
+size_t pdl_dtype_bytes(pdl_dtype_t type);
+
+typedef enum pdl_space { PDL_SPACE_HOST, PDL_SPACE_PINNED, PDL_SPACE_DEVICE } pdl_space_t;
+
+typedef struct pdl_tensor_device pdl_tensor_device_t;
+typedef struct pdl_tensor_stream pdl_tensor_stream_t;
+typedef struct pdl_tensor_event  pdl_tensor_event_t;
+
+typedef struct pdl_device_ops {
+    const char *name;
+    /* Never inside a step. Device memory is zero. */
+    pdl_status_t (*alloc)(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory);
+    void (*release)(pdl_tensor_device_t *device, pdl_space_t space, void *memory,
+                    size_t bytes); /* NULL is allowed */
+
+    /* Between any two spaces. */
+    pdl_status_t (*copy)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *to, const void *from,
+                         size_t bytes);
+    /* All bytes are set to zero. */
+    pdl_status_t (*fill)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *memory, size_t bytes);
+    /* The elements of boxes from side `from` to the other. The boxes stay where they are until the work is done.
+       `add`: elements of `type` (F32 or BF16) are added to floats. Otherwise elements are of 2 or 4 bytes. */
+    pdl_status_t (*boxes)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes,
+                          int from, pdl_dtype_t type, const void *source, void *target, bool add);
+    /* sum[i] += values[i]. `sum` is of the type of `values`, or float where that is BF16. */
+    pdl_status_t (*reduce)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                           const void *values, void *sum, int64_t count);
+    /* Floats, rounded to `type` (F32 or BF16). */
+    pdl_status_t (*round)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, const float *values,
+                          int64_t count, pdl_dtype_t type, void *rounded);
+
+    pdl_status_t (*stream_create)(pdl_tensor_device_t *device, pdl_tensor_stream_t **stream);
+    void (*stream_destroy)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream); /* NULL is allowed */
+    pdl_status_t (*event_create)(pdl_tensor_device_t *device, pdl_tensor_event_t **event);
+    void (*event_destroy)(pdl_tensor_device_t *device, pdl_tensor_event_t *event); /* NULL is allowed */
+    /* What the stream has been given so far; an event may be recorded again and again. */
+    pdl_status_t (*record)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event);
+    /* Later work of the stream begins when the event has happened, as it was recorded last before this call. */
+    pdl_status_t (*wait)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event);
+    /* Whether an event has happened. */
+    pdl_status_t (*query)(pdl_tensor_device_t *device, pdl_tensor_event_t *event, bool *done);
+    /* The host waits for all work of a stream. */
+    pdl_status_t (*synchronise)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
+    /* Seconds from one event to another; both have happened. */
+    double (*elapsed)(pdl_tensor_device_t *device, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to);
+    void (*destroy)(pdl_tensor_device_t *device);
+} pdl_device_ops_t;
+
+struct pdl_tensor_device {
+    const pdl_device_ops_t *ops;
+    bool                    host_access; /* the host, and with it MPI, may use device memory where it is */
+};
+
+/* The memory of this process and the caller's thread: streams do their work at once, events are times. Never fails, and
+   need not be destroyed. */
+pdl_tensor_device_t *pdl_device_cpu(void);
+
+/* `later` goes on behind what `earlier` has been given so far; `event` is used for it. */
+pdl_status_t pdl_device_order(pdl_tensor_device_t *device, pdl_tensor_stream_t *earlier, pdl_tensor_stream_t *later,
+                              pdl_tensor_event_t *event);
+/* A copy that the host waits for, behind all work of the stream. */
+pdl_status_t pdl_device_fetch(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *to, const void *from,
+                              size_t bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
