@@ -178,6 +178,7 @@ static const pdl_traits_t traits[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_POSITION] = {.name = "position",
                             ALONE,
                             .functional = true,
+                            .linear = true,
                             .kernel = PDL_KERNEL_POSITIONS,
                             .initial = PDL_INITIAL_NORMAL,
                             .initial_std = 0.02, /* as the networks that use them draw; PyTorch has no such layer */

@@ -3,6 +3,7 @@
  */
 #include <paradl/base/json.h>
 #include <paradl/base/units.h>
+#include <paradl/model/traits.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
 
@@ -25,13 +26,7 @@ static void format_extents(const int64_t *values, int rank, char *buffer, size_t
 
 static bool has_window(const pdl_layer_t *layer)
 {
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL: return layer->kernel[0] > 0;
-    default: return false;
-    }
+    return pdl_layer_traits(layer)->window && layer->kernel[0] > 0;
 }
 
 /* "7x7 / 2x2": kernel and stride. */

@@ -10,16 +10,10 @@ static bool trains(const pdl_op_description_t *description)
     return false;
 }
 
-/* Whether both gradients are products of matrices. */
-static bool is_product(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_CONV || type == PDL_LAYER_CONV_TRANSPOSE || type == PDL_LAYER_LINEAR;
-}
-
 void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *description)
 {
     double *flop = description->flop;
-    double  fused = (spec->fusion.add ? 1 : 0) + (spec->fusion.activation != PDL_LAYER_INPUT ? 1 : 0);
+    double  fused = (spec->fusion.add ? 1 : 0) + (spec->fusion.activation != PDL_NO_ACTIVATION ? 1 : 0);
 
     pdl_layer_flop(spec->layer, flop);
     flop[0] += fused * (double)pdl_shape_elements(&spec->layer->out);
@@ -27,5 +21,7 @@ void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *descrip
     for (int i = 0; i < 3; i++) flop[i] *= (double)spec->samples;
     if (!spec->training || !spec->input_gradient) flop[1] = 0;
     if (!spec->training || !trains(description)) flop[2] = 0;
-    description->divides = is_product(spec->layer->type) && spec->training && trains(description);
+    /* Both gradients are products of matrices. */
+    description->divides =
+        pdl_layer_traits(spec->layer)->work == PDL_WORK_MATRIX && spec->training && trains(description);
 }

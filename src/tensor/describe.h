@@ -4,6 +4,7 @@
 #ifndef PDL_TENSOR_DESCRIBE_H
 #define PDL_TENSOR_DESCRIBE_H
 
+#include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
 
 /* Fills in flop and `divides`, once the weights are known. */

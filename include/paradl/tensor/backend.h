@@ -77,8 +77,9 @@ typedef struct pdl_origin {
 /* What is computed together with a layer, in this order: layer, + a second tensor, activation. */
 typedef struct pdl_fusion {
     bool             add;        /* the tensor added is the op's last input */
-    pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
+    pdl_layer_type_t activation; /* or PDL_NO_ACTIVATION */
 } pdl_fusion_t;
+#define PDL_NO_ACTIVATION PDL_LAYER_INPUT
 
 struct pdl_op_description;
 

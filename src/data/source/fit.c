@@ -3,6 +3,7 @@
  */
 #include "data/source/source.h"
 
+#include <paradl/model/traits.h>
 #include <string.h>
 
 void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *options)
@@ -17,7 +18,7 @@ void pdl_source_options_for(const pdl_model_t *model, pdl_source_options_t *opti
         options->shape.sequence = true;
     } else if (loss) {
         options->classes = loss->in.channels;
-        if (loss->type == PDL_LAYER_MSE)
+        if (pdl_layer_traits(loss)->loss == PDL_LOSS_VALUES)
             options->target = PDL_TARGET_VALUES;
         else if (pdl_shape_positions(&loss->in) > 1)
             options->target = PDL_TARGET_MASK;

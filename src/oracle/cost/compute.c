@@ -56,7 +56,7 @@ static double narrow_loss(const pdl_compute_cost_t *cost, double channels, doubl
 
 static bool winograd(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV && layer->out.rank == 2 && layer->groups == 1 && layer->kernel[0] == 3 &&
+    return pdl_layer_is_convolution(layer) && layer->out.rank == 2 && layer->groups == 1 && layer->kernel[0] == 3 &&
            layer->kernel[1] == 3 && layer->stride[0] == 1 && layer->stride[1] == 1 && layer->dilation[0] == 1;
 }
 
@@ -64,9 +64,9 @@ static bool winograd(const pdl_layer_t *layer)
 static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                            double *forward_s, double *backward_s)
 {
-    double rate = layer->type == PDL_LAYER_LINEAR ? cost->flop_per_s
-                  : winograd(layer)               ? cost->winograd_flop_per_s
-                                                  : cost->convolution_flop_per_s;
+    double rate = pdl_layer_is_linear(layer) ? cost->flop_per_s
+                  : winograd(layer)          ? cost->winograd_flop_per_s
+                                             : cost->convolution_flop_per_s;
     double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
     double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
     double in_loss = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
@@ -88,42 +88,14 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
 }
 
-/* Passes over memory that a layer's forward and backward make, in units of its output (y) and input (x). */
-static void element_passes(pdl_layer_type_t type, double *forward_y, double *backward_y, double *forward_x,
-                           double *backward_x)
-{
-    *forward_y = *backward_y = *forward_x = *backward_x = 0;
-    switch (type) {
-    case PDL_LAYER_BATCH_NORM: /* statistics, then the values: two reads and a write; three reads of x, dy and a write */
-    case PDL_LAYER_GROUP_NORM:
-    case PDL_LAYER_LOCAL_RESPONSE_NORM: *forward_y = 3, *backward_y = 5; break;
-    case PDL_LAYER_LAYER_NORM: /* a row fits the registers: one read, one write */
-    case PDL_LAYER_RMS_NORM: *forward_y = 2, *backward_y = 4; break;
-    case PDL_LAYER_ADD:
-    case PDL_LAYER_MUL:
-    case PDL_LAYER_CONCAT: *forward_y = 3, *backward_y = 2; break;
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL:
-    case PDL_LAYER_GLOBAL_AVG_POOL:
-    case PDL_LAYER_UPSAMPLE: *forward_y = 1, *backward_y = 1, *forward_x = 1, *backward_x = 2; break;
-    case PDL_LAYER_EMBEDDING: *forward_y = 2, *backward_y = 2; break;
-    case PDL_LAYER_CROSS_ENTROPY:
-    case PDL_LAYER_SOFTMAX:
-    case PDL_LAYER_MSE: *forward_x = 2, *backward_x = 2; break;
-    case PDL_LAYER_INPUT:
-    case PDL_LAYER_FLATTEN:
-    case PDL_LAYER_TO_SEQUENCE:
-    case PDL_LAYER_SELECT: break;
-    default: *forward_y = 2, *backward_y = 3; break;
-    }
-}
-
 static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                             double *forward_s, double *backward_s)
 {
-    double fy, by, fx, bx, unit = local->samples * cost->item_bytes / cost->bytes_per_s;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    double              fy = traits->passes.forward_y, by = traits->passes.backward_y;
+    double              fx = traits->passes.forward_x, bx = traits->passes.backward_x;
+    double              unit = local->samples * cost->item_bytes / cost->bytes_per_s;
 
-    element_passes(layer->type, &fy, &by, &fx, &bx);
     *forward_s = *backward_s = 0;
     if (fy + fx > 0) *forward_s = cost->kernel_s + unit * (fy * local->y_elements + fx * local->x_elements);
     if (by + bx > 0) *backward_s = cost->kernel_s + unit * (by * local->y_elements + bx * local->x_elements);
@@ -176,13 +148,11 @@ static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
 static void roofline_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                              double *forward_s, double *backward_s)
 {
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_LINEAR: matrix_seconds(cost, layer, local, forward_s, backward_s); break;
-    case PDL_LAYER_ATTENTION: attention_seconds(cost, layer, local, forward_s, backward_s); break;
-    case PDL_LAYER_MOE: moe_seconds(cost, layer, local, forward_s, backward_s); break;
-    default: element_seconds(cost, layer, local, forward_s, backward_s); break;
+    switch (pdl_layer_traits(layer)->work) {
+    case PDL_WORK_ELEMENTS: element_seconds(cost, layer, local, forward_s, backward_s); break;
+    case PDL_WORK_MATRIX: matrix_seconds(cost, layer, local, forward_s, backward_s); break;
+    case PDL_WORK_ATTENTION: attention_seconds(cost, layer, local, forward_s, backward_s); break;
+    case PDL_WORK_EXPERTS: moe_seconds(cost, layer, local, forward_s, backward_s); break;
     }
 }
 

@@ -4,6 +4,7 @@
 #ifndef PDL_ORACLE_COST_H
 #define PDL_ORACLE_COST_H
 
+#include <paradl/model/traits.h>
 #include <paradl/oracle/oracle.h>
 #include <paradl/topo/contention.h>
 

@@ -10,30 +10,19 @@
    those are farther that another kernel computes. */
 static const double WORK_SCALE = 2, UNKNOWN = 4, CLOSE = 0.02, OTHER_KERNEL = 1;
 
-static bool is_activation(pdl_layer_type_t type)
-{
-    return type >= PDL_LAYER_RELU && type <= PDL_LAYER_SIGMOID;
-}
-
 /* The type of the latest layer that an activation or a sum reads, dropout left aside: that may compute it along. */
 static int type_before(const pdl_model_t *model, const pdl_layer_t *layer)
 {
-    int latest = 0;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    int                 latest = 0;
 
-    if (!is_activation(layer->type) && layer->type != PDL_LAYER_ADD) return -1;
+    if (!traits->activation && traits->combine != PDL_COMBINE_SUM) return -1;
     for (int j = 0; j < layer->input_count; j++)
         if (layer->inputs[j] > latest) latest = layer->inputs[j];
     const pdl_layer_t *before = pdl_model_layer(model, latest);
-    while (before->type == PDL_LAYER_DROPOUT && before->rate == 0)
-        before = pdl_model_layer(model, before->inputs[0]);
+    while (pdl_layer_is_identity(before)) before = pdl_model_layer(model, before->inputs[0]);
     /* What others read too must be there by itself. */
     return before->consumer_count == 1 ? (int)before->type : (int)PDL_LAYER_INPUT;
-}
-
-static bool is_product(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_CONV || type == PDL_LAYER_CONV_TRANSPOSE || type == PDL_LAYER_LINEAR ||
-           type == PDL_LAYER_ATTENTION || type == PDL_LAYER_MOE;
 }
 
 void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
@@ -50,7 +39,7 @@ void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, 
     for (int k = 0; k < PDL_MAX_SPACE; k++)
         if (layer->kernel[k] > 1) row->window *= (double)layer->kernel[k];
     row->halo = row->window > 1 && local->split_space;
-    if (!is_product(layer->type)) return;
+    if (pdl_layer_traits(layer)->work == PDL_WORK_ELEMENTS) return;
     row->work[0] = local->samples * (double)layer->flop_forward * local->share_forward;
     row->work[1] = local->samples * (double)layer->flop_backward_weight * local->share_backward_weight;
     if (layer->needs_input_gradient)

@@ -12,19 +12,10 @@ const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT] = {"products, forward",
 
 pdl_op_class_t pdl_op_class(pdl_layer_type_t type, bool backward)
 {
-    switch (type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE:
-    case PDL_LAYER_LINEAR:
-    case PDL_LAYER_ATTENTION:
-    case PDL_LAYER_MOE: return backward ? PDL_CLASS_PRODUCT_BACKWARD : PDL_CLASS_PRODUCT_FORWARD;
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_GROUP_NORM:
-    case PDL_LAYER_LOCAL_RESPONSE_NORM: return PDL_CLASS_NORM;
-    default: return PDL_CLASS_ELEMENT;
-    }
+    const pdl_traits_t *traits = pdl_type_traits(type);
+
+    if (traits->work != PDL_WORK_ELEMENTS) return backward ? PDL_CLASS_PRODUCT_BACKWARD : PDL_CLASS_PRODUCT_FORWARD;
+    return traits->norm ? PDL_CLASS_NORM : PDL_CLASS_ELEMENT;
 }
 
 /* Forward, backward and update of all layers of one rank's micro-batches, stage after stage. */

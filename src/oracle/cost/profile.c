@@ -54,7 +54,7 @@ bool pdl__transfer_skipped(const pdl_pricing_t *pr, const pdl_transfer_t *t)
 {
     const pdl_layer_t *layer = pdl_model_layer(pr->profile->plan->model, t->layer);
 
-    return pr->p->pointwise_gradients_skipped && t->input_gradient && layer->type == PDL_LAYER_CONV &&
+    return pr->p->pointwise_gradients_skipped && t->input_gradient && pdl_layer_is_convolution(layer) &&
            layer->kernel[0] == 1;
 }
 
@@ -89,7 +89,7 @@ static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     const pdl_layer_t *layer = pdl_model_layer(plan->model, t->layer);
     const pdl_local_t *local = &pr->profile->partition->local[t->layer];
 
-    if (layer->type != PDL_LAYER_CONV) return false;
+    if (!pdl_layer_is_convolution(layer)) return false;
     for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
         if (plan->mesh.axis[a].size > 1 && local->mode[a] == PDL_MODE_SPACE) return false;
     pdl_window_t window = pdl__layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
@@ -149,11 +149,9 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
 {
     const pdl_plan_t *plan = pr->profile->plan;
     double            seconds = pr->p->layer_s;
-    bool              matrix =
-        layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_LINEAR || layer->type == PDL_LAYER_CONV_TRANSPOSE;
 
-    if (layer->type == PDL_LAYER_INPUT || pr->p->asynchronous) return 0;
-    if (local->split && matrix) {
+    if (pdl_layer_traits(layer)->source || pr->p->asynchronous) return 0;
+    if (local->split && pdl__is_matrix(layer)) {
         seconds += pr->p->split_layer_s;
         for (int a = 0; a < plan->mesh.axis_count; a++)
             if (plan->modes[index].on[a] == PDL_MODE_FILTER && plan->mesh.axis[a].size > 1)
@@ -166,8 +164,10 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
    activation, the activation, the product after it, sorting back, the weighted sum. */
 static double queue_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer)
 {
-    if (layer->type == PDL_LAYER_INPUT || !pr->p->asynchronous) return 0;
-    return pr->p->queue_layer_s * (layer->type == PDL_LAYER_MOE ? 8 : 1);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    if (traits->source || !pr->p->asynchronous) return 0;
+    return pr->p->queue_layer_s * (traits->work == PDL_WORK_EXPERTS ? 8 : 1);
 }
 
 static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local,
@@ -212,10 +212,9 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     s->backward += backward + framework * 2 / 3;
     s->queue_forward += queue_seconds(pr, layer) / 3;
     s->queue_backward += queue_seconds(pr, layer) * 2 / 3;
-    if (layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_CONV_TRANSPOSE || layer->type == PDL_LAYER_LINEAR)
-        s->matrix += forward + backward + framework;
+    if (pdl__is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
-    if (layer->type == PDL_LAYER_ATTENTION) {
+    if (pdl_layer_traits(layer)->work == PDL_WORK_ATTENTION) {
         s->attention += forward;
         s->attention_scores += 2.5 * local->samples * (double)layer->heads * local->share_forward *
                                (double)layer->in.extent[0] * (double)layer->in.extent[0];
@@ -262,9 +261,7 @@ static void price_all(const pdl_pricing_t *pr)
 /* The input comes with the first layer, and a loss stays with the logits it reads: they are large, it is quick. */
 static bool may_begin_stage(const pdl_model_t *model, int i)
 {
-    pdl_layer_type_t type = pdl_model_layer(model, i)->type;
-
-    return i > 1 && type != PDL_LAYER_CROSS_ENTROPY && type != PDL_LAYER_MSE;
+    return i > 1 && !pdl_layer_traits(pdl_model_layer(model, i))->loss;
 }
 
 /* Borders that a single tensor crosses are the natural places to cut a residual network. */

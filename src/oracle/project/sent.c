@@ -27,13 +27,13 @@ static void add_statistics(const pdl_profile_t *profile, const pdl_layer_t *laye
     bool   training = profile->plan->run_mode == PDL_TRAINING;
     double ranks, values;
 
-    if (layer->type == PDL_LAYER_BATCH_NORM && profile->plan->sync_batch_norm && training) {
+    if (pdl_layer_traits(layer)->statistics && profile->plan->sync_batch_norm && training) {
         ranks = ranks_in(profile, local, PDL_MODE_SAMPLE, PDL_MODE_SPACE);
         values = 2 * 2 * (double)layer->in.channels * STATISTIC_BYTES; /* two of a channel, both ways */
         s->norm_bytes += values;
         s->norm_ranks_bytes += ranks * values;
     }
-    if (layer->type == PDL_LAYER_CROSS_ENTROPY) {
+    if (pdl_layer_traits(layer)->loss == PDL_LOSS_CLASSES) {
         ranks = ranks_in(profile, local, PDL_MODE_VOCABULARY, PDL_MODE_VOCABULARY);
         values = LOSS_VALUES * profile->partition->micro_batch * (double)pdl_shape_positions(&layer->in);
         values /= ranks_in(profile, local, PDL_MODE_SAMPLE, PDL_MODE_SPACE);

@@ -64,7 +64,7 @@ typedef enum hold { HOLD_EQUAL, HOLD_SUMMED, HOLD_OUTPUTS, HOLD_INPUTS, HOLD_OTH
 static hold_t hold_of(const pdl_layer_t *layer, pdl_mode_t mode)
 {
     /* An embedding is the transpose of the linear layer that shares its weights: its width is that one's inputs. */
-    bool table = layer->type == PDL_LAYER_EMBEDDING;
+    bool table = pdl_layer_traits(layer)->tokens;
 
     switch (mode) {
     case PDL_MODE_REPLICATE: return HOLD_EQUAL;

@@ -55,7 +55,7 @@ void pdl__describe_refusal(pdl__searcher_t *s)
     if (smallest > limit)
         snprintf(reason, size, "at most %lld PEs%s (layer %s has %s)", (long long)limit,
                  two ? " may share a layer" : "", l->name, what);
-    else if (l->type == PDL_LAYER_ATTENTION && !heads_divide(l->kv_heads, pe, two))
+    else if (pdl_layer_traits(l)->shared == PDL_SHARED_HEADS && !heads_divide(l->kv_heads, pe, two))
         snprintf(reason, size, "layer %s has %s: %s", l->name, what,
                  two ? "no divisor of the number of PEs divides them" : "the number of PEs does not divide them");
 }

@@ -88,7 +88,7 @@ static bool same_layouts(const pdl_partition_t *a, int axis, const pdl_partition
 {
     for (int i = 0; i < a->layer_count; i++) {
         const pdl_local_t *x = &a->local[i], *y = &b->local[i];
-        if (pdl_model_layer(a->plan->model, i)->type == PDL_LAYER_INPUT) continue;
+        if (pdl_layer_traits(pdl_model_layer(a->plan->model, i))->source) continue;
         if (x->mode[axis] != y->mode[other] || x->out[axis] != y->out[other]) return false;
     }
     return true;
@@ -97,7 +97,7 @@ static bool same_layouts(const pdl_partition_t *a, int axis, const pdl_partition
 static bool splits_samples_alone(const pdl_partition_t *partition, int axis)
 {
     for (int i = 0; i < partition->layer_count; i++)
-        if (pdl_model_layer(partition->plan->model, i)->type != PDL_LAYER_INPUT &&
+        if (!pdl_layer_traits(pdl_model_layer(partition->plan->model, i))->source &&
             partition->local[i].mode[axis] != PDL_MODE_SAMPLE)
             return false;
     return true;

@@ -120,7 +120,7 @@ static bool cpu_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pd
     const pdl__cpu_kind_t *kind = kinds[layer->type];
 
     (void)backend;
-    if (!fusion->add && fusion->activation == PDL_LAYER_INPUT) return true;
+    if (!fusion->add && fusion->activation == PDL_NO_ACTIVATION) return true;
     return kind != NULL && kind->fuses != NULL && kind->fuses(layer, fusion);
 }
 

@@ -6,6 +6,7 @@
 #ifndef PDL_TENSOR_CPU_H
 #define PDL_TENSOR_CPU_H
 
+#include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
 
 #include <oneapi/dnnl/dnnl.h>

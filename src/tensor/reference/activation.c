@@ -12,32 +12,46 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+/* y = f(x) and its derivative; `slope` is the layer's, where it has one. */
+#define FUNCTION(name, y, derivative)                       \
+    static double name##_value(double slope, double x)      \
+    {                                                       \
+        (void)slope;                                        \
+        return y;                                           \
+    }                                                       \
+    static double name##_derivative(double slope, double x) \
+    {                                                       \
+        (void)slope;                                        \
+        return derivative;                                  \
+    }
+
+FUNCTION(relu, x<0 ? 0 : x, x> 0 ? 1 : 0) /* a NaN stays one */
+FUNCTION(leaky_relu, x > 0 ? x : slope * x, x > 0 ? 1 : slope)
+FUNCTION(gelu, x * 0.5 * erfc(-x / sqrt(2)), 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * PI))
+FUNCTION(silu, x *sigmoid(x), sigmoid(x) + x * sigmoid(x) * (1 - sigmoid(x)))
+FUNCTION(tanh, tanh(x), 1 - tanh(x) * tanh(x))
+FUNCTION(sigmoid, sigmoid(x), sigmoid(x) * (1 - sigmoid(x)))
+
+static const struct {
+    double (*value)(double slope, double x);
+    double (*derivative)(double slope, double x);
+} functions[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_RELU] = {relu_value, relu_derivative},
+    [PDL_LAYER_LEAKY_RELU] = {leaky_relu_value, leaky_relu_derivative},
+    [PDL_LAYER_GELU] = {gelu_value, gelu_derivative},
+    [PDL_LAYER_SILU] = {silu_value, silu_derivative},
+    [PDL_LAYER_TANH] = {tanh_value, tanh_derivative},
+    [PDL_LAYER_SIGMOID] = {sigmoid_value, sigmoid_derivative},
+};
+
 double pdl__reference_activate(const pdl_layer_t *layer, pdl_layer_type_t type, double x)
 {
-    switch (type) {
-    case PDL_LAYER_RELU: return x < 0 ? 0 : x; /* a NaN stays one */
-    case PDL_LAYER_LEAKY_RELU: return x > 0 ? x : layer->slope * x;
-    case PDL_LAYER_GELU: return x * 0.5 * erfc(-x / sqrt(2));
-    case PDL_LAYER_SILU: return x * sigmoid(x);
-    case PDL_LAYER_TANH: return tanh(x);
-    case PDL_LAYER_SIGMOID: return sigmoid(x);
-    default: return x;
-    }
+    return functions[type].value != NULL ? functions[type].value(layer->slope, x) : x;
 }
 
 double pdl__reference_slope(const pdl_layer_t *layer, pdl_layer_type_t type, double x)
 {
-    double s = sigmoid(x);
-
-    switch (type) {
-    case PDL_LAYER_RELU: return x > 0 ? 1 : 0;
-    case PDL_LAYER_LEAKY_RELU: return x > 0 ? 1 : layer->slope;
-    case PDL_LAYER_GELU: return 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * PI);
-    case PDL_LAYER_SILU: return s + x * s * (1 - s);
-    case PDL_LAYER_TANH: return 1 - tanh(x) * tanh(x);
-    case PDL_LAYER_SIGMOID: return s * (1 - s);
-    default: return 1;
-    }
+    return functions[type].derivative != NULL ? functions[type].derivative(layer->slope, x) : 1;
 }
 
 static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)

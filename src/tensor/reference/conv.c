@@ -66,7 +66,7 @@ static void evaluate(const form_t *form)
 static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    bool               transposed = layer->type == PDL_LAYER_CONV_TRANSPOSE;
+    bool               transposed = pdl_layer_traits(layer)->transposed;
     int64_t            narrow = transposed ? layer->in.channels : layer->out.channels;
     int64_t            wide = transposed ? layer->out.channels : layer->in.channels;
     int64_t dims[5] = {narrow, wide / layer->groups, layer->kernel[0], layer->kernel[1], layer->kernel[2]};
@@ -78,10 +78,11 @@ static void describe(pdl_op_t *op)
 static form_t make_form(const pdl_op_t *op, const double *weight)
 {
     const pdl_layer_t *layer = op->spec.layer;
+    bool               transposed = pdl_layer_traits(layer)->transposed;
 
     return (form_t){.layer = layer,
-                    .narrow_shape = layer->type == PDL_LAYER_CONV ? &layer->out : &layer->in,
-                    .wide_shape = layer->type == PDL_LAYER_CONV ? &layer->in : &layer->out,
+                    .narrow_shape = transposed ? &layer->in : &layer->out,
+                    .wide_shape = transposed ? &layer->out : &layer->in,
                     .samples = op->spec.samples,
                     .weight = weight};
 }
@@ -93,7 +94,7 @@ static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
     double            *y = run->output;
     form_t             form = make_form(op, run->weight[0]);
 
-    if (op->spec.layer->type == PDL_LAYER_CONV) {
+    if (!pdl_layer_traits(op->spec.layer)->transposed) {
         form.wide = run->input[0];
         form.to_narrow = y;
     } else {
@@ -115,7 +116,7 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     form_t             form = make_form(op, run->weight[0]);
 
     form.to_weight = run->weight_gradient[0];
-    if (op->spec.layer->type == PDL_LAYER_CONV) {
+    if (!pdl_layer_traits(op->spec.layer)->transposed) {
         form.narrow = dy;
         form.wide = run->input[0];
         form.to_wide = run->input_gradient[0];

@@ -104,8 +104,7 @@ static void describe(pdl_op_t *op)
     const pdl_layer_t *layer = op->spec.layer;
 
     pdl__reference_weight(op, "weight", true, 1, &layer->out.channels);
-    if (layer->bias && layer->type != PDL_LAYER_RMS_NORM)
-        pdl__reference_weight(op, "bias", true, 1, &layer->out.channels);
+    if (layer->bias) pdl__reference_weight(op, "bias", true, 1, &layer->out.channels);
 }
 
 static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)

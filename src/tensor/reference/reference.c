@@ -44,15 +44,10 @@ static const pdl__reference_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_MSE] = &pdl__reference_mse,
 };
 
-static bool is_loss(const pdl_layer_t *layer)
-{
-    return layer->type == PDL_LAYER_CROSS_ENTROPY || layer->type == PDL_LAYER_MSE;
-}
-
 static bool fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
     (void)backend, (void)layer;
-    return !fusion->add && fusion->activation == PDL_LAYER_INPUT;
+    return !fusion->add && fusion->activation == PDL_NO_ACTIVATION;
 }
 
 static size_t tensor_bytes(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t format)
@@ -96,7 +91,7 @@ static void describe(pdl_op_t *op)
     const pdl_layer_t    *layer = spec->layer;
     pdl_op_description_t *description = &op->description;
 
-    description->out_bytes = is_loss(layer)
+    description->out_bytes = pdl_layer_traits(layer)->loss
                                  ? (size_t)spec->samples * 3 * sizeof(double)
                                  : tensor_bytes(op->backend, &layer->out, spec->samples, PDL_FORMAT_PLAIN);
     description->keeps_inputs = spec->training ? (1u << spec->input_count) - 1 : 0;

@@ -8,6 +8,7 @@
 #ifndef PDL_TENSOR_REFERENCE_H
 #define PDL_TENSOR_REFERENCE_H
 
+#include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
 
 /* What the backend does for one type of layer. */

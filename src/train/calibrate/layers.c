@@ -211,7 +211,7 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
 /* Activations and sums that another layer computes along take no time of their own. */
 static bool is_absorbed(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_ADD || (layer->type >= PDL_LAYER_RELU && layer->type <= PDL_LAYER_SIGMOID);
+    return pdl_layer_traits(layer)->activation || pdl_layer_traits(layer)->combine == PDL_COMBINE_SUM;
 }
 
 static void add_points(pdl__calibrate_t *c, const pdl_measured_t *row)

@@ -108,19 +108,20 @@ static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_r
 static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
                                const pdl__execution_t *execution)
 {
-    const pdl__unit_t *unit = &s->graph->unit[op->node];
-    pdl_op_run_t       run = {.output = at(s, program, op->output),
-                              .saved = at(s, program, op->saved),
-                              .workspace = at(s, program, op->workspace),
-                              .training = execution->mode != PDL__EXECUTE_EVALUATE,
-                              .again = op->again || execution->searches,
-                              .seed = s->spec.seed,
-                              .step = (uint64_t)s->updates,
-                              .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
-                                              pdl__region_first(s->layouts, &unit->region),
-                              .total_samples = pdl__region_samples(&unit->region),
-                              .loss_scale = 1.0 / (double)s->mean_over,
-                              .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
+    const pdl__unit_t  *unit = &s->graph->unit[op->node];
+    const pdl_traits_t *traits = pdl_layer_traits(unit->op->spec.layer);
+    pdl_op_run_t        run = {.output = at(s, program, op->output),
+                               .saved = at(s, program, op->saved),
+                               .workspace = at(s, program, op->workspace),
+                               .training = execution->mode != PDL__EXECUTE_EVALUATE,
+                               .again = op->again || execution->searches,
+                               .seed = s->spec.seed,
+                               .step = (uint64_t)s->updates,
+                               .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
+                                               pdl__region_first(s->layouts, &unit->region),
+                               .total_samples = pdl__region_samples(&unit->region),
+                               .loss_scale = 1.0 / (double)s->mean_over,
+                               .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
 
     for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, program, op->input[j]);
     if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
@@ -130,8 +131,8 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, c
                                               : pdl__statistics_at(s, entry, pdl__worker_of(s, op->micro_batch));
         if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
     }
-    if (unit->op->spec.layer->type == PDL_LAYER_BATCH_NORM) share_statistics(s, unit, &run);
-    if (unit->op->spec.layer->type == PDL_LAYER_CROSS_ENTROPY && unit->statistics) {
+    if (traits->statistics) share_statistics(s, unit, &run);
+    if (traits->loss && unit->statistics) {
         run.reduce = sum_over_ranks;
         run.reduce_max = max_over_ranks;
         run.reduce_context = unit->statistics;

@@ -12,7 +12,7 @@ static pdl_status_t check(const pdl_session_t *s)
     const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, loss->layer);
     double             share = loss->op->spec.share;
 
-    if (layer->type != PDL_LAYER_CROSS_ENTROPY)
+    if (pdl_layer_traits(layer)->loss != PDL_LOSS_CLASSES)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: only a cross_entropy has logits to look at", layer->name);
     if (pdl_shape_positions(&layer->in) != 1)
         return pdl_error(PDL_ERR_UNSUPPORTED,

@@ -248,11 +248,7 @@ static bool can_be_trained(const pdl_search_t *search)
 {
     const pdl_model_t *model = search->possible > 0 ? search->candidates[0].plan->model : NULL;
 
-    for (int i = 0; model && i < pdl_model_layer_count(model); i++) {
-        pdl_layer_type_t type = pdl_model_layer(model, i)->type;
-        if (type == PDL_LAYER_CROSS_ENTROPY || type == PDL_LAYER_MSE) return true;
-    }
-    return !model;
+    return model == NULL || pdl_model_loss(model) != NULL;
 }
 
 pdl_status_t pdl_search_compile(pdl_oracle_t *oracle, const pdl_request_t *request,

@@ -55,7 +55,7 @@ static pdl_status_t check_plan(const pdl_session_t *s)
 static bool has_batch_norm(const pdl_model_t *model)
 {
     for (int i = 0; i < pdl_model_layer_count(model); i++)
-        if (pdl_model_layer(model, i)->type == PDL_LAYER_BATCH_NORM) return true;
+        if (pdl_layer_traits(pdl_model_layer(model, i))->statistics) return true;
     return false;
 }
 
@@ -179,7 +179,8 @@ static pdl_status_t check_loss(const pdl_session_t *s)
 {
     const pdl_op_t *loss = s->graph->loss >= 0 ? s->graph->unit[s->graph->loss].op : NULL;
 
-    if (!loss || loss->spec.layer->type != PDL_LAYER_MSE || loss->spec.share == 0 || loss->spec.share == 1)
+    if (!loss || pdl_layer_traits(loss->spec.layer)->loss != PDL_LOSS_VALUES || loss->spec.share == 0 ||
+        loss->spec.share == 1)
         return PDL_OK;
     return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: a regression loss is not split in space; use replicate",
                      loss->spec.layer->name);
@@ -192,7 +193,7 @@ static pdl_status_t take_targets(pdl_session_t *s)
     const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
     int64_t            samples = pdl__region_samples(&loss->region);
 
-    if (loss->op->spec.layer->type == PDL_LAYER_MSE) {
+    if (pdl_layer_traits(loss->op->spec.layer)->loss == PDL_LOSS_VALUES) {
         s->numbers =
             malloc(s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, samples, PDL_FORMAT_PLAIN));
         if (!s->numbers) return no_memory();

@@ -13,11 +13,11 @@ static double sum_bytes(const pdl_ranks_t *ranks, double values)
    largest logit of every row and three or four sums. */
 static double reduced_values(const pdl_session_t *s, const pdl__unit_t *unit, bool backward)
 {
-    const pdl_layer_t *layer = unit->op->spec.layer;
+    const pdl_layer_t  *layer = unit->op->spec.layer;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
 
-    if (layer->type == PDL_LAYER_BATCH_NORM)
-        return s->spec.plan->sync_batch_norm ? 2 * (double)layer->in.channels : 0;
-    if (layer->type != PDL_LAYER_CROSS_ENTROPY || backward) return 0;
+    if (traits->statistics) return s->spec.plan->sync_batch_norm ? 2 * (double)layer->in.channels : 0;
+    if (traits->loss != PDL_LOSS_CLASSES || backward) return 0;
     return (s->spec.training && s->spec.label_smoothing > 0 ? 5 : 4) * (double)pdl__region_samples(&unit->region) *
            (double)pdl_shape_positions(&layer->in);
 }

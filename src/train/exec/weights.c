@@ -82,7 +82,8 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
     /* A router is whole everywhere, with gradients of the tokens here. */
     if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     /* Every rank has the rows of its own positions. */
-    if (pdl_model_layer(l->plan->model, layer)->type == PDL_LAYER_POSITION && weight->rank == 2)
+    if (pdl_layer_traits(pdl_model_layer(l->plan->model, layer))->kernel == PDL_KERNEL_POSITIONS &&
+        weight->rank == 2)
         entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
     return status;
 }

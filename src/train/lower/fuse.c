@@ -5,35 +5,34 @@
 #include "train/lower/graph.h"
 #include <stdlib.h>
 
-static bool is_activation(pdl_layer_type_t type)
+static bool is_sum(const pdl_layer_t *layer)
 {
-    return type == PDL_LAYER_RELU || type == PDL_LAYER_GELU || type == PDL_LAYER_SILU || type == PDL_LAYER_TANH ||
-           type == PDL_LAYER_SIGMOID;
+    return pdl_layer_traits(layer)->combine == PDL_COMBINE_SUM;
 }
 
-/* Layers that change nothing. */
-bool pdl__is_identity(const pdl_layer_t *layer)
+/* Activations that can end an op of other layers. */
+static bool ends_op(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_DROPOUT && layer->rate == 0;
+    return pdl_layer_traits(layer)->activation && pdl_layer_traits(layer)->fuses_tail;
 }
 
 int pdl__behind_identities(const pdl_model_t *model, int i)
 {
-    while (pdl__is_identity(pdl_model_layer(model, i))) i = pdl_model_layer(model, i)->inputs[0];
+    while (pdl_layer_is_identity(pdl_model_layer(model, i))) i = pdl_model_layer(model, i)->inputs[0];
     return i;
 }
 
 pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail)
 {
-    pdl_fusion_t fusion = {.add = false, .activation = PDL_LAYER_INPUT};
+    pdl_fusion_t fusion = {.add = false, .activation = PDL_NO_ACTIVATION};
 
     for (int i = tail; i != head;) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type != PDL_LAYER_ADD) {
+        if (!is_sum(layer)) {
             fusion.activation = layer->type;
             i = pdl__behind_identities(model, layer->inputs[0]);
             /* The sum's own inputs are told apart by the head. */
-            if (i == head || pdl_model_layer(model, i)->type != PDL_LAYER_ADD) continue;
+            if (i == head || !is_sum(pdl_model_layer(model, i))) continue;
         }
         fusion.add = true;
         break;
@@ -58,7 +57,7 @@ static int only_reader(const pdl_model_t *model, int i)
 {
     int next = next_layer(model, i);
 
-    while (next >= 0 && pdl__is_identity(pdl_model_layer(model, next))) next = next_layer(model, next);
+    while (next >= 0 && pdl_layer_is_identity(pdl_model_layer(model, next))) next = next_layer(model, next);
     return next;
 }
 
@@ -66,7 +65,7 @@ static bool adds_two_of_a_shape(const pdl_model_t *model, int i)
 {
     const pdl_layer_t *layer = pdl_model_layer(model, i);
 
-    return layer->type == PDL_LAYER_ADD && layer->input_count == 2 && layer->inputs[0] != layer->inputs[1] &&
+    return is_sum(layer) && layer->input_count == 2 && layer->inputs[0] != layer->inputs[1] &&
            pdl_shape_elements(&pdl_model_layer(model, layer->inputs[0])->out) ==
                pdl_shape_elements(&pdl_model_layer(model, layer->inputs[1])->out);
 }
@@ -98,22 +97,22 @@ static int reach(const pdl__layouts_t *l, pdl_backend_t *backend, int i, const i
 {
     const pdl_model_t *model = l->plan->model;
     const pdl_layer_t *layer = pdl_model_layer(model, i);
-    pdl_fusion_t       fusion = {.add = false, .activation = PDL_LAYER_INPUT};
+    pdl_fusion_t       fusion = {.add = false, .activation = PDL_NO_ACTIVATION};
     int                tail = i, next = close_reader(l, i);
 
     /* Of two layers that could take in a sum the later one does, which the earlier sees from its claim. */
     if (next >= 0 && adds_two_of_a_shape(model, next) && head[next] == next) {
         fusion.add = true;
         int after = close_reader(l, next);
-        if (after >= 0 && is_activation(pdl_model_layer(model, after)->type)) {
+        if (after >= 0 && ends_op(pdl_model_layer(model, after))) {
             fusion.activation = pdl_model_layer(model, after)->type;
             if (backend->ops->fuses(backend, layer, &fusion)) return after;
-            fusion.activation = PDL_LAYER_INPUT;
+            fusion.activation = PDL_NO_ACTIVATION;
         }
         if (backend->ops->fuses(backend, layer, &fusion)) return next;
         fusion.add = false;
     }
-    if (next >= 0 && is_activation(pdl_model_layer(model, next)->type)) {
+    if (next >= 0 && ends_op(pdl_model_layer(model, next))) {
         fusion.activation = pdl_model_layer(model, next)->type;
         if (backend->ops->fuses(backend, layer, &fusion)) tail = next;
     }
@@ -128,7 +127,7 @@ pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *back
     for (int i = 0; i < count; i++) head[i] = i;
     if (!backend->ops->fuses) return PDL_OK;
     for (int i = count - 1; i >= 1; i--) {
-        if (head[i] != i) continue;
+        if (head[i] != i || !pdl_layer_traits(pdl_model_layer(model, i))->fuses_head) continue;
         int tail = reach(layouts, backend, i, head);
         if (tail == i) continue;
         /* Nothing ends at the layers in between. */

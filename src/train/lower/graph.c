@@ -3,6 +3,7 @@
  * differently from what the op wants to read.
  */
 #include "train/lower/graph.h"
+#include <paradl/model/dataset.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -192,15 +193,6 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without,
     return PDL_OK;
 }
 
-static bool reads_tokens(const pdl_model_t *model)
-{
-    for (int i = 1; i < pdl_model_layer_count(model); i++) {
-        const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type == PDL_LAYER_EMBEDDING && layer->inputs[0] == 0) return true;
-    }
-    return false;
-}
-
 /* Samples are loaded wherever a layer reads them. */
 static pdl_status_t lower_source(lowering_t *l)
 {
@@ -215,7 +207,7 @@ static pdl_status_t lower_source(lowering_t *l)
     unit->format = PDL_FORMAT_PLAIN;
     pdl_status_t status =
         pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[0].out, &unit->shape, -1, 0, &unit->region);
-    l->graph->tokens = reads_tokens(l->model);
+    l->graph->tokens = pdl_model_vocabulary(l->model) > 0;
     l->unit_of[0] = 0;
     return status;
 }
@@ -231,7 +223,7 @@ static pdl_status_t lower_view(lowering_t *l, int i)
     if (!status)
         status =
             pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[i].out, &layer->out, -1, 0, &region);
-    if (!status && !pdl__is_identity(layer)) status = converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
+    if (!status && !pdl_layer_is_identity(layer)) status = converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
 
     if (status) return status;
     pdl__unit_t *unit = add_unit(l->graph, PDL__UNIT_VIEW, i);
@@ -270,7 +262,7 @@ static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, int without, 
     if (!fusion.add || status) return status;
     int                at = tail;
     const pdl_layer_t *sum = pdl_model_layer(l->model, at);
-    if (sum->type != PDL_LAYER_ADD) at = pdl__behind_identities(l->model, sum->inputs[0]);
+    if (pdl_layer_traits(sum)->combine != PDL_COMBINE_SUM) at = pdl__behind_identities(l->model, sum->inputs[0]);
     sum = pdl_model_layer(l->model, at);
     bool first = pdl__behind_identities(l->model, sum->inputs[0]) == head;
     return arrive(l, sum->inputs[first ? 1 : 0], at, -1, &producer[(*count)++]);
@@ -281,11 +273,6 @@ static bool trains_weights(const pdl_op_t *op)
     for (int k = 0; k < op->description.weight_count; k++)
         if (op->description.weight[k].trainable) return true;
     return false;
-}
-
-static bool is_loss(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_CROSS_ENTROPY || type == PDL_LAYER_MSE;
 }
 
 /* Where this rank's piece of a layer's output begins. */
@@ -332,7 +319,7 @@ static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, 
     const pdl_layer_t    *layer = pdl_model_layer(l->model, head);
 
     if (!pdl__layouts_axes(layouts, head, PDL_MODE_VOCABULARY)) return;
-    bool table = layer->type == PDL_LAYER_EMBEDDING;
+    bool table = pdl_layer_traits(layer)->tokens;
     spec->classes = table ? layer->vocabulary : layer->in.channels;
     spec->first_class =
         table ? pdl__vocabulary_rows(layouts, head, layouts->coordinates).low : in->range[PDL_DIM_CHANNEL][0].low;
@@ -438,14 +425,14 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
 /* The ranks whose samples and positions batch norm takes together, or whose classes cross-entropy does. */
 static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *unit)
 {
-    pdl_layer_type_t type = pdl_model_layer(l->model, head)->type;
-    unsigned         axes = 0;
+    const pdl_traits_t *traits = pdl_layer_traits(pdl_model_layer(l->model, head));
+    unsigned            axes = 0;
 
-    if (type == PDL_LAYER_BATCH_NORM)
+    if (traits->statistics)
         axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
                pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
     if (l->spec->separate) axes &= ~pdl__data_axes(&l->spec->plan->mesh);
-    if (type == PDL_LAYER_CROSS_ENTROPY) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
+    if (traits->loss) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
     if (axes == 0) return PDL_OK;
     return pdl__layouts_group(l->spec->layouts, axes, &unit->statistics);
 }
@@ -482,7 +469,7 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
     unit->tail = tail;
     unit->shape = local_shape(&pdl_model_layer(l->model, tail)->out, &unit->region);
     unit->format = unit->op->description.out_format;
-    unit->loss = is_loss(layer->type);
+    unit->loss = pdl_layer_traits(layer)->loss != PDL_LOSS_NONE;
     unit->divides = l->spec->overlap && unit->op->description.divides;
     unit->gradient = trains_weights(unit->op);
     unit->input_count = count;
@@ -532,20 +519,13 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
     return PDL_OK;
 }
 
-static bool has_loss(const pdl_model_t *model)
-{
-    for (int i = 0; i < pdl_model_layer_count(model); i++)
-        if (is_loss(pdl_model_layer(model, i)->type)) return true;
-    return false;
-}
-
 static pdl_status_t lower_layer(lowering_t *l, int i)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, i);
     pdl_status_t       status;
 
     l->graph->chunk = l->spec->layouts->stages->run[i] / l->spec->layouts->stages->count;
-    if (layer->type == PDL_LAYER_FLATTEN || pdl__is_identity(layer))
+    if (pdl_layer_traits(layer)->view == PDL_VIEW_SAME || pdl_layer_is_identity(layer))
         status = lower_view(l, i);
     else
         status = lower_op(l, l->head[i], i);
@@ -559,7 +539,7 @@ static pdl_status_t lower_layers(lowering_t *l)
 
     for (int i = 1; i < pdl_model_layer_count(l->model) && !status; i++)
         if (l->head[i] >= 0 && pdl__pipe_stage_of(stages, i) == stages->at) status = lower_layer(l, i);
-    if (!status && !has_loss(l->model))
+    if (!status && pdl_model_loss(l->model) == NULL)
         status = pdl_error(PDL_ERR_INPUT, "model %s ends without a loss: add a layer cross_entropy or mse",
                            pdl_model_name(l->model));
     return status;

@@ -82,9 +82,8 @@ pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *back
 /* What is fused behind `head` when the unit ends at `tail`. */
 pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);
 
-/* Layers that change nothing, and the layer whose output layer i passes on through them. */
-bool pdl__is_identity(const pdl_layer_t *layer);
-int  pdl__behind_identities(const pdl_model_t *model, int i);
+/* The layer whose output layer i passes on through layers that change nothing. */
+int pdl__behind_identities(const pdl_model_t *model, int i);
 
 /* Marks the nodes that are made again in backward, by the plan's policy. */
 pdl_status_t pdl__choose_recompute(const pdl_plan_t *plan, const pdl__graph_t *graph);

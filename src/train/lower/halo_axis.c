@@ -42,7 +42,7 @@ int pdl__halo_axis(const pdl__layouts_t *l, int index)
     const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
     unsigned           axes = pdl__layouts_axes(l, index, PDL_MODE_SPACE);
 
-    if (l->trivial || layer->type != PDL_LAYER_CONV) return -1;
+    if (l->trivial || !pdl_layer_is_convolution(layer)) return -1;
     for (int a = l->plan->mesh.axis_count - 1; a >= 0; a--) {
         int64_t members = l->plan->mesh.axis[a].size;
         if (!(axes >> a & 1)) continue;

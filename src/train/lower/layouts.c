@@ -12,8 +12,8 @@ static int attention_reader(const pdl_model_t *model, int i)
     for (int k = i + 1; k < pdl_model_layer_count(model); k++) {
         const pdl_layer_t *layer = pdl_model_layer(model, k);
         if (layer->input_count < 1 || layer->inputs[0] != i) continue;
-        if (layer->type == PDL_LAYER_ATTENTION) return k;
-        if (layer->type == PDL_LAYER_DROPOUT) return attention_reader(model, k);
+        if (pdl_layer_traits(layer)->shared == PDL_SHARED_HEADS) return k;
+        if (pdl_layer_traits(layer)->drops) return attention_reader(model, k);
     }
     return -1;
 }
@@ -32,19 +32,20 @@ static void cut_by_heads(const pdl_layer_t *attention, pdl_layout_t *layout)
 /* How the channels of a layer's output fall apart. */
 static void cut_channels(pdl__layouts_t *l, int i)
 {
-    const pdl_model_t *model = l->plan->model;
-    const pdl_layer_t *layer = pdl_model_layer(model, i);
-    pdl_layout_t      *out = &l->layer[i].out;
-    int                reader = attention_reader(model, i);
+    const pdl_model_t  *model = l->plan->model;
+    const pdl_layer_t  *layer = pdl_model_layer(model, i);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    pdl_layout_t       *out = &l->layer[i].out;
+    int                 reader = attention_reader(model, i);
 
     pdl_layout_plain(&layer->out, out);
-    if (layer->type == PDL_LAYER_ATTENTION)
+    if (traits->shared == PDL_SHARED_HEADS)
         out->segment[0].unit = layer->heads / layer->kv_heads * layer->head_dim;
-    else if (layer->type == PDL_LAYER_FLATTEN)
+    else if (traits->channels == PDL_CHANNELS_FOLDED)
         out->segment[0].unit = layer->out.channels / layer->in.channels;
     else if (layer->groups > 1)
         out->segment[0].unit = layer->out.channels / layer->groups;
-    else if (layer->type == PDL_LAYER_DROPOUT)
+    else if (traits->drops)
         *out = l->layer[layer->inputs[0]].out;
     else if (reader >= 0)
         cut_by_heads(pdl_model_layer(model, reader), out);
@@ -58,7 +59,7 @@ static void cut_inputs(pdl__layouts_t *l, int i)
 
     if (layer->input_count < 1) return;
     *reads = l->layer[layer->inputs[0]].out;
-    if (layer->type == PDL_LAYER_ATTENTION) cut_by_heads(layer, reads);
+    if (pdl_layer_traits(layer)->shared == PDL_SHARED_HEADS) cut_by_heads(layer, reads);
     if (layer->groups > 1) reads->segment[0].unit = layer->in.channels / layer->groups;
 }
 

@@ -6,7 +6,7 @@
 
 bool pdl__is_window(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_CONV || layer->type == PDL_LAYER_MAX_POOL || layer->type == PDL_LAYER_AVG_POOL;
+    return pdl_layer_traits(layer)->positions == PDL_POSITIONS_WINDOW;
 }
 
 pdl_range_t pdl__window_needs(const pdl_layer_t *layer, int dim, pdl_range_t out, int64_t *low, int64_t *high)
@@ -38,7 +38,8 @@ static void set_shape(pdl_shape_t *shape, const pdl_region_t *region)
 pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_region_t *in, const pdl_region_t *out,
                               pdl_layer_t *local)
 {
-    const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    const pdl_layer_t  *layer = pdl_model_layer(l->plan->model, index);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
 
     *local = *layer;
     set_shape(&local->in, in);
@@ -50,15 +51,15 @@ pdl_status_t pdl__local_layer(const pdl__layouts_t *l, int index, const pdl_regi
             pdl__window_needs(layer, k, out->range[PDL_DIM_SPACE + k][0], &local->pad_low[k], &local->pad_high[k]);
         }
     if (layer->groups > 1) local->groups = layer->groups * local->out.channels / layer->out.channels;
-    if (layer->type == PDL_LAYER_ATTENTION) {
+    if (traits->shared == PDL_SHARED_HEADS) {
         local->heads = layer->heads * local->out.channels / layer->out.channels;
         local->kv_heads = layer->kv_heads * local->out.channels / layer->out.channels;
     }
-    if (layer->type == PDL_LAYER_EMBEDDING) {
+    if (traits->kernel == PDL_KERNEL_TABLE) {
         pdl_range_t rows = pdl__vocabulary_rows(l, index, l->coordinates);
         local->vocabulary = rows.high - rows.low;
     }
-    if (layer->type == PDL_LAYER_MOE) {
+    if (traits->kernel == PDL_KERNEL_EXPERTS) {
         pdl_range_t experts = pdl__experts(l, index, l->coordinates);
         local->experts = experts.high - experts.low;
     }
@@ -106,44 +107,42 @@ static pdl_status_t channels_of(const pdl__layouts_t *l, const pdl_layout_t *lay
 /* Which dimension of a weight holds outputs, and which inputs; -1: none. */
 static void weight_dims(const pdl_layer_t *layer, int rank, int *outputs, int *inputs)
 {
-    bool matrix = rank > 1;
+    bool matrix = rank > 1, transposed = pdl_layer_traits(layer)->transposed;
 
     *outputs = *inputs = -1;
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_LINEAR:
-        *outputs = 0;
-        if (matrix && layer->groups <= 1) *inputs = 1;
+    switch (pdl_layer_traits(layer)->kernel) {
+    case PDL_KERNEL_MATRIX:
+        *outputs = matrix && transposed ? 1 : 0;
+        if (matrix && (transposed || layer->groups <= 1)) *inputs = transposed ? 0 : 1;
         break;
-    case PDL_LAYER_CONV_TRANSPOSE:
-        *outputs = matrix ? 1 : 0;
-        if (matrix) *inputs = 0;
-        break;
-    case PDL_LAYER_EMBEDDING:
-    case PDL_LAYER_POSITION: *outputs = rank - 1; break;
-    case PDL_LAYER_BATCH_NORM: *outputs = 0; break;
-    default: break;
+    case PDL_KERNEL_TABLE:
+    case PDL_KERNEL_POSITIONS: *outputs = rank - 1; break;
+    case PDL_KERNEL_SCALE: *outputs = 0; break;
+    case PDL_KERNEL_NONE:
+    case PDL_KERNEL_EXPERTS: break;
     }
 }
 
 void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64_t *local, int64_t *whole)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    pdl_kernel_t       kernel = pdl_layer_traits(layer)->kernel;
     int                outputs, inputs;
 
     weight_dims(layer, rank, &outputs, &inputs);
     for (int d = 0; d < rank; d++) whole[d] = local[d];
     if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER)) whole[outputs] = layer->out.channels;
     if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
-    if (layer->type == PDL_LAYER_POSITION && rank == 2) whole[0] = layer->out.extent[0];
-    if (layer->type == PDL_LAYER_EMBEDDING) whole[0] = layer->vocabulary;
-    if (layer->type == PDL_LAYER_MOE) whole[0] = layer->experts; /* of the router too */
+    if (kernel == PDL_KERNEL_POSITIONS && rank == 2) whole[0] = layer->out.extent[0];
+    if (kernel == PDL_KERNEL_TABLE) whole[0] = layer->vocabulary;
+    if (kernel == PDL_KERNEL_EXPERTS) whole[0] = layer->experts; /* of the router too */
 }
 
 pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, const int64_t *dims,
                                 const int64_t *coordinates, pdl_region_t *region)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->plan->model, index);
+    pdl_kernel_t       kernel = pdl_layer_traits(layer)->kernel;
     int                outputs, inputs;
     pdl_status_t       status = PDL_OK;
 
@@ -157,10 +156,10 @@ pdl_status_t pdl__weight_region(const pdl__layouts_t *l, int index, int rank, co
         status = channels_of(l, &l->layer[index].out, &layer->out, coordinates, region, outputs);
     if (!status && inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL))
         status = channels_of(l, &l->layer[index].reads, &layer->in, coordinates, region, inputs);
-    if (layer->type == PDL_LAYER_EMBEDDING) region->range[0][0] = pdl__vocabulary_rows(l, index, coordinates);
-    if (layer->type == PDL_LAYER_MOE && rank == 3) region->range[0][0] = pdl__experts(l, index, coordinates);
+    if (kernel == PDL_KERNEL_TABLE) region->range[0][0] = pdl__vocabulary_rows(l, index, coordinates);
+    if (kernel == PDL_KERNEL_EXPERTS && rank == 3) region->range[0][0] = pdl__experts(l, index, coordinates);
     /* A row of positions for every token this rank sees; the class token's weight has one dimension. */
-    if (!status && layer->type == PDL_LAYER_POSITION && rank == 2) {
+    if (!status && kernel == PDL_KERNEL_POSITIONS && rank == 2) {
         pdl_region_t piece;
         status =
             pdl_layout_region(&l->layer[index].out, &l->plan->mesh, &layer->out, l->samples, coordinates, &piece);

@@ -16,11 +16,6 @@ static void take_borders(pdl__pipe_t *s)
         for (int i = s->plan->stage_first[k]; i < s->plan->stage_first[k + 1]; i++) s->run[i] = k;
 }
 
-static bool is_loss(const pdl_layer_t *layer)
-{
-    return layer->type == PDL_LAYER_CROSS_ENTROPY || layer->type == PDL_LAYER_MSE;
-}
-
 static void study_layers(pdl__pipe_t *s)
 {
     const pdl_model_t *model = s->plan->model;
@@ -33,7 +28,7 @@ static void study_layers(pdl__pipe_t *s)
     }
     for (int i = layers - 1; i > 0; i--) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        s->leads[i] |= is_loss(layer);
+        s->leads[i] |= pdl_layer_traits(layer)->loss != PDL_LOSS_NONE;
         for (int j = 0; j < layer->input_count && s->leads[i]; j++) s->leads[layer->inputs[j]] = true;
     }
 }

@@ -5,6 +5,7 @@
 #define PDL_TRAIN_PIPE_H
 
 #include <paradl/comm/ranks.h>
+#include <paradl/model/traits.h>
 #include <paradl/plan/plan.h>
 #include <paradl/program/program.h>
 

@@ -9,6 +9,7 @@
 #include "tensor/cpu/threads.h"
 
 #include <paradl/base/random.h>
+#include <paradl/model/traits.h>
 
 #include <math.h>
 #include <stdbool.h>
@@ -34,7 +35,7 @@ typedef struct fans {
    PyTorch counts them as if they were not. */
 static fans_t weight_fans(const pdl_layer_t *layer, int rank, const int64_t *dims)
 {
-    int    matrix = layer->type == PDL_LAYER_MOE && rank == 3 ? 1 : 0;
+    int    matrix = pdl_layer_traits(layer)->kernel == PDL_KERNEL_EXPERTS && rank == 3 ? 1 : 0;
     double field = 1;
     double groups = layer->groups > 0 ? (double)layer->groups : 1;
 
@@ -48,17 +49,11 @@ static double bias_fan(const pdl_layer_t *layer)
 {
     double fan = (double)layer->in.channels;
 
-    if (layer->type == PDL_LAYER_LINEAR) return fan;
-    if (layer->type == PDL_LAYER_CONV_TRANSPOSE) fan = (double)layer->out.channels;
+    if (pdl_layer_is_linear(layer)) return fan;
+    if (pdl_layer_traits(layer)->transposed) fan = (double)layer->out.channels;
     if (layer->groups > 0) fan /= (double)layer->groups;
     for (int d = 0; d < layer->in.rank; d++) fan *= (double)layer->kernel[d];
     return fan;
-}
-
-static bool is_norm(pdl_layer_type_t type)
-{
-    return type == PDL_LAYER_BATCH_NORM || type == PDL_LAYER_LAYER_NORM || type == PDL_LAYER_GROUP_NORM ||
-           type == PDL_LAYER_RMS_NORM;
 }
 
 static draw_t constant(double value)
@@ -76,20 +71,12 @@ static draw_t normal(double deviation)
     return (draw_t){.law = NORMAL, .value = deviation};
 }
 
-/* A table of vectors has no fans: PyTorch draws embeddings with deviation 1; learned positions have no class
-   there, and the networks that use them draw with 0.02. */
-static draw_t choose_default(const pdl_layer_t *layer, fans_t fans)
-{
-    if (layer->type == PDL_LAYER_EMBEDDING) return normal(1);
-    if (layer->type == PDL_LAYER_POSITION) return normal(0.02);
-    return uniform(1 / sqrt(fmax(fans.in, 1)));
-}
-
 static draw_t choose_weight(const pdl_layer_t *layer, int rank, const int64_t *dims)
 {
-    fans_t fans = weight_fans(layer, rank, dims);
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    fans_t              fans = weight_fans(layer, rank, dims);
 
-    if (is_norm(layer->type)) return constant(layer->init == PDL_INIT_ZERO ? 0 : 1);
+    if (traits->initial == PDL_INITIAL_ONE) return constant(layer->init == PDL_INIT_ZERO ? 0 : 1);
     switch (layer->init) {
     case PDL_INIT_DEFAULT: break;
     case PDL_INIT_HE: return normal(sqrt(2 / fmax(fans.in, 1)));
@@ -98,12 +85,14 @@ static draw_t choose_weight(const pdl_layer_t *layer, int rank, const int64_t *d
     case PDL_INIT_ZERO: return constant(0);
     case PDL_INIT_ONE: return constant(1);
     }
-    return choose_default(layer, fans);
+    /* A table of vectors has no fans. */
+    if (traits->initial == PDL_INITIAL_NORMAL) return normal(traits->initial_std);
+    return uniform(1 / sqrt(fmax(fans.in, 1)));
 }
 
 static draw_t choose_bias(const pdl_layer_t *layer)
 {
-    if (is_norm(layer->type) || layer->init != PDL_INIT_DEFAULT) return constant(0);
+    if (pdl_layer_traits(layer)->initial == PDL_INITIAL_ONE || layer->init != PDL_INIT_DEFAULT) return constant(0);
     return uniform(1 / sqrt(fmax(bias_fan(layer), 1)));
 }
 

@@ -18,7 +18,7 @@ static pdl_status_t find_classifier(pdl__rounds_t *r)
 
     for (int i = pdl_model_layer_count(model) - 1; i >= 0; i--) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
-        if (layer->type != PDL_LAYER_LINEAR) continue;
+        if (!pdl_layer_is_linear(layer)) continue;
         snprintf(name, sizeof(name), "%s.weight", layer->name);
         r->cadis.weight = pdl_session_find(r->session, name);
         if (r->cadis.weight < 0) break;

@@ -5,6 +5,7 @@
 #ifndef PDL_ORACLE_ORIG_CASE_H
 #define PDL_ORACLE_ORIG_CASE_H
 
+#include <paradl/model/traits.h>
 #include <paradl/validate/orig.h>
 
 #define PDL__ORIG_ITEM_BYTES 4.0 /* delta: the program computes in single precision */

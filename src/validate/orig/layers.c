@@ -6,31 +6,18 @@
 
 double pdl__orig_weights(const pdl_layer_t *layer)
 {
-    switch (layer->type) {
-    case PDL_LAYER_BATCH_NORM:
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM:
-    case PDL_LAYER_GROUP_NORM: return 0;
-    default: return (double)(layer->weights - layer->bias_weights);
-    }
+    return pdl_layer_traits(layer)->norm ? 0 : (double)(layer->weights - layer->bias_weights);
 }
 
 /* f of the operation counts. Fully connected layers come out at half of what they do, pooling C times too large. */
 static double forward_flop(const pdl_layer_t *layer)
 {
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE: return 2.0 * (double)pdl_layer_macs(layer);
-    case PDL_LAYER_LINEAR: return (double)pdl_layer_macs(layer);
-    case PDL_LAYER_MAX_POOL:
-    case PDL_LAYER_AVG_POOL:
-    case PDL_LAYER_GLOBAL_AVG_POOL: return (double)layer->in.channels * (double)layer->flop_forward;
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_LEAKY_RELU:
-    case PDL_LAYER_ADD: return (double)layer->y_elements;
-    case PDL_LAYER_BATCH_NORM: return 4.0 * (double)layer->x_elements;
-    default: return 0; /* dropout, and what the program does not know */
-    }
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    if (traits->original == NULL || traits->drops) return 0; /* what the program does not know, and dropout */
+    if (traits->kernel == PDL_KERNEL_MATRIX) return (traits->window ? 2.0 : 1.0) * (double)pdl_layer_macs(layer);
+    if (traits->flop.per == PDL_FLOP_PER_TAP) return (double)layer->in.channels * (double)layer->flop_forward;
+    return traits->norm ? 4.0 * (double)layer->x_elements : (double)layer->y_elements;
 }
 
 /* Backward counts as much as forward; the weight gradient as one operation per weight. */

@@ -8,8 +8,9 @@
 
 static bool in_place(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_RELU || layer->type == PDL_LAYER_LEAKY_RELU ||
-           layer->type == PDL_LAYER_BATCH_NORM;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    return traits->original != NULL && (traits->activation || traits->norm);
 }
 
 static double activations(const pdl__orig_layer_t *layer)

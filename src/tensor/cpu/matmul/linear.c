@@ -7,60 +7,51 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/matmul/columns.h"
 #include "tensor/cpu/matmul/gemm.h"
+#include "tensor/cpu/pointwise/activation.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/cpu/vmath.h"
 
 #include <stdlib.h>
 
 typedef struct linear {
-    int64_t          rows, in, out;
-    pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
-    bool             bias, add;
-    bool             keeps_before; /* what the activation was applied to is saved for backward */
+    int64_t                  rows, in, out;
+    const pdl__activation_t *activation; /* NULL: none */
+    bool                     bias, add;
+    bool                     keeps_before; /* what the activation was applied to is saved for backward */
 } linear_t;
 
 static bool linear_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
-    (void)layer;
-    switch (fusion->activation) {
-    case PDL_LAYER_INPUT: return true;
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_GELU:
-    case PDL_LAYER_SILU:
-    case PDL_LAYER_TANH:
-    case PDL_LAYER_SIGMOID: return !fusion->add;
-    default: return false;
-    }
-}
+    const pdl_traits_t *tail = pdl_type_traits(fusion->activation);
 
-/* Backward of these reads the output, which the next layer keeps anyhow; of the others, the input. */
-static bool from_output(pdl_layer_type_t activation)
-{
-    return activation == PDL_LAYER_RELU || activation == PDL_LAYER_TANH || activation == PDL_LAYER_SIGMOID;
+    (void)layer;
+    return fusion->activation == PDL_NO_ACTIVATION || (tail->activation && tail->fuses_tail && !fusion->add);
 }
 
 static pdl_status_t linear_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            dims[2] = {layer->out.channels, layer->in.channels};
-    bool               activated = op->spec.fusion.activation != PDL_LAYER_INPUT;
-    linear_t          *linear;
+    bool               activated = op->spec.fusion.activation != PDL_NO_ACTIVATION;
+    /* The next layer keeps the output anyhow. */
+    bool      from_output = pdl_type_traits(op->spec.fusion.activation)->keeps_output;
+    linear_t *linear;
 
     linear = calloc(1, sizeof(*linear));
     if (linear == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     linear->rows = op->spec.samples * pdl_shape_positions(&layer->out);
     linear->in = layer->in.channels;
     linear->out = layer->out.channels;
-    linear->activation = op->spec.fusion.activation;
+    if (activated) linear->activation = pdl__cpu_activation_of(op->spec.fusion.activation);
     linear->bias = layer->bias;
     linear->add = op->spec.fusion.add;
-    linear->keeps_before = op->spec.training && activated && !from_output(linear->activation);
+    linear->keeps_before = op->spec.training && activated && !from_output;
     op->private_data = linear;
 
     pdl__cpu_add_weight(op, "weight", 2, dims, true);
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, dims, true);
     op->description.keeps_inputs = 1;
-    op->description.keeps_output = activated && from_output(linear->activation);
+    op->description.keeps_output = activated && from_output;
     if (linear->add) op->description.gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
     op->description.saved_bytes = linear->keeps_before ? (size_t)(linear->rows * linear->out) * sizeof(float) : 0;
     op->description.workspace_bytes = pdl__gemm_workspace(cpu->base.threads);
@@ -70,7 +61,7 @@ static pdl_status_t linear_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 }
 
 /* One row: z = product + bias + added is written back, y = activation(z). z and y may be the same. */
-PDL__CLONES static void finish_row(pdl_layer_type_t activation, int64_t count, const float *bias,
+PDL__CLONES static void finish_row(const pdl__activation_t *activation, int64_t count, const float *bias,
                                    const float *added, float *z, float *y)
 {
     if (bias != NULL) {
@@ -81,58 +72,7 @@ PDL__CLONES static void finish_row(pdl_layer_type_t activation, int64_t count, c
 #pragma omp simd
         for (int64_t i = 0; i < count; i++) z[i] += added[i];
     }
-    switch (activation) {
-    case PDL_LAYER_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = z[i] < 0.0f ? 0.0f : z[i];
-        return;
-    case PDL_LAYER_GELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = pdl__gelu(z[i]);
-        return;
-    case PDL_LAYER_SILU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = pdl__silu(z[i]);
-        return;
-    case PDL_LAYER_TANH:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = pdl__tanhf(z[i]);
-        return;
-    case PDL_LAYER_SIGMOID:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) y[i] = pdl__sigmoidf(z[i]);
-        return;
-    default: return;
-    }
-}
-
-/* dz = dy * slope, where `kept` is what the activation needs: its input or its output. */
-PDL__CLONES static void slope_row(pdl_layer_type_t activation, int64_t count, const float *kept, const float *dy,
-                                  float *dz)
-{
-    switch (activation) {
-    case PDL_LAYER_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) dz[i] = kept[i] > 0.0f ? dy[i] : 0.0f;
-        return;
-    case PDL_LAYER_GELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * pdl__gelu_slope(kept[i]);
-        return;
-    case PDL_LAYER_SILU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * pdl__silu_slope(kept[i]);
-        return;
-    case PDL_LAYER_TANH:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * (1.0f - kept[i] * kept[i]);
-        return;
-    case PDL_LAYER_SIGMOID:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) dz[i] = dy[i] * kept[i] * (1.0f - kept[i]);
-        return;
-    default: return;
-    }
+    if (activation != NULL) activation->forward(0, count, z, y);
 }
 
 typedef struct finish {
@@ -168,23 +108,22 @@ static pdl_status_t linear_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
     if (linear->bias) finish.bias = run->weight[1];
     if (linear->add) finish.added = run->input[op->spec.input_count - 1];
-    if (finish.bias != NULL || finish.added != NULL || linear->activation != PDL_LAYER_INPUT)
-        gemm.after = finish_part;
+    if (finish.bias != NULL || finish.added != NULL || linear->activation != NULL) gemm.after = finish_part;
     pdl__gemm_run(&gemm, op->backend->threads, run->workspace);
     return PDL_OK;
 }
 
 typedef struct slope {
-    pdl_layer_type_t activation;
-    const float     *kept, *dy;
-    float           *dz;
+    const pdl__activation_t *activation;
+    const float             *kept, *dy;
+    float                   *dz;
 } slope_t;
 
 static void slope_slice(void *context, int64_t first, int64_t end)
 {
     const slope_t *slope = context;
 
-    slope_row(slope->activation, end - first, slope->kept + first, slope->dy + first, slope->dz + first);
+    slope->activation->backward(0, end - first, slope->kept + first, slope->dy + first, slope->dz + first);
 }
 
 /* The gradient of the product: that of the output, through the activation; `there`: it is still in the workspace. */
@@ -195,7 +134,7 @@ static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run
                              .kept = linear->keeps_before ? run->saved : run->output,
                              .dy = run->output_gradient[0]};
 
-    if (linear->activation == PDL_LAYER_INPUT) return slope.dy;
+    if (linear->activation == NULL) return slope.dy;
     slope.dz = (float *)((char *)run->workspace + pdl__gemm_workspace(op->backend->threads));
     if (!there) pdl__parallel(linear->rows * linear->out, 4096, slope_slice, &slope);
     return slope.dz;

@@ -10,22 +10,19 @@ typedef struct wide {
     size_t bytes;
 } wide_t;
 
-static bool is_loss(const pdl_op_t *op)
-{
-    return op->spec.layer->type == PDL_LAYER_CROSS_ENTROPY || op->spec.layer->type == PDL_LAYER_MSE;
-}
-
 /* Elements of input i; 0 for tokens, which are integers. */
 static int64_t input_count(const pdl_op_t *op, int i)
 {
-    if (op->spec.layer->type == PDL_LAYER_EMBEDDING) return 0;
+    if (pdl_layer_traits(op->spec.layer)->tokens) return 0;
     return pdl__cpu_elements(&op->spec.inputs[i], op->spec.samples, op->description.in_format[i]);
 }
 
 /* Elements of the output; 0 for losses, which are float already. */
 static int64_t output_count(const pdl_op_t *op)
 {
-    return is_loss(op) ? 0 : pdl__cpu_elements(&op->spec.layer->out, op->spec.samples, op->description.out_format);
+    return pdl_layer_traits(op->spec.layer)->loss
+               ? 0
+               : pdl__cpu_elements(&op->spec.layer->out, op->spec.samples, op->description.out_format);
 }
 
 static float *reserve(wide_t *wide, char *memory, int64_t count)
@@ -43,7 +40,8 @@ static wide_t place(const pdl_op_t *op, char *memory)
 
     for (int i = 0; i < op->spec.input_count; i++) wide.input[i] = reserve(&wide, memory, input_count(op, i));
     wide.output = reserve(&wide, memory, output_count(op));
-    if (op->spec.layer->type == PDL_LAYER_MSE) wide.target = reserve(&wide, memory, input_count(op, 0));
+    if (pdl_layer_traits(op->spec.layer)->loss == PDL_LOSS_VALUES)
+        wide.target = reserve(&wide, memory, input_count(op, 0));
     if (!op->spec.training) return wide;
     wide.output_gradient = reserve(&wide, memory, output_count(op));
     for (int i = 0; i < op->spec.input_count; i++)

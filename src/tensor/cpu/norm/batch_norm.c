@@ -294,7 +294,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
 static bool norm_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
     (void)layer;
-    return fusion->activation == PDL_LAYER_INPUT || fusion->activation == PDL_LAYER_RELU;
+    return fusion->activation == PDL_NO_ACTIVATION || fusion->activation == PDL_LAYER_RELU;
 }
 
 const pdl__cpu_kind_t pdl__cpu_batch_norm = {.describe = norm_describe,

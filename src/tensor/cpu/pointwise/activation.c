@@ -3,84 +3,68 @@
  *
  * Those whose slope follows from the output keep only that, so they may work in place; GELU and SiLU keep the input.
  */
+#include "tensor/cpu/pointwise/activation.h"
 #include "tensor/cpu/chunk.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/cpu/vmath.h"
 
-typedef struct pdl__activation {
-    pdl_layer_type_t type;
-    float            slope;
-    bool             bf16;
-    const void      *x, *y, *gradient[2]; /* backward: x or y, whichever was kept */
-    void            *out;
-} pdl__activation_t;
-
-/* `in` and `out` may be the same. */
-PDL__INLINE void activate(pdl_layer_type_t type, float slope, const float *in, int64_t count, float *out)
-{
-    switch (type) {
-    case PDL_LAYER_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = in[i] < 0 ? 0 : in[i];
-        break;
-    case PDL_LAYER_LEAKY_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = in[i] < 0 ? slope * in[i] : in[i];
-        break;
-    case PDL_LAYER_GELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = pdl__gelu(in[i]);
-        break;
-    case PDL_LAYER_SILU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = pdl__silu(in[i]);
-        break;
-    case PDL_LAYER_TANH:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = pdl__tanhf(in[i]);
-        break;
-    default:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = pdl__sigmoidf(in[i]);
+/* Defines NAME_forward and NAME_backward from the value at x and the derivative at v, what was kept. */
+#define ACTIVATION(name, value, derivative)                                                                 \
+    PDL__CLONES static void name##_forward(float slope, int64_t count, const float *in, float *out)         \
+    {                                                                                                       \
+        (void)slope;                                                                                        \
+        PDL__SIMD                                                                                           \
+        for (int64_t i = 0; i < count; i++) {                                                               \
+            float x = in[i];                                                                                \
+            out[i] = value;                                                                                 \
+        }                                                                                                   \
+    }                                                                                                       \
+    PDL__CLONES static void name##_backward(float slope, int64_t count, const float *kept, const float *dy, \
+                                            float *dx)                                                      \
+    {                                                                                                       \
+        (void)slope;                                                                                        \
+        PDL__SIMD                                                                                           \
+        for (int64_t i = 0; i < count; i++) {                                                               \
+            float v = kept[i], g = dy[i];                                                                   \
+            dx[i] = derivative;                                                                             \
+        }                                                                                                   \
     }
+#define PDL__SIMD _Pragma("omp simd")
+
+ACTIVATION(relu, x<0 ? 0 : x, v> 0 ? g : 0)
+ACTIVATION(leaky_relu, x<0 ? slope * x : x, v> 0 ? g : slope *g)
+ACTIVATION(gelu, pdl__gelu(x), g *pdl__gelu_slope(v))
+ACTIVATION(silu, pdl__silu(x), g *pdl__silu_slope(v))
+ACTIVATION(tanh, pdl__tanhf(x), g *(1.0f - v * v))
+ACTIVATION(sigmoid, pdl__sigmoidf(x), g *v *(1.0f - v))
+
+static const pdl__activation_t activations[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_RELU] = {relu_forward, relu_backward},
+    [PDL_LAYER_LEAKY_RELU] = {leaky_relu_forward, leaky_relu_backward},
+    [PDL_LAYER_GELU] = {gelu_forward, gelu_backward},
+    [PDL_LAYER_SILU] = {silu_forward, silu_backward},
+    [PDL_LAYER_TANH] = {tanh_forward, tanh_backward},
+    [PDL_LAYER_SIGMOID] = {sigmoid_forward, sigmoid_backward},
+};
+
+const pdl__activation_t *pdl__cpu_activation_of(pdl_layer_type_t type)
+{
+    return &activations[type];
 }
 
-/* out = g * slope; `v` is what was kept. `out` may be `g`. */
-PDL__INLINE void differentiate(pdl_layer_type_t type, float slope, const float *v, const float *g, int64_t count,
-                               float *out)
-{
-    switch (type) {
-    case PDL_LAYER_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = v[i] > 0 ? g[i] : 0;
-        break;
-    case PDL_LAYER_LEAKY_RELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = v[i] > 0 ? g[i] : slope * g[i];
-        break;
-    case PDL_LAYER_GELU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = g[i] * pdl__gelu_slope(v[i]);
-        break;
-    case PDL_LAYER_SILU:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = g[i] * pdl__silu_slope(v[i]);
-        break;
-    case PDL_LAYER_TANH:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = g[i] * (1.0f - v[i] * v[i]);
-        break;
-    default:
-#pragma omp simd
-        for (int64_t i = 0; i < count; i++) out[i] = g[i] * v[i] * (1.0f - v[i]);
-    }
-}
+typedef struct pass {
+    const pdl__activation_t *activation;
+    float                    slope;
+    bool                     bf16;
+    const void              *x, *y, *gradient[2]; /* backward: x or y, whichever was kept */
+    void                    *out;
+} pass_t;
 
 PDL__CLONES static void forward_slice(void *context, int64_t first, int64_t end)
 {
-    const pdl__activation_t *a = context;
-    float                    in_buffer[PDL__CHUNK], out_buffer[PDL__CHUNK];
+    const pass_t *a = context;
+    float         in_buffer[PDL__CHUNK], out_buffer[PDL__CHUNK];
 
     for (int64_t count; first < end; first += count) {
         const float *in;
@@ -88,15 +72,15 @@ PDL__CLONES static void forward_slice(void *context, int64_t first, int64_t end)
 
         count = pdl__chunk_size(first, end);
         in = pdl__chunk_read(a->bf16, a->x, first, count, in_buffer);
-        activate(a->type, a->slope, in, count, out);
+        a->activation->forward(a->slope, count, in, out);
         pdl__chunk_write(a->bf16, a->out, first, count, out);
     }
 }
 
 PDL__CLONES static void backward_slice(void *context, int64_t first, int64_t end)
 {
-    const pdl__activation_t *a = context;
-    float                    kept_buffer[PDL__CHUNK], g_buffer[PDL__CHUNK], second_buffer[PDL__CHUNK];
+    const pass_t *a = context;
+    float         kept_buffer[PDL__CHUNK], g_buffer[PDL__CHUNK], second_buffer[PDL__CHUNK];
 
     for (int64_t count; first < end; first += count) {
         const float *kept, *g;
@@ -112,22 +96,22 @@ PDL__CLONES static void backward_slice(void *context, int64_t first, int64_t end
             for (int64_t i = 0; i < count; i++) second_buffer[i] = g[i] + second[i];
             g = second_buffer;
         }
-        differentiate(a->type, a->slope, kept, g, count, out);
+        a->activation->backward(a->slope, count, kept, g, out);
         pdl__chunk_write(a->bf16, a->out, first, count, out);
     }
 }
 
+/* The output of a leaky ReLU without a slope does not tell the sign of the input. */
 static bool keeps_input(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_GELU || layer->type == PDL_LAYER_SILU ||
-           (layer->type == PDL_LAYER_LEAKY_RELU && layer->slope <= 0);
+    return pdl_layer_traits(layer)->keeps_inputs || layer->slope <= 0;
 }
 
 static pdl_status_t activation_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    /* A sigmoid would make ones half of the zeros that fill a block up. */
-    bool whole = layer->type != PDL_LAYER_SIGMOID || layer->in.channels % PDL__BLOCK == 0;
+    /* The zeros that fill a block up must stay zeros. */
+    bool whole = !pdl_layer_traits(layer)->moves_zero || layer->in.channels % PDL__BLOCK == 0;
 
     (void)cpu;
     if (pdl__cpu_blockable(&layer->in) && whole) op->description.in_format[0] = op->spec.given[0];
@@ -142,11 +126,11 @@ static pdl_status_t activation_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     return PDL_OK;
 }
 
-static pdl__activation_t describe(const pdl_op_t *op)
+static pass_t describe(const pdl_op_t *op)
 {
-    return (pdl__activation_t){.type = op->spec.layer->type,
-                               .slope = (float)op->spec.layer->slope,
-                               .bf16 = op->backend->activation_type == PDL_DTYPE_BF16};
+    return (pass_t){.activation = &activations[op->spec.layer->type],
+                    .slope = (float)op->spec.layer->slope,
+                    .bf16 = op->backend->activation_type == PDL_DTYPE_BF16};
 }
 
 static int64_t count_elements(const pdl_op_t *op)
@@ -156,7 +140,7 @@ static int64_t count_elements(const pdl_op_t *op)
 
 static pdl_status_t activation_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
-    pdl__activation_t a = describe(op);
+    pass_t a = describe(op);
 
     a.x = run->input[0];
     a.out = run->output;
@@ -166,7 +150,7 @@ static pdl_status_t activation_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
 static pdl_status_t activation_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
-    pdl__activation_t a = describe(op);
+    pass_t a = describe(op);
 
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
     if (keeps_input(op->spec.layer))

@@ -75,7 +75,7 @@ static void fill_form(const pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_form_
     int64_t            groups = layer->groups;
     int                at = 0;
 
-    form->transposed = layer->type == PDL_LAYER_CONV_TRANSPOSE;
+    form->transposed = pdl_layer_traits(layer)->transposed;
     form->bias = layer->bias;
     form->relu = op->spec.fusion.activation == PDL_LAYER_RELU;
     form->space = layer->in.rank;
@@ -598,7 +598,8 @@ static pdl_status_t conv_export(pdl_op_t *op, int k, const void *storage, float 
 
 static bool conv_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
-    return layer->type == PDL_LAYER_CONV && !fusion->add && fusion->activation == PDL_LAYER_RELU;
+    (void)layer;
+    return !fusion->add && fusion->activation == PDL_LAYER_RELU;
 }
 
 const pdl__cpu_kind_t pdl__cpu_conv = {.describe = conv_describe,

@@ -80,7 +80,7 @@ bool pdl__small_suits(const pdl__cpu_t *cpu, const pdl_op_t *op)
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            taps = layer->in.channels, positions = pdl_shape_positions(&layer->out);
 
-    if (cpu->base.activation_type != PDL_DTYPE_F32 || layer->type != PDL_LAYER_CONV || layer->groups != 1)
+    if (cpu->base.activation_type != PDL_DTYPE_F32 || pdl_layer_traits(layer)->transposed || layer->groups != 1)
         return false;
     if (layer->in.channels >= PDL__BLOCK || layer->out.channels > MOST_FILTERS) return false;
     for (int d = 0; d < layer->in.rank; d++) {
