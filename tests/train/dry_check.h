@@ -32,12 +32,6 @@ static pdl_status_t check_dry(const pdl_session_spec_t *spec, const pdl_session_
     pdl_status_t          status = pdl_session_create_dry(spec, pdl_ranks_rank(spec->ranks), &dry);
 
     if (status) return status;
-    /* Pieces of one row may be computed in another arrangement than thicker ones; a dry rank takes its own for that of all. */
-    if (real->graph->concedes) {
-        pdl_session_traffic(real, traffic);
-        pdl_session_destroy(dry);
-        return PDL_OK;
-    }
     pdl_session_memory(real, &holds);
     pdl_session_memory(dry, &would_hold);
     pdl_session_traffic(real, &sends);

@@ -43,7 +43,6 @@ typedef struct way {
 } way_t;
 
 static pdl_backend_t      *backend;
-static pdl_ranks_t        *ranks;
 static const pdl_system_t *local;
 
 static double weight_bytes(const pdl__graph_t *graph, bool trainable)
@@ -52,9 +51,9 @@ static double weight_bytes(const pdl__graph_t *graph, bool trainable)
 
     for (int u = 0; u < graph->unit_count; u++) {
         const pdl__unit_t *unit = &graph->unit[u];
-        for (int k = 0; unit->op && k < unit->op->description.weight_count; k++)
-            if (unit->op->description.weight[k].trainable == trainable && !(k == 0 && unit->tied_to >= 0))
-                elements += (double)((unit->op->description.weight[k].elements + 15) / 16 * 16);
+        for (int k = 0; k < unit->description.weight_count; k++)
+            if (unit->description.weight[k].trainable == trainable && !(k == 0 && unit->tied_to >= 0))
+                elements += (double)((unit->description.weight[k].elements + 15) / 16 * 16);
     }
     return 4 * elements;
 }
@@ -65,10 +64,12 @@ static double taken_bytes(const pdl_plan_t *plan)
     static const double   moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
     pdl__graph_spec_t     spec = {.plan = plan, .backend = backend, .training = true};
     pdl_program_options_t options = {.micro_batches = (int)plan->micro_batches, .training = true};
+    pdl__layouts_t       *layouts = NULL;
     pdl__graph_t         *graph = NULL;
     pdl_program_t        *program = NULL;
 
-    REQUIRE_OK(pdl__layouts_create(plan, ranks, plan->batch / plan->micro_batches, &spec.layouts));
+    REQUIRE_OK(pdl__layouts_create(plan, 0, plan->batch / plan->micro_batches, &layouts));
+    spec.layouts = layouts;
     REQUIRE_OK(pdl__graph_create(&spec, &graph));
     if (!graph) return 0;
     REQUIRE_OK(pdl_program_create(graph->node, graph->unit_count, &options, &program));
@@ -81,7 +82,7 @@ static double taken_bytes(const pdl_plan_t *plan)
         trainable * (2 + moments[plan->optimizer]) + weight_bytes(graph, false) + (double)program->arena_bytes;
     pdl_program_destroy(program);
     pdl__graph_destroy(graph);
-    pdl__layouts_destroy(spec.layouts);
+    pdl__layouts_destroy(layouts);
     return bytes;
 }
 
@@ -153,14 +154,12 @@ int main(void)
     pdl_cpu_options_t options = {.threads = 2};
 
     REQUIRE_OK(pdl_backend_create_cpu(&options, &backend));
-    REQUIRE_OK(pdl_ranks_create(&ranks));
     REQUIRE_OK(pdl_system_load("local", &local));
     RUN(test_momentum);
     RUN(test_adamw);
     RUN(test_micro_batches);
     RUN(test_full_recompute);
     pdl_system_destroy(local);
-    pdl_ranks_destroy(ranks);
     pdl_backend_destroy(backend);
     return test_done();
 }

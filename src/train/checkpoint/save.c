@@ -51,9 +51,9 @@ static pdl_status_t hand_over(const pdl_session_t *s, int stage, float *whole, i
     int64_t              bytes = elements * (int64_t)sizeof(*whole);
     pdl_ranks_request_t *request;
 
-    if (stage == 0 || pdl_ranks_rank(s->layouts->group[s->layouts->stage_axes]) != 0) return PDL_OK;
+    if (stage == 0 || pdl_ranks_rank(s->groups->stage) != 0) return PDL_OK;
     if (stages->at != 0 && stages->at != stage) return PDL_OK;
-    pdl_status_t status = pdl_ranks_request_create(stages->ranks, bytes, &request);
+    pdl_status_t status = pdl_ranks_request_create(s->groups->stages, bytes, &request);
     if (status) return status;
     if (stages->at == 0)
         status = pdl_ranks_receive_start(request, whole, bytes, stage, 0);

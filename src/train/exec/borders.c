@@ -14,9 +14,9 @@ pdl_status_t pdl__borders_begin(pdl_session_t *s, bool training)
 
     for (int u = 0; u < s->graph->unit_count && !status; u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
-        if (unit->kind == PDL__UNIT_RECEIVE) status = pdl__channel_expect(unit->there, s->micro_batches);
-        if (unit->kind == PDL__UNIT_SEND && unit->back && training)
-            status = pdl__channel_expect(unit->back, s->micro_batches);
+        if (unit->kind == PDL__UNIT_RECEIVE) status = pdl__channel_expect(unit->there_channel, s->micro_batches);
+        if (unit->kind == PDL__UNIT_SEND && unit->back_channel && training)
+            status = pdl__channel_expect(unit->back_channel, s->micro_batches);
     }
     return status;
 }
@@ -27,8 +27,8 @@ pdl_status_t pdl__borders_end(pdl_session_t *s)
 
     for (int u = 0; u < s->graph->unit_count && !status; u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
-        if (unit->kind == PDL__UNIT_SEND) status = pdl__channel_flush(unit->there);
-        if (unit->kind == PDL__UNIT_RECEIVE && unit->back) status = pdl__channel_flush(unit->back);
+        if (unit->kind == PDL__UNIT_SEND) status = pdl__channel_flush(unit->there_channel);
+        if (unit->kind == PDL__UNIT_RECEIVE && unit->back_channel) status = pdl__channel_flush(unit->back_channel);
     }
     return status;
 }
@@ -52,15 +52,15 @@ static pdl_status_t receive(pdl_session_t *s, pdl__channel_t *channel, void *dat
 
 pdl_status_t pdl__border_forward(pdl_session_t *s, const pdl__unit_t *unit, const void *input, void *output)
 {
-    if (unit->kind == PDL__UNIT_SEND) return send(s, unit->there, input);
-    return receive(s, unit->there, output);
+    if (unit->kind == PDL__UNIT_SEND) return send(s, unit->there_channel, input);
+    return receive(s, unit->there_channel, output);
 }
 
 pdl_status_t pdl__border_backward(pdl_session_t *s, const pdl__unit_t *unit, const void *gradient,
                                   void *input_gradient)
 {
-    if (unit->kind == PDL__UNIT_RECEIVE) return send(s, unit->back, gradient);
-    return receive(s, unit->back, input_gradient);
+    if (unit->kind == PDL__UNIT_RECEIVE) return send(s, unit->back_channel, gradient);
+    return receive(s, unit->back_channel, input_gradient);
 }
 
 size_t pdl__borders_bytes(const pdl_session_t *s)
@@ -70,8 +70,7 @@ size_t pdl__borders_bytes(const pdl_session_t *s)
     for (int u = 0; u < s->graph->unit_count; u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
         if (!is_border(unit)) continue;
-        bytes += pdl__channel_bytes(unit->there);
-        if (unit->back) bytes += pdl__channel_bytes(unit->back);
+        bytes += (size_t)unit->there.slots * unit->there.bytes + (size_t)unit->back.slots * unit->back.bytes;
     }
     return bytes;
 }

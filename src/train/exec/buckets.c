@@ -23,7 +23,7 @@ bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b)
 static int64_t wanted_elements(const pdl_session_t *s)
 {
     int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = 0;
-    int64_t ranks = pdl_ranks_size(s->layouts->group[s->layouts->stage_axes]);
+    int64_t ranks = pdl_ranks_size(s->groups->stage);
 
     for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].info.elements : 0;
     share /= SHARDED_BUCKETS * ranks / pdl_mesh_extent(&s->layouts->plan->mesh, PDL_AXIS_DATA);
@@ -101,7 +101,7 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 
     for (int b = 0; b < group->count && !status; b++)
         bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
-    if (!status) status = pdl__layouts_group(s->layouts, group->axes, &spec.ranks);
+    if (!status) status = pdl__groups_get(s->groups, group->axes, &spec.ranks);
     if (!status) status = pdl_exchange_create(&spec, &group->exchange);
     for (int b = 0; b < group->count && !status && !s->dry; b++)
         status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));

@@ -109,7 +109,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, c
                                const pdl__execution_t *execution)
 {
     const pdl__unit_t  *unit = &s->graph->unit[op->node];
-    const pdl_traits_t *traits = pdl_layer_traits(unit->op->spec.layer);
+    const pdl_traits_t *traits = pdl_layer_traits(unit->spec.layer);
     pdl_op_run_t        run = {.output = at(s, program, op->output),
                                .saved = at(s, program, op->saved),
                                .workspace = at(s, program, op->workspace),
@@ -125,7 +125,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, c
 
     for (int j = 0; j < unit->input_count; j++) run.input[j] = at(s, program, op->input[j]);
     if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
-    for (int k = 0; k < unit->op->description.weight_count; k++) {
+    for (int k = 0; k < unit->description.weight_count; k++) {
         const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
         run.weight[k] = entry->info.trainable ? pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry)
                                               : pdl__statistics_at(s, entry, pdl__worker_of(s, op->micro_batch));
@@ -148,7 +148,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, c
 /* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */
 static double loss_share(const pdl_session_t *s)
 {
-    double share = s->graph->unit[s->graph->loss].op->spec.share;
+    double share = s->graph->unit[s->graph->loss].spec.share;
 
     return share > 0 ? share : 1;
 }
@@ -337,7 +337,7 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_t *program, co
         run->input_gradient[j] = at(s, program, op->input_gradient[j]);
         if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
     }
-    for (int k = 0; k < unit->op->description.weight_count; k++) {
+    for (int k = 0; k < unit->description.weight_count; k++) {
         pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
         if (!entry->info.trainable) continue;
         what |= PDL_BACKWARD_WEIGHT;
@@ -362,7 +362,7 @@ static pdl_status_t backward_rest(pdl_session_t *s, const pdl_program_t *program
     if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, program, op);
     pdl_op_run_t run = common_run(s, program, op, execution);
     set_gradients(s, program, op, &run);
-    for (int k = 0; k < unit->op->description.weight_count; k++) s->entry[unit->weight[k]].written = true;
+    for (int k = 0; k < unit->description.weight_count; k++) s->entry[unit->weight[k]].written = true;
     return run_backward(s, unit, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
 }
 
@@ -389,7 +389,7 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_program_t *program, con
     if (!status) status = run_backward(s, unit, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
     if (status || op->partly) return status;
-    for (int k = 0; k < unit->op->description.weight_count; k++) s->entry[unit->weight[k]].written = true;
+    for (int k = 0; k < unit->description.weight_count; k++) s->entry[unit->weight[k]].written = true;
     if (!divided) return sum_gradients(s, unit, &run, true, true);
     status = sum_gradients(s, unit, &run, true, false);
     if (!status) status = run_backward(s, unit, &run, PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN);
@@ -401,7 +401,7 @@ static pdl_status_t gradient_done(pdl_session_t *s, int u)
 {
     const pdl__unit_t *unit = &s->graph->unit[u];
 
-    for (int k = 0; unit->op && k < unit->op->description.weight_count; k++) {
+    for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++) {
         pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
         if (!entry->info.trainable || entry->group < 0 || --entry->missing > 0) continue;
         pdl__buckets_t *buckets = &s->buckets[entry->group];

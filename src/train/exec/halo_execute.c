@@ -2,6 +2,7 @@
  * Running a convolution whose halo travels meanwhile.
  */
 #include "train/exec/session.h"
+#include <paradl/comm/regions.h>
 
 /* Places in the workspace behind that of ops. */
 static char *work(const pdl__halo_t *halo, const pdl_op_run_t *run, size_t at)
@@ -28,7 +29,7 @@ static pdl_status_t finish_moves(pdl_session_t *s, pdl__halo_t *halo)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < 2 && !status; i++)
-        if (halo->side[i].move) status = pdl_move_finish(halo->side[i].move);
+        if (halo->side[i].move) status = pdl_move_finish(halo->side[i].move->made);
     if (!status) status = pdl__session_order(s, PDL__STREAM_MOVE, PDL__STREAM_COMPUTE);
     s->moved_s += pdl__now_s() - start_s;
     return status;
@@ -48,8 +49,8 @@ static pdl_status_t start_moves(pdl_session_t *s, pdl__halo_t *halo, const pdl_o
         if (!backward) status = copy_boxes(s, &side->gives, 0, run->input[0], gives);
         if (!status) status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_MOVE);
         if (!status && backward)
-            status = pdl_move_start(side->move, stream, work(halo, run, side->sum_at), gives, 1);
-        if (!status && !backward) status = pdl_move_start(side->move, stream, gives, halo_of(side, run), 0);
+            status = pdl_move_start(side->move->made, stream, work(halo, run, side->sum_at), gives, 1);
+        if (!status && !backward) status = pdl_move_start(side->move->made, stream, gives, halo_of(side, run), 0);
     }
     s->sent_bytes += pdl__halo_bytes(halo, backward);
     s->moved_s += pdl__now_s() - start_s;

@@ -10,7 +10,7 @@ static pdl_status_t check(const pdl_session_t *s)
 {
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
     const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, loss->layer);
-    double             share = loss->op->spec.share;
+    double             share = loss->spec.share;
 
     if (pdl_layer_traits(layer)->loss != PDL_LOSS_CLASSES)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: only a cross_entropy has logits to look at", layer->name);
@@ -18,7 +18,7 @@ static pdl_status_t check(const pdl_session_t *s)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "layer %s has %lld positions a sample: logits can be looked at where there is one",
                          layer->name, (long long)pdl_shape_positions(&layer->in));
-    if (loss->statistics || (share > 0 && share < 1))
+    if (loss->statistic_axes || (share > 0 && share < 1))
         return pdl_error(
             PDL_ERR_UNSUPPORTED,
             "layer %s is split over ranks: logits can be looked at where they are whole; use replicate",

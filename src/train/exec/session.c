@@ -109,8 +109,8 @@ static pdl_status_t find_share(pdl_session_t *s)
     s->draws_at = s->first;
     status = cut_batch(s);
     if (status) return status;
-    status = pdl__layouts_create(s->spec.plan, s->spec.ranks, plan->batch / s->micro_batches, &s->layouts);
-    if (!status) s->layouts->device = s->device;
+    status = pdl__layouts_create(s->spec.plan, pdl_ranks_rank(s->spec.ranks), plan->batch / s->micro_batches,
+                                 &s->layouts);
     return status;
 }
 
@@ -167,6 +167,7 @@ static pdl_status_t create_program(pdl_session_t *s)
                               .overlap = s->spec.overlap};
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
+    if (!status && !s->dry) status = pdl__graph_make(s->graph, s->groups);
     if (!status) status = lower_program(s, false, &s->forward_program);
     if (!status && s->spec.training) status = lower_program(s, true, &s->program);
     if (status) return status;
@@ -177,7 +178,7 @@ static pdl_status_t create_program(pdl_session_t *s)
 
 static pdl_status_t check_loss(const pdl_session_t *s)
 {
-    const pdl_op_t *loss = s->graph->loss >= 0 ? s->graph->unit[s->graph->loss].op : NULL;
+    const pdl__unit_t *loss = s->graph->loss >= 0 ? &s->graph->unit[s->graph->loss] : NULL;
 
     if (!loss || pdl_layer_traits(loss->spec.layer)->loss != PDL_LOSS_VALUES || loss->spec.share == 0 ||
         loss->spec.share == 1)
@@ -193,12 +194,12 @@ static pdl_status_t take_targets(pdl_session_t *s)
     const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
     int64_t            samples = pdl__region_samples(&loss->region);
 
-    if (pdl_layer_traits(loss->op->spec.layer)->loss == PDL_LOSS_VALUES) {
+    if (pdl_layer_traits(loss->spec.layer)->loss == PDL_LOSS_VALUES) {
         s->numbers =
             malloc(s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, samples, PDL_FORMAT_PLAIN));
         if (!s->numbers) return no_memory();
     }
-    if (loss->op->spec.share == 0 || loss->op->spec.share == 1) return PDL_OK;
+    if (loss->spec.share == 0 || loss->spec.share == 1) return PDL_OK;
     s->targets = malloc((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
     return s->targets ? PDL_OK : no_memory();
 }
@@ -245,6 +246,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
     if (!status && spec->training) s->spec.optimizer.lr = pdl_optimizer_rate(&spec->optimizer);
     status = pdl_ranks_agree(spec->ranks, status);
+    if (!status) status = pdl__groups_create(&s->spec.plan->mesh, spec->ranks, &s->groups);
     if (!status) status = pdl__separate_create(s);
     if (!status) status = create_program(s);
     if (!status) status = pdl__session_weights(s);
@@ -276,7 +278,9 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
     pdl_program_destroy(s->program);
     pdl_program_destroy(s->forward_program);
+    pdl__graph_unmake(s->graph);
     pdl__graph_destroy(s->graph);
+    pdl__groups_destroy(s->groups);
     pdl__layouts_destroy(s->layouts);
     if (s->own_plan) pdl_plan_destroy(s->own_plan);
     pdl__separate_destroy(s);
@@ -303,7 +307,7 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
 {
     const pdl__layouts_t *l = s->layouts;
     const pdl__unit_t    *loss = &s->graph->unit[s->graph->loss];
-    double                alike = 1, share = loss->op->spec.share;
+    double                alike = 1, share = loss->spec.share;
 
     for (int a = 0; a < l->plan->mesh.axis_count; a++)
         if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE)
@@ -371,7 +375,7 @@ static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
 
     for (int64_t i = 0; i < count; i++)
         if (s->entry[i / 2].k == 0) values[i] *= pdl__pipe_holders(l->stages, s->entry[i / 2].owner);
-    return pdl_ranks_sum(l->group[l->stage_axes], values, count);
+    return pdl_ranks_sum(s->groups->stage, values, count);
 }
 
 /* What the optimizer says of numbers that are not finite: a norm is the same on all ranks, weights are this one's. */

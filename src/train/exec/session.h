@@ -4,7 +4,8 @@
 #ifndef PDL_TRAIN_SESSION_H
 #define PDL_TRAIN_SESSION_H
 
-#include "train/lower/graph.h"
+#include "train/make/channel.h"
+#include "train/make/make.h"
 #include <paradl/comm/exchange.h>
 #include <paradl/train/session.h>
 #include <paradl/train/train.h>
@@ -106,6 +107,7 @@ struct pdl_session {
     bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
     pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
+    pdl__groups_t     *groups;
     pdl__graph_t      *graph;
     pdl_program_t     *program, *forward_program; /* the first only when training */
     int64_t            batch, first, count, micro_samples;
@@ -216,7 +218,7 @@ pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t 
 /* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
 pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, int64_t bytes);
 
-/* listed.c: collective. */
+/* checkpoint/listed.c: collective. */
 pdl_status_t pdl__session_list(pdl_session_t *session);
 void         pdl__session_free_list(pdl_session_t *session);
 /* Whether sessions like this one have an array at all: a stage without weights has none. */
@@ -239,6 +241,14 @@ size_t pdl__borders_bytes(const pdl_session_t *session);
 /* halo_execute.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
 pdl_status_t pdl__halo_forward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run);
 pdl_status_t pdl__halo_backward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what);
+
+/* edge_execute.c: a redistribution of a graph that was made. */
+/* Forward, or the gradient's way back, in two halves. Source and target may be the same when every step is a sum. The first half
+   waits for nobody: of several steps it starts the first. In between the buffers are left alone. Edges that share ranks are
+   started in the same order on all of them; and where one waits more than once, no other is started in between. */
+pdl_status_t pdl__edge_start(pdl__edge_t *edge, pdl_tensor_stream_t *stream, bool back, const void *source,
+                             void *target, void *scratch);
+pdl_status_t pdl__edge_finish(pdl__edge_t *edge);
 
 /* separate.c: data-parallel replicas that update each for itself. */
 pdl_status_t pdl__separate_create(pdl_session_t *session);

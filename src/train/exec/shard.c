@@ -58,7 +58,7 @@ static void cut_bucket(const pdl__bucket_t *bucket, int ranks, int rank, int64_t
 /* Parts of the buckets of one group. */
 static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
 {
-    pdl_status_t status = pdl__layouts_group(s->layouts, group->axes & data_axes(s), &group->shard_ranks);
+    pdl_status_t status = pdl__groups_get(s->groups, group->axes & data_axes(s), &group->shard_ranks);
 
     for (int b = 0; b < group->count && !status; b++) {
         pdl__bucket_t *bucket = &group->bucket[b];
@@ -145,7 +145,7 @@ static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_
     if (axes == 0) return PDL_OK;
     for (int b = 0; b < group->count; b++)
         bound[b + 1] = bound[b] + group->bucket[b].part_high - group->bucket[b].part_low;
-    pdl_status_t status = pdl__layouts_group(s->layouts, axes, &spec.ranks);
+    pdl_status_t status = pdl__groups_get(s->groups, axes, &spec.ranks);
     if (!status) status = pdl_exchange_create(&spec, &group->rest);
     for (int b = 0; b < group->count && !status && !s->dry; b++)
         status = pdl_exchange_place(group->rest, b, pdl__shard_part(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));

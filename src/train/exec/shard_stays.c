@@ -93,7 +93,7 @@ static pdl_status_t walk_weights(walk_t *w)
         const pdl_program_op_t *op = &w->program->op[i];
         if (op->kind != PDL_OP_FORWARD && op->kind != PDL_OP_BACKWARD && op->kind != PDL_OP_BACKWARD_REST) continue;
         const pdl__unit_t *unit = &s->graph->unit[op->node];
-        for (int k = 0; unit->op && k < unit->op->description.weight_count && !status; k++) {
+        for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count && !status; k++) {
             const pdl__trace_entry_t *entry = sharded_entry(s, unit, k);
             if (!entry) continue;
             int stay = w->latest[entry->group][entry->bucket];
@@ -125,7 +125,7 @@ static pdl_status_t walk_backward(walk_t *w, int i)
     const pdl__unit_t   *unit = &s->graph->unit[w->program->op[i].node];
     pdl_status_t         status = PDL_OK;
 
-    for (int k = 0; unit->op && k < unit->op->description.weight_count && !status; k++) {
+    for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count && !status; k++) {
         const pdl__trace_entry_t *entry = sharded_entry(s, unit, k);
         if (!entry) continue;
         int *latest = &w->latest[entry->group][entry->bucket];
@@ -133,7 +133,7 @@ static pdl_status_t walk_backward(walk_t *w, int i)
         if (!status) w->stays->stay[*latest].last = i;
         w->made[unit->weight[k]]++;
     }
-    for (int k = 0; unit->op && k < unit->op->description.weight_count && !status; k++) {
+    for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count && !status; k++) {
         const pdl__trace_entry_t *entry = sharded_entry(s, unit, k);
         if (entry && is_complete(w, &s->buckets[entry->group].bucket[entry->bucket]))
             w->latest[entry->group][entry->bucket] = -1;

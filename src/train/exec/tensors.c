@@ -3,6 +3,7 @@
  */
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
+#include <paradl/comm/regions.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,7 +32,7 @@ static pdl_status_t no_memory(const pdl__trace_entry_t *entry)
 static pdl_status_t gather(const pdl_session_t *s, const pdl__trace_entry_t *entry, const float *piece,
                            float *whole)
 {
-    pdl_ranks_t  *group = s->layouts->group[s->layouts->stage_axes];
+    pdl_ranks_t  *group = s->groups->stage;
     int           ranks = pdl_ranks_size(group), layer = s->graph->unit[entry->unit].layer;
     pdl_region_t *own = calloc((size_t)ranks, 2 * sizeof(*own)), *need = own + ranks;
     pdl_move_t   *move = NULL;

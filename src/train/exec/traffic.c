@@ -13,7 +13,7 @@ static double sum_bytes(const pdl_ranks_t *ranks, double values)
    largest logit of every row and three or four sums. */
 static double reduced_values(const pdl_session_t *s, const pdl__unit_t *unit, bool backward)
 {
-    const pdl_layer_t  *layer = unit->op->spec.layer;
+    const pdl_layer_t  *layer = unit->spec.layer;
     const pdl_traits_t *traits = pdl_layer_traits(layer);
 
     if (traits->statistics) return s->spec.plan->sync_batch_norm ? 2 * (double)layer->in.channels : 0;
@@ -50,8 +50,8 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_program_op_t *op, pdl_ses
         pdl__edge_bytes(unit->edge, &there, &back);
         add_moves(s, backward ? back : there, unit, traffic);
     }
-    if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)pdl__channel_message(unit->there);
-    if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)pdl__channel_message(unit->back);
+    if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)unit->there.bytes;
+    if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)unit->back.bytes;
     if (unit->kind != PDL__UNIT_OP) return;
     if (unit->routes) {
         traffic->routed += pdl__dispatch_even_bytes(unit->routes, backward);
@@ -59,7 +59,8 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_program_op_t *op, pdl_ses
     }
     if (unit->halo && (!backward || op->input_gradient[0] >= 0))
         add_moves(s, pdl__halo_bytes(unit->halo, backward), &s->graph->unit[unit->input[0]], traffic);
-    if (unit->statistics) traffic->statistics += sum_bytes(unit->statistics, reduced_values(s, unit, backward));
+    if (unit->statistic_axes)
+        traffic->statistics += sum_bytes(s->groups->of[unit->statistic_axes], reduced_values(s, unit, backward));
     for (int j = 0; j < unit->input_count && backward; j++) {
         if (!unit->after[j] || op->input_gradient[j] < 0) continue;
         pdl__edge_bytes(unit->after[j], &there, &back);
@@ -135,7 +136,7 @@ static double norm_bytes(const pdl_session_t *s)
 
     if (o->clip_norm > 0 && (in_parts || l->stages->count > 1)) bytes += sum_bytes(s->replica, 1);
     if (in_parts && (o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB))
-        bytes += sum_bytes(l->group[l->stage_axes], 2 * (double)s->entry_count);
+        bytes += sum_bytes(s->groups->stage, 2 * (double)s->entry_count);
     return bytes;
 }
 
@@ -167,7 +168,7 @@ static size_t edge_buffers(const pdl__edge_t *edge)
 {
     size_t bytes = 0;
 
-    for (int i = 0; edge && i < edge->move_count; i++) bytes += (size_t)pdl_move_buffer_bytes(edge->moves[i]);
+    for (int i = 0; edge && i < edge->move_count; i++) bytes += edge->moves[i]->buffers;
     return bytes;
 }
 

@@ -40,7 +40,7 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
 /* How many ranks hold the same part: of this stage, and of others where it is tied. */
 static pdl_status_t count_copies(const pdl__layouts_t *l, int layer, pdl__trace_entry_t *entry)
 {
-    int          members = pdl_ranks_size(l->group[l->stage_axes]);
+    int          members = pdl__layouts_members(l, l->stage_axes);
     pdl_status_t status = PDL_OK;
 
     entry->copies = 0;
@@ -93,8 +93,8 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
 {
     const pdl__unit_t *unit = &s->graph->unit[u];
 
-    for (int k = 0; unit->op && k < unit->op->description.weight_count; k++) {
-        const pdl_weight_t *weight = &unit->op->description.weight[k];
+    for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++) {
+        const pdl_weight_t *weight = &unit->description.weight[k];
         if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
         pdl__trace_entry_t *entry = &s->entry[s->entry_count];
         int                 tied = pdl_model_layer(s->spec.plan->model, unit->layer)->tied_to;
@@ -194,8 +194,7 @@ static pdl_status_t list_entries(pdl_session_t *s)
     int          count = 0;
     pdl_status_t status = PDL_OK;
 
-    for (int u = 0; u < s->graph->unit_count; u++)
-        if (s->graph->unit[u].op) count += s->graph->unit[u].op->description.weight_count;
+    for (int u = 0; u < s->graph->unit_count; u++) count += s->graph->unit[u].description.weight_count;
     s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
     s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
     s->parameter_entry = calloc((size_t)count + 1, sizeof(*s->parameter_entry));
@@ -230,8 +229,7 @@ static pdl_status_t place_packed(pdl_session_t *s)
     s->packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->packed_at));
     if (!s->packed_at) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
-        if (!s->graph->unit[u].op) continue;
-        size_t bytes = (s->graph->unit[u].op->description.packed_bytes + 63) / 64 * 64;
+        size_t bytes = (s->graph->unit[u].description.packed_bytes + 63) / 64 * 64;
         if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
             if (bytes > s->packed_bytes) s->packed_bytes = bytes;
             continue;
@@ -274,7 +272,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
     for (int i = 0; i < s->entry_count && !status; i++) {
         const pdl__trace_entry_t *entry = &s->entry[i];
         const pdl__unit_t        *unit = &s->graph->unit[entry->unit];
-        status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->op->description.weight[entry->k].name,
+        status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->description.weight[entry->k].name,
                                  entry->info.rank, entry->info.dims, s->spec.seed, plain);
         if (!status) status = pdl_session_set(s, i, PDL_ARRAY_WEIGHT, plain);
         if (!status && pdl__session_keeps(s, PDL_ARRAY_EMA) && entry->info.trainable)
@@ -292,9 +290,9 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
     if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK; /* they come before every use */
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
-        if (!unit->op || unit->op->description.packed_bytes == 0) continue;
+        if (!unit->op || unit->description.packed_bytes == 0) continue;
         pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
-        for (int k = 0; k < unit->op->description.weight_count; k++)
+        for (int k = 0; k < unit->description.weight_count; k++)
             run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
         pdl_status_t status = ops->refresh(unit->op, &run);
         if (status) return status;

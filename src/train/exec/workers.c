@@ -173,7 +173,7 @@ bool pdl_session_reports(const pdl_session_t *s)
 
 pdl_status_t pdl_session_data_ranks(const pdl_session_t *s, pdl_ranks_t **ranks)
 {
-    return pdl__layouts_group(s->layouts, axes_of(s, true), ranks);
+    return pdl__groups_get(s->groups, axes_of(s, true), ranks);
 }
 
 pdl_status_t pdl_session_gather_samples(pdl_session_t *s)
@@ -184,10 +184,10 @@ pdl_status_t pdl_session_gather_samples(pdl_session_t *s)
 
     if (s->graph->loss < 0) return PDL_OK;
     const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
-    double             share = loss->op->spec.share;
+    double             share = loss->spec.share;
     int64_t samples = pdl__region_samples(&loss->region), first = pdl__region_first(s->layouts, &loss->region);
     if ((share == 0 || share == 1) && samples == s->micro_samples) return PDL_OK;
-    pdl_status_t status = pdl__layouts_group(s->layouts, axes_of(s, false), &group);
+    pdl_status_t status = pdl__groups_get(s->groups, axes_of(s, false), &group);
     double       alike = 1;
     /* Ranks that have the same positions count once. */
     for (int a = 0; a < s->spec.plan->mesh.axis_count; a++)

@@ -35,23 +35,22 @@ pdl_status_t pdl__dispatch_create(const pdl__layouts_t *l, int layer, bool input
 {
     unsigned         axes = pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
     pdl__dispatch_t *routes = calloc(1, sizeof(*routes));
-    pdl_ranks_t     *group;
-    pdl_status_t     status = routes ? pdl__layouts_group(l, axes, &group)
-                                     : pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+    pdl_status_t     status = routes ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory while preparing experts");
 
     if (!status) {
         routes->layer = pdl_model_layer(l->plan->model, layer);
         routes->input_gradient = input_gradient;
-        routes->member = pdl_ranks_rank(group);
-        routes->members = pdl_ranks_size(group);
+        routes->axes = axes;
+        routes->member = pdl__layouts_place(l, axes);
+        routes->members = pdl__layouts_members(l, axes);
         routes->first = calloc((size_t)routes->members + 1, sizeof(*routes->first));
-        if (!routes->first) status = pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+        if (!routes->first) status = pdl_error(PDL_ERR_NOMEM, "out of memory while preparing experts");
     }
     if (!status) status = look_around(l, layer, axes, routes);
     if (!status) {
         int64_t rows = routes->all_rows * routes->layer->top_k * widest_row(routes->layer) * (int64_t)sizeof(float);
         int64_t counts = routes->layer->experts * (int64_t)sizeof(int64_t);
-        status = pdl_route_create(group, rows > counts ? rows : counts, &routes->route);
+        routes->bytes = rows > counts ? rows : counts;
     }
     if (status) {
         pdl__dispatch_destroy(routes);
@@ -64,17 +63,8 @@ pdl_status_t pdl__dispatch_create(const pdl__layouts_t *l, int layer, bool input
 void pdl__dispatch_destroy(pdl__dispatch_t *routes)
 {
     if (!routes) return;
-    pdl_route_destroy(routes->route);
     free(routes->first);
     free(routes);
-}
-
-pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
-                               const int64_t *from)
-{
-    for (int m = 0; m < routes->members; m++)
-        *(m == routes->member ? &routes->stayed : &routes->sent) += (double)to[m];
-    return pdl_route_run(routes->route, send, to, receive, from);
 }
 
 /* Bytes of a row on its way to an expert, and back. */

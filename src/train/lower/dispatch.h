@@ -5,10 +5,11 @@
 #define PDL_TRAIN_DISPATCH_H
 
 #include "train/lower/layouts.h"
-#include <paradl/comm/route.h>
 
 typedef struct pdl__dispatch {
-    pdl_route_t       *route;
+    unsigned           axes;  /* of the group of ranks that have the experts */
+    int64_t            bytes; /* of the largest message */
+    struct pdl_route  *route; /* made by a runtime; or NULL */
     const pdl_layer_t *layer; /* the whole one */
     int                member, members;
     int64_t           *first;          /* [members + 1]: where the experts of every rank begin */
@@ -21,9 +22,6 @@ typedef struct pdl__dispatch {
 pdl_status_t pdl__dispatch_create(const pdl__layouts_t *layouts, int layer, bool input_gradient,
                                   pdl__dispatch_t **routes);
 void         pdl__dispatch_destroy(pdl__dispatch_t *routes); /* NULL is allowed */
-/* Collective: as pdl_route_run(), counted. */
-pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
-                               const int64_t *from);
 /* Bytes that this rank would send to others in forward or backward if all experts were asked equally often; and
    that all ranks together send or keep, which does not depend on who is asked. */
 double pdl__dispatch_even_bytes(const pdl__dispatch_t *routes, bool backward);

@@ -7,13 +7,13 @@
 
 /* A list of steps under construction: the layout and region reached so far. */
 typedef struct path {
-    pdl__layouts_t    *layouts;
-    pdl__edge_t       *edge;
-    const pdl_shape_t *shape; /* of the whole tensor */
-    int64_t            block; /* channels that lie together at every position; 1: plain */
-    pdl_layout_t       now;
-    pdl__edge_step_t  *steps;
-    int               *count;
+    const pdl__layouts_t *layouts;
+    pdl__edge_t          *edge;
+    const pdl_shape_t    *shape; /* of the whole tensor */
+    int64_t               block; /* channels that lie together at every position; 1: plain */
+    pdl_layout_t          now;
+    pdl__edge_step_t     *steps;
+    int                  *count;
 } path_t;
 
 /* Blocks of channels are what the first dimension counts; the channels of one are part of the innermost extent. */
@@ -53,15 +53,28 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing redistributions");
 }
 
-/* A move among the ranks that differ in `axis` (-1: only this one); regions are in memory order, one per member. */
-static pdl_status_t add_move(path_t *p, int axis, const pdl_region_t *own, const pdl_region_t *need,
-                             pdl_move_t **move)
+/* A move among the ranks that differ in `axes`; regions are in memory order, one per member, and taken over. */
+static pdl_status_t add_move(path_t *p, unsigned axes, pdl_region_t *own, pdl_region_t *need,
+                             pdl__planned_move_t **move)
 {
-    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type, .device = p->layouts->device};
-    pdl_status_t    status = pdl__layouts_group(p->layouts, axis < 0 ? 0 : 1u << axis, &spec.group);
+    pdl_status_t status = pdl__planned_move_create(p->layouts, axes, p->edge->type, own, need, move);
 
-    if (!status) status = pdl_move_create(&spec, move);
     if (!status) p->edge->moves[p->edge->move_count++] = *move;
+    return status;
+}
+
+/* Regions of all members of a group. */
+static pdl_status_t take_regions(int64_t members, pdl_region_t **own, pdl_region_t **need)
+{
+    *own = calloc((size_t)members, sizeof(**own));
+    *need = calloc((size_t)members, sizeof(**need));
+    return *own && *need ? PDL_OK : no_memory();
+}
+
+static pdl_status_t drop_regions(pdl_region_t *own, pdl_region_t *need, pdl_status_t status)
+{
+    free(own);
+    free(need);
     return status;
 }
 
@@ -75,9 +88,7 @@ static void add_step(path_t *p, pdl__edge_step_t step)
     p->steps[(*p->count)++] = step;
 }
 
-/* What lies between the first step's source and the last one's target: two buffers that take turns, and the block of a
-   sum. */
-static void scratch_of(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block)
+void pdl__edge_scratch(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block)
 {
     *half = *block = 0;
     for (int i = 0; i < count; i++) {
@@ -90,7 +101,7 @@ static int64_t scratch_elements(const pdl__edge_step_t *steps, int count)
 {
     int64_t half, block;
 
-    scratch_of(steps, count, &half, &block);
+    pdl__edge_scratch(steps, count, &half, &block);
     return block + 2 * half;
 }
 
@@ -111,11 +122,12 @@ static pdl_status_t member_regions(const path_t *p, int axis, const pdl_layout_t
 /* The sum over an axis: blocks are summed at their owners, which then give them to all. */
 static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
 {
-    int64_t       members = p->layouts->plan->mesh.axis[axis].size, block = 0;
-    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
-    pdl_move_t   *move;
+    int64_t              members = p->layouts->plan->mesh.axis[axis].size, block = 0;
+    pdl_region_t        *own, *need;
+    pdl__planned_move_t *move;
+    pdl_status_t         status = take_regions(members, &own, &need);
 
-    if (!own) return no_memory();
+    if (status) return drop_regions(own, need, status);
     for (int64_t m = 0; m < members; m++) {
         pdl_range_t range;
         pdl_block_range(elements, members, m, &range.low, &range.high);
@@ -123,9 +135,8 @@ static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
         need[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{{0, elements}}}};
         if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
     }
-    pdl_status_t status = add_move(p, axis, own, need, &move);
+    status = add_move(p, 1u << axis, own, need, &move);
     if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block, false});
-    free(own);
     return status;
 }
 
@@ -137,17 +148,18 @@ static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bo
     int     among = slice ? -1 : axis;
     int64_t members = slice ? 1 : p->layouts->plan->mesh.axis[axis].size,
             me = slice ? 0 : p->layouts->coordinates[axis];
-    pdl_region_t *from = calloc((size_t)members, 2 * sizeof(*from)), *to = from + members;
-    pdl_move_t   *move;
-    pdl_status_t  status = from ? PDL_OK : no_memory();
+    unsigned             axes = slice ? 0 : 1u << axis;
+    pdl_region_t        *from, *to;
+    pdl__planned_move_t *move;
+    pdl_status_t         status = take_regions(members, &from, &to);
 
     if (!status) status = member_regions(p, among, &p->now, from);
     if (!status) status = member_regions(p, among, next, to);
-    if (!status) status = transpose ? add_move(p, among, to, from, &move) : add_move(p, among, from, to, &move);
+    if (status) return drop_regions(from, to, status);
+    status = transpose ? add_move(p, axes, to, from, &move) : add_move(p, axes, from, to, &move);
     if (!status)
         add_step(p, (pdl__edge_step_t){move, transpose ? PDL__STEP_TRANSPOSE : PDL__STEP_MOVE,
                                        pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0, slice});
-    free(from);
     return status;
 }
 
@@ -220,41 +232,29 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     const pdl__layouts_t *l = p->layouts;
     const pdl_mesh_t     *mesh = &l->plan->mesh;
     unsigned              axes = 0;
-    int64_t               members = 1, me = 0;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) {
-            axes |= 1u << a;
-            members *= mesh->axis[a].size;
-            me = me * mesh->axis[a].size + l->coordinates[a];
-        }
-    pdl_region_t   *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members;
-    pdl_move_spec_t spec = {.own = own, .need = need, .type = p->edge->type, .device = p->layouts->device};
-    pdl_status_t    status = own ? pdl__layouts_group(l, axes, &spec.group) : no_memory();
-    for (int64_t m = 0; m < members && !status; m++) {
-        int64_t      coordinates[PDL_MAX_AXES], rest = m;
+        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) axes |= 1u << a;
+    int                  members = pdl__layouts_members(l, axes), me = pdl__layouts_place(l, axes);
+    pdl_region_t        *own, *need;
+    pdl__planned_move_t *move;
+    pdl_status_t         status = take_regions(members, &own, &need);
+    for (int m = 0; m < members && !status; m++) {
+        int64_t      coordinates[PDL_MAX_AXES];
         pdl_region_t region;
-        memcpy(coordinates, l->coordinates, sizeof(coordinates));
-        for (int a = mesh->axis_count - 1; a >= 0; a--)
-            if (axes >> a & 1) {
-                coordinates[a] = rest % mesh->axis[a].size;
-                rest /= mesh->axis[a].size;
-            }
+        pdl__layouts_member(l, axes, m, coordinates);
         status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
         own[m] = in_memory(p, &region);
         if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
         need[m] = in_memory(p, &region);
     }
-    pdl_move_t *move = NULL;
-    if (!status) status = pdl_move_create(&spec, &move);
-    if (!status) {
-        p->edge->moves[p->edge->move_count++] = move;
-        add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                       pdl_region_elements(&need[me]), 0, false});
-        p->now = *to;
-    }
-    free(own);
-    return status;
+    if (status) return drop_regions(own, need, status);
+    status = add_move(p, axes, own, need, &move);
+    if (status) return status;
+    add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                   pdl_region_elements(&need[me]), 0, false});
+    p->now = *to;
+    return PDL_OK;
 }
 
 /* How a tensor is to lie: where its channels stay whole, what the reader says of their cuts, which is about its first
@@ -298,10 +298,10 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
     const pdl_layer_t *reader = pdl_model_layer(p->layouts->plan->model, layer);
     int64_t       members = p->layouts->plan->mesh.axis[axis].size, me = p->layouts->coordinates[axis], low, high;
     int           dim = PDL_DIM_SPACE + (int)(p->now.on[axis] - PDL_SPLIT_S0);
-    pdl_region_t *own = calloc((size_t)members, 2 * sizeof(*own)), *need = own + members, grown = *region;
-    pdl_status_t  status = own ? PDL_OK : no_memory();
+    pdl_region_t *own, *need, grown = *region;
+    pdl_status_t  status = take_regions(members, &own, &need);
     bool          needed = false;
-    pdl_move_t   *move;
+    pdl__planned_move_t *move;
 
     for (int64_t m = 0; m < members && !status; m++) {
         pdl_region_t piece = *region, out;
@@ -316,14 +316,12 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
         need[m] = in_memory(p, &piece);
         if (m == me) grown = piece;
     }
-    if (!status && needed) {
-        status = add_move(p, axis, own, need, &move);
-        if (!status)
-            add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                           pdl_region_elements(&need[me]), 0, false});
-        *region = grown;
-    }
-    free(own);
+    if (status || !needed) return drop_regions(own, need, status);
+    status = add_move(p, 1u << axis, own, need, &move);
+    if (!status)
+        add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
+                                       pdl_region_elements(&need[me]), 0, false});
+    *region = grown;
     return status;
 }
 
@@ -374,7 +372,7 @@ bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int l
     return true;
 }
 
-pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
+pdl_status_t pdl__edge_create(const pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
                               bool gradient, int64_t block, pdl__edge_t **out)
 {
     const pdl_layout_t *written = &layouts->layer[producer].out;
@@ -404,7 +402,7 @@ pdl_status_t pdl__edge_create(pdl__layouts_t *layouts, int producer, int layer, 
     return PDL_OK;
 }
 
-pdl_status_t pdl__edge_create_sum(pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
+pdl_status_t pdl__edge_create_sum(const pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
                                   pdl__edge_t **out)
 {
     pdl__edge_t *edge = calloc(1, sizeof(*edge));
@@ -441,7 +439,7 @@ unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer)
 void pdl__edge_destroy(pdl__edge_t *edge)
 {
     if (!edge) return;
-    for (int i = 0; i < edge->move_count; i++) pdl_move_destroy(edge->moves[i]);
+    for (int i = 0; i < edge->move_count; i++) pdl__planned_move_destroy(edge->moves[i]);
     free(edge);
 }
 
@@ -450,74 +448,10 @@ size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
     return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
 }
 
-/* A step until it has to wait. Of a sum that is its first half, into the block. */
-static pdl_status_t start_step(const pdl__edge_step_t *step, pdl_tensor_stream_t *stream, const void *source,
-                               void *target, void *block)
-{
-    void *into = step->action == PDL__STEP_SUM ? block : target;
-
-    return pdl_move_start(step->move, stream, source, into, step->action != PDL__STEP_MOVE);
-}
-
-static pdl_status_t finish_step(const pdl__edge_step_t *step, pdl_tensor_stream_t *stream, void *target,
-                                void *block)
-{
-    pdl_status_t status = pdl_move_finish(step->move);
-
-    return status || step->action != PDL__STEP_SUM ? status : pdl_move_forward(step->move, stream, block, target);
-}
-
 static const pdl__edge_step_t *steps_of(const pdl__edge_t *edge, bool back, int *count)
 {
     *count = back ? edge->backward_count : edge->forward_count;
     return back ? edge->backward : edge->forward;
-}
-
-/* Steps write into two halves of the scratch memory by turns, the last one into the target. */
-static void *place_of(const pdl__edge_t *edge, const pdl__edge_trip_t *trip, int i)
-{
-    int                     count;
-    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
-    int64_t                 half, block;
-
-    scratch_of(steps, count, &half, &block);
-    if (i + 1 == count) return trip->target;
-    return trip->scratch + (size_t)(block + (i % 2) * half) * pdl_dtype_bytes(edge->type);
-}
-
-static pdl_status_t start_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
-{
-    int                     count;
-    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
-
-    return count > 0 ? start_step(&steps[0], trip->stream, trip->source, place_of(edge, trip, 0), trip->scratch)
-                     : PDL_OK;
-}
-
-static pdl_status_t finish_trip(const pdl__edge_t *edge, const pdl__edge_trip_t *trip)
-{
-    int                     count;
-    const pdl__edge_step_t *steps = steps_of(edge, trip->back, &count);
-    pdl_status_t            status = PDL_OK;
-
-    for (int i = 0; i < count && !status; i++) {
-        void *into = place_of(edge, trip, i);
-        if (i > 0) status = start_step(&steps[i], trip->stream, place_of(edge, trip, i - 1), into, trip->scratch);
-        if (!status) status = finish_step(&steps[i], trip->stream, into, trip->scratch);
-    }
-    return status;
-}
-
-pdl_status_t pdl__edge_start(pdl__edge_t *edge, pdl_tensor_stream_t *stream, bool back, const void *source,
-                             void *target, void *scratch)
-{
-    edge->trip = (pdl__edge_trip_t){stream, back, source, target, scratch};
-    return start_trip(edge, &edge->trip);
-}
-
-pdl_status_t pdl__edge_finish(pdl__edge_t *edge)
-{
-    return finish_trip(edge, &edge->trip);
 }
 
 int pdl__edge_waits(const pdl__edge_t *edge, bool backward)
@@ -532,7 +466,7 @@ int pdl__edge_waits(const pdl__edge_t *edge, bool backward)
 
 static double step_bytes(const pdl__edge_step_t *step)
 {
-    double there = (double)pdl_move_bytes(step->move, false), back = (double)pdl_move_bytes(step->move, true);
+    double there = step->move->sent[0], back = step->move->sent[1];
 
     return step->action == PDL__STEP_SUM ? there + back : step->action == PDL__STEP_MOVE ? there : back;
 }

@@ -14,7 +14,15 @@ typedef struct lowering {
     pdl__graph_t            *graph;
     int                     *head;    /* as pdl__fuse_layers says */
     int                     *unit_of; /* the unit whose output is that of a layer */
+    struct walks            *all;
 } lowering_t;
+
+/* The ranks of a stage are lowered side by side, one of every class, so that what they must agree upon is looked up. */
+typedef struct walks {
+    lowering_t *of; /* the first is this rank's */
+    int         count;
+    int         halo_head, halo_axis; /* what was found of one layer, for all of them */
+} walks_t;
 
 static pdl_status_t no_memory(void)
 {
@@ -72,25 +80,18 @@ static pdl_status_t converted(pdl__graph_t *graph, int from, pdl_format_t format
 }
 
 /* The two directions between this rank and the one of stage `peer`, for the output of a layer. */
-static pdl_status_t connect(const lowering_t *l, int layer, int peer, bool gradient, pdl__unit_t *unit)
+static void connect(const lowering_t *l, int layer, int peer, bool gradient, pdl__unit_t *unit)
 {
-    const pdl__pipe_t  *stages = l->spec->layouts->stages;
-    pdl_backend_t      *backend = l->graph->backend;
-    pdl__channel_spec_t spec = {.ranks = stages->ranks,
-                                .device = backend->device,
-                                .peer = peer,
-                                .tag = layer % PDL_RANKS_TAGS,
-                                .bytes = backend->ops->tensor_bytes(backend, &unit->shape,
-                                                                    pdl__region_samples(&unit->region),
-                                                                    PDL_FORMAT_PLAIN)};
-    bool                receives = unit->kind == PDL__UNIT_RECEIVE;
-    int                 messages = pdl__pipe_messages(stages, stages->at, peer);
+    const pdl__pipe_t *stages = l->spec->layouts->stages;
+    pdl_backend_t     *backend = l->graph->backend;
+    bool               receives = unit->kind == PDL__UNIT_RECEIVE;
+    int                messages = pdl__pipe_messages(stages, stages->at, peer);
+    size_t             bytes =
+        backend->ops->tensor_bytes(backend, &unit->shape, pdl__region_samples(&unit->region), PDL_FORMAT_PLAIN);
 
-    spec.slots = receives ? 1 : messages;
-    pdl_status_t status = pdl__channel_create(&spec, &unit->there);
-    spec.slots = receives ? messages : 1;
-    if (!status && gradient && l->spec->training) status = pdl__channel_create(&spec, &unit->back);
-    return status;
+    unit->there = (pdl__stage_link_t){peer, layer, bytes, receives ? 1 : messages};
+    if (gradient && l->spec->training)
+        unit->back = (pdl__stage_link_t){peer, layer, bytes, receives ? messages : 1};
 }
 
 /* What layer `producer` of an earlier stage writes, as it lies there. */
@@ -108,7 +109,8 @@ static pdl_status_t receive(lowering_t *l, int producer)
     unit->shape = local_shape(whole, &unit->region);
     unit->format = PDL_FORMAT_PLAIN;
     unit->gradient = gradient;
-    return status ? status : connect(l, producer, pdl__pipe_stage_of(layouts->stages, producer), gradient, unit);
+    if (!status) connect(l, producer, pdl__pipe_stage_of(layouts->stages, producer), gradient, unit);
+    return status;
 }
 
 /* Sends the output of a layer to the other stages that read it. */
@@ -130,42 +132,43 @@ static pdl_status_t send(lowering_t *l, int layer)
         unit->input[0] = from;
         unit->input_count = 1;
         unit->gradient = gradient;
-        status = connect(l, layer, k, gradient, unit);
+        connect(l, layer, k, gradient, unit);
     }
     return status;
 }
 
-/* Channels of a block where the tensor of unit `from` can travel as it lies, which must be so on all ranks of the stage; else
-   1. Halos are whole rows of blocks too, so that nothing has to be rearranged around their exchange. */
-static pdl_status_t travelling_block(const lowering_t *l, int producer, int reader, int from, int64_t *block)
+/* The format of what layer `producer` writes, on a rank of this class; what comes from another stage is plain. */
+static pdl_format_t format_of(const lowering_t *l, int producer)
 {
-    pdl_ranks_t *stage;
-    double       mine = l->graph->unit[from].format == PDL_FORMAT_PLAIN, plain = mine;
+    int unit = l->unit_of[producer];
 
-    *block = 1;
-    if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return PDL_OK;
-    pdl_status_t status = pdl__layouts_group(l->spec->layouts, l->spec->layouts->stage_axes, &stage);
-    if (!status) status = pdl_ranks_max(stage, &plain, 1);
-    l->graph->concedes |= plain > mine;
-    if (!status && plain == 0) *block = pdl__edge_block(l->graph->backend, PDL_FORMAT_BLOCKED);
-    return status;
+    return unit < 0 ? PDL_FORMAT_PLAIN : l->graph->unit[unit].format;
+}
+
+/* Channels of a block where a tensor can be in flight in the format that it has, which must be so on all ranks of the
+   stage; else 1. Halos are whole rows of blocks too, so that nothing has to be converted around their exchange. */
+static int64_t block_in_flight(const lowering_t *l, int producer, int reader)
+{
+    if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return 1;
+    for (int c = 0; c < l->all->count; c++)
+        if (format_of(&l->all->of[c], producer) == PDL_FORMAT_PLAIN) return 1;
+    return l->graph->backend->block;
 }
 
 /* The unit from which `reader` takes what layer `producer` writes, redistributed where the two lay it out
    differently, without the halo of an axis. */
 static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without, int *result)
 {
-    pdl__graph_t   *graph = l->graph;
-    pdl__layouts_t *layouts = l->spec->layouts;
-    pdl_status_t    status = l->unit_of[producer] < 0 ? receive(l, producer) : PDL_OK;
-    int             from = l->unit_of[producer];
-    pdl__edge_t    *edge;
-    int64_t         block;
+    pdl__graph_t         *graph = l->graph;
+    const pdl__layouts_t *layouts = l->spec->layouts;
+    int64_t               block = block_in_flight(l, producer, reader);
+    pdl_status_t          status = l->unit_of[producer] < 0 ? receive(l, producer) : PDL_OK;
+    int                   from = l->unit_of[producer];
+    pdl__edge_t          *edge;
 
     *result = from;
     if (layouts->trivial || status) return status;
     bool gradient = l->spec->training && graph->unit[from].gradient;
-    status = travelling_block(l, producer, reader, from, &block);
     /* Tokens are indices of 32 bits, and only moved. */
     bool tokens = graph->tokens && from == graph->source;
     if (!status)
@@ -268,10 +271,10 @@ static pdl_status_t unit_inputs(lowering_t *l, int head, int tail, int without, 
     return arrive(l, sum->inputs[first ? 1 : 0], at, -1, &producer[(*count)++]);
 }
 
-static bool trains_weights(const pdl_op_t *op)
+static bool trains_weights(const pdl_op_description_t *description)
 {
-    for (int k = 0; k < op->description.weight_count; k++)
-        if (op->description.weight[k].trainable) return true;
+    for (int k = 0; k < description->weight_count; k++)
+        if (description->weight[k].trainable) return true;
     return false;
 }
 
@@ -345,46 +348,92 @@ static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool g
     return spec;
 }
 
-/* A convolution that gets the halo of an axis by itself, where it can: then its op is made here, before its input
-   arrives, and *axis says which; else -1. */
-static pdl_status_t create_halo(lowering_t *l, int head, int tail, pdl__unit_t *unit, int *axis)
+/* A convolution that gets the halo of an axis by itself, on a rank of this class. */
+static pdl_status_t fill_halo(const lowering_t *l, int head, int tail, int axis, const pdl_format_t *given,
+                              pdl__halo_spec_t *spec)
 {
-    pdl_backend_t   *backend = l->graph->backend;
-    int              producer = pdl_model_layer(l->model, head)->inputs[0];
-    pdl__halo_spec_t spec = {.layouts = l->spec->layouts, .backend = backend, .layer = head, .out = unit->region};
-    pdl_status_t     status = PDL_OK;
+    const pdl__layouts_t *layouts = l->spec->layouts;
+    int                   producer = pdl_model_layer(l->model, head)->inputs[0];
+    bool                  gradient = l->unit_of[producer] < 0 || l->graph->unit[l->unit_of[producer]].gradient;
 
-    *axis = spec.axis = pdl__halo_axis(l->spec->layouts, head);
+    if (l->unit_of[producer] < 0) pdl__pipe_reads(layouts->stages, producer, layouts->stages->at, &gradient);
+    *spec = (pdl__halo_spec_t){.layouts = layouts, .backend = l->graph->backend, .layer = head, .axis = axis};
+    pdl_status_t status = pdl__layouts_region(layouts, &layouts->layer[tail].out,
+                                              &pdl_model_layer(l->model, tail)->out, -1, 0, &spec->out);
+    if (!status) status = pdl__halo_arrives(layouts, head, axis, &spec->in);
+    if (status) return status;
+    spec->op = describe_op(l, head, tail, gradient, &spec->in, &spec->out);
+    spec->op.input_count = 1;
+    spec->op.given = given;
+    return PDL_OK;
+}
+
+/* The axis whose halo layer `head` gets by itself, which all ranks of the stage can do and read in one format; or -1. */
+static pdl_status_t choose_halo(const lowering_t *l, int head, int tail, int *axis)
+{
+    pdl_backend_t *backend = l->graph->backend;
+    int            producer = pdl_model_layer(l->model, head)->inputs[0];
+    pdl_format_t   format[2];
+    pdl_status_t   status = PDL_OK;
+
+    *axis = pdl__halo_axis(l->spec->layouts, head);
     if (pdl_dtype_bytes(backend->activation_type) > sizeof(float) || pdl__fusion_of(l->model, head, tail).add)
         *axis = -1;
-    if (*axis < 0) return PDL_OK;
-    if (l->unit_of[producer] < 0) status = receive(l, producer);
-    if (!status) status = pdl__halo_arrives(l->spec->layouts, head, *axis, &spec.in);
-    if (status) return status;
-    const pdl__unit_t *from = &l->graph->unit[l->unit_of[producer]];
-    spec.op = describe_op(l, head, tail, from->gradient, &spec.in, &spec.out);
-    spec.op.input_count = 1;
-    spec.op.given = &from->format;
-    bool concedes;
-    status = pdl__halo_create(&spec, &unit->op, &unit->local, &unit->halo, &concedes);
-    l->graph->concedes |= concedes;
-    if (!unit->op) *axis = -1;
+    for (int c = 0; c < l->all->count && *axis >= 0 && !status; c++) {
+        const lowering_t *other = &l->all->of[c];
+        pdl_format_t      given = format_of(other, producer);
+        pdl__halo_spec_t  spec;
+        bool              possible = false;
+        status = fill_halo(other, head, tail, *axis, &given, &spec);
+        if (!status) status = pdl__halo_possible(&spec, &possible, &format[c > 0]);
+        if (!possible || format[c > 0] != format[0]) *axis = -1;
+    }
     return status;
 }
 
-/* Makes the op of layers head .. tail, reading what the units in `producer` hold. */
+/* Where a convolution gets the halo of an axis by itself, its op is described here, before its input arrives, and *axis
+   says which; else -1. */
+static pdl_status_t create_halo(lowering_t *l, int head, int tail, pdl__unit_t *unit, int *axis)
+{
+    int              producer = pdl_model_layer(l->model, head)->inputs[0];
+    pdl__halo_spec_t spec;
+    pdl_status_t     status = PDL_OK;
+
+    if (l->all->halo_head != head) status = choose_halo(l, head, tail, &l->all->halo_axis);
+    l->all->halo_head = head;
+    *axis = l->all->halo_axis;
+    if (status || *axis < 0) return status;
+    if (l->unit_of[producer] < 0) status = receive(l, producer);
+    unit->given[0] = format_of(l, producer);
+    if (!status) status = fill_halo(l, head, tail, *axis, unit->given, &spec);
+    if (!status) status = pdl__halo_create(&spec, &unit->description, &unit->local, &unit->halo);
+    if (status) return status;
+    unit->spec = spec.op;
+    unit->spec.layer = unit->local;
+    unit->reads[0] = unit->local->in;
+    return PDL_OK;
+}
+
+pdl_op_spec_t pdl__unit_spec(const pdl__unit_t *unit)
+{
+    pdl_op_spec_t spec = unit->spec;
+
+    spec.inputs = unit->reads;
+    spec.given = unit->given;
+    return spec;
+}
+
+/* Describes the op of layers head .. tail, reading what the units in `producer` hold. */
 static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int *producer, int count,
                               const pdl_region_t *out, pdl__unit_t *unit)
 {
     const pdl__graph_t *graph = l->graph;
     const pdl_layer_t  *layer = pdl_model_layer(l->model, head);
-    pdl_shape_t         shape[PDL_MAX_INPUTS];
-    pdl_format_t        given[PDL_MAX_INPUTS];
     bool                gradient = false;
 
     for (int j = 0; j < count; j++) {
-        shape[j] = graph->unit[producer[j]].shape;
-        given[j] = graph->unit[producer[j]].format;
+        unit->reads[j] = graph->unit[producer[j]].shape;
+        unit->given[j] = graph->unit[producer[j]].format;
         gradient |= graph->unit[producer[j]].gradient;
     }
     const pdl_region_t *in = &graph->unit[producer[0]].region;
@@ -393,13 +442,14 @@ static pdl_status_t create_op(const lowering_t *l, int head, int tail, const int
     if (status) return status;
     pdl_op_spec_t spec = describe_op(l, head, tail, gradient, in, out);
     spec.layer = unit->local ? unit->local : layer;
-    spec.inputs = shape;
-    spec.given = given;
     spec.input_count = count;
     status = find_experts(l, head, &spec, unit);
     if (status) return status;
-    if (unit->local) spec.share = (double)pdl_shape_positions(&shape[0]) / (double)pdl_shape_positions(&layer->in);
-    return graph->backend->ops->op_create(graph->backend, &spec, &unit->op);
+    if (unit->local)
+        spec.share = (double)pdl_shape_positions(&unit->reads[0]) / (double)pdl_shape_positions(&layer->in);
+    unit->spec = spec;
+    spec = pdl__unit_spec(unit);
+    return graph->backend->ops->op_describe(graph->backend, &spec, &unit->description);
 }
 
 /* Gradients that are partial sums, of tensors that arrived as they were written, are summed where they are made. */
@@ -414,7 +464,7 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         unsigned           axes = pdl__edge_sums(l->spec->layouts, layer->inputs[j], head);
         if (from->kind == PDL__UNIT_EDGE || !from->gradient || !axes || !l->spec->training) continue;
         size_t      bytes = backend->ops->tensor_bytes(backend, &from->shape, pdl__region_samples(&from->region),
-                                                       unit->op->description.in_format[j]);
+                                                       unit->description.in_format[j]);
         pdl_dtype_t type = backend->activation_type;
         int64_t     elements = (int64_t)(bytes / pdl_dtype_bytes(type));
         status = pdl__edge_create_sum(l->spec->layouts, axes, type, elements, &unit->after[j]);
@@ -423,7 +473,7 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
 }
 
 /* The ranks whose samples and positions batch norm takes together, or whose classes cross-entropy does. */
-static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *unit)
+static unsigned find_statistics(const lowering_t *l, int head)
 {
     const pdl_traits_t *traits = pdl_layer_traits(pdl_model_layer(l->model, head));
     unsigned            axes = 0;
@@ -433,19 +483,15 @@ static pdl_status_t find_statistics(const lowering_t *l, int head, pdl__unit_t *
                pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
     if (l->spec->separate) axes &= ~pdl__data_axes(&l->spec->plan->mesh);
     if (traits->loss) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
-    if (axes == 0) return PDL_OK;
-    return pdl__layouts_group(l->spec->layouts, axes, &unit->statistics);
+    return axes;
 }
 
-static void free_unit(pdl__graph_t *graph, pdl__unit_t *unit)
+static void free_unit(pdl__unit_t *unit)
 {
-    if (unit->op) graph->backend->ops->op_destroy(unit->op);
     free(unit->local);
     pdl__dispatch_destroy(unit->routes);
     pdl__halo_destroy(unit->halo);
     pdl__edge_destroy(unit->edge);
-    pdl__channel_destroy(unit->there);
-    pdl__channel_destroy(unit->back);
     for (int j = 0; j < PDL_MAX_INPUTS; j++) pdl__edge_destroy(unit->after[j]);
 }
 
@@ -456,7 +502,9 @@ static int tied_unit(const lowering_t *l, int owner)
 
     if (pdl__pipe_stage_of(stages, owner) == stages->at) return l->unit_of[owner];
     for (int i = 0; i < l->graph->unit_count; i++)
-        if (l->graph->unit[i].op && pdl_model_layer(l->model, l->graph->unit[i].layer)->tied_to == owner) return i;
+        if (l->graph->unit[i].kind == PDL__UNIT_OP &&
+            pdl_model_layer(l->model, l->graph->unit[i].layer)->tied_to == owner)
+            return i;
     return -1;
 }
 
@@ -468,10 +516,10 @@ static void fill_unit(lowering_t *l, pdl__unit_t *unit, int tail, const int *pro
 
     unit->tail = tail;
     unit->shape = local_shape(&pdl_model_layer(l->model, tail)->out, &unit->region);
-    unit->format = unit->op->description.out_format;
+    unit->format = unit->description.out_format;
     unit->loss = pdl_layer_traits(layer)->loss != PDL_LOSS_NONE;
-    unit->divides = l->spec->overlap && unit->op->description.divides;
-    unit->gradient = trains_weights(unit->op);
+    unit->divides = l->spec->overlap && unit->description.divides;
+    unit->gradient = trains_weights(&unit->description);
     unit->input_count = count;
     if (layer->tied_to >= 0) unit->tied_to = tied_unit(l, layer->tied_to);
     if (unit->tied_to == (int)(unit - l->graph->unit)) unit->tied_to = -1; /* the first of them here */
@@ -493,26 +541,23 @@ static pdl_status_t lower_op(lowering_t *l, int head, int tail)
 
     if (!status) status = create_halo(l, head, tail, &made, &without);
     if (!status) status = unit_inputs(l, head, tail, without, producer, &count);
-    if (!status && !made.op) status = create_op(l, head, tail, producer, count, &made.region, &made);
+    if (!status && without < 0) status = create_op(l, head, tail, producer, count, &made.region, &made);
     if (!status) status = add_sums(l, head, producer, count, &made);
-    if (!status) status = find_statistics(l, head, &made);
     for (int j = 0; j < count && !status; j++)
-        status = converted(l->graph, producer[j], made.op->description.in_format[j], &producer[j]);
+        status = converted(l->graph, producer[j], made.description.in_format[j], &producer[j]);
     pdl__unit_t *unit = status ? NULL : add_unit(l->graph, PDL__UNIT_OP, head);
     if (!unit) {
-        free_unit(l->graph, &made);
+        free_unit(&made);
         return status ? status : no_memory();
     }
-    unit->region = made.region;
+    made.tied_to = unit->tied_to;
+    made.chunk = unit->chunk;
+    memcpy(made.weight, unit->weight, sizeof(made.weight));
+    *unit = made;
     /* A loss is a partial sum over ranks that have other samples: its output is as many results as it reads samples. */
     memcpy(unit->region.range[PDL_DIM_SAMPLE], l->graph->unit[producer[0]].region.range[PDL_DIM_SAMPLE],
            sizeof(unit->region.range[PDL_DIM_SAMPLE]));
-    unit->statistics = made.statistics;
-    unit->op = made.op;
-    unit->halo = made.halo;
-    unit->local = made.local;
-    unit->routes = made.routes;
-    memcpy(unit->after, made.after, sizeof(unit->after));
+    unit->statistic_axes = find_statistics(l, head);
     fill_unit(l, unit, tail, producer, count);
     l->unit_of[tail] = l->graph->unit_count - 1;
     if (unit->loss) l->graph->loss = l->unit_of[tail];
@@ -532,38 +577,88 @@ static pdl_status_t lower_layer(lowering_t *l, int i)
     return status ? status : send(l, i);
 }
 
-static pdl_status_t lower_layers(lowering_t *l)
+static pdl_status_t lower_layers(walks_t *all)
 {
+    lowering_t        *l = &all->of[0];
     const pdl__pipe_t *stages = l->spec->layouts->stages;
-    pdl_status_t       status = lower_source(l);
+    pdl_status_t       status = PDL_OK;
 
+    for (int c = 0; c < all->count && !status; c++) status = lower_source(&all->of[c]);
     for (int i = 1; i < pdl_model_layer_count(l->model) && !status; i++)
-        if (l->head[i] >= 0 && pdl__pipe_stage_of(stages, i) == stages->at) status = lower_layer(l, i);
+        for (int c = 0; c < all->count && !status; c++)
+            if (l->head[i] >= 0 && pdl__pipe_stage_of(stages, i) == stages->at)
+                status = lower_layer(&all->of[c], i);
     if (!status && pdl_model_loss(l->model) == NULL)
         status = pdl_error(PDL_ERR_INPUT, "model %s ends without a loss: add a layer cross_entropy or mse",
                            pdl_model_name(l->model));
     return status;
 }
 
+/* One walk for every class of ranks; all take part in the same fusions. */
+typedef struct side_by_side {
+    walks_t            walks;
+    pdl__graph_spec_t *spec;
+    pdl__layouts_t    *classes;
+    int               *table;
+} side_by_side_t;
+
+static pdl_status_t begin_walk(side_by_side_t *s, int c, const pdl__graph_spec_t *spec)
+{
+    size_t      layers = (size_t)pdl_model_layer_count(spec->plan->model);
+    lowering_t *l = &s->walks.of[c];
+
+    s->spec[c] = *spec;
+    s->spec[c].layouts = &s->classes[c];
+    *l = (lowering_t){.spec = &s->spec[c],
+                      .model = spec->plan->model,
+                      .graph = calloc(1, sizeof(*l->graph)),
+                      .head = s->table,
+                      .unit_of = s->table + layers * (size_t)(c + 1),
+                      .all = &s->walks};
+    if (!l->graph) return no_memory();
+    l->graph->backend = spec->backend;
+    l->graph->loss = l->graph->source = -1;
+    for (size_t i = 0; i < layers; i++) l->unit_of[i] = -1;
+    return PDL_OK;
+}
+
+static pdl_status_t begin_walks(side_by_side_t *s, const pdl__graph_spec_t *spec)
+{
+    size_t       layers = (size_t)pdl_model_layer_count(spec->plan->model);
+    int          count = 0;
+    pdl_status_t status = pdl__layouts_classes(spec->layouts, &s->classes, &count);
+
+    if (status) return status;
+    s->walks.halo_head = -1;
+    s->walks.of = calloc((size_t)count, sizeof(*s->walks.of));
+    s->spec = calloc((size_t)count, sizeof(*s->spec));
+    s->table = malloc((size_t)(count + 1) * layers * sizeof(*s->table));
+    if (!s->walks.of || !s->spec || !s->table) return no_memory();
+    for (; s->walks.count < count && !status; s->walks.count++) status = begin_walk(s, s->walks.count, spec);
+    return status ? status : pdl__fuse_layers(spec->layouts, spec->backend, s->table);
+}
+
+/* Of all graphs the first is left. */
+static void end_walks(side_by_side_t *s)
+{
+    for (int c = 1; c < s->walks.count; c++) pdl__graph_destroy(s->walks.of[c].graph);
+    free(s->walks.of);
+    free(s->spec);
+    free(s->table);
+    free(s->classes);
+}
+
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out)
 {
-    const pdl_model_t *model = spec->plan->model;
-    size_t             count = (size_t)pdl_model_layer_count(model);
-    pdl__graph_t      *graph = calloc(1, sizeof(*graph));
-    int               *table = malloc(2 * count * sizeof(*table));
-    lowering_t         l = {.spec = spec, .model = model, .graph = graph, .head = table, .unit_of = table + count};
-    pdl_status_t       status = graph && table ? PDL_OK : no_memory();
+    side_by_side_t s = {.table = NULL};
+    pdl_status_t   status = begin_walks(&s, spec);
+    pdl__graph_t  *graph;
 
-    if (!status) {
-        graph->backend = spec->backend;
-        graph->loss = graph->source = -1;
-        for (size_t i = 0; i < count; i++) l.unit_of[i] = -1;
-        status = pdl__fuse_layers(spec->layouts, spec->backend, l.head);
-    }
-    if (!status) status = lower_layers(&l);
+    if (!status) status = lower_layers(&s.walks);
+    graph = s.walks.count > 0 ? s.walks.of[0].graph : NULL;
+    end_walks(&s);
     if (!status) status = pdl__graph_nodes(graph, spec->overlap);
     if (!status && spec->training) status = pdl__choose_recompute(spec->plan, graph);
-    free(table);
     if (status) {
         pdl__graph_destroy(graph);
         return status;
@@ -575,7 +670,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
 void pdl__graph_destroy(pdl__graph_t *graph)
 {
     if (!graph) return;
-    for (int i = 0; i < graph->unit_count; i++) free_unit(graph, &graph->unit[i]);
+    for (int i = 0; i < graph->unit_count; i++) free_unit(&graph->unit[i]);
     free(graph->unit);
     free(graph->node);
     free(graph);

@@ -5,7 +5,6 @@
 #ifndef PDL_TRAIN_GRAPH_H
 #define PDL_TRAIN_GRAPH_H
 
-#include "train/lower/channel.h"
 #include "train/lower/dispatch.h"
 #include "train/lower/edge.h"
 #include "train/lower/halo.h"
@@ -23,6 +22,13 @@ typedef enum pdl__unit_kind {
     PDL__UNIT_SEND     /* the other end: no output, and a gradient for its input */
 } pdl__unit_kind_t;
 
+/* Messages between this rank and the one of another stage: the same tensor of one micro-batch after the other. */
+typedef struct pdl__stage_link {
+    int    peer, tag;
+    size_t bytes; /* of a message; 0: there are none */
+    int    slots; /* messages that may be in flight */
+} pdl__stage_link_t;
+
 typedef struct pdl__unit {
     pdl__unit_kind_t kind;
     int              layer;  /* of the model: the first of the layers fused */
@@ -31,32 +37,43 @@ typedef struct pdl__unit {
     pdl_format_t     format; /* of the output */
     int              input[PDL_MAX_INPUTS];
     int              input_count;
-    pdl_op_t        *op;                       /* PDL__UNIT_OP */
-    pdl_region_t     region;                   /* the part of the whole output that this rank has */
-    pdl_layer_t     *local;                    /* the layer as this rank computes it, where that is a part; owned */
-    pdl__edge_t     *edge;                     /* PDL__UNIT_EDGE; owned */
-    pdl__halo_t     *halo;                     /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
-    pdl__edge_t     *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
-    size_t           after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
-    bool             divides;                  /* weight gradients are made while input gradients travel */
-    pdl__dispatch_t *routes;                   /* of tokens to experts on several ranks; owned; or NULL */
-    pdl_ranks_t    *statistics; /* ranks with other values of the channels (batch norm) or other classes; or NULL */
-    bool            zero_bias;  /* another rank adds the bias */
-    int             tied_to;    /* unit whose weight 0 it uses as its own, or -1 */
-    int             weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
-    pdl__channel_t *there, *back; /* PDL__UNIT_RECEIVE and _SEND: of values, and of gradients or NULL; owned */
-    int             chunk;
-    bool            loss;
-    bool            gradient; /* its output gets a gradient */
+    /* PDL__UNIT_OP: what it is asked for, where pointers are those of pdl__unit_spec(), and what it is then */
+    pdl_op_spec_t        spec;
+    pdl_shape_t          reads[PDL_MAX_INPUTS];
+    pdl_format_t         given[PDL_MAX_INPUTS];
+    pdl_op_description_t description;
+    pdl_region_t         region; /* the part of the whole output that this rank has */
+    pdl_layer_t         *local;  /* the layer as this rank computes it, where that is a part; owned */
+    pdl__edge_t         *edge;   /* PDL__UNIT_EDGE; owned */
+    pdl__halo_t         *halo;   /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
+    pdl__edge_t         *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
+    size_t               after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
+    bool                 divides;                  /* weight gradients are made while input gradients travel */
+    pdl__dispatch_t     *routes;                   /* of tokens to experts on several ranks; owned; or NULL */
+    unsigned          statistic_axes; /* of ranks with other values of the channels (batch norm) or other classes */
+    bool              zero_bias;      /* another rank adds the bias */
+    int               tied_to;        /* unit whose weight 0 it uses as its own, or -1 */
+    int               weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
+    pdl__stage_link_t there, back; /* PDL__UNIT_RECEIVE and _SEND: of values, and of gradients or of 0 bytes */
+    int               chunk;
+    bool              loss;
+    bool              gradient; /* its output gets a gradient */
+    /* What a runtime makes of it, and keeps here: */
+    pdl_op_t            *op;
+    struct pdl_ranks    *statistics;
+    struct pdl__channel *there_channel, *back_channel;
 } pdl__unit_t;
 
+/* The spec of the unit's op; valid as long as the unit is where it is. */
+pdl_op_spec_t pdl__unit_spec(const pdl__unit_t *unit);
+
 typedef struct pdl__graph_spec {
-    const pdl_plan_t *plan;
-    pdl__layouts_t   *layouts;
-    pdl_backend_t    *backend;
-    bool              training;
-    bool              separate; /* statistics are not shared over data axes */
-    bool              overlap;  /* tensors travel while something else is computed */
+    const pdl_plan_t     *plan;
+    const pdl__layouts_t *layouts;
+    pdl_backend_t        *backend;
+    bool                  training;
+    bool                  separate; /* statistics are not shared over data axes */
+    bool                  overlap;  /* tensors travel while something else is computed */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {
@@ -66,7 +83,6 @@ typedef struct pdl__graph {
     int                 source, loss; /* units, or -1 where another stage has them */
     int                 chunk;        /* of the layers being lowered */
     bool                tokens;       /* the source holds indices */
-    bool                concedes;     /* a tensor travels plain because of another rank: a dry rank cannot know */
     pdl_program_node_t *node;         /* one per unit */
 } pdl__graph_t;
 

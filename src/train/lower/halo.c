@@ -1,5 +1,5 @@
 /*
- * Halos that travel while the rest is computed: ops, moves and buffers.
+ * Halos that are in flight while the rest is computed: ops, moves and buffers, as a program knows them.
  */
 #include "train/lower/halo.h"
 #include "train/lower/edge.h"
@@ -16,7 +16,7 @@ typedef struct making {
     pdl__halo_rows_t       *rows;     /* of all members */
     int64_t                 block[2]; /* of input and output */
     pdl__halo_t            *halo;
-    pdl_op_t               *op;
+    pdl_op_description_t    description; /* on own rows */
     pdl_layer_t            *local;
 } making_t;
 
@@ -37,56 +37,50 @@ static pdl_status_t make_layer(const making_t *m, pdl_range_t in, pdl_range_t ou
     return pdl__local_layer(m->spec->layouts, m->spec->layer, &reads, &writes, *local);
 }
 
-static pdl_status_t make_op(const making_t *m, const pdl_layer_t *local, const pdl_op_t *like, pdl_op_t **op)
+pdl_op_spec_t pdl__halo_side_spec(const pdl__halo_side_t *side, const pdl_op_spec_t *main,
+                                  const pdl_op_description_t *like)
 {
-    pdl_backend_t *backend = m->spec->backend;
-    pdl_op_spec_t  spec = m->spec->op;
+    pdl_op_spec_t spec = *main;
 
-    spec.layer = local;
-    spec.inputs = &local->in;
-    spec.like = like ? &like->description : NULL;
-    if (like) spec.accumulates = true; /* behind what the layer on own rows gives */
-    return backend->ops->op_create(backend, &spec, op);
+    spec.layer = side->local;
+    spec.inputs = &side->local->in;
+    spec.like = like;
+    spec.accumulates = true; /* behind what the layer on own rows gives */
+    return spec;
 }
 
 static pdl_status_t make_main(making_t *m)
 {
     const pdl__border_t *r = &m->rows[m->me].at;
+    pdl_backend_t       *backend = m->spec->backend;
+    pdl_op_spec_t        spec = m->spec->op;
     int                  k = m->dim - PDL_DIM_SPACE;
     pdl_status_t         status = make_layer(m, r->own, r->out, &m->local);
 
     if (status) return status;
     m->local->pad_low[k] = r->pad_low;
     m->local->pad_high[k] = r->pad_high > 0 ? r->pad_high : 0; /* rows that no window reaches are not read */
-    return make_op(m, m->local, NULL, &m->op);
+    spec.layer = m->local;
+    spec.inputs = &m->local->in;
+    return backend->ops->op_describe(backend, &spec, &m->description);
 }
 
 static pdl_status_t make_side(making_t *m, int which)
 {
-    const pdl__border_t *r = &m->rows[m->me].at;
-    pdl__halo_side_t    *side = &m->halo->side[which];
+    const pdl__border_t        *r = &m->rows[m->me].at;
+    const pdl_op_description_t *main = &m->description;
+    pdl__halo_side_t           *side = &m->halo->side[which];
+    pdl_op_description_t       *own = &side->description;
 
     if (r->border[which].low >= r->border[which].high) return PDL_OK;
     pdl_status_t status = make_layer(m, r->strip[which], r->border[which], &side->local);
-    if (!status) status = make_op(m, side->local, m->op, &side->op);
     if (status) return status;
-    bool alike = side->op->description.in_format[0] == m->op->description.in_format[0] &&
-                 side->op->description.out_format == m->op->description.out_format &&
-                 side->op->description.weight[0].elements == m->op->description.weight[0].elements &&
-                 side->op->description.saved_bytes == 0;
-    return alike ? PDL_OK : pdl_error(PDL_ERR_UNSUPPORTED, "%s: its border lies otherwise", m->layer->name);
-}
-
-/* Whether all ranks of the stage have their ops, and read what lies in the same order. */
-static pdl_status_t agree(const making_t *m, bool failed, bool *agreed)
-{
-    double       form = failed ? 0 : (double)m->op->description.in_format[0], values[3] = {failed, form, -form};
-    pdl_ranks_t *stage;
-    pdl_status_t status = pdl__layouts_group(m->spec->layouts, m->spec->layouts->stage_axes, &stage);
-
-    if (!status) status = pdl_ranks_max(stage, values, 3);
-    *agreed = values[0] == 0 && values[1] == -values[2];
-    return status;
+    pdl_op_spec_t spec = pdl__halo_side_spec(side, &m->spec->op, main);
+    status = m->spec->backend->ops->op_describe(m->spec->backend, &spec, own);
+    if (status) return status;
+    bool alike = own->in_format[0] == main->in_format[0] && own->out_format == main->out_format &&
+                 own->weight[0].elements == main->weight[0].elements && own->saved_bytes == 0;
+    return alike ? PDL_OK : pdl_error(PDL_ERR_UNSUPPORTED, "%s: its border has other formats", m->layer->name);
 }
 
 /* Rows of what this rank reads (0) or writes (1), as they lie. All members have the same channels. */
@@ -135,22 +129,21 @@ static pdl_status_t make_copies(making_t *m, int which)
 
 static pdl_status_t make_move(making_t *m, int which)
 {
-    pdl_region_t   *gives = malloc((size_t)m->members * 2 * sizeof(*gives)), *needs = gives + m->members;
-    pdl_move_spec_t spec = {.own = gives,
-                            .need = needs,
-                            .type = m->halo->backend->activation_type,
-                            .device = m->halo->backend->device};
-    int64_t         missing = 0;
-    pdl_status_t    status = gives ? PDL_OK : no_memory();
+    pdl_region_t *gives = malloc((size_t)m->members * sizeof(*gives));
+    pdl_region_t *needs = malloc((size_t)m->members * sizeof(*needs));
+    int64_t       missing = 0;
+    pdl_status_t  status = gives && needs ? PDL_OK : no_memory();
 
-    if (!status) status = pdl__layouts_group(m->spec->layouts, 1u << m->spec->axis, &spec.group);
     for (int64_t k = 0; k < m->members && !status; k++) {
         gives[k] = rows_of(m, 0, m->rows[k].gives[which]);
         needs[k] = rows_of(m, 0, m->rows[k].at.halo[which]);
         missing += pdl_region_elements(&needs[k]);
     }
-    if (!status && missing > 0) status = pdl_move_create(&spec, &m->halo->side[which].move);
+    if (!status && missing > 0)
+        return pdl__planned_move_create(m->spec->layouts, 1u << m->spec->axis, m->halo->backend->activation_type,
+                                        gives, needs, &m->halo->side[which].move);
     free(gives);
+    free(needs);
     return status;
 }
 
@@ -167,12 +160,12 @@ static size_t most(size_t a, size_t b)
     return a > b ? a : b;
 }
 
-static void place(pdl__halo_t *halo, const pdl_op_t *op)
+static void place(pdl__halo_t *halo, const pdl_op_description_t *main)
 {
     size_t strip = 0, border = 0, packed = 0, rows = 0;
 
-    halo->op_bytes = op->description.workspace_bytes;
-    reserve(&halo->saved_bytes, op->description.saved_bytes);
+    halo->op_bytes = main->workspace_bytes;
+    reserve(&halo->saved_bytes, main->saved_bytes);
     for (int i = 0; i < 2; i++) {
         pdl__halo_side_t *side = &halo->side[i];
         side->saved_at = reserve(&halo->saved_bytes, side->halo_bytes);
@@ -181,9 +174,9 @@ static void place(pdl__halo_t *halo, const pdl_op_t *op)
         strip = most(strip, side->strip_bytes);
         border = most(border, side->border_bytes);
         rows = most(rows, side->gives_bytes);
-        if (!side->op) continue;
-        halo->op_bytes = most(halo->op_bytes, side->op->description.workspace_bytes);
-        packed = most(packed, side->op->description.packed_bytes);
+        if (!side->local) continue;
+        halo->op_bytes = most(halo->op_bytes, side->description.workspace_bytes);
+        packed = most(packed, side->description.packed_bytes);
     }
     halo->strip_at = reserve(&halo->bytes, strip);
     for (int k = 0; k < 3; k++) halo->border_at[k] = reserve(&halo->bytes, border);
@@ -191,71 +184,94 @@ static void place(pdl__halo_t *halo, const pdl_op_t *op)
     halo->rows_at = reserve(&halo->bytes, rows);
 }
 
-/* Ops of this rank alone, then what all agree upon. */
-static pdl_status_t make(making_t *m, bool *agreed, bool *concedes)
+static pdl_status_t describe(making_t *m)
 {
     pdl_status_t status = make_main(m);
 
     for (int i = 0; i < 2 && !status; i++) status = make_side(m, i);
-    bool able = status == PDL_OK;
-    status = agree(m, !able, agreed);
-    *concedes = able && !*agreed;
-    if (status || !*agreed) return status;
-    m->block[0] = pdl__edge_block(m->halo->backend, m->op->description.in_format[0]);
-    m->block[1] = pdl__edge_block(m->halo->backend, m->op->description.out_format);
+    return status;
+}
+
+static pdl_status_t plan_moves(making_t *m)
+{
+    pdl_status_t status = PDL_OK;
+
+    m->block[0] = pdl__edge_block(m->halo->backend, m->description.in_format[0]);
+    m->block[1] = pdl__edge_block(m->halo->backend, m->description.out_format);
     for (int i = 0; i < 2 && !status; i++) {
         status = make_copies(m, i);
         if (!status) status = make_move(m, i);
     }
-    if (!status) place(m->halo, m->op);
+    if (!status) place(m->halo, &m->description);
     return status;
 }
 
-pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
-                              bool *concedes)
+static pdl_status_t begin(const pdl__halo_spec_t *spec, making_t *m)
 {
     const pdl__layouts_t *l = spec->layouts;
     int                   cut = (int)(l->layer[spec->layer].reads.on[spec->axis] - PDL_SPLIT_S0);
-    making_t              m = {.spec = spec,
-                               .layer = pdl_model_layer(l->plan->model, spec->layer),
-                               .dim = PDL_DIM_SPACE + cut,
-                               .members = l->plan->mesh.axis[spec->axis].size,
-                               .me = l->coordinates[spec->axis]};
-    bool                  agreed = false;
+
+    *m = (making_t){.spec = spec,
+                    .layer = pdl_model_layer(l->plan->model, spec->layer),
+                    .dim = PDL_DIM_SPACE + cut,
+                    .members = l->plan->mesh.axis[spec->axis].size,
+                    .me = l->coordinates[spec->axis]};
+    m->halo = calloc(1, sizeof(*m->halo));
+    m->rows = calloc((size_t)m->members, sizeof(*m->rows));
+    if (!m->halo || !m->rows) return no_memory();
+    pdl__halo_members(l, spec->layer, spec->axis, m->rows);
+    m->halo->backend = spec->backend;
+    m->halo->item = pdl_dtype_bytes(spec->backend->activation_type);
+    return PDL_OK;
+}
+
+static void drop(making_t *m)
+{
+    pdl__halo_destroy(m->halo);
+    free(m->local);
+}
+
+pdl_status_t pdl__halo_possible(const pdl__halo_spec_t *spec, bool *possible, pdl_format_t *format)
+{
+    making_t     m;
+    pdl_status_t status = begin(spec, &m);
+
+    if (!status) status = describe(&m);
+    *possible = status == PDL_OK;
+    *format = m.description.in_format[0];
+    free(m.rows);
+    drop(&m);
+    return status == PDL_ERR_NOMEM ? status : PDL_OK;
+}
+
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_description_t *description, pdl_layer_t **local,
+                              pdl__halo_t **halo)
+{
+    making_t     m;
+    pdl_status_t status = begin(spec, &m);
 
     *halo = NULL;
-    *concedes = false;
-    m.halo = calloc(1, sizeof(*m.halo));
-    m.rows = calloc((size_t)m.members, sizeof(*m.rows));
-    pdl_status_t status = m.halo && m.rows ? PDL_OK : no_memory();
-    if (!status) {
-        pdl__halo_members(l, spec->layer, spec->axis, m.rows);
-        m.halo->backend = spec->backend;
-        m.halo->item = pdl_dtype_bytes(spec->backend->activation_type);
-        status = make(&m, &agreed, concedes);
-    }
+    if (!status) status = describe(&m);
+    if (!status) status = plan_moves(&m);
     free(m.rows);
-    if (!status && agreed) {
-        *op = m.op;
-        *local = m.local;
-        if (m.halo->side[0].move || m.halo->side[1].move)
-            *halo = m.halo;
-        else
-            pdl__halo_destroy(m.halo);
-        return PDL_OK;
+    if (status) {
+        drop(&m);
+        return status;
     }
-    pdl__halo_destroy(m.halo);
-    if (m.op) spec->backend->ops->op_destroy(m.op);
-    free(m.local);
-    return status;
+    *description = m.description;
+    *local = m.local;
+    if (m.halo->side[0].move || m.halo->side[1].move)
+        *halo = m.halo;
+    else
+        pdl__halo_destroy(m.halo);
+    return PDL_OK;
 }
 
 void pdl__halo_destroy(pdl__halo_t *halo)
 {
     for (int i = 0; i < 2 && halo; i++) {
         pdl__halo_side_t *side = &halo->side[i];
-        pdl_move_destroy(side->move);
-        if (side->op) halo->backend->ops->op_destroy(side->op);
+        pdl__planned_move_destroy(side->move);
         free(side->local);
         pdl_boxes_fini(&side->gives);
         pdl_boxes_fini(&side->own);
@@ -270,7 +286,7 @@ double pdl__halo_bytes(const pdl__halo_t *halo, bool backward)
     double bytes = 0;
 
     for (int i = 0; i < 2; i++)
-        if (halo->side[i].move) bytes += (double)pdl_move_bytes(halo->side[i].move, backward);
+        if (halo->side[i].move) bytes += halo->side[i].move->sent[backward];
     return bytes;
 }
 
@@ -279,6 +295,6 @@ size_t pdl__halo_buffers(const pdl__halo_t *halo)
     size_t bytes = 0;
 
     for (int i = 0; halo && i < 2; i++)
-        if (halo->side[i].move) bytes += (size_t)pdl_move_buffer_bytes(halo->side[i].move);
+        if (halo->side[i].move) bytes += halo->side[i].move->buffers;
     return bytes;
 }

@@ -17,8 +17,7 @@
 #define PDL_TRAIN_HALO_H
 
 #include "plan/border.h"
-#include "train/lower/layouts.h"
-#include <paradl/comm/regions.h>
+#include "train/lower/planned_move.h"
 #include <paradl/plan/boxes.h>
 #include <paradl/tensor/backend.h>
 
@@ -29,16 +28,17 @@ typedef struct pdl__halo_rows {
 } pdl__halo_rows_t;
 
 typedef struct pdl__halo_side {
-    pdl_move_t  *move;   /* NULL: no member lacks anything on this side */
-    pdl_layer_t *local;  /* on the strip; NULL where this member lacks nothing */
-    pdl_op_t    *op;     /* likewise */
-    pdl_boxes_t  gives;  /* between own rows and those that others get */
-    pdl_boxes_t  own;    /* between own rows and the strip */
-    pdl_boxes_t  halo;   /* between the strip and the halo */
-    pdl_boxes_t  border; /* between the output and the border */
-    size_t       gives_bytes, strip_bytes, halo_bytes, border_bytes;
-    size_t       saved_at;         /* the halo, in saved memory */
-    size_t       gives_at, sum_at; /* in the workspace: rows that others get, and the gradient of the halo */
+    pdl__planned_move_t *move;  /* NULL: no member lacks anything on this side */
+    pdl_layer_t         *local; /* on the strip; NULL where this member lacks nothing */
+    pdl_op_description_t description;
+    pdl_op_t            *op;     /* made by a runtime; or NULL */
+    pdl_boxes_t          gives;  /* between own rows and those that others get */
+    pdl_boxes_t          own;    /* between own rows and the strip */
+    pdl_boxes_t          halo;   /* between the strip and the halo */
+    pdl_boxes_t          border; /* between the output and the border */
+    size_t               gives_bytes, strip_bytes, halo_bytes, border_bytes;
+    size_t               saved_at; /* the halo, in saved memory */
+    size_t gives_at, sum_at;       /* in the workspace: rows that others get, and the gradient of the halo */
 } pdl__halo_side_t;
 
 typedef struct pdl__halo {
@@ -53,11 +53,11 @@ typedef struct pdl__halo {
 } pdl__halo_t;
 
 typedef struct pdl__halo_spec {
-    pdl__layouts_t *layouts;
-    pdl_backend_t  *backend;
-    int             layer, axis;
-    pdl_op_spec_t   op;      /* but for layer and inputs */
-    pdl_region_t    in, out; /* of this rank, without the halo */
+    const pdl__layouts_t *layouts;
+    pdl_backend_t        *backend;
+    int                   layer, axis;
+    pdl_op_spec_t         op;      /* but for layer and inputs */
+    pdl_region_t          in, out; /* of this rank, without the halo */
 } pdl__halo_spec_t;
 
 /* halo_axis.c: the axis whose halo a layer gets by itself, or -1; the same on all ranks. It is the last with a
@@ -68,11 +68,16 @@ void pdl__halo_members(const pdl__layouts_t *layouts, int layer, int axis, pdl__
 /* What a rank reads then, the halos of other axes included. */
 pdl_status_t pdl__halo_arrives(const pdl__layouts_t *layouts, int layer, int axis, pdl_region_t *region);
 
-/* halo.c: the layer on own rows, and the halo, NULL if no rank lacks anything. Collective; where a rank cannot do
-   it so, none does, and all are NULL; *concedes says that this one could have. */
-pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_t **op, pdl_layer_t **local, pdl__halo_t **halo,
-                              bool *concedes);
-void         pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */
+/* halo.c: whether this rank can do it so, and then the format in which it reads. All ranks of a stage do, with one
+   format, or none. */
+pdl_status_t pdl__halo_possible(const pdl__halo_spec_t *spec, bool *possible, pdl_format_t *format);
+/* The layer on own rows with its description, and the halo, NULL if no rank lacks anything. */
+pdl_status_t pdl__halo_create(const pdl__halo_spec_t *spec, pdl_op_description_t *description, pdl_layer_t **local,
+                              pdl__halo_t **halo);
+/* The spec of a side's op, of which `main` is that on own rows. */
+pdl_op_spec_t pdl__halo_side_spec(const pdl__halo_side_t *side, const pdl_op_spec_t *main,
+                                  const pdl_op_description_t *like);
+void          pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */
 
 /* Bytes this rank sends forward or backward; and of buffers that moves hold. */
 double pdl__halo_bytes(const pdl__halo_t *halo, bool backward);

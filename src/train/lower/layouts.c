@@ -1,5 +1,5 @@
 /*
- * Layouts of all layers, from the compiled plan, and the groups of ranks they speak of.
+ * Layouts of all layers, from the partition of the plan.
  */
 #include "train/lower/layouts.h"
 #include <stdio.h>
@@ -81,43 +81,11 @@ static void place_layer(pdl__layouts_t *l, int i)
     }
 }
 
-/* The ranks that differ from this one in these axes only. */
-static pdl_status_t create_group(pdl__layouts_t *l, unsigned axes)
+static void find_stage_axes(pdl__layouts_t *l)
 {
-    int colour = 0, key = 0, members = 1;
-
-    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
-        int size = (int)l->plan->mesh.axis[a].size, at = (int)l->coordinates[a];
-        if (axes >> a & 1) {
-            key = key * size + at;
-            members *= size;
-        } else {
-            colour = colour * size + at;
-        }
-    }
-    if (pdl_ranks_pretended(l->world)) return pdl_ranks_pretend(key, members, &l->group[axes]);
-    return pdl_ranks_split(l->world, colour, key, &l->group[axes]);
-}
-
-/* Making a group is collective, so all that may be asked for are made at once. */
-static pdl_status_t create_groups(pdl__layouts_t *l)
-{
-    unsigned     all = 0, pipeline = 0;
-    pdl_status_t status = PDL_OK;
-
-    for (int a = 0; a < l->plan->mesh.axis_count; a++) {
-        if (l->plan->mesh.axis[a].size == 1) continue;
-        if (l->plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE)
-            pipeline = 1u << a;
-        else
-            all |= 1u << a;
-    }
-    for (unsigned axes = 0; axes <= all && !status; axes++)
-        if ((axes & all) == axes) status = create_group(l, axes);
-    if (pipeline && !status) status = create_group(l, pipeline);
-    l->stage_axes = all;
-    l->stages->ranks = l->group[pipeline];
-    return status;
+    for (int a = 0; a < l->plan->mesh.axis_count; a++)
+        if (l->plan->mesh.axis[a].size > 1 && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE)
+            l->stage_axes |= 1u << a;
 }
 
 static int stage_at(const pdl__layouts_t *l)
@@ -153,7 +121,7 @@ static pdl_status_t find_first(pdl__layouts_t *l)
     return status;
 }
 
-pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples, pdl__layouts_t **out)
+pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t samples, pdl__layouts_t **out)
 {
     int             count = pdl_model_layer_count(plan->model);
     pdl__layouts_t *l = calloc(1, sizeof(*l));
@@ -165,9 +133,8 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     }
     l->plan = plan;
-    l->world = world;
     l->samples = samples;
-    pdl_mesh_coordinates(&plan->mesh, pdl_ranks_rank(world), l->coordinates);
+    pdl_mesh_coordinates(&plan->mesh, rank, l->coordinates);
     status = pdl_partition_create(plan, (double)samples / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA),
                                   &l->partition);
     if (status) {
@@ -181,8 +148,7 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
     for (int i = 0; i < count; i++) place_layer(l, i);
     status = find_first(l);
     if (!status) status = pdl__pipe_create(plan, stage_at(l), &l->stages);
-    if (!status) status = create_groups(l);
-    /* After what is collective: pieces differ, so this rank may be the only one to refuse. */
+    find_stage_axes(l);
     for (int i = 0; i < count && !status; i++) status = check_layer(l, i);
     if (status) {
         pdl__layouts_destroy(l);
@@ -195,18 +161,28 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int
 void pdl__layouts_destroy(pdl__layouts_t *l)
 {
     if (!l) return;
-    for (unsigned mask = 0; mask < 1u << PDL_MAX_AXES; mask++) pdl_ranks_destroy(l->group[mask]);
     pdl__pipe_destroy(l->stages);
     pdl_partition_destroy(l->partition);
     free(l->layer);
     free(l);
 }
 
-pdl_status_t pdl__layouts_group(const pdl__layouts_t *l, unsigned axes, pdl_ranks_t **group)
+int pdl__layouts_members(const pdl__layouts_t *l, unsigned axes)
 {
-    *group = l->group[axes];
-    if (!*group) return pdl_error(PDL_ERR_LIMIT, "the plan has no group of ranks over these axes");
-    return PDL_OK;
+    int members = 1;
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++)
+        if (axes >> a & 1) members *= (int)l->plan->mesh.axis[a].size;
+    return members;
+}
+
+int pdl__layouts_place(const pdl__layouts_t *l, unsigned axes)
+{
+    int place = 0;
+
+    for (int a = 0; a < l->plan->mesh.axis_count; a++)
+        if (axes >> a & 1) place = place * (int)l->plan->mesh.axis[a].size + (int)l->coordinates[a];
+    return place;
 }
 
 void pdl__layouts_member(const pdl__layouts_t *l, unsigned axes, int member, int64_t *coordinates)

@@ -6,10 +6,8 @@
 #define PDL_TRAIN_LAYOUTS_H
 
 #include "train/lower/pipe.h"
-#include <paradl/comm/ranks.h>
 #include <paradl/plan/layout.h>
 #include <paradl/plan/partition.h>
-#include <paradl/tensor/device.h>
 
 /* One layer: its output, what it reads of each input (all alike), and the gradient it leaves of them. */
 typedef struct pdl__layer_layout {
@@ -18,26 +16,26 @@ typedef struct pdl__layer_layout {
 
 typedef struct pdl__layouts {
     const pdl_plan_t    *plan;
-    pdl_tensor_device_t *device; /* whose memory tensors are in; NULL: the CPU */
     pdl_partition_t     *partition;
     pdl__layer_layout_t *layer;
     int64_t              samples; /* of one micro-batch, over all ranks */
     int64_t              first;   /* of them: where the samples of this rank's data-parallel replica begin */
     int64_t              coordinates[PDL_MAX_AXES]; /* of this rank */
     bool                 trivial;                   /* no axis but data axes splits anything */
-    pdl_ranks_t         *world;                     /* borrowed */
     unsigned             stage_axes; /* all but the pipeline: ranks that differ in them have the same layers */
     pdl__pipe_t         *stages;
-    pdl_ranks_t *group[1 << PDL_MAX_AXES]; /* by the axes in which members differ; all that the mesh allows */
 } pdl__layouts_t;
 
-pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, pdl_ranks_t *world, int64_t samples,
-                                 pdl__layouts_t **layouts);
+pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t samples, pdl__layouts_t **layouts);
 void         pdl__layouts_destroy(pdl__layouts_t *layouts);
 
-/* The ranks that differ from this one in these axes only. */
-pdl_status_t pdl__layouts_group(const pdl__layouts_t *layouts, unsigned axes, pdl_ranks_t **group);
+/* The ranks of the stage that do not do the same: one of each class, this rank's own among them, as layouts that share
+   everything but coordinates with `layouts`. Only this rank's where there is nothing to agree upon. To be freed. */
+pdl_status_t pdl__layouts_classes(const pdl__layouts_t *layouts, pdl__layouts_t **classes, int *count);
 
+/* The ranks that differ from this one in these axes only form a group: how many they are, and this rank's place. */
+int pdl__layouts_members(const pdl__layouts_t *layouts, unsigned axes);
+int pdl__layouts_place(const pdl__layouts_t *layouts, unsigned axes);
 /* The coordinates of a member of such a group. */
 void pdl__layouts_member(const pdl__layouts_t *layouts, unsigned axes, int member, int64_t *coordinates);
 

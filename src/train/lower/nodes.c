@@ -15,7 +15,7 @@ static size_t aligned(size_t bytes)
    lies behind both. */
 static size_t place_workspace(pdl__unit_t *unit)
 {
-    size_t bytes = unit->halo ? unit->halo->op_bytes : unit->op->description.workspace_bytes;
+    size_t bytes = unit->halo ? unit->halo->op_bytes : unit->description.workspace_bytes;
 
     for (int j = 0; j < unit->input_count; j++) {
         size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
@@ -30,20 +30,20 @@ static size_t place_workspace(pdl__unit_t *unit)
 
 static pdl_program_node_t node_of_op(pdl__unit_t *unit)
 {
-    const pdl_op_t    *op = unit->op;
-    pdl_program_node_t node = {.out_bytes = op->description.out_bytes,
-                               .saved_bytes = unit->halo ? unit->halo->saved_bytes : op->description.saved_bytes,
-                               .workspace_bytes = place_workspace(unit),
-                               .divides = unit->divides,
-                               .keeps_inputs = op->description.keeps_inputs,
-                               .keeps_output = op->description.keeps_output,
-                               .inplace = op->description.inplace,
-                               .sums_gradients = op->description.sums_gradients,
-                               .loss = unit->loss,
-                               .backward = unit->gradient};
+    const pdl_op_description_t *op = &unit->description;
+    pdl_program_node_t          node = {.out_bytes = op->out_bytes,
+                                        .saved_bytes = unit->halo ? unit->halo->saved_bytes : op->saved_bytes,
+                                        .workspace_bytes = place_workspace(unit),
+                                        .divides = unit->divides,
+                                        .keeps_inputs = op->keeps_inputs,
+                                        .keeps_output = op->keeps_output,
+                                        .inplace = op->inplace,
+                                        .sums_gradients = op->sums_gradients,
+                                        .loss = unit->loss,
+                                        .backward = unit->gradient};
 
     for (int j = 0; j < unit->input_count; j++) {
-        node.gradient[j] = (pdl_gradient_use_t)op->description.gradient_use[j];
+        node.gradient[j] = (pdl_gradient_use_t)op->gradient_use[j];
         if (unit->after[j]) node.divides = false; /* its sums travel at once */
     }
     return node;

@@ -4,7 +4,6 @@
 #ifndef PDL_TRAIN_PIPE_H
 #define PDL_TRAIN_PIPE_H
 
-#include <paradl/comm/ranks.h>
 #include <paradl/model/traits.h>
 #include <paradl/plan/plan.h>
 #include <paradl/program/program.h>
@@ -17,7 +16,6 @@ typedef struct pdl__pipe {
     int              *run;       /* of every layer */
     bool             *trains; /* per layer: weights in it or before it are trained, so its output has a gradient */
     bool             *leads;  /* per layer: the loss depends on it */
-    pdl_ranks_t      *ranks;  /* the stages' ranks with the same other coordinates, by stage; borrowed */
 } pdl__pipe_t;
 
 pdl_status_t pdl__pipe_create(const pdl_plan_t *plan, int at, pdl__pipe_t **stages);

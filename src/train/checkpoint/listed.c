@@ -64,8 +64,8 @@ static pdl_status_t share_list(pdl_session_t *s, const int64_t (*size)[2])
     for (int k = 0; k < stages->count && !status; part += size[k][0], text += size[k][1], k++) {
         if (k == stages->at) list_own(s, part, text);
         if (stages->count > 1 && size[k][0] > 0) {
-            status = pdl_ranks_broadcast(stages->ranks, part, size[k][0] * (int64_t)sizeof(*part), k);
-            if (!status) status = pdl_ranks_broadcast(stages->ranks, text, size[k][1], k);
+            status = pdl_ranks_broadcast(s->groups->stages, part, size[k][0] * (int64_t)sizeof(*part), k);
+            if (!status) status = pdl_ranks_broadcast(s->groups->stages, text, size[k][1], k);
         }
         const char *name = text;
         for (int64_t i = 0; i < size[k][0] && !status; i++, name += strlen(name) + 1) part[i].info.name = name;
@@ -82,7 +82,7 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
 
     if (!status) count_own(s, &size[stages->at][0], &size[stages->at][1]);
     for (int k = 0; k < stages->count && !status; k++) {
-        if (stages->count > 1) status = pdl_ranks_broadcast(stages->ranks, size[k], sizeof(size[k]), k);
+        if (stages->count > 1) status = pdl_ranks_broadcast(s->groups->stages, size[k], sizeof(size[k]), k);
         count += size[k][0];
         text += size[k][1];
     }

@@ -1,7 +1,7 @@
 /*
  * Channels: a ring of copies with a request each.
  */
-#include "train/lower/channel.h"
+#include "train/make/channel.h"
 #include <stdlib.h>
 
 struct pdl__channel {

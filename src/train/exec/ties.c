@@ -14,12 +14,13 @@ static int entry_of(const pdl_session_t *s, int owner)
 }
 
 /* The stages that hold the weight of a layer; those that do not are left with a group that is of no use. */
-static pdl_status_t holders_of(const pdl__pipe_t *stages, int owner, bool holds, pdl_ranks_t **group)
+static pdl_status_t holders_of(const pdl_session_t *s, int owner, bool holds, pdl_ranks_t **group)
 {
-    int before = 0;
+    const pdl__pipe_t *stages = s->layouts->stages;
+    int                before = 0;
 
-    if (!pdl_ranks_pretended(stages->ranks))
-        return pdl_ranks_split(stages->ranks, holds ? 0 : 1, stages->at, group);
+    if (!pdl_ranks_pretended(s->groups->stages))
+        return pdl_ranks_split(s->groups->stages, holds ? 0 : 1, stages->at, group);
     for (int k = 0; k < stages->at; k++) before += pdl__pipe_holds(stages, owner, k);
     return holds ? pdl_ranks_pretend(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
 }
@@ -43,7 +44,7 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     const pdl__pipe_t *stages = s->layouts->stages;
     bool               holds = pdl__pipe_holds(stages, owner, stages->at);
     pdl_ranks_t       *group = NULL;
-    pdl_status_t       status = holders_of(stages, owner, holds, &group);
+    pdl_status_t       status = holders_of(s, owner, holds, &group);
     int                i = entry_of(s, owner);
 
     if (status) return status;
