@@ -25,12 +25,11 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOC
         PATTERN __pycache__ EXCLUDE)
 # What the static library needs beside it. None of it is in our headers, so whoever links the shared one needs no
 # package files of others.
-set(PDL_PRIVATE_LIBS -ldnnl)
+set(PDL_PRIVATE_LIBS -lz)
 if(OpenMP_C_FOUND)
     list(APPEND PDL_PRIVATE_LIBS -lgomp)
 endif()
-list(APPEND PDL_PRIVATE_LIBS -lz ${CMAKE_DL_LIBS} -pthread -lm)
-list(REMOVE_DUPLICATES PDL_PRIVATE_LIBS)
+list(APPEND PDL_PRIVATE_LIBS ${CMAKE_DL_LIBS} -pthread -lm)
 list(JOIN PDL_PRIVATE_LIBS " " PDL_PRIVATE_LIBS)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/paradl.pc.in ${PROJECT_BINARY_DIR}/paradl.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/paradl.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -10,6 +10,20 @@ pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(URING IMPORTED_TARGET liburing)
 pkg_check_modules(HWLOC IMPORTED_TARGET hwloc)
+
+# oneDNN's own package file asks for OpenCL, which the library brings along but we do not use.
+find_path(PDL_DNNL_INCLUDE oneapi/dnnl/dnnl.h)
+find_library(PDL_DNNL_LIBRARY dnnl)
+if(PDL_DNNL_INCLUDE AND PDL_DNNL_LIBRARY)
+    set(DNNL_FOUND 1)
+    file(STRINGS ${PDL_DNNL_INCLUDE}/oneapi/dnnl/dnnl_version.h DNNL_VERSION REGEX "define DNNL_VERSION_(MAJOR|MINOR|PATCH) ")
+    string(REGEX REPLACE "[^0-9;]+" "" DNNL_VERSION "${DNNL_VERSION}")
+    list(JOIN DNNL_VERSION "." DNNL_VERSION)
+    add_library(pdl_dnnl INTERFACE)
+    target_include_directories(pdl_dnnl SYSTEM INTERFACE ${PDL_DNNL_INCLUDE})
+    target_link_libraries(pdl_dnnl INTERFACE ${PDL_DNNL_LIBRARY})
+endif()
+
 # What follows the first comma is the packager's.
 set(MPI_FOUND ${MPI_C_FOUND})
 string(REGEX REPLACE ",.*" "" MPI_VERSION "${MPI_C_LIBRARY_VERSION_STRING}")
@@ -57,6 +71,7 @@ pdl_plugin(HDF5 data hdf5 libhdf5-dev PkgConfig::HDF5)
 pdl_plugin(JPEG data jpeg libjpeg-dev PkgConfig::JPEG)
 pdl_plugin(PNG data png libpng-dev PkgConfig::PNG)
 pdl_plugin(URING data uring liburing-dev PkgConfig::URING)
+pdl_plugin(DNNL tensor dnnl libdnnl-dev pdl_dnnl)
 pdl_plugin(HWLOC tensor hwloc libhwloc-dev PkgConfig::HWLOC)
 pdl_plugin(MPI comm ranks "libopenmpi-dev and openmpi-bin" MPI::MPI_C)
 

@@ -19,6 +19,7 @@
     X(JPEG, jpeg, "libjpeg", "libjpeg-dev")       \
     X(PNG, png, "libpng", "libpng-dev")           \
     X(URING, uring, "liburing", "liburing-dev")   \
+    X(DNNL, dnnl, "oneDNN", "libdnnl-dev")        \
     X(HWLOC, hwloc, "hwloc", "libhwloc-dev")      \
     X(MPI, ranks, "MPI", "libopenmpi-dev and openmpi-bin")
 /* clang-format on */

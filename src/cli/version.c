@@ -8,9 +8,7 @@
 #include <paradl/base/version.h>
 #include <paradl/report/table.h>
 
-#include <oneapi/dnnl/dnnl.h>
 #include <protobuf-c/protobuf-c.h>
-#include <string.h>
 #include <yaml.h>
 #include <zlib.h>
 
@@ -28,21 +26,16 @@ static void add_plugin(pdl_table_t *table, const char *part, pdl__plugin_id_t id
     add_part(table, part, pdl__plugin_library(id), pdl__plugin_found(id) ? pdl__plugin_version(id) : "not found");
 }
 
-/* What trains: kernels, their threads, and where these are bound. */
-static void add_training(pdl_table_t *table)
+static void add_threads(pdl_table_t *table)
 {
-    const dnnl_version_t *dnnl = dnnl_version();
-    char                  text[64];
-
-    snprintf(text, sizeof(text), "%d.%d.%d", dnnl->major, dnnl->minor, dnnl->patch);
-    add_part(table, "training", "oneDNN", text);
 #ifdef _OPENMP
+    char text[64];
+
     snprintf(text, sizeof(text), "of %d-%02d", _OPENMP / 100, _OPENMP % 100);
-#else
-    snprintf(text, sizeof(text), "not found: own kernels use one thread");
-#endif
     add_part(table, "threads", "OpenMP", text);
-    add_plugin(table, "binding", PDL__PLUGIN_HWLOC);
+#else
+    add_part(table, "threads", "OpenMP", "not found: own kernels use one thread");
+#endif
 }
 
 pdl_status_t pdl__print_version(FILE *stream)
@@ -56,7 +49,9 @@ pdl_status_t pdl__print_version(FILE *stream)
     add_part(table, "ONNX import", "protobuf-c", protobuf_c_version());
     add_plugin(table, "collectives", PDL__PLUGIN_MPI);
     add_plugin(table, "simulation", PDL__PLUGIN_SIMGRID);
-    add_training(table);
+    add_plugin(table, "training", PDL__PLUGIN_DNNL);
+    add_threads(table);
+    add_plugin(table, "binding", PDL__PLUGIN_HWLOC);
     add_part(table, "gzip files", "zlib", zlibVersion());
     add_plugin(table, "HDF5 files", PDL__PLUGIN_HDF5);
     add_plugin(table, "JPEG images", PDL__PLUGIN_JPEG);

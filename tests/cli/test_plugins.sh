@@ -14,7 +14,7 @@ if ! grep -qE 'lib(asan|tsan|ubsan)' <<<"$libraries"; then
     [ "$count" -lt 20 ] || fail "the command has $count libraries: $libraries"
     LD_DEBUG=files "$PARADL" --version 2>&1 >out | grep -o 'calling init: .*' | sort -u >started
     [ "$(wc -l <started)" -lt 20 ] || fail "--version starts $(cat started)"
-    ! grep -qE 'simgrid|hdf5|jpeg|png|uring|hwloc|mpi' started || fail "--version starts $(cat started)"
+    ! grep -qE 'simgrid|hdf5|jpeg|png|uring|hwloc|mpi|dnnl' started || fail "--version starts $(cat started)"
 fi
 
 mkdir -p empty photos/train/ant photos/train/bee photos/val/ant photos/val/bee
@@ -36,7 +36,7 @@ expect 2 data info array.h5
 has err "array.h5 needs HDF5: there is no $PWD/empty/libparadl-hdf5.so; install libhdf5-dev"
 expect 2 data info photos
 has err "1.jpg needs libjpeg: there is no $PWD/empty/libparadl-jpeg.so; install libjpeg-dev"
-expect 2 train --model lenet --data drawings --epochs 1
+expect 2 data info drawings
 has err "1.png needs libpng: there is no $PWD/empty/libparadl-png.so; install libpng-dev"
 expect 2 train --model lenet --data synthetic --steps 1 --pe 2
 has err "a run on several ranks needs MPI: there is no $PWD/empty/libparadl-ranks.so; install libopenmpi-dev and openmpi-bin"
@@ -44,12 +44,18 @@ has err "a run on several ranks needs MPI: there is no $PWD/empty/libparadl-rank
 expect 2 coll bench
 has err "needs MPI"
 expect 0 --version
-for part in SimGrid HDF5 libjpeg libpng liburing hwloc MPI; do
+for part in SimGrid HDF5 libjpeg libpng liburing oneDNN hwloc MPI; do
     grep -qE "$part +not found" out || fail "--version does not say that $part is missing: $(cat out)"
 done
 expect 0 "${simulate[@]}"
 expect 0 plan --model lenet --system abci-v --pe 2
-expect 0 train --model lenet --data synthetic --steps 2 --batch 4 --threads 1
+expect 2 train --model lenet --data synthetic --steps 2 --batch 4 --threads 1
+has err "the CPU backend needs oneDNN: there is no $PWD/empty/libparadl-dnnl.so; install libdnnl-dev"
+if [ -e "$built/libparadl-dnnl.so" ]; then
+    mkdir one
+    ln -s "$built/libparadl-dnnl.so" one
+    PARADL_LIB=$PWD/one expect 0 train --model lenet --data synthetic --steps 2 --batch 4 --threads 2
+fi
 
 # A plugin whose library is not installed, and one of another version.
 mkdir broken

@@ -3,6 +3,7 @@
  */
 #include "tensor/cpu/cpu.h"
 
+#include "base/plugin.h"
 #include "tensor/cpu/crowd.h"
 #include "tensor/cpu/matmul/wide.h"
 #include "tensor/cpu/threads.h"
@@ -58,28 +59,6 @@ typedef struct pdl__cpu_op {
 static const pdl__cpu_kind_t *kind_of(const pdl_op_t *op)
 {
     return kinds[op->spec.layer->type];
-}
-
-static const char *dnnl_code_name(dnnl_status_t code)
-{
-    switch (code) {
-    case dnnl_out_of_memory: return "out of memory";
-    case dnnl_invalid_arguments: return "invalid arguments";
-    case dnnl_unimplemented: return "not implemented";
-    case dnnl_runtime_error: return "runtime error";
-    default: return "failed";
-    }
-}
-
-pdl_status_t pdl__dnnl_check(dnnl_status_t code, const char *what, const pdl_layer_t *layer)
-{
-    pdl_status_t status = PDL_ERR_LIMIT;
-
-    if (code == dnnl_success) return PDL_OK;
-    if (code == dnnl_out_of_memory) status = PDL_ERR_NOMEM;
-    if (code == dnnl_unimplemented) status = PDL_ERR_UNSUPPORTED;
-    return pdl_error(status, "%s%s%s: oneDNN says %s (code %d)", layer != NULL ? layer->name : "",
-                     layer != NULL ? ": " : "", what, dnnl_code_name(code), (int)code);
 }
 
 pdl_status_t pdl__cpu_require_f32(const pdl__cpu_t *cpu, const pdl_layer_t *layer)
@@ -266,8 +245,7 @@ static void cpu_destroy(pdl_backend_t *backend)
     pdl__cpu_t *cpu = (pdl__cpu_t *)backend;
 
     pdl__crowd_end();
-    if (cpu->stream != NULL) dnnl_stream_destroy(cpu->stream);
-    if (cpu->engine != NULL) dnnl_engine_destroy(cpu->engine);
+    cpu->dnnl->close(cpu->engine);
     free(cpu);
 }
 
@@ -300,22 +278,23 @@ static pdl_status_t check_options(const pdl_cpu_options_t *options)
         return pdl_error(PDL_ERR_INPUT, "%d threads; give 1 to 4096, or 0 for one per core", options->threads);
     if (options->precision != PDL_DTYPE_F32 && options->precision != PDL_DTYPE_BF16)
         return pdl_error(PDL_ERR_UNSUPPORTED, "CPUs compute in fp32 or bf16; give one of them as the precision");
-    /* Version 2.6 crashes with bf16 on processors with AMX, so it must not find out about them, unless the user's
-       environment says what to use. The call fails harmlessly when oneDNN has been used before in this process. */
-    if (getenv("ONEDNN_MAX_CPU_ISA") == NULL && getenv("DNNL_MAX_CPU_ISA") == NULL)
-        (void)dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16);
-    if (options->precision == PDL_DTYPE_BF16 && dnnl_get_effective_cpu_isa() < dnnl_cpu_isa_avx512_core_bf16)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "this processor has no bf16 instructions (AVX512_BF16); train with --precision fp32");
     return PDL_OK;
 }
 
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend)
 {
     pdl__cpu_t  *cpu;
+    const void  *dnnl;
+    bool         wide, bf16;
     pdl_status_t status = check_options(options);
 
+    if (status == PDL_OK)
+        status = pdl__plugin_load(PDL__PLUGIN_DNNL, "the CPU backend", sizeof(pdl__dnnl_t), &dnnl);
     if (status != PDL_OK) return status;
+    ((const pdl__dnnl_t *)dnnl)->instructions(&wide, &bf16);
+    if (options->precision == PDL_DTYPE_BF16 && !bf16)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "this processor has no bf16 instructions (AVX512_BF16); train with --precision fp32");
     cpu = calloc(1, sizeof(*cpu));
     if (cpu == NULL) return pdl_error(PDL_ERR_NOMEM, "CPU backend: out of memory");
     cpu->base.ops = &cpu_ops;
@@ -323,15 +302,13 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->base.activation_type = options->precision;
     cpu->base.weight_type = PDL_DTYPE_F32;
     cpu->base.threads = options->threads > 0 ? options->threads : pdl__threads_allowed();
-    cpu->blocks = (dnnl_get_effective_cpu_isa() & dnnl_cpu_isa_avx512_core) == dnnl_cpu_isa_avx512_core;
+    cpu->dnnl = dnnl;
+    cpu->blocks = wide;
     cpu->base.block = PDL__BLOCK;
     cpu->direct = options->direct;
     pdl__threads_setup(cpu->base.threads, options->bind);
     pdl__crowd_begin(cpu->base.threads);
-    status = pdl__dnnl_check(dnnl_engine_create(&cpu->engine, dnnl_cpu, 0), "engine", NULL);
-    if (status == PDL_OK)
-        status = pdl__dnnl_check(dnnl_stream_create(&cpu->stream, cpu->engine, dnnl_stream_default_flags), "stream",
-                                 NULL);
+    status = cpu->dnnl->open(&cpu->engine);
     if (status != PDL_OK) {
         cpu_destroy(&cpu->base);
         return status;

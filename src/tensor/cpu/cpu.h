@@ -6,19 +6,19 @@
 #ifndef PDL_TENSOR_CPU_H
 #define PDL_TENSOR_CPU_H
 
+#include "tensor/plugin/dnnl.h"
+
 #include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
-
-#include <oneapi/dnnl/dnnl.h>
 
 #define PDL__BLOCK 16
 
 typedef struct pdl__cpu {
-    pdl_backend_t base; /* first: a pdl_backend_t is cast to this */
-    dnnl_engine_t engine;
-    dnnl_stream_t stream;
-    bool          blocks; /* BLOCKED is worth while: the processor has vectors of a whole block */
-    bool          direct; /* no Winograd */
+    pdl_backend_t       base; /* first: a pdl_backend_t is cast to this */
+    const pdl__dnnl_t  *dnnl;
+    pdl__dnnl_engine_t *engine;
+    bool                blocks; /* BLOCKED is worth while: the processor has vectors of a whole block */
+    bool                direct; /* no Winograd */
 } pdl__cpu_t;
 
 /* What the backend does for one type of layer. `describe` finds op->spec filled in (with copies of what its pointers
@@ -47,9 +47,6 @@ extern const pdl__cpu_kind_t pdl__cpu_conv, pdl__cpu_conv_transpose, pdl__cpu_ba
 extern const pdl__cpu_kind_t pdl__cpu_linear, pdl__cpu_layer_norm, pdl__cpu_group_norm, pdl__cpu_softmax,
     pdl__cpu_flatten, pdl__cpu_to_sequence, pdl__cpu_select, pdl__cpu_embedding, pdl__cpu_position,
     pdl__cpu_attention, pdl__cpu_moe, pdl__cpu_cross_entropy, pdl__cpu_mse;
-
-/* Turns oneDNN's code into ours with its name and the layer's in the message; `layer` may be NULL. */
-pdl_status_t pdl__dnnl_check(dnnl_status_t code, const char *what, const pdl_layer_t *layer);
 
 /* PDL_ERR_UNSUPPORTED unless the backend computes in fp32. */
 pdl_status_t pdl__cpu_require_f32(const pdl__cpu_t *cpu, const pdl_layer_t *layer);

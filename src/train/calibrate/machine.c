@@ -5,7 +5,6 @@
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <fcntl.h>
-#include <oneapi/dnnl/dnnl.h>
 #include <paradl/train/train.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -220,10 +219,8 @@ static void make_plain(char *text)
 
 void pdl__calibrate_topology(pdl_calibration_t *r)
 {
-    const dnnl_version_t *dnnl = dnnl_version();
-
     r->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / r->ranks;
-    snprintf(r->libraries, sizeof(r->libraries), "oneDNN %d.%d.%d, hwloc %s", dnnl->major, dnnl->minor, dnnl->patch,
+    snprintf(r->libraries, sizeof(r->libraries), "oneDNN %s, hwloc %s", pdl__plugin_version(PDL__PLUGIN_DNNL),
              pdl__plugin_version(PDL__PLUGIN_HWLOC));
     pdl_cpu_describe(r->processor, sizeof(r->processor), r->topology, sizeof(r->topology));
     make_plain(r->processor);

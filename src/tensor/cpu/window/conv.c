@@ -15,27 +15,28 @@
  * copied to the workspace. With bf16, masters and gradients lie as backward to the weights likes them, and
  * `refresh` makes the bf16 copies for the other two.
  */
-#include "tensor/cpu/primitive.h"
+#include "tensor/cpu/cpu.h"
 #include "tensor/cpu/window/conv_small.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct pdl__conv {
-    pdl__conv_form_t form;
-    pdl__small_t    *small; /* not NULL: computed without oneDNN, and nothing below is used */
-    pdl__primitive_t forward, backward_data, backward_weight;
-    pdl__primitive_t to_data;           /* weights as backward to the input wants them */
-    pdl__primitive_t to_forward;        /* bf16 only: as forward wants them */
-    pdl__primitive_t to_gradient;       /* the weight gradient as weights are stored */
-    pdl__primitive_t in_last, out_last; /* backward to the weights of a first layer: channels innermost */
-    pdl__desc_t      plain;             /* PyTorch's order */
-    pdl__desc_t      storage;           /* borrowed from one of the primitives, or `plain` */
-    size_t           data_bytes;        /* of the weights for backward to the input */
-    size_t           gradient_bytes, storage_bytes;
-    size_t           packed_data; /* bf16: where they begin in op->packed */
-    bool             last;
-    size_t           in_copy, out_copy, weights, bias, scratch; /* where things begin in the workspace */
+    const pdl__dnnl_t *dnnl;
+    pdl__conv_form_t   form;
+    pdl__small_t      *small; /* not NULL: computed without oneDNN, and nothing below is used */
+    pdl__primitive_t   forward, backward_data, backward_weight;
+    pdl__primitive_t   to_data;           /* weights as backward to the input wants them */
+    pdl__primitive_t   to_forward;        /* bf16 only: as forward wants them */
+    pdl__primitive_t   to_gradient;       /* the weight gradient as weights are stored */
+    pdl__primitive_t   in_last, out_last; /* backward to the weights of a first layer: channels innermost */
+    pdl__desc_t        plain;             /* PyTorch's order */
+    pdl__desc_t        storage;           /* borrowed from one of the primitives, or `plain` */
+    size_t             data_bytes;        /* of the weights for backward to the input */
+    size_t             gradient_bytes, storage_bytes;
+    size_t             packed_data; /* bf16: where they begin in op->packed */
+    bool               last;
+    size_t             in_copy, out_copy, weights, bias, scratch; /* where things begin in the workspace */
 } pdl__conv_t;
 
 enum { KERNEL_DNNL, KERNEL_SMALL };
@@ -63,8 +64,8 @@ static void conv_destroy(pdl_op_t *op)
     if (conv == NULL) return;
     pdl__small_destroy(conv->small);
     list_primitives(conv, all);
-    for (int i = 0; i < PRIMITIVES; i++) pdl__primitive_free(all[i]);
-    pdl__desc_free(conv->plain);
+    for (int i = 0; i < PRIMITIVES; i++) conv->dnnl->free(all[i]);
+    conv->dnnl->desc_free(conv->plain);
     free(conv);
     op->private_data = NULL;
 }
@@ -80,7 +81,7 @@ static void fill_form(const pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_form_
     form->relu = op->spec.fusion.activation == PDL_LAYER_RELU;
     form->space = layer->in.rank;
     form->grouped = groups > 1;
-    form->type = cpu->base.activation_type == PDL_DTYPE_BF16 ? dnnl_bf16 : dnnl_f32;
+    form->bf16 = cpu->base.activation_type == PDL_DTYPE_BF16;
     form->x[0] = form->y[0] = op->spec.samples;
     form->x[1] = layer->in.channels;
     form->y[1] = layer->out.channels;
@@ -100,7 +101,7 @@ static void fill_form(const pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_form_
 }
 
 /* PyTorch's [out][in / groups][k...], transposed [in][out / groups][k...], seen as [groups][out][in][k...]. */
-static pdl__desc_t plain_desc(const pdl__conv_form_t *form)
+static pdl__desc_t plain_desc(const pdl__dnnl_t *dnnl, const pdl__conv_form_t *form)
 {
     int            rank = 2 + form->space + form->grouped;
     const int64_t *dims = form->weight + form->grouped;
@@ -113,7 +114,7 @@ static pdl__desc_t plain_desc(const pdl__conv_form_t *form)
     *in = form->transposed ? window * dims[0] : window;
     *out = form->transposed ? window : window * dims[1];
     if (form->grouped) strides[0] = window * dims[0] * dims[1];
-    return pdl__desc_strided(rank, form->weight, strides, dnnl_f32);
+    return dnnl->desc_strided(rank, form->weight, strides);
 }
 
 /* First the arrangement that makes copies unnecessary, then any; for a first layer of 2 or 4 to 15 channels oneDNN
@@ -125,31 +126,32 @@ static pdl_status_t try_backward_weight(pdl__cpu_t *cpu, pdl__conv_t *conv, bool
     pdl_status_t     status;
 
     conv->last = false;
-    if (form.type == dnnl_f32) form.weight_desc = pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT);
-    status = pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
+    if (!form.bf16) form.weight_desc = conv->dnnl->slot(&conv->forward, PDL__SLOT_WEIGHT);
+    status =
+        cpu->dnnl->conv(cpu->engine, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
     form.weight_desc = NULL;
     if (status == PDL_ERR_UNSUPPORTED)
         status =
-            pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, last, &conv->backward_weight);
+            cpu->dnnl->conv(cpu->engine, &form, PDL__BACKWARD_WEIGHT, &conv->forward, last, &conv->backward_weight);
     if (status != PDL_ERR_UNSUPPORTED || form.in != PDL__LIE_PLAIN || form.out != PDL__LIE_BLOCKED) return status;
     conv->last = true;
     form.in = form.out = PDL__LIE_LAST;
-    return pdl__primitive_conv(cpu, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
+    return cpu->dnnl->conv(cpu->engine, &form, PDL__BACKWARD_WEIGHT, &conv->forward, false, &conv->backward_weight);
 }
 
 /* The descriptors of all directions wanted, or none. */
 static pdl_status_t try_form(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv, bool last)
 {
-    pdl_status_t status = pdl__primitive_conv(cpu, &conv->form, PDL__FORWARD, NULL, last, &conv->forward);
+    pdl_status_t status = cpu->dnnl->conv(cpu->engine, &conv->form, PDL__FORWARD, NULL, last, &conv->forward);
 
     if (status == PDL_OK && op->spec.training && op->spec.input_gradient)
-        status =
-            pdl__primitive_conv(cpu, &conv->form, PDL__BACKWARD_DATA, &conv->forward, last, &conv->backward_data);
+        status = cpu->dnnl->conv(cpu->engine, &conv->form, PDL__BACKWARD_DATA, &conv->forward, last,
+                                 &conv->backward_data);
     if (status == PDL_OK && op->spec.training) status = try_backward_weight(cpu, conv, last);
     if (status != PDL_OK) {
-        pdl__primitive_free(&conv->forward);
-        pdl__primitive_free(&conv->backward_data);
-        pdl__primitive_free(&conv->backward_weight);
+        conv->dnnl->free(&conv->forward);
+        conv->dnnl->free(&conv->backward_data);
+        conv->dnnl->free(&conv->backward_weight);
     }
     return status;
 }
@@ -162,8 +164,7 @@ static bool suits_winograd(const pdl__cpu_t *cpu, const pdl_op_t *op, const pdl_
     const pdl_layer_t *layer = op->spec.layer;
     int64_t            tiles = op->spec.samples;
 
-    if (cpu->direct || form->type != dnnl_f32 || form->transposed || form->grouped || layer->in.rank != 2)
-        return false;
+    if (cpu->direct || form->bf16 || form->transposed || form->grouped || layer->in.rank != 2) return false;
     for (int d = 0; d < 2; d++) {
         if (layer->kernel[d] != 3 || layer->stride[d] != 1 || layer->dilation[d] != 1) return false;
         /* oneDNN 2.6.3 gets the gradient of the input wrong where the padding is not the same on both sides. */
@@ -179,13 +180,13 @@ static pdl_status_t try_algorithms(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__con
     pdl_status_t status = PDL_ERR_UNSUPPORTED;
 
     if (suits_winograd(cpu, op, &conv->form)) {
-        conv->form.algorithm = dnnl_convolution_winograd;
+        conv->form.winograd = true;
         /* For inference alone it would arrange weights such that nobody else could read them. */
         conv->form.training = true;
         status = try_form(cpu, op, conv, false);
     }
     if (status != PDL_ERR_UNSUPPORTED) return status;
-    conv->form.algorithm = conv->form.transposed ? dnnl_deconvolution_direct : dnnl_convolution_direct;
+    conv->form.winograd = false;
     conv->form.training = op->spec.training;
     return try_form(cpu, op, conv, last);
 }
@@ -225,28 +226,28 @@ static pdl_status_t choose_form(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv
 static pdl_status_t make_copies(pdl__cpu_t *cpu, const pdl_op_t *op, pdl__conv_t *conv)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    pdl__desc_t  forward = pdl__primitive_desc(&conv->forward, PDL__SLOT_WEIGHT), data = NULL, gradient = NULL;
-    pdl_status_t status = PDL_OK;
+    pdl__desc_t        forward = conv->dnnl->slot(&conv->forward, PDL__SLOT_WEIGHT), data = NULL, gradient = NULL;
+    pdl_status_t       status = PDL_OK;
 
-    if (conv->backward_data.descriptor != NULL) data = pdl__primitive_desc(&conv->backward_data, PDL__SLOT_WEIGHT);
+    if (conv->backward_data.descriptor != NULL) data = conv->dnnl->slot(&conv->backward_data, PDL__SLOT_WEIGHT);
     if (conv->backward_weight.descriptor != NULL)
-        gradient = pdl__primitive_desc(&conv->backward_weight, PDL__SLOT_WEIGHT);
+        gradient = conv->dnnl->slot(&conv->backward_weight, PDL__SLOT_WEIGHT);
     if (op->spec.plain_weights)
         conv->storage = conv->plain;
-    else if (conv->form.type == dnnl_f32)
+    else if (!conv->form.bf16)
         conv->storage = forward;
     else
         conv->storage = gradient != NULL ? gradient : conv->plain;
-    conv->storage_bytes = dnnl_memory_desc_get_size(conv->storage);
-    if (gradient != NULL) conv->gradient_bytes = dnnl_memory_desc_get_size(gradient);
-    if (!dnnl_memory_desc_equal(conv->storage, forward))
-        status = pdl__primitive_reorder(cpu, conv->storage, forward, layer, &conv->to_forward);
-    if (status == PDL_OK && data != NULL && !dnnl_memory_desc_equal(conv->storage, data)) {
-        conv->data_bytes = dnnl_memory_desc_get_size(data);
-        status = pdl__primitive_reorder(cpu, conv->storage, data, layer, &conv->to_data);
+    conv->storage_bytes = conv->dnnl->desc_bytes(conv->storage);
+    if (gradient != NULL) conv->gradient_bytes = conv->dnnl->desc_bytes(gradient);
+    if (!conv->dnnl->desc_equal(conv->storage, forward))
+        status = cpu->dnnl->reorder(cpu->engine, conv->storage, forward, layer, &conv->to_forward);
+    if (status == PDL_OK && data != NULL && !conv->dnnl->desc_equal(conv->storage, data)) {
+        conv->data_bytes = conv->dnnl->desc_bytes(data);
+        status = cpu->dnnl->reorder(cpu->engine, conv->storage, data, layer, &conv->to_data);
     }
-    if (status == PDL_OK && gradient != NULL && !dnnl_memory_desc_equal(conv->storage, gradient))
-        status = pdl__primitive_reorder(cpu, gradient, conv->storage, layer, &conv->to_gradient);
+    if (status == PDL_OK && gradient != NULL && !conv->dnnl->desc_equal(conv->storage, gradient))
+        status = cpu->dnnl->reorder(cpu->engine, gradient, conv->storage, layer, &conv->to_gradient);
     return status;
 }
 
@@ -254,16 +255,16 @@ static pdl_status_t make_image_copy(pdl__cpu_t *cpu, const pdl_op_t *op, const i
                                     pdl__primitive_t *made)
 {
     const pdl__conv_t *conv = op->private_data;
-    pdl__desc_t        from = pdl__desc_image(2 + conv->form.space, dims, conv->form.type, lie);
-    pdl__desc_t        to = pdl__desc_image(2 + conv->form.space, dims, conv->form.type, PDL__LIE_LAST);
+    pdl__desc_t        from = conv->dnnl->desc_image(2 + conv->form.space, dims, conv->form.bf16, lie);
+    pdl__desc_t        to = conv->dnnl->desc_image(2 + conv->form.space, dims, conv->form.bf16, PDL__LIE_LAST);
     pdl_status_t       status = PDL_ERR_NOMEM;
 
     if (from != NULL && to != NULL)
-        status = pdl__primitive_reorder(cpu, from, to, op->spec.layer, made);
+        status = cpu->dnnl->reorder(cpu->engine, from, to, op->spec.layer, made);
     else
         (void)pdl_error(status, "%s: out of memory", op->spec.layer->name);
-    pdl__desc_free(from);
-    pdl__desc_free(to);
+    conv->dnnl->desc_free(from);
+    conv->dnnl->desc_free(to);
     return status;
 }
 
@@ -286,16 +287,16 @@ static size_t largest_scratch(pdl__conv_t *conv)
 
     list_primitives(conv, all);
     for (int i = 0; i < PRIMITIVES; i++) {
-        size_t bytes = pdl__primitive_bytes(all[i], PDL__SLOT_SCRATCH);
+        size_t bytes = conv->dnnl->slot_bytes(all[i], PDL__SLOT_SCRATCH);
 
         if (bytes > most) most = bytes;
     }
     return most;
 }
 
-static size_t copy_bytes(const pdl__primitive_t *copy)
+static size_t copy_bytes(const pdl__conv_t *conv, const pdl__primitive_t *copy)
 {
-    return round_up(pdl__primitive_bytes(copy, PDL__SLOT_DST));
+    return round_up(conv->dnnl->slot_bytes(copy, PDL__SLOT_DST));
 }
 
 /* Gradient before ReLU | input and gradient with channels innermost | weights for backward to the input, or one or
@@ -305,12 +306,12 @@ static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
     const pdl_layer_t *layer = op->spec.layer;
     size_t             weights = 0, gradients = 0;
 
-    if (conv->form.type == dnnl_bf16) {
-        conv->packed_data = round_up(pdl__primitive_bytes(&conv->forward, PDL__SLOT_WEIGHT));
+    if (conv->form.bf16) {
+        conv->packed_data = round_up(conv->dnnl->slot_bytes(&conv->forward, PDL__SLOT_WEIGHT));
         op->description.packed_bytes = conv->packed_data + round_up(conv->data_bytes);
     } else {
         weights = conv->data_bytes;
-        if (copy_bytes(&conv->to_forward) > weights) weights = copy_bytes(&conv->to_forward);
+        if (copy_bytes(conv, &conv->to_forward) > weights) weights = copy_bytes(conv, &conv->to_forward);
     }
     if (conv->to_gradient.descriptor != NULL) gradients += round_up(conv->gradient_bytes);
     if (op->spec.accumulates) gradients += conv->storage_bytes;
@@ -318,8 +319,8 @@ static void plan_memory(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv_t *conv)
     if (op->spec.training && conv->form.relu)
         conv->in_copy = round_up(
             cpu->base.ops->tensor_bytes(&cpu->base, &layer->out, op->spec.samples, op->description.out_format));
-    conv->out_copy = conv->in_copy + copy_bytes(&conv->in_last);
-    conv->weights = conv->out_copy + copy_bytes(&conv->out_last);
+    conv->out_copy = conv->in_copy + copy_bytes(conv, &conv->in_last);
+    conv->weights = conv->out_copy + copy_bytes(conv, &conv->out_last);
     conv->bias = conv->weights + round_up(weights);
     conv->scratch = conv->bias;
     if (op->spec.accumulates && conv->form.bias)
@@ -350,7 +351,7 @@ static pdl_status_t describe_primitives(pdl__cpu_t *cpu, pdl_op_t *op, pdl__conv
     pdl_status_t status = choose_form(cpu, op, conv);
 
     if (status == PDL_OK) {
-        conv->plain = plain_desc(&conv->form);
+        conv->plain = plain_desc(conv->dnnl, &conv->form);
         if (conv->plain == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     }
     if (status == PDL_OK) status = make_copies(cpu, op, conv);
@@ -367,6 +368,7 @@ static pdl_status_t conv_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 
     conv = op->private_data = calloc(1, sizeof(*conv));
     if (conv == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
+    conv->dnnl = cpu->dnnl;
     fill_form(cpu, op, &conv->form);
     op->description.kernel = op->spec.like != NULL       ? op->spec.like->kernel
                              : pdl__small_suits(cpu, op) ? KERNEL_SMALL
@@ -392,8 +394,15 @@ static pdl_status_t conv_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
     if (conv->small != NULL) return pdl__small_prepare(conv->small);
     list_primitives(conv, all);
     for (int i = 0; i < PRIMITIVES && status == PDL_OK; i++)
-        if (all[i]->descriptor != NULL) status = pdl__primitive_finish(cpu, all[i], op->spec.layer);
+        if (all[i]->descriptor != NULL) status = cpu->dnnl->finish(cpu->engine, all[i], op->spec.layer);
     return status;
+}
+
+static pdl_status_t run_primitive(pdl_op_t *op, const pdl__primitive_t *primitive, void *const buffers[PDL__SLOTS])
+{
+    const pdl__cpu_t *cpu = (const pdl__cpu_t *)op->backend;
+
+    return cpu->dnnl->run(cpu->engine, primitive, buffers, op->spec.layer);
 }
 
 static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, const void *from, void *to,
@@ -402,27 +411,27 @@ static pdl_status_t reorder(pdl_op_t *op, const pdl__primitive_t *primitive, con
     void *buffers[PDL__SLOTS] = {
         [PDL__SLOT_SRC] = (void *)from, [PDL__SLOT_DST] = to, [PDL__SLOT_SCRATCH] = scratch};
 
-    return pdl__primitive_run((pdl__cpu_t *)op->backend, primitive, buffers, op->spec.layer);
+    return run_primitive(op, primitive, buffers);
 }
 
 static pdl_status_t conv_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     pdl__conv_t *conv = op->private_data;
     char        *workspace = run->workspace, *scratch = workspace != NULL ? workspace + conv->scratch : NULL;
-    void        *weights = conv->form.type == dnnl_bf16 ? run->packed : run->weight[0];
+    void        *weights = conv->form.bf16 ? run->packed : run->weight[0];
     pdl_status_t status = PDL_OK;
 
     if (conv->small != NULL) {
         pdl__small_forward(conv->small, run);
         return PDL_OK;
     }
-    if (conv->form.type == dnnl_f32 && conv->to_forward.primitive != NULL) {
+    if (!conv->form.bf16 && conv->to_forward.primitive != NULL) {
         weights = workspace + conv->weights;
         status = reorder(op, &conv->to_forward, run->weight[0], weights, scratch);
     }
     void *buffers[PDL__SLOTS] = {(void *)run->input[0], weights, run->weight[1], run->output, scratch};
     if (status != PDL_OK) return status;
-    return pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->forward, buffers, op->spec.layer);
+    return run_primitive(op, &conv->forward, buffers);
 }
 
 static pdl_status_t backward_data(pdl_op_t *op, const pdl_op_run_t *run, const void *gradient)
@@ -433,15 +442,14 @@ static pdl_status_t backward_data(pdl_op_t *op, const pdl_op_run_t *run, const v
     void        *buffers[PDL__SLOTS] = {run->input_gradient[0], NULL, NULL, (void *)gradient, scratch};
     pdl_status_t status = PDL_OK;
 
-    if (conv->form.type == dnnl_bf16) {
+    if (conv->form.bf16) {
         weights = (char *)run->packed + conv->packed_data;
     } else if (conv->to_data.primitive != NULL) {
         weights = workspace + conv->weights;
         status = reorder(op, &conv->to_data, run->weight[0], weights, scratch);
     }
     buffers[PDL__SLOT_WEIGHT] = weights;
-    if (status == PDL_OK)
-        status = pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->backward_data, buffers, op->spec.layer);
+    if (status == PDL_OK) status = run_primitive(op, &conv->backward_data, buffers);
     return status;
 }
 
@@ -468,7 +476,7 @@ static pdl_status_t backward_weight(pdl_op_t *op, const pdl_op_run_t *run, const
     }
     if (status != PDL_OK) return status;
 
-    status = pdl__primitive_run((pdl__cpu_t *)op->backend, &conv->backward_weight, buffers, op->spec.layer);
+    status = run_primitive(op, &conv->backward_weight, buffers);
     if (status == PDL_OK && copied)
         status = reorder(op, &conv->to_gradient, made, target, workspace + conv->scratch);
     if (status != PDL_OK || !run->accumulate) return status;
@@ -506,7 +514,7 @@ static pdl_status_t conv_refresh(pdl_op_t *op, const pdl_op_run_t *run)
     char        *scratch = run->workspace != NULL ? (char *)run->workspace + conv->scratch : NULL;
     pdl_status_t status;
 
-    if (conv->form.type != dnnl_bf16) return PDL_OK;
+    if (!conv->form.bf16) return PDL_OK;
     status = reorder(op, &conv->to_forward, run->weight[0], run->packed, scratch);
     if (status == PDL_OK && conv->to_data.primitive != NULL)
         status = reorder(op, &conv->to_data, run->weight[0], (char *)run->packed + conv->packed_data, scratch);
@@ -522,17 +530,17 @@ static pdl_status_t reorder_once(pdl_op_t *op, pdl__desc_t from, const void *sou
     void            *scratch = NULL;
     pdl_status_t     status;
 
-    status = pdl__primitive_reorder(cpu, from, to, op->spec.layer, &primitive);
+    status = cpu->dnnl->reorder(cpu->engine, from, to, op->spec.layer, &primitive);
     if (status != PDL_OK) return status;
-    status = pdl__primitive_finish(cpu, &primitive, op->spec.layer);
-    scratch_bytes = pdl__primitive_bytes(&primitive, PDL__SLOT_SCRATCH);
+    status = cpu->dnnl->finish(cpu->engine, &primitive, op->spec.layer);
+    scratch_bytes = cpu->dnnl->slot_bytes(&primitive, PDL__SLOT_SCRATCH);
     if (status == PDL_OK && scratch_bytes > 0) {
         scratch = aligned_alloc(64, round_up(scratch_bytes));
         if (scratch == NULL) status = pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
     }
     if (status == PDL_OK) status = reorder(op, &primitive, source, target, scratch);
     free(scratch);
-    pdl__primitive_free(&primitive);
+    cpu->dnnl->free(&primitive);
     return status;
 }
 
