@@ -33,7 +33,8 @@ const char *const pdl_collective_names[PDL_COLL_COUNT] = {"allreduce", "reduce-s
     X("ring_rdb", ring_rdb, "rings inside nodes, recursive doubling between them; any n x g")            \
     X("leader", leader, "reduction to one leader per node, ring between leaders, broadcast; any n x g")  \
     X("tree", tree, "binomial tree: reduction, then broadcast; any P")                                   \
-    X("double_tree", double_tree, "two pipelined binary trees, half of the vector each; any P")
+    X("double_tree", double_tree, "two pipelined binary trees, half of the vector each; any P")          \
+    X("double_ring", double_ring, "two rings in opposite directions, half of the vector each; any P")
 #define REDUCE_SCATTER(X) TWO_HALVES(X)
 #define ALLGATHER(X) \
     TWO_HALVES(X)    \
