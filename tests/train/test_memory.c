@@ -2,10 +2,10 @@
  * The memory that the oracle projects for a run on processor cores against what a session takes: models of the zoo
  * are lowered on the CPU backend and their buffers placed, but nothing is allocated.
  */
+#include "program/lower/graph.h"
+#include "program/lower/layouts.h"
 #include "tensor/cpu/cpu.h"
 #include "test.h"
-#include "train/lower/graph.h"
-#include "train/lower/layouts.h"
 #include <paradl/oracle/oracle.h>
 
 /* What is promised: projected and taken bytes differ by no more than this share. */

@@ -2,8 +2,8 @@
  * The borders of virtual stages: those that are projected, simulated, written and run are the same.
  */
 #include "oracle/project/play.h"
+#include "program/lower/pipe.h"
 #include "test.h"
-#include "train/lower/pipe.h"
 
 #include <paradl/sim/plan_sim.h>
 

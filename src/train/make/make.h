@@ -4,7 +4,7 @@
 #ifndef PDL_TRAIN_MAKE_H
 #define PDL_TRAIN_MAKE_H
 
-#include "train/lower/graph.h"
+#include "program/lower/graph.h"
 #include "train/make/groups.h"
 
 /* Local, but for the groups: the same graph makes the same moves on all ranks. */

@@ -1,10 +1,10 @@
 /*
  * Ways of tokens to the ranks that have their experts.
  */
-#ifndef PDL_TRAIN_DISPATCH_H
-#define PDL_TRAIN_DISPATCH_H
+#ifndef PDL_PROGRAM_DISPATCH_H
+#define PDL_PROGRAM_DISPATCH_H
 
-#include "train/lower/layouts.h"
+#include "program/lower/layouts.h"
 
 typedef struct pdl__dispatch {
     unsigned           axes;  /* of the group of ranks that have the experts */

@@ -1,7 +1,7 @@
 /*
  * The units of a graph as the program sees them: what they read, keep and want of memory.
  */
-#include "train/lower/graph.h"
+#include "program/lower/graph.h"
 #include <stdlib.h>
 
 #define ALIGNMENT 64

@@ -1,7 +1,7 @@
 /*
  * Redistributions and halos as lists of moves, axis by axis in the order in which the plan was priced.
  */
-#include "train/lower/edge.h"
+#include "program/lower/edge.h"
 #include <stdlib.h>
 #include <string.h>
 

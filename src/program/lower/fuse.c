@@ -2,7 +2,7 @@
  * Which layers are computed together: a layer, a sum with another tensor, an activation. What the backend can fuse is
  * its own affair; here the graph must allow it, which it does when nobody else reads what lies between.
  */
-#include "train/lower/graph.h"
+#include "program/lower/graph.h"
 #include <stdlib.h>
 
 static bool is_sum(const pdl_layer_t *layer)

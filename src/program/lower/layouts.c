@@ -1,7 +1,7 @@
 /*
  * Layouts of all layers, from the partition of the plan.
  */
-#include "train/lower/layouts.h"
+#include "program/lower/layouts.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,11 +13,11 @@
  * contribute to those of own rows; the strip, with zeros for own rows, gives what the halo does. So no piece is
  * copied as a whole.
  */
-#ifndef PDL_TRAIN_HALO_H
-#define PDL_TRAIN_HALO_H
+#ifndef PDL_PROGRAM_HALO_H
+#define PDL_PROGRAM_HALO_H
 
 #include "plan/border.h"
-#include "train/lower/planned_move.h"
+#include "program/lower/planned_move.h"
 #include <paradl/plan/boxes.h>
 #include <paradl/tensor/backend.h>
 

@@ -1,7 +1,7 @@
 /*
  * Moves that are planned.
  */
-#include "train/lower/planned_move.h"
+#include "program/lower/planned_move.h"
 #include <paradl/plan/parts.h>
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /*
  * Ways of tokens to the ranks that have their experts.
  */
-#include "train/lower/dispatch.h"
+#include "program/lower/dispatch.h"
 #include <stdlib.h>
 
 /* Experts and tokens of every rank of the group. */

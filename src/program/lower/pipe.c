@@ -1,7 +1,7 @@
 /*
  * Virtual stages, as the plan has them.
  */
-#include "train/lower/pipe.h"
+#include "program/lower/pipe.h"
 #include <paradl/plan/pipeline.h>
 #include <stdlib.h>
 

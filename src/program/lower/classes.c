@@ -2,7 +2,7 @@
  * Ranks that do the same. What a backend makes of a layer depends on extents and paddings only, so ranks of a stage that
  * have these alike for all layers have the same program, and a question about all ranks is one about their classes.
  */
-#include "train/lower/layouts.h"
+#include "program/lower/layouts.h"
 #include <stdlib.h>
 #include <string.h>
 

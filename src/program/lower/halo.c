@@ -1,8 +1,8 @@
 /*
  * Halos that are in flight while the rest is computed: ops, moves and buffers, as a program knows them.
  */
-#include "train/lower/halo.h"
-#include "train/lower/edge.h"
+#include "program/lower/halo.h"
+#include "program/lower/edge.h"
 #include <stdlib.h>
 
 #define ALIGNMENT 64

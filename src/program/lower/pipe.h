@@ -1,8 +1,8 @@
 /*
  * A pipeline as one rank sees it: which runs of layers are its own, and where the tensors between runs go.
  */
-#ifndef PDL_TRAIN_PIPE_H
-#define PDL_TRAIN_PIPE_H
+#ifndef PDL_PROGRAM_PIPE_H
+#define PDL_PROGRAM_PIPE_H
 
 #include <paradl/model/traits.h>
 #include <paradl/plan/plan.h>

@@ -2,7 +2,7 @@
  * Which tensors are made again in backward, by the plan's policy.
  */
 #include "program/builder.h"
-#include "train/lower/graph.h"
+#include "program/lower/graph.h"
 
 pdl_status_t pdl__choose_recompute(const pdl_plan_t *plan, const pdl__graph_t *graph)
 {

@@ -2,10 +2,10 @@
  * What happens to a tensor between the layer that writes it and one that reads it, when they lay it out differently: a
  * redistribution, then the exchange of halos; and the way back of its gradient.
  */
-#ifndef PDL_TRAIN_EDGE_H
-#define PDL_TRAIN_EDGE_H
+#ifndef PDL_PROGRAM_EDGE_H
+#define PDL_PROGRAM_EDGE_H
 
-#include "train/lower/planned_move.h"
+#include "program/lower/planned_move.h"
 #include <paradl/tensor/device.h>
 
 typedef enum pdl__step_action {

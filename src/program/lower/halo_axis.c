@@ -3,7 +3,7 @@
  */
 #include "plan/border.h"
 #include "plan/rules.h"
-#include "train/lower/halo.h"
+#include "program/lower/halo.h"
 
 static int dim_of(const pdl__layouts_t *l, int layer, int axis)
 {

@@ -2,10 +2,10 @@
  * The layouts of a plan on one rank: which part of every tensor it reads and writes, what its layers look like when only
  * that part is computed, and which part of every weight it holds.
  */
-#ifndef PDL_TRAIN_LAYOUTS_H
-#define PDL_TRAIN_LAYOUTS_H
+#ifndef PDL_PROGRAM_LAYOUTS_H
+#define PDL_PROGRAM_LAYOUTS_H
 
-#include "train/lower/pipe.h"
+#include "program/lower/pipe.h"
 #include <paradl/plan/layout.h>
 #include <paradl/plan/partition.h>
 

@@ -2,7 +2,7 @@
  * Lowering: walks the layers in order and makes an op of each, with a conversion in front where what arrives lies
  * differently from what the op wants to read.
  */
-#include "train/lower/graph.h"
+#include "program/lower/graph.h"
 #include <paradl/model/dataset.h>
 #include <stdlib.h>
 #include <string.h>

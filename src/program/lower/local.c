@@ -1,7 +1,7 @@
 /*
  * Layers and weights as one rank sees them.
  */
-#include "train/lower/layouts.h"
+#include "program/lower/layouts.h"
 #include <string.h>
 
 bool pdl__is_window(const pdl_layer_t *layer)

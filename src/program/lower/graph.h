@@ -2,12 +2,12 @@
  * A model lowered to what a backend computes: units, each one op with the layers fused into it, conversions
  * between arrangements where two ops do not agree, and views.
  */
-#ifndef PDL_TRAIN_GRAPH_H
-#define PDL_TRAIN_GRAPH_H
+#ifndef PDL_PROGRAM_GRAPH_H
+#define PDL_PROGRAM_GRAPH_H
 
-#include "train/lower/dispatch.h"
-#include "train/lower/edge.h"
-#include "train/lower/halo.h"
+#include "program/lower/dispatch.h"
+#include "program/lower/edge.h"
+#include "program/lower/halo.h"
 #include <paradl/plan/plan.h>
 #include <paradl/program/program.h>
 #include <paradl/tensor/backend.h>

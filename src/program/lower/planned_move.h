@@ -1,10 +1,10 @@
 /*
  * A move between ranks as a program knows it: who takes part, and how many bytes it sends and holds. A runtime makes it.
  */
-#ifndef PDL_TRAIN_PLANNED_MOVE_H
-#define PDL_TRAIN_PLANNED_MOVE_H
+#ifndef PDL_PROGRAM_PLANNED_MOVE_H
+#define PDL_PROGRAM_PLANNED_MOVE_H
 
-#include "train/lower/layouts.h"
+#include "program/lower/layouts.h"
 #include <paradl/tensor/backend.h>
 
 typedef struct pdl__planned_move {
