@@ -5,7 +5,6 @@
 #include <paradl/train/aggregate.h>
 #include <paradl/train/calibrate.h>
 #include <paradl/train/checkpoint.h>
-#include <paradl/train/compile.h>
 #include <paradl/train/dry.h>
 #include <paradl/train/init.h>
 #include <paradl/train/optimizer.h>

@@ -6,7 +6,7 @@
 
 #include <paradl/data/data.h>
 #include <paradl/report/report.h>
-#include <paradl/train/compile.h>
+#include <paradl/train/dry.h>
 #include <paradl/validate/orig.h>
 
 #include <limits.h>
@@ -175,6 +175,8 @@ static pdl_status_t load(const values_t *v, question_t *q)
     q->request.precision = (pdl_precision_t)v->precision;
     q->request.run_mode = (pdl_run_mode_t)v->mode;
     q->request.spatial_until = v->spatial_until;
+    q->request.max_memory = v->max_memory;
+    q->request.top = v->top;
     return status;
 }
 
@@ -258,35 +260,6 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
     return status;
 }
 
-/* Cores of a node, where a PE is one or some of them, shared out over the ranks on it. */
-static int threads_of(const pdl_system_t *system, int64_t pe)
-{
-    int64_t fanout = system->level[0].fanout, ranks = pe < fanout ? pe : fanout;
-    int     threads = (int)((double)fanout * system->device.compute_units / (double)ranks);
-
-    return threads > 1 ? threads : 1;
-}
-
-/* Where paradl train is what runs the plan, its memory is known to the byte. What a process needs besides is then not
-   part of --max-memory. */
-static pdl_status_t search_plans(const values_t *v, const question_t *q, pdl_oracle_t *oracle,
-                                 pdl_search_t **search)
-{
-    double                reserved = q->system->device.reserved_bytes;
-    pdl_compile_options_t compile = {.threads = threads_of(q->system, v->pe),
-                                     .top = v->top,
-                                     .rescue = v->max_memory > 0};
-    bool                  own = q->parameters.own_runtime;
-
-    compile.capacity = v->max_memory > 0 ? v->max_memory : q->system->device.memory_bytes - reserved;
-    pdl_oracle_set_memory_cap(oracle, own && v->max_memory > 0 ? v->max_memory + reserved : v->max_memory);
-    pdl_status_t status = pdl_search_run(oracle, &q->request, search);
-    if (status || !own) return status;
-    status = pdl_search_compile(oracle, &q->request, &compile, *search);
-    if (status) pdl_search_destroy(*search);
-    return status;
-}
-
 static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_oracle_t *oracle)
 {
     pdl_plan_report_t report = {.model = q->model,
@@ -299,9 +272,8 @@ static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_orac
                                 .plan_path = v->output,
                                 .top = v->top};
     pdl_search_t     *search;
-    pdl_status_t      status;
+    pdl_status_t      status = pdl_search_run(oracle, &q->request, &search);
 
-    status = search_plans(v, q, oracle, &search);
     if (status) return status;
     report.search = search;
     status = answer(v, q, oracle, &report, search);
@@ -311,12 +283,16 @@ static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_orac
 
 static pdl_status_t run_paradl(const values_t *v, question_t *q)
 {
-    pdl_oracle_t *oracle;
-    pdl_status_t  status = pdl_parameters_choose(v->parameters, q->system, &q->parameters);
+    pdl_oracle_t         *oracle = NULL;
+    pdl_memory_counter_t *counter = NULL;
+    pdl_status_t          status = pdl_parameters_choose(v->parameters, q->system, &q->parameters);
 
     if (!status) status = pdl_oracle_create(q->model, q->system, &q->parameters, &oracle);
-    if (status) return status;
-    status = search_with(v, q, oracle);
+    if (!status) status = pdl_memory_counter_create(q->system, v->pe, &counter);
+    q->request.memory = pdl_memory_counter_count;
+    q->request.memory_context = counter;
+    if (!status) status = search_with(v, q, oracle);
+    pdl_memory_counter_destroy(counter);
     pdl_oracle_destroy(oracle);
     return status;
 }

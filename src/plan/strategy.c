@@ -97,6 +97,11 @@ bool pdl_strategy_is_hybrid(const pdl_strategy_t *strategy)
     return (strategy->axes & (strategy->axes - 1)) != 0;
 }
 
+bool pdl_strategy_is_data(const pdl_strategy_t *strategy)
+{
+    return (strategy->axes & ~BIT(DATA)) == 0;
+}
+
 pdl_status_t pdl_strategy_check_mesh(const pdl_strategy_t *strategy, const pdl_mesh_t *mesh)
 {
     for (int a = 0; a < mesh->axis_count; a++) {

@@ -139,6 +139,74 @@ static void memory_makes_micro_batches(void)
     end(&b);
 }
 
+/* A count of memory: so many bytes for every sample of a micro-batch, half with recomputation; pipelines are refused. */
+typedef struct count {
+    double bytes;
+    int    calls;
+    bool   silent;
+} count_t;
+
+static pdl_status_t count_memory(void *context, const pdl_plan_t *plan, pdl_projection_t *projection)
+{
+    count_t *count = context;
+    double   samples = (double)(plan->batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) / plan->micro_batches);
+
+    count->calls++;
+    if (count->silent) return PDL_OK;
+    if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) > 1)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "no pipelines here");
+    projection->memory_bytes = samples * count->bytes / (plan->recompute == PDL_RECOMPUTE_FULL ? 2 : 1);
+    projection->compiled = true;
+    return PDL_OK;
+}
+
+static pdl_search_t *search_counted(bench_t *b, count_t *count, double max_memory)
+{
+    b->request.memory = count_memory;
+    b->request.memory_context = count;
+    b->request.max_memory = max_memory;
+    return search(b);
+}
+
+/* The count decides what fits: more micro-batches, then recomputation, then refusal. */
+static void memory_is_counted_in_the_search(void)
+{
+    bench_t          b = begin("lenet", "abci-v", 2);
+    count_t          count = {.bytes = 1e6};
+    pdl_parameters_t parameters;
+
+    b.request.batch = 32;
+    pdl_parameters_default(&parameters);
+    parameters.own_runtime = true;
+    pdl_oracle_set_parameters(b.oracle, &parameters);
+    pdl_search_t          *result = search_counted(&b, &count, 4e6);
+    const pdl_candidate_t *data = find(result, "data"), *pipeline = find(result, "pipeline");
+    CHECK(data->possible && data->projection.compiled && data->projection.memory_bytes == 4e6);
+    CHECK(data->plan->micro_batches == 4 && data->plan->recompute == PDL_RECOMPUTE_NONE);
+    CHECK_INT(data->config.micro_batches, 4);
+    CHECK(!pipeline->possible && strstr(pipeline->reason, "no pipelines here") != NULL);
+    pdl_search_destroy(result);
+    result = search_counted(&b, &count, 0.6e6);
+    data = find(result, "data");
+    CHECK(data->possible && data->plan->micro_batches == 16 && data->plan->recompute == PDL_RECOMPUTE_FULL);
+    pdl_search_destroy(result);
+    result = search_counted(&b, &count, 0.4e6);
+    CHECK_INT(result->possible, 0);
+    CHECK(strstr(find(result, "data")->reason, "at the least (compiled)") != NULL);
+    pdl_search_destroy(result);
+    /* One that cannot say, and one that is not asked, leave the model's figures. */
+    count = (count_t){.silent = true};
+    result = search_counted(&b, &count, 0);
+    CHECK(result->possible > 0 && !result->candidates[0].projection.compiled && count.calls == 1);
+    pdl_search_destroy(result);
+    parameters.own_runtime = false;
+    pdl_oracle_set_parameters(b.oracle, &parameters);
+    result = search_counted(&b, &count, 0);
+    CHECK(result->possible > 0 && count.calls == 1);
+    pdl_search_destroy(result);
+    end(&b);
+}
+
 static void too_small_a_batch_says_what_works(void)
 {
     bench_t b = begin("resnet50", "abci-v", 64);
@@ -355,6 +423,7 @@ int main(void)
     RUN(all_have_one_batch);
     RUN(the_usual_batch_goes_by_the_size_of_a_sample);
     RUN(memory_makes_micro_batches);
+    RUN(memory_is_counted_in_the_search);
     RUN(too_small_a_batch_says_what_works);
     RUN(mixed_is_named_after_what_it_is);
     RUN(mixed_stays_where_a_layer_differs);

@@ -21,6 +21,10 @@ extern "C" {
 typedef enum pdl_goal { PDL_GOAL_TIME, PDL_GOAL_MEMORY, PDL_GOAL_COST, PDL_GOAL_ENERGY, PDL_GOAL_COUNT } pdl_goal_t;
 extern const char *const pdl_goal_names[PDL_GOAL_COUNT];
 
+/* Counts the memory of a plan where it is known better than by the oracle's model: sets memory, memory_bytes and compiled of
+   the projection, or leaves them where it cannot say. PDL_ERR_UNSUPPORTED, _LIMIT and _INPUT: the plan is not possible. */
+typedef pdl_status_t (*pdl_memory_fn_t)(void *context, const pdl_plan_t *plan, pdl_projection_t *projection);
+
 typedef struct pdl_request {
     const pdl_dataset_t  *dataset; /* NULL: time per sample decides instead of time per epoch */
     int64_t               pe;
@@ -32,6 +36,10 @@ typedef struct pdl_request {
     pdl_precision_t       precision;
     pdl_run_mode_t        run_mode;
     const char           *spatial_until;
+    double                max_memory; /* bytes of a device that may be used; 0: all that it has */
+    int64_t               top;        /* candidates that are shown, whose memory is counted; 0: all */
+    pdl_memory_fn_t       memory;     /* asked where parameters say own_runtime; NULL: the model's figures */
+    void                 *memory_context;
 } pdl_request_t;
 pdl_request_t pdl_request_default(void);
 
@@ -67,6 +75,12 @@ void pdl_search_rank(pdl_search_t *search);
 
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **search);
 void         pdl_search_destroy(pdl_search_t *search);
+
+/* One plan of request->strategy for a run on request->pe ranks, which may be more than the system has devices: on the mesh
+   that is given (or NULL), on that of data parallelism, or on the one that is projected to be fastest. Layers that are too
+   small for the only mesh there is stay whole. `system` is needed where there is no mesh. */
+pdl_status_t pdl_search_plan(const pdl_model_t *model, const pdl_system_t *system, const pdl_request_t *request,
+                             const pdl_mesh_t *mesh, pdl_plan_t **plan);
 
 /* The best per-layer layouts on a mesh data x tensor (docs/oracle.md, "Mixed layouts"): dynamic programming over
    the layers, the layouts of open branches being part of the state. `config` gives mesh, batch and policies

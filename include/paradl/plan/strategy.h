@@ -39,6 +39,8 @@ int                   pdl_strategy_place(const pdl_strategy_t *strategy);
 bool pdl_strategy_has(const pdl_strategy_t *strategy, pdl_axis_kind_t kind);
 /* Whether it has several axes, so that there is a choice of meshes. */
 bool pdl_strategy_is_hybrid(const pdl_strategy_t *strategy);
+/* Whether it splits nothing but samples, so that every layer can run. */
+bool pdl_strategy_is_data(const pdl_strategy_t *strategy);
 /* PDL_ERR_INPUT unless the strategy has every axis of the mesh that is larger than 1. */
 pdl_status_t pdl_strategy_check_mesh(const pdl_strategy_t *strategy, const pdl_mesh_t *mesh);
 

@@ -57,6 +57,13 @@ pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl
 /* Puts it in place of what the model says. */
 void pdl_plan_take_memory(const pdl_plan_memory_t *memory, pdl_projection_t *projection);
 
+/* The same for a search (search.h): of plans for so many devices of a system, which are processor cores.
+       request.memory = pdl_memory_counter_count, request.memory_context = counter; */
+typedef struct pdl_memory_counter pdl_memory_counter_t;
+pdl_status_t pdl_memory_counter_create(const pdl_system_t *system, int64_t devices, pdl_memory_counter_t **counter);
+void         pdl_memory_counter_destroy(pdl_memory_counter_t *counter);
+pdl_status_t pdl_memory_counter_count(void *counter, const pdl_plan_t *plan, pdl_projection_t *projection);
+
 #ifdef __cplusplus
 }
 #endif

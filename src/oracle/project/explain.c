@@ -135,14 +135,12 @@ static pdl_status_t seconds_within(pdl_oracle_t *oracle, const pdl_request_t *re
                                    double *seconds)
 {
     pdl_request_t smaller = *request;
-    double        cap = oracle->memory_cap;
     pdl_search_t *result;
 
     smaller.batch = s->batch;
     smaller.strategy = s->candidates[0].config.strategy;
-    pdl_oracle_set_memory_cap(oracle, s->candidates[1].projection.memory_bytes);
+    smaller.max_memory = s->candidates[1].projection.memory_bytes;
     pdl_status_t status = pdl_search_run(oracle, &smaller, &result);
-    pdl_oracle_set_memory_cap(oracle, cap);
     if (status) return status;
     *seconds = result->possible > 0 ? result->candidates[0].projection.total_s : INFINITY;
     pdl_search_destroy(result);

@@ -398,11 +398,18 @@ static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
     return search_strategy(s, strategy, &search->candidates[search->count++]);
 }
 
+/* The model of the project's own trainer counts what a process needs besides, which is not part of a given limit. */
+static double cap_of(const pdl_oracle_t *oracle, double max_memory)
+{
+    return max_memory + (oracle->p.own_runtime ? oracle->system->device.reserved_bytes : 0);
+}
+
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
 {
     pdl_request_t   chosen = *request;
     pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
     double          begin = now_s();
+    double          cap = oracle->memory_cap;
     int             rows = 0;
     pdl_status_t    status = check_request(oracle, request);
     if (status) return status;
@@ -415,13 +422,16 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
         status =
             pdl__choose_batch(oracle, request, &search->batch, search->batch_reason, sizeof(search->batch_reason));
     chosen.batch = search->batch;
+    if (request->max_memory > 0) oracle->memory_cap = cap_of(oracle, request->max_memory);
     if (!status) status = request->strategy == NULL ? search_all(&s, search) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
+    if (!status) pdl_search_rank(search);
+    if (!status && request->memory != NULL && oracle->p.own_runtime) status = pdl__count_memory(&s, search);
+    oracle->memory_cap = cap;
     if (status) {
         pdl_search_destroy(search);
         return status;
     }
-    pdl_search_rank(search);
     search->configurations = s.configurations;
     search->seconds = now_s() - begin;
     search->certified = !s.capped;

@@ -23,6 +23,9 @@ typedef struct pdl__searcher {
     pdl_status_t         status; /* a failure other than "not possible" */
 } pdl__searcher_t;
 
+/* Replaces the memory of the candidates that are shown by what request->memory says, ranks them again. */
+pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search);
+
 /* Times of a sample and an epoch, and what the goal minimises, from the projection. */
 void pdl__score_candidate(const pdl__searcher_t *s, pdl_candidate_t *c);
 

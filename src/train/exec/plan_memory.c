@@ -1,7 +1,9 @@
 /*
  * The memory of a plan: dry sessions of the ranks that may hold most.
  */
+#include <paradl/model/dataset.h>
 #include <paradl/train/dry.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define ALL_RANKS   16 /* so many are simply all looked at */
@@ -104,4 +106,64 @@ void pdl_plan_take_memory(const pdl_plan_memory_t *held, pdl_projection_t *p)
     /* Nothing is lost between buffers that have their places. */
     for (int i = 0; i < p->finding_count; i++)
         if (strcmp(p->findings[i].name, "fragmentation") == 0) p->findings[i--] = p->findings[--p->finding_count];
+}
+
+/* The backend is made when it is first asked for. */
+struct pdl_memory_counter {
+    pdl_backend_t  *backend;
+    pdl_precision_t precision; /* of the backend */
+    int             threads;   /* of a rank */
+};
+
+/* Cores of a node, where a device is one or some of them, shared out over the ranks on it. */
+static int threads_of(const pdl_system_t *system, int64_t devices)
+{
+    int64_t fanout = system->level[0].fanout, ranks = devices < fanout ? devices : fanout;
+    int     threads = (int)((double)fanout * system->device.compute_units / (double)ranks);
+
+    return threads > 1 ? threads : 1;
+}
+
+pdl_status_t pdl_memory_counter_create(const pdl_system_t *system, int64_t devices, pdl_memory_counter_t **out)
+{
+    pdl_memory_counter_t *counter = calloc(1, sizeof(*counter));
+
+    if (counter == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    counter->threads = threads_of(system, devices);
+    *out = counter;
+    return PDL_OK;
+}
+
+void pdl_memory_counter_destroy(pdl_memory_counter_t *counter)
+{
+    if (counter == NULL) return;
+    pdl_backend_destroy(counter->backend);
+    free(counter);
+}
+
+static pdl_status_t prepare(pdl_memory_counter_t *counter, pdl_precision_t precision)
+{
+    pdl_cpu_options_t cpu = {.threads = counter->threads,
+                             .precision = precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32};
+
+    if (counter->backend != NULL && counter->precision == precision) return PDL_OK;
+    pdl_backend_destroy(counter->backend);
+    counter->backend = NULL;
+    counter->precision = precision;
+    return pdl_backend_create_cpu(&cpu, &counter->backend);
+}
+
+pdl_status_t pdl_memory_counter_count(void *context, const pdl_plan_t *plan, pdl_projection_t *projection)
+{
+    pdl_memory_counter_t *counter = context;
+    pdl_plan_memory_t     memory;
+
+    /* A model without a loss cannot be trained, but it can be projected. */
+    if (pdl_model_loss(plan->model) == NULL) return PDL_OK;
+    pdl_status_t status = prepare(counter, plan->precision);
+    /* Another processor may have the type that this one lacks. */
+    if (status == PDL_ERR_UNSUPPORTED) return PDL_OK;
+    if (!status) status = pdl_plan_memory(plan, counter->backend, &memory);
+    if (!status) pdl_plan_take_memory(&memory, projection);
+    return status;
 }

@@ -1,0 +1,243 @@
+/*
+ * Memory that is counted, not modelled: where the request says how, the plans that are shown are counted. One that turns out
+ * not to fit is cut into more micro-batches and recomputed; so is one that the model, but perhaps not the count, finds too
+ * large. What does not fit then is not possible, and the next takes its place.
+ */
+#include "oracle/search/searcher.h"
+#include <stdio.h>
+
+enum { MOST_PARTS = 24 }; /* ways to cut a batch that are tried */
+
+static void refuse(pdl_candidate_t *c, const char *reason)
+{
+    c->possible = false;
+    snprintf(c->reason, sizeof(c->reason), "%s", reason);
+}
+
+/* What plans may use. Where memory is counted, what a process needs besides is not part of it. */
+static double capacity_of(const pdl__searcher_t *s)
+{
+    const pdl_device_t *device = &s->oracle->system->device;
+
+    return s->request->max_memory > 0 ? s->request->max_memory : device->memory_bytes - device->reserved_bytes;
+}
+
+/* Counts the memory of a candidate's plan. One that is refused is not possible; one of which nothing is known
+   (!compiled) keeps the model's figures. */
+static pdl_status_t count_memory(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    pdl_status_t status = s->request->memory(s->request->memory_context, c->plan, &c->projection);
+
+    if (status == PDL_ERR_UNSUPPORTED || status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
+        refuse(c, pdl_error_message());
+        return PDL_OK;
+    }
+    if (status || !c->projection.compiled) return status;
+    c->projection.fits = c->projection.memory_bytes <= capacity_of(s);
+    pdl__score_candidate(s, c);
+    return PDL_OK;
+}
+
+static void refuse_memory(const pdl__searcher_t *s, double bytes, pdl_candidate_t *c)
+{
+    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], reason[sizeof(c->reason)];
+
+    snprintf(reason, sizeof(reason), "needs %s per PE at the least (compiled), of %s",
+             pdl_format_bytes(bytes, need), pdl_format_bytes(capacity_of(s), have));
+    refuse(c, reason);
+}
+
+/* The candidate with other policies: its mesh and modes stay. *trial is not possible where the plan is refused. */
+static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int64_t micro_batches,
+                         pdl_recompute_t recompute, pdl_candidate_t *trial)
+{
+    *trial = *c;
+    trial->possible = true;
+    pdl_status_t status = pdl_plan_copy(c->plan, &trial->plan);
+    if (status) return status;
+    trial->plan->micro_batches = trial->config.micro_batches = micro_batches;
+    trial->plan->recompute = trial->config.recompute = recompute;
+    status = pdl_plan_check(trial->plan);
+    if (!status) status = pdl_oracle_play(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
+        refuse(trial, pdl_error_message());
+        return PDL_OK;
+    }
+    if (status) return status;
+    pdl__score_candidate(s, trial);
+    return PDL_OK;
+}
+
+static void replace(pdl_candidate_t *c, pdl_candidate_t *trial)
+{
+    pdl_plan_destroy(c->plan);
+    *c = *trial;
+    trial->plan = NULL;
+}
+
+/* Ways to do the same with less memory: a replica's samples in `parts` equal parts, the fewest first. */
+typedef struct ladder {
+    int64_t         parts[MOST_PARTS];
+    int             count;
+    pdl_recompute_t recompute;
+} ladder_t;
+
+static ladder_t ladder_of(const pdl_plan_t *plan, pdl_recompute_t recompute)
+{
+    int64_t  samples = plan->batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    ladder_t ladder = {.recompute = recompute};
+
+    for (int64_t parts = 1; parts <= samples; parts++) {
+        if (samples % parts != 0) continue;
+        if (ladder.count == MOST_PARTS) ladder.count--; /* the most parts are among them in any case */
+        ladder.parts[ladder.count++] = parts;
+    }
+    return ladder;
+}
+
+/* The candidate on one rung; *fits says whether it does, and then *best is it. */
+static pdl_status_t try_rung(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder, int rung,
+                             pdl_candidate_t *best, bool *fits)
+{
+    pdl_candidate_t trial = {.plan = NULL};
+    pdl_status_t    status = vary(s, c, ladder->parts[rung], ladder->recompute, &trial);
+
+    if (!status) status = trial.possible ? count_memory(s, &trial) : PDL_OK;
+    *fits = !status && trial.possible && trial.projection.fits;
+    if (!status) replace(best, &trial);
+    pdl_plan_destroy(trial.plan);
+    return status;
+}
+
+/* More parts take less memory: the fewest that fit, when the most do. */
+static pdl_status_t fewest_parts(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder,
+                                 pdl_candidate_t *best, int *rung)
+{
+    int  low = 0, high = ladder->count - 1;
+    bool fits;
+
+    while (low < high) {
+        int             middle = (low + high) / 2;
+        pdl_candidate_t trial = {.plan = NULL};
+        pdl_status_t    status = try_rung(s, c, ladder, middle, &trial, &fits);
+        if (fits) replace(best, &trial);
+        pdl_plan_destroy(trial.plan);
+        if (status) return status;
+        if (fits)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    *rung = high;
+    return PDL_OK;
+}
+
+/* A pipeline needs parts: more than the fewest that fit may be faster. */
+static pdl_status_t fastest_parts(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder,
+                                  int first, pdl_candidate_t *best)
+{
+    int  fastest = first;
+    bool fits;
+
+    for (int i = first + 1; i < ladder->count; i++) {
+        pdl_candidate_t trial = {.plan = NULL};
+        pdl_status_t    status = vary(s, c, ladder->parts[i], ladder->recompute, &trial);
+        if (!status && trial.possible && trial.sample_s < best->sample_s) {
+            fastest = i;
+            replace(best, &trial);
+        }
+        pdl_plan_destroy(trial.plan);
+        if (status) return status;
+    }
+    return fastest == first ? PDL_OK : try_rung(s, c, ladder, fastest, best, &fits);
+}
+
+/* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. */
+static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_recompute_t recompute, double *least,
+                          bool *found)
+{
+    ladder_t        ladder = ladder_of(c->plan, recompute);
+    pdl_candidate_t best = {.plan = NULL};
+    int             rung = 0;
+    pdl_status_t    status = try_rung(s, c, &ladder, ladder.count - 1, &best, found);
+
+    if (!status && best.possible) *least = best.projection.memory_bytes;
+    if (!status && *found) status = fewest_parts(s, c, &ladder, &best, &rung);
+    if (!status && *found && pdl_mesh_extent(&c->plan->mesh, PDL_AXIS_PIPELINE) > 1)
+        status = fastest_parts(s, c, &ladder, rung, &best);
+    if (!status && *found)
+        replace(c, &best);
+    else if (!status && !best.possible)
+        refuse(c, best.reason);
+    pdl_plan_destroy(best.plan);
+    return status;
+}
+
+/* A plan that does not fit is tried in smaller parts, and with recomputation. */
+static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    bool         found = false;
+    double       least = c->projection.memory_bytes;
+    pdl_status_t status = climb(s, c, PDL_RECOMPUTE_NONE, &least, &found);
+
+    if (!status && !found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, &least, &found);
+    if (!status && !found && c->possible) refuse_memory(s, least, c);
+    return status;
+}
+
+/* Whether policies were chosen that a model which errs on the large side may not have had to choose. */
+static bool is_plain(const pdl_plan_t *plan)
+{
+    return plan->recompute == PDL_RECOMPUTE_NONE &&
+           (plan->micro_batches == 1 || pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE) > 1);
+}
+
+static pdl_status_t settle(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    pdl_status_t status = count_memory(s, c);
+
+    if (status || !c->possible || (c->projection.fits && (!(s->request->max_memory > 0) || is_plain(c->plan))))
+        return status;
+    if (s->request->run_mode == PDL_TRAINING) return squeeze(s, c);
+    if (!c->projection.fits) refuse_memory(s, c->projection.memory_bytes, c);
+    return PDL_OK;
+}
+
+/* A strategy that the model finds too large, though the count may not. */
+static pdl_status_t rescue(const pdl__searcher_t *s, pdl_candidate_t *c)
+{
+    if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || c->config.strategy->per_layer) return PDL_OK;
+    pdl_status_t status = pdl_oracle_plan(s->oracle, &c->config, &c->plan);
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
+    if (!status) status = pdl_oracle_play(s->oracle, c->plan, s->request->dataset, &c->projection);
+    if (status) return status;
+    pdl__score_candidate(s, c);
+    c->possible = true;
+    status = settle(s, c);
+    if (!c->projection.compiled) c->possible = false;
+    return status;
+}
+
+/* The first of those shown that has not been counted, or NULL. */
+static pdl_candidate_t *next_of(const pdl__searcher_t *s, const pdl_search_t *search)
+{
+    for (int i = 0; i < search->possible && (s->request->top == 0 || i < s->request->top); i++)
+        if (!search->candidates[i].projection.compiled) return &search->candidates[i];
+    return NULL;
+}
+
+pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search)
+{
+    pdl_status_t     status = PDL_OK;
+    pdl_candidate_t *next;
+
+    for (int i = search->possible; i < search->count && s->request->max_memory > 0 && !status; i++)
+        status = rescue(s, &search->candidates[i]);
+    if (!status) pdl_search_rank(search);
+    while (!status && (next = next_of(s, search)) != NULL) {
+        status = settle(s, next);
+        if (next->possible && !next->projection.compiled) break;
+        if (!status) pdl_search_rank(search);
+    }
+    return status;
+}
