@@ -225,6 +225,16 @@ size_t pdl_csv_rows(const pdl_csv_t *table)
     return table->line_count - 1;
 }
 
+int pdl_csv_columns(const pdl_csv_t *table)
+{
+    return (int)table->columns;
+}
+
+const char *pdl_csv_name(const pdl_csv_t *table, int column)
+{
+    return table->cells[column];
+}
+
 int pdl_csv_column(const pdl_csv_t *table, const char *name)
 {
     size_t i;

@@ -18,6 +18,8 @@ pdl_status_t pdl_csv_read_file(const char *path, pdl_csv_t **table);
 void         pdl_csv_destroy(pdl_csv_t *table);
 
 size_t      pdl_csv_rows(const pdl_csv_t *table);
+int         pdl_csv_columns(const pdl_csv_t *table);
+const char *pdl_csv_name(const pdl_csv_t *table, int column);             /* in the header */
 int         pdl_csv_column(const pdl_csv_t *table, const char *name);     /* -1 when absent */
 const char *pdl_csv_cell(const pdl_csv_t *table, size_t row, int column); /* "" when empty or column < 0 */
 size_t      pdl_csv_line(const pdl_csv_t *table, size_t row); /* line of the file where the row starts */

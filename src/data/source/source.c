@@ -12,8 +12,8 @@
 /* In the order in which they are asked: those that know their files by name come first, and image folders, which
    any folder of folders may be, last. */
 static const pdl__reader_t *const readers[] = {
-    &pdl__reader_idx, &pdl__reader_cifar, &pdl__reader_tokens, &pdl__reader_text,
-    &pdl__reader_npy, &pdl__reader_hdf5,  &pdl__reader_tar,    &pdl__reader_folder,
+    &pdl__reader_idx,   &pdl__reader_cifar, &pdl__reader_tokens, &pdl__reader_text,   &pdl__reader_npy,
+    &pdl__reader_table, &pdl__reader_hdf5,  &pdl__reader_tar,    &pdl__reader_folder,
 };
 
 static pdl_status_t find_reader(const char *path, const pdl__reader_t **reader)
@@ -29,11 +29,11 @@ static pdl_status_t find_reader(const char *path, const pdl__reader_t **reader)
     if (folder) {
         return pdl_error(PDL_ERR_INPUT,
                          "%s: no data in it that can be read: expected IDX or CIFAR files, train.bin, input.txt, "
-                         ".npy, .h5 or .tar files, or a folder of images for every class",
+                         ".npy, .csv, .h5 or .tar files, or a folder of images for every class",
                          path);
     }
     return pdl_error(PDL_ERR_INPUT,
-                     "%s: not a kind of file that can be read: expected .npy, .h5, .bin, .txt or .tar", path);
+                     "%s: not a kind of file that can be read: expected .npy, .csv, .h5, .bin, .txt or .tar", path);
 }
 
 /* Means are per channel as delivered: one grey value serves three equal channels, three do not make a grey one. */

@@ -21,7 +21,8 @@ typedef struct pdl__reader {
 } pdl__reader_t;
 
 extern const pdl__reader_t pdl__reader_idx, pdl__reader_cifar, pdl__reader_tokens, pdl__reader_text,
-    pdl__reader_npy, pdl__reader_hdf5, pdl__reader_folder, pdl__reader_tar, pdl__reader_synthetic;
+    pdl__reader_npy, pdl__reader_table, pdl__reader_hdf5, pdl__reader_folder, pdl__reader_tar,
+    pdl__reader_synthetic;
 
 /* A set that has a name. */
 typedef struct pdl__known {
