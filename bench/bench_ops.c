@@ -157,7 +157,7 @@ static void place_weights(node_t *node)
         check(op->backend->ops->weight_import(op, k, values, node->run.weight[k]));
         pdl_memory_give(values, (size_t)plain * sizeof(float));
     }
-    check(op->backend->ops->refresh(op, &node->run));
+    check(op->backend->ops->refresh(op, NULL, &node->run));
 }
 
 static void make_op(bench_t *b, int i)
@@ -214,7 +214,7 @@ static void make_source(bench_t *b, node_t *node)
             ((int32_t *)node->run.output)[i] = (int32_t)(i * 7919 % node->layer->vocabulary);
     } else {
         fill(values, count, 1);
-        b->backend->ops->from_float(b->backend, values, count, node->run.output);
+        b->backend->ops->from_float(b->backend, NULL, values, count, node->run.output);
     }
     pdl_memory_give(values, (size_t)count * sizeof(float));
 }
@@ -227,12 +227,12 @@ static void forward(bench_t *b, node_t *node)
             node_t     *source = &b->nodes[node->inputs[k]];
 
             check(
-                b->backend->ops->convert(b->backend, &shape, b->samples,
+                b->backend->ops->convert(b->backend, NULL, &shape, b->samples,
                                          source->op != NULL ? source->op->description.out_format : PDL_FORMAT_PLAIN,
                                          source->run.output, node->op->description.in_format[k],
                                          node->converted[k]));
         }
-    check(b->backend->ops->forward(node->op, &node->run));
+    check(b->backend->ops->forward(node->op, NULL, &node->run));
 }
 
 static void backward(bench_t *b, node_t *node)
@@ -242,12 +242,12 @@ static void backward(bench_t *b, node_t *node)
     while (node->gradient_count > keep) {
         int last = --node->gradient_count;
 
-        b->backend->ops->add(b->backend, node->gradients[last - 1], node->gradients[last],
+        b->backend->ops->add(b->backend, NULL, node->gradients[last - 1], node->gradients[last],
                              node->op->description.out_bytes, node->gradients[last - 1]);
     }
     node->run.output_gradient[0] = node->gradients[0];
     node->run.output_gradient[1] = node->gradient_count > 1 ? node->gradients[1] : NULL;
-    check(b->backend->ops->backward(node->op, &node->run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT));
+    check(b->backend->ops->backward(node->op, NULL, &node->run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT));
     for (int k = 0; k < node->input_count; k++) {
         node_t *source = &b->nodes[node->inputs[k]];
         void   *gradient = node->run.input_gradient[k];
@@ -257,7 +257,7 @@ static void backward(bench_t *b, node_t *node)
         if (node->back[k] != NULL) {
             pdl_shape_t shape = out_shape(b, node->inputs[k]);
 
-            check(b->backend->ops->convert(b->backend, &shape, b->samples, node->op->description.in_format[k],
+            check(b->backend->ops->convert(b->backend, NULL, &shape, b->samples, node->op->description.in_format[k],
                                            gradient, source->op->description.out_format, node->back[k]));
             gradient = node->back[k];
         }

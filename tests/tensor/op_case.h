@@ -127,8 +127,8 @@ static inline pdl_status_t op_to_backend(pdl_backend_t *backend, const pdl_shape
     single = op_take((size_t)count * sizeof(float));
     typed = op_take((size_t)count * sizeof(float));
     for (int64_t i = 0; i < count; i++) single[i] = (float)plain[i];
-    backend->ops->from_float(backend, single, count, typed);
-    status = backend->ops->convert(backend, shape, samples, PDL_FORMAT_PLAIN, typed, format, target);
+    backend->ops->from_float(backend, NULL, single, count, typed);
+    status = backend->ops->convert(backend, NULL, shape, samples, PDL_FORMAT_PLAIN, typed, format, target);
     free(single);
     free(typed);
     return status;
@@ -148,8 +148,8 @@ static inline pdl_status_t op_from_backend(pdl_backend_t *backend, const pdl_sha
     }
     single = op_take((size_t)count * sizeof(float));
     typed = op_take((size_t)count * sizeof(float));
-    status = backend->ops->convert(backend, shape, samples, format, source, PDL_FORMAT_PLAIN, typed);
-    backend->ops->to_float(backend, typed, count, single);
+    status = backend->ops->convert(backend, NULL, shape, samples, format, source, PDL_FORMAT_PLAIN, typed);
+    backend->ops->to_float(backend, NULL, typed, count, single);
     for (int64_t i = 0; i < count; i++) plain[i] = single[i];
     free(single);
     free(typed);
@@ -409,7 +409,7 @@ static inline pdl_status_t op_fill(op_bench_t *b)
     b->run.total_samples = c->reduce ? c->total_samples : c->samples;
     b->run.loss_scale = 0.25;
     b->run.label_smoothing = c->smoothing;
-    if (b->op->description.packed_bytes > 0) return b->backend->ops->refresh(b->op, &b->run);
+    if (b->op->description.packed_bytes > 0) return b->backend->ops->refresh(b->op, NULL, &b->run);
     return PDL_OK;
 }
 
@@ -447,7 +447,7 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
             return pdl_error(PDL_ERR_LIMIT, "the op writes over input 0 and yet wants to read it again");
         b->run.output = b->input[0];
     }
-    status = b->backend->ops->forward(b->op, &b->run);
+    status = b->backend->ops->forward(b->op, NULL, &b->run);
     if (status) return status;
     if (result->loss) {
         for (int64_t i = 0; i < 3 * b->c->samples; i++)
@@ -525,7 +525,7 @@ static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
     if (status) return status;
     op_forget(b);
     op_place_input_gradients(b);
-    status = b->backend->ops->backward(b->op, &b->run, what);
+    status = b->backend->ops->backward(b->op, NULL, &b->run, what);
     for (int i = 0; i < b->op->spec.input_count && !status; i++) {
         bool        passed = b->op->description.gradient_use[i] == PDL_GRADIENT_PASSED;
         const void *from = passed ? b->gradient[0] : b->run.input_gradient[i];

@@ -4,6 +4,7 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/cpu/threads.h"
+#include "tensor/scalars.h"
 #include "test.h"
 
 #include <paradl/tensor/backend.h>
@@ -35,7 +36,8 @@ static void convert_one(pdl_shape_t shape, int64_t samples)
 
     CHECK_INT(backend->ops->tensor_bytes(backend, &shape, samples, PDL_FORMAT_PLAIN), plain_count * 4);
     CHECK_INT(backend->ops->tensor_bytes(backend, &shape, samples, PDL_FORMAT_BLOCKED), blocked_count * 4);
-    CHECK_OK(backend->ops->convert(backend, &shape, samples, PDL_FORMAT_PLAIN, plain, PDL_FORMAT_BLOCKED, blocked));
+    CHECK_OK(backend->ops->convert(backend, NULL, &shape, samples, PDL_FORMAT_PLAIN, plain, PDL_FORMAT_BLOCKED,
+                                   blocked));
     for (int64_t i = 0; i < blocked_count; i++) {
         int64_t c = i / 16 / space % blocks * 16 + i % 16, n = i / 16 / space / blocks, p = i / 16 % space;
 
@@ -43,7 +45,8 @@ static void convert_one(pdl_shape_t shape, int64_t samples)
     }
     CHECK_INT(wrong, 0);
     memset(back, 0xff, (size_t)plain_count * sizeof(*back));
-    CHECK_OK(backend->ops->convert(backend, &shape, samples, PDL_FORMAT_BLOCKED, blocked, PDL_FORMAT_PLAIN, back));
+    CHECK_OK(
+        backend->ops->convert(backend, NULL, &shape, samples, PDL_FORMAT_BLOCKED, blocked, PDL_FORMAT_PLAIN, back));
     CHECK(memcmp(back, plain, (size_t)plain_count * sizeof(*back)) == 0);
     free(plain);
     free(blocked);
@@ -67,7 +70,8 @@ static void sequences_are_never_blocked(void)
 
     CHECK_INT(backend->ops->tensor_bytes(backend, &sequence, 2, PDL_FORMAT_BLOCKED), 2 * 35 * 4);
     CHECK_INT(backend->ops->tensor_bytes(backend, &vector, 2, PDL_FORMAT_BLOCKED), 2 * 5 * 4);
-    CHECK_OK(backend->ops->convert(backend, &sequence, 2, PDL_FORMAT_PLAIN, values, PDL_FORMAT_BLOCKED, copy));
+    CHECK_OK(
+        backend->ops->convert(backend, NULL, &sequence, 2, PDL_FORMAT_PLAIN, values, PDL_FORMAT_BLOCKED, copy));
     CHECK(memcmp(values, copy, 70 * sizeof(*values)) == 0);
     free(values);
     free(copy);
@@ -97,9 +101,9 @@ static void sums_of_squares_do_not_depend_on_threads(void)
 
         for (int64_t k = 0; k < counts[i]; k++) expected += (double)values[k] * (double)values[k];
         pdl__threads_setup(3, false);
-        many = backend->ops->sum_squares(backend, values, counts[i]);
+        many = squares_of(backend, values, counts[i]);
         pdl__threads_setup(1, false);
-        few = single->ops->sum_squares(single, values, counts[i]);
+        few = squares_of(single, values, counts[i]);
         pdl__threads_setup(2, false);
         CHECK_NEAR(many, expected, 1e-10);
         CHECK(many == few);
@@ -113,14 +117,14 @@ static void finds_what_is_not_finite(void)
     int64_t count = 100003;
     float  *values = numbers(count);
 
-    CHECK_INT(backend->ops->find_not_finite(backend, values, (size_t)count * 4), -1);
-    CHECK_INT(backend->ops->find_not_finite(backend, values, 0), -1);
+    CHECK_INT(first_not_finite(backend, values, (size_t)count * 4), -1);
+    CHECK_INT(first_not_finite(backend, values, 0), -1);
     values[99999] = -INFINITY;
-    CHECK_INT(backend->ops->find_not_finite(backend, values, (size_t)count * 4), 99999);
+    CHECK_INT(first_not_finite(backend, values, (size_t)count * 4), 99999);
     values[17] = NAN;
-    CHECK_INT(backend->ops->find_not_finite(backend, values, (size_t)count * 4), 17);
+    CHECK_INT(first_not_finite(backend, values, (size_t)count * 4), 17);
     values[17] = 3e38f; /* large, but a number */
-    CHECK_INT(backend->ops->find_not_finite(backend, values, (size_t)count * 4), 99999);
+    CHECK_INT(first_not_finite(backend, values, (size_t)count * 4), 99999);
     free(values);
 }
 
@@ -166,7 +170,7 @@ static void updates_follow_their_formulas(void)
             g[i] = value(i + 5);
             v[i] = fabsf(v[i]);
         }
-        backend->ops->update(backend, &u, count, w, g, m, v, &norm);
+        backend->ops->update(backend, NULL, &u, count, w, g, m, v, &norm, NULL);
         for (int64_t i = 0; i < count; i++) {
             double w1 = value(i), m1 = value(i), v1 = fabsf(value(i));
 
@@ -189,9 +193,9 @@ static void vectors_are_added_and_averaged(void)
     float  *a = numbers(count), *b = numbers(count + 3);
     int     wrong = 0;
 
-    backend->ops->add(backend, a, b + 3, (size_t)count * 4, a);
+    backend->ops->add(backend, NULL, a, b + 3, (size_t)count * 4, a);
     for (int64_t i = 0; i < count; i++) wrong += a[i] != value(i) + value(i + 3);
-    backend->ops->average(backend, 0.75, count, a, b);
+    backend->ops->average(backend, NULL, 0.75, count, a, b);
     for (int64_t i = 0; i < count; i++)
         wrong += fabs(a[i] - (0.75 * (value(i) + value(i + 3)) + 0.25 * value(i))) > 1e-6;
     CHECK_INT(wrong, 0);
@@ -239,7 +243,7 @@ static void wrong_requests_are_refused(void)
     CHECK_ERROR(backend->ops->op_create(backend, &spec, &op), "does not compute");
     layer.type = PDL_LAYER_RELU;
     CHECK_OK(backend->ops->op_create(backend, &spec, &op));
-    CHECK_ERROR(backend->ops->backward(op, &(pdl_op_run_t){0}, PDL_BACKWARD_DATA), "inference");
+    CHECK_ERROR(backend->ops->backward(op, NULL, &(pdl_op_run_t){0}, PDL_BACKWARD_DATA), "inference");
     backend->ops->op_destroy(op);
     backend->ops->op_destroy(NULL);
     pdl_backend_destroy(NULL);

@@ -3,6 +3,7 @@
  * awkward shapes, in every way in which ops are run. A layer that the backend refuses is a failure.
  */
 #include "op_cases.h"
+#include "tensor/scalars.h"
 #include "test.h"
 
 #include <stdarg.h>
@@ -279,7 +280,7 @@ static void update_cpu(const pdl_update_t *update, int64_t count, state_t *state
         m[i] = (float)state->m[i];
         v[i] = (float)state->v[i];
     }
-    cpu->ops->update(cpu, update, count, w, g, m, v, &state->norm);
+    cpu->ops->update(cpu, NULL, update, count, w, g, m, v, &state->norm, NULL);
     for (int i = 0; i < VECTOR; i++) {
         state->w[i] = (double)w[i];
         state->m[i] = (double)m[i];
@@ -307,8 +308,8 @@ static void updates_match_the_reference(void)
             u.kind = (pdl_update_kind_t)kind;
             fill_state(&expected);
             fill_state(&found);
-            reference->ops->update(reference, &u, count, expected.w, expected.g, expected.m, expected.v,
-                                   &expected.norm);
+            reference->ops->update(reference, NULL, &u, count, expected.w, expected.g, expected.m, expected.v,
+                                   &expected.norm, NULL);
             update_cpu(&u, count, &found);
             CHECK(op_difference(found.w, expected.w, VECTOR) <= 1e-6);
             CHECK(op_difference(found.m, expected.m, VECTOR) <= 1e-6);
@@ -329,14 +330,14 @@ static void vectors_match_the_reference(void)
             b[i] = (float)op_value(2, 1, i);
             if (i < count) squares += (double)a[i] * (double)a[i];
         }
-        CHECK_NEAR(cpu->ops->sum_squares(cpu, a, count), squares, 1e-6);
-        cpu->ops->average(cpu, 0.75, count, a, b);
+        CHECK_NEAR(squares_of(cpu, a, count), squares, 1e-6);
+        cpu->ops->average(cpu, NULL, 0.75, count, a, b);
         CHECK_NEAR((double)a[count - 1], 0.75 * op_value(2, 0, count - 1) + 0.25 * (double)b[count - 1], 1e-5);
-        cpu->ops->add(cpu, a, b, bytes, a);
+        cpu->ops->add(cpu, NULL, a, b, bytes, a);
         CHECK_NEAR((double)a[0], 0.75 * op_value(2, 0, 0) + 1.25 * (double)b[0], 1e-5);
-        CHECK_INT(cpu->ops->find_not_finite(cpu, b, bytes), -1);
+        CHECK_INT(first_not_finite(cpu, b, bytes), -1);
         b[count - 1] = count % 2 ? NAN : -INFINITY;
-        CHECK_INT(cpu->ops->find_not_finite(cpu, b, bytes), count - 1);
+        CHECK_INT(first_not_finite(cpu, b, bytes), count - 1);
     }
 }
 

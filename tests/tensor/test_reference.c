@@ -3,6 +3,7 @@
  * precision, for every layer type; and the rest of its table does what the formulas say.
  */
 #include "op_cases.h"
+#include "tensor/scalars.h"
 #include "test.h"
 
 #include <paradl/base/random.h>
@@ -161,7 +162,7 @@ static void refuses_wrong_indices(void)
     spec.layer = pdl_model_layer(model, 1);
     spec.inputs = &spec.layer->in;
     CHECK_OK(reference->ops->op_create(reference, &spec, &op));
-    CHECK_ERROR(reference->ops->forward(op, &run), "token 3 is outside the vocabulary of 3");
+    CHECK_ERROR(reference->ops->forward(op, NULL, &run), "token 3 is outside the vocabulary of 3");
     reference->ops->op_destroy(op);
     pdl_model_destroy(model);
 }
@@ -170,7 +171,7 @@ static double step_once(pdl_update_t update, double *m, double *v, double *norm)
 {
     double w = 2, g = 0.5;
 
-    reference->ops->update(reference, &update, 1, &w, &g, m, v, norm);
+    reference->ops->update(reference, NULL, &update, 1, &w, &g, m, v, norm, NULL);
     return w;
 }
 
@@ -211,15 +212,15 @@ static void vectors(void)
 {
     double a[3] = {1, 2, 3}, b[3] = {4, INFINITY, 6}, sum[3];
 
-    reference->ops->add(reference, a, b, sizeof(a), sum);
+    reference->ops->add(reference, NULL, a, b, sizeof(a), sum);
     CHECK_NEAR(sum[2], 9, 0);
-    CHECK_INT(reference->ops->find_not_finite(reference, a, sizeof(a)), -1);
-    CHECK_INT(reference->ops->find_not_finite(reference, b, sizeof(b)), 1);
-    CHECK_NEAR(reference->ops->sum_squares(reference, a, 3), 14, 0);
-    reference->ops->average(reference, 0.75, 3, a, sum);
+    CHECK_INT(first_not_finite(reference, a, sizeof(a)), -1);
+    CHECK_INT(first_not_finite(reference, b, sizeof(b)), 1);
+    CHECK_NEAR(squares_of(reference, a, 3), 14, 0);
+    reference->ops->average(reference, NULL, 0.75, 3, a, sum);
     CHECK_NEAR(a[0], 0.75 + 0.25 * 5, 0);
-    CHECK_ERROR(reference->ops->convert(reference, &(pdl_shape_t){1, {1, 1, 1}, 0, false}, 1, PDL_FORMAT_PLAIN, a,
-                                        PDL_FORMAT_BLOCKED, sum),
+    CHECK_ERROR(reference->ops->convert(reference, NULL, &(pdl_shape_t){1, {1, 1, 1}, 0, false}, 1,
+                                        PDL_FORMAT_PLAIN, a, PDL_FORMAT_BLOCKED, sum),
                 "plain tensors only");
 }
 

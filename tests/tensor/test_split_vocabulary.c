@@ -205,10 +205,10 @@ static void compute(part_t *part)
     part->status = make_op(part, &op);
     if (part->status) return;
     pdl_op_run_t run = make_run(part, op);
-    part->status = ops->forward(op, &run);
+    part->status = ops->forward(op, NULL, &run);
     memset(run.workspace, 0xff, op->description.workspace_bytes);
     if (!part->status && !part->c->evaluate)
-        part->status = ops->backward(op, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
+        part->status = ops->backward(op, NULL, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
     part->out = from_backend(part, run.output, part->out_count);
     part->gradient =
         from_backend(part, is_table(part) ? run.weight_gradient[0] : run.input_gradient[0], part->gradient_count);

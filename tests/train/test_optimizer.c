@@ -60,7 +60,11 @@ static void check_all(const bench_t *bench, int array, const double *values, int
 static pdl_optimizer_run_t begin(bench_t *bench, const pdl_parameter_t *parameters, int count)
 {
     memset(bench->storage, 0, sizeof(bench->storage));
+    static double numbers[2][32];
+
     return (pdl_optimizer_run_t){.backend = bench->backend,
+                                 .scalars = numbers[0],
+                                 .home = numbers[1],
                                  .parameters = parameters,
                                  .count = count,
                                  .weights = bench->storage[W],

@@ -10,8 +10,8 @@
  *     pdl_op_t *op;
  *     backend->ops->op_create(backend, &spec, &op);
  *     ... place op->description.out_bytes, .saved_bytes, .workspace_bytes, and the weights somewhere ...
- *     backend->ops->forward(op, &run);
- *     backend->ops->backward(op, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
+ *     backend->ops->forward(op, stream, &run);
+ *     backend->ops->backward(op, stream, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
  *
  * How tensors lie. PLAIN: images and volumes [n][c][s0][s1][s2], sequences [n][t][c], vectors [n][c]. BLOCKED: the
  * backend's own arrangement, kept from layer to layer (CPU: [n][c/B][space][B], channels padded with zeros to
@@ -232,31 +232,41 @@ typedef struct pdl_backend_ops {
                                 pdl_op_description_t *description);
     pdl_status_t (*op_create)(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op);
     void (*op_destroy)(pdl_op_t *op); /* NULL is allowed */
-    pdl_status_t (*forward)(pdl_op_t *op, const pdl_op_run_t *run);
-    pdl_status_t (*backward)(pdl_op_t *op, const pdl_op_run_t *run, unsigned what);
+    /* What follows is work of a stream (NULL: done when it returns) on memory of the device, except that plain floats
+       may be the host's. Numbers for the host are written to the device too, and come home by a copy. */
+    pdl_status_t (*forward)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run);
+    pdl_status_t (*backward)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what);
     /* Makes the packed copies again after the weights have changed. Ops with packed_bytes 0 need none. */
-    pdl_status_t (*refresh)(pdl_op_t *op, const pdl_op_run_t *run);
-    /* Plain float order of PyTorch from and to the storage of weight k (also of its gradient or moments). */
+    pdl_status_t (*refresh)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run);
+    /* One activation tensor from one format to the other. */
+    pdl_status_t (*convert)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                            int64_t samples, pdl_format_t from, const void *source, pdl_format_t to, void *target);
+    /* Plain float values to and from the activation type. */
+    pdl_status_t (*from_float)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                               int64_t count, void *target);
+    pdl_status_t (*to_float)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source, int64_t count,
+                             float *target);
+    /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
+    pdl_status_t (*add)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                        size_t bytes, void *sum);
+    /* *index: the first element that is not finite, or -1. */
+    pdl_status_t (*find_not_finite)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                    size_t bytes, int64_t *index);
+    /* Weights, gradients and optimizer state. */
+    pdl_status_t (*sum_squares)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                int64_t count, double *sum);
+    /* *not_finite (NULL: not wanted) becomes 1 when a weight or second moment that it has written is not finite, else it
+       stays as it was. (A first moment that is not finite makes its weight the same.) */
+    pdl_status_t (*update)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                           int64_t count, void *w, const void *g, void *m, void *v, double *norm,
+                           int64_t *not_finite);
+    /* ema = keep ema + (1-keep) w */
+    pdl_status_t (*average)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                            void *ema, const void *w);
+    /* Plain float order of PyTorch in host memory from and to the storage of weight k (also of its gradient or moments),
+       which is the device's. At once: no stream uses it. */
     pdl_status_t (*weight_import)(pdl_op_t *op, int k, const float *plain, void *storage);
     pdl_status_t (*weight_export)(pdl_op_t *op, int k, const void *storage, float *plain);
-    /* One activation tensor from one arrangement to the other. */
-    pdl_status_t (*convert)(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t from,
-                            const void *source, pdl_format_t to, void *target);
-    /* Plain float values to and from the activation type. */
-    void (*from_float)(pdl_backend_t *backend, const float *source, int64_t count, void *target);
-    void (*to_float)(pdl_backend_t *backend, const void *source, int64_t count, float *target);
-    /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
-    void (*add)(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum);
-    /* Index of the first element that is not finite, or -1. */
-    int64_t (*find_not_finite)(pdl_backend_t *backend, const void *data, size_t bytes);
-    /* Weights, gradients and optimizer state. */
-    double (*sum_squares)(pdl_backend_t *backend, const void *values, int64_t count);
-    /* Returns whether the weights and second moments that it has written are all finite. (A first moment that is not
-       makes its weight the same.) */
-    bool (*update)(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
-                   void *m, void *v, double *norm);
-    void (*average)(pdl_backend_t *backend, double keep, int64_t count, void *ema,
-                    const void *w); /* ema = keep ema + (1-keep) w */
     void (*destroy)(pdl_backend_t *backend);
 } pdl_backend_ops_t;
 

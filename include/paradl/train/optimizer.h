@@ -82,6 +82,8 @@ typedef struct pdl_optimizer_run {
     void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
     int64_t                step;                                  /* 0 for the first update */
     const double          *lr; /* of this update; NULL: that of the schedule at `step` */
+    pdl_tensor_stream_t   *stream;
+    double                *scalars, *home; /* room for 2 * count + 1 numbers of the device, and of the host */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;

@@ -66,13 +66,14 @@ typedef struct pdl__conversion {
 DEFINE_CONVERSIONS(float, f32)
 DEFINE_CONVERSIONS(pdl__bf16_t, bf16)
 
-pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t from,
-                              const void *source, pdl_format_t to, void *target)
+pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                              int64_t samples, pdl_format_t from, const void *source, pdl_format_t to, void *target)
 {
     bool              bf16 = backend->activation_type == PDL_DTYPE_BF16;
     pdl__conversion_t conversion = {.source = source, .target = target, .channels = shape->channels};
     pdl__slice_fn_t   function;
 
+    (void)stream;
     if (from == to || !pdl__cpu_blockable(shape)) {
         memcpy(target, source, backend->ops->tensor_bytes(backend, shape, samples, from));
         return PDL_OK;

@@ -203,26 +203,29 @@ static void cpu_op_destroy(pdl_op_t *op)
     free(op);
 }
 
-static pdl_status_t cpu_forward(pdl_op_t *op, const pdl_op_run_t *run)
+static pdl_status_t cpu_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
     const pdl__cpu_op_t *made = (const pdl__cpu_op_t *)op;
 
+    (void)stream;
     if (made->widens) return pdl__wide_forward(kind_of(op), op, run, made->wide_at);
     return kind_of(op)->forward(op, run);
 }
 
-static pdl_status_t cpu_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
+static pdl_status_t cpu_backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what)
 {
     const pdl__cpu_op_t *made = (const pdl__cpu_op_t *)op;
 
+    (void)stream;
     if (!op->spec.training)
         return pdl_error(PDL_ERR_INPUT, "%s: backward of an op that was made for inference", op->spec.layer->name);
     if (made->widens) return pdl__wide_backward(kind_of(op), op, run, what, made->wide_at);
     return kind_of(op)->backward(op, run, what);
 }
 
-static pdl_status_t cpu_refresh(pdl_op_t *op, const pdl_op_run_t *run)
+static pdl_status_t cpu_refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
+    (void)stream;
     return kind_of(op)->refresh != NULL ? kind_of(op)->refresh(op, run) : PDL_OK;
 }
 

@@ -68,15 +68,23 @@ void pdl__cpu_mask(pdl_backend_t *backend, const void *a, const void *b, const v
                    void *masked);
 
 /* Entries of the backend's table that are not about ops (convert.c, vector.c, update.c). */
-pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples, pdl_format_t from,
-                              const void *source, pdl_format_t to, void *target);
-void         pdl__cpu_from_float(pdl_backend_t *backend, const float *source, int64_t count, void *target);
-void         pdl__cpu_to_float(pdl_backend_t *backend, const void *source, int64_t count, float *target);
-void         pdl__cpu_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum);
-int64_t      pdl__cpu_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes);
-double       pdl__cpu_sum_squares(pdl_backend_t *backend, const void *values, int64_t count);
-void         pdl__cpu_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w);
-bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
-                     void *m, void *v, double *norm);
+pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                              int64_t samples, pdl_format_t from, const void *source, pdl_format_t to,
+                              void *target);
+pdl_status_t pdl__cpu_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                                 int64_t count, void *target);
+pdl_status_t pdl__cpu_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,
+                               int64_t count, float *target);
+pdl_status_t pdl__cpu_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                          size_t bytes, void *sum);
+pdl_status_t pdl__cpu_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                      size_t bytes, int64_t *index);
+pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                  int64_t count, double *sum);
+pdl_status_t pdl__cpu_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                              void *ema, const void *w);
+pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                             int64_t count, void *w, const void *g, void *m, void *v, double *norm,
+                             int64_t *not_finite);
 
 #endif

@@ -143,17 +143,19 @@ static void op_destroy(pdl_op_t *op)
     free(op);
 }
 
-static pdl_status_t forward(pdl_op_t *op, const pdl_op_run_t *run)
+static pdl_status_t forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
+    (void)stream;
     memset(run->output, 0, op->description.out_bytes);
     return kinds[op->spec.layer->type]->forward(op, run);
 }
 
 /* Leaves out what is not wanted and clears what is only added to. */
-static pdl_status_t backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
+static pdl_status_t backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what)
 {
     pdl_op_run_t wanted = *run;
 
+    (void)stream;
     for (int i = 0; i < op->spec.input_count; i++) {
         if (!(what & PDL_BACKWARD_DATA)) wanted.input_gradient[i] = NULL;
         if (wanted.input_gradient[i] == NULL) continue;
@@ -168,22 +170,20 @@ static pdl_status_t backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned wha
     return kinds[op->spec.layer->type]->backward(op, &wanted);
 }
 
-static pdl_status_t refresh(pdl_op_t *op, const pdl_op_run_t *run)
+static pdl_status_t refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
-    (void)op, (void)run;
+    (void)op, (void)stream, (void)run;
     return PDL_OK;
 }
 
 static pdl_status_t weight_import(pdl_op_t *op, int k, const float *plain, void *storage)
 {
-    pdl__reference_from_float(op->backend, plain, op->description.weight[k].elements, storage);
-    return PDL_OK;
+    return pdl__reference_from_float(op->backend, NULL, plain, op->description.weight[k].elements, storage);
 }
 
 static pdl_status_t weight_export(pdl_op_t *op, int k, const void *storage, float *plain)
 {
-    pdl__reference_to_float(op->backend, storage, op->description.weight[k].elements, plain);
-    return PDL_OK;
+    return pdl__reference_to_float(op->backend, NULL, storage, op->description.weight[k].elements, plain);
 }
 
 static void destroy(pdl_backend_t *backend)

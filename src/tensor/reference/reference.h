@@ -64,15 +64,23 @@ void         pdl__reference_split_backward(const pdl_op_t *op, const pdl_op_run_
 double pdl__reference_keep(const pdl_op_t *op, const pdl_op_run_t *run, const char *purpose, int64_t index);
 
 /* Tensors without a layer: the rest of the table. */
-pdl_status_t pdl__reference_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
-                                    pdl_format_t from, const void *source, pdl_format_t to, void *target);
-void         pdl__reference_from_float(pdl_backend_t *backend, const float *source, int64_t count, void *target);
-void         pdl__reference_to_float(pdl_backend_t *backend, const void *source, int64_t count, float *target);
-void         pdl__reference_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum);
-int64_t      pdl__reference_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes);
-double       pdl__reference_sum_squares(pdl_backend_t *backend, const void *values, int64_t count);
-bool         pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w,
-                                   const void *g, void *m, void *v, double *norm);
-void         pdl__reference_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w);
+pdl_status_t pdl__reference_convert(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                    int64_t samples, pdl_format_t from, const void *source, pdl_format_t to,
+                                    void *target);
+pdl_status_t pdl__reference_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                                       int64_t count, void *target);
+pdl_status_t pdl__reference_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,
+                                     int64_t count, float *target);
+pdl_status_t pdl__reference_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                                size_t bytes, void *sum);
+pdl_status_t pdl__reference_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                            size_t bytes, int64_t *index);
+pdl_status_t pdl__reference_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                        int64_t count, double *sum);
+pdl_status_t pdl__reference_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                                   int64_t count, void *w, const void *g, void *m, void *v, double *norm,
+                                   int64_t *not_finite);
+pdl_status_t pdl__reference_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                                    void *ema, const void *w);
 
 #endif

@@ -7,59 +7,70 @@
 #include <math.h>
 #include <string.h>
 
-pdl_status_t pdl__reference_convert(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
-                                    pdl_format_t from, const void *source, pdl_format_t to, void *target)
+pdl_status_t pdl__reference_convert(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                    int64_t samples, pdl_format_t from, const void *source, pdl_format_t to,
+                                    void *target)
 {
-    (void)backend;
+    (void)backend, (void)stream;
     if (from != PDL_FORMAT_PLAIN || to != PDL_FORMAT_PLAIN)
         return pdl_error(PDL_ERR_UNSUPPORTED, "the reference backend knows plain tensors only");
     memmove(target, source, (size_t)(pdl_shape_elements(shape) * samples) * sizeof(double));
     return PDL_OK;
 }
 
-void pdl__reference_from_float(pdl_backend_t *backend, const float *source, int64_t count, void *target)
+pdl_status_t pdl__reference_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                                       int64_t count, void *target)
 {
     double *to = target;
 
-    (void)backend;
+    (void)backend, (void)stream;
     for (int64_t i = 0; i < count; i++) to[i] = source[i];
+    return PDL_OK;
 }
 
-void pdl__reference_to_float(pdl_backend_t *backend, const void *source, int64_t count, float *target)
+pdl_status_t pdl__reference_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,
+                                     int64_t count, float *target)
 {
     const double *from = source;
 
-    (void)backend;
+    (void)backend, (void)stream;
     for (int64_t i = 0; i < count; i++) target[i] = (float)from[i];
+    return PDL_OK;
 }
 
-void pdl__reference_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum)
+pdl_status_t pdl__reference_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                                size_t bytes, void *sum)
 {
     const double *first = a, *second = b;
     double       *to = sum;
 
-    (void)backend;
+    (void)backend, (void)stream;
     for (size_t i = 0; i < bytes / sizeof(double); i++) to[i] = first[i] + second[i];
+    return PDL_OK;
 }
 
-int64_t pdl__reference_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes)
+pdl_status_t pdl__reference_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                            size_t bytes, int64_t *index)
 {
     const double *values = data;
 
-    (void)backend;
-    for (size_t i = 0; i < bytes / sizeof(double); i++)
-        if (!isfinite(values[i])) return (int64_t)i;
-    return -1;
+    (void)backend, (void)stream;
+    *index = -1;
+    for (size_t i = 0; i < bytes / sizeof(double) && *index < 0; i++)
+        if (!isfinite(values[i])) *index = (int64_t)i;
+    return PDL_OK;
 }
 
-double pdl__reference_sum_squares(pdl_backend_t *backend, const void *values, int64_t count)
+pdl_status_t pdl__reference_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                        int64_t count, double *sum)
 {
     const double *from = values;
-    double        sum = 0;
+    double        total = 0;
 
-    (void)backend;
-    for (int64_t i = 0; i < count; i++) sum += from[i] * from[i];
-    return sum;
+    (void)backend, (void)stream;
+    for (int64_t i = 0; i < count; i++) total += from[i] * from[i];
+    *sum = total;
+    return PDL_OK;
 }
 
 /* Moves both moments of Adam by gradient g. */
@@ -74,14 +85,15 @@ static double adam_direction(const pdl_update_t *u, double m, double v)
     return m / u->correction1 / (sqrt(v / u->correction2) + u->epsilon);
 }
 
-bool pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_t count, void *weights,
-                           const void *gradient, void *first, void *second, double *norm)
+pdl_status_t pdl__reference_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *u,
+                                   int64_t count, void *weights, const void *gradient, void *first, void *second,
+                                   double *norm, int64_t *not_finite)
 {
     double       *w = weights, *m = first, *v = second, direction, squares = 0;
     const double *gradients = gradient;
     bool          finite = true;
 
-    (void)backend;
+    (void)backend, (void)stream;
     for (int64_t i = 0; i < count; i++) {
         double g = gradients ? gradients[i] * u->gradient_scale : 0;
 
@@ -111,14 +123,17 @@ bool pdl__reference_update(pdl_backend_t *backend, const pdl_update_t *u, int64_
         finite = finite && isfinite(w[i]) && (v == NULL || isfinite(v[i]));
     }
     if (u->kind == PDL_UPDATE_LAMB_STATE) *norm = squares;
-    return finite;
+    if (not_finite != NULL && !finite) *not_finite = 1;
+    return PDL_OK;
 }
 
-void pdl__reference_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w)
+pdl_status_t pdl__reference_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                                    void *ema, const void *w)
 {
     double       *average = ema;
     const double *now = w;
 
-    (void)backend;
+    (void)backend, (void)stream;
     for (int64_t i = 0; i < count; i++) average[i] = keep * average[i] + (1 - keep) * now[i];
+    return PDL_OK;
 }

@@ -363,7 +363,7 @@ static pdl_status_t restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint
     else
         status = pdl_checkpoint_compare(pdl_checkpoint_model(checkpoint), weights.stored, weights.count);
     if (!status) status = restore_part(s, pdl_checkpoint_model(checkpoint), &weights);
-    pdl__spread_statistics(s);
+    if (!status) status = pdl__spread_statistics(s);
     free_part(&weights);
     if (!status && state) status = restore_state(s, checkpoint, place);
     if (!status) status = pdl__session_refresh(s);

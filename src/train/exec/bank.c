@@ -64,13 +64,13 @@ pdl_status_t pdl__banks_take(pdl_session_t *s, int count, bool moments)
         memcpy(s->bank[b].array, s->array, sizeof(s->array));
         for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) s->bank[b].array[a] = NULL;
         for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) {
-            s->bank[b].array[a] = pdl_memory_take(array_bytes(s, a));
-            if (!s->bank[b].array[a])
+            if (s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, array_bytes(s, a), &s->bank[b].array[a]))
                 return pdl_error(PDL_ERR_NOMEM,
                                  "no memory for %d sets of %.1f MiB of weights: lower --workers or use more ranks",
                                  count, (double)array_bytes(s, a) / (1 << 20));
         }
-        pdl__bank_copy(s, 0, b, moments);
+        pdl_status_t status = pdl__bank_copy(s, 0, b, moments);
+        if (status) return status;
     }
     return PDL_OK;
 }
@@ -81,7 +81,7 @@ void pdl__banks_give(pdl_session_t *s)
     memcpy(s->array, s->bank[0].array, sizeof(s->array));
     for (int b = 1; b < s->bank_count; b++)
         for (int i = 0, a; (a = pdl__bank_array(s, i, s->bank_moments)) >= 0; i++)
-            if (s->bank[b].array[a]) pdl_memory_give(s->bank[b].array[a], array_bytes(s, a));
+            s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->bank[b].array[a], array_bytes(s, a));
     free(s->bank);
     s->bank = NULL;
     s->bank_count = 0;
@@ -99,47 +99,63 @@ pdl_status_t pdl__bank_select(pdl_session_t *s, int bank)
     return pdl__session_refresh(s);
 }
 
-void pdl__bank_copy(pdl_session_t *s, int from, int to, bool moments)
+pdl_status_t pdl__bank_copy(pdl_session_t *s, int from, int to, bool moments)
 {
-    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++)
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0, a; !status && (a = pdl__bank_array(s, i, moments)) >= 0; i++)
         if (s->bank[from].array[a] != s->bank[to].array[a])
-            memcpy(s->bank[to].array[a], s->bank[from].array[a], array_bytes(s, a));
+            status = s->device->ops->copy(s->device, s->stream[PDL__STREAM_COMPUTE], s->bank[to].array[a],
+                                          s->bank[from].array[a], array_bytes(s, a));
+    return status;
 }
 
-void pdl__bank_clear_moments(pdl_session_t *s, int bank)
+pdl_status_t pdl__bank_clear_moments(pdl_session_t *s, int bank)
 {
-    for (int i = 1, a; (a = pdl__bank_array(s, i, true)) >= 0; i++)
-        memset(s->bank[bank].array[a], 0, array_bytes(s, a));
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 1, a; !status && (a = pdl__bank_array(s, i, true)) >= 0; i++)
+        status = s->device->ops->fill(s->device, s->stream[PDL__STREAM_COMPUTE], s->bank[bank].array[a],
+                                      array_bytes(s, a));
+    return status;
 }
 
 #define CHUNK 1024
 
-/* The elements [from, from + count) of one array. */
-static void mean_of_chunk(pdl_session_t *s, int array, int64_t from, int64_t count, int banks, const int *bank,
-                          const double *share, int to)
+/* The elements [from, from + count) of one array, on the host. */
+static pdl_status_t mean_of_chunk(pdl_session_t *s, int array, int64_t from, int64_t count, int banks,
+                                  const int *bank, const double *share, int to)
 {
-    bool   doubles = s->spec.backend->weight_type == PDL_DTYPE_F64;
-    double sum[CHUNK] = {0};
+    bool         doubles = s->spec.backend->weight_type == PDL_DTYPE_F64;
+    size_t       item = doubles ? sizeof(double) : sizeof(float);
+    double       sum[CHUNK] = {0}, twice[CHUNK];
+    float        single[CHUNK];
+    void        *home = doubles ? (void *)twice : (void *)single;
+    pdl_status_t status = PDL_OK;
 
-    for (int b = 0; b < banks; b++) {
-        const void *values = s->bank[bank[b]].array[array];
-        for (int64_t i = 0; i < count; i++)
-            sum[i] += share[b] *
-                      (doubles ? ((const double *)values)[from + i] : (double)((const float *)values)[from + i]);
+    for (int b = 0; b < banks && !status; b++) {
+        const char *values = (const char *)s->bank[bank[b]].array[array] + (size_t)from * item;
+        status = s->device->ops->copy(s->device, NULL, home, values, (size_t)count * item);
+        for (int64_t i = 0; i < count; i++) sum[i] += share[b] * (doubles ? twice[i] : (double)single[i]);
     }
-    void *target = s->bank[to].array[array];
-    for (int64_t i = 0; i < count; i++)
-        if (doubles)
-            ((double *)target)[from + i] = sum[i];
-        else
-            ((float *)target)[from + i] = (float)sum[i];
+    for (int64_t i = 0; i < count; i++) {
+        twice[i] = sum[i];
+        single[i] = (float)sum[i];
+    }
+    if (status) return status;
+    return s->device->ops->copy(s->device, NULL, (char *)s->bank[to].array[array] + (size_t)from * item, home,
+                                (size_t)count * item);
 }
 
-void pdl__bank_mean(pdl_session_t *s, int count, const int *bank, const double *share, int to, bool moments)
+pdl_status_t pdl__bank_mean(pdl_session_t *s, int count, const int *bank, const double *share, int to, bool moments)
 {
-    for (int i = 0, a; (a = pdl__bank_array(s, i, moments)) >= 0; i++) {
+    pdl_status_t status = pdl__session_await(s);
+
+    for (int i = 0, a; !status && (a = pdl__bank_array(s, i, moments)) >= 0; i++) {
         int64_t elements = pdl__bank_elements(s, a);
-        for (int64_t from = 0; from < elements; from += CHUNK)
-            mean_of_chunk(s, a, from, elements - from < CHUNK ? elements - from : CHUNK, count, bank, share, to);
+        for (int64_t from = 0; from < elements && !status; from += CHUNK)
+            status = mean_of_chunk(s, a, from, elements - from < CHUNK ? elements - from : CHUNK, count, bank,
+                                   share, to);
     }
+    return status;
 }

@@ -22,10 +22,11 @@ size_t pdl__banks_bytes(const pdl_session_t *session);
 pdl_status_t pdl__bank_select(pdl_session_t *session, int bank);
 
 /* What is meant by the numbers of a bank: its weights and statistics, and with `moments` the optimizer's state. */
-void pdl__bank_copy(pdl_session_t *session, int from, int to, bool moments);
+pdl_status_t pdl__bank_copy(pdl_session_t *session, int from, int to, bool moments);
 /* bank[to] = sum of share[i] * bank[i], added up in double; `to` may be one of them. */
-void pdl__bank_mean(pdl_session_t *session, int count, const int *bank, const double *share, int to, bool moments);
-void pdl__bank_clear_moments(pdl_session_t *session, int bank);
+pdl_status_t pdl__bank_mean(pdl_session_t *session, int count, const int *bank, const double *share, int to,
+                            bool moments);
+pdl_status_t pdl__bank_clear_moments(pdl_session_t *session, int bank);
 
 /* The arrays of banks: 0 is PDL_ARRAY_WEIGHT, then the moments there are; -1: no more. */
 int     pdl__bank_array(const pdl_session_t *session, int i, bool moments);

@@ -46,28 +46,40 @@ static void *at(const pdl_session_t *s, const pdl_program_t *program, int buffer
     return buffer < 0 ? NULL : s->arena + program->buffer[buffer].offset;
 }
 
-/* The samples of one micro-batch into the source's buffer. */
-static void load(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
-                 const pdl__execution_t *execution)
+/* The first element of activations that is not finite, or -1. */
+static pdl_status_t find_not_finite(pdl_session_t *s, const void *data, size_t bytes, int64_t *index)
 {
-    const pdl_batch_t *batch = execution->batch;
-    const pdl__unit_t *source = &s->graph->unit[s->graph->source];
-    void              *target = at(s, program, op->input[0]);
-    int64_t            from = op->micro_batch * s->micro_samples;
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_status_t         status =
+        s->spec.backend->ops->find_not_finite(s->spec.backend, compute, data, bytes, (int64_t *)(void *)s->scalars);
+
+    return status ? status : pdl_device_fetch(s->device, compute, index, s->scalars, sizeof(*index));
+}
+
+/* The samples of one micro-batch into the source's buffer. */
+static pdl_status_t load(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                         const pdl__execution_t *execution)
+{
+    const pdl_batch_t   *batch = execution->batch;
+    const pdl__unit_t   *source = &s->graph->unit[s->graph->source];
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    void                *target = at(s, program, op->input[0]);
+    int64_t              from = op->micro_batch * s->micro_samples, bad = -1;
 
     if (s->graph->tokens) {
         int64_t positions = pdl_shape_positions(&source->shape);
-        memcpy(target, batch->tokens + from * positions, (size_t)(s->micro_samples * positions) * sizeof(int32_t));
-        return;
+        return s->device->ops->copy(s->device, compute, target, batch->tokens + from * positions,
+                                    (size_t)(s->micro_samples * positions) * sizeof(int32_t));
     }
-    int64_t elements = pdl_shape_elements(&source->shape);
-    s->spec.backend->ops->from_float(s->spec.backend, batch->values + from * elements, s->micro_samples * elements,
-                                     target);
+    int64_t      elements = pdl_shape_elements(&source->shape);
+    pdl_status_t status =
+        s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
+                                         s->micro_samples * elements, target);
     /* In training a bad sample is seen in the gradients; a score could hide it. */
     size_t bytes = (size_t)(s->micro_samples * elements) * pdl_dtype_bytes(s->spec.backend->activation_type);
-    if (execution->mode == PDL__EXECUTE_EVALUATE &&
-        s->spec.backend->ops->find_not_finite(s->spec.backend, target, bytes) >= 0)
-        pdl__finite_note_input(s, batch);
+    if (!status && execution->mode == PDL__EXECUTE_EVALUATE) status = find_not_finite(s, target, bytes, &bad);
+    if (!status && bad >= 0) pdl__finite_note_input(s, batch);
+    return status;
 }
 
 static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
@@ -145,84 +157,6 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_t *program, c
     return run;
 }
 
-/* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */
-static double loss_share(const pdl_session_t *s)
-{
-    double share = s->graph->unit[s->graph->loss].spec.share;
-
-    return share > 0 ? share : 1;
-}
-
-/* The targets of the positions that this rank has. Rows of `item` bytes, in the order of the positions. */
-static const void *local_targets(pdl_session_t *s, const void *all, size_t item)
-{
-    const pdl__unit_t  *loss = &s->graph->unit[s->graph->loss];
-    const pdl_region_t *region = &s->graph->unit[loss->input[0]].region;
-    const pdl_shape_t  *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
-    const pdl_range_t  *r[PDL_MAX_SPACE];
-    int64_t             samples = pdl__region_samples(region);
-    char               *to = s->targets;
-
-    if (!s->targets) return all;
-    for (int k = 0; k < PDL_MAX_SPACE; k++) r[k] = &region->range[PDL_DIM_SPACE + k][0];
-    size_t run = (size_t)(r[2]->high - r[2]->low) * item;
-    for (int64_t n = 0; n < samples; n++)
-        for (int64_t i = r[0]->low; i < r[0]->high; i++)
-            for (int64_t j = r[1]->low; j < r[1]->high; j++, to += run) {
-                int64_t row = (n * whole->extent[0] + i) * whole->extent[1] + j;
-                memcpy(to, (const char *)all + (size_t)(row * whole->extent[2] + r[2]->low) * item, run);
-            }
-    return s->targets;
-}
-
-/* Which of this rank's samples is the first whose loss it computes in a micro-batch. */
-static int64_t first_result(const pdl_session_t *s, const pdl_program_op_t *op)
-{
-    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
-
-    return op->micro_batch * s->micro_samples + pdl__region_first(s->layouts, &loss->region);
-}
-
-static void set_targets(pdl_session_t *s, const pdl_program_op_t *op, const pdl_batch_t *batch, pdl_op_run_t *run)
-{
-    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
-    const pdl_shape_t *whole = &pdl_model_layer(s->spec.plan->model, loss->layer)->in;
-    int64_t            from = first_result(s, op);
-
-    run->sample_weight = batch->weight + from;
-    run->loss_scale *= loss_share(s);
-    if (!s->numbers) {
-        run->target = local_targets(s, batch->labels + from * pdl_shape_positions(whole), sizeof(int32_t));
-        return;
-    }
-    int64_t elements = pdl_shape_elements(whole);
-    s->spec.backend->ops->from_float(s->spec.backend, batch->numbers + from * elements,
-                                     pdl__region_samples(&loss->region) * elements, s->numbers);
-    run->target = s->numbers;
-}
-
-/* Loss, correctness and confidence of a micro-batch to their places in the batch. */
-static void keep_results(pdl_session_t *s, const pdl_program_op_t *op, const void *output)
-{
-    size_t  item = pdl_dtype_bytes(s->spec.backend->weight_type);
-    float   share = (float)loss_share(s);
-    int64_t samples = pdl__region_samples(&s->graph->unit[s->graph->loss].region), first = first_result(s, op);
-
-    for (int row = 0; row < 3; row++) {
-        float      *to = s->results + row * s->count + first;
-        const char *from = (const char *)output + (size_t)(row * samples) * item;
-        if (item == sizeof(float))
-            memcpy(to, from, (size_t)samples * item);
-        else
-            for (int64_t i = 0; i < samples; i++) {
-                double value;
-                memcpy(&value, from + (size_t)i * item, item);
-                to[i] = (float)value;
-            }
-        for (int64_t i = 0; i < samples; i++) to[i] *= share;
-    }
-}
-
 /* Sends an edge on its way, there or back; bytes and time are counted. */
 static pdl_status_t start_edge(pdl_session_t *s, pdl__edge_t *edge, bool way_back, const void *source, void *target,
                                void *scratch)
@@ -266,7 +200,7 @@ static pdl_status_t run_edge(pdl_session_t *s, const pdl_program_t *program, con
 static pdl_status_t pack_weights(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
 {
     if (op->description.packed_bytes == 0 || !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
-    return s->spec.backend->ops->refresh(op, run);
+    return s->spec.backend->ops->refresh(op, s->stream[PDL__STREAM_COMPUTE], run);
 }
 
 static pdl_status_t forward(pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
@@ -281,22 +215,26 @@ static pdl_status_t forward(pdl_session_t *s, const pdl_program_t *program, cons
     } else if (unit->kind == PDL__UNIT_EDGE) {
         status = run_edge(s, program, op);
     } else if (unit->kind == PDL__UNIT_CONVERT) {
-        status = ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region),
-                              s->graph->unit[unit->input[0]].format, at(s, program, op->input[0]), unit->format,
-                              at(s, program, op->output));
+        status = ops->convert(s->spec.backend, s->stream[PDL__STREAM_COMPUTE], &unit->shape,
+                              pdl__region_samples(&unit->region), s->graph->unit[unit->input[0]].format,
+                              at(s, program, op->input[0]), unit->format, at(s, program, op->output));
     } else {
         pdl_op_run_t run = common_run(s, program, op, execution);
-        if (unit->loss) set_targets(s, op, execution->batch, &run);
-        status = pack_weights(s, unit->op, &run);
-        if (!status) status = unit->halo ? pdl__halo_forward(s, unit, &run) : ops->forward(unit->op, &run);
-        if (!status && unit->loss) keep_results(s, op, run.output);
+        status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
+        if (!status) status = pack_weights(s, unit->op, &run);
+        if (!status)
+            status = unit->halo ? pdl__halo_forward(s, unit, &run)
+                                : ops->forward(unit->op, s->stream[PDL__STREAM_COMPUTE], &run);
+        if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
         if (!status && unit->loss && s->logits.call && !execution->searches)
-            pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
+            status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
     }
     if (execution->searches && !status && execution->found < 0 && !unit->loss && !op->partly &&
-        unit->kind != PDL__UNIT_SEND &&
-        ops->find_not_finite(s->spec.backend, at(s, program, op->output), s->graph->node[op->node].out_bytes) >= 0)
-        execution->found = op->node;
+        unit->kind != PDL__UNIT_SEND) {
+        int64_t bad = -1;
+        status = find_not_finite(s, at(s, program, op->output), s->graph->node[op->node].out_bytes, &bad);
+        if (bad >= 0) execution->found = op->node;
+    }
     return status;
 }
 
@@ -350,7 +288,7 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_t *program, co
 static pdl_status_t run_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what)
 {
     return unit->halo ? pdl__halo_backward(s, unit, run, what)
-                      : s->spec.backend->ops->backward(unit->op, run, what);
+                      : s->spec.backend->ops->backward(unit->op, s->stream[PDL__STREAM_COMPUTE], run, what);
 }
 
 /* Weight gradients by themselves, while input gradients travel. */
@@ -377,17 +315,18 @@ static pdl_status_t backward(pdl_session_t *s, const pdl_program_t *program, con
                                     at(s, program, op->input_gradient[0]));
     if (unit->kind == PDL__UNIT_EDGE) return run_edge(s, program, op);
     if (unit->kind == PDL__UNIT_CONVERT)
-        return ops->convert(s->spec.backend, &unit->shape, pdl__region_samples(&unit->region), unit->format,
-                            at(s, program, op->gradient[0]), s->graph->unit[unit->input[0]].format,
-                            at(s, program, op->input_gradient[0]));
+        return ops->convert(s->spec.backend, s->stream[PDL__STREAM_COMPUTE], &unit->shape,
+                            pdl__region_samples(&unit->region), unit->format, at(s, program, op->gradient[0]),
+                            s->graph->unit[unit->input[0]].format, at(s, program, op->input_gradient[0]));
     pdl_op_run_t run = common_run(s, program, op, execution);
-    if (unit->loss) set_targets(s, op, execution->batch, &run);
+    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
     unsigned     what = set_gradients(s, program, op, &run);
-    pdl_status_t status = pack_weights(s, unit->op, &run);
+    if (!status) status = pack_weights(s, unit->op, &run);
     /* Where the program has no rest, sums of this very unit may travel while its weight gradients are made. */
     bool divided = op->partly || (unit->divides && has_sums(unit, &run));
     if (!status) status = run_backward(s, unit, &run, divided ? what & ~PDL_BACKWARD_WEIGHT : what);
-    if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
+    if (!status && unit->loss && s->logits.call && run.input_gradient[0])
+        status = pdl__logits_add(s, op->micro_batch, &run);
     if (status || op->partly) return status;
     for (int k = 0; k < unit->description.weight_count; k++) s->entry[unit->weight[k]].written = true;
     if (!divided) return sum_gradients(s, unit, &run, true, true);
@@ -417,13 +356,13 @@ static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_t *program, 
                                 pdl__execution_t *execution)
 {
     switch (op->kind) {
-    case PDL_OP_LOAD: load(s, program, op, execution); return PDL_OK;
+    case PDL_OP_LOAD: return load(s, program, op, execution);
     case PDL_OP_FORWARD: return forward(s, program, op, execution);
     case PDL_OP_BACKWARD: return backward(s, program, op, execution);
     case PDL_OP_SUM:
-        s->spec.backend->ops->add(s->spec.backend, at(s, program, op->gradient[0]), at(s, program, op->gradient[1]),
-                                  s->graph->node[op->node].out_bytes, at(s, program, op->output));
-        return PDL_OK;
+        return s->spec.backend->ops->add(s->spec.backend, s->stream[PDL__STREAM_COMPUTE],
+                                         at(s, program, op->gradient[0]), at(s, program, op->gradient[1]),
+                                         s->graph->node[op->node].out_bytes, at(s, program, op->output));
     case PDL_OP_GRADIENT_DONE: return gradient_done(s, op->node);
     case PDL_OP_FORWARD_REST: return forward(s, program, op, execution);
     case PDL_OP_BACKWARD_REST: return backward_rest(s, program, op, execution);

@@ -49,7 +49,7 @@ static int64_t bad_sample(const pdl_session_t *s, const pdl_batch_t *batch)
     for (int64_t i = 0; i < s->count; i++) {
         if (batch->weight[i] == 0) continue;
         if (!s->graph->tokens && batch->values && !are_finite(batch->values + i * elements, elements)) return i;
-        if (s->numbers && batch->numbers && !are_finite(batch->numbers + i * numbers, numbers)) return i;
+        if (batch->numbers && !are_finite(batch->numbers + i * numbers, numbers)) return i;
     }
     return -1;
 }
@@ -96,6 +96,17 @@ static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool 
         snprintf(text, size, "lower the learning rate, add warm-up or clip gradients");
 }
 
+/* Whether a sum of squares is finite, of weights, gradients or state. */
+static bool is_finite(const pdl_session_t *s, const void *values, int64_t count)
+{
+    pdl_backend_t       *backend = s->spec.backend;
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    double               sum = NAN;
+
+    return !backend->ops->sum_squares(backend, compute, values, count, s->scalars) &&
+           !pdl_device_fetch(s->device, compute, &sum, s->scalars, sizeof(sum)) && isfinite(sum);
+}
+
 /* The entry of the first parameter that is not finite in an array, or -1. */
 static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 {
@@ -107,8 +118,7 @@ static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
         if (s->shard && array == PDL_ARRAY_GRADIENT) at = s->shard->gradient_at[i];
         if (s->shard && array == PDL_ARRAY_WEIGHT) at = s->shard->weight_at[i];
         const char *values = (const char *)s->array[array] + (size_t)at * item;
-        if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, values, p->elements)))
-            return s->parameter_entry[i];
+        if (!is_finite(s, values, p->elements)) return s->parameter_entry[i];
     }
     return -1;
 }
@@ -118,15 +128,27 @@ static int bad_statistic(const pdl_session_t *s)
 {
     for (int i = 0; i < s->entry_count; i++)
         for (int64_t w = 0; w < s->workers && !s->entry[i].info.trainable; w++)
-            if (!isfinite(s->spec.backend->ops->sum_squares(s->spec.backend, pdl__statistics_at(s, &s->entry[i], w),
-                                                            s->entry[i].storage)))
-                return i;
+            if (!is_finite(s, pdl__statistics_at(s, &s->entry[i], w), s->entry[i].storage)) return i;
     return -1;
 }
 
+/* All of them with one wait. */
 bool pdl__finite_statistics(const pdl_session_t *s)
 {
-    return s->elements == s->trainable || bad_statistic(s) < 0;
+    pdl_backend_t       *backend = s->spec.backend;
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    int64_t              count = 0;
+    double               zero = 0;
+    pdl_status_t         status = PDL_OK;
+
+    for (int i = 0; i < s->entry_count; i++)
+        for (int64_t w = 0; w < s->workers && !s->entry[i].info.trainable && !status; w++)
+            status = backend->ops->sum_squares(backend, compute, pdl__statistics_at(s, &s->entry[i], w),
+                                               s->entry[i].storage, s->scalars + count++);
+    if (!status && count > 0)
+        status = pdl_device_fetch(s->device, compute, s->scalars_home, s->scalars, (size_t)count * sizeof(double));
+    for (int64_t i = 0; i < count; i++) zero += s->scalars_home[i] * 0;
+    return !status && zero == 0;
 }
 
 void pdl__finite_note_update(pdl_session_t *s, const pdl_batch_t *batch, double lr)

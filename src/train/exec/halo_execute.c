@@ -69,9 +69,10 @@ static pdl_op_run_t side_run(const pdl__halo_t *halo, const pdl_op_run_t *run)
     return made;
 }
 
-static pdl_status_t pack(pdl_op_t *op, const pdl_op_run_t *run)
+static pdl_status_t pack(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
 {
-    return op->description.packed_bytes > 0 ? op->backend->ops->refresh(op, run) : PDL_OK;
+    return op->description.packed_bytes > 0 ? op->backend->ops->refresh(op, s->stream[PDL__STREAM_COMPUTE], run)
+                                            : PDL_OK;
 }
 
 /* The strip of a side: the halo, and own rows or zeros. */
@@ -90,10 +91,10 @@ static pdl_status_t forward_side(pdl_session_t *s, const pdl__halo_t *halo, cons
                                  const pdl_op_run_t *run)
 {
     pdl_op_run_t made = side_run(halo, run);
-    pdl_status_t status = pack(side->op, &made);
+    pdl_status_t status = pack(s, side->op, &made);
 
     if (!status) status = fill_strip(s, halo, side, run, true);
-    if (!status) status = halo->backend->ops->forward(side->op, &made);
+    if (!status) status = halo->backend->ops->forward(side->op, s->stream[PDL__STREAM_COMPUTE], &made);
     return status ? status : copy_boxes(s, &side->border, 1, made.output, run->output);
 }
 
@@ -102,7 +103,7 @@ pdl_status_t pdl__halo_forward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op
     pdl__halo_t *halo = unit->halo;
     pdl_status_t status = start_moves(s, halo, run, false);
 
-    if (!status) status = halo->backend->ops->forward(unit->op, run);
+    if (!status) status = halo->backend->ops->forward(unit->op, s->stream[PDL__STREAM_COMPUTE], run);
     if (!status && s->spec.overlap) status = finish_moves(s, halo);
     for (int i = 0; i < 2 && !status; i++)
         if (halo->side[i].op) status = forward_side(s, halo, &halo->side[i], run);
@@ -134,9 +135,10 @@ static pdl_status_t backward_halo(pdl_session_t *s, const pdl__halo_t *halo, con
     pdl_op_run_t made;
     pdl_status_t status = gather_border(s, halo, side, run, &made);
 
-    if (!status) status = pack(side->op, &made);
+    if (!status) status = pack(s, side->op, &made);
     made.input_gradient[0] = work(halo, run, halo->strip_at);
-    if (!status) status = halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_DATA);
+    if (!status)
+        status = halo->backend->ops->backward(side->op, s->stream[PDL__STREAM_COMPUTE], &made, PDL_BACKWARD_DATA);
     return status ? status : copy_boxes(s, &side->halo, 0, made.input_gradient[0], work(halo, run, side->sum_at));
 }
 
@@ -150,7 +152,9 @@ static pdl_status_t backward_weight(pdl_session_t *s, const pdl__halo_t *halo, c
     if (!status) status = fill_strip(s, halo, side, run, false);
     made.accumulate = true;
     made.weight_gradient[1] = NULL;
-    return status ? status : halo->backend->ops->backward(side->op, &made, PDL_BACKWARD_WEIGHT);
+    return status
+               ? status
+               : halo->backend->ops->backward(side->op, s->stream[PDL__STREAM_COMPUTE], &made, PDL_BACKWARD_WEIGHT);
 }
 
 /* What has come back is added to the rows that had been given. */
@@ -162,7 +166,9 @@ static pdl_status_t add_rows(pdl_session_t *s, const pdl__halo_t *halo, const pd
 
     if (side->gives_bytes == 0) return PDL_OK;
     status = copy_boxes(s, &side->gives, 0, run->input_gradient[0], rows);
-    if (!status) halo->backend->ops->add(halo->backend, rows, back, side->gives_bytes, rows);
+    if (!status)
+        status = halo->backend->ops->add(halo->backend, s->stream[PDL__STREAM_COMPUTE], rows, back,
+                                         side->gives_bytes, rows);
     return status ? status : copy_boxes(s, &side->gives, 1, rows, run->input_gradient[0]);
 }
 
@@ -175,7 +181,7 @@ pdl_status_t pdl__halo_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_o
     for (int i = 0; i < 2 && data && !status; i++)
         if (halo->side[i].op) status = backward_halo(s, halo, &halo->side[i], run);
     if (data && !status) status = start_moves(s, halo, run, true);
-    if (!status) status = halo->backend->ops->backward(unit->op, run, what);
+    if (!status) status = halo->backend->ops->backward(unit->op, s->stream[PDL__STREAM_COMPUTE], run, what);
     for (int i = 0; i < 2 && what & PDL_BACKWARD_WEIGHT && !status; i++)
         if (halo->side[i].op) status = backward_weight(s, halo, &halo->side[i], run);
     if (data && !status && s->spec.overlap) status = finish_moves(s, halo);

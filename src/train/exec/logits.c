@@ -64,9 +64,10 @@ static int64_t samples_of(const pdl_session_t *s, int micro_batch, int64_t *firs
     return pdl__region_samples(region);
 }
 
-void pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
+pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
 {
     pdl__logits_t *l = &s->logits;
+    pdl_backend_t *backend = s->spec.backend;
     int64_t        first, samples = samples_of(s, micro_batch, &first), count = samples * l->classes;
     pdl_logits_t   shown = {.first = first,
                             .samples = samples,
@@ -77,21 +78,31 @@ void pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run
                             .confidence = s->results + 2 * s->count + first,
                             .scale = run->loss_scale};
 
-    s->spec.backend->ops->to_float(s->spec.backend, run->input[0], count, l->values);
+    pdl_status_t status =
+        backend->ops->to_float(backend, s->stream[PDL__STREAM_COMPUTE], run->input[0], count, l->values);
+
+    if (!status) status = pdl__results_fetch(s);
+    if (status) return status;
     if (backward) {
         shown.extra = l->extra + first * l->classes;
         memset(shown.extra, 0, (size_t)count * sizeof(float));
     }
     l->call(l->context, &shown);
+    return PDL_OK;
 }
 
-void pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run)
+pdl_status_t pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run)
 {
     pdl__logits_t *l = &s->logits;
     pdl_backend_t *backend = s->spec.backend;
     int64_t        first, count = samples_of(s, micro_batch, &first) * l->classes;
 
-    backend->ops->from_float(backend, l->extra + first * l->classes, count, l->added);
-    backend->ops->add(backend, run->input_gradient[0], l->added,
-                      (size_t)count * pdl_dtype_bytes(backend->activation_type), run->input_gradient[0]);
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_status_t         status =
+        backend->ops->from_float(backend, compute, l->extra + first * l->classes, count, l->added);
+
+    return status ? status
+                  : backend->ops->add(backend, compute, run->input_gradient[0], l->added,
+                                      (size_t)count * pdl_dtype_bytes(backend->activation_type),
+                                      run->input_gradient[0]);
 }

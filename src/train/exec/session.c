@@ -135,11 +135,13 @@ static void destroy_streams(pdl_session_t *s)
     s->device->ops->event_destroy(s->device, s->event);
 }
 
-/* Nothing is in use any more; after a failure the reason is known already. */
-static void await_streams(pdl_session_t *s)
+pdl_status_t pdl__session_await(const pdl_session_t *s)
 {
-    for (int i = 0; i < PDL__STREAM_COUNT; i++)
-        if (s->stream[i]) (void)s->device->ops->synchronise(s->device, s->stream[i]);
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < PDL__STREAM_COUNT && !status; i++)
+        if (s->stream[i]) status = s->device->ops->synchronise(s->device, s->stream[i]);
+    return status;
 }
 
 static pdl_status_t lower_program(pdl_session_t *s, bool training, pdl_program_t **program)
@@ -187,37 +189,50 @@ static pdl_status_t check_loss(const pdl_session_t *s)
                      loss->spec.layer->name);
 }
 
-/* Where targets are put in order for the loss, on the ranks that compute it. */
-static pdl_status_t take_targets(pdl_session_t *s)
+/* Small buffers of the device, one behind the other. Sums of squares: two of every weight and one more, or one of every
+   statistic. */
+static void place_small(pdl_session_t *s)
 {
-    const pdl__unit_t *loss = &s->graph->unit[s->graph->loss];
-    const pdl_shape_t *predicted = &s->graph->unit[loss->input[0]].shape;
-    int64_t            samples = pdl__region_samples(&loss->region);
+    int64_t zeros = 0, sums = 2 * (int64_t)s->entry_count + 1, statistics = s->entry_count * s->workers;
 
-    if (pdl_layer_traits(loss->spec.layer)->loss == PDL_LOSS_VALUES) {
-        s->numbers =
-            malloc(s->spec.backend->ops->tensor_bytes(s->spec.backend, predicted, samples, PDL_FORMAT_PLAIN));
-        if (!s->numbers) return no_memory();
-    }
-    if (loss->spec.share == 0 || loss->spec.share == 1) return PDL_OK;
-    s->targets = malloc((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
-    return s->targets ? PDL_OK : no_memory();
+    for (int i = 0; i < s->entry_count; i++)
+        if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
+            zeros = s->entry[i].storage;
+    s->scalar_count = sums > statistics ? sums : statistics;
+    s->zeros_at = (size_t)(s->scalar_count + 7) / 8 * 64;
+    s->small_bytes = s->zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
+    s->small_bytes = pdl__targets_place(s, s->small_bytes);
+}
+
+static pdl_status_t take_small(pdl_session_t *s)
+{
+    void        *memory = NULL;
+    pdl_status_t status = s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, s->small_bytes, &memory);
+
+    if (status) return status;
+    s->small = memory;
+    s->scalars = memory;
+    s->zeros = s->small + s->zeros_at;
+    status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, (size_t)s->scalar_count * sizeof(double), &memory);
+    s->scalars_home = memory;
+    return status ? status : pdl__targets_create(s);
 }
 
 static pdl_status_t take_buffers(pdl_session_t *s)
 {
     pdl_status_t status = check_loss(s);
 
+    void *arena = NULL;
+
+    place_small(s);
     if (s->dry || status) return status;
-    s->arena = pdl_memory_take(s->arena_bytes);
-    if (!s->arena) {
+    if (s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, s->arena_bytes, &arena)) {
         return pdl_error(PDL_ERR_NOMEM,
                          "no memory for %.1f GiB of activations: lower --batch or use --recompute full",
                          (double)s->arena_bytes / (double)(1 << 30));
     }
-    s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
-    if (!s->results) return no_memory();
-    status = s->graph->loss >= 0 ? take_targets(s) : PDL_OK;
+    s->arena = arena;
+    status = take_small(s);
     if (status) return status;
     if (s->spec.timeline) {
         s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
@@ -268,14 +283,20 @@ void pdl_session_destroy(pdl_session_t *s)
 {
     if (!s) return;
     if (s->spec.ranks) pdl_watch_forget(s->spec.ranks);
-    await_streams(s);
+    (void)pdl__session_await(s); /* after a failure the reason is known already */
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
     pdl__banks_give(s);
     if (s->graph) pdl__session_free_weights(s);
     pdl__shard_destroy(s);
-    if (s->arena) pdl_memory_give(s->arena, s->arena_bytes);
+    if (s->arena) s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->arena, s->arena_bytes);
+    if (s->small) s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->small, s->small_bytes);
+    if (s->device) {
+        s->device->ops->release(s->device, PDL_SPACE_PINNED, s->scalars_home,
+                                (size_t)s->scalar_count * sizeof(double));
+        pdl__targets_destroy(s);
+    }
     pdl_program_destroy(s->program);
     pdl_program_destroy(s->forward_program);
     pdl__graph_unmake(s->graph);
@@ -285,9 +306,6 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->own_plan) pdl_plan_destroy(s->own_plan);
     pdl__separate_destroy(s);
     pdl__logits_destroy(s);
-    free(s->numbers);
-    free(s->targets);
-    free(s->results);
     free(s->timeline);
     free(s->kept);
     pdl_ranks_destroy(s->pretended);
@@ -328,8 +346,10 @@ static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pd
 {
     double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->not_finite > 0};
 
-    if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    pdl_status_t status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
+    pdl_status_t status = pdl__results_fetch(s);
+
+    if (!status && s->graph->loss >= 0) sum_samples(s, batch, sums);
+    if (!status) status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
     if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
     if (status) return status;
     result->samples = sums[2];
@@ -395,6 +415,9 @@ static pdl_status_t update_weights(pdl_session_t *s, const pdl_batch_t *batch, p
 {
     double              start_s = pdl__now_s();
     pdl_optimizer_run_t run = {.backend = s->spec.backend,
+                               .stream = s->stream[PDL__STREAM_COMPUTE],
+                               .scalars = s->scalars,
+                               .home = s->scalars_home,
                                .parameters = s->parameter,
                                .count = s->parameter_count,
                                .weights = s->array[PDL_ARRAY_WEIGHT],
@@ -443,7 +466,7 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
                          "a step cannot halt at its loss with micro-batches or stages: plan without them");
     pdl_status_t status = pdl__session_execute(s, s->program, &execution);
     s->halted = execution.next;
-    return status;
+    return status ? status : pdl__results_fetch(s);
 }
 
 static void show_phase(const pdl_session_t *s, const char *doing)
@@ -508,30 +531,34 @@ pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
     return execute_forward(s, PDL__EXECUTE_PASS, batch, result);
 }
 
-static void swap_bytes(char *a, char *b, size_t bytes)
+/* Through the arena, which nobody uses between executions. */
+static pdl_status_t swap_bytes(pdl_session_t *s, char *a, char *b, size_t bytes)
 {
-    char piece[4096];
+    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_status_t         status = PDL_OK;
 
-    for (size_t at = 0; at < bytes; at += sizeof(piece)) {
-        size_t length = bytes - at < sizeof(piece) ? bytes - at : sizeof(piece);
-        memcpy(piece, a + at, length);
-        memcpy(a + at, b + at, length);
-        memcpy(b + at, piece, length);
+    for (size_t at = 0; at < bytes && !status; at += s->arena_bytes) {
+        size_t length = bytes - at < s->arena_bytes ? bytes - at : s->arena_bytes;
+        status = s->device->ops->copy(s->device, compute, s->arena, a + at, length);
+        if (!status) status = s->device->ops->copy(s->device, compute, a + at, b + at, length);
+        if (!status) status = s->device->ops->copy(s->device, compute, b + at, s->arena, length);
     }
+    return status;
 }
 
 pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
 {
-    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
+    size_t       item = pdl_dtype_bytes(s->spec.backend->weight_type);
+    pdl_status_t status = PDL_OK;
 
     if (!pdl__session_keeps(s, PDL_ARRAY_EMA)) return PDL_OK;
-    for (int i = 0; i < s->parameter_count; i++) {
+    for (int i = 0; i < s->parameter_count && !status; i++) {
         const pdl_parameter_t *p = &s->parameter[i];
         int64_t                at = s->shard ? s->shard->weight_at[i] : p->offset;
-        swap_bytes((char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
-                   (char *)s->array[PDL_ARRAY_EMA] + (size_t)p->offset * item, (size_t)p->elements * item);
+        status = swap_bytes(s, (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
+                            (char *)s->array[PDL_ARRAY_EMA] + (size_t)p->offset * item, (size_t)p->elements * item);
     }
-    pdl_status_t status = pdl__shard_gather(s);
+    if (!status) status = pdl__shard_gather(s);
     return status ? status : pdl__session_refresh(s);
 }
 
@@ -568,7 +595,7 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
                                                 s->packed_bytes,
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
-                                     .activations = s->arena_bytes,
+                                     .activations = s->arena_bytes + s->small_bytes,
                                      .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;

@@ -93,6 +93,15 @@ typedef struct pdl__logits {
     void           *added;  /* `extra` of a micro-batch in the activation type */
 } pdl__logits_t;
 
+/* What a loss reads, among the small buffers of the device; and its results on their way home. */
+typedef struct pdl__targets {
+    size_t numbers_at; /* regression: the targets of a micro-batch in the activation type */
+    size_t labels_at;  /* labels of the positions this rank has, where they are copied */
+    size_t weight_at;  /* of samples, where they are copied */
+    char  *home;       /* pinned: [3][count] in the type of weights */
+    bool  *coming;     /* by micro-batch: those of it are on their way there */
+} pdl__targets_t;
+
 /* Streams of the device. Work of one has no order with that of another unless pdl__session_order() gives it. */
 typedef enum pdl__stream {
     PDL__STREAM_COMPUTE,
@@ -152,12 +161,19 @@ struct pdl_session {
     int              bucket_groups;
     pdl__tie_t      *ties;
     int              tie_count;
-    float           *zeros;      /* the bias that another rank adds */
+    void            *zeros;      /* the bias that another rank adds */
     double           sent_bytes; /* by redistributions, since the beginning */
     pdl__dispatch_t *routing;    /* of the operation at hand */
 
-    void   *numbers; /* regression: the targets of a micro-batch in the activation type */
-    void   *targets; /* labels of the positions this rank has, where that is not all of them */
+    char   *small;        /* small buffers of the device: */
+    double *scalars;      /* numbers for the host, */
+    size_t  zeros_at;     /* zeros */
+    size_t  small_bytes;  /* and those of `targets` */
+    double *scalars_home; /* pinned: the numbers here */
+    int64_t scalar_count;
+
+    pdl__targets_t targets;
+
     float  *results; /* [3][count]: loss, correctness, confidence */
     int64_t updates;
     bool    updating; /* weights may be those of the next update already */
@@ -188,6 +204,9 @@ struct pdl_session {
 /* session.c: `later` goes on behind what `earlier` has been given so far. */
 pdl_status_t pdl__session_order(pdl_session_t *session, pdl__stream_t earlier, pdl__stream_t later);
 
+/* Waits for all streams: the host may look at memory of the device, at once. */
+pdl_status_t pdl__session_await(const pdl_session_t *session);
+
 /* buckets.c */
 pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
 pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
@@ -209,10 +228,10 @@ int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_arr
 void *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
 
 /* workers.c: statistics of batch norm, a copy for every worker behind those of the first. */
-void   *pdl__statistics_at(const pdl_session_t *session, const pdl__trace_entry_t *entry, int64_t worker);
-int64_t pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
-int64_t pdl__worker_of(const pdl_session_t *session, int micro_batch);
-void    pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
+void        *pdl__statistics_at(const pdl_session_t *session, const pdl__trace_entry_t *entry, int64_t worker);
+int64_t      pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
+int64_t      pdl__worker_of(const pdl_session_t *session, int micro_batch);
+pdl_status_t pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
 /* Collective. The statistics of all workers of all ranks, to be freed; NULL where there is only one set of them. */
 pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t *bytes);
 /* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
@@ -254,11 +273,24 @@ pdl_status_t pdl__edge_finish(pdl__edge_t *edge);
 pdl_status_t pdl__separate_create(pdl_session_t *session);
 void         pdl__separate_destroy(pdl_session_t *session);
 
+/* targets.c: places of small buffers from `at` on, returns where they end; and what is on the host. */
+size_t       pdl__targets_place(pdl_session_t *session, size_t at);
+pdl_status_t pdl__targets_create(pdl_session_t *session);
+void         pdl__targets_destroy(pdl_session_t *session);
+/* What the loss of a micro-batch reads, where it can read it. */
+pdl_status_t pdl__targets_set(pdl_session_t *session, int64_t micro_batch, const pdl_batch_t *batch,
+                              pdl_op_run_t *run);
+/* Loss, correctness and confidence of a micro-batch start home; and all of them are in session->results. */
+pdl_status_t pdl__results_keep(pdl_session_t *session, int64_t micro_batch, const void *output);
+pdl_status_t pdl__results_fetch(pdl_session_t *session);
+/* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */
+double pdl__loss_share(const pdl_session_t *session);
+
 /* logits.c: makes ready to show logits to `call`; then shows those of a micro-batch, and adds what was answered. */
 pdl_status_t pdl__logits_create(pdl_session_t *session, pdl_logits_fn_t call, void *context);
 void         pdl__logits_destroy(pdl_session_t *session);
-void         pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
-void         pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
+pdl_status_t pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
+pdl_status_t pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
 
 /* traffic.c: memory of all messages, those between stages included. */
 size_t pdl__messages_bytes(const pdl_session_t *session);

@@ -209,8 +209,8 @@ void pdl__shard_destroy(pdl_session_t *s)
     pdl__shard_t *shard = s->shard;
 
     if (!shard) return;
-    if (shard->gradient_arena) pdl_memory_give(shard->gradient_arena, shard->gradient_bytes);
-    if (shard->weight_arena) pdl_memory_give(shard->weight_arena, shard->weight_bytes);
+    s->device->ops->release(s->device, PDL_SPACE_DEVICE, shard->gradient_arena, shard->gradient_bytes);
+    s->device->ops->release(s->device, PDL_SPACE_DEVICE, shard->weight_arena, shard->weight_bytes);
     free(shard->gradients.stay);
     free(shard->weights[0].stay);
     free(shard->weights[1].stay);

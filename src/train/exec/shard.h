@@ -65,7 +65,7 @@ float *pdl__shard_part(const pdl_session_t *session, pdl_session_array_t array, 
 bool pdl__shard_cuts(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
 pdl_status_t pdl__shard_collect(const pdl_session_t *session, pdl_session_array_t array,
                                 const pdl__trace_entry_t *entry, float *storage);
-void         pdl__shard_spread(pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry,
+pdl_status_t pdl__shard_spread(pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry,
                                const float *storage);
 
 /* shard_stays.c */

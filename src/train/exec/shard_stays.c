@@ -229,11 +229,13 @@ static pdl_status_t list_events(pdl__shard_t *shard)
     return PDL_OK;
 }
 
-static pdl_status_t take(size_t bytes, char **arena)
+static pdl_status_t take(pdl_session_t *s, size_t bytes, char **arena)
 {
-    if (bytes == 0) return PDL_OK;
-    *arena = pdl_memory_take(bytes);
-    return *arena ? PDL_OK : no_memory();
+    void        *memory = NULL;
+    pdl_status_t status = bytes > 0 ? s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, bytes, &memory) : PDL_OK;
+
+    *arena = memory;
+    return status;
 }
 
 pdl_status_t pdl__shard_place(pdl_session_t *s)
@@ -250,7 +252,7 @@ pdl_status_t pdl__shard_place(pdl_session_t *s)
     shard->weight_bytes = shard->weights[0].bytes;
     if (shard->weights[1].bytes > shard->weight_bytes) shard->weight_bytes = shard->weights[1].bytes;
     if (status || s->dry) return status;
-    status = take(shard->gradient_bytes, &shard->gradient_arena);
-    if (!status) status = take(shard->weight_bytes, &shard->weight_arena);
+    status = take(s, shard->gradient_bytes, &shard->gradient_arena);
+    if (!status) status = take(s, shard->weight_bytes, &shard->weight_arena);
     return status;
 }

@@ -2,7 +2,6 @@
  * Whole weights to and from the parts that ranks keep.
  */
 #include "train/exec/shard.h"
-#include <string.h>
 
 bool pdl__shard_cuts(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
 {
@@ -34,11 +33,11 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
         if (r == pdl_ranks_rank(group->shard_ranks)) {
             range[1] = own_range(bucket, entry, &range[0]);
             if (range[1] > 0)
-                memcpy(storage + range[0] - entry->offset,
-                       pdl__shard_part(s, array, bucket) + range[0] - bucket->part_low,
-                       (size_t)range[1] * sizeof(float));
+                status = s->device->ops->copy(s->device, NULL, storage + range[0] - entry->offset,
+                                              pdl__shard_part(s, array, bucket) + range[0] - bucket->part_low,
+                                              (size_t)range[1] * sizeof(float));
         }
-        status = pdl_ranks_broadcast(group->shard_ranks, range, sizeof(range), r);
+        if (!status) status = pdl_ranks_broadcast(group->shard_ranks, range, sizeof(range), r);
         if (!status && range[1] > 0)
             status = pdl_ranks_broadcast(group->shard_ranks, storage + range[0] - entry->offset,
                                          range[1] * (int64_t)sizeof(float), r);
@@ -46,13 +45,12 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
     return status;
 }
 
-void pdl__shard_spread(pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry,
-                       const float *storage)
+pdl_status_t pdl__shard_spread(pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry,
+                               const float *storage)
 {
     const pdl__bucket_t *bucket = &s->buckets[entry->group].bucket[entry->bucket];
     int64_t              low, count = own_range(bucket, entry, &low);
 
-    if (count > 0)
-        memcpy(pdl__shard_part(s, array, bucket) + low - bucket->part_low, storage + low - entry->offset,
-               (size_t)count * sizeof(float));
+    return s->device->ops->copy(s->device, NULL, pdl__shard_part(s, array, bucket) + low - bucket->part_low,
+                                storage + low - entry->offset, (size_t)count * sizeof(float));
 }

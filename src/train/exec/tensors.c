@@ -74,11 +74,13 @@ static pdl_status_t export_entry(const pdl_session_t *s, const pdl__trace_entry_
 pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
 {
     const pdl__trace_entry_t *entry = &s->entry[i];
+    pdl_status_t              status = pdl__session_await(s);
 
+    if (status) return status;
     if (!pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
     float *storage = malloc((size_t)entry->storage * sizeof(*storage));
     if (!storage) return no_memory(entry);
-    pdl_status_t status = pdl__shard_collect(s, array, entry, storage);
+    status = pdl__shard_collect(s, array, entry, storage);
     if (!status) status = export_entry(s, entry, storage, plain);
     free(storage);
     return status;
@@ -101,12 +103,14 @@ static pdl_status_t import_entry(const pdl_session_t *s, const pdl__trace_entry_
 pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
 {
     const pdl__trace_entry_t *entry = &s->entry[i];
+    pdl_status_t              status = pdl__session_await(s);
 
+    if (status) return status;
     if (!pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
     float *storage = malloc((size_t)entry->storage * sizeof(*storage));
     if (!storage) return no_memory(entry);
-    pdl_status_t status = import_entry(s, entry, plain, storage);
-    if (!status) pdl__shard_spread(s, array, entry, storage);
+    status = import_entry(s, entry, plain, storage);
+    if (!status) status = pdl__shard_spread(s, array, entry, storage);
     free(storage);
     return status;
 }

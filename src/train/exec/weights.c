@@ -240,23 +240,20 @@ static pdl_status_t place_packed(pdl_session_t *s)
     return PDL_OK;
 }
 
+static pdl_status_t take(pdl_session_t *s, size_t bytes, void **memory)
+{
+    return s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, bytes, memory);
+}
+
 static pdl_status_t take_arrays(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
         int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
         if (elements == 0) continue;
-        s->array[a] = pdl_memory_take((size_t)elements * weight_bytes(s));
-        if (!s->array[a]) return no_memory(s);
+        if (take(s, (size_t)elements * weight_bytes(s), &s->array[a])) return no_memory(s);
     }
-    int64_t zeros = 0;
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
-            zeros = s->entry[i].storage;
-    s->zeros = calloc((size_t)zeros + 1, weight_bytes(s));
-    if (!s->zeros) return no_memory(s);
     if (s->packed_bytes == 0) return PDL_OK;
-    s->packed = pdl_memory_take(s->packed_bytes);
-    return s->packed ? PDL_OK : no_memory(s);
+    return take(s, s->packed_bytes, &s->packed) ? no_memory(s) : PDL_OK;
 }
 
 static pdl_status_t fill_weights(pdl_session_t *s)
@@ -279,8 +276,7 @@ static pdl_status_t fill_weights(pdl_session_t *s)
             status = pdl_session_set(s, i, PDL_ARRAY_EMA, plain);
     }
     free(plain);
-    pdl__spread_statistics(s);
-    return status;
+    return status ? status : pdl__spread_statistics(s);
 }
 
 pdl_status_t pdl__session_refresh(pdl_session_t *s)
@@ -294,7 +290,7 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
         pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
         for (int k = 0; k < unit->description.weight_count; k++)
             run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
-        pdl_status_t status = ops->refresh(unit->op, &run);
+        pdl_status_t status = ops->refresh(unit->op, s->stream[PDL__STREAM_COMPUTE], &run);
         if (status) return status;
     }
     return PDL_OK;
@@ -319,16 +315,15 @@ void pdl__session_free_weights(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++)
         if (s->array[a])
-            pdl_memory_give(s->array[a],
-                            (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
-    if (s->packed) pdl_memory_give(s->packed, s->packed_bytes);
+            s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->array[a],
+                                    (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
+    s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->packed, s->packed_bytes);
     for (int i = 0; i < s->entry_count; i++) free((char *)(uintptr_t)s->entry[i].info.name);
     free(s->entry);
     free(s->parameter);
     free(s->parameter_entry);
     free(s->sums);
     free(s->packed_at);
-    free(s->zeros);
 }
 
 int pdl_session_tensor_count(const pdl_session_t *s)

@@ -43,12 +43,15 @@ static char *statistics_begin(const pdl_session_t *s)
     return (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
-void pdl__spread_statistics(pdl_session_t *s)
+pdl_status_t pdl__spread_statistics(pdl_session_t *s)
 {
-    size_t bytes = statistics_bytes(s) / (size_t)s->workers;
+    size_t       bytes = statistics_bytes(s) / (size_t)s->workers;
+    pdl_status_t status = PDL_OK;
 
-    for (int64_t w = 1; w < s->workers; w++)
-        memcpy(statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
+    for (int64_t w = 1; w < s->workers && !status; w++)
+        status = s->device->ops->copy(s->device, s->stream[PDL__STREAM_COMPUTE],
+                                      statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
+    return status;
 }
 
 /* Whether there are several sets of statistics, here or on other ranks. */
@@ -66,48 +69,66 @@ static pdl_status_t average_entry(pdl_session_t *s, const pdl__trace_entry_t *en
     bool         first = s->spec.first_statistics, counts = !first || alone || pdl_ranks_rank(group) == 0;
     int64_t      workers = first ? 1 : s->workers;
     double       values[513];
+    float        piece[512];
+    pdl_status_t status = PDL_OK;
 
     for (int64_t from = 0; from < entry->storage; from += 512) {
         int64_t count = entry->storage - from < 512 ? entry->storage - from : 512;
         memset(values, 0, sizeof(values));
         for (int64_t w = 0; w < workers && counts; w++) {
-            const float *statistics = pdl__statistics_at(s, entry, w);
-            for (int64_t i = 0; i < count; i++) values[i] += (double)statistics[from + i];
+            status = s->device->ops->copy(s->device, NULL, piece, (float *)pdl__statistics_at(s, entry, w) + from,
+                                          (size_t)count * sizeof(*piece));
+            if (status) return status;
+            for (int64_t i = 0; i < count; i++) values[i] += (double)piece[i];
             values[count] += 1;
         }
-        pdl_status_t status = alone ? PDL_OK : pdl_ranks_sum(group, values, count + 1);
+        if (!alone) status = pdl_ranks_sum(group, values, count + 1);
+        for (int64_t i = 0; i < count; i++) piece[i] = (float)(values[i] / values[count]);
+        if (!status)
+            status = s->device->ops->copy(s->device, NULL, (float *)pdl__statistics_at(s, entry, 0) + from, piece,
+                                          (size_t)count * sizeof(*piece));
         if (status) return status;
-        float *mean = pdl__statistics_at(s, entry, 0);
-        for (int64_t i = 0; i < count; i++) mean[from + i] = (float)(values[i] / values[count]);
     }
     return PDL_OK;
 }
 
 static pdl_status_t average_statistics(pdl_session_t *s)
 {
-    pdl_status_t status = PDL_OK;
+    pdl_status_t status = pdl__session_await(s);
 
     if (s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
     for (int i = 0; i < s->entry_count && !status; i++)
         if (!s->entry[i].info.trainable) status = average_entry(s, &s->entry[i]);
-    pdl__spread_statistics(s);
-    return status;
+    return status ? status : pdl__spread_statistics(s);
 }
 
 pdl_status_t pdl_session_mean_statistics(pdl_session_t *s, bool mean)
 {
     if (!statistics_differ(s) || s->spec.separate || mean == s->statistics_are_mean) return PDL_OK;
     s->statistics_are_mean = mean;
-    if (!mean) {
-        if (s->kept) memcpy(statistics_begin(s), s->kept, statistics_bytes(s));
-        return PDL_OK;
-    }
+    pdl_status_t status = pdl__session_await(s);
+    if (status) return status;
+    if (!mean)
+        return s->kept ? s->device->ops->copy(s->device, NULL, statistics_begin(s), s->kept, statistics_bytes(s))
+                       : PDL_OK;
     if (!s->kept && statistics_bytes(s) > 0) {
         s->kept = malloc(statistics_bytes(s));
         if (!s->kept) return pdl_error(PDL_ERR_NOMEM, "out of memory for the statistics of workers");
     }
-    if (s->kept) memcpy(s->kept, statistics_begin(s), statistics_bytes(s));
-    return average_statistics(s);
+    if (s->kept) status = s->device->ops->copy(s->device, NULL, s->kept, statistics_begin(s), statistics_bytes(s));
+    return status ? status : average_statistics(s);
+}
+
+static pdl_status_t gather_own(pdl_session_t *s, int64_t bytes, void *all, int64_t *sizes)
+{
+    void        *home = malloc((size_t)bytes + 1);
+    pdl_status_t status = home ? pdl__session_await(s) : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    if (!status) status = s->device->ops->copy(s->device, NULL, home, statistics_begin(s), (size_t)bytes);
+    status = pdl_ranks_agree(s->spec.ranks, status);
+    if (!status) status = pdl_ranks_gather_all(s->spec.ranks, bytes > 0 ? home : NULL, bytes, all, sizes);
+    free(home);
+    return status;
 }
 
 pdl_status_t pdl__statistics_gather(pdl_session_t *s, void **all, int64_t *bytes)
@@ -124,8 +145,7 @@ pdl_status_t pdl__statistics_gather(pdl_session_t *s, void **all, int64_t *bytes
     if (!status && *bytes > 0) {
         *all = malloc((size_t)*bytes);
         status = pdl_ranks_agree(s->spec.ranks, *all ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory"));
-        if (!status)
-            status = pdl_ranks_gather_all(s->spec.ranks, own > 0 ? statistics_begin(s) : NULL, own, *all, sizes);
+        if (!status) status = gather_own(s, own, *all, sizes);
     }
     free(sizes);
     return status;
@@ -143,7 +163,12 @@ pdl_status_t pdl__statistics_scatter(pdl_session_t *s, const void *all, int64_t 
         total += sizes[r];
     }
     /* Those of other ranks or workers: the mean, which has been restored, has to do. */
-    if (!status && total == bytes) memcpy(statistics_begin(s), (const char *)all + first, statistics_bytes(s));
+    if (!status && total == bytes) {
+        status = pdl__session_await(s);
+        if (!status)
+            status = s->device->ops->copy(s->device, NULL, statistics_begin(s), (const char *)all + first,
+                                          statistics_bytes(s));
+    }
     free(sizes);
     return status;
 }

@@ -33,8 +33,26 @@ typedef struct step {
     const pdl_optimizer_run_t     *run;
     pdl_update_t                   update; /* of a tensor that decays */
     size_t                         element_bytes;
-    bool                          *finite; /* all that was written so far */
 } step_t;
+
+/* Where the device notes that something is not finite, behind the sums. */
+static int64_t *not_finite_at(double *scalars, const pdl_optimizer_run_t *run)
+{
+    return (int64_t *)(void *)(scalars + 2 * run->count);
+}
+
+/* The first `count` numbers of the device. */
+static pdl_status_t fetch(const pdl_optimizer_run_t *run, int64_t count)
+{
+    return pdl_device_fetch(run->backend->device, run->stream, run->home, run->scalars,
+                            (size_t)count * sizeof(double));
+}
+
+static pdl_status_t clear(const pdl_optimizer_run_t *run, void *numbers, int64_t count)
+{
+    return run->backend->device->ops->fill(run->backend->device, run->stream, numbers,
+                                           (size_t)count * sizeof(double));
+}
 
 static void *at(const step_t *step, void *array, int64_t offset)
 {
@@ -72,72 +90,77 @@ static range_t take_range(const pdl_optimizer_run_t *run, bool alike, int *next)
     return range;
 }
 
-static double sum_squares(const step_t *step, const void *values, int64_t count)
+static pdl_status_t sum_squares(const step_t *step, const void *values, int64_t count, double *sum)
 {
-    return step->run->backend->ops->sum_squares(step->run->backend, values, count);
+    return step->run->backend->ops->sum_squares(step->run->backend, step->run->stream, values, count, sum);
 }
 
-static void apply(const step_t *step, const pdl_update_t *update, const range_t *range, double *norm)
+static pdl_status_t apply(const step_t *step, const pdl_update_t *update, const range_t *range, double *norm)
 {
     const pdl_optimizer_run_t *run = step->run;
 
-    if (!run->backend->ops->update(run->backend, update, range->elements, at(step, run->weights, range->weights),
-                                   at(step, run->gradients, range->gradients),
-                                   at(step, run->moment[0], range->offset), at(step, run->moment[1], range->offset),
-                                   norm))
-        *step->finite = false;
+    return run->backend->ops->update(run->backend, run->stream, update, range->elements,
+                                     at(step, run->weights, range->weights),
+                                     at(step, run->gradients, range->gradients),
+                                     at(step, run->moment[0], range->offset),
+                                     at(step, run->moment[1], range->offset), norm,
+                                     not_finite_at(run->scalars, run));
 }
 
 /* SGD and AdamW. Without weight decay every tensor is treated alike. */
-static void update_ranges(const step_t *step)
+static pdl_status_t update_ranges(const step_t *step)
 {
-    bool alike = step->update.decay != 0;
+    bool         alike = step->update.decay != 0;
+    pdl_status_t status = PDL_OK;
 
-    for (int next = 0; next < step->run->count;) {
+    for (int next = 0; next < step->run->count && !status;) {
         range_t      range = take_range(step->run, alike, &next);
         pdl_update_t update = step->update;
 
         if (!range.decays) update.decay = 0;
-        apply(step, &update, &range, NULL);
+        status = apply(step, &update, &range, NULL);
     }
+    return status;
 }
 
-/* Two sums of squares of tensors, from the parts that ranks have: `sums` of a parameter are those of its tensor. */
-static pdl_status_t sum_parts(const step_t *step, void (*part)(const step_t *step, int i, double sums[2]))
+/* Two sums of squares of every parameter: `part` has them written to the device. */
+typedef pdl_status_t (*part_fn_t)(const step_t *step, int i, double sums[2]);
+
+/* In run->home: those of parameters; and in run->sums, where ranks have parts, those of tensors. */
+static pdl_status_t measure(const step_t *step, part_fn_t part)
 {
     const pdl_optimizer_run_t *run = step->run;
+    pdl_status_t               status = clear(run, run->scalars, 2 * run->count);
 
+    for (int i = 0; i < run->count && !status; i++) status = part(step, i, run->scalars + 2 * i);
+    if (!status) status = fetch(run, 2 * run->count);
+    if (status || run->tensor == NULL) return status;
     for (int t = 0; t < 2 * run->tensors; t++) run->sums[t] = 0;
     for (int i = 0; i < run->count; i++) {
-        double sums[2], copies = run->parameters[i].copies > 1 ? (double)run->parameters[i].copies : 1;
+        double copies = run->parameters[i].copies > 1 ? (double)run->parameters[i].copies : 1;
 
-        part(step, i, sums);
-        for (int k = 0; k < 2; k++) run->sums[2 * run->tensor[i] + k] += sums[k] / copies;
+        for (int k = 0; k < 2; k++) run->sums[2 * run->tensor[i] + k] += run->home[2 * i + k] / copies;
     }
     return run->reduce_tensors(run->tensors_context, run->sums, 2 * (int64_t)run->tensors);
 }
 
-/* The sums of parameter i: those of sum_parts(), or its own where it is whole. */
-static void sums_of(const step_t *step, int i, void (*part)(const step_t *step, int i, double sums[2]),
-                    double sums[2])
+/* The sums of parameter i: those of its tensor. */
+static const double *sums_of(const step_t *step, int i)
 {
     const pdl_optimizer_run_t *run = step->run;
 
-    if (run->tensor == NULL) {
-        part(step, i, sums);
-        return;
-    }
-    for (int k = 0; k < 2; k++) sums[k] = run->sums[2 * run->tensor[i] + k];
+    return run->tensor == NULL ? run->home + 2 * i : run->sums + 2 * run->tensor[i];
 }
 
-static void lars_part(const step_t *step, int i, double sums[2])
+static pdl_status_t lars_part(const step_t *step, int i, double sums[2])
 {
-    range_t range = range_of(step->run, i);
+    range_t      range = range_of(step->run, i);
+    pdl_status_t status;
 
-    sums[0] = sums[1] = 0;
-    if (!range.decays) return;
-    sums[0] = sum_squares(step, at(step, step->run->weights, range.weights), range.elements);
-    sums[1] = sum_squares(step, at(step, step->run->gradients, range.gradients), range.elements);
+    if (!range.decays) return PDL_OK;
+    status = sum_squares(step, at(step, step->run->weights, range.weights), range.elements, &sums[0]);
+    return status ? status
+                  : sum_squares(step, at(step, step->run->gradients, range.gradients), range.elements, &sums[1]);
 }
 
 /* LARS: the local rate is trust |w| / (|g| + decay |w|), and 1 where a norm is zero or the tensor does not take
@@ -145,16 +168,16 @@ static void lars_part(const step_t *step, int i, double sums[2])
 static pdl_status_t update_lars(const step_t *step)
 {
     const pdl_optimizer_run_t *run = step->run;
-    pdl_status_t               status = run->tensor != NULL ? sum_parts(step, lars_part) : PDL_OK;
+    pdl_status_t               status = measure(step, lars_part);
 
     for (int i = 0; i < run->count && !status; i++) {
         range_t      range = range_of(run, i);
         pdl_update_t update = step->update;
-        double       rate = update.lr, sums[2];
+        double       rate = update.lr;
 
         if (range.decays) {
-            sums_of(step, i, lars_part, sums);
-            double w = sqrt(sums[0]), g = sqrt(sums[1]) * fabs(update.gradient_scale);
+            const double *sums = sums_of(step, i);
+            double        w = sqrt(sums[0]), g = sqrt(sums[1]) * fabs(update.gradient_scale);
 
             if (w > 0 && g > 0) rate *= step->options->trust * w / (g + update.decay * w);
         } else {
@@ -163,63 +186,62 @@ static pdl_status_t update_lars(const step_t *step)
         update.lr = 1;
         update.gradient_scale *= rate;
         update.decay *= rate;
-        apply(step, &update, &range, NULL);
+        status = apply(step, &update, &range, NULL);
     }
     return status;
 }
 
 /* The moments of a part, and with them the norm of its direction. */
-static void lamb_part(const step_t *step, int i, double sums[2])
+static pdl_status_t lamb_part(const step_t *step, int i, double sums[2])
 {
     range_t      range = range_of(step->run, i);
     pdl_update_t update = step->update;
 
     if (!range.decays) update.decay = 0;
     update.kind = PDL_UPDATE_LAMB_STATE;
-    sums[0] = sums[1] = 0;
-    apply(step, &update, &range, &sums[1]);
-    if (range.decays) sums[0] = sum_squares(step, at(step, step->run->weights, range.weights), range.elements);
+    pdl_status_t status = apply(step, &update, &range, &sums[1]);
+    if (status || !range.decays) return status;
+    return sum_squares(step, at(step, step->run->weights, range.weights), range.elements, &sums[0]);
 }
 
 /* LAMB: the moments first, which gives the norm of the direction; then the step, scaled by |w| / |direction|. */
 static pdl_status_t update_lamb(const step_t *step)
 {
     const pdl_optimizer_run_t *run = step->run;
-    pdl_status_t               status = run->tensor != NULL ? sum_parts(step, lamb_part) : PDL_OK;
+    pdl_status_t               status = measure(step, lamb_part);
 
     for (int i = 0; i < run->count && !status; i++) {
-        range_t      range = range_of(run, i);
-        pdl_update_t update = step->update;
-        double       sums[2];
+        range_t       range = range_of(run, i);
+        pdl_update_t  update = step->update;
+        const double *sums = sums_of(step, i);
 
-        sums_of(step, i, lamb_part, sums);
         if (!range.decays) update.decay = 0;
         update.kind = PDL_UPDATE_LAMB_APPLY;
         if (range.decays && sums[0] > 0 && sums[1] > 0) update.lr *= sqrt(sums[0]) / sqrt(sums[1]);
-        apply(step, &update, &range, NULL);
+        status = apply(step, &update, &range, NULL);
     }
     return status;
 }
 
+/* Where ranks share tensors, each of these is counted in parts; otherwise neighbours are one range. */
 static pdl_status_t gradient_norm_of(const step_t *step, double *norm)
 {
     const pdl_optimizer_run_t *run = step->run;
+    bool                       shared = run->reduce != NULL;
     double                     sum = 0;
+    int                        count = 0;
     pdl_status_t               status = PDL_OK;
 
-    for (int next = 0; next < run->count && run->reduce == NULL;) {
-        range_t range = take_range(run, false, &next);
+    for (int next = 0; next < run->count && !status;) {
+        range_t range = shared ? range_of(run, next++) : take_range(run, false, &next);
 
-        sum += sum_squares(step, at(step, run->gradients, range.gradients), range.elements);
+        status =
+            sum_squares(step, at(step, run->gradients, range.gradients), range.elements, run->scalars + count++);
     }
-    for (int i = 0; i < run->count && run->reduce != NULL; i++) {
-        const pdl_parameter_t *p = &run->parameters[i];
-        range_t                range = range_of(run, i);
-
-        sum += sum_squares(step, at(step, run->gradients, range.gradients), range.elements) /
-               (double)(p->copies > 1 ? p->copies : 1);
-    }
-    if (run->reduce != NULL) status = run->reduce(run->reduce_context, &sum, 1);
+    if (!status) status = fetch(run, count);
+    for (int i = 0; i < count && !status; i++)
+        sum += run->home[i] / (double)(shared && run->parameters[i].copies > 1 ? run->parameters[i].copies : 1);
+    if (!status && shared) status = run->reduce(run->reduce_context, &sum, 1);
     *norm = sqrt(sum);
     return status;
 }
@@ -242,16 +264,19 @@ static pdl_status_t clip(step_t *step, double *norm)
     return PDL_OK;
 }
 
-static void update_ema(const step_t *step)
+static pdl_status_t update_ema(const step_t *step)
 {
     const pdl_optimizer_run_t *run = step->run;
+    pdl_status_t               status = PDL_OK;
 
-    for (int next = 0; next < run->count;) {
+    for (int next = 0; next < run->count && !status;) {
         range_t range = take_range(run, false, &next);
 
-        run->backend->ops->average(run->backend, step->options->ema, range.elements,
-                                   at(step, run->ema, range.offset), at(step, run->weights, range.weights));
+        status =
+            run->backend->ops->average(run->backend, run->stream, step->options->ema, range.elements,
+                                       at(step, run->ema, range.offset), at(step, run->weights, range.weights));
     }
+    return status;
 }
 
 static pdl_update_t common_update(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
@@ -278,22 +303,23 @@ static pdl_update_t common_update(const pdl_optimizer_options_t *options, const 
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
                                 double *gradient_norm)
 {
-    bool         finite = true;
-    step_t       step = {.options = options, .run = run, .update = common_update(options, run), .finite = &finite};
+    step_t       step = {.options = options, .run = run, .update = common_update(options, run)};
     pdl_status_t status;
 
     step.element_bytes = run->backend->weight_type == PDL_DTYPE_F64 ? sizeof(double) : sizeof(float);
     status = clip(&step, gradient_norm);
+    if (!status) status = clear(run, not_finite_at(run->scalars, run), 1);
     if (status) return status;
     switch (options->method) {
     case PDL_METHOD_SGD:
-    case PDL_METHOD_ADAMW: update_ranges(&step); break;
+    case PDL_METHOD_ADAMW: status = update_ranges(&step); break;
     case PDL_METHOD_LARS: status = update_lars(&step); break;
     case PDL_METHOD_LAMB: status = update_lamb(&step); break;
     case PDL_METHOD_COUNT: break;
     }
-    if (!status && options->ema > 0 && run->ema != NULL) update_ema(&step);
-    if (!status && !finite)
+    if (!status && options->ema > 0 && run->ema != NULL) status = update_ema(&step);
+    if (!status) status = fetch(run, 2 * run->count + 1);
+    if (!status && *not_finite_at(run->home, run) != 0)
         status = pdl_error(PDL_ERR_NOT_FINITE,
                            "the weights are not finite after step %lld: lower the learning rate or clip gradients",
                            (long long)run->step);

@@ -202,11 +202,11 @@ static pdl_status_t train_cluster(pdl__ensemble_t *e, int64_t cluster)
 
     for (int i = 0; i < e->nets && !status; i++) {
         pdl_session_t *s = e->net[i].session;
-        pdl__bank_copy(s, 0, bank, o->keep_moments);
-        if (!o->keep_moments) pdl__bank_clear_moments(s, bank);
+        status = pdl__bank_copy(s, 0, bank, o->keep_moments);
+        if (!status && !o->keep_moments) status = pdl__bank_clear_moments(s, bank);
         s->moments_from = o->keep_moments ? 0 : e->updates;
         pdl_session_set_updates(s, e->updates);
-        status = pdl__bank_select(s, bank);
+        if (!status) status = pdl__bank_select(s, bank);
     }
     for (int64_t p = cluster * e->nets; p < end && !status; p++) {
         double start_s = pdl__now_s();
@@ -228,8 +228,9 @@ static pdl_status_t average(pdl__ensemble_t *e)
 
     for (int i = 0; i < e->nets && !status; i++) {
         double start_s = pdl__now_s();
-        pdl__bank_mean(e->net[i].session, (int)(e->last - e->first), e->bank, e->share + e->first, 0, moments);
-        status = pdl__bank_sum_run(&e->net[i].sum);
+        status =
+            pdl__bank_mean(e->net[i].session, (int)(e->last - e->first), e->bank, e->share + e->first, 0, moments);
+        if (!status) status = pdl__bank_sum_run(&e->net[i].sum);
         pdl__trace_span(e->net[i].session, PDL__MOMENT_MEAN, start_s);
     }
     return status;
@@ -242,7 +243,7 @@ static pdl_status_t leave_round(pdl__ensemble_t *e)
 
     for (int i = 0; i < e->nets && !status; i++) {
         status = pdl__bank_select(e->net[i].session, 0);
-        if (!e->spec.options.keep_moments) pdl__bank_clear_moments(e->net[i].session, 0);
+        if (!status && !e->spec.options.keep_moments) status = pdl__bank_clear_moments(e->net[i].session, 0);
         pdl_session_set_updates(e->net[i].session, e->updates);
     }
     return status;

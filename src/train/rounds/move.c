@@ -55,8 +55,11 @@ static int rank_of(const pdl__rounds_t *r, int64_t worker)
 static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int bank, int peer, int64_t worker)
 {
     pdl_session_t *s = r->session;
-    pdl_status_t   status = PDL_OK;
+    pdl_status_t   status = pdl__session_await(s);
 
+    if (!s->device->host_access)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "models move between ranks in memory of the host only; use --device cpu");
     for (int i = 0, a; !status && (a = pdl__bank_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
         pdl_ranks_request_t *request = r->travel.request[(slot * 2 + sends) * ARRAYS + i];
         int64_t bytes = pdl__bank_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);

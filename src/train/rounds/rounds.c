@@ -182,7 +182,7 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
         double start_s = pdl__now_s();
         status = pdl__bank_select(s, r->bank[w]);
         /* Where banks share the optimizer's state nobody comes back to it. */
-        if (!s->bank_moments) pdl__bank_clear_moments(s, PDL__COMMON_BANK);
+        if (!status && !s->bank_moments) status = pdl__bank_clear_moments(s, PDL__COMMON_BANK);
         pdl_session_set_updates(s, update);
         s->draws_at = (r->first + w) * r->batch;
         for (int64_t i = 0; i < steps && !status && !r->stopped; i++) status = train_step(r, w);
@@ -207,7 +207,8 @@ static pdl_status_t train_round(pdl__rounds_t *r)
     int64_t                        update = r->updates, steps = steps_of_round(r);
     pdl_status_t                   status = PDL_OK;
 
-    for (int64_t w = 0; w < r->count; w++) pdl__bank_copy(s, PDL__COMMON_BANK, r->bank[w], o->keep_moments);
+    for (int64_t w = 0; w < r->count && !status; w++)
+        status = pdl__bank_copy(s, PDL__COMMON_BANK, r->bank[w], o->keep_moments);
     for (int64_t leg = 0; leg < legs_of(o) && !status; leg++) {
         double start_s = pdl__now_s();
         if (leg > 0) {
@@ -216,8 +217,8 @@ static pdl_status_t train_round(pdl__rounds_t *r)
         }
         r->sums[3] += pdl__now_s() - start_s;
         if (!o->keep_moments) s->moments_from = update;
-        for (int64_t w = 0; w < r->count && s->bank_moments && !o->keep_moments; w++)
-            pdl__bank_clear_moments(s, r->bank[w]);
+        for (int64_t w = 0; w < r->count && s->bank_moments && !o->keep_moments && !status; w++)
+            status = pdl__bank_clear_moments(s, r->bank[w]);
         for (int64_t e = 0; e < epochs_of(o, leg) && !status; e++) {
             status = train_turn(r, update, steps);
             update += steps;
@@ -253,8 +254,8 @@ static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
         shares_by_samples(r);
     if (status) return status;
     for (int64_t w = 0; w < r->count; w++) r->local[w] = r->share[r->first + w];
-    pdl__bank_mean(r->session, (int)r->count, r->bank, r->local, PDL__COMMON_BANK, moments);
-    return pdl__bank_sum_run(&r->sum);
+    status = pdl__bank_mean(r->session, (int)r->count, r->bank, r->local, PDL__COMMON_BANK, moments);
+    return status ? status : pdl__bank_sum_run(&r->sum);
 }
 
 /* Who is done first waits here; whether the round counts is decided by all. */
@@ -294,7 +295,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     pdl__trace_span(r->session, PDL__MOMENT_MEAN, start_s);
     if (result->stop) r->updates = before;
     if (!status) status = pdl__bank_select(r->session, PDL__COMMON_BANK);
-    if (!o->keep_moments) pdl__bank_clear_moments(r->session, PDL__COMMON_BANK);
+    if (!status && !o->keep_moments) status = pdl__bank_clear_moments(r->session, PDL__COMMON_BANK);
     pdl_session_set_updates(r->session, r->updates);
     result->updates = r->updates - before;
     result->exchange_s = pdl__now_s() - start_s + r->sums[3];

@@ -59,7 +59,7 @@ size_t pdl__wide_bytes(const pdl_op_t *op)
 static void *widen(const pdl_op_t *op, const void *from, int64_t count, float *to)
 {
     if (from == NULL || to == NULL) return (void *)from;
-    pdl__cpu_to_float(op->backend, from, count, to);
+    (void)pdl__cpu_to_float(op->backend, NULL, from, count, to);
     return to;
 }
 
@@ -75,7 +75,7 @@ pdl_status_t pdl__wide_forward(const pdl__cpu_kind_t *kind, pdl_op_t *op, const 
     if (wide.output != NULL) inner.output = wide.output;
     status = kind->forward(op, &inner);
     if (status == PDL_OK && wide.output != NULL)
-        pdl__cpu_from_float(op->backend, wide.output, output_count(op), run->output);
+        (void)pdl__cpu_from_float(op->backend, NULL, wide.output, output_count(op), run->output);
     return status;
 }
 
@@ -97,6 +97,7 @@ pdl_status_t pdl__wide_backward(const pdl__cpu_kind_t *kind, pdl_op_t *op, const
     status = kind->backward(op, &inner, what);
     for (int i = 0; status == PDL_OK && (what & PDL_BACKWARD_DATA) && i < op->spec.input_count; i++)
         if (inner.input_gradient[i] != NULL)
-            pdl__cpu_from_float(op->backend, inner.input_gradient[i], input_count(op, i), run->input_gradient[i]);
+            (void)pdl__cpu_from_float(op->backend, NULL, inner.input_gradient[i], input_count(op, i),
+                                      run->input_gradient[i]);
     return status;
 }

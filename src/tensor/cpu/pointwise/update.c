@@ -145,8 +145,9 @@ static double update_lamb_state(pdl__update_step_t *step)
     return sum;
 }
 
-bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t count, void *w, const void *g,
-                     void *m, void *v, double *norm)
+pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                             int64_t count, void *w, const void *g, void *m, void *v, double *norm,
+                             int64_t *not_finite)
 {
     pdl__update_step_t step = {.w = w,
                                .g = g,
@@ -163,7 +164,7 @@ bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t
                                .scale = (float)update->gradient_scale,
                                .count = count};
 
-    (void)backend;
+    (void)backend, (void)stream;
     if (update->correction1 > 0) step.direction = (float)(1.0 / update->correction1);
     if (update->correction2 > 0) step.root = (float)(1.0 / sqrt(update->correction2));
     switch (update->kind) {
@@ -174,5 +175,6 @@ bool pdl__cpu_update(pdl_backend_t *backend, const pdl_update_t *update, int64_t
     case PDL_UPDATE_LAMB_STATE: *norm = update_lamb_state(&step); break;
     case PDL_UPDATE_LAMB_APPLY: pdl__parallel(count, GRAIN, step_lamb_apply, &step); break;
     }
-    return !step.not_finite;
+    if (not_finite != NULL && step.not_finite) *not_finite = 1;
+    return PDL_OK;
 }

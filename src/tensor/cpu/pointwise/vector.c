@@ -40,18 +40,24 @@ PDL__CLONES static void widen(void *context, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++) out[i] = pdl__from_bf16(a[i]);
 }
 
-void pdl__cpu_from_float(pdl_backend_t *backend, const float *source, int64_t count, void *target)
+pdl_status_t pdl__cpu_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                                 int64_t count, void *target)
 {
     pdl__vectors_t vectors = {.a = source, .out = target};
 
+    (void)stream;
     pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? narrow : copy_floats, &vectors);
+    return PDL_OK;
 }
 
-void pdl__cpu_to_float(pdl_backend_t *backend, const void *source, int64_t count, float *target)
+pdl_status_t pdl__cpu_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,
+                               int64_t count, float *target)
 {
     pdl__vectors_t vectors = {.a = source, .out = target};
 
+    (void)stream;
     pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? widen : copy_floats, &vectors);
+    return PDL_OK;
 }
 
 /* `out` may be `a`: each element is read before it is written. */
@@ -75,12 +81,15 @@ PDL__CLONES static void sum_bf16(void *context, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++) out[i] = pdl__to_bf16(pdl__from_bf16(a[i]) + pdl__from_bf16(b[i]));
 }
 
-void pdl__cpu_sum(pdl_backend_t *backend, const void *a, const void *b, size_t bytes, void *sum)
+pdl_status_t pdl__cpu_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                          size_t bytes, void *sum)
 {
     pdl__vectors_t vectors = {.a = a, .b = b, .out = sum};
     int64_t        count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
 
+    (void)stream;
     pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? sum_bf16 : sum_f32, &vectors);
+    return PDL_OK;
 }
 
 void pdl__cpu_add_floats(float *sum, const void *values, int64_t count)
@@ -192,18 +201,20 @@ static void search_chunks(void *context, int64_t first, int64_t end)
     }
 }
 
-int64_t pdl__cpu_find_not_finite(pdl_backend_t *backend, const void *data, size_t bytes)
+pdl_status_t pdl__cpu_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                      size_t bytes, int64_t *index)
 {
     pdl__search_t search = {.values = data, .bf16 = backend->activation_type == PDL_DTYPE_BF16};
     int64_t       chunks;
 
+    (void)stream;
+    *index = -1;
     search.count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
-    if (search.count == 0) return -1;
+    if (search.count == 0) return PDL_OK;
     chunks = (search.count + chunk_elements(search.count, 256) - 1) / chunk_elements(search.count, 256);
     pdl__parallel(chunks, 2, search_chunks, &search);
-    for (int64_t c = 0; c < chunks; c++)
-        if (search.found[c] >= 0) return search.found[c];
-    return -1;
+    for (int64_t c = 0; c < chunks && *index < 0; c++) *index = search.found[c];
+    return PDL_OK;
 }
 
 typedef struct pdl__squares {
@@ -233,16 +244,18 @@ PDL__CLONES static void sum_chunks(void *context, int64_t first, int64_t end)
     }
 }
 
-double pdl__cpu_sum_squares(pdl_backend_t *backend, const void *values, int64_t count)
+pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                  int64_t count, double *sum)
 {
     pdl__squares_t squares = {.values = values, .count = count};
     int64_t        size = chunk_elements(count, 256), chunks = (count + size - 1) / size;
-    double         sum = 0;
+    double         total = 0;
 
-    (void)backend;
+    (void)backend, (void)stream;
     pdl__parallel(chunks, 2, sum_chunks, &squares);
-    for (int64_t c = 0; c < chunks; c++) sum += squares.sum[c];
-    return sum;
+    for (int64_t c = 0; c < chunks; c++) total += squares.sum[c];
+    *sum = total;
+    return PDL_OK;
 }
 
 PDL__CLONES static void blend(void *context, int64_t first, int64_t end)
@@ -256,10 +269,12 @@ PDL__CLONES static void blend(void *context, int64_t first, int64_t end)
     for (int64_t i = first; i < end; i++) ema[i] = keep * ema[i] + rest * w[i];
 }
 
-void pdl__cpu_average(pdl_backend_t *backend, double keep, int64_t count, void *ema, const void *w)
+pdl_status_t pdl__cpu_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                              void *ema, const void *w)
 {
     pdl__vectors_t vectors = {.a = w, .out = ema, .factor = (float)keep};
 
-    (void)backend;
+    (void)backend, (void)stream;
     pdl__parallel(count, GRAIN, blend, &vectors);
+    return PDL_OK;
 }
