@@ -90,7 +90,6 @@ static const pdl_traits_t traits[PDL_LAYER_TYPE_COUNT] = {
                            .not_negative = true},
     [PDL_LAYER_SOFTMAX] = {.name = "softmax",
                            .keeps_output = true,
-                           .moves_zero = true,
                            .not_negative = true,
                            .passes = {.forward_x = 2, .backward_x = 2},
                            FLOP_PER(INPUT, 4, 4, 0)},

@@ -34,7 +34,7 @@ static const pdl_layer_t *layer_at(const walk_t *w, int i)
 
 static bool changes_nothing(const pdl_layer_t *layer)
 {
-    return layer->type == PDL_LAYER_DROPOUT && layer->rate == 0;
+    return pdl_layer_is_identity(layer);
 }
 
 static int behind(const walk_t *w, int i)
@@ -50,15 +50,15 @@ static bool blockable(const pdl_shape_t *shape)
 
 static bool is_activation(pdl_layer_type_t type)
 {
-    return type == PDL_LAYER_RELU || type == PDL_LAYER_GELU || type == PDL_LAYER_SILU || type == PDL_LAYER_TANH ||
-           type == PDL_LAYER_SIGMOID;
+    return pdl_type_traits(type)->activation && pdl_type_traits(type)->fuses_tail;
 }
 
 static bool is_sum_of_two(const walk_t *w, int i)
 {
     const pdl_layer_t *layer = layer_at(w, i);
 
-    return layer->type == PDL_LAYER_ADD && layer->input_count == 2 && layer->inputs[0] != layer->inputs[1] &&
+    return pdl_layer_traits(layer)->combine == PDL_COMBINE_SUM && layer->input_count == 2 &&
+           layer->inputs[0] != layer->inputs[1] &&
            pdl_shape_elements(&layer_at(w, layer->inputs[0])->out) ==
                pdl_shape_elements(&layer_at(w, layer->inputs[1])->out);
 }
@@ -89,7 +89,7 @@ static int reach(const walk_t *w, int i)
     int                next = only_reader(w, i);
 
     if (next >= 0 && is_sum_of_two(w, next) && w->head[next] == next) {
-        pdl__joined_t sum = {.add = true, .activation = PDL_LAYER_INPUT}, both = sum;
+        pdl__joined_t sum = {.add = true, .activation = PDL_NO_ACTIVATION}, both = sum;
         int           after = only_reader(w, next);
         if (after >= 0) both.activation = layer_at(w, after)->type;
         if (after >= 0 && is_activation(both.activation) && pdl__footprint_joins(layer, &both)) return after;
@@ -162,21 +162,18 @@ static bool reads_blocked(const walk_t *w, const pdl_layer_t *layer, const int *
         any |= w->item[from[j]].blocked;
         whole &= w->item[from[j]].shape.channels % w->spec->channel_block == 0;
     }
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-        if (pdl__footprint_small(w->spec, layer)) return false;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    if (pdl__footprint_small(w->spec, layer)) return false;
+    if (pdl_layer_is_convolution(layer))
         return layer->in.channels >= w->spec->channel_block || layer->groups > 1 || w->item[from[0]].gradient;
-    case PDL_LAYER_CONV_TRANSPOSE: return true;
-    case PDL_LAYER_CONCAT:
-    case PDL_LAYER_SIGMOID: return any && whole;
-    default: return any;
-    }
+    if (traits->combine == PDL_COMBINE_JOIN || traits->moves_zero) return any && whole;
+    return any || traits->transposed;
 }
 
 static bool writes_blocked(const pdl_layer_t *layer, bool reads)
 {
-    return blockable(&layer->out) && layer->type != PDL_LAYER_GLOBAL_AVG_POOL &&
-           (reads || layer->type == PDL_LAYER_CONV);
+    return blockable(&layer->out) && pdl_layer_traits(layer)->positions != PDL_POSITIONS_SUMMED &&
+           (reads || pdl_layer_is_convolution(layer));
 }
 
 static void find_inputs(walk_t *w, int head, int tail, pdl__joined_t *joined, int *from, int *count)
@@ -185,10 +182,10 @@ static void find_inputs(walk_t *w, int head, int tail, pdl__joined_t *joined, in
 
     for (*count = 0; *count < layer->input_count && *count < PDL_PROGRAM_INPUTS; ++*count)
         from[*count] = w->item_of[layer->inputs[*count]];
-    *joined = (pdl__joined_t){.activation = PDL_LAYER_INPUT};
+    *joined = (pdl__joined_t){.activation = PDL_NO_ACTIVATION};
     if (tail == head) return;
     int sum = tail;
-    if (layer_at(w, tail)->type != PDL_LAYER_ADD) {
+    if (pdl_layer_traits(layer_at(w, tail))->combine != PDL_COMBINE_SUM) {
         joined->activation = layer_at(w, tail)->type;
         sum = behind(w, layer_at(w, tail)->inputs[0]);
     }
@@ -231,7 +228,7 @@ static void add_operation(walk_t *w, int head, int tail)
 static bool reads_tokens(const walk_t *w)
 {
     for (int i = 1; i < w->partition->layer_count; i++)
-        if (layer_at(w, i)->type == PDL_LAYER_EMBEDDING && layer_at(w, i)->inputs[0] == 0) return true;
+        if (pdl_layer_traits(layer_at(w, i))->tokens && layer_at(w, i)->inputs[0] == 0) return true;
     return false;
 }
 
@@ -245,7 +242,7 @@ static void add_layers(walk_t *w)
     w->item_of[0] = add_item(w, &source, &node);
     for (int i = 1; i < w->partition->layer_count; i++) {
         if (w->head[i] < 0) continue;
-        if (layer_at(w, i)->type == PDL_LAYER_FLATTEN || changes_nothing(layer_at(w, i)))
+        if (pdl_layer_traits(layer_at(w, i))->view == PDL_VIEW_SAME || changes_nothing(layer_at(w, i)))
             add_view(w, i);
         else
             add_operation(w, w->head[i], i);

@@ -6,8 +6,10 @@
 #ifndef PDL_PROGRAM_FOOTPRINT_H
 #define PDL_PROGRAM_FOOTPRINT_H
 
+#include <paradl/model/traits.h>
 #include <paradl/plan/partition.h>
 #include <paradl/program/program.h>
+#include <paradl/tensor/backend.h>
 
 typedef struct pdl__footprint_spec {
     pdl_recompute_t recompute;
@@ -30,7 +32,7 @@ pdl_status_t pdl__partition_footprint(const pdl_partition_t *partition, const pd
 /* What is computed together with a layer. */
 typedef struct pdl__joined {
     bool             add;        /* another tensor is added first */
-    pdl_layer_type_t activation; /* PDL_LAYER_INPUT: none */
+    pdl_layer_type_t activation; /* or PDL_NO_ACTIVATION */
 } pdl__joined_t;
 
 /* What the backend is told of one operation, and what follows for the program. */

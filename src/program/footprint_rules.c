@@ -12,9 +12,11 @@ bool pdl__footprint_joins(const pdl_layer_t *layer, const pdl__joined_t *joined)
 {
     pdl_layer_type_t activation = joined->activation;
 
-    if (layer->type == PDL_LAYER_CONV) return !joined->add && activation == PDL_LAYER_RELU;
-    if (layer->type == PDL_LAYER_BATCH_NORM) return activation == PDL_LAYER_INPUT || activation == PDL_LAYER_RELU;
-    return layer->type == PDL_LAYER_LINEAR && (activation == PDL_LAYER_INPUT || !joined->add);
+    bool none = activation == PDL_NO_ACTIVATION, relu = activation == PDL_LAYER_RELU;
+
+    if (pdl_layer_is_convolution(layer)) return !joined->add && relu;
+    if (pdl_layer_traits(layer)->statistics) return none || relu;
+    return pdl_layer_is_linear(layer) && (none || !joined->add);
 }
 
 static double positions(const pdl_shape_t *shape)
@@ -31,8 +33,8 @@ bool pdl__footprint_small(const pdl__footprint_spec_t *spec, const pdl_layer_t *
 {
     double taps = (double)layer->in.channels;
 
-    if (layer->type != PDL_LAYER_CONV || spec->item_bytes < 4 || layer->groups != 1 || layer->in.channels >= 16 ||
-        layer->out.channels > 16)
+    if (!pdl_layer_is_convolution(layer) || spec->item_bytes < 4 || layer->groups != 1 ||
+        layer->in.channels >= 16 || layer->out.channels > 16)
         return false;
     for (int d = 0; d < layer->in.rank; d++) {
         if (layer->stride[d] != 1 || (layer->kernel[d] - 1) * layer->dilation[d] >= 32 || layer->pad_low[d] >= 32)
@@ -65,7 +67,7 @@ static double winograd_tiles(const pdl__footprint_op_t *op)
     const pdl_layer_t *layer = op->layer;
     double             tiles = op->samples;
 
-    if (op->spec->channel_block < 16 || op->spec->item_bytes < 4 || layer->type != PDL_LAYER_CONV ||
+    if (op->spec->channel_block < 16 || op->spec->item_bytes < 4 || !pdl_layer_is_convolution(layer) ||
         layer->in.rank != 2 || layer->groups != 1 || (layer->in.channels < 16 && !op->input_gradient))
         return 0;
     for (int d = 0; d < 2; d++) {
@@ -84,7 +86,7 @@ static double first_copies(const pdl__footprint_op_t *op)
     const pdl_layer_t *layer = op->layer;
     int64_t            channels = layer->in.channels;
 
-    if (layer->type != PDL_LAYER_CONV || op->input_gradient || layer->groups > 1 ||
+    if (!pdl_layer_is_convolution(layer) || op->input_gradient || layer->groups > 1 ||
         channels >= op->spec->channel_block || channels == 1 || channels == 3 || !op->spec->training)
         return 0;
     double copied = op->samples * (double)channels * positions(&layer->in);
@@ -106,7 +108,7 @@ static double convolution_scratch(const pdl__footprint_op_t *op)
                (out > 64 ? 36 * 4 * tiles * (in + out) : 0);
     /* Direct ones turn the weights for the gradient of the input. */
     double turned = op->input_gradient && layer->groups == 1 ? op->weight_bytes : 0;
-    if (layer->type == PDL_LAYER_CONV_TRANSPOSE) turned += op->out_elements * op->spec->item_bytes;
+    if (pdl_layer_traits(layer)->transposed) turned += op->out_elements * op->spec->item_bytes;
     return fmax(gradients, turned) + first_copies(op);
 }
 
@@ -122,17 +124,12 @@ static void describe_convolution(const pdl__footprint_op_t *op, pdl_program_node
         node->workspace_bytes = (size_t)(convolution_scratch(op) + (relu ? (double)node->out_bytes : 0));
 }
 
-static bool reads_output(pdl_layer_type_t activation)
-{
-    return activation != PDL_LAYER_GELU && activation != PDL_LAYER_SILU;
-}
-
 static void describe_linear(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
-    bool activated = op->joined.activation != PDL_LAYER_INPUT;
+    bool activated = op->joined.activation != PDL_NO_ACTIVATION;
 
     node->keeps_inputs = 1;
-    node->keeps_output = activated && reads_output(op->joined.activation);
+    node->keeps_output = activated && pdl_type_traits(op->joined.activation)->keeps_output;
     if (activated && !node->keeps_output) node->saved_bytes = (size_t)(4 * op->out_elements);
     node->workspace_bytes = (size_t)(GEMM_SCRATCH * op->spec->threads + (activated ? 4 * op->out_elements : 0));
     if (op->joined.add) node->gradient[1] = PDL_GRADIENT_PASSED;
@@ -150,18 +147,25 @@ static void describe_batch_norm(const pdl__footprint_op_t *op, pdl_program_node_
 
 static void describe_activation(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
-    node->keeps_output = reads_output(op->layer->type);
+    node->keeps_output = pdl_layer_traits(op->layer)->keeps_output;
     node->keeps_inputs = !node->keeps_output;
     node->inplace = node->keeps_output || !op->spec->training;
-    node->sums_gradients = op->layer->type != PDL_LAYER_SOFTMAX;
+    node->sums_gradients = pdl_layer_traits(op->layer)->activation;
     node->gradient[0] = PDL_GRADIENT_INPLACE;
 }
 
-static void describe_norm(double saved_bytes, pdl_program_node_t *node)
+/* Two numbers of every row, of every group of a sample; or one of every output, where there is no scale. */
+static void describe_norm(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
+    const pdl_layer_t  *layer = op->layer;
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+    bool                rows = traits->positions == PDL_POSITIONS_ALONE;
+
     node->keeps_inputs = 1;
+    node->saved_bytes = (size_t)(4 * op->out_elements);
+    if (traits->kernel == PDL_KERNEL_NONE) return;
     node->gradient[0] = PDL_GRADIENT_INPLACE;
-    node->saved_bytes = (size_t)saved_bytes;
+    node->saved_bytes = (size_t)(8 * op->samples * (rows ? positions(&layer->in) : (double)layer->groups));
 }
 
 static void describe_attention(const pdl__footprint_op_t *op, pdl_program_node_t *node)
@@ -194,7 +198,7 @@ static void describe_loss(const pdl__footprint_op_t *op, pdl_program_node_t *nod
     node->loss = true;
     node->keeps_inputs = 1;
     node->out_bytes = (size_t)(3 * 4 * op->samples);
-    if (op->layer->type == PDL_LAYER_MSE) return;
+    if (pdl_layer_traits(op->layer)->loss == PDL_LOSS_VALUES) return;
     node->saved_bytes = (size_t)(4 * rows);
     node->workspace_bytes = (size_t)(16 * rows);
 }
@@ -202,56 +206,51 @@ static void describe_loss(const pdl__footprint_op_t *op, pdl_program_node_t *nod
 /* Layers that hand their input on, changed a little or not at all. */
 static void describe_light(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
-    switch (op->layer->type) {
-    case PDL_LAYER_MAX_POOL: node->saved_bytes = (size_t)(2 * op->out_elements); break;
-    case PDL_LAYER_DROPOUT:
+    const pdl_traits_t *traits = pdl_layer_traits(op->layer);
+    bool                sum = traits->combine == PDL_COMBINE_SUM;
+
+    if (traits->pool && traits->keeps_inputs) node->saved_bytes = (size_t)(2 * op->out_elements);
+    if (traits->drops) {
         node->saved_bytes = (size_t)op->out_elements;
         node->inplace = true;
         node->gradient[0] = PDL_GRADIENT_INPLACE;
-        break;
-    case PDL_LAYER_EMBEDDING: node->keeps_inputs = 1; break;
-    case PDL_LAYER_POSITION:
+    }
+    if (traits->tokens) node->keeps_inputs = 1;
+    if (traits->kernel == PDL_KERNEL_POSITIONS) {
         node->inplace = !op->layer->class_token;
         node->gradient[0] = op->layer->class_token ? PDL_GRADIENT_OWN : PDL_GRADIENT_PASSED;
-        break;
-    case PDL_LAYER_MUL: node->keeps_inputs = ~0u; break;
-    case PDL_LAYER_ADD:
-        node->inplace = true;
-        for (int j = 0; j < PDL_PROGRAM_INPUTS; j++) node->gradient[j] = PDL_GRADIENT_PASSED;
-        break;
-    default: break;
     }
+    if (traits->combine == PDL_COMBINE_PRODUCT) node->keeps_inputs = ~0u;
+    if (sum) node->inplace = true;
+    for (int j = 0; sum && j < PDL_PROGRAM_INPUTS; j++) node->gradient[j] = PDL_GRADIENT_PASSED;
+}
+
+static void describe_elements(const pdl__footprint_op_t *op, pdl_program_node_t *node)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(op->layer);
+
+    if (traits->loss)
+        describe_loss(op, node);
+    else if (traits->statistics)
+        describe_batch_norm(op, node);
+    else if (traits->norm)
+        describe_norm(op, node);
+    else if (traits->activation || traits->keeps_output)
+        describe_activation(op, node);
+    else
+        describe_light(op, node);
 }
 
 void pdl__footprint_node(const pdl__footprint_op_t *op, pdl_program_node_t *node)
 {
-    const pdl_layer_t *layer = op->layer;
+    const pdl_traits_t *traits = pdl_layer_traits(op->layer);
 
     *node = (pdl_program_node_t){.out_bytes = (size_t)(op->out_elements * op->spec->item_bytes)};
-    switch (layer->type) {
-    case PDL_LAYER_CONV:
-    case PDL_LAYER_CONV_TRANSPOSE: describe_convolution(op, node); break;
-    case PDL_LAYER_LINEAR: describe_linear(op, node); break;
-    case PDL_LAYER_BATCH_NORM: describe_batch_norm(op, node); break;
-    case PDL_LAYER_LAYER_NORM:
-    case PDL_LAYER_RMS_NORM: describe_norm(8 * op->samples * positions(&layer->in), node); break;
-    case PDL_LAYER_GROUP_NORM: describe_norm(8 * op->samples * (double)layer->groups, node); break;
-    case PDL_LAYER_LOCAL_RESPONSE_NORM:
-        node->keeps_inputs = 1;
-        node->saved_bytes = (size_t)(4 * op->out_elements);
-        break;
-    case PDL_LAYER_RELU:
-    case PDL_LAYER_LEAKY_RELU:
-    case PDL_LAYER_TANH:
-    case PDL_LAYER_SIGMOID:
-    case PDL_LAYER_GELU:
-    case PDL_LAYER_SILU:
-    case PDL_LAYER_SOFTMAX: describe_activation(op, node); break;
-    case PDL_LAYER_ATTENTION: describe_attention(op, node); break;
-    case PDL_LAYER_MOE: describe_experts(op, node); break;
-    case PDL_LAYER_CROSS_ENTROPY:
-    case PDL_LAYER_MSE: describe_loss(op, node); break;
-    default: describe_light(op, node); break;
+    switch (traits->work) {
+    case PDL_WORK_ELEMENTS: describe_elements(op, node); break;
+    case PDL_WORK_MATRIX: (traits->window ? describe_convolution : describe_linear)(op, node); break;
+    case PDL_WORK_ATTENTION: describe_attention(op, node); break;
+    case PDL_WORK_EXPERTS: describe_experts(op, node); break;
     }
     if (!op->spec->training) node->saved_bytes = 0;
 }

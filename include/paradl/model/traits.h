@@ -101,7 +101,7 @@ typedef struct pdl_traits {
     bool          pool;         /* a window without weights */
     bool          drops;        /* zeroes elements at random; with a rate of 0 it does nothing */
     bool          linear;       /* f(a + b) = f(a) + f(b), a bias or offset aside: partial sums may pass */
-    bool          moves_zero;   /* f(0) is not 0: fillings of a format would not stay 0 */
+    bool          moves_zero;   /* of an activation, f(0) is not 0: fillings of a format would not stay 0 */
     bool          not_negative; /* no output is */
     bool          functional;   /* arithmetic inside a module of PyTorch, not a module of its own */
     pdl_combine_t combine;      /* two or more inputs; else one */

@@ -21,12 +21,6 @@ static const pdl__cpu_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_RMS_NORM] = &pdl__cpu_layer_norm,
     [PDL_LAYER_GROUP_NORM] = &pdl__cpu_group_norm,
     [PDL_LAYER_LOCAL_RESPONSE_NORM] = &pdl__cpu_lrn,
-    [PDL_LAYER_RELU] = &pdl__cpu_activation,
-    [PDL_LAYER_LEAKY_RELU] = &pdl__cpu_activation,
-    [PDL_LAYER_GELU] = &pdl__cpu_activation,
-    [PDL_LAYER_SILU] = &pdl__cpu_activation,
-    [PDL_LAYER_TANH] = &pdl__cpu_activation,
-    [PDL_LAYER_SIGMOID] = &pdl__cpu_activation,
     [PDL_LAYER_SOFTMAX] = &pdl__cpu_softmax,
     [PDL_LAYER_MAX_POOL] = &pdl__cpu_pool,
     [PDL_LAYER_AVG_POOL] = &pdl__cpu_pool,
@@ -47,6 +41,12 @@ static const pdl__cpu_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_MSE] = &pdl__cpu_mse,
 };
 
+/* NULL: the backend has none. */
+static const pdl__cpu_kind_t *kind_of_type(pdl_layer_type_t type)
+{
+    return pdl_type_traits(type)->activation ? &pdl__cpu_activation : kinds[type];
+}
+
 /* An op with the arrays its spec points to. */
 typedef struct pdl__cpu_op {
     pdl_op_t     op; /* first: a pdl_op_t is cast to this */
@@ -58,7 +58,7 @@ typedef struct pdl__cpu_op {
 
 static const pdl__cpu_kind_t *kind_of(const pdl_op_t *op)
 {
-    return kinds[op->spec.layer->type];
+    return kind_of_type(op->spec.layer->type);
 }
 
 pdl_status_t pdl__cpu_require_f32(const pdl__cpu_t *cpu, const pdl_layer_t *layer)
@@ -96,7 +96,7 @@ pdl_weight_t *pdl__cpu_add_weight(pdl_op_t *op, const char *name, int rank, cons
 
 static bool cpu_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
-    const pdl__cpu_kind_t *kind = kinds[layer->type];
+    const pdl__cpu_kind_t *kind = kind_of_type(layer->type);
 
     (void)backend;
     if (!fusion->add && fusion->activation == PDL_NO_ACTIVATION) return true;
@@ -113,7 +113,7 @@ static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec
 {
     const pdl_layer_t *layer = spec->layer;
 
-    if (kinds[layer->type] == NULL)
+    if (kind_of_type(layer->type) == NULL)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: the CPU backend does not compute layers of type %s", layer->name,
                          pdl_layer_type_name(layer->type));
     if (spec->input_count < 1 || spec->input_count > PDL_MAX_INPUTS)

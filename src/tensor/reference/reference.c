@@ -18,12 +18,6 @@ static const pdl__reference_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_RMS_NORM] = &pdl__reference_rms_norm,
     [PDL_LAYER_GROUP_NORM] = &pdl__reference_group_norm,
     [PDL_LAYER_LOCAL_RESPONSE_NORM] = &pdl__reference_lrn,
-    [PDL_LAYER_RELU] = &pdl__reference_activation,
-    [PDL_LAYER_LEAKY_RELU] = &pdl__reference_activation,
-    [PDL_LAYER_GELU] = &pdl__reference_activation,
-    [PDL_LAYER_SILU] = &pdl__reference_activation,
-    [PDL_LAYER_TANH] = &pdl__reference_activation,
-    [PDL_LAYER_SIGMOID] = &pdl__reference_activation,
     [PDL_LAYER_SOFTMAX] = &pdl__reference_softmax,
     [PDL_LAYER_MAX_POOL] = &pdl__reference_max_pool,
     [PDL_LAYER_AVG_POOL] = &pdl__reference_avg_pool,
@@ -43,6 +37,11 @@ static const pdl__reference_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_CROSS_ENTROPY] = &pdl__reference_cross_entropy,
     [PDL_LAYER_MSE] = &pdl__reference_mse,
 };
+
+static const pdl__reference_kind_t *kind_of(const pdl_layer_t *layer)
+{
+    return pdl_layer_traits(layer)->activation ? &pdl__reference_activation : kinds[layer->type];
+}
 
 static bool fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
@@ -70,7 +69,7 @@ void pdl__reference_weight(pdl_op_t *op, const char *name, bool trainable, int r
 static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec)
 {
     const pdl_layer_t           *layer = spec->layer;
-    const pdl__reference_kind_t *kind = kinds[layer->type];
+    const pdl__reference_kind_t *kind = kind_of(layer);
 
     if (kind == NULL || !fuses(backend, layer, &spec->fusion))
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s: the reference backend has no %s%s", layer->name,
@@ -96,7 +95,7 @@ static void describe(pdl_op_t *op)
                                  : tensor_bytes(op->backend, &layer->out, spec->samples, PDL_FORMAT_PLAIN);
     description->keeps_inputs = spec->training ? (1u << spec->input_count) - 1 : 0;
     description->keeps_output = spec->training;
-    if (kinds[layer->type]->describe != NULL) kinds[layer->type]->describe(op);
+    if (kind_of(layer)->describe != NULL) kind_of(layer)->describe(op);
     pdl__describe_work(spec, description);
 }
 
@@ -147,7 +146,7 @@ static pdl_status_t forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl
 {
     (void)stream;
     memset(run->output, 0, op->description.out_bytes);
-    return kinds[op->spec.layer->type]->forward(op, run);
+    return kind_of(op->spec.layer)->forward(op, run);
 }
 
 /* Leaves out what is not wanted and clears what is only added to. */
@@ -167,7 +166,7 @@ static pdl_status_t backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pd
         if (wanted.weight_gradient[k] == NULL || run->accumulate) continue;
         memset(wanted.weight_gradient[k], 0, (size_t)op->description.weight[k].elements * sizeof(double));
     }
-    return kinds[op->spec.layer->type]->backward(op, &wanted);
+    return kind_of(op->spec.layer)->backward(op, &wanted);
 }
 
 static pdl_status_t refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
