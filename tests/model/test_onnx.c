@@ -323,7 +323,7 @@ static void explains_mistakes(void)
         {"bad_channels", "node conv_y (Conv): the kernel is for 5 channels, the operand has 3"},
         {"bad_window", "node conv_y (Conv): layer w: the window covers 9 positions"},
         {"bad_input", "input z is a second input"},
-        {"bad_activation", "node hardswish_a (HardSwish): this arithmetic is none of the activations known"},
+        {"bad_activation", "node erf_a (Erf): this arithmetic is none of the activations known"},
         {"bad_padding", "padding is only supported directly in front of"},
         {"bad_output", "no node computes output y"},
         {"bad_twice", "tensor y is defined twice"},

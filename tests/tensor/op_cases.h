@@ -97,6 +97,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = TOKENS("5, channels: 13", gelu: {}), .samples = 2},
     {.text = IMAGE("5, size: [3, 1, 2]", silu: {}), .samples = 2},
     {.text = TOKENS("5, channels: 3", silu: {}), .samples = 2},
+    {.text = IMAGE("5, size: [3, 4]", hard_swish: {}), .samples = 2},
+    {.text = TOKENS("5, channels: 19", hard_swish: {}), .samples = 2},
     {.text = IMAGE("17, size: [3, 4]", tanh: {}), .samples = 2},
     {.text = IMAGE("7", tanh: {}), .samples = 3},
     {.text = IMAGE("5, size: [3, 4]", sigmoid: {}), .samples = 2},

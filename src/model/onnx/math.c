@@ -221,6 +221,7 @@ static const struct {
     {gelu_tanh, PDL_LAYER_GELU, "gelu by tanh"},
     {gelu_sigmoid, PDL_LAYER_GELU, "gelu by sigmoid"},
     {silu, PDL_LAYER_SILU, NULL},
+    {hard_swish, PDL_LAYER_HARD_SWISH, NULL},
     {tanh, PDL_LAYER_TANH, NULL},
     {sigmoid, PDL_LAYER_SIGMOID, NULL},
 };

@@ -29,6 +29,7 @@ FUNCTION(relu, x<0 ? 0 : x, x> 0 ? 1 : 0) /* a NaN stays one */
 FUNCTION(leaky_relu, x > 0 ? x : slope * x, x > 0 ? 1 : slope)
 FUNCTION(gelu, x * 0.5 * erfc(-x / sqrt(2)), 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * PI))
 FUNCTION(silu, x *sigmoid(x), sigmoid(x) + x * sigmoid(x) * (1 - sigmoid(x)))
+FUNCTION(hard_swish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6, x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6)
 FUNCTION(tanh, tanh(x), 1 - tanh(x) * tanh(x))
 FUNCTION(sigmoid, sigmoid(x), sigmoid(x) * (1 - sigmoid(x)))
 
@@ -40,6 +41,7 @@ static const struct {
     [PDL_LAYER_LEAKY_RELU] = {leaky_relu_value, leaky_relu_derivative},
     [PDL_LAYER_GELU] = {gelu_value, gelu_derivative},
     [PDL_LAYER_SILU] = {silu_value, silu_derivative},
+    [PDL_LAYER_HARD_SWISH] = {hard_swish_value, hard_swish_derivative},
     [PDL_LAYER_TANH] = {tanh_value, tanh_derivative},
     [PDL_LAYER_SIGMOID] = {sigmoid_value, sigmoid_derivative},
 };

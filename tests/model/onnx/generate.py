@@ -141,7 +141,7 @@ def mistakes():
     write("bad_window", [node("Conv", ["x", "w"], "y")], x, [weight("w", 4, 3, 9, 9)])
     write("bad_input", [node("Conv", ["x", "w"], "a"), node("Conv", ["z", "w"], "b"), node("Add", ["a", "b"], "y")],
           x + [tensor("z", 1, 3, 8, 8)], w)
-    write("bad_activation", [node("HardSwish", ["x"], "a"), node("Conv", ["a", "w"], "y")], x, w, opset=14)
+    write("bad_activation", [node("Erf", ["x"], "a"), node("Conv", ["a", "w"], "y")], x, w)
     write("bad_padding", [node("Pad", ["x", "p"], "a"), node("Relu", ["a"], "y")], x,
           [ints("p", 0, 0, 1, 1, 0, 0, 1, 1)])
     write("bad_output", [node("Conv", ["x", "w"], "z")], x, w)
@@ -333,6 +333,9 @@ def elementwise_cases(c):
     c.add("min far away", "refused", "no layer clips at 20", conv + [node("Min", ["a", "high"], "y")], x,
           w + [number("high", 20.0)])
     c.add("slope", "ok", "slope: 0.3", conv + [node("LeakyRelu", ["a"], "y", alpha=0.3)], x, w)
+    c.add("hard swish", "ok", "hard_swish", conv + [node("HardSwish", ["a"], "y")], x, w, opset=14)
+    c.add("hard swish written out", "ok", "hard_swish",
+          conv + [node("HardSigmoid", ["a"], "b", alpha=1 / 6, beta=0.5), node("Mul", ["a", "b"], "y")], x, w)
     c.add("exact gelu", "ok", "gelu", conv + [node("Gelu", ["a"], "y")], x, w, opset=20)
     c.add("gelu by tanh", "warned", "gelu by tanh (1 times) is read as gelu",
           conv + [node("Gelu", ["a"], "y", approximate="tanh")], x, w, opset=20)
