@@ -66,6 +66,8 @@ file(RELATIVE_PATH bin_to_plugins ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_F
 set_property(SOURCE ${PROJECT_SOURCE_DIR}/src/base/plugin.c APPEND PROPERTY COMPILE_DEFINITIONS
              PDL_VERSION="${PROJECT_VERSION}" PDL_BUILD_PLUGINS="${PDL_PLUGIN_FOLDER}"
              PDL_BIN_TO_PLUGINS="${bin_to_plugins}" PDL_INSTALL_PLUGINS="${CMAKE_INSTALL_FULL_LIBDIR}/paradl")
+# MPI first: where plugins are inside, SimGrid is linked too, which has functions of the same names.
+pdl_plugin(MPI comm ranks "libopenmpi-dev and openmpi-bin" MPI::MPI_C)
 pdl_plugin(SIMGRID sim simgrid libsimgrid-dev PkgConfig::SIMGRID)
 pdl_plugin(HDF5 data hdf5 libhdf5-dev PkgConfig::HDF5)
 pdl_plugin(JPEG data jpeg libjpeg-dev PkgConfig::JPEG)
@@ -73,7 +75,6 @@ pdl_plugin(PNG data png libpng-dev PkgConfig::PNG)
 pdl_plugin(URING data uring liburing-dev PkgConfig::URING)
 pdl_plugin(DNNL tensor dnnl libdnnl-dev pdl_dnnl)
 pdl_plugin(HWLOC tensor hwloc libhwloc-dev PkgConfig::HWLOC)
-pdl_plugin(MPI comm ranks "libopenmpi-dev and openmpi-bin" MPI::MPI_C)
 
 # For tests that write such files.
 add_library(pdl_formats INTERFACE)
