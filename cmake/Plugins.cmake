@@ -31,6 +31,12 @@ if(NOT MPI_VERSION)
     set(MPI_VERSION "of the standard ${MPI_C_VERSION}")
 endif()
 
+if(PDL_BARE)
+    foreach(id SIMGRID HDF5 JPEG PNG URING DNNL HWLOC MPI)
+        set(${id}_FOUND 0)
+    endforeach()
+endif()
+
 # pdl_plugin(ID MODULE NAME PACKAGE TARGET): the plugin NAME of a module needs TARGET, which ID_FOUND says is there. To be
 # called when pdl_objects is there.
 function(pdl_plugin id module name package target)

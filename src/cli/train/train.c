@@ -1,6 +1,7 @@
 /*
  * paradl train: carries a plan out.
  */
+#include "base/plugin.h"
 #include "cli/commands.h"
 #include "cli/train/check.h"
 #include "cli/train/plan.h"
@@ -105,6 +106,9 @@ static pdl_status_t create_backend(job_t *job, int threads)
                                           .bind = v->device == PDL__DEVICE_CPU,
                                           .direct = v->direct};
 
+    if (!pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)
+        fprintf(stderr, "paradl: note: oneDNN is missing, so convolutions are several times slower: install "
+                        "libdnnl-dev and build paradl again\n");
     return pdl_backend_create_cpu(&options, &job->backend);
 }
 

@@ -248,7 +248,7 @@ static void cpu_destroy(pdl_backend_t *backend)
     pdl__cpu_t *cpu = (pdl__cpu_t *)backend;
 
     pdl__crowd_end();
-    cpu->dnnl->close(cpu->engine);
+    if (cpu->dnnl != NULL) cpu->dnnl->close(cpu->engine);
     free(cpu);
 }
 
@@ -287,14 +287,15 @@ static pdl_status_t check_options(const pdl_cpu_options_t *options)
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend)
 {
     pdl__cpu_t  *cpu;
-    const void  *dnnl;
-    bool         wide, bf16;
+    const void  *dnnl = NULL;
+    bool         wide = false, bf16 = true;
     pdl_status_t status = check_options(options);
 
-    if (status == PDL_OK)
-        status = pdl__plugin_load(PDL__PLUGIN_DNNL, "the CPU backend", sizeof(pdl__dnnl_t), &dnnl);
+    /* Without oneDNN convolutions are our own, in single precision. */
+    if (status == PDL_OK && (pdl__plugin_found(PDL__PLUGIN_DNNL) || options->precision == PDL_DTYPE_BF16))
+        status = pdl__plugin_load(PDL__PLUGIN_DNNL, "bf16", sizeof(pdl__dnnl_t), &dnnl);
     if (status != PDL_OK) return status;
-    ((const pdl__dnnl_t *)dnnl)->instructions(&wide, &bf16);
+    if (dnnl != NULL) ((const pdl__dnnl_t *)dnnl)->instructions(&wide, &bf16);
     if (options->precision == PDL_DTYPE_BF16 && !bf16)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "this processor has no bf16 instructions (AVX512_BF16); train with --precision fp32");
@@ -311,7 +312,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->direct = options->direct;
     pdl__threads_setup(cpu->base.threads, options->bind);
     pdl__crowd_begin(cpu->base.threads);
-    status = cpu->dnnl->open(&cpu->engine);
+    if (dnnl != NULL) status = cpu->dnnl->open(&cpu->engine);
     if (status != PDL_OK) {
         cpu_destroy(&cpu->base);
         return status;

@@ -1,5 +1,5 @@
 /*
- * Convolutions and their transposes, by oneDNN, but for small ones.
+ * Convolutions and their transposes, by oneDNN where it is there, but for small ones.
  *
  * Which arrangement? On processors with 512-bit vectors BLOCKED is kept from layer to layer. Measured on the layers
  * of ResNet-50 and ResNet-18 (processor time, batch 4 to 32) against channels-last with oneDNN's batched products:
@@ -17,6 +17,7 @@
  */
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/window/conv_small.h"
+#include "tensor/cpu/window/conv_unroll.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@
 typedef struct pdl__conv {
     const pdl__dnnl_t *dnnl;
     pdl__conv_form_t   form;
-    pdl__small_t      *small; /* not NULL: computed without oneDNN, and nothing below is used */
+    pdl__small_t      *small;    /* not NULL: computed without oneDNN, and nothing below is used */
+    bool               unrolled; /* likewise */
     pdl__primitive_t   forward, backward_data, backward_weight;
     pdl__primitive_t   to_data;           /* weights as backward to the input wants them */
     pdl__primitive_t   to_forward;        /* bf16 only: as forward wants them */
@@ -39,7 +41,13 @@ typedef struct pdl__conv {
     size_t             in_copy, out_copy, weights, bias, scratch; /* where things begin in the workspace */
 } pdl__conv_t;
 
-enum { KERNEL_DNNL, KERNEL_SMALL };
+enum { KERNEL_DNNL, KERNEL_SMALL, KERNEL_UNROLLED };
+
+/* Computed by our own kernels, on PLAIN tensors and weights. */
+static bool is_ours(const pdl__conv_t *conv)
+{
+    return conv->small != NULL || conv->unrolled;
+}
 
 static size_t round_up(size_t bytes)
 {
@@ -64,8 +72,8 @@ static void conv_destroy(pdl_op_t *op)
     if (conv == NULL) return;
     pdl__small_destroy(conv->small);
     list_primitives(conv, all);
-    for (int i = 0; i < PRIMITIVES; i++) conv->dnnl->free(all[i]);
-    conv->dnnl->desc_free(conv->plain);
+    for (int i = 0; conv->dnnl != NULL && i < PRIMITIVES; i++) conv->dnnl->free(all[i]);
+    if (conv->dnnl != NULL) conv->dnnl->desc_free(conv->plain);
     free(conv);
     op->private_data = NULL;
 }
@@ -337,7 +345,7 @@ static void describe_op(pdl_op_t *op, const pdl__conv_t *conv)
                        layer->kernel[1], layer->kernel[2]};
     pdl_weight_t *weight = pdl__cpu_add_weight(op, "weight", 2 + layer->in.rank, dims, true);
 
-    if (conv->small == NULL) weight->elements = (int64_t)(conv->storage_bytes / sizeof(float));
+    if (!is_ours(conv)) weight->elements = (int64_t)(conv->storage_bytes / sizeof(float));
     if (layer->bias) pdl__cpu_add_weight(op, "bias", 1, &layer->out.channels, true);
     op->description.keeps_inputs = 1;
     op->description.keeps_output = conv->form.relu;
@@ -372,8 +380,12 @@ static pdl_status_t conv_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     fill_form(cpu, op, &conv->form);
     op->description.kernel = op->spec.like != NULL       ? op->spec.like->kernel
                              : pdl__small_suits(cpu, op) ? KERNEL_SMALL
+                             : cpu->dnnl == NULL         ? KERNEL_UNROLLED
                                                          : KERNEL_DNNL;
-    if (op->description.kernel == KERNEL_SMALL)
+    conv->unrolled = op->description.kernel == KERNEL_UNROLLED;
+    if (conv->unrolled)
+        status = pdl__unroll_describe(cpu, op);
+    else if (op->description.kernel == KERNEL_SMALL)
         status = pdl__small_describe(op, &conv->small);
     else
         status = describe_primitives(cpu, op, conv);
@@ -392,6 +404,7 @@ static pdl_status_t conv_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
     pdl_status_t      status = PDL_OK;
 
     if (conv->small != NULL) return pdl__small_prepare(conv->small);
+    if (conv->unrolled) return PDL_OK;
     list_primitives(conv, all);
     for (int i = 0; i < PRIMITIVES && status == PDL_OK; i++)
         if (all[i]->descriptor != NULL) status = cpu->dnnl->finish(cpu->engine, all[i], op->spec.layer);
@@ -423,6 +436,10 @@ static pdl_status_t conv_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
     if (conv->small != NULL) {
         pdl__small_forward(conv->small, run);
+        return PDL_OK;
+    }
+    if (conv->unrolled) {
+        pdl__unroll_forward(op, run);
         return PDL_OK;
     }
     if (!conv->form.bf16 && conv->to_forward.primitive != NULL) {
@@ -494,6 +511,10 @@ static pdl_status_t conv_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
 
     if (conv->small != NULL) {
         pdl__small_backward(conv->small, run, what);
+        return PDL_OK;
+    }
+    if (conv->unrolled) {
+        pdl__unroll_backward(op, run, what);
         return PDL_OK;
     }
     if (conv->form.relu) {
@@ -569,7 +590,7 @@ static pdl_status_t conv_import(pdl_op_t *op, int k, const float *plain, void *s
     float          *wide;
     pdl_status_t    status;
 
-    if (k > 0 || conv->small != NULL) {
+    if (k > 0 || is_ours(conv)) {
         memcpy(storage, plain, (size_t)op->description.weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }
@@ -590,7 +611,7 @@ static pdl_status_t conv_export(pdl_op_t *op, int k, const void *storage, float 
     float          *wide;
     pdl_status_t    status;
 
-    if (k > 0 || conv->small != NULL) {
+    if (k > 0 || is_ours(conv)) {
         memcpy(plain, storage, (size_t)op->description.weight[k].elements * sizeof(*plain));
         return PDL_OK;
     }
