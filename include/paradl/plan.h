@@ -3,6 +3,7 @@
 #define PARADL_PLAN_MODULE_H
 
 #include <paradl/plan/boxes.h>
+#include <paradl/plan/collectives.h>
 #include <paradl/plan/layout.h>
 #include <paradl/plan/mesh.h>
 #include <paradl/plan/partition.h>

@@ -7,6 +7,7 @@
 #include "cli/simulate_options.h"
 
 #include <paradl/data/data.h>
+#include <paradl/plan/collectives.h>
 #include <paradl/report/sim_report.h>
 
 /* What was loaded. */
@@ -17,6 +18,7 @@ typedef struct job {
     const char               *system_name;
     pdl_parameters_t          parameters;
     pdl_oracle_t             *oracle;
+    char                      settled[256]; /* what the plan left open */
     pdl_plan_sim_options_t    options;
     pdl_policy_row_t          policy[2]; /* the plan's and, to compare, global without hiding */
 } job_t;
@@ -37,6 +39,19 @@ static pdl_status_t load(job_t *job)
     if (!status) status = pdl_system_check_precision(job->system, job->file.plan->precision);
     if (!status) status = pdl_parameters_choose(v->parameters, job->system, &job->parameters);
     if (!status) status = pdl_oracle_create(job->file.model, job->system, &job->parameters, &job->oracle);
+    return status;
+}
+
+/* Decides what the plan leaves open; a line says so when all else is well. */
+static pdl_status_t settle(job_t *job)
+{
+    pdl_plan_t  *before;
+    pdl_status_t status = pdl_plan_copy(job->file.plan, &before);
+
+    if (status) return status;
+    status = pdl_oracle_settle(job->oracle, job->file.plan);
+    if (!status) pdl_plan_format_settled(before, job->file.plan, job->settled, sizeof(job->settled));
+    pdl_plan_destroy(before);
     return status;
 }
 
@@ -138,10 +153,14 @@ pdl_status_t pdl__simulate_plan(const pdl__plan_values_t *v)
     if (!status && v->slow != NULL)
         status = pdl__parse_slow(v->slow, pdl_mesh_size(&job.file.plan->mesh), &job.options.slow_rank,
                                  &job.options.slow_factor);
+    if (!status) status = settle(&job);
     if (!status)
         status =
             v->trace != NULL ? run_traced(&job, &sim) : pdl_sim_plan(job.oracle, job.file.plan, &job.options, &sim);
     if (!status && has_policy(&job)) status = project_policy(&job, sim);
+    if (!status && job.settled[0] != '\0')
+        fprintf(stderr, "paradl: note: chosen for %s, as the plan leaves it open: %s\n", job.system_name,
+                job.settled);
     if (!status) status = show(&job, sim);
     pdl_plan_sim_destroy(sim);
     unload(&job);

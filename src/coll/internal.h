@@ -52,7 +52,7 @@ typedef struct pdl__tree pdl__tree_t;
 
 struct pdl_schedule {
     /* For every algorithm. */
-    char             name[64];
+    char             name[PDL_COLL_NAME_SIZE];
     pdl_collective_t collective;
     int              ranks, steps;
     int64_t          blocks;

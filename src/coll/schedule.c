@@ -97,6 +97,18 @@ const char *const *pdl_coll_algorithms(pdl_collective_t collective)
     return collective < PDL_COLL_COUNT ? names[collective] : none;
 }
 
+const char *const *pdl_coll_common(void)
+{
+    static const char *const common[] = {"ring",        "hd_near",   "circulant", "rdb", "recmul",
+                                         "double_tree", "ring_ring", "ring_rab",  NULL};
+    return common;
+}
+
+bool pdl_coll_nested(const char *algorithm)
+{
+    return strncmp(algorithm, "ring_", 5) == 0 || strcmp(algorithm, "leader") == 0;
+}
+
 const char *pdl_coll_describe(pdl_collective_t collective, const char *algorithm)
 {
     const algorithm_t *entry = find(collective, algorithm);

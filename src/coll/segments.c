@@ -10,6 +10,9 @@
 
 #include <math.h>
 
+#define MEMORY_STARTUP_S   2e-6
+#define MEMORY_BYTES_PER_S 5e9
+
 int64_t pdl_schedule_segments(const pdl_schedule_t *schedule)
 {
     return schedule->segments;
@@ -41,6 +44,14 @@ static int64_t round_segments(double best, double most)
     return (int64_t)power;
 }
 
+pdl_status_t pdl_schedule_create_sized(const pdl_schedule_spec_t *spec, double bytes, pdl_schedule_t **schedule)
+{
+    pdl_schedule_spec_t tuned = *spec;
+    pdl_status_t        status = pdl_schedule_tune(&tuned, bytes, 0, 0);
+
+    return status ? status : pdl_schedule_create(&tuned, schedule);
+}
+
 pdl_status_t pdl_schedule_tune(pdl_schedule_spec_t *spec, double bytes, double startup_s, double bytes_per_s)
 {
     int64_t      one, two, blocks, segments;
@@ -48,6 +59,8 @@ pdl_status_t pdl_schedule_tune(pdl_schedule_spec_t *spec, double bytes, double s
     pdl_status_t status;
 
     if (spec->segments != 0) return PDL_OK;
+    if (startup_s <= 0) startup_s = MEMORY_STARTUP_S;
+    if (bytes_per_s <= 0) bytes_per_s = MEMORY_BYTES_PER_S;
     status = look_at(spec, 0, &one, &blocks, &segments);
     /* What has one segment by default is not pipelined. */
     if (status || segments <= 1 || spec->ranks < 2) return status;

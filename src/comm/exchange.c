@@ -10,9 +10,9 @@
  */
 #include <paradl/comm/exchange.h>
 
-#include "comm/choose.h"
 #include "comm/clock.h"
 #include "comm/pretend.h"
+#include "comm/trial.h"
 #include "comm/watch/watch.h"
 
 #include <inttypes.h>
@@ -68,14 +68,17 @@ static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
     return PDL_OK;
 }
 
-/* The algorithm of a bucket into `bucket`; of one that has elements. */
-static pdl_status_t choose_for(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
+/* The algorithm of a bucket that has elements. Pretended ranks and parts have no trials. */
+static pdl_status_t name_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *trials, int b, bucket_t *bucket)
 {
-    const char  *wanted = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm, *algorithm;
-    pdl_status_t status;
+    const char  *algorithm = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm;
+    bool         measured = algorithm != NULL && strcmp(algorithm, "measure") == 0;
+    pdl_status_t status = PDL_OK;
 
-    if (wanted == NULL || (chooser->lanes == NULL && strcmp(wanted, "measure") == 0)) wanted = "auto";
-    status = pdl__choose_algorithm(chooser, wanted, bucket->count, &algorithm);
+    if (measured && trials->lanes != NULL && spec->collective == PDL_COLL_ALLREDUCE)
+        status = pdl__trials_run(trials, bucket->count, &algorithm);
+    else if (measured || algorithm == NULL)
+        algorithm = "ring";
     if (status) return status;
     bucket->algorithm = malloc(strlen(algorithm) + 1);
     if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
@@ -88,6 +91,7 @@ static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b
     return (pdl__reduction_spec_t){.lane = bucket->lane,
                                    .collective = spec->collective,
                                    .algorithm = bucket->algorithm,
+                                   .ranks_per_node = spec->ranks_per_node,
                                    .elements = bucket->count,
                                    .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
                                    .chunk_bytes = spec->chunk_bytes};
@@ -130,7 +134,7 @@ static void free_stages(pdl_exchange_t *exchange)
     }
 }
 
-static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t *chooser, int b, bucket_t *bucket)
+static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *trials, int b, bucket_t *bucket)
 {
     pdl_status_t status;
 
@@ -138,10 +142,10 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t 
     bucket->count = spec->bound[b + 1] - spec->bound[b];
     bucket->lane = b % LANES;
     if (bucket->count == 0) return PDL_OK;
-    status = choose_for(spec, chooser, b, bucket);
+    status = name_bucket(spec, trials, b, bucket);
     if (status) return status;
     pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
-    status = pdl__reduction_create(chooser->lanes, &wanted, &bucket->reduction);
+    status = pdl__reduction_create(trials->lanes, &wanted, &bucket->reduction);
     if (!status) bucket->sent = pdl__reduction_bytes(bucket->reduction);
     return status;
 }
@@ -149,11 +153,10 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__chooser_t 
 /* Nothing but the numbers of pdl_exchange_bytes(). Reductions of a lane share the places where messages arrive. */
 static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
 {
-    int64_t        slots[LANES] = {0}, pack[LANES] = {0};
-    pdl__chooser_t chooser;
-    pdl_status_t   status = PDL_OK;
+    int64_t       slots[LANES] = {0}, pack[LANES] = {0};
+    pdl__trials_t trials = {.spec = spec};
+    pdl_status_t  status = PDL_OK;
 
-    pdl__chooser_init(spec, NULL, &chooser);
     for (int b = 0; !status && b < spec->buckets; b++) {
         bucket_t        *bucket = &exchange->bucket[b];
         pdl__pretended_t pretended;
@@ -161,7 +164,7 @@ static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchang
         bucket->count = spec->bound[b + 1] - spec->bound[b];
         bucket->lane = b % LANES;
         if (bucket->count == 0) continue;
-        status = choose_for(spec, &chooser, b, bucket);
+        status = name_bucket(spec, &trials, b, bucket);
         if (status) break;
         pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
         status =
@@ -177,15 +180,15 @@ static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchang
 
 static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
 {
-    pdl__chooser_t chooser;
-    pdl_status_t   status;
+    pdl__trials_t trials = {.spec = spec};
+    pdl_status_t  status;
 
     status = pdl_ranks_agree(spec->ranks, make_stages(exchange));
     if (!status) status = pdl__lanes_create(spec->ranks, LANES, &exchange->lanes);
     if (status) return status;
-    pdl__chooser_init(spec, exchange->lanes, &chooser);
+    trials.lanes = exchange->lanes;
     for (int b = 0; !status && b < spec->buckets; b++)
-        status = pdl_ranks_agree(spec->ranks, make_bucket(spec, &chooser, b, &exchange->bucket[b]));
+        status = pdl_ranks_agree(spec->ranks, make_bucket(spec, &trials, b, &exchange->bucket[b]));
     return status;
 }
 
@@ -397,6 +400,16 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
     *bytes = exchange->bytes;
     *waited_s = exchange->waited_s;
     *polled_s = exchange->polled_s;
+}
+
+int64_t pdl_exchange_messages(const pdl_exchange_t *exchange)
+{
+    int64_t messages = 0;
+
+    for (int b = 0; b < exchange->buckets; b++)
+        if (exchange->bucket[b].reduction != NULL)
+            messages += pdl__reduction_messages(exchange->bucket[b].reduction);
+    return messages;
 }
 
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held)

@@ -2,7 +2,6 @@
  * The messages of a schedule on one rank, counted.
  */
 #include "comm/pretend.h"
-#include "comm/choose.h"
 
 #include "comm/messages.h"
 
@@ -44,7 +43,10 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
 pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks,
                                     pdl__pretended_t *pretended)
 {
-    pdl_schedule_spec_t wanted = {.collective = spec->collective, .algorithm = spec->algorithm, .ranks = ranks};
+    pdl_schedule_spec_t wanted = {.collective = spec->collective,
+                                  .algorithm = spec->algorithm,
+                                  .ranks = ranks,
+                                  .hosts_per_switch = spec->ranks_per_node};
     pdl_schedule_t     *schedule;
     pdl_status_t        status;
 
@@ -52,7 +54,7 @@ pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank,
         *pretended = (pdl__pretended_t){.sent = pdl__library_bytes(spec, ranks)};
         return PDL_OK;
     }
-    status = pdl__create_sized(wanted, (double)spec->elements * sizeof(float), &schedule);
+    status = pdl_schedule_create_sized(&wanted, (double)spec->elements * sizeof(float), &schedule);
     if (status) return status;
     status = count_messages(schedule, spec, rank, pretended);
     pdl_schedule_destroy(schedule);

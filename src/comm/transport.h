@@ -77,8 +77,9 @@ typedef struct pdl__reduction pdl__reduction_t;
 
 typedef struct pdl__reduction_spec {
     int              lane;
-    pdl_collective_t collective; /* allreduce, reduce-scatter or allgather */
-    const char      *algorithm;  /* a schedule or "library" */
+    pdl_collective_t collective;     /* allreduce, reduce-scatter or allgather */
+    const char      *algorithm;      /* a schedule or "library" */
+    int64_t          ranks_per_node; /* for schedules that look at it; 0: 1 */
     int64_t          elements;
     const int64_t   *counts; /* of each rank's part, unless all get the sum */
     int64_t          chunk_bytes;
@@ -91,5 +92,7 @@ pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data);
 pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done);
 /* Sent by this rank in one run. */
 int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction);
+/* Messages that this rank has sent since creation; 0 of the library's. */
+int64_t pdl__reduction_messages(const pdl__reduction_t *reduction);
 
 #endif

@@ -51,7 +51,7 @@ typedef struct pdl_case {
     double                  micro_batch; /* samples per replica and micro-batch */
     bool                    hybrid;      /* data beside another axis that splits tensors */
     bool                    spatial;
-    pdl_algorithm_t         data_algorithm;
+    pdl__algorithm_t        data_algorithm, inner_algorithm;
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
@@ -82,7 +82,8 @@ pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *qu
 /* The plan of a preset on a mesh, not yet checked. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,
                                  pdl_plan_t **plan);
-void         pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c);
+pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                               pdl_case_t *c);
 
 /* What a pipeline is cut into. The closed form counts memory and gradients of an interleaved one as if ranks had one stage
    each. */

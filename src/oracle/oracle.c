@@ -78,17 +78,34 @@ pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q,
     }
 }
 
-/* Distance between neighbours on the innermost axis that splits tensors. */
-static int64_t inner_stride(const pdl_mesh_t *mesh)
+/* The innermost axis that splits tensors, or -1. */
+static int inner_axis(const pdl_mesh_t *mesh)
 {
     for (int a = mesh->axis_count - 1; a >= 0; a--)
         if (mesh->axis[a].size > 1 && mesh->axis[a].kind != PDL_AXIS_DATA &&
             mesh->axis[a].kind != PDL_AXIS_PIPELINE)
-            return pdl_mesh_stride(mesh, a);
-    return 1;
+            return a;
+    return -1;
 }
 
-void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl_case_t *c)
+static pdl_status_t set_algorithms(const pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_case_t *c)
+{
+    int               data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), inner = inner_axis(&plan->mesh);
+    pdl_group_query_t replicas = {c->pe, c->data, c->data_stride, false, PDL_PATTERN_RING};
+    pdl_group_query_t inside = {c->pe, c->inner, c->inner_stride, false, PDL_PATTERN_RING};
+    pdl_status_t      status = PDL_OK;
+
+    if (data >= 0 && c->data > 1)
+        status = pdl__algorithm(oracle->system, &oracle->p, &replicas, &plan->collective[data],
+                                PDL__ALL_COLLECTIVES, &c->data_algorithm);
+    if (!status && inner >= 0)
+        status = pdl__algorithm(oracle->system, &oracle->p, &inside, &plan->collective[inner], PDL__ALL_COLLECTIVES,
+                                &c->inner_algorithm);
+    return status;
+}
+
+pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                               pdl_case_t *c)
 {
     int data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
@@ -106,13 +123,13 @@ void pdl__case_of_plan(const pdl_plan_t *plan, const pdl_dataset_t *dataset, pdl
     c->pipeline = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     c->data = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
     c->inner = c->pe / c->pipeline / c->data;
-    c->inner_stride = inner_stride(&plan->mesh);
+    c->inner_stride = inner_axis(&plan->mesh) >= 0 ? pdl_mesh_stride(&plan->mesh, inner_axis(&plan->mesh)) : 1;
     c->data_stride = data >= 0 ? pdl_mesh_stride(&plan->mesh, data) : 1;
     c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
-    c->data_algorithm = data >= 0 ? plan->algorithm[data] : PDL_ALGORITHM_AUTO;
     c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
     c->hybrid = c->data > 1 && c->inner > 1;
     c->micro_batch = ceil((double)plan->batch / (double)c->data / (double)plan->micro_batches);
+    return set_algorithms(oracle, plan, c);
 }
 
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
@@ -123,11 +140,12 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     pdl__pipeline_cut_t cut;
     const int          *given = plan->stages_given ? plan->stage_first : NULL;
 
-    pdl__case_of_plan(plan, dataset, &c);
+    pdl_status_t status = pdl__case_of_plan(oracle, plan, dataset, &c);
+    if (status) return status;
     if (c.pe > oracle->system->pe_count)
         return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c.pe, oracle->system->name,
                          (long long)oracle->system->pe_count);
-    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
     if (status) return status;
     status = pdl__case_stages(&c, profile, given, &cut);
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);

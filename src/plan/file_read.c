@@ -4,6 +4,8 @@
  */
 #include "plan/file.h"
 
+#include <paradl/plan/collectives.h>
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -398,28 +400,54 @@ static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
     return PDL_OK;
 }
 
-static pdl_status_t read_collectives(const pdl_yaml_t *root, pdl_plan_t *plan)
+/* A name, or a mapping with one. */
+static pdl_status_t read_collective(const pdl_yaml_t *value, pdl_plan_file_t *file,
+                                    pdl_plan_collective_t *collective)
 {
-    static const char *const keys[] = {"algorithm", NULL};
-    const pdl_yaml_t        *node = pdl_yaml_find(root, "collectives");
-    bool                     given[PDL_MAX_AXES] = {false};
+    static const char *const keys[] = {"algorithm", "ranks_per_node", NULL};
+    const pdl_yaml_t        *node = value;
+    const char              *name = "auto";
     pdl_status_t             st;
 
+    if (pdl_yaml_kind(value) == PDL_YAML_SCALAR) {
+        st = pdl_yaml_string(value, &name);
+    } else {
+        st = pdl_yaml_check_keys(value, keys);
+        if (st == PDL_OK) st = pdl_yaml_get_string(value, "algorithm", PDL_OPTIONAL, &name);
+        if (st == PDL_OK)
+            st = pdl_yaml_get_int(value, "ranks_per_node", 1, PDL__PLAN_MAX_RANKS, PDL_OPTIONAL,
+                                  &collective->ranks_per_node);
+        if (pdl_yaml_find(value, "algorithm") != NULL) node = pdl_yaml_find(value, "algorithm");
+    }
+    if (st != PDL_OK || strcmp(name, "auto") == 0) return st;
+    if (strcmp(name, "hierarchical") == 0) { /* of earlier versions */
+        name = "ring_ring";
+        snprintf(file->note, sizeof(file->note), "hierarchical collectives of the plan are ring_ring");
+    }
+    st = add_place(node, pdl_plan_check_algorithm(name));
+    if (st == PDL_OK) snprintf(collective->algorithm, sizeof(collective->algorithm), "%s", name);
+    return st;
+}
+
+static pdl_status_t read_collectives(const pdl_yaml_t *root, pdl_plan_file_t *file)
+{
+    pdl_plan_t       *plan = file->plan;
+    const pdl_yaml_t *node = pdl_yaml_find(root, "collectives");
+    bool              given[PDL_MAX_AXES] = {false};
+    pdl_status_t      st;
+
     if (node == NULL) return PDL_OK;
-    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a mapping such as {data: {algorithm: ring}}");
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "a mapping such as {data: ring}");
     for (size_t i = 0; st == PDL_OK && i < pdl_yaml_size(node); i++) {
         const pdl_yaml_t *value = pdl_yaml_value(node, i);
-        int               axis, algorithm = PDL_ALGORITHM_AUTO;
+        int               axis;
 
         st = find_axis(node, i, &plan->mesh, &axis);
         if (st == PDL_OK && given[axis]) {
             st = pdl_yaml_error(value, "axis \"%.60s\" is given twice", pdl_yaml_key(node, i));
         }
-        if (st == PDL_OK) st = pdl_yaml_check_keys(value, keys);
-        if (st == PDL_OK)
-            st = read_choice(value, "algorithm", pdl_algorithm_names, PDL_ALGORITHM_COUNT, &algorithm);
+        if (st == PDL_OK) st = read_collective(value, file, &plan->collective[axis]);
         if (st != PDL_OK) return st;
-        plan->algorithm[axis] = (pdl_algorithm_t)algorithm;
         given[axis] = true;
     }
     return st;
@@ -489,7 +517,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan
     if (st == PDL_OK) st = read_memory(root, file->plan);
     if (st == PDL_OK) st = read_modes(root, file->plan);
     if (st == PDL_OK) st = read_pipeline(root, file);
-    if (st == PDL_OK) st = read_collectives(root, file->plan);
+    if (st == PDL_OK) st = read_collectives(root, file);
     if (st == PDL_OK) st = read_settings(root, file->plan);
     if (st == PDL_OK) st = pdl__data_policy_read(root, &file->plan->data_policy);
     if (st == PDL_OK) st = read_projection(root, file);

@@ -122,6 +122,18 @@ static const char *yes_or_no(bool value)
     return value ? "true" : "false";
 }
 
+static void write_collective(const pdl_plan_collective_t *collective, FILE *stream)
+{
+    bool shaped = collective->ranks_per_node > 0;
+
+    if (shaped) fputs("{algorithm: ", stream);
+    if (strchr(collective->algorithm, ':') != NULL) /* levels:ring/4,hd_far/8 */
+        pdl_yaml_write_quoted(collective->algorithm, stream);
+    else
+        fputs(collective->algorithm[0] != '\0' ? collective->algorithm : "auto", stream);
+    if (shaped) fprintf(stream, ", ranks_per_node: %" PRId64 "}", collective->ranks_per_node);
+}
+
 static void write_policies(const pdl_plan_t *plan, FILE *stream)
 {
     char name[PDL__AXIS_NAME_SIZE];
@@ -132,7 +144,8 @@ static void write_policies(const pdl_plan_t *plan, FILE *stream)
     fputs("collectives: {", stream);
     for (int a = 0; a < plan->mesh.axis_count; a++) {
         pdl__axis_name(&plan->mesh, a, name);
-        fprintf(stream, "%s%s: {algorithm: %s}", a > 0 ? ", " : "", name, pdl_algorithm_names[plan->algorithm[a]]);
+        fprintf(stream, "%s%s: ", a > 0 ? ", " : "", name);
+        write_collective(&plan->collective[a], stream);
     }
     fprintf(stream, "}\nprecision: %s\noptimizer: %s\nsync_batch_norm: %s\nmode: %s\n",
             pdl_precision_names[plan->precision], pdl_optimizer_names[plan->optimizer],

@@ -1,7 +1,7 @@
 /*
  * Making, copying and checking plans.
  */
-#include <paradl/plan/plan.h>
+#include <paradl/plan/collectives.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +9,6 @@ const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT] = {"gpipe", "1f1b", "in
 const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
 const char *const pdl_sharding_names[PDL_SHARDING_COUNT] = {"none", "zero1", "zero2", "zero3"};
 const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT] = {"sgd", "momentum", "adam"};
-const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT] = {"auto", "ring", "tree", "hierarchical"};
 
 static pdl_status_t allocate(pdl_plan_t *plan)
 {
@@ -98,12 +97,12 @@ void pdl_plan_drop_unit_axes(pdl_plan_t *plan)
     for (int a = 0; a < plan->mesh.axis_count; a++) {
         if (plan->mesh.axis[a].size == 1) continue;
         plan->mesh.axis[kept] = plan->mesh.axis[a];
-        plan->algorithm[kept] = plan->algorithm[a];
+        plan->collective[kept] = plan->collective[a];
         for (int i = 0; i < layers; i++) plan->modes[i].on[kept] = plan->modes[i].on[a];
         kept++;
     }
     for (int a = kept; a < plan->mesh.axis_count; a++) {
-        plan->algorithm[a] = PDL_ALGORITHM_AUTO;
+        plan->collective[a] = (pdl_plan_collective_t){.ranks_per_node = 0};
         for (int i = 0; i < layers; i++) plan->modes[i].on[a] = PDL_MODE_PASS;
     }
     plan->mesh.axis_count = kept;
@@ -203,5 +202,6 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     if (!status) status = pdl_data_policy_check(&plan->data_policy);
     if (!status) status = check_stages(plan);
     if (!status) status = check_modes(plan);
-    return status ? status : check_samples(plan);
+    if (!status) status = check_samples(plan);
+    return status ? status : pdl_plan_check_collectives(plan);
 }

@@ -4,6 +4,7 @@
 #include "report/plan_rates.h"
 
 #include <paradl/base/json.h>
+#include <paradl/plan/collectives.h>
 
 #include <math.h>
 
@@ -32,6 +33,20 @@ static void write_policies(pdl_json_t *json, const pdl_config_t *config)
     pdl_json_bool(json, "sequence_parallel", config->sequence_parallel);
     pdl_json_string(json, "precision", pdl_precision_names[config->precision]);
     pdl_json_string(json, "optimizer", pdl_optimizer_names[config->optimizer]);
+}
+
+/* Schedules by axis; the best plan has them. */
+static void write_collectives(pdl_json_t *json, const pdl_plan_t *plan)
+{
+    pdl_json_open(json, "collectives", '{');
+    for (int a = 0; plan != NULL && a < plan->mesh.axis_count; a++) {
+        char axis[64];
+
+        if (plan->mesh.axis[a].size == 1 || plan->collective[a].algorithm[0] == '\0') continue;
+        pdl_json_string(json, pdl_plan_format_axes(&plan->mesh, 1u << a, axis, sizeof(axis)),
+                        plan->collective[a].algorithm);
+    }
+    pdl_json_close(json);
 }
 
 /* The original formulas know the sum only. */
@@ -150,6 +165,7 @@ static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, c
     pdl_json_string(json, "strategy", c->config.strategy->name);
     write_mesh(json, &c->config);
     write_policies(json, &c->config);
+    write_collectives(json, c->plan);
     write_times(json, report, c);
     write_memory(json, &c->projection.memory);
     pdl_json_string(json, "memory_from", c->projection.compiled ? "compiled" : "modelled");

@@ -4,6 +4,7 @@
 #include "report/plan_rates.h"
 
 #include <paradl/base/units.h>
+#include <paradl/plan/collectives.h>
 #include <paradl/report/table.h>
 
 #include <math.h>
@@ -312,7 +313,7 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
 {
     const pdl_candidate_t  *best = &report->search->candidates[0];
     const pdl_projection_t *p = &best->projection;
-    char                    text[PDL_FORMAT_SIZE];
+    char                    text[PDL_FORMAT_SIZE], names[256];
 
     fprintf(stream, "\nbest: %s", best->config.strategy->name);
     print_ties(report->search, stream);
@@ -322,6 +323,8 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
     print_part("pipeline bubble", p->bubble_s, p->total_s, stream);
     print_part("waiting for input", p->io_s, p->total_s, stream);
     fputs(".\n", stream);
+    if (best->plan != NULL && *pdl_plan_format_collectives(best->plan, names, sizeof(names)) != '\0')
+        fprintf(stream, "collectives: %s.\n", names);
     if (best->config.run_mode == PDL_INFERENCE)
         fprintf(stream, "latency %s for a batch of %lld, throughput %.4g samples/s.\n",
                 pdl_format_seconds(p->total_s, text), (long long)best->config.batch,

@@ -4,7 +4,9 @@
 #ifndef PDL_REPORT_RUN_LOG_H
 #define PDL_REPORT_RUN_LOG_H
 
+#include <paradl/base/json.h>
 #include <paradl/base/status.h>
+#include <paradl/train/session.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,5 +26,8 @@ pdl_status_t pdl__run_log_start(pdl__run_log_t *log, int64_t updates, char *note
 /* All lines have reached the disk. */
 pdl_status_t pdl__run_log_settle(pdl__run_log_t *log);
 pdl_status_t pdl__run_log_close(pdl__run_log_t *log);
+
+/* train_summary.c: what exchanges gradients, with or without the messages sent. */
+void pdl__exchanges_json(pdl_json_t *json, const pdl_session_exchange_t *exchanges, int count, bool messages);
 
 #endif

@@ -11,12 +11,14 @@
 #include <stdlib.h>
 
 struct pdl_run_report {
-    pdl_run_report_spec_t spec;
-    pdl__run_log_t        log;     /* its stream is NULL where there is none */
-    double                shown_s; /* elapsed time when the line was last written */
-    double                loss;    /* smoothed */
-    bool                  open;    /* the live line stands without an end */
-    double                memory_bytes;
+    pdl_run_report_spec_t  spec;
+    pdl__run_log_t         log; /* its stream is NULL where there is none */
+    pdl_session_exchange_t exchange[PDL_MAX_EXCHANGES];
+    int                    exchange_count;
+    double                 shown_s; /* elapsed time when the line was last written */
+    double                 loss;    /* smoothed */
+    bool                   open;    /* the live line stands without an end */
+    double                 memory_bytes;
 };
 
 #define TERMINAL_PERIOD_S 0.1
@@ -45,6 +47,7 @@ static void on_begin(void *context, const pdl_session_t *session, double start_u
     pdl_session_memory_t memory;
     char                 total[PDL_FORMAT_SIZE], arena[PDL_FORMAT_SIZE], start[PDL_FORMAT_SIZE];
 
+    r->exchange_count = pdl_session_exchanges(session, r->exchange);
     pdl_session_memory(session, &memory);
     r->memory_bytes = (double)memory.total;
     if (!r->spec.talk) return;
@@ -160,6 +163,7 @@ static void log_epoch(pdl_run_report_t *r, const pdl_train_epoch_t *epoch)
         pdl_json_number(&json, "valid_s", epoch->valid_s);
     }
     pdl_json_number(&json, "epoch_s", epoch->epoch_s);
+    if (r->exchange_count > 0) pdl__exchanges_json(&json, r->exchange, r->exchange_count, false);
     log_sampling(&json, epoch);
     pdl_json_close(&json);
 }

@@ -1,6 +1,7 @@
 /*
  * The end of a training run: what came out, and what was projected beside what was measured.
  */
+#include "report/run_log.h"
 #include <math.h>
 #include <paradl/base/json.h>
 #include <paradl/base/units.h>
@@ -109,6 +110,18 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
     return status;
 }
 
+/* "gradients over data (4 ranks): allreduce by ring" */
+static void show_exchanges(const pdl_train_summary_t *s, FILE *stream)
+{
+    for (int i = 0; i < s->exchange_count; i++) {
+        const pdl_session_exchange_t *e = &s->exchange[i];
+
+        fprintf(stream, "%s over %s (%d ranks): %s by %s\n",
+                e->collective == PDL_COLL_ALLGATHER ? "weights" : "gradients", e->axes, e->ranks,
+                pdl_collective_names[e->collective], e->algorithm);
+    }
+}
+
 /* "4 clusters of 4, 4, 1, 1 workers, ..." */
 static void show_clusters(const pdl_cluster_summary_t *c, FILE *stream)
 {
@@ -170,6 +183,7 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
                 100 * s->last.valid_accuracy);
     fputs("\n\n", stream);
     pdl_status_t status = compare(spec, s, stream);
+    if (!status) show_exchanges(s, stream);
     if (!status) show_clusters(&s->clusters, stream);
     if (!status) show_findings(spec, s, stream);
     return status;
@@ -214,6 +228,21 @@ static void findings_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, c
     pdl_json_close(json);
 }
 
+void pdl__exchanges_json(pdl_json_t *json, const pdl_session_exchange_t *exchanges, int count, bool messages)
+{
+    pdl_json_open(json, "collectives", '[');
+    for (int i = 0; i < count; i++) {
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "axes", exchanges[i].axes);
+        pdl_json_string(json, "collective", pdl_collective_names[exchanges[i].collective]);
+        pdl_json_string(json, "algorithm", exchanges[i].algorithm);
+        pdl_json_int(json, "ranks", exchanges[i].ranks);
+        if (messages) pdl_json_int(json, "messages", exchanges[i].messages);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
                                            FILE *stream)
 {
@@ -242,6 +271,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_bytes(&json, "memory_bytes", s->most_memory_bytes);
     pdl_json_bytes(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
+    pdl__exchanges_json(&json, s->exchange, s->exchange_count, true);
     pdl_json_open(&json, "projected", '{');
     pdl_json_bool(&json, "generic", spec->generic);
     pdl_json_number(&json, "step_s", spec->projection ? spec->projection->total_s : NAN);

@@ -96,7 +96,7 @@ refuse "none of crop" "${run[@]}" --steps 1 --augment mirror
 refuse "micro-batches" "${run[@]}" --steps 1 --micro-batches 5
 refuse "--batch 32" "${run[@]}" --steps 40 --batch 16 --checkpoint halves --resume
 refuse "of another model" eval straight --model resnet-tiny --data synthetic
-refuse "no allreduce" "${run[@]}" --steps 1 --algorithm foo
+refuse "no schedule" "${run[@]}" --steps 1 --algorithm foo
 refuse "fewer than a batch" "${run[@]}" --steps 1 --samples 20
 refuse "fewer than a batch" "${run[@]}" --steps 1 --samples 20 --workers 2 --aggregate local
 sed 's/- cross_entropy: {name: loss}/- cross_entropy: {name: loss}\n  - relu: {name: after}/' "$SOURCE/share/models/lenet.yaml" >after.yaml

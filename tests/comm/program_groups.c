@@ -58,7 +58,7 @@ static void groups_exchange(void)
     CHECK_OK(pdl_ranks_split(ranks, rank % 2, rank, &group));
     for (int i = 0; i < COUNT; i++) data[i] = value(i, rank);
     REQUIRE_OK(pdl_exchange_create(
-        &(pdl_exchange_spec_t){.ranks = group, .data = data, .bound = bound, .buckets = 2, .algorithm = "auto"},
+        &(pdl_exchange_spec_t){.ranks = group, .data = data, .bound = bound, .buckets = 2, .algorithm = "ring"},
         &exchange));
     for (int b = 0; b < 2; b++) CHECK_OK(pdl_exchange_ready(exchange, b));
     for (int b = 0; b < 2; b++) CHECK_OK(pdl_exchange_wait(exchange, b));

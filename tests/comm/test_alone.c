@@ -78,7 +78,7 @@ static void one_rank_exchanges_nothing(void)
     const int64_t       bounds[] = {0, 2, 2, 5};
     pdl_ranks_t        *ranks = NULL;
     pdl_exchange_t     *exchange = NULL;
-    pdl_exchange_spec_t spec = {.data = data, .bound = bounds, .buckets = 3, .algorithm = "auto", .overlap = true};
+    pdl_exchange_spec_t spec = {.data = data, .bound = bounds, .buckets = 3, .algorithm = "ring", .overlap = true};
     double              bytes, waited, polled;
 
     REQUIRE_OK(pdl_ranks_create(&ranks));

@@ -51,7 +51,10 @@ static void require_same(const pdl_plan_file_t *a, const pdl_plan_file_t *b)
     require(memcmp(p->modes, q->modes, (size_t)layers * sizeof(*p->modes)) == 0);
     require(p->virtual_stages == q->virtual_stages);
     require(memcmp(p->stage_first, q->stage_first, (size_t)(stages + 1) * sizeof(*p->stage_first)) == 0);
-    require(memcmp(p->algorithm, q->algorithm, sizeof(p->algorithm)) == 0);
+    for (int i = 0; i < p->mesh.axis_count; i++) {
+        require(strcmp(p->collective[i].algorithm, q->collective[i].algorithm) == 0);
+        require(p->collective[i].ranks_per_node == q->collective[i].ranks_per_node);
+    }
     require(p->batch == q->batch && p->micro_batches == q->micro_batches);
     require(p->schedule == q->schedule);
     require(p->recompute == q->recompute && p->sharding == q->sharding && p->optimizer == q->optimizer);

@@ -20,7 +20,9 @@ static const pdl_group_t group = {.ranks = 24,
                                   .node_step_s = 9e-6,
                                   .node_seconds_per_byte = 1 / 150e9};
 
-static double seconds(pdl_primitive_t primitive, pdl_algorithm_t algorithm, double bytes)
+#define BY(name) (&(pdl__algorithm_t){.form = PDL__FORM_##name})
+
+static double seconds(pdl_primitive_t primitive, const pdl__algorithm_t *algorithm, double bytes)
 {
     return pdl__collective_seconds(&group, primitive, algorithm, false, bytes);
 }
@@ -31,21 +33,21 @@ static void closed_forms(void)
 
     for (double m = 1; m < 1e10; m *= 7) {
         double ring = (p - 1) * (a + m / p * b);
-        CHECK_NEAR(seconds(PDL_ALLGATHER, PDL_ALGORITHM_RING, m), ring, 1e-12);
-        CHECK_NEAR(seconds(PDL_REDUCE_SCATTER, PDL_ALGORITHM_AUTO, m), ring, 1e-12);
-        CHECK_NEAR(seconds(PDL_ALLTOALL, PDL_ALGORITHM_AUTO, m), ring, 1e-12);
-        CHECK_NEAR(seconds(PDL_ALLREDUCE, PDL_ALGORITHM_RING, m), 2 * ring, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLGATHER, BY(RING), m), ring, 1e-12);
+        CHECK_NEAR(seconds(PDL_REDUCE_SCATTER, BY(AUTO), m), ring, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLTOALL, BY(AUTO), m), ring, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(RING), m), 2 * ring, 1e-12);
         double tree = 2 * log2(n) * a + 2 * (g - 1) * ai + 2 * m * (p - 1) / p * b;
-        CHECK_NEAR(seconds(PDL_ALLREDUCE, PDL_ALGORITHM_TREE, m), tree, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(TREE), m), tree, 1e-12);
         /* Segmented: g exchanges of m / g at once over ports that one ring would have to itself. */
         double segmented = 2 * (g - 1) * (ai + m / g * bi) + 2 * (n - 1) * (a + m / (g * n) * g * b);
-        CHECK_NEAR(seconds(PDL_ALLREDUCE, PDL_ALGORITHM_HIERARCHICAL, m), segmented, 1e-12);
-        CHECK_NEAR(seconds(PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, m), fmin(2 * ring, fmin(tree, segmented)), 1e-12);
-        CHECK_NEAR(pdl__collective_seconds(&group, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, true, m), 2 * ring, 1e-12);
-        CHECK_NEAR(seconds(PDL_SENDRECV, PDL_ALGORITHM_AUTO, m), a + m * b, 1e-12);
-        CHECK_NEAR(seconds(PDL_HALO, PDL_ALGORITHM_AUTO, m), a + m * b, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(HIERARCHICAL), m), segmented, 1e-12);
+        CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(AUTO), m), fmin(2 * ring, fmin(tree, segmented)), 1e-12);
+        CHECK_NEAR(pdl__collective_seconds(&group, PDL_ALLREDUCE, BY(AUTO), true, m), 2 * ring, 1e-12);
+        CHECK_NEAR(seconds(PDL_SENDRECV, BY(AUTO), m), a + m * b, 1e-12);
+        CHECK_NEAR(seconds(PDL_HALO, BY(AUTO), m), a + m * b, 1e-12);
     }
-    CHECK_NEAR(seconds(PDL_LOCAL, PDL_ALGORITHM_AUTO, 1e6), 0, 0);
+    CHECK_NEAR(seconds(PDL_LOCAL, BY(AUTO), 1e6), 0, 0);
 }
 
 static void startups(void)
@@ -61,8 +63,7 @@ static void a_group_of_one_is_free(void)
     const pdl_group_t alone = {.ranks = 1, .step_s = 1, .seconds_per_byte = 1, .nodes = 1, .ranks_per_node = 1};
 
     for (int primitive = 0; primitive < PDL_PRIMITIVE_COUNT; primitive++) {
-        CHECK_NEAR(pdl__collective_seconds(&alone, (pdl_primitive_t)primitive, PDL_ALGORITHM_AUTO, false, 1e6), 0,
-                   0);
+        CHECK_NEAR(pdl__collective_seconds(&alone, (pdl_primitive_t)primitive, BY(AUTO), false, 1e6), 0, 0);
         CHECK_NEAR(pdl__collective_startup(&alone, (pdl_primitive_t)primitive), 0, 0);
     }
 }
@@ -138,22 +139,22 @@ static void four_rings_share_two_ports(void)
 static void choice_of_algorithm(void)
 {
     pdl_group_t g = on_abci(1088, 1088, 1, true);
-    double      ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_RING, false, 1e3);
-    double      best = pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, false, 1e3);
+    double      ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e3);
+    double      best = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 1e3);
 
-    CHECK_NEAR(best, pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_TREE, false, 1e3), 1e-12);
+    CHECK_NEAR(best, pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e3), 1e-12);
     CHECK(best < 0.05 * ring);
     for (double bytes = 1; bytes < 1e10; bytes *= 10) {
-        best = pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, false, bytes);
-        CHECK(best <= pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_RING, false, bytes));
+        best = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, bytes);
+        CHECK(best <= pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, bytes));
         CHECK(best >= 2 * bytes * 1087 / 1088 * g.seconds_per_byte * 0.99);
-        CHECK(best < pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, false, 2 * bytes));
+        CHECK(best < pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 2 * bytes));
     }
     /* Inside one node all three are the same ring. */
     g = on_abci(4, 4, 1, true);
-    ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_RING, false, 1e6);
-    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_TREE, false, 1e6), ring, 1e-12);
-    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, PDL_ALGORITHM_HIERARCHICAL, false, 1e6), ring, 1e-12);
+    ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e6);
+    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e6), ring, 1e-12);
+    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(HIERARCHICAL), false, 1e6), ring, 1e-12);
 }
 
 static void messages_through_the_host(void)

@@ -79,7 +79,10 @@ static void check_same(const pdl_plan_t *a, const pdl_plan_t *b)
     CHECK_INT(b->sharding, a->sharding);
     CHECK_INT(b->sequence_parallel, a->sequence_parallel);
     CHECK_INT(b->sync_batch_norm, a->sync_batch_norm);
-    CHECK(memcmp(a->algorithm, b->algorithm, (size_t)a->mesh.axis_count * sizeof(a->algorithm[0])) == 0);
+    for (int i = 0; i < a->mesh.axis_count; i++) {
+        CHECK_STR(b->collective[i].algorithm, a->collective[i].algorithm);
+        CHECK_INT(b->collective[i].ranks_per_node, a->collective[i].ranks_per_node);
+    }
     CHECK_INT(b->optimizer, a->optimizer);
     CHECK_INT(b->precision, a->precision);
     CHECK_INT(b->run_mode, a->run_mode);
@@ -242,7 +245,10 @@ static void randomize_settings(pdl_plan_t *plan)
     plan->precision = (pdl_precision_t)below(PDL_PRECISION_COUNT);
     plan->run_mode = (pdl_run_mode_t)below(2);
     for (int a = 0; a < plan->mesh.axis_count; a++) {
-        plan->algorithm[a] = (pdl_algorithm_t)below(PDL_ALGORITHM_COUNT);
+        static const char *const names[] = {"", "ring", "circulant"};
+
+        snprintf(plan->collective[a].algorithm, sizeof(plan->collective[a].algorithm), "%s", names[below(3)]);
+        if (plan->mesh.axis[a].size % 2 == 0) plan->collective[a].ranks_per_node = below(2);
     }
     snprintf(plan->strategy, sizeof(plan->strategy), "%s", below(2) ? "mixed" : "");
     plan->stages_given = below(2);
@@ -401,18 +407,18 @@ static void hand_written_plans(void)
     pdl_plan_file_free(&file);
     CHECK(file.model == NULL && file.plan == NULL);
 
-    text =
-        "paradl: plan/1\nmodel: resnet50\ndata: {batch: 256}\nmesh: [{pipeline: 2}, {spatial: 4}]\n"
-        "modes:\n  default: {spatial: replicate}\n  layers:\n    - {match: \"layer[12].*.conv?\", spatial_0: "
-        "space}\n"
-        "    - {match: layer1.0.conv1, spatial: pass}\n"
-        "pipeline: {stages: [input, layer3.0.conv1]}\ncollectives: {spatial: {algorithm: tree}}\nmode: inference\n";
+    text = "paradl: plan/1\nmodel: resnet50\ndata: {batch: 256}\nmesh: [{pipeline: 2}, {spatial: 4}]\n"
+           "modes:\n  default: {spatial: replicate}\n  layers:\n    - {match: \"layer[12].*.conv?\", spatial_0: "
+           "space}\n"
+           "    - {match: layer1.0.conv1, spatial: pass}\n"
+           "pipeline: {stages: [input, layer3.0.conv1]}\ncollectives: {spatial: {algorithm: circulant}}\nmode: "
+           "inference\n";
     CHECK_OK(read_text(text, &file));
     CHECK_INT(file.plan->modes[pdl_model_find_layer(file.model, "layer2.1.conv2")].on[1], PDL_MODE_SPACE);
     CHECK_INT(file.plan->modes[pdl_model_find_layer(file.model, "layer1.0.conv1")].on[1], PDL_MODE_PASS);
     CHECK_INT(file.plan->modes[pdl_model_find_layer(file.model, "layer3.0.conv1")].on[1], PDL_MODE_REPLICATE);
     CHECK_INT(file.plan->stage_first[1], pdl_model_find_layer(file.model, "layer3.0.conv1"));
-    CHECK_INT(file.plan->algorithm[1], PDL_ALGORITHM_TREE);
+    CHECK_STR(file.plan->collective[1].algorithm, "circulant");
     CHECK_INT(file.plan->run_mode, PDL_INFERENCE);
     pdl_plan_file_free(&file);
 }
@@ -497,8 +503,11 @@ static void mistakes_name_the_place(void)
         {"memory: {sharding: zero4}", "p.yaml:6: sharding: expected none"},
         {"memory: {sequence_parallel: 1}", "p.yaml:6: sequence_parallel: expected true or false"},
         {"collectives: {spatial: {algorithm: ring}}", "p.yaml:6: unknown axis \"spatial\""},
-        {"collectives: {data: {algorithm: best}}", "p.yaml:6: algorithm: expected auto, ring"},
-        {"collectives: {data: ring}", "p.yaml:6: expected a mapping"},
+        {"collectives: {data: {algorithm: best}}", "p.yaml:6: there is no schedule \"best\": use auto or one"},
+        {"collectives: {data: rign}", "p.yaml:6: there is no schedule \"rign\": did you mean ring"},
+        {"collectives: {data: [ring]}", "p.yaml:6: expected a mapping"},
+        {"collectives: {data: {ring: 1}}", "p.yaml:6: unknown key \"ring\""},
+        {"collectives: {data: {algorithm: ring, ranks_per_node: 0}}", "p.yaml:6: ranks_per_node: expected"},
         {"precision: fp7", "p.yaml:6: precision: expected fp64"},
         {"optimizer: lion", "p.yaml:6: optimizer: expected sgd, momentum or adam"},
         {"sync_batch_norm: maybe", "p.yaml:6: sync_batch_norm: expected true or false"},

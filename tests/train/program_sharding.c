@@ -223,7 +223,7 @@ static void without_overlap_and_by_the_library(void)
     compare(&(setting_t){.network = lenet, .mesh = data_mesh(), .bucket_bytes = 1 << 20, .algorithm = "library"},
             2e-6);
     compare(&(setting_t){.network = gpt, .mesh = data_mesh(), .bucket_bytes = 500, .algorithm = "ring"}, 2e-6);
-    compare(&(setting_t){.network = gpt, .mesh = data_mesh(), .bucket_bytes = 500, .algorithm = "rdb"}, 2e-6);
+    compare(&(setting_t){.network = gpt, .mesh = data_mesh(), .bucket_bytes = 500, .algorithm = "circulant"}, 2e-6);
 }
 
 static void together_with_other_axes(void)

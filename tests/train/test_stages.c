@@ -69,7 +69,7 @@ static void check_projected(bench_t *b, const pdl_plan_t *plan)
     pdl__cut_spec_t      spec = {.stage_first = plan->stage_first};
     pdl__closed_prices_t prices = pdl__closed_prices(b->oracle, ranks, false);
 
-    pdl__case_of_plan(plan, NULL, &spec.c);
+    CHECK_OK(pdl__case_of_plan(b->oracle, plan, NULL, &spec.c));
     spec.prices = &prices.prices;
     CHECK_OK(pdl__profile_create(b->system, &b->parameters, plan, spec.c.micro_batch, &spec.profile));
     CHECK_OK(pdl__cut_create(b->oracle, &spec, &cut));

@@ -62,6 +62,8 @@ typedef struct pdl_moves {
     pdl_block_span_t range[PDL_MAX_RANGES];
 } pdl_moves_t;
 
+#define PDL_COLL_NAME_SIZE 64 /* of an algorithm, its end included */
+
 typedef struct pdl_schedule_spec {
     pdl_collective_t collective;
     const char      *algorithm;
@@ -81,8 +83,11 @@ pdl_status_t pdl_schedule_create(const pdl_schedule_spec_t *spec, pdl_schedule_t
 void         pdl_schedule_destroy(pdl_schedule_t *schedule);
 
 /* Pipelined algorithms (chain, double_tree) without a number of segments get the one that is best for this size where a
-   message takes a start-up and its bytes over the rate; other specs stay as they are. */
+   message takes a start-up and its bytes over the rate (0: those of memory inside a node); other specs stay as they are. */
 pdl_status_t pdl_schedule_tune(pdl_schedule_spec_t *spec, double bytes, double startup_s, double bytes_per_s);
+
+/* The two calls together, tuned for memory inside a node. */
+pdl_status_t pdl_schedule_create_sized(const pdl_schedule_spec_t *spec, double bytes, pdl_schedule_t **schedule);
 
 const char      *pdl_schedule_algorithm(const pdl_schedule_t *schedule);
 pdl_collective_t pdl_schedule_collective(const pdl_schedule_t *schedule);
@@ -118,6 +123,11 @@ int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *
 
 /* Names of the algorithms of a collective; NULL ends the list. */
 const char *const *pdl_coll_algorithms(pdl_collective_t collective);
+/* What serves sums, scatters and gathers on machines made of nodes, the simplest first; NULL ends the list. Others are for
+   particular networks, or are worse than one of these everywhere. Not all exist for all collectives and ranks. */
+const char *const *pdl_coll_common(void);
+/* Whether an algorithm is made for several ranks per node, and of no use with one. */
+bool pdl_coll_nested(const char *algorithm);
 /* One line about an algorithm: what it is, which ranks it supports. */
 const char *pdl_coll_describe(pdl_collective_t collective, const char *algorithm);
 

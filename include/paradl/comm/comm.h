@@ -72,6 +72,8 @@ void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first,
 int64_t pdl_executor_sent(const pdl_executor_t *executor);
 /* Bytes of all its sends since creation. */
 int64_t pdl_executor_posted(const pdl_executor_t *executor);
+/* Their number. */
+int64_t pdl_executor_messages(const pdl_executor_t *executor);
 
 #ifdef __cplusplus
 }

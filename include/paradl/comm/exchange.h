@@ -3,7 +3,7 @@
  * as backward has filled it, while backward goes on with the rest.
  *
  *     pdl_exchange_spec_t spec = {.ranks = ranks, .data = gradients, .bound = bounds, .buckets = n,
- *                                 .algorithm = "auto", .overlap = true};
+ *                                 .algorithm = "ring", .overlap = true};
  *     pdl_exchange_create(&spec, &exchange);
  *     ... backward:  pdl_exchange_ready(exchange, b);  pdl_exchange_poll(exchange);  ...
  *     pdl_exchange_wait(exchange, b);   // bucket b holds the sum on every rank, and may be filled again
@@ -13,9 +13,8 @@
  *
  * With the project's schedules the order of additions is fixed: the same ranks, sizes and algorithms give the same
  * bits in every run and on every rank. Of "library" MPI only advises that: the same bits on every rank are usual,
- * the same bits in the next run likely on the same machine. "auto" is a price, not a measurement, so it chooses
- * alike in every run; what "measure" has chosen is told by pdl_exchange_algorithm(), and can be asked for again
- * with `algorithms`.
+ * the same bits in the next run likely on the same machine. What "measure" has chosen is told by
+ * pdl_exchange_algorithm(), and can be asked for again with `algorithms`.
  */
 #ifndef PARADL_EXCHANGE_H
 #define PARADL_EXCHANGE_H
@@ -42,14 +41,13 @@ typedef struct pdl_exchange_spec {
        After a reduce-scatter a rank's part of the bucket is the sum, and the rest is lost. */
     pdl_collective_t collective;
     const int64_t   *part;
-    /* Of every bucket: one of the project's allreduce schedules, "library" for MPI's own, "auto" for the schedule
-       with the lowest price for this size and these ranks, "measure" for the fastest of these in a short trial. A
-       schedule that only sums, and a trial, is "auto" where parts are exchanged. */
+    /* Of every bucket: one of the project's schedules, "library" for MPI's own, or for sums "measure" for the fastest of the
+       common schedules and the library in a short trial. NULL: a ring, which measures for parts as well. */
     const char        *algorithm;
-    const char *const *algorithms;           /* instead, one for each bucket; or NULL */
-    double             alpha_s, bytes_per_s; /* of the network, for "auto"; 0: those of memory inside a node */
-    int64_t            chunk_bytes;          /* messages are cut into such pieces; 0: default */
-    bool               overlap;              /* false: nothing moves before wait */
+    const char *const *algorithms;     /* instead, one for each bucket; or NULL */
+    int64_t            ranks_per_node; /* for schedules that look at it; 0: 1 */
+    int64_t            chunk_bytes;    /* messages are cut into such pieces; 0: default */
+    bool               overlap;        /* false: nothing moves before wait */
     /* Whose memory `data` is; NULL: the CPU's. What the device does is done in `stream`, which the caller puts behind
        what fills a bucket before it is ready, and before what uses it after it has been waited for. */
     pdl_tensor_device_t *device;
@@ -68,14 +66,17 @@ pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b);
 /* Moves what can be moved; cheap. Messages are progressed by the calling thread and nowhere else. */
 pdl_status_t pdl_exchange_poll(pdl_exchange_t *exchange);
 pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b);
-/* The algorithm chosen for a bucket; "none" where there is nothing to do. */
+/* The schedule by which a bucket is exchanged, or "library"; "none" where there is nothing to do. */
 const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b);
 /* Since creation: bytes sent by this rank ("library": those of a ring), seconds spent waiting, seconds spent in
    polls. */
 void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s);
 
+/* Messages that this rank has sent since creation; those of "library" are not known. */
+int64_t pdl_exchange_messages(const pdl_exchange_t *exchange);
+
 /* Bytes this rank sends when every bucket travels once ("library": those of a ring), and bytes of the places where
-   messages arrive. Also of pretended ranks, for which "measure" stands for "auto". */
+   messages arrive. Also of pretended ranks, for which "measure" stands for a ring. */
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
 /* Of these, bytes sent each time bucket b travels. */
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);

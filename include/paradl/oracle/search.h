@@ -81,6 +81,8 @@ void         pdl_search_destroy(pdl_search_t *search);
    small for the only mesh there is stay whole. `system` is needed where there is no mesh. */
 pdl_status_t pdl_search_plan(const pdl_model_t *model, const pdl_system_t *system, const pdl_request_t *request,
                              const pdl_mesh_t *mesh, pdl_plan_t **plan);
+/* pdl_oracle_settle() for such a run. */
+pdl_status_t pdl_search_settle(const pdl_system_t *system, const pdl_parameters_t *parameters, pdl_plan_t *plan);
 
 /* The best per-layer layouts on a mesh data x tensor (docs/oracle.md, "Mixed layouts"): dynamic programming over
    the layers, the layouts of open branches being part of the state. `config` gives mesh, batch and policies

@@ -13,6 +13,7 @@
 #define PARADL_PLAN_H
 
 #include <paradl/base/status.h>
+#include <paradl/coll/coll.h>
 #include <paradl/model/model.h>
 #include <paradl/plan/mesh.h>
 #include <paradl/plan/strategy.h>
@@ -64,21 +65,12 @@ typedef enum pdl_optimizer {
     PDL_OPTIMIZER_ADAM,
     PDL_OPTIMIZER_COUNT
 } pdl_optimizer_t;
-/* AUTO: the cheapest by projection. */
-typedef enum pdl_algorithm {
-    PDL_ALGORITHM_AUTO,
-    PDL_ALGORITHM_RING,
-    PDL_ALGORITHM_TREE,
-    PDL_ALGORITHM_HIERARCHICAL,
-    PDL_ALGORITHM_COUNT
-} pdl_algorithm_t;
 typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
 extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
 extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
-extern const char *const pdl_algorithm_names[PDL_ALGORITHM_COUNT];
 
 /* How samples reach the workers, and how many are left out: docs/data_policy.md. The names are those of the training
    options. */
@@ -117,6 +109,12 @@ pdl_status_t pdl_data_policy_parse(const char *text, pdl_data_policy_t *policy);
 char        *pdl_data_policy_format(const pdl_data_policy_t *policy, char text[PDL_POLICY_TEXT_SIZE]);
 pdl_status_t pdl_data_policy_check(const pdl_data_policy_t *policy);
 
+/* The schedule of the collectives on an axis (paradl/plan/collectives.h). */
+typedef struct pdl_plan_collective {
+    char    algorithm[PDL_COLL_NAME_SIZE]; /* a name of paradl/coll; "": open, as "auto" in a file */
+    int64_t ranks_per_node;                /* of a group, for schedules that look at it; 0: 1 */
+} pdl_plan_collective_t;
+
 /* Modes of one layer, an entry per axis of the mesh. */
 typedef struct pdl_modes {
     uint8_t on[PDL_MAX_AXES];
@@ -137,13 +135,13 @@ typedef struct pdl_plan {
     int                     virtual_stages; /* per rank; 1 unless interleaved: pdl_plan_set_virtual_stages() */
     pdl_recompute_t         recompute;
     pdl_sharding_t          sharding;
-    bool              sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
-    bool              sync_batch_norm;
-    pdl_algorithm_t   algorithm[PDL_MAX_AXES]; /* of the collectives on each axis */
-    pdl_optimizer_t   optimizer;
-    pdl_precision_t   precision;
-    pdl_run_mode_t    run_mode;
-    pdl_data_policy_t data_policy;
+    bool sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool sync_batch_norm;
+    pdl_plan_collective_t collective[PDL_MAX_AXES];
+    pdl_optimizer_t       optimizer;
+    pdl_precision_t       precision;
+    pdl_run_mode_t        run_mode;
+    pdl_data_policy_t     data_policy;
 } pdl_plan_t;
 
 /* All layers in mode PASS, one stage per pipeline rank with equal shares of the operations, SGD with momentum, fp32. */

@@ -40,9 +40,9 @@ typedef struct pdl_stage_sim {
 /* One distinct communication, simulated once. */
 typedef struct pdl_comm_sim {
     pdl_primitive_t primitive;
-    char            algorithm[16]; /* of the schedule; "direct": one message to each partner */
-    int64_t         size, stride;  /* ranks of a group, and their distance */
-    int64_t         groups;        /* at once */
+    char            algorithm[PDL_COLL_NAME_SIZE]; /* of the schedule; "direct": one message to each partner */
+    int64_t         size, stride;                  /* ranks of a group, and their distance */
+    int64_t         groups;                        /* at once */
     double          bytes, projected_s, simulated_s;
     double          times; /* in one iteration, of the stage that does it most */
 } pdl_comm_sim_t;

@@ -70,6 +70,21 @@ typedef struct pdl_contention_answer {
 pdl_status_t pdl_contention_explain(const pdl_system_t *system, const pdl_contention_query_t *query,
                                     pdl_contention_answer_t *answer);
 
+/* What the links of the first group of every level carry in one step, for steps in which other groups carry no more: those
+   of collectives. The messages of a few PEs are looked at, so that it takes as long for any machine: those of the first ones,
+   and for groups that are larger others spread over the group, whose messages share its links evenly. */
+typedef struct pdl_step_loads pdl_step_loads_t;
+pdl_status_t pdl_step_loads_create(const pdl_system_t *system, int64_t pe_count, pdl_step_loads_t **loads);
+void         pdl_step_loads_destroy(pdl_step_loads_t *loads); /* NULL is allowed */
+/* The PEs whose messages are to be added, 0 <= place < pdl_step_loads_places(). */
+int     pdl_step_loads_places(const pdl_step_loads_t *loads);
+int64_t pdl_step_loads_pe(const pdl_step_loads_t *loads, int place);
+/* The PE of this place sends (or, `in`, receives) so much to (from) `peer`. */
+void pdl_step_loads_add(pdl_step_loads_t *loads, int place, int64_t peer, bool in, double amount);
+/* Ends the step: the most seconds that a link needs for its amounts, at efficiency[level] of its bandwidth, and the
+   highest level that was crossed. */
+double pdl_step_loads_end(pdl_step_loads_t *loads, const double efficiency[PDL_MAX_LEVELS], int *level);
+
 /* The two numbers most callers need. */
 pdl_status_t pdl_contention_phi(const pdl_system_t *system, const pdl_contention_query_t *query, double *phi,
                                 int *level);

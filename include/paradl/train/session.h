@@ -54,9 +54,11 @@ typedef struct pdl_session_spec {
     uint64_t                seed;
     double                  label_smoothing;
     size_t                  bucket_bytes; /* of the gradient exchange */
-    const char             *algorithm;    /* of the gradient exchange: "auto", "library", or a schedule's name */
-    bool                    overlap;      /* exchange while backward runs, move tensors while others are made */
-    bool                    timeline;     /* keep the times of operations for pdl_session_trace() */
+    /* Of all exchanges of gradients, instead of what the plan says: a schedule's name, "library", or "measure" (pdl_exchange_spec_t).
+       NULL: as the plan says. */
+    const char *algorithm;
+    bool        overlap;  /* exchange while backward runs, move tensors while others are made */
+    bool        timeline; /* keep the times of operations for pdl_session_trace() */
     /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
        ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */
     int64_t workers;
@@ -69,7 +71,7 @@ typedef struct pdl_session_spec {
     void           *logits_context;
     size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
-/* Training, seed 1, buckets of 8 MiB, "auto", overlapped, SGD. */
+/* Training, seed 1, buckets of 8 MiB, overlapped, SGD. */
 void pdl_session_defaults(pdl_session_spec_t *spec);
 
 typedef struct pdl_session pdl_session_t;
@@ -197,6 +199,18 @@ void pdl_session_routed(const pdl_session_t *session, double *sent, double *stay
 
 /* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */
 void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLASS_COUNT]);
+
+/* Exchanges of gradients and of sharded weights, by what really runs them on this rank. */
+typedef struct pdl_session_exchange {
+    char             axes[64]; /* of the group, as in a plan file: "data" */
+    pdl_collective_t collective;
+    char             algorithm[PDL_COLL_NAME_SIZE]; /* a schedule or "library"; of buckets that differ "a, b" */
+    int              ranks;
+    int64_t          messages; /* sent so far; 0 of the library's */
+} pdl_session_exchange_t;
+#define PDL_MAX_EXCHANGES 16
+/* Writes up to PDL_MAX_EXCHANGES of them, and returns how many. */
+int pdl_session_exchanges(const pdl_session_t *session, pdl_session_exchange_t exchanges[PDL_MAX_EXCHANGES]);
 
 /* The times of the latest steps as Chrome/Perfetto JSON; spec.timeline must have been set. */
 pdl_status_t pdl_session_trace(const pdl_session_t *session, const char *path);

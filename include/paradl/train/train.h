@@ -129,6 +129,9 @@ typedef struct pdl_train_summary {
     pdl_session_memory_t  memory;            /* of this rank */
     double                most_memory_bytes; /* of the rank that holds most */
     pdl_cluster_summary_t clusters;
+    /* What exchanged gradients and sharded weights on this rank. */
+    pdl_session_exchange_t exchange[PDL_MAX_EXCHANGES];
+    int                    exchange_count;
 } pdl_train_summary_t;
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);

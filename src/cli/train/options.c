@@ -3,8 +3,7 @@
  */
 #include "cli/train/options.h"
 
-#include <paradl/coll/coll.h>
-#include <paradl/plan/plan.h>
+#include <paradl/plan/collectives.h>
 
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +73,8 @@ const pdl__option_t pdl__train_option_table[] = {
      .first = true},
     {"max-memory", "X", NULL, "refuses, before it takes memory, to hold more than this on a rank, such as 2GiB",
      PDL__POSITIVE(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
-    {"algorithm", "NAME", "auto", "of the gradient exchange: auto, measure, library, or one of coll list",
+    {"algorithm", "NAME", NULL,
+     "schedule of the gradient exchange, instead of the plan's: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
     {"bucket", "X", "8MiB", "size of a gradient bucket",
      PDL__POSITIVE(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
@@ -217,21 +217,17 @@ static pdl_status_t optimizer_from(const pdl__train_values_t *v, pdl_optimizer_o
     return v->milestones ? pdl__split_list(v->milestones, add_milestone, o) : PDL_OK;
 }
 
-/* Also where there is nobody to exchange with: a wrong name is wrong on any number of ranks. */
-static pdl_status_t check_algorithm(const char *name)
+/* Also where there is nobody to exchange with: a wrong name is wrong on any number of ranks. What is no schedule does not go
+   into the plan. */
+static pdl_status_t check_algorithm(const char *name, pdl_session_spec_t *session)
 {
-    static const char *const choices[] = {"auto", "measure", "library"};
-    const char *const       *known = pdl_coll_algorithms(PDL_COLL_ALLREDUCE);
-
-    for (size_t i = 0; i < sizeof(choices) / sizeof(*choices); i++)
-        if (strcmp(choices[i], name) == 0) return PDL_OK;
-    while (*known && strcmp(*known, name) != 0) known++;
-    if (*known) return PDL_OK;
-    return pdl_error(
-        PDL_ERR_INPUT,
-        "--algorithm: there is no allreduce \"%.40s\": use auto, measure, library or one that paradl coll "
-        "list shows",
-        name);
+    if (name == NULL || strcmp(name, "auto") == 0) return PDL_OK;
+    if (strcmp(name, "measure") == 0 || strcmp(name, "library") == 0) {
+        session->algorithm = name;
+        return PDL_OK;
+    }
+    if (pdl_plan_check_algorithm(name) == PDL_OK) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--algorithm: %s", pdl_error_message());
 }
 
 pdl_status_t pdl__train_mesh(const char *text, pdl_mesh_t *mesh)
@@ -248,7 +244,6 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.seed = (uint64_t)v->seed;
     o->session.label_smoothing = v->label_smoothing;
     o->session.bucket_bytes = (size_t)v->bucket;
-    o->session.algorithm = v->algorithm;
     o->session.overlap = !v->no_overlap;
     o->session.max_memory = (size_t)v->max_memory;
     o->model_name = v->model;
@@ -273,7 +268,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
         return pdl_error(PDL_ERR_INPUT, "--resume goes on with a run and --overwrite replaces it: leave out one");
     if (v->label_smoothing < 0 || v->label_smoothing >= 1)
         return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
-    status = check_algorithm(v->algorithm);
+    status = check_algorithm(v->algorithm, &o->session);
     if (!status) status = optimizer_from(v, &o->session.optimizer);
     if (!status) status = pdl__sampling_options_from(&v->sampling, (uint64_t)v->seed, o);
     if (!status && v->augment) status = pdl__split_list(v->augment, add_change, &o->augmentation);

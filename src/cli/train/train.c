@@ -11,6 +11,8 @@
 
 #include <paradl/comm/launch.h>
 #include <paradl/comm/watch.h>
+#include <paradl/oracle/search.h>
+#include <paradl/plan/collectives.h>
 #include <paradl/report/dry_report.h>
 #include <paradl/report/train_report.h>
 
@@ -60,9 +62,28 @@ static pdl_status_t plan_from_options(job_t *job)
     return status ? status : pdl_plan_check(job->own_plan);
 }
 
+/* --algorithm goes before what the plan says, and says so. */
+static pdl_status_t name_algorithm(job_t *job, pdl_plan_t *plan)
+{
+    const char  *name = job->values->algorithm;
+    char         before[256];
+    pdl_status_t status;
+
+    if (name == NULL) return PDL_OK;
+    if (*pdl_plan_format_collectives(plan, before, sizeof(before)) != '\0')
+        snprintf(job->said, sizeof(job->said), "--algorithm %s goes before the collectives of the plan: %s", name,
+                 before);
+    if (strcmp(name, "measure") == 0 || strcmp(name, "library") == 0) return PDL_OK;
+    status = pdl_plan_name_gradients(plan, strcmp(name, "auto") == 0 ? "" : name);
+    return status ? pdl_error(status, "--algorithm %s: %s", name, pdl_error_message()) : PDL_OK;
+}
+
 static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
 {
-    if (operands->count == 0) return plan_from_options(job);
+    if (operands->count == 0) {
+        pdl_status_t made = plan_from_options(job);
+        return made ? made : name_algorithm(job, job->own_plan);
+    }
     pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
     if (status) return status;
     pdl__print_remarks(job->file.model);
@@ -70,7 +91,8 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
     job->file.plan->optimizer = pdl__train_memory_kind(job->values);
     if (job->values->batch > 0) job->file.plan->batch = job->values->batch;
     job->plan = job->file.plan;
-    return pdl_plan_check(job->plan);
+    status = pdl_plan_check(job->plan);
+    return status ? status : name_algorithm(job, job->file.plan);
 }
 
 static const char *model_name(const job_t *job)
@@ -138,45 +160,68 @@ static int64_t workers_of_rank(const job_t *job)
     return job->options.sampling.workers / pdl_mesh_extent(&job->plan->mesh, PDL_AXIS_DATA);
 }
 
-/* Projects the plan with its batch cut as the session will cut it. */
-static pdl_status_t project_plan(job_t *job, pdl_plan_t *plan)
+static void project_plan(job_t *job, const pdl_system_t *system, const pdl_parameters_t *parameters,
+                         pdl_plan_t *plan)
 {
+    pdl_oracle_t *oracle = NULL;
+
+    if (!pdl_oracle_create(plan->model, system, parameters, &oracle))
+        job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
+                         pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
+    if (job->projected) {
+        simulate(job, oracle, plan);
+        if (parameters->own_runtime) compile_memory(job, plan);
+        job->launch_s = parameters->kernel_s > 0 ? parameters->kernel_s : system->device.launch_s;
+    }
+    pdl_oracle_destroy(oracle);
+}
+
+/* Settles and projects the plan with its batch cut as the session will cut it. A round is no update of the plan, so there is
+   nothing to lay beside it. */
+static pdl_status_t settle_on_system(job_t *job, pdl_plan_t *plan)
+{
+    bool                asked = pdl__option_changed(pdl__train_option_table, "system", job->values);
     const pdl_system_t *system = NULL;
     pdl_parameters_t    parameters;
-    pdl_oracle_t       *oracle = NULL;
 
     plan->micro_batches *= pdl_session_workers(plan, workers_of_rank(job));
-    bool asked = pdl__option_changed(pdl__train_option_table, "system", job->values);
     if (pdl_system_load(job->values->system, &system)) return asked ? PDL_ERR_INPUT : PDL_OK;
     if (pdl_system_check_precision(system, plan->precision)) {
         pdl_system_destroy(system);
         return asked ? PDL_ERR_INPUT : PDL_OK;
     }
-    if (!pdl_parameters_choose(NULL, system, &parameters) &&
-        !pdl_oracle_create(plan->model, system, &parameters, &oracle))
-        job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
-                         pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
-    if (job->projected) {
-        simulate(job, oracle, plan);
-        if (parameters.own_runtime) compile_memory(job, plan);
-        job->launch_s = parameters.kernel_s > 0 ? parameters.kernel_s : system->device.launch_s;
-    }
-    pdl_oracle_destroy(oracle);
+    if (!pdl_parameters_choose(NULL, system, &parameters) && !pdl_search_settle(system, &parameters, plan) &&
+        job->options.aggregate.kind == PDL_AGGREGATE_STEP)
+        project_plan(job, system, &parameters, plan);
     pdl_system_destroy(system);
     return PDL_OK;
 }
 
-/* Balances the stages of a pipeline, unless they were given, and projects what the run will take. The comparison at the end is
-   a service: a system that cannot be projected does not stop the run, but one that was asked for has to be there. */
+/* One line on what a plan file left open. */
+static void say_settled(job_t *job, const pdl_plan_t *before, const pdl_plan_t *after)
+{
+    char   more[256];
+    size_t length = strlen(job->said);
+
+    if (job->file.plan == NULL || *pdl_plan_format_settled(before, after, more, sizeof(more)) == '\0') return;
+    snprintf(job->said + length, sizeof(job->said) - length, "%schosen for %s, as the plan leaves it open: %s",
+             length > 0 ? "; " : "", job->values->system, more);
+}
+
+/* Decides what the plan leaves open, and projects what the run will take. The comparison at the end is a service: a system that
+   cannot be projected does not stop the run, but one that was asked for has to be there. */
 static pdl_status_t project(job_t *job)
 {
     pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan, *copy;
-    size_t      borders = (size_t)pdl_plan_stage_count(plan) + 1;
 
     pdl_status_t status = pdl_plan_copy(plan, &copy);
     if (status) return status;
-    status = project_plan(job, copy);
-    memcpy(plan->stage_first, copy->stage_first, borders * sizeof(*plan->stage_first));
+    status = settle_on_system(job, copy);
+    say_settled(job, plan, copy);
+    memcpy(plan->stage_first, copy->stage_first,
+           (size_t)(pdl_plan_stage_count(plan) + 1) * sizeof(*plan->stage_first));
+    memcpy(plan->collective, copy->collective, sizeof(plan->collective));
+    plan->stages_given = copy->stages_given;
     pdl_plan_destroy(copy);
     return status;
 }
@@ -273,8 +318,7 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
     if (status) return status;
     apply_policy(job->plan, &job->options.sampling);
-    /* A round is no update of the plan, so there is nothing to lay beside it. */
-    if (job->options.aggregate.kind == PDL_AGGREGATE_STEP) status = project(job);
+    status = project(job);
     if (status) return status;
     job->options.session.plan = job->plan;
     job->options.session.backend = job->backend;
@@ -285,13 +329,14 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     return PDL_OK;
 }
 
-/* Nodes may describe themselves differently, but all ranks must cut the model alike. */
-static pdl_status_t share_stages(job_t *job)
+/* Nodes may describe themselves differently, but all ranks must do the same. */
+static pdl_status_t share_plan(job_t *job)
 {
-    pdl_plan_t *plan = job->own_plan ? job->own_plan : job->file.plan;
-    int64_t     stages = pdl_plan_stage_count(plan);
+    pdl_plan_t  *plan = job->own_plan ? job->own_plan : job->file.plan;
+    int64_t      borders = (pdl_plan_stage_count(plan) + 1) * (int64_t)sizeof(*plan->stage_first);
+    pdl_status_t status = pdl_ranks_broadcast(job->ranks, plan->stage_first, borders, 0);
 
-    return pdl_ranks_broadcast(job->ranks, plan->stage_first, (stages + 1) * (int64_t)sizeof(int), 0);
+    return status ? status : pdl_ranks_broadcast(job->ranks, plan->collective, sizeof(plan->collective), 0);
 }
 
 static pdl_status_t run_reported(job_t *job)
@@ -460,7 +505,7 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
     if (status) return status;
     status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);
     if (!status) status = pdl_ranks_agree(job.ranks, prepare(&job, operands));
-    if (!status) status = share_stages(&job);
+    if (!status) status = share_plan(&job);
     if (!status) status = run_reported(&job);
     if (status && pdl_watch_failed(job.ranks)) pdl_ranks_abort(job.ranks, status);
     release(&job);

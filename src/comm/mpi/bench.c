@@ -8,7 +8,6 @@
 
 #include <paradl/comm/comm.h>
 
-#include "comm/choose.h"
 #include "comm/mpi/check.h"
 
 #include <inttypes.h>
@@ -241,7 +240,8 @@ static pdl_status_t measure_algorithm(bench_run_t *run, const char *algorithm, i
                                 .ranks = run->bench->ranks,
                                 .hosts_per_switch = run->options->ranks_per_node};
     pdl_schedule_t     *schedule;
-    pdl_status_t status = agree(run->comm, pdl__create_sized(spec, (double)elements * sizeof(float), &schedule));
+    pdl_status_t        status =
+        agree(run->comm, pdl_schedule_create_sized(&spec, (double)elements * sizeof(float), &schedule));
 
     if ((status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) && run->options->algorithm == NULL) return PDL_OK;
     if (status) return status;

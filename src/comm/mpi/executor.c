@@ -41,7 +41,8 @@ struct pdl_executor {
     int     receive;    /* of the step, the oldest that is not complete */
     int     sends_done; /* of the step */
     bool    in_step;    /* its messages have been started */
-    int64_t posted;     /* bytes of all sends since creation */
+    int64_t posted;     /* bytes of all sends since creation, and ... */
+    int64_t sends;      /* ... their number */
 };
 
 static pdl_status_t out_of_memory(void)
@@ -222,6 +223,7 @@ static pdl_status_t post_send(pdl_executor_t *executor, const pdl__step_t *step,
     status = pdl__mpi_count(message->count, &count);
     if (status) return status;
     executor->posted += message->count * executor->reducer.extent;
+    executor->sends++;
     return PDL_MPI(pdl__mpi->Isend(from, count, executor->type, message->peer, executor->step % TAGS,
                                    executor->comm, &executor->send_request[send]));
 }
@@ -401,6 +403,11 @@ int64_t pdl_executor_sent(const pdl_executor_t *executor)
 int64_t pdl_executor_posted(const pdl_executor_t *executor)
 {
     return executor->posted;
+}
+
+int64_t pdl_executor_messages(const pdl_executor_t *executor)
+{
+    return executor->sends;
 }
 
 pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)

@@ -2,7 +2,6 @@
  * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator
  * of its lane.
  */
-#include "comm/choose.h"
 #include "comm/mpi/check.h"
 #include "comm/pretend.h"
 #include "comm/world.h"
@@ -112,9 +111,10 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction
 {
     pdl_schedule_spec_t wanted = {.collective = spec->collective,
                                   .algorithm = spec->algorithm,
-                                  .ranks = lanes->ranks};
+                                  .ranks = lanes->ranks,
+                                  .hosts_per_switch = spec->ranks_per_node};
     pdl_schedule_t     *schedule;
-    pdl_status_t        status = pdl__create_sized(wanted, (double)spec->elements * sizeof(float), &schedule);
+    pdl_status_t status = pdl_schedule_create_sized(&wanted, (double)spec->elements * sizeof(float), &schedule);
 
     if (status) return status;
     status = pdl_executor_create(&(pdl_executor_spec_t){.schedule = schedule,
@@ -204,4 +204,9 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
 int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
 {
     return reduction->bytes;
+}
+
+int64_t pdl__reduction_messages(const pdl__reduction_t *reduction)
+{
+    return reduction->executor != NULL ? pdl_executor_messages(reduction->executor) : 0;
 }

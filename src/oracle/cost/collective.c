@@ -120,25 +120,32 @@ static double hierarchical_allreduce(const pdl_group_t *g, double bytes)
     return inside + 2 * (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte);
 }
 
-static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_t algorithm, bool ring_only, double bytes)
+const pdl__algorithm_t pdl__auto = {.form = PDL__FORM_AUTO}, pdl__ring = {.form = PDL__FORM_RING};
+
+static double allreduce_seconds(const pdl_group_t *g, pdl__form_t form, bool ring_only, double bytes)
 {
     double ring = 2 * ring_seconds(g, bytes);
 
-    if (algorithm == PDL_ALGORITHM_RING || (ring_only && algorithm == PDL_ALGORITHM_AUTO)) return ring;
+    if (form == PDL__FORM_RING || (ring_only && form == PDL__FORM_AUTO)) return ring;
     double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
-    if (algorithm == PDL_ALGORITHM_TREE) return tree;
-    if (algorithm == PDL_ALGORITHM_HIERARCHICAL) return hierarchical;
+    if (form == PDL__FORM_TREE) return tree;
+    if (form == PDL__FORM_HIERARCHICAL) return hierarchical;
     return fmin(ring, fmin(tree, hierarchical));
 }
 
-double pdl__collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, pdl_algorithm_t algorithm,
+double pdl__collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, const pdl__algorithm_t *algorithm,
                                bool ring_only, double bytes)
 {
+    bool counted = algorithm->form == PDL__FORM_COUNTED;
+
     if (g->ranks <= 1) return 0;
     switch (primitive) {
-    case PDL_ALLREDUCE: return allreduce_seconds(g, algorithm, ring_only, bytes);
+    case PDL_ALLREDUCE:
+        return counted ? pdl__counted_seconds(algorithm, primitive, bytes)
+                       : allreduce_seconds(g, algorithm->form, ring_only, bytes);
     case PDL_ALLGATHER:
     case PDL_REDUCE_SCATTER:
+        return counted ? pdl__counted_seconds(algorithm, primitive, bytes) : ring_seconds(g, bytes);
     case PDL_ALLTOALL: return ring_seconds(g, bytes);
     case PDL_HALO:
     case PDL_SENDRECV: return g->step_s + bytes * g->seconds_per_byte;

@@ -67,9 +67,37 @@ typedef struct pdl_group_query {
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group);
 
+/* Of one collective by a schedule that is counted; linear in the bytes. */
+typedef struct pdl__schedule_cost {
+    double startup_s, seconds_per_byte;
+} pdl__schedule_cost_t;
+
+/* AUTO: open, the least of the next three. */
+typedef enum pdl__form {
+    PDL__FORM_AUTO,
+    PDL__FORM_RING,
+    PDL__FORM_TREE,
+    PDL__FORM_HIERARCHICAL,
+    PDL__FORM_COUNTED
+} pdl__form_t;
+
+/* How the collectives of an axis are priced. */
+typedef struct pdl__algorithm {
+    pdl__form_t                  form;
+    const pdl_plan_collective_t *named;                        /* the plan's; NULL: nobody has named anything */
+    pdl__schedule_cost_t         cost[PDL_COLL_ALLGATHER + 1]; /* COUNTED: allreduce, reduce-scatter, allgather */
+} pdl__algorithm_t;
+extern const pdl__algorithm_t pdl__auto, pdl__ring;
+
+/* schedules.c: prices a schedule for these collectives (bits). Borrows the name. */
+#define PDL__ALL_COLLECTIVES 7u
+pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
+                            const pdl_plan_collective_t *named, unsigned collectives, pdl__algorithm_t *algorithm);
+double       pdl__counted_seconds(const pdl__algorithm_t *algorithm, pdl_primitive_t primitive, double bytes);
+
 /* Seconds of a collective over `bytes`, the size of the complete vector. */
-double pdl__collective_seconds(const pdl_group_t *group, pdl_primitive_t primitive, pdl_algorithm_t algorithm,
-                               bool ring_only, double bytes);
+double pdl__collective_seconds(const pdl_group_t *group, pdl_primitive_t primitive,
+                               const pdl__algorithm_t *algorithm, bool ring_only, double bytes);
 /* The part of it that does not shrink with the volume. */
 double pdl__collective_startup(const pdl_group_t *group, pdl_primitive_t primitive);
 

@@ -14,8 +14,8 @@ static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, 
                                double bytes)
 {
     if (c->sharding == PDL_SHARDING_NONE)
-        return pdl__collective_seconds(group, PDL_ALLREDUCE, c->data_algorithm, oracle->p.ring_only, bytes);
-    double once = pdl__collective_seconds(group, PDL_ALLGATHER, c->data_algorithm, oracle->p.ring_only, bytes);
+        return pdl__collective_seconds(group, PDL_ALLREDUCE, &c->data_algorithm, oracle->p.ring_only, bytes);
+    double once = pdl__collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
     double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
     return (1.0 + gathers) * once;
 }
@@ -52,7 +52,7 @@ static double packed(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_
 static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *inner,
                             const pdl_group_t *outer, const volume_t *v, const pdl_sums_t *sums, double bytes)
 {
-    double inside = pdl__collective_seconds(inner, PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, oracle->p.ring_only, bytes);
+    double inside = pdl__collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only, bytes);
 
     if (c->spatial && oracle->p.host_spatial_gradients) {
         double ring = 2 * (outer->ranks - 1) / outer->ranks;

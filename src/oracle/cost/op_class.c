@@ -41,8 +41,8 @@ pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *pl
     double         work = 0;
 
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = 0;
-    pdl__case_of_plan(plan, NULL, &c);
-    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
+    pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
+    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
     if (status) return status;
     add_layers(&c, profile, plan, seconds);
     pdl__profile_destroy(profile);

@@ -16,6 +16,9 @@ static pdl_status_t price_axis(pdl_pricing_t *pr, int a)
     pdl_status_t      status;
 
     status = pdl__group(pr->system, pr->p, &query, &pr->group[a]);
+    if (!status)
+        status = pdl__algorithm(pr->system, pr->p, &query, &pr->profile->plan->collective[a], PDL__ALL_COLLECTIVES,
+                                &pr->algorithm[a]);
     if (status || pr->rings_only) return status;
     query.pattern = PDL_PATTERN_PAIRWISE;
     status = pdl__group(pr->system, pr->p, &query, &pr->pairwise[a]);
@@ -134,7 +137,7 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     startup = seconds;
     seconds += bytes > 0 ? pdl__copy_seconds(pr, t) : 0;
     if (bytes > 0) {
-        pdl_algorithm_t algorithm = pr->profile->plan->algorithm[t->axis];
+        const pdl__algorithm_t *algorithm = &pr->algorithm[t->axis];
         startup += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);
         seconds += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, bytes);
     }

@@ -53,7 +53,7 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
     pdl_sums_t        closed;
     int               direction = t->phase == PDL_PHASE_FORWARD ? 0 : 1;
     double            times = (double)cut->c.micro_batches, seconds;
-    pdl__comm_query_t query = {t->primitive, plan->algorithm[t->axis], plan->mesh.axis[t->axis].size,
+    pdl__comm_query_t query = {t->primitive, &pr->algorithm[t->axis], plan->mesh.axis[t->axis].size,
                                pdl_mesh_stride(&plan->mesh, t->axis),
                                t->elements * pr->profile->compute.item_bytes};
 
@@ -142,7 +142,7 @@ static pdl_status_t price_replicas(const pdl__cut_t *cut, double bytes, int stag
                                    double *gather_s)
 {
     const pdl_case_t *c = &cut->c;
-    pdl__comm_query_t query = {PDL_ALLREDUCE, c->data_algorithm, c->data, c->data_stride, bytes};
+    pdl__comm_query_t query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, bytes};
     double            gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0, seconds;
 
     if (c->sharding != PDL_SHARDING_NONE) query.primitive = PDL_REDUCE_SCATTER;
@@ -164,7 +164,7 @@ static double packing_seconds(const pdl_parameters_t *p, double tensors, double 
 static pdl_status_t price_tensors(const pdl__cut_t *cut, double tensors, double bytes, int stage,
                                   double *exchange_s)
 {
-    pdl__comm_query_t query = {PDL_ALLREDUCE, PDL_ALGORITHM_RING, cut->c.data, cut->c.data_stride, bytes / tensors};
+    pdl__comm_query_t query = {PDL_ALLREDUCE, &pdl__ring, cut->c.data, cut->c.data_stride, bytes / tensors};
     double            seconds;
     pdl_status_t      status = price(cut, &query, stage, tensors, &seconds);
 
@@ -179,7 +179,7 @@ static pdl_status_t price_inside(const pdl__cut_t *cut, const pdl_sums_t *sums, 
 {
     const pdl_case_t *c = &cut->c;
     double            all = sums->wide_weights * cut->profile->compute.item_bytes, seconds;
-    pdl__comm_query_t inside = {PDL_ALLREDUCE, PDL_ALGORITHM_AUTO, c->inner, c->inner_stride, all};
+    pdl__comm_query_t inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride, all};
     pdl_status_t      status = price(cut, &inside, stage, 1, &seconds);
 
     *bytes = all / (double)c->inner;

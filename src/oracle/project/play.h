@@ -11,10 +11,10 @@
 
 /* A collective or halo exchange of every group of an axis at once. */
 typedef struct pdl__comm_query {
-    pdl_primitive_t primitive;
-    pdl_algorithm_t algorithm; /* of the plan; AUTO: the one the closed form chooses */
-    int64_t         size, stride;
-    double          bytes; /* as in pdl_transfer_t */
+    pdl_primitive_t         primitive;
+    const pdl__algorithm_t *algorithm;
+    int64_t                 size, stride;
+    double                  bytes; /* as in pdl_transfer_t */
 } pdl__comm_query_t;
 
 /* What communications take. */

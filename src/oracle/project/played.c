@@ -86,7 +86,8 @@ pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_d
     pdl_status_t     status = pdl_oracle_project(oracle, plan, dataset, out);
 
     if (status) return status;
-    pdl__case_of_plan(plan, dataset, &c);
+    status = pdl__case_of_plan(oracle, plan, dataset, &c);
+    if (status) return status;
     if (too_long(&c)) return PDL_OK;
     pdl_group_query_t query = {c.pe, c.data, c.data_stride, false, PDL_PATTERN_RING};
     pdl_group_t       replicas;

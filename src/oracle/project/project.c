@@ -106,7 +106,7 @@ static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, cons
 
     if (bytes <= 0 || c->run_mode == PDL_INFERENCE) return;
     pair.ranks = 2;
-    out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, PDL_ALGORITHM_RING, true, bytes);
+    out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, &pdl__ring, true, bytes);
     out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
 }
 

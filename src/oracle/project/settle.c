@@ -1,8 +1,16 @@
 /*
- * What a plan leaves open is decided once, for a machine.
+ * What a plan leaves open is decided once, for a machine: the borders of stages by the times of layers, the schedules of
+ * collectives by their prices for the messages that the plan has.
  */
 #include "oracle/internal.h"
+
+#include <paradl/plan/collectives.h>
+
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
+
+#define TIE 1.02 /* prices that differ by less are equal: then the simpler schedule is taken */
 
 static pdl_status_t settle_stages(pdl_oracle_t *oracle, pdl_plan_t *plan)
 {
@@ -14,7 +22,186 @@ static pdl_status_t settle_stages(pdl_oracle_t *oracle, pdl_plan_t *plan)
     return status;
 }
 
+/* Collectives of one axis, as the oracle prices them. */
+typedef struct question {
+    pdl_oracle_t          *oracle;
+    const pdl_plan_t      *plan;
+    const pdl_plan_uses_t *uses;
+    int                    axis;
+    double                 item_bytes;
+} question_t;
+
+static bool belongs(const question_t *q, const pdl_plan_use_t *use)
+{
+    return use->axis == q->axis && use->elements > 0;
+}
+
+/* Groups over several axes lie one after the other where these are neighbours; the innermost says how far apart ranks are. */
+static pdl_group_query_t group_of(const question_t *q, const pdl_plan_use_t *use)
+{
+    const pdl_mesh_t *mesh = &q->plan->mesh;
+    int               innermost = q->axis;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (use->axes & 1u << a) innermost = a;
+    return (pdl_group_query_t){pdl_mesh_size(mesh), use->ranks, pdl_mesh_stride(mesh, innermost), false,
+                               PDL_PATTERN_RING};
+}
+
+/* Vectors in which it is exchanged: gradients in buckets, where they are overlapped, of what a stage has. */
+static double vectors_of(const question_t *q, const pdl_plan_use_t *use, double *bytes)
+{
+    const pdl_parameters_t *p = &q->oracle->p;
+
+    *bytes = use->elements * q->item_bytes;
+    if (!use->gradient) return fmax(1, use->times);
+    *bytes /= (double)pdl_mesh_extent(&q->plan->mesh, PDL_AXIS_PIPELINE);
+    return p->overlap_gradients && p->bucket_bytes > 0 ? fmax(1, ceil(*bytes / p->bucket_bytes)) : 1;
+}
+
+static pdl_primitive_t primitive_of(pdl_collective_t collective)
+{
+    return collective == PDL_COLL_ALLREDUCE        ? PDL_ALLREDUCE
+           : collective == PDL_COLL_REDUCE_SCATTER ? PDL_REDUCE_SCATTER
+                                                   : PDL_ALLGATHER;
+}
+
+static pdl_status_t price_use(const question_t *q, const pdl_plan_use_t *use, const pdl_plan_collective_t *named,
+                              double *seconds)
+{
+    pdl_group_query_t query = group_of(q, use);
+    pdl__algorithm_t  algorithm;
+    pdl_group_t       group;
+    double            bytes, vectors = vectors_of(q, use, &bytes);
+    pdl_status_t      status = pdl__oracle_group(q->oracle, &query, &group);
+
+    if (!status)
+        status = pdl__algorithm(q->oracle->system, &q->oracle->p, &query, named, 1u << use->collective, &algorithm);
+    if (!status)
+        *seconds += vectors * pdl__collective_seconds(&group, primitive_of(use->collective), &algorithm,
+                                                      q->oracle->p.ring_only, bytes / vectors);
+    return status;
+}
+
+/* Whether a schedule exists for all collectives of the axis. */
+static bool serves_all(const question_t *q, const pdl_plan_collective_t *named)
+{
+    bool serves = true;
+
+    for (int i = 0; i < q->uses->count && serves; i++) {
+        const pdl_plan_use_t *use = &q->uses->use[i];
+        pdl_schedule_spec_t   spec = {.collective = use->collective,
+                                      .algorithm = named->algorithm,
+                                      .ranks = use->ranks,
+                                      .hosts_per_switch = named->ranks_per_node};
+        pdl_schedule_t       *schedule;
+
+        if (!belongs(q, use)) continue;
+        serves = pdl_coll_describe(use->collective, named->algorithm) != NULL &&
+                 pdl_schedule_create(&spec, &schedule) == PDL_OK;
+        if (serves) pdl_schedule_destroy(schedule);
+    }
+    return serves;
+}
+
+/* Ranks of the axis' largest group that share a node, where several nodes have as many of them; else 0. */
+static pdl_status_t nested_ranks(const question_t *q, int64_t *ranks_per_node)
+{
+    const pdl_plan_use_t *largest = NULL;
+    pdl_group_t           group;
+
+    *ranks_per_node = 0;
+    for (int i = 0; i < q->uses->count; i++)
+        if (belongs(q, &q->uses->use[i]) && (largest == NULL || q->uses->use[i].ranks > largest->ranks))
+            largest = &q->uses->use[i];
+    if (largest == NULL) return PDL_OK;
+    pdl_group_query_t query = group_of(q, largest);
+    pdl_status_t      status = pdl__oracle_group(q->oracle, &query, &group);
+    if (status) return status;
+    int64_t node = (int64_t)group.ranks_per_node;
+    if (node > 1 && node < largest->ranks && largest->ranks % node == 0) *ranks_per_node = node;
+    return PDL_OK;
+}
+
+/* The first of the common schedules that costs no more than the cheapest. */
+static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
+{
+    enum { MOST = 16 };
+    pdl_plan_collective_t candidate[MOST];
+    double                seconds[MOST], least = INFINITY;
+    int64_t               node;
+    int                   count = 0;
+    pdl_status_t          status = nested_ranks(q, &node);
+
+    for (const char *const *name = pdl_coll_common(); *name != NULL && count < MOST && !status; name++) {
+        bool nested = pdl_coll_nested(*name);
+
+        if ((nested && node == 0) || (q->oracle->p.ring_only && count > 0)) continue;
+        candidate[count] = (pdl_plan_collective_t){.ranks_per_node = nested ? node : 0};
+        snprintf(candidate[count].algorithm, sizeof(candidate[count].algorithm), "%s", *name);
+        if (!serves_all(q, &candidate[count])) continue;
+        seconds[count] = 0;
+        for (int i = 0; i < q->uses->count && !status; i++)
+            if (belongs(q, &q->uses->use[i]))
+                status = price_use(q, &q->uses->use[i], &candidate[count], &seconds[count]);
+        least = fmin(least, seconds[count++]);
+    }
+    for (int i = count - 1; i >= 0 && !status; i--)
+        if (seconds[i] <= TIE * least) *chosen = candidate[i];
+    return status;
+}
+
+/* Gradients over several axes have the schedule of one; the others price their share of the sums. */
+static void add_shares(const pdl_plan_t *plan, pdl_plan_uses_t *uses)
+{
+    for (int i = uses->count - 1; i >= 0; i--)
+        for (int a = 0; a < plan->mesh.axis_count && uses->count < PDL_PLAN_COLLECTIVES; a++) {
+            pdl_plan_use_t share = uses->use[i];
+
+            if (a == share.axis || !(share.axes & 1u << a)) continue;
+            share.axis = a;
+            share.axes = 1u << a;
+            share.ranks = plan->mesh.axis[a].size;
+            uses->use[uses->count++] = share;
+        }
+}
+
+static bool is_open(const pdl_plan_t *plan)
+{
+    for (int a = 0; a < plan->mesh.axis_count; a++)
+        if (plan->mesh.axis[a].size > 1 && plan->collective[a].algorithm[0] == '\0') return true;
+    return false;
+}
+
+static pdl_status_t settle_collectives(pdl_oracle_t *oracle, pdl_plan_t *plan)
+{
+    double             samples = (double)plan->batch / (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    pdl_partition_t   *partition = NULL;
+    pdl_plan_uses_t   *uses = NULL;
+    pdl_compute_cost_t cost;
+    pdl_status_t       status = PDL_OK;
+
+    if (!is_open(plan)) return PDL_OK;
+    pdl__compute_cost(oracle->system, &oracle->p, plan->precision, &cost);
+    uses = malloc(sizeof(*uses));
+    if (uses == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the collectives of a plan");
+    status = pdl_partition_create(plan, ceil(samples / (double)plan->micro_batches), &partition);
+    if (!status) pdl_plan_list_collectives(partition, uses);
+    if (!status) add_shares(plan, uses);
+    for (int a = 0; a < plan->mesh.axis_count && !status; a++) {
+        question_t q = {oracle, plan, uses, a, cost.item_bytes};
+
+        if (plan->mesh.axis[a].size > 1 && plan->collective[a].algorithm[0] == '\0')
+            status = choose(&q, &plan->collective[a]);
+    }
+    pdl_partition_destroy(partition);
+    free(uses);
+    return status;
+}
+
 pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan)
 {
-    return settle_stages(oracle, plan);
+    pdl_status_t status = settle_stages(oracle, plan);
+
+    return status ? status : settle_collectives(oracle, plan);
 }

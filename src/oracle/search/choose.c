@@ -16,6 +16,17 @@ static pdl_system_t widen(const pdl_system_t *system, int64_t ranks)
     return wide;
 }
 
+pdl_status_t pdl_search_settle(const pdl_system_t *system, const pdl_parameters_t *parameters, pdl_plan_t *plan)
+{
+    pdl_system_t  wide = widen(system, pdl_mesh_size(&plan->mesh));
+    pdl_oracle_t *oracle = NULL;
+    pdl_status_t  status = pdl_oracle_create(plan->model, &wide, parameters, &oracle);
+
+    if (!status) status = pdl_oracle_settle(oracle, plan);
+    pdl_oracle_destroy(oracle);
+    return status;
+}
+
 static pdl_status_t search_mesh(const pdl_model_t *model, const pdl_system_t *system, const pdl_request_t *request,
                                 pdl_plan_t **plan)
 {

@@ -26,7 +26,9 @@ static double capacity_of(const pdl__searcher_t *s)
    (!compiled) keeps the model's figures. */
 static pdl_status_t count_memory(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
-    pdl_status_t status = s->request->memory(s->request->memory_context, c->plan, &c->projection);
+    pdl_status_t status = pdl_oracle_settle(s->oracle, c->plan);
+
+    if (!status) status = s->request->memory(s->request->memory_context, c->plan, &c->projection);
 
     if (status == PDL_ERR_UNSUPPORTED || status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         refuse(c, pdl_error_message());
@@ -57,6 +59,7 @@ static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int
     if (status) return status;
     trial->plan->micro_batches = trial->config.micro_batches = micro_batches;
     trial->plan->recompute = trial->config.recompute = recompute;
+    trial->plan->stages_given = false; /* other times, other borders */
     status = pdl_plan_check(trial->plan);
     if (!status) status = pdl_oracle_play(s->oracle, trial->plan, s->request->dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {

@@ -304,10 +304,10 @@ pdl_status_t pdl_search_mixed(pdl_oracle_t *oracle, const pdl_config_t *config, 
     if (status) return status;
     strcpy(m.trial->strategy, "mixed");
     m.axis = pdl_mesh_find(&mesh, PDL_AXIS_TENSOR);
-    pdl__case_of_plan(m.trial, dataset, &m.c);
+    status = pdl__case_of_plan(oracle, m.trial, dataset, &m.c);
     for (int i = 0; i < layer_count(&m); i++) m.trial->modes[i].on[m.axis] = PDL_MODE_REPLICATE;
     m.best = malloc(modes_size(&m));
-    if (!m.best) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (!status && !m.best) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status) status = mix(&m);
     if (!status) {
         memcpy(m.trial->modes, m.best, modes_size(&m));

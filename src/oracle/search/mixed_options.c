@@ -41,7 +41,8 @@ static pdl_status_t bench_begin(bench_t *b, pdl_oracle_t *oracle, const pdl_plan
     *b = (bench_t){.oracle = oracle, .axis = axis};
     pdl_status_t status = pdl_plan_copy(plan, &b->plan);
     if (status) return status;
-    pdl__case_of_plan(b->plan, NULL, &b->c);
+    status = pdl__case_of_plan(oracle, b->plan, NULL, &b->c);
+    if (status) return status;
     for (int i = 0; i < pdl_model_layer_count(plan->model); i++) b->plan->modes[i].on[axis] = PDL_MODE_REPLICATE;
     status = pdl_partition_create(b->plan, b->c.micro_batch, &b->profile.partition);
     if (status) return status;

@@ -13,11 +13,11 @@
 
 /* A communication and what it loads; equal ones are simulated once. */
 typedef struct pdl__price {
-    pdl_comm_sim_t  comm;
-    pdl_algorithm_t algorithm;  /* that was asked for */
-    double         *link_bytes; /* per link, of one of them */
-    int             stage;      /* the last one that counted it, and how often */
-    double          count;
+    pdl_comm_sim_t comm;
+    int64_t        ranks_per_node;
+    double        *link_bytes; /* per link, of one of them */
+    int            stage;      /* the last one that counted it, and how often */
+    double         count;
 } pdl__price_t;
 
 typedef struct pdl__pricer {

@@ -2,10 +2,9 @@
  * What a communication of a plan takes on the network: its schedule in all groups of its axis at once, or in those
  * of one group of the machine where all others look the same. Equal questions are answered once.
  *
- * The closed form chooses the algorithm, the schedule stands for it (docs/simulation.md): ring by a ring per rail;
- * inside nodes whose PEs have several links, one message to each partner; tree by halving-doubling, which has the
- * price that the closed form states for trees, or where nodes hold several ranks of a group by the bytes of rings with the
- * start-ups of a tree; hierarchical by rings inside nodes and between them.
+ * The plan names the schedule (docs/simulation.md). A ring is one per rail; inside nodes whose devices have a link to each
+ * partner, one message to each. A double tree over nodes that hold several ranks of a group has chains inside them: the
+ * bytes of rings with the start-ups of a tree.
  */
 #include "sim/plan/plan.h"
 
@@ -110,8 +109,8 @@ static const pdl_collective_t collectives[PDL_PRIMITIVE_COUNT] = {
     [PDL_ALLTOALL] = PDL_COLL_ALLTOALL,
 };
 
-static pdl_status_t make_schedules(const pdl_group_t *group, const pdl_comm_sim_t *comm, int rails,
-                                   pdl_schedule_t **schedules)
+static pdl_status_t make_schedules(const pdl_group_t *group, const pdl_comm_sim_t *comm, int64_t ranks_per_node,
+                                   int rails, pdl_schedule_t **schedules)
 {
     int         *order = malloc((size_t)group->ranks * sizeof(*order));
     pdl_status_t status = order == NULL ? no_memory() : PDL_OK;
@@ -119,9 +118,9 @@ static pdl_status_t make_schedules(const pdl_group_t *group, const pdl_comm_sim_
     for (int q = 0; q < rails && !status; q++) {
         pdl_schedule_spec_t spec = {.collective = collectives[comm->primitive],
                                     .algorithm = comm->algorithm,
-                                    .ranks = comm->size};
+                                    .ranks = comm->size,
+                                    .hosts_per_switch = ranks_per_node};
 
-        if (strncmp(comm->algorithm, "ring_", 5) == 0) spec.hosts_per_switch = (int64_t)group->ranks_per_node;
         if (strcmp(comm->algorithm, "ring") == 0) {
             ring_order(group, q, rails, order);
             if (rails > 1) spec.order = order;
@@ -153,58 +152,37 @@ static pdl_status_t run_schedules(pdl__pricer_t *pricer, const placement_t *p, p
 }
 
 static pdl_status_t run_collective(pdl__pricer_t *pricer, const placement_t *p, const pdl_group_t *group,
-                                   const pdl_comm_sim_t *comm, pdl_sim_result_t *result)
+                                   const pdl__price_t *price, pdl_sim_result_t *result)
 {
     enum { MOST_RAILS = 64 };
-    pdl_schedule_t *schedules[MOST_RAILS] = {NULL};
-    bool            ring = strcmp(comm->algorithm, "ring") == 0;
-    int             rails = ring ? (int)fmin(fmax(group->rails, 1), MOST_RAILS) : 1;
+    const pdl_comm_sim_t *comm = &price->comm;
+    pdl_schedule_t       *schedules[MOST_RAILS] = {NULL};
+    bool                  ring = strcmp(comm->algorithm, "ring") == 0;
+    int                   rails = ring ? (int)fmin(fmax(group->rails, 1), MOST_RAILS) : 1;
     /* All-to-all: the vector of a schedule is that of all ranks together. */
     double       bytes = comm->primitive == PDL_ALLTOALL ? comm->bytes * (double)comm->size : comm->bytes;
-    pdl_status_t status = make_schedules(group, comm, rails, schedules);
+    pdl_status_t status = make_schedules(group, comm, price->ranks_per_node, rails, schedules);
 
     if (!status) status = run_schedules(pricer, p, schedules, rails, bytes, result);
     for (int q = 0; q < rails; q++) pdl_schedule_destroy(schedules[q]);
     return status;
 }
 
-static bool power_of_two(int64_t n)
+/* What a plan leaves open is a ring: pdl_sim_plan() settles plans first. */
+static const char *schedule_name(const pdl__comm_query_t *query)
 {
-    return n > 0 && (n & (n - 1)) == 0;
-}
+    const pdl_plan_collective_t *named = query->algorithm->named;
 
-/* The algorithm that has the least closed form, unless the plan names one. */
-static pdl_algorithm_t resolve(const pdl_oracle_t *oracle, const pdl_group_t *group, const pdl__comm_query_t *query)
-{
-    static const pdl_algorithm_t all[] = {PDL_ALGORITHM_RING, PDL_ALGORITHM_TREE, PDL_ALGORITHM_HIERARCHICAL};
-    pdl_algorithm_t              best = PDL_ALGORITHM_RING;
-    double                       least = INFINITY;
-
-    if (query->primitive != PDL_ALLREDUCE) return PDL_ALGORITHM_RING;
-    if (query->algorithm != PDL_ALGORITHM_AUTO) return query->algorithm;
-    for (int i = 0; i < (oracle->p.ring_only ? 1 : 3); i++) {
-        double seconds = pdl__collective_seconds(group, PDL_ALLREDUCE, all[i], false, query->bytes);
-
-        if (seconds < least * (1 - 1e-9)) best = all[i];
-        least = fmin(least, seconds);
-    }
-    return best;
-}
-
-/* The schedule that stands for an algorithm. */
-static const char *schedule_name(const pdl__pricer_t *pricer, const pdl_group_t *group,
-                                 const pdl__comm_query_t *query)
-{
-    pdl_algorithm_t algorithm = resolve(pricer->oracle, group, query);
-    int64_t         node = (int64_t)group->ranks_per_node;
-    bool            nested = node > 1 && node < query->size && query->size % node == 0;
-
-    if (query->primitive == PDL_HALO || (group->level == 0 && group->rails > 1)) return "direct";
+    if (query->primitive == PDL_HALO) return "direct";
     if (query->primitive == PDL_ALLTOALL) return "pairwise";
-    if (algorithm == PDL_ALGORITHM_HIERARCHICAL && nested) return "ring_ring";
-    if (algorithm != PDL_ALGORITHM_TREE || node == query->size) return "ring";
-    if (node > 1) return "tree";
-    return power_of_two(query->size) ? "hd_near" : "circulant";
+    return named == NULL || named->algorithm[0] == '\0' ? "ring" : named->algorithm;
+}
+
+/* Inside nodes whose devices have a link to each partner, the pieces of a ring go there directly. */
+static bool goes_directly(const pdl_group_t *group, const pdl_comm_sim_t *comm)
+{
+    return group->level == 0 && group->rails > 1 &&
+           (strcmp(comm->algorithm, "ring") == 0 || comm->primitive == PDL_ALLTOALL);
 }
 
 /* One step of the rings of all rails in all groups. */
@@ -252,7 +230,8 @@ static pdl_status_t run_tree(pdl__pricer_t *pricer, const placement_t *p, const 
 static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pdl__price_t *price)
 {
     pdl_comm_sim_t   *comm = &price->comm;
-    pdl__comm_query_t query = {comm->primitive, price->algorithm, comm->size, comm->stride, comm->bytes};
+    pdl__comm_query_t query = {comm->primitive, &pdl__auto, comm->size, comm->stride, comm->bytes};
+    bool              tree = strcmp(comm->algorithm, "double_tree") == 0 && group->ranks_per_node > 1;
     placement_t       placement = place(pricer, &query);
     double            phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1, later_s = 0;
     pdl_sim_result_t  result = {0};
@@ -261,13 +240,13 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
     if (comm->primitive == PDL_HALO) {
         status = run_pairs(pricer, &placement, false, comm->bytes, &result);
         phases = 1;
-    } else if (strcmp(comm->algorithm, "direct") == 0) {
+    } else if (goes_directly(group, comm)) {
         status = run_pairs(pricer, &placement, true, comm->bytes / (double)comm->size, &result);
         /* A rank starts its messages one after the other. */
         later_s = (double)(comm->size - 2) * group->step_s;
     } else {
-        status = strcmp(comm->algorithm, "tree") == 0 ? run_tree(pricer, &placement, group, comm, &result)
-                                                      : run_collective(pricer, &placement, group, comm, &result);
+        status = tree ? run_tree(pricer, &placement, group, comm, &result)
+                      : run_collective(pricer, &placement, group, price, &result);
         phases = 1;
     }
     if (status) return status;
@@ -292,8 +271,7 @@ static bool same_ring(const pdl__price_t *a, const pdl__price_t *b)
     return strcmp(a->comm.algorithm, b->comm.algorithm) == 0 && a->comm.size == b->comm.size &&
            a->comm.stride == b->comm.stride && a->comm.primitive != PDL_HALO && b->comm.primitive != PDL_HALO &&
            (a->comm.primitive == PDL_ALLREDUCE) == (b->comm.primitive == PDL_ALLREDUCE) &&
-           (strcmp(a->comm.algorithm, "ring") == 0 || strcmp(a->comm.algorithm, "direct") == 0 ||
-            strcmp(a->comm.algorithm, "tree") == 0);
+           (strcmp(a->comm.algorithm, "ring") == 0 || strcmp(a->comm.algorithm, "double_tree") == 0);
 }
 
 static pdl_status_t copy_loads(const pdl__pricer_t *pricer, const pdl__price_t *known, pdl__price_t *price)
@@ -361,9 +339,9 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *qu
                                      .stride = query->stride,
                                      .groups = pricer->ranks / query->size,
                                      .bytes = query->bytes},
-                            .algorithm = query->algorithm,
+                            .ranks_per_node = query->algorithm->named ? query->algorithm->named->ranks_per_node : 0,
                             .stage = -1};
-    snprintf(price->comm.algorithm, sizeof(price->comm.algorithm), "%s", schedule_name(pricer, &group, query));
+    snprintf(price->comm.algorithm, sizeof(price->comm.algorithm), "%s", schedule_name(query));
     price->comm.projected_s = pdl__collective_seconds(&group, query->primitive, query->algorithm,
                                                       pricer->oracle->p.ring_only, query->bytes);
     status = find_known(pricer, flows_of(pricer, &group, query), price);
@@ -379,7 +357,7 @@ static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl__comm_que
     for (int i = 0; i < pricer->count; i++) {
         pdl__price_t *price = &pricer->prices[i];
 
-        if (price->comm.primitive == query->primitive && price->algorithm == query->algorithm &&
+        if (price->comm.primitive == query->primitive && strcmp(price->comm.algorithm, schedule_name(query)) == 0 &&
             price->comm.size == query->size && price->comm.stride == query->stride &&
             price->comm.bytes == query->bytes)
             return price;

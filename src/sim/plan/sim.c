@@ -120,8 +120,8 @@ static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const
                             .prices = &pricer.base};
     pdl_status_t    status;
 
-    pdl__case_of_plan(plan, NULL, &spec.c);
-    status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
+    status = pdl__case_of_plan(oracle, plan, NULL, &spec.c);
+    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
     if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
     if (!status) status = pdl__cut_create(oracle, &spec, &cut);
     if (!status) status = play_cut(&cut, plan, options, sim);
@@ -160,7 +160,8 @@ pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan
     sim->ranks = pdl_mesh_size(&plan->mesh);
     sim->stage_count = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     sim->engine = options->engine;
-    status = pdl_oracle_play(oracle, plan, NULL, &sim->projected);
+    status = pdl_oracle_settle(oracle, plan);
+    if (!status) status = pdl_oracle_play(oracle, plan, NULL, &sim->projected);
     if (!status) status = simulate(oracle, plan, options, sim);
     if (status) {
         pdl_plan_sim_destroy(sim);

@@ -73,7 +73,7 @@ static pdl_status_t ping_pong(pdl__calibrate_t *c, pdl_ranks_request_t *request,
 static pdl_status_t allreduce(pdl__calibrate_t *c, void *data, int64_t bytes)
 {
     int64_t             bound[2] = {0, bytes / 4};
-    pdl_exchange_spec_t spec = {.ranks = c->ranks, .data = data, .bound = bound, .buckets = 1, .algorithm = "auto"};
+    pdl_exchange_spec_t spec = {.ranks = c->ranks, .data = data, .bound = bound, .buckets = 1, .algorithm = "ring"};
     pdl_exchange_t     *exchange = NULL;
     int                 rounds = bytes > 65536 ? 20 : 100;
     double              all[MOST_ROUNDS] = {0}, seconds;

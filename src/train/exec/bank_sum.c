@@ -19,9 +19,9 @@ static pdl_status_t create_exchange(pdl__bank_sum_t *sum, int array)
                                 .data = s->bank[sum->bank].array[array],
                                 .bound = bound,
                                 .buckets = (int)count,
-                                .algorithm = s->spec.algorithm,
                                 .overlap = true};
-    pdl_status_t        status = pdl_exchange_create(&spec, &sum->exchange[array]);
+    pdl__name_exchange(s, pdl__data_axes(&s->spec.plan->mesh), &spec);
+    pdl_status_t status = pdl_exchange_create(&spec, &sum->exchange[array]);
     sum->pieces[array] = (int)count;
     free(bound);
     return status;

@@ -3,7 +3,9 @@
  */
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
+#include <paradl/plan/collectives.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pdl_status_t no_memory(void)
 {
@@ -87,6 +89,18 @@ float *pdl__bucket_at(const pdl_session_t *s, pdl_session_array_t array, const p
     return (float *)s->array[array] + bucket->low;
 }
 
+/* A trial compares sums; parts go as the plan says. */
+void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec_t *spec)
+{
+    pdl_schedule_spec_t schedule = pdl_plan_schedule(s->spec.plan, axes, spec->collective, 0);
+    const char         *instead = s->spec.algorithm;
+
+    spec->algorithm = schedule.algorithm;
+    spec->ranks_per_node = schedule.hosts_per_switch;
+    if (instead && (spec->collective == PDL_COLL_ALLREDUCE || strcmp(instead, "measure") != 0))
+        spec->algorithm = instead;
+}
+
 /* Sums of whole buckets, everywhere. */
 static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
@@ -96,12 +110,12 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
                                 .stream = s->stream[PDL__STREAM_EXCHANGE],
                                 .bound = bound,
                                 .buckets = group->count,
-                                .algorithm = s->spec.algorithm,
                                 .overlap = s->spec.overlap};
 
     for (int b = 0; b < group->count && !status; b++)
         bound[b + 1] = bound[b] + group->bucket[b].high - group->bucket[b].low;
     if (!status) status = pdl__groups_get(s->groups, group->axes, &spec.ranks);
+    pdl__name_exchange(s, group->axes, &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->exchange);
     for (int b = 0; b < group->count && !status && !s->dry; b++)
         status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));

@@ -11,8 +11,7 @@
 
 void pdl_session_defaults(pdl_session_spec_t *spec)
 {
-    *spec = (pdl_session_spec_t){
-        .training = true, .seed = 1, .bucket_bytes = (size_t)8 << 20, .algorithm = "auto", .overlap = true};
+    *spec = (pdl_session_spec_t){.training = true, .seed = 1, .bucket_bytes = (size_t)8 << 20, .overlap = true};
     pdl_optimizer_defaults(&spec->optimizer);
 }
 

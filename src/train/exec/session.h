@@ -66,6 +66,9 @@ typedef struct pdl__buckets {
     pdl_exchange_t *rest;        /* sums of parts over the axes that are no data axes; or NULL */
 } pdl__buckets_t;
 
+/* Fills in by which schedule the exchange of a group over these axes runs; the other fields say what it is. */
+void pdl__name_exchange(const pdl_session_t *session, unsigned axes, pdl_exchange_spec_t *spec);
+
 /* A weight that several stages hold: their gradients are summed. */
 typedef struct pdl__tie {
     pdl_ranks_t    *ranks;

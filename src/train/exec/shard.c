@@ -138,14 +138,14 @@ static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_
     pdl_exchange_spec_t spec = {.device = s->device,
                                 .stream = s->stream[PDL__STREAM_EXCHANGE],
                                 .bound = bound,
-                                .buckets = group->count,
-                                .algorithm = s->spec.algorithm};
+                                .buckets = group->count};
     unsigned            axes = group->axes & ~data_axes(s);
 
     if (axes == 0) return PDL_OK;
     for (int b = 0; b < group->count; b++)
         bound[b + 1] = bound[b] + group->bucket[b].part_high - group->bucket[b].part_low;
     pdl_status_t status = pdl__groups_get(s->groups, axes, &spec.ranks);
+    pdl__name_exchange(s, axes, &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->rest);
     for (int b = 0; b < group->count && !status && !s->dry; b++)
         status = pdl_exchange_place(group->rest, b, pdl__shard_part(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
@@ -173,7 +173,6 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
                                 .bound = bound,
                                 .buckets = group->count,
                                 .part = part,
-                                .algorithm = s->spec.algorithm,
                                 .overlap = s->spec.overlap};
 
     for (int b = 0; b < group->count; b++) {
@@ -185,8 +184,10 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
         }
     }
     spec.collective = PDL_COLL_REDUCE_SCATTER;
+    pdl__name_exchange(s, group->axes & data_axes(s), &spec);
     pdl_status_t status = pdl_exchange_create(&spec, &group->exchange);
     spec.collective = PDL_COLL_ALLGATHER;
+    pdl__name_exchange(s, group->axes & data_axes(s), &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->gather);
     if (!status) status = place_whole(s, PDL_ARRAY_GRADIENT, group, group->exchange);
     return status ? status : place_whole(s, PDL_ARRAY_WEIGHT, group, group->gather);

@@ -61,8 +61,8 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
                                 .ranks = group,
                                 .data = data,
                                 .bound = (const int64_t[]){0, count},
-                                .buckets = 1,
-                                .algorithm = s->spec.algorithm};
+                                .buckets = 1};
+    pdl__name_exchange(s, 1u << pdl_mesh_find(&s->spec.plan->mesh, PDL_AXIS_PIPELINE), &spec);
     return pdl_exchange_create(&spec, &tie->exchange);
 }
 

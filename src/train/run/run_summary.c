@@ -147,6 +147,7 @@ void pdl__summarise_epoch(const double sums[3], const pdl_score_t *score, pdl_tr
 /* Ranks may hold different parts. */
 pdl_status_t pdl__summarise_memory(const pdl_session_t *s, pdl_ranks_t *ranks, pdl_train_summary_t *summary)
 {
+    summary->exchange_count = pdl_session_exchanges(s, summary->exchange);
     pdl_session_memory(s, &summary->memory);
     summary->most_memory_bytes = (double)summary->memory.total;
     return pdl_ranks_max(ranks, &summary->most_memory_bytes, 1);

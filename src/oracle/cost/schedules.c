@@ -1,0 +1,173 @@
+/*
+ * Time of named schedules. Ring, double_tree and ring_ring have the closed forms that were fitted to measured runs
+ * (collective.c); every other schedule is counted, step by step, on the links of the machine: the start-up of the highest
+ * level that a step crosses, and what its busiest link carries, all groups of the axis at once.
+ */
+#include "oracle/cost/cost.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct counter {
+    const pdl_system_t      *system;
+    const pdl_parameters_t  *p;
+    const pdl_group_query_t *query;
+    const pdl_schedule_t    *schedule;
+    pdl_step_loads_t        *loads;
+    double                   efficiency[PDL_MAX_LEVELS], step_s[PDL_MAX_LEVELS];
+    int64_t                  reduced; /* blocks that the busiest rank adds in a step */
+    pdl_moves_t              moves;
+} counter_t;
+
+static int64_t blocks_of(const pdl_moves_t *moves, const pdl_coll_move_t *move)
+{
+    int64_t blocks = 0;
+
+    for (int r = 0; r < move->range_count; r++) blocks += moves->range[move->range_first + r].count;
+    return blocks;
+}
+
+/* What a device sends, or receives, in a step; returns the number of messages. */
+static int count_device(counter_t *k, int step, int place, bool in)
+{
+    int64_t pe = pdl_step_loads_pe(k->loads, place);
+    int64_t member = pe / k->query->stride % k->query->size, reduced = 0;
+
+    if (in)
+        pdl_schedule_receives(k->schedule, step, (int)member, &k->moves);
+    else
+        pdl_schedule_sends(k->schedule, step, (int)member, &k->moves);
+    for (int m = 0; m < k->moves.move_count; m++) {
+        const pdl_coll_move_t *move = &k->moves.move[m];
+        int64_t                blocks = blocks_of(&k->moves, move);
+
+        pdl_step_loads_add(k->loads, place, pe + (move->peer - member) * k->query->stride, in, (double)blocks);
+        if (in && move->op == PDL_MOVE_REDUCE) reduced += blocks;
+    }
+    if (reduced > k->reduced) k->reduced = reduced;
+    return k->moves.move_count;
+}
+
+/* Adds `times` equal steps to the cost, with the seconds per byte still in those of a block. */
+static void count_step(counter_t *k, int step, int times, pdl__schedule_cost_t *cost, double *reduced)
+{
+    int    messages = 0, level;
+    double busy;
+
+    k->reduced = 0;
+    for (int place = 0; place < pdl_step_loads_places(k->loads); place++)
+        for (int in = 0; in < 2; in++) {
+            int count = count_device(k, step, place, in != 0);
+            if (count > messages) messages = count;
+        }
+    busy = pdl_step_loads_end(k->loads, k->efficiency, &level);
+    cost->startup_s += times * messages * k->step_s[level];
+    cost->seconds_per_byte += times * busy;
+    *reduced += times * (double)k->reduced;
+}
+
+static void count_steps(counter_t *k, pdl__schedule_cost_t *cost, double *reduced)
+{
+    int first[PDL_MAX_PERIODS], last[PDL_MAX_PERIODS];
+    int groups = pdl_schedule_period(k->schedule, first, last), group = 0;
+
+    for (int step = 0; step < pdl_schedule_steps(k->schedule);) {
+        bool repeated = group < groups && step == first[group];
+        int  times = repeated ? last[group] - first[group] : 1;
+
+        count_step(k, step, times, cost, reduced);
+        group += repeated;
+        step += times;
+    }
+}
+
+/* An addition reads two streams and writes one. A ring's additions are part of the speeds that were fitted. */
+static double adding_seconds(const pdl_system_t *system, const pdl_schedule_t *schedule, double reduced)
+{
+    double ranks = pdl_schedule_ranks(schedule);
+    double more = reduced / (double)pdl_schedule_blocks(schedule) - (ranks - 1) / ranks;
+    double rate = system->device.memory_bandwidth_bytes_per_s * system->device.memory_efficiency;
+
+    return more > 0 && rate > 0 ? 3 * more / rate : 0;
+}
+
+static pdl_status_t count_schedule(counter_t *k, pdl__schedule_cost_t *cost)
+{
+    double       reduced = 0;
+    pdl_status_t status = pdl_step_loads_create(k->system, k->query->pe_count, &k->loads);
+
+    if (status) return status;
+    for (int l = 0; l < k->system->level_count; l++) {
+        double step_s = l == 0 ? k->p->fabric_step_s : k->p->network_step_s;
+
+        k->efficiency[l] = l == 0 ? k->p->fabric_efficiency : k->p->network_efficiency;
+        k->step_s[l] = step_s > 0 ? step_s : k->system->level[l].latency_s;
+    }
+    *cost = (pdl__schedule_cost_t){0, 0};
+    count_steps(k, cost, &reduced);
+    cost->seconds_per_byte /= (double)pdl_schedule_blocks(k->schedule);
+    cost->seconds_per_byte += adding_seconds(k->system, k->schedule, reduced);
+    pdl_step_loads_destroy(k->loads);
+    return PDL_OK;
+}
+
+static pdl_status_t count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
+                                     const pdl_group_query_t *query, const pdl_schedule_spec_t *spec,
+                                     pdl__schedule_cost_t *cost)
+{
+    pdl_schedule_t *schedule;
+    pdl_status_t    status = pdl_schedule_create(spec, &schedule);
+
+    if (status) return status;
+    counter_t *k = malloc(sizeof(*k));
+    if (k == NULL) {
+        status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    } else {
+        k->system = system;
+        k->p = p;
+        k->query = query;
+        k->schedule = schedule;
+        status = count_schedule(k, cost);
+    }
+    free(k);
+    pdl_schedule_destroy(schedule);
+    return status;
+}
+
+static pdl__form_t form_of(const char *name)
+{
+    if (name[0] == '\0') return PDL__FORM_AUTO;
+    if (strcmp(name, "ring") == 0) return PDL__FORM_RING;
+    if (strcmp(name, "double_tree") == 0) return PDL__FORM_TREE;
+    if (strcmp(name, "ring_ring") == 0) return PDL__FORM_HIERARCHICAL;
+    return PDL__FORM_COUNTED;
+}
+
+pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
+                            const pdl_plan_collective_t *named, unsigned collectives, pdl__algorithm_t *algorithm)
+{
+    *algorithm = (pdl__algorithm_t){.form = form_of(named->algorithm), .named = named};
+    if (algorithm->form != PDL__FORM_COUNTED) return PDL_OK;
+    for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++) {
+        pdl_schedule_spec_t spec = {.collective = c,
+                                    .algorithm = named->algorithm,
+                                    .ranks = query->size,
+                                    .hosts_per_switch = named->ranks_per_node};
+        if (!(collectives & 1u << c) || pdl_coll_describe(c, named->algorithm) == NULL) continue;
+        pdl_status_t status = count_collective(system, p, query, &spec, &algorithm->cost[c]);
+        /* What the plan does not have need not exist; what it has, pdl_plan_check() has seen. */
+        if (status && status != PDL_ERR_LIMIT) return status;
+    }
+    return PDL_OK;
+}
+
+double pdl__counted_seconds(const pdl__algorithm_t *algorithm, pdl_primitive_t primitive, double bytes)
+{
+    pdl_collective_t            c = primitive == PDL_ALLREDUCE        ? PDL_COLL_ALLREDUCE
+                                    : primitive == PDL_REDUCE_SCATTER ? PDL_COLL_REDUCE_SCATTER
+                                                                      : PDL_COLL_ALLGATHER;
+    const pdl__schedule_cost_t *cost = &algorithm->cost[c];
+
+    return cost->startup_s + bytes * cost->seconds_per_byte;
+}
