@@ -1,5 +1,7 @@
 /*
- * Inside the program builder.
+ * Inside the module: a program under construction. order.c emits the operations of layers, update.c
+ * those from gradients to new weights, waits.c finds what waits for what,
+ * place.c how long buffers live and where.
  */
 #ifndef PDL_PROGRAM_BUILDER_H
 #define PDL_PROGRAM_BUILDER_H
@@ -19,22 +21,43 @@ typedef struct pdl__held {
 } pdl__held_t;
 
 typedef struct pdl__builder {
-    const pdl_program_node_t *nodes;
-    int                       node_count, micro_batch; /* the latter of the pass at hand */
-    bool                      last;                    /* no backward pass of this chunk follows */
-    pdl__held_t              *all_held, *held;         /* of all micro-batches; of the one at hand */
-    pdl_program_t            *program;
-    int                       op_capacity, buffer_capacity;
+    const pdl_program_options_t *options;
+    const pdl_program_node_t    *nodes;
+    int                          node_count, micro_batch; /* the latter of the pass at hand */
+    pdl__held_t                 *all_held, *held;         /* of all micro-batches; of the one at hand */
+    pdl_program_t               *program;
+    int                          op_capacity, buffer_capacity, wait_capacity, whole_capacity;
     /* per node */
     int            *root;        /* the node whose storage its output is */
     int            *last_reader; /* in forward order */
-    int            *begun;       /* the operation that started it in the pass at hand, or -1 */
+    int            *issued;      /* moves of it that have been issued in the pass at hand */
+    int            *reached;     /* the buffer to which these have brought it */
     bool           *kept;        /* backward reads its output */
     int             waiting;     /* operation whose weight gradients are made later, or -1 */
     pdl__pending_t *pending;
     int             pending_count, pending_capacity;
     pdl_status_t    status; /* the first failure */
 } pdl__builder_t;
+
+pdl_status_t pdl__program_no_memory(void);
+/* Room for one more item. */
+pdl_status_t pdl__program_grow(void **array, int count, int *capacity, size_t item);
+
+/* A new buffer, or -1 where nothing is to be stored or memory is out (then the builder's status says so). */
+int pdl__program_buffer(pdl__builder_t *builder, int node, size_t bytes);
+/* An operation without buffers; and one at the end of the list: the pointer holds until the next, NULL where memory is out. */
+pdl_program_op_t  pdl__program_blank(pdl_op_kind_t kind, int node, bool backward);
+pdl_program_op_t *pdl__program_emit(pdl__builder_t *builder, const pdl_program_op_t *op);
+
+void         pdl__program_order(pdl__builder_t *builder);
+pdl_status_t pdl__program_update(pdl__builder_t *builder);
+pdl_status_t pdl__program_wait(pdl__builder_t *builder);
+pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches);
+
+/* Calls visit for every buffer of an operation that it reads, or writes; the workspace is written. */
+typedef enum pdl__use { PDL__READS, PDL__WRITES } pdl__use_t;
+void pdl__program_visit(const pdl_program_t *program, const pdl_program_op_t           *op,
+                        void (*visit)(void *context, int buffer, pdl__use_t use), void *context);
 
 /* Marks the nodes whose output is made again in backward under full recompute. */
 pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count);

@@ -2,22 +2,22 @@
  * Placing buffers in one arena by colouring the intervals during which they live. No order of placing is best for
  * all programs, so a few are tried until one reaches the most bytes alive at once, which nothing can beat: large
  * ones first, which suits training, whose saved tensors nest like brackets; those that take most room for longest;
- * those of the busiest moments first, which suits networks that look far back; and in the order of time, which suits
- * recomputation. The best of them is then improved by placing first what came to lie highest.
+ * those of the busiest moments first, which suits networks that look far back; in the order of time, which suits
+ * recomputation; and those that live longest. Each of them is then improved by placing first what came to lie highest.
  */
 #include "program/builder.h"
 #include <stdlib.h>
 
-#define ROUNDS 16   /* of improving the best order, ... */
-#define MANY   2000 /* ... unless there are so many buffers that it would take long */
+#define ROUNDS 16   /* of improving an order: ... */
+#define FEW    500  /* ... all of them where there are fewer buffers, */
+#define MANY   2000 /* the best where there are fewer than that: it would take long */
 
 /* One buffer as the orders see it. */
 typedef struct piece {
     pdl_program_buffer_t *buffer;
-    size_t                bytes;     /* rounded up */
-    size_t                offset;    /* in the attempt at hand */
-    double                rank;      /* by the order at hand: the highest first */
-    double                best_rank; /* of the best attempt so far */
+    size_t                bytes;  /* rounded up */
+    size_t                offset; /* in the attempt at hand */
+    double                rank;   /* by the order at hand: the highest first */
 } piece_t;
 
 typedef struct colouring {
@@ -29,7 +29,7 @@ typedef struct colouring {
     size_t    top, best; /* highest marks: of the latest attempt, and the lowest so far */
 } colouring_t;
 
-typedef enum order { BY_SIZE, BY_AREA, BY_BREADTH, BY_START, ORDER_COUNT } order_t;
+typedef enum order { BY_SIZE, BY_AREA, BY_BREADTH, BY_START, BY_LIFE, ORDER_COUNT } order_t;
 
 static int by_rank(const void *a, const void *b)
 {
@@ -71,6 +71,7 @@ static double rank_of(const colouring_t *c, const piece_t *piece, order_t order)
             if (c->alive[t] > most) most = c->alive[t];
         return (double)most;
     case BY_START: return -(double)buffer->first;
+    case BY_LIFE: return buffer->last - buffer->first;
     default: return (double)piece->bytes;
     }
 }
@@ -122,7 +123,6 @@ static void attempt(colouring_t *c)
     c->best = top;
     for (int i = 0; i < c->count; i++) {
         c->piece[i].buffer->offset = c->piece[i].offset;
-        c->piece[i].best_rank = c->piece[i].rank;
     }
 }
 
@@ -143,11 +143,12 @@ static void promote_highest(colouring_t *c)
         if (c->piece[i].offset + c->piece[i].bytes == c->top) c->piece[i].rank = most + 1;
 }
 
-static void improve(colouring_t *c)
+/* From one order on. */
+static void improve(colouring_t *c, order_t order)
 {
-    for (int i = 0; i < c->count; i++) c->piece[i].rank = c->piece[i].best_rank;
-    for (int round = 0; round <= ROUNDS && c->best > c->bound; round++) {
-        if (round > 0) promote_highest(c);
+    attempt_order(c, order);
+    for (int round = 0; round < ROUNDS && c->best > c->bound; round++) {
+        promote_highest(c);
         attempt(c);
     }
 }
@@ -171,11 +172,16 @@ static pdl_status_t prepare(colouring_t *c, pdl_program_buffer_t *buffers, int c
 pdl_status_t pdl_colour_intervals(pdl_program_buffer_t *buffers, int count, size_t alignment, size_t *arena_bytes)
 {
     colouring_t  c = {.best = SIZE_MAX};
+    order_t      best = BY_SIZE;
     pdl_status_t status = prepare(&c, buffers, count, alignment);
 
-    for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++)
+    for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++) {
+        size_t before = c.best;
         attempt_order(&c, (order_t)order);
-    if (!status && c.best > c.bound && count < MANY) improve(&c);
+        if (c.best < before) best = (order_t)order;
+    }
+    for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++)
+        if (count < FEW || (count < MANY && order == (int)best)) improve(&c, (order_t)order);
     *arena_bytes = c.best;
     free(c.piece);
     free(c.placed);

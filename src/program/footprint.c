@@ -135,7 +135,10 @@ static int converted(walk_t *w, int from, bool blocked)
     item_t item = w->item[from];
     item.blocked = blocked;
     item.convert = true;
-    pdl_program_node_t node = {.input = {from}, .input_count = 1, .input_gradients = item.gradient};
+    pdl_program_node_t node = {.kind = PDL_NODE_CONVERT,
+                               .input = {from},
+                               .input_count = 1,
+                               .input_gradients = item.gradient};
     node.out_bytes = (size_t)(stored(w, &item) * w->spec->item_bytes);
     return add_item(w, &item, &node);
 }
@@ -147,7 +150,10 @@ static void add_view(walk_t *w, int i)
     if (!changes_nothing(layer_at(w, i))) from = converted(w, from, false);
     item_t item = w->item[from];
     item.shape = layer_at(w, i)->out;
-    pdl_program_node_t node = {.view = true, .input = {from}, .input_count = 1, .input_gradients = item.gradient};
+    pdl_program_node_t node = {.kind = PDL_NODE_VIEW,
+                               .input = {from},
+                               .input_count = 1,
+                               .input_gradients = item.gradient};
     node.out_bytes = w->node[from].out_bytes;
     w->item_of[i] = add_item(w, &item, &node);
 }
@@ -236,7 +242,7 @@ static void add_layers(walk_t *w)
 {
     const pdl_local_t *local = &w->partition->local[0];
     item_t             source = {.shape = layer_at(w, 0)->out, .elements = local->y_elements * local->samples};
-    pdl_program_node_t node = {.source = true};
+    pdl_program_node_t node = {.kind = PDL_NODE_SOURCE};
 
     node.out_bytes = (size_t)(source.elements * (reads_tokens(w) ? 4 : w->spec->item_bytes));
     w->item_of[0] = add_item(w, &source, &node);

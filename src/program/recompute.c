@@ -9,14 +9,14 @@
 
 static int owner_of(const pdl_program_node_t *nodes, int i)
 {
-    while (nodes[i].view) i = nodes[i].input[0];
+    while (nodes[i].kind == PDL_NODE_VIEW) i = nodes[i].input[0];
     return i;
 }
 
 /* What comes from elsewhere, without inputs, cannot be made again. */
 static bool owns_made_tensor(const pdl_program_node_t *node)
 {
-    return !node->source && !node->view && node->input_count > 0;
+    return node->kind != PDL_NODE_SOURCE && node->kind != PDL_NODE_VIEW && node->input_count > 0;
 }
 
 /* crossing[i]: tensors made at or before node i, loaded ones aside, and read after it. */

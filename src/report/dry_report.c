@@ -7,13 +7,6 @@
 #include <paradl/report/dry_report.h>
 #include <paradl/report/table.h>
 
-#include <string.h>
-
-static bool is_shown(const pdl_session_op_t *op)
-{
-    return strcmp(op->what, "done") != 0;
-}
-
 static double seconds_of(const pdl_dry_report_t *report, int i)
 {
     return report->seconds != NULL ? report->seconds[i] : 0;
@@ -33,9 +26,7 @@ static void add_op(pdl_table_t *table, const pdl_dry_report_t *report, int i, co
 
     pdl_table_row(table, PDL_ROW_PLAIN);
     pdl_table_cell(table, "%d", i);
-    pdl_table_cell(table, "%s", op->what);
-    pdl_table_cell(table, "%s", op->note);
-    pdl_table_cell(table, "%s", op->layer);
+    pdl_table_cell(table, "%s", op->name);
     pdl_table_cell(table, "%s", pdl_op_class_names[op->op_class]);
     pdl_table_cell(table, "%s", op->layer[0] != '\0' ? pdl_shape_format(&op->shape, text, sizeof(text)) : "");
     if (op->layer[0] != '\0')
@@ -53,16 +44,15 @@ static void add_op(pdl_table_t *table, const pdl_dry_report_t *report, int i, co
 
 static pdl_status_t print_ops(const pdl_dry_report_t *report, FILE *stream)
 {
-    const pdl_column_t columns[] = {{"op", PDL_RIGHT},    {"", PDL_LEFT},        {"", PDL_LEFT},
-                                    {"layer", PDL_LEFT},  {"class", PDL_LEFT},   {"shape", PDL_LEFT},
-                                    {"micro", PDL_RIGHT}, {"offset", PDL_RIGHT}, {"bytes", PDL_RIGHT},
-                                    {"sent", PDL_RIGHT},  {"seconds", PDL_RIGHT}};
+    const pdl_column_t columns[] = {{"op", PDL_RIGHT},    {"", PDL_LEFT},       {"class", PDL_LEFT},
+                                    {"shape", PDL_LEFT},  {"micro", PDL_RIGHT}, {"offset", PDL_RIGHT},
+                                    {"bytes", PDL_RIGHT}, {"sent", PDL_RIGHT},  {"seconds", PDL_RIGHT}};
     pdl_table_t       *table = pdl_table_create(columns, sizeof(columns) / sizeof(columns[0]));
     pdl_session_op_t   op;
 
     for (int i = 0; i < pdl_session_op_count(report->session); i++) {
         pdl_session_op(report->session, i, &op);
-        if (is_shown(&op)) add_op(table, report, i, &op);
+        add_op(table, report, i, &op);
     }
     pdl_status_t status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
@@ -116,8 +106,8 @@ static void write_op(pdl_json_t *json, const pdl_dry_report_t *report, int i, co
 
     pdl_json_open(json, NULL, '{');
     pdl_json_int(json, "op", i);
-    pdl_json_string(json, "what", op->what);
-    pdl_json_string(json, "note", op->note);
+    pdl_json_string(json, "name", op->name);
+    pdl_json_string(json, "kind", op->kind);
     pdl_json_string(json, "layer", op->layer);
     pdl_json_string(json, "class", pdl_op_class_names[op->op_class]);
     if (op->layer[0] != '\0') {
@@ -180,7 +170,7 @@ pdl_status_t pdl_report_dry_json(const pdl_dry_report_t *report, FILE *stream)
     pdl_json_open(&json, "ops", '[');
     for (int i = 0; i < pdl_session_op_count(report->session); i++) {
         pdl_session_op(report->session, i, &op);
-        if (is_shown(&op)) write_op(&json, report, i, &op);
+        write_op(&json, report, i, &op);
     }
     pdl_json_close(&json);
     pdl_json_close(&json);
@@ -194,7 +184,6 @@ pdl_status_t pdl_report_dry_trace(const pdl_dry_report_t *report, const char *pa
     pdl_output_t    *output;
     pdl_json_t       json;
     double           now_s = 0;
-    char             name[256];
     pdl_status_t     status = pdl_output_open(path, &output);
 
     if (status) return status;
@@ -203,11 +192,8 @@ pdl_status_t pdl_report_dry_trace(const pdl_dry_report_t *report, const char *pa
     pdl_json_open(&json, "traceEvents", '[');
     for (int i = 0; i < pdl_session_op_count(report->session); i++) {
         pdl_session_op(report->session, i, &op);
-        if (!is_shown(&op)) continue;
-        snprintf(name, sizeof(name), "%s%s%s%s%s", op.what, op.layer[0] != '\0' ? " " : "", op.layer,
-                 op.note[0] != '\0' ? ", " : "", op.note);
         pdl_json_open(&json, NULL, '{');
-        pdl_json_string(&json, "name", name);
+        pdl_json_string(&json, "name", op.name);
         pdl_json_string(&json, "cat", pdl_op_class_names[op.op_class]);
         pdl_json_string(&json, "ph", "X");
         pdl_json_int(&json, "pid", report->rank);

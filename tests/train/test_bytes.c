@@ -107,10 +107,9 @@ static double not_gathered(const pdl_session_t *s)
         for (int b = 0; b < s->buckets[g].count && s->buckets[g].shard_ranks; b++)
             bytes += 2 * s->micro_batches * pdl_exchange_bucket_bytes(s->buckets[g].gather, b);
     saved = bytes;
-    for (int j = 0; j < s->shard->weights[1].count; j++) {
-        const pdl__stay_t *stay = &s->shard->weights[1].stay[j];
-        saved -= pdl_exchange_bucket_bytes(s->buckets[stay->group].gather, stay->bucket);
-    }
+    for (int i = 0; i < s->program->op_count; i++)
+        if (s->program->op[i].kind == PDL_OP_COLLECTIVE && s->program->op[i].role == PDL_ROLE_WEIGHTS)
+            saved -= s->program->op[i].bytes;
     CHECK(saved < bytes / 10 && saved > -bytes / 10);
     return saved;
 }

@@ -2,18 +2,22 @@
  * A program is what one rank does in one update of the weights, operation after operation, with a place in one arena
  * for every buffer: no memory is taken while it is executed.
  *
- * It is made of *nodes*: layers as a backend computes them (possibly several fused), with the bytes they want. The
- * program knows nothing of layers; it orders forward, backward and recomputation, adds up gradients that come from several
- * readers, and colours the intervals during which buffers live. The highest mark is the memory the plan reports.
+ * It is made of *nodes*: layers as a backend computes them (possibly several fused), with the bytes they want, and the
+ * redistributions between them. Passes emit operations: forward, backward and recomputation in their order, with sums of
+ * gradients that come from several readers. Then it is found which operations wait for which, and how long buffers live;
+ * colouring these intervals places them. The highest mark is the memory the plan reports.
  *
- * Nodes that wait for other ranks are started early where something else can be computed meanwhile: forward as soon as
- * their input is there, backward before the weight gradients of the node that made what they send. They start in the
- * order of the nodes, whatever lies between them, which may differ from rank to rank.
+ * An operation that communicates is issued at its place in the list, and complete where a later one waits for it; what
+ * lies between is overlapped. Redistributions are issued early where something else can be computed meanwhile: forward as
+ * soon as their input is there, backward before the weight gradients of the node that made what they move. They are issued
+ * in the order of the nodes, whatever lies between them, which may differ from rank to rank.
  */
 #ifndef PARADL_PROGRAM_H
 #define PARADL_PROGRAM_H
 
 #include <paradl/base/status.h>
+#include <paradl/model/model.h>
+#include <paradl/plan/plan.h>
 #include <paradl/tensor/backend.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,68 +29,152 @@ extern "C" {
 
 #define PDL_PROGRAM_INPUTS 8
 
-/* Directions in which a node moves. */
-#define PDL_PROGRAM_THERE 1u
-#define PDL_PROGRAM_BACK  2u
+typedef enum pdl_node_kind {
+    PDL_NODE_COMPUTE,
+    PDL_NODE_SOURCE,       /* its output is loaded */
+    PDL_NODE_CONVERT,      /* its output is its input in another format */
+    PDL_NODE_VIEW,         /* its output is the storage of input 0 under another shape */
+    PDL_NODE_REDISTRIBUTE, /* its output is its input as another layer wants it over the ranks */
+    PDL_NODE_RECEIVE,      /* its output comes from another stage of a pipeline, and the gradient goes there */
+    PDL_NODE_SEND          /* its input goes to another stage, and the gradient comes from there; no output */
+} pdl_node_kind_t;
 
-/* A node without inputs that is no source gets its output from elsewhere, another stage of a pipeline say, and its gradient goes
-   there; one that sends its input away is a `loss` whose gradient comes from there, and has no output. */
+/* One move of a redistribution. */
+typedef struct pdl_program_move {
+    pdl_primitive_t primitive;
+    unsigned        group; /* mask of mesh axes; 0: no other rank takes part */
+    size_t          bytes; /* of what it makes on this rank */
+    double          sent;  /* bytes */
+} pdl_program_move_t;
+
+enum { PDL_FORWARD, PDL_BACKWARD, PDL_DIRECTIONS };
+
 typedef struct pdl_program_node {
-    int      input[PDL_PROGRAM_INPUTS]; /* producers, all smaller than this node's index */
-    int      input_count;
-    bool     source;          /* its output is loaded, not computed */
-    bool     view;            /* its output is the storage of input 0 under another shape */
-    bool     backward;        /* takes part in backward */
-    unsigned input_gradients; /* bit per input whose gradient backward makes */
-    size_t   out_bytes, saved_bytes, workspace_bytes;
-    unsigned keeps_inputs;
-    bool     keeps_output, inplace, sums_gradients;
-    bool     loss;       /* backward starts here: it reads no gradient */
-    bool     recompute;  /* its output is not kept for backward, but made again when needed */
-    unsigned moves;      /* PDL_PROGRAM_THERE, PDL_PROGRAM_BACK: it waits for other ranks, and may do so later */
-    bool     stepwise;   /* forward it waits several times: it is not started early, and none behind it */
-    bool     rearranges; /* its output is its input in another order */
-    bool     divides;    /* backward may make the gradients of weights after those of inputs */
-    int      chunk;      /* the pass it belongs to; 0 unless `order` tells passes apart */
+    pdl_node_kind_t    kind;
+    int                layer, tail;               /* of the model: the first and the last of those fused */
+    int                reader;                    /* of a redistribution: the layer for which it is made */
+    int                chunk;                     /* the pass it belongs to; 0 unless `order` tells passes apart */
+    int                input[PDL_PROGRAM_INPUTS]; /* producers, all smaller than this node's index */
+    int                input_count;
+    bool               backward;        /* takes part in backward */
+    bool               loss;            /* backward starts here: it reads no gradient */
+    bool               recompute;       /* its output is not kept for backward, but made again when needed */
+    unsigned           input_gradients; /* bit per input whose gradient backward makes */
+    unsigned           keeps_inputs;
+    bool               keeps_output, inplace, sums_gradients;
+    bool               divides; /* backward may make the gradients of weights after those of inputs */
+    bool               ordered; /* it communicates by itself: no redistribution behind it is issued before it */
+    size_t             out_bytes, saved_bytes, workspace_bytes;
     pdl_gradient_use_t gradient[PDL_PROGRAM_INPUTS];
+    /* Of a redistribution: its moves, one after the other, forward and backward. None backward where the gradient is right as
+       it is. Borrowed while the program is made. */
+    const pdl_program_move_t *move[PDL_DIRECTIONS];
+    int                       move_count[PDL_DIRECTIONS];
+    /* Of other nodes: sums over ranks of the gradients of inputs, where they are made; in place. Borrowed too. */
+    const pdl_program_move_t *sum[PDL_PROGRAM_INPUTS];
+    int                       sum_count[PDL_PROGRAM_INPUTS];
 } pdl_program_node_t;
 
 typedef enum pdl_op_kind {
-    PDL_OP_LOAD,          /* the next micro-batch into the sources */
-    PDL_OP_FORWARD,       /* of a node; again when `again` */
-    PDL_OP_SUM,           /* output = gradient[0] + gradient[1]; output may be one of them */
-    PDL_OP_BACKWARD,      /* of a node */
-    PDL_OP_GRADIENT_DONE, /* the node's weight gradients are final for this update */
-    PDL_OP_FORWARD_REST,  /* of a node that moves: what was started before has arrived */
-    PDL_OP_BACKWARD_REST, /* likewise; of another node: the gradients of its weights */
+    PDL_OP_LOAD, /* the next micro-batch into the sources: their buffers are inputs */
+    PDL_OP_FORWARD,
+    PDL_OP_BACKWARD, /* gradients of inputs and weights, in one */
+    PDL_OP_DGRAD,    /* gradients of inputs */
+    PDL_OP_WGRAD,    /* gradients of weights, with the workspace that dgrad has left */
+    PDL_OP_RECOMPUTE,
+    PDL_OP_SUM,          /* output = input 0 + input 1; output may be one of them */
+    PDL_OP_CONVERT,      /* input 0 in another format */
+    PDL_OP_COPY,         /* boxes of a buffer, on the device */
+    PDL_OP_REDISTRIBUTE, /* input 0 to output, one move */
+    PDL_OP_COLLECTIVE,
+    PDL_OP_SEND,
+    PDL_OP_RECV,
+    PDL_OP_COPY_OUT,
+    PDL_OP_COPY_IN,
+    PDL_OP_UPDATE,
+    PDL_OP_RESULT,
+    PDL_OP_KIND_COUNT
 } pdl_op_kind_t;
+extern const char *const pdl_op_kind_names[PDL_OP_KIND_COUNT]; /* "forward", "dgrad", ... */
+
+/* What is done in order, beside the other streams. */
+typedef enum pdl_op_stream {
+    PDL_STREAM_COMPUTE,
+    PDL_STREAM_REDISTRIBUTION,
+    PDL_STREAM_GRADIENT,
+    PDL_STREAM_STAGE,
+    PDL_STREAM_COPY_IN,
+    PDL_STREAM_COPY_OUT,
+    PDL_STREAM_COUNT
+} pdl_op_stream_t;
+
+/* What a collective is for. */
+typedef enum pdl_collective_role {
+    PDL_ROLE_GRADIENTS, /* of a bucket, summed over ranks; where state is sharded every rank gets a part of the sum */
+    PDL_ROLE_PARTS,     /* these parts, summed over the other axes */
+    PDL_ROLE_TIED,      /* the gradients of a weight that several stages hold */
+    PDL_ROLE_WEIGHTS    /* of a bucket, put together from the parts that ranks keep */
+} pdl_collective_role_t;
 
 /* Buffers are numbers; -1 means none. */
 typedef struct pdl_program_op {
-    pdl_op_kind_t kind;
-    int           node;
-    int           micro_batch;
-    bool          again;
-    bool          partly; /* a later operation does the rest, on the same buffers */
-    int           input[PDL_PROGRAM_INPUTS];
-    int           output, saved, workspace;
-    int           gradient[2];                        /* of the output */
-    int           input_gradient[PDL_PROGRAM_INPUTS]; /* where they go */
+    pdl_op_kind_t   kind;
+    pdl_op_stream_t stream;
+    int             node; /* -1: of no node */
+    int             micro_batch;
+    bool            backward; /* of the backward pass, or of gradients */
+    bool            again;    /* what forward has done before */
+    int             move;     /* redistribution: which of the node's moves */
+    int             sums;     /* redistribution: the input whose gradient it sums, or -1 */
+    int             bucket;   /* of gradients or weights, or the number of a tie; -1: none */
+    bool            adds;     /* weight gradients are added to those that are there */
+    int             input[PDL_PROGRAM_INPUTS];
+    int             output, saved, workspace;
+    int             gradient[2];                        /* of the output */
+    int             input_gradient[PDL_PROGRAM_INPUTS]; /* where they go */
+    int             first_whole, whole_count; /* buffers of whole buckets that it uses, in the program's list */
+    /* Communication. */
+    unsigned              group; /* mask of mesh axes; 0: none */
+    pdl_primitive_t       primitive;
+    pdl_collective_role_t role;
+    double                bytes;                  /* this rank sends */
+    int                   first_wait, wait_count; /* in the program's list of waits */
 } pdl_program_op_t;
 
 typedef struct pdl_program_buffer {
     size_t bytes, offset;
-    int    first, last; /* operations that use it first and last */
-    int    node;
+    int    first, last; /* operations that use it first, and use or wait for it last */
+    int    node;        /* -1: it is a whole bucket */
+    int    bucket;      /* -1: none */
+    bool   weights;     /* or gradients */
 } pdl_program_buffer_t;
 
+/* Gradients that are exchanged together. */
+typedef struct pdl_program_bucket {
+    int      set, index;  /* buckets of one set are summed over the same ranks; the number in the set */
+    int      first, last; /* its weights are [first, last) */
+    unsigned axes;        /* over which they are summed */
+    unsigned sharded;     /* of these, axes over which state is divided; 0: every rank has all of it */
+    size_t   bytes;       /* of the whole bucket */
+} pdl_program_bucket_t;
+
 typedef struct pdl_program {
+    const pdl_model_t    *model; /* borrowed, for names; or NULL */
+    pdl_program_node_t   *node;  /* without moves and sums */
+    int                   node_count;
     pdl_program_op_t     *op;
     int                   op_count;
+    int                  *wait; /* operations; those of op i are wait[first_wait .. first_wait + wait_count) */
+    int                   wait_count;
+    int                  *whole; /* buffers; those of op i are whole[first_whole .. first_whole + whole_count) */
+    int                   whole_count;
     pdl_program_buffer_t *buffer;
     int                   buffer_count;
     size_t                arena_bytes; /* highest mark */
-    size_t                live_bytes;  /* most bytes alive at once: the lower bound of arena_bytes */
+    size_t                live_bytes;  /* most bytes of tensors alive at once: the lower bound of what they take */
+    size_t                whole_bytes[2]; /* of the arena: whole buckets of gradients, and of weights */
+    pdl_program_bucket_t *bucket;
+    int                   bucket_count;
 } pdl_program_t;
 
 /* Forward or backward of one micro-batch through the nodes of one chunk. */
@@ -95,9 +183,25 @@ typedef struct pdl_program_pass {
     int  micro_batch, chunk;
 } pdl_program_pass_t;
 
+/* How the weights of nodes are updated. */
+typedef struct pdl_program_update {
+    const int *first_use; /* [nodes + 1]; node i has the trained weights use[first_use[i] .. first_use[i + 1]) */
+    const int *use;
+    int        weight_count;
+    const pdl_program_bucket_t *bucket;
+    int                         bucket_count;
+    int                         ties;      /* weights that several stages hold */
+    unsigned                    tie_group; /* axes of the stages */
+    pdl_sharding_t              sharding;
+    bool                        packs; /* kernels have copies of weights, made again after an update */
+} pdl_program_update_t;
+
 typedef struct pdl_program_options {
-    int  micro_batches;
-    bool training;
+    int                         micro_batches;
+    bool                        training;
+    bool                        overlap; /* false: every communication is waited for at once */
+    const pdl_model_t          *model;
+    const pdl_program_update_t *update; /* NULL: forward and backward are all */
     /* Every forward pass, and when training every backward pass, once; NULL: of each micro-batch in turn, chunk 0. */
     const pdl_program_pass_t *order;
     int                       order_count;
@@ -105,7 +209,14 @@ typedef struct pdl_program_options {
 
 pdl_status_t pdl_program_create(const pdl_program_node_t *nodes, int node_count,
                                 const pdl_program_options_t *options, pdl_program_t **program);
-void         pdl_program_destroy(pdl_program_t *program);
+void         pdl_program_destroy(pdl_program_t *program); /* NULL is allowed */
+
+/* What operation i is called, in `text`: "forward conv1", "dgrad fc", "redistribute h.1.ln_1 -> h.1.attn". */
+const char *pdl_program_op_name(const pdl_program_t *program, int i, char *text, size_t size);
+/* Whether an operation is in flight behind its place, until another waits for it. */
+bool pdl_program_op_in_flight(const pdl_program_op_t *op);
+/* The buffer that an operation writes, the first where there are several; or -1. */
+int pdl_program_op_output(const pdl_program_op_t *op);
 
 /* Places intervals [first, last] of the given sizes into one arena such that those alive together do not overlap;
    returns the highest mark. `alignment` is a power of two. */

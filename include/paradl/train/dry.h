@@ -26,9 +26,9 @@ pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pd
 
 /* One operation of an update, in the order in which the rank does them. */
 typedef struct pdl_session_op {
-    const char    *what;  /* load, forward, sum, backward, done (a gradient is complete), exchange, update */
-    const char    *layer; /* its name; "" for exchange and update */
-    const char    *note;  /* "again", "convert", "redistribute", "halo", "receive", "send", or "" */
+    char           name[160]; /* as pdl_program_op_name() says */
+    const char    *kind;      /* one of pdl_op_kind_names */
+    const char    *layer;     /* its name; "" where it is of none */
     pdl_op_class_t op_class;
     int            micro_batch;
     pdl_shape_t    shape;         /* of one sample of what the layer writes, on this rank */

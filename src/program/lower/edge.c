@@ -12,8 +12,7 @@ typedef struct path {
     const pdl_shape_t    *shape; /* of the whole tensor */
     int64_t               block; /* channels that lie together at every position; 1: plain */
     pdl_layout_t          now;
-    pdl__edge_step_t     *steps;
-    int                  *count;
+    int                   direction;
 } path_t;
 
 /* Blocks of channels are what the first dimension counts; the channels of one are part of the innermost extent. */
@@ -78,31 +77,21 @@ static pdl_status_t drop_regions(pdl_region_t *own, pdl_region_t *need, pdl_stat
     return status;
 }
 
-static int64_t most(int64_t a, int64_t b)
+static int64_t least(int64_t a, int64_t b)
 {
-    return a > b ? a : b;
+    return a < b ? a : b;
 }
 
-static void add_step(path_t *p, pdl__edge_step_t step)
+static void add_step(path_t *p, pdl__edge_step_t step, pdl_primitive_t primitive)
 {
-    p->steps[(*p->count)++] = step;
-}
+    int k = p->edge->count[p->direction]++;
 
-void pdl__edge_scratch(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block)
-{
-    *half = *block = 0;
-    for (int i = 0; i < count; i++) {
-        if (i + 1 < count) *half = most(*half, steps[i].after);
-        *block = most(*block, steps[i].block);
-    }
-}
-
-static int64_t scratch_elements(const pdl__edge_step_t *steps, int count)
-{
-    int64_t half, block;
-
-    pdl__edge_scratch(steps, count, &half, &block);
-    return block + 2 * half;
+    p->edge->step[p->direction][k] = step;
+    p->edge->said[p->direction][k] =
+        (pdl_program_move_t){.primitive = primitive,
+                             .group = step.move->axes,
+                             .bytes = (size_t)step.after * pdl_dtype_bytes(p->edge->type),
+                             .sent = step.move->sent[step.transpose]};
 }
 
 /* Regions of all members of an axis in two layouts. */
@@ -136,13 +125,16 @@ static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
         if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
     }
     status = add_move(p, 1u << axis, own, need, &move);
-    if (!status) add_step(p, (pdl__edge_step_t){move, PDL__STEP_SUM, elements, elements, block, false});
-    return status;
+    if (status) return status;
+    add_step(p, (pdl__edge_step_t){move, true, elements, block, 0}, PDL_REDUCE_SCATTER);
+    add_step(p, (pdl__edge_step_t){move, false, block, elements, 0}, PDL_ALLGATHER);
+    return PDL_OK;
 }
 
 /* A change of layout on one axis that is not a sum: `from` and `to` differ in where elements lie. */
-static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bool transpose)
+static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, pdl_primitive_t primitive)
 {
+    bool transpose = primitive == PDL_REDUCE_SCATTER;
     /* A slice of what every rank holds moves nothing. */
     bool    slice = !transpose && p->now.on[axis] == PDL_REPLICATED;
     int     among = slice ? -1 : axis;
@@ -157,10 +149,11 @@ static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, bo
     if (!status) status = member_regions(p, among, next, to);
     if (status) return drop_regions(from, to, status);
     status = transpose ? add_move(p, axes, to, from, &move) : add_move(p, axes, from, to, &move);
-    if (!status)
-        add_step(p, (pdl__edge_step_t){move, transpose ? PDL__STEP_TRANSPOSE : PDL__STEP_MOVE,
-                                       pdl_region_elements(&from[me]), pdl_region_elements(&to[me]), 0, slice});
-    return status;
+    if (status) return status;
+    int64_t before = pdl_region_elements(&from[me]), after = pdl_region_elements(&to[me]);
+    if (primitive == PDL_LOCAL && !slice) primitive = PDL_ALLTOALL; /* cut at other places */
+    add_step(p, (pdl__edge_step_t){move, transpose, before, after, least(before, after)}, primitive);
+    return PDL_OK;
 }
 
 static bool same_segments(const pdl_layout_t *a, const pdl_layout_t *b)
@@ -198,7 +191,7 @@ static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *t
         mine = in_memory(p, &mine);
         if (!status) status = add_sum(p, axis, pdl_region_elements(&mine));
     } else if (p->now.on[axis] != to->on[axis] || recut)
-        status = add_change(p, axis, &next, primitive == PDL_REDUCE_SCATTER);
+        status = add_change(p, axis, &next, primitive);
     p->now = next;
     return status;
 }
@@ -251,8 +244,8 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     if (status) return drop_regions(own, need, status);
     status = add_move(p, axes, own, need, &move);
     if (status) return status;
-    add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                   pdl_region_elements(&need[me]), 0, false});
+    int64_t before = pdl_region_elements(&own[me]), after = pdl_region_elements(&need[me]);
+    add_step(p, (pdl__edge_step_t){move, false, before, after, least(before, after)}, PDL_ALLTOALL);
     p->now = *to;
     return PDL_OK;
 }
@@ -318,11 +311,11 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
     }
     if (status || !needed) return drop_regions(own, need, status);
     status = add_move(p, 1u << axis, own, need, &move);
-    if (!status)
-        add_step(p, (pdl__edge_step_t){move, PDL__STEP_MOVE, pdl_region_elements(&own[me]),
-                                       pdl_region_elements(&need[me]), 0, false});
+    if (status) return status;
+    int64_t before = pdl_region_elements(&own[me]), after = pdl_region_elements(&need[me]);
+    add_step(p, (pdl__edge_step_t){move, false, before, after, least(before, after)}, PDL_HALO);
     *region = grown;
-    return status;
+    return PDL_OK;
 }
 
 static pdl_status_t add_halos(path_t *p, int layer, int without, pdl_region_t *region)
@@ -344,11 +337,10 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
     pdl__edge_t *edge = p->edge;
     pdl_layout_t expected = *written;
 
-    p->steps = edge->backward;
-    p->count = &edge->backward_count;
-    for (int i = edge->forward_count - 1; i >= first_halo; i--) {
-        const pdl__edge_step_t *step = &edge->forward[i];
-        add_step(p, (pdl__edge_step_t){step->move, PDL__STEP_TRANSPOSE, step->after, step->before, 0, false});
+    p->direction = PDL_BACKWARD;
+    for (int i = edge->count[PDL_FORWARD] - 1; i >= first_halo; i--) {
+        const pdl__edge_step_t *step = &edge->step[PDL_FORWARD][i];
+        add_step(p, (pdl__edge_step_t){step->move, true, step->after, step->before, step->kept}, PDL_HALO);
     }
     for (int a = 0; a < PDL_MAX_AXES; a++)
         if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
@@ -385,10 +377,8 @@ pdl_status_t pdl__edge_create(const pdl__layouts_t *layouts, int producer, int l
 
     if (!edge) return no_memory();
     edge->type = type;
-    p.steps = edge->forward;
-    p.count = &edge->forward_count;
     pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
-    int          first_halo = edge->forward_count;
+    int          first_halo = edge->count[PDL_FORWARD];
     if (!status) status = pdl__layouts_region(layouts, &p.now, p.shape, -1, 0, &edge->arrives);
     if (!status) status = add_halos(&p, layer, without, &edge->arrives);
     if (!status && gradient) status = way_back(&p, first_halo, &layouts->layer[layer], written);
@@ -396,8 +386,6 @@ pdl_status_t pdl__edge_create(const pdl__layouts_t *layouts, int producer, int l
         pdl__edge_destroy(edge);
         return status;
     }
-    edge->scratch = most(scratch_elements(edge->forward, edge->forward_count),
-                         scratch_elements(edge->backward, edge->backward_count));
     *out = edge;
     return PDL_OK;
 }
@@ -406,20 +394,17 @@ pdl_status_t pdl__edge_create_sum(const pdl__layouts_t *layouts, unsigned axes, 
                                   pdl__edge_t **out)
 {
     pdl__edge_t *edge = calloc(1, sizeof(*edge));
-    path_t       p = {.layouts = layouts, .edge = edge};
+    path_t       p = {.layouts = layouts, .edge = edge, .direction = PDL_BACKWARD};
     pdl_status_t status = edge ? PDL_OK : no_memory();
 
     if (!edge) return status;
     edge->type = type;
-    p.steps = edge->backward;
-    p.count = &edge->backward_count;
     for (int a = 0; a < layouts->plan->mesh.axis_count && !status; a++)
         if (axes >> a & 1) status = add_sum(&p, a, elements);
     if (status) {
         pdl__edge_destroy(edge);
         return status;
     }
-    edge->scratch = scratch_elements(edge->backward, edge->backward_count);
     *out = edge;
     return PDL_OK;
 }
@@ -443,49 +428,7 @@ void pdl__edge_destroy(pdl__edge_t *edge)
     free(edge);
 }
 
-size_t pdl__edge_scratch_bytes(const pdl__edge_t *edge)
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, int direction, int step)
 {
-    return (size_t)edge->scratch * pdl_dtype_bytes(edge->type);
-}
-
-static const pdl__edge_step_t *steps_of(const pdl__edge_t *edge, bool back, int *count)
-{
-    *count = back ? edge->backward_count : edge->forward_count;
-    return back ? edge->backward : edge->forward;
-}
-
-int pdl__edge_waits(const pdl__edge_t *edge, bool backward)
-{
-    int                     count;
-    const pdl__edge_step_t *steps = steps_of(edge, backward, &count);
-    int                     waits = 0;
-
-    for (int i = 0; i < count; i++) waits += steps[i].alone ? 0 : steps[i].action == PDL__STEP_SUM ? 2 : 1;
-    return waits;
-}
-
-static double step_bytes(const pdl__edge_step_t *step)
-{
-    double there = step->move->sent[0], back = step->move->sent[1];
-
-    return step->action == PDL__STEP_SUM ? there + back : step->action == PDL__STEP_MOVE ? there : back;
-}
-
-void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward)
-{
-    *forward = *backward = 0;
-    for (int i = 0; i < edge->forward_count; i++) *forward += step_bytes(&edge->forward[i]);
-    for (int i = 0; i < edge->backward_count; i++) *backward += step_bytes(&edge->backward[i]);
-}
-
-double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward)
-{
-    const pdl__edge_step_t *steps = backward ? edge->backward : edge->forward;
-    int                     count = backward ? edge->backward_count : edge->forward_count;
-    double                  elements = 0;
-
-    for (int i = 0; i < count; i++)
-        if (steps[i].action != PDL__STEP_SUM)
-            elements += (double)(steps[i].before < steps[i].after ? steps[i].before : steps[i].after);
-    return elements * (double)pdl_dtype_bytes(edge->type);
+    return (double)edge->step[direction][step].kept * (double)pdl_dtype_bytes(edge->type);
 }

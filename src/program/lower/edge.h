@@ -6,41 +6,27 @@
 #define PDL_PROGRAM_EDGE_H
 
 #include "program/lower/planned_move.h"
-#include <paradl/tensor/device.h>
+#include <paradl/program/program.h>
 
-typedef enum pdl__step_action {
-    PDL__STEP_MOVE,      /* from owners to those who need it */
-    PDL__STEP_TRANSPOSE, /* back, and added at the owners */
-    PDL__STEP_SUM        /* both: every rank gets the sum of all */
-} pdl__step_action_t;
-
+/* How a move of the program is made. */
 typedef struct pdl__edge_step {
     pdl__planned_move_t *move;
-    pdl__step_action_t   action;
-    int64_t              before, after, block; /* elements on this rank: given, made, and in between for a sum */
-    bool                 alone;                /* no other rank takes part */
+    bool                 transpose;     /* back, and added at the owners */
+    int64_t              before, after; /* elements on this rank */
+    int64_t              kept;          /* of these, how many stay */
 } pdl__edge_step_t;
 
-#define PDL__EDGE_STEPS (2 * PDL_MAX_AXES)
-
-/* What an edge that has been started works with until it is finished. */
-typedef struct pdl__edge_trip {
-    pdl_tensor_stream_t *stream;
-    bool                 back;
-    const void          *source;
-    void                *target;
-    char                *scratch;
-} pdl__edge_trip_t;
+/* A sum over an axis is two moves: blocks are summed at their owners, which then give them to all. */
+#define PDL__EDGE_STEPS (4 * PDL_MAX_AXES)
 
 typedef struct pdl__edge {
-    pdl__edge_step_t     forward[PDL__EDGE_STEPS], backward[PDL__EDGE_STEPS];
-    int                  forward_count, backward_count;
+    pdl_program_move_t   said[PDL_DIRECTIONS][PDL__EDGE_STEPS]; /* as the program has them */
+    pdl__edge_step_t     step[PDL_DIRECTIONS][PDL__EDGE_STEPS];
+    int                  count[PDL_DIRECTIONS];
     pdl_region_t         arrives;                    /* what the reader gets on this rank, halo included */
-    int64_t              scratch;                    /* elements needed while steps run */
     pdl_dtype_t          type;                       /* of the elements, as pdl_move_spec_t has it */
     pdl__planned_move_t *moves[2 * PDL__EDGE_STEPS]; /* owned */
     int                  move_count;
-    pdl__edge_trip_t     trip;
 } pdl__edge_t;
 
 /* Whether every rank has all channels of an image on the whole way: then blocks of channels can stay together. */
@@ -59,19 +45,11 @@ pdl_region_t pdl__edge_in_memory(const pdl_shape_t *shape, int64_t block, const 
    storage of this many elements, in whatever order they lie. */
 pdl_status_t pdl__edge_create_sum(const pdl__layouts_t *layouts, unsigned axes, pdl_dtype_t type, int64_t elements,
                                   pdl__edge_t **edge);
-size_t       pdl__edge_scratch_bytes(const pdl__edge_t *edge);
 /* The axes over which the gradient that `layer` leaves of its input is a partial sum that its producer wants whole. */
 unsigned pdl__edge_sums(const pdl__layouts_t *layouts, int producer, int layer);
 void     pdl__edge_destroy(pdl__edge_t *edge); /* NULL is allowed */
 
-/* What lies between the first step's source and the last one's target, in elements: two buffers that take turns, and the
-   block of a sum. */
-void pdl__edge_scratch(const pdl__edge_step_t *steps, int count, int64_t *half, int64_t *block);
-/* How often an edge waits for other ranks: the same on all of them. */
-int pdl__edge_waits(const pdl__edge_t *edge, bool backward);
-/* Bytes that stay on this rank, copied or added, in one forward or backward. */
-double pdl__edge_kept_bytes(const pdl__edge_t *edge, bool backward);
-/* Bytes this rank sends in one forward and one backward. */
-void pdl__edge_bytes(const pdl__edge_t *edge, double *forward, double *backward);
+/* Bytes of one move that stay on this rank, copied or added. */
+double pdl__edge_kept_bytes(const pdl__edge_t *edge, int direction, int step);
 
 #endif

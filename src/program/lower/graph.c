@@ -175,7 +175,7 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without,
         status = pdl__edge_create(layouts, producer, reader, without,
                                   tokens ? PDL_DTYPE_F32 : graph->backend->activation_type, gradient, block, &edge);
     if (status) return status;
-    if (edge->forward_count == 0) {
+    if (edge->count[PDL_FORWARD] == 0) {
         pdl__edge_destroy(edge);
         return PDL_OK;
     }
@@ -186,6 +186,7 @@ static pdl_status_t arrive(lowering_t *l, int producer, int reader, int without,
         return status ? status : no_memory();
     }
     unit->edge = edge;
+    unit->reader = reader;
     unit->region = edge->arrives;
     unit->shape = local_shape(&pdl_model_layer(l->model, producer)->out, &edge->arrives);
     unit->format = block > 1 ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
@@ -657,7 +658,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     if (!status) status = lower_layers(&s.walks);
     graph = s.walks.count > 0 ? s.walks.of[0].graph : NULL;
     end_walks(&s);
-    if (!status) status = pdl__graph_nodes(graph, spec->overlap);
+    if (!status) status = pdl__graph_nodes(graph);
     if (!status && spec->training) status = pdl__choose_recompute(spec->plan, graph);
     if (status) {
         pdl__graph_destroy(graph);

@@ -33,6 +33,7 @@ typedef struct pdl__unit {
     pdl__unit_kind_t kind;
     int              layer;  /* of the model: the first of the layers fused */
     int              tail;   /* the last; the unit's output is its output */
+    int              reader; /* PDL__UNIT_EDGE: the layer that it is for */
     pdl_shape_t      shape;  /* of the output, on this rank */
     pdl_format_t     format; /* of the output */
     int              input[PDL_MAX_INPUTS];
@@ -46,10 +47,9 @@ typedef struct pdl__unit {
     pdl_layer_t         *local;  /* the layer as this rank computes it, where that is a part; owned */
     pdl__edge_t         *edge;   /* PDL__UNIT_EDGE; owned */
     pdl__halo_t         *halo;   /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
-    pdl__edge_t         *after[PDL_MAX_INPUTS];    /* sums of input gradients over ranks; owned */
-    size_t               after_at[PDL_MAX_INPUTS]; /* where their scratch memory begins in the workspace */
-    bool                 divides;                  /* weight gradients are made while input gradients travel */
-    pdl__dispatch_t     *routes;                   /* of tokens to experts on several ranks; owned; or NULL */
+    pdl__edge_t         *after[PDL_MAX_INPUTS]; /* sums of input gradients over ranks; owned */
+    bool                 divides;               /* weight gradients are made while input gradients travel */
+    pdl__dispatch_t     *routes;                /* of tokens to experts on several ranks; owned; or NULL */
     unsigned          statistic_axes; /* of ranks with other values of the channels (batch norm) or other classes */
     bool              zero_bias;      /* another rank adds the bias */
     int               tied_to;        /* unit whose weight 0 it uses as its own, or -1 */
@@ -90,7 +90,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **gra
 void         pdl__graph_destroy(pdl__graph_t *graph);
 
 /* nodes.c: makes graph->node. */
-pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap);
+pdl_status_t pdl__graph_nodes(pdl__graph_t *graph);
 
 /* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */
 pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head);

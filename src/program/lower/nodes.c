@@ -11,20 +11,11 @@ static size_t aligned(size_t bytes)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-/* Sums of input gradients lie behind the op's own workspace where both are used at a time; what a halo works with
-   lies behind both. */
+/* What a halo works with lies behind the op's own workspace. */
 static size_t place_workspace(pdl__unit_t *unit)
 {
-    size_t bytes = unit->halo ? unit->halo->op_bytes : unit->description.workspace_bytes;
-
-    for (int j = 0; j < unit->input_count; j++) {
-        size_t scratch = unit->after[j] ? pdl__edge_scratch_bytes(unit->after[j]) : 0;
-        if (scratch == 0) continue;
-        unit->after_at[j] = unit->divides ? aligned(bytes) : 0;
-        if (unit->after_at[j] + scratch > bytes) bytes = unit->after_at[j] + scratch;
-    }
-    if (!unit->halo) return bytes;
-    unit->halo->work_at = aligned(bytes);
+    if (!unit->halo) return unit->description.workspace_bytes;
+    unit->halo->work_at = aligned(unit->halo->op_bytes);
     return unit->halo->work_at + unit->halo->bytes;
 }
 
@@ -35,29 +26,43 @@ static pdl_program_node_t node_of_op(pdl__unit_t *unit)
                                         .saved_bytes = unit->halo ? unit->halo->saved_bytes : op->saved_bytes,
                                         .workspace_bytes = place_workspace(unit),
                                         .divides = unit->divides,
+                                        .ordered = unit->halo != NULL,
                                         .keeps_inputs = op->keeps_inputs,
                                         .keeps_output = op->keeps_output,
                                         .inplace = op->inplace,
                                         .sums_gradients = op->sums_gradients,
-                                        .loss = unit->loss,
-                                        .backward = unit->gradient};
+                                        .loss = unit->loss};
 
     for (int j = 0; j < unit->input_count; j++) {
-        node.gradient[j] = (pdl_gradient_use_t)op->gradient_use[j];
-        if (unit->after[j]) node.divides = false; /* its sums travel at once */
+        node.gradient[j] = op->gradient_use[j];
+        if (!unit->after[j]) continue;
+        node.sum[j] = unit->after[j]->said[PDL_BACKWARD];
+        node.sum_count[j] = unit->after[j]->count[PDL_BACKWARD];
     }
     return node;
 }
 
-/* The same on all ranks, so that they start their moves in the same order. */
-static unsigned moves_of(const pdl__edge_t *edge)
+static pdl_program_node_t node_of_edge(const pdl__unit_t *unit)
 {
-    return (pdl__edge_waits(edge, false) ? PDL_PROGRAM_THERE : 0) |
-           (pdl__edge_waits(edge, true) ? PDL_PROGRAM_BACK : 0);
+    pdl_program_node_t node = {.reader = unit->reader};
+
+    for (int way = 0; way < PDL_DIRECTIONS; way++) {
+        node.move[way] = unit->edge->said[way];
+        node.move_count[way] = unit->edge->count[way];
+    }
+    /* After a sum every rank has the gradient of its own part already. */
+    if (node.move_count[PDL_BACKWARD] == 0) node.gradient[0] = PDL_GRADIENT_PASSED;
+    return node;
 }
 
-pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap)
+pdl_status_t pdl__graph_nodes(pdl__graph_t *graph)
 {
+    static const pdl_node_kind_t kinds[] = {
+        [PDL__UNIT_SOURCE] = PDL_NODE_SOURCE,     [PDL__UNIT_OP] = PDL_NODE_COMPUTE,
+        [PDL__UNIT_CONVERT] = PDL_NODE_CONVERT,   [PDL__UNIT_VIEW] = PDL_NODE_VIEW,
+        [PDL__UNIT_EDGE] = PDL_NODE_REDISTRIBUTE, [PDL__UNIT_RECEIVE] = PDL_NODE_RECEIVE,
+        [PDL__UNIT_SEND] = PDL_NODE_SEND};
+
     graph->node = calloc((size_t)graph->unit_count, sizeof(*graph->node));
     if (!graph->node) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
     for (int i = 0; i < graph->unit_count; i++) {
@@ -65,25 +70,18 @@ pdl_status_t pdl__graph_nodes(pdl__graph_t *graph, bool overlap)
         pdl_program_node_t *node = &graph->node[i];
         int64_t             samples = pdl__region_samples(&unit->region);
         if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
-        node->source = unit->kind == PDL__UNIT_SOURCE;
-        node->view = unit->kind == PDL__UNIT_VIEW;
-        node->rearranges = unit->kind == PDL__UNIT_CONVERT;
+        if (unit->kind == PDL__UNIT_EDGE) *node = node_of_edge(unit);
+        node->kind = kinds[unit->kind];
+        node->layer = unit->layer;
+        node->tail = unit->tail;
         node->input_count = unit->input_count;
         node->backward = unit->gradient;
         node->chunk = unit->chunk;
         node->loss |= unit->kind == PDL__UNIT_SEND;
-        if (unit->edge) node->workspace_bytes = pdl__edge_scratch_bytes(unit->edge);
-        if (unit->edge && overlap) node->moves = moves_of(unit->edge);
-        node->stepwise = unit->edge && pdl__edge_waits(unit->edge, false) > 1;
-        /* A halo moves in its turn: what comes behind it is started behind it, on all ranks. */
-        if (unit->halo && overlap) node->moves = PDL_PROGRAM_THERE;
-        node->stepwise |= unit->halo != NULL;
-        /* After a sum every rank has the gradient of its own part already. */
-        if (unit->edge && unit->edge->backward_count == 0) node->gradient[0] = PDL_GRADIENT_PASSED;
         if (unit->kind != PDL__UNIT_OP && unit->kind != PDL__UNIT_SEND)
             node->out_bytes =
                 graph->backend->ops->tensor_bytes(graph->backend, &unit->shape, samples, unit->format);
-        if (node->source && graph->tokens)
+        if (unit->kind == PDL__UNIT_SOURCE && graph->tokens)
             node->out_bytes = (size_t)(samples * pdl_shape_positions(&unit->shape)) * sizeof(int32_t);
         for (int j = 0; j < unit->input_count; j++) {
             node->input[j] = unit->input[j];

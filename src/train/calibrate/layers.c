@@ -133,7 +133,7 @@ static pdl_status_t prepare(trial_t *t)
     spec.optimizer.momentum = 0.9;
     pdl_status_t status = pdl_session_create(&spec, &t->session);
     if (status) return status;
-    size_t count = (size_t)(t->session->program->op_count + 2) * MOST_STEPS;
+    size_t count = (size_t)t->session->program->op_count * MOST_STEPS;
     t->times = calloc(count, sizeof(*t->times));
     t->moved = calloc(count, sizeof(*t->moved));
     status = t->times && t->moved ? open_samples(t) : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
@@ -153,9 +153,9 @@ static pdl_status_t step(trial_t *t, int number)
     t->step_s = result.step_s;
     for (int i = 0; i < s->timeline_count && number >= 0; i++) {
         const pdl__moment_t *moment = &s->timeline[i];
-        size_t               at = (size_t)(moment->op + 2) * MOST_STEPS + (size_t)number;
-        t->times[at] = moment->end_s - moment->start_s;
-        t->moved[at] = moment->moved_s;
+        size_t               at = (size_t)moment->op * MOST_STEPS + (size_t)number;
+        t->times[at] += moment->end_s - moment->start_s; /* of its issue, and of waiting for it */
+        t->moved[at] += moment->moved_s;
     }
     return PDL_OK;
 }
@@ -187,18 +187,17 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
             layer_s[s->graph->unit[u].layer][0] = layer_s[s->graph->unit[u].layer][1] = 0;
     for (int i = 0; i < s->program->op_count; i++) {
         const pdl_program_op_t *op = &s->program->op[i];
-        const pdl__unit_t      *unit = &s->graph->unit[op->node];
-        size_t                  at = (size_t)(i + 2) * MOST_STEPS;
+        const pdl__unit_t      *unit = &s->graph->unit[op->node < 0 ? 0 : op->node];
+        size_t                  at = (size_t)i * MOST_STEPS;
         double                  seconds = median(t->times + at, t->steps), moved = median(t->moved + at, t->steps);
-        bool                    backward = op->kind != PDL_OP_FORWARD;
-        if (op->kind == PDL_OP_LOAD || op->kind == PDL_OP_GRADIENT_DONE) continue;
-        if (unit->kind == PDL__UNIT_EDGE) {
-            double bytes[2];
-            pdl__edge_bytes(unit->edge, &bytes[0], &bytes[1]);
+        bool                    backward = op->backward;
+        if (op->node < 0) continue;
+        if (op->kind == PDL_OP_REDISTRIBUTE) {
             /* What stays on a rank is copied, at a speed of its own. */
-            double copied_s = pdl__edge_kept_bytes(unit->edge, backward) / t->c->result->copy_bytes_per_s;
-            if (bytes[backward] > 0)
-                pdl__line_add(&t->c->messages, bytes[backward], fmax(seconds - copied_s, 0.1 * seconds));
+            double copied_s = op->sums >= 0 ? 0
+                                            : pdl__edge_kept_bytes(unit->edge, backward, op->move) /
+                                                  t->c->result->copy_bytes_per_s;
+            if (op->bytes > 0) pdl__line_add(&t->c->messages, op->bytes, fmax(seconds - copied_s, 0.1 * seconds));
             continue;
         }
         double sent = unit->halo ? pdl__halo_bytes(unit->halo, backward) : 0;
@@ -244,7 +243,9 @@ static pdl_status_t keep_update(trial_t *t)
         .layer = PDL_MEASURED_UPDATE, .after = -1, .in_channels = 1, .out_channels = 1, .window = 1};
 
     row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->trainable);
-    row.seconds[0] = median(t->times, t->steps);
+    for (int i = 0; i < t->session->program->op_count; i++)
+        if (pdl__op_class_of(t->session, &t->session->program->op[i]) == PDL_CLASS_UPDATE)
+            row.seconds[0] += median(t->times + (size_t)i * MOST_STEPS, t->steps);
     return row.work[0] > 0 ? add_row(t->c, &row) : PDL_OK;
 }
 

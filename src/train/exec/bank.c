@@ -105,7 +105,7 @@ pdl_status_t pdl__bank_copy(pdl_session_t *s, int from, int to, bool moments)
 
     for (int i = 0, a; !status && (a = pdl__bank_array(s, i, moments)) >= 0; i++)
         if (s->bank[from].array[a] != s->bank[to].array[a])
-            status = s->device->ops->copy(s->device, s->stream[PDL__STREAM_COMPUTE], s->bank[to].array[a],
+            status = s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE], s->bank[to].array[a],
                                           s->bank[from].array[a], array_bytes(s, a));
     return status;
 }
@@ -115,7 +115,7 @@ pdl_status_t pdl__bank_clear_moments(pdl_session_t *s, int bank)
     pdl_status_t status = PDL_OK;
 
     for (int i = 1, a; !status && (a = pdl__bank_array(s, i, true)) >= 0; i++)
-        status = s->device->ops->fill(s->device, s->stream[PDL__STREAM_COMPUTE], s->bank[bank].array[a],
+        status = s->device->ops->fill(s->device, s->stream[PDL_STREAM_COMPUTE], s->bank[bank].array[a],
                                       array_bytes(s, a));
     return status;
 }

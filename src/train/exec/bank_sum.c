@@ -14,7 +14,7 @@ static pdl_status_t create_exchange(pdl__bank_sum_t *sum, int array)
     if (!bound) return pdl_error(PDL_ERR_NOMEM, "out of memory for the exchange of weights");
     for (int64_t b = 1; b <= count; b++) bound[b] = b == count ? elements : b * piece;
     pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .stream = s->stream[PDL_STREAM_GRADIENT],
                                 .ranks = sum->ranks,
                                 .data = s->bank[sum->bank].array[array],
                                 .bound = bound,

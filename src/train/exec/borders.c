@@ -33,36 +33,6 @@ pdl_status_t pdl__borders_end(pdl_session_t *s)
     return status;
 }
 
-static pdl_status_t send(pdl_session_t *s, pdl__channel_t *channel, const void *data)
-{
-    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_STAGE);
-
-    s->sent_bytes += (double)pdl__channel_message(channel);
-    return status ? status : pdl__channel_send(channel, s->stream[PDL__STREAM_STAGE], data);
-}
-
-/* The place may have been another tensor's, which was still in use. */
-static pdl_status_t receive(pdl_session_t *s, pdl__channel_t *channel, void *data)
-{
-    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_STAGE);
-
-    if (!status) status = pdl__channel_receive(channel, s->stream[PDL__STREAM_STAGE], data);
-    return status ? status : pdl__session_order(s, PDL__STREAM_STAGE, PDL__STREAM_COMPUTE);
-}
-
-pdl_status_t pdl__border_forward(pdl_session_t *s, const pdl__unit_t *unit, const void *input, void *output)
-{
-    if (unit->kind == PDL__UNIT_SEND) return send(s, unit->there_channel, input);
-    return receive(s, unit->there_channel, output);
-}
-
-pdl_status_t pdl__border_backward(pdl_session_t *s, const pdl__unit_t *unit, const void *gradient,
-                                  void *input_gradient)
-{
-    if (unit->kind == PDL__UNIT_RECEIVE) return send(s, unit->back_channel, gradient);
-    return receive(s, unit->back_channel, input_gradient);
-}
-
 size_t pdl__borders_bytes(const pdl_session_t *s)
 {
     size_t bytes = 0;

@@ -107,7 +107,7 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : no_memory();
     pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .stream = s->stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count,
                                 .overlap = s->spec.overlap};
@@ -121,6 +121,68 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
         status = pdl_exchange_place(group->exchange, b, pdl__bucket_at(s, PDL_ARRAY_GRADIENT, &group->bucket[b]));
     free(bound);
     return status;
+}
+
+/* Which trained weights every unit has. */
+static void list_uses(const pdl_session_t *s, int *first_use, int *use)
+{
+    int count = 0;
+
+    for (int u = 0; u < s->graph->unit_count; u++) {
+        const pdl__unit_t *unit = &s->graph->unit[u];
+        first_use[u] = count;
+        for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++)
+            if (s->entry[unit->weight[k]].info.trainable) use[count++] = unit->weight[k];
+    }
+    first_use[s->graph->unit_count] = count;
+}
+
+static void list_buckets(const pdl_session_t *s, pdl_program_bucket_t *list)
+{
+    for (int g = 0; g < s->bucket_groups; g++)
+        for (int b = 0; b < s->buckets[g].count; b++) {
+            const pdl__bucket_t *bucket = &s->buckets[g].bucket[b];
+            *list++ =
+                (pdl_program_bucket_t){.set = g,
+                                       .index = b,
+                                       .first = bucket->first,
+                                       .last = bucket->last,
+                                       .axes = s->buckets[g].axes,
+                                       .sharded = s->buckets[g].shard_ranks
+                                                      ? s->buckets[g].axes & pdl__data_axes(&s->spec.plan->mesh)
+                                                      : 0,
+                                       .bytes = (size_t)(bucket->high - bucket->low) * sizeof(float)};
+        }
+}
+
+pdl_status_t pdl__buckets_describe(const pdl_session_t *s, pdl_program_update_t *update)
+{
+    size_t units = (size_t)s->graph->unit_count;
+    int    buckets = 0;
+
+    for (int g = 0; g < s->bucket_groups; g++) buckets += s->buckets[g].count;
+    int                  *uses = calloc(units + 1 + units * PDL_MAX_WEIGHTS, sizeof(*uses));
+    pdl_program_bucket_t *list = calloc((size_t)buckets + 1, sizeof(*list));
+    *update = (pdl_program_update_t){.first_use = uses,
+                                     .use = uses + units + 1,
+                                     .weight_count = s->entry_count,
+                                     .bucket = list,
+                                     .bucket_count = buckets,
+                                     .ties = pdl__ties_count(s),
+                                     .sharding = s->sharding,
+                                     .packs = s->packed_bytes > 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)};
+    if (uses == NULL || list == NULL) return no_memory();
+    list_uses(s, uses, uses + units + 1);
+    list_buckets(s, list);
+    for (int a = 0; a < s->spec.plan->mesh.axis_count; a++)
+        if (s->spec.plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE) update->tie_group |= 1u << a;
+    return PDL_OK;
+}
+
+void pdl__buckets_forget(pdl_program_update_t *update)
+{
+    free((void *)(uintptr_t)update->first_use);
+    free((void *)(uintptr_t)update->bucket);
 }
 
 pdl_status_t pdl__buckets_connect(pdl_session_t *s)
@@ -147,7 +209,7 @@ void pdl__buckets_destroy(pdl_session_t *s)
 
 pdl_status_t pdl__bucket_ready(pdl_session_t *s, pdl_exchange_t *exchange, int b)
 {
-    pdl_status_t status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_EXCHANGE);
+    pdl_status_t status = pdl__session_order(s, PDL_STREAM_COMPUTE, PDL_STREAM_GRADIENT);
 
     return status ? status : pdl_exchange_ready(exchange, b);
 }
@@ -156,5 +218,5 @@ pdl_status_t pdl__bucket_wait(pdl_session_t *s, pdl_exchange_t *exchange, int b)
 {
     pdl_status_t status = pdl_exchange_wait(exchange, b);
 
-    return status ? status : pdl__session_order(s, PDL__STREAM_EXCHANGE, PDL__STREAM_COMPUTE);
+    return status ? status : pdl__session_order(s, PDL_STREAM_GRADIENT, PDL_STREAM_COMPUTE);
 }

@@ -100,7 +100,7 @@ static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool 
 static bool is_finite(const pdl_session_t *s, const void *values, int64_t count)
 {
     pdl_backend_t       *backend = s->spec.backend;
-    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
     double               sum = NAN;
 
     return !backend->ops->sum_squares(backend, compute, values, count, s->scalars) &&
@@ -136,7 +136,7 @@ static int bad_statistic(const pdl_session_t *s)
 bool pdl__finite_statistics(const pdl_session_t *s)
 {
     pdl_backend_t       *backend = s->spec.backend;
-    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
     int64_t              count = 0;
     double               zero = 0;
     pdl_status_t         status = PDL_OK;

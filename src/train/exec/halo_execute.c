@@ -19,7 +19,7 @@ static char *halo_of(const pdl__halo_side_t *side, const pdl_op_run_t *run)
 static pdl_status_t copy_boxes(pdl_session_t *s, const pdl_boxes_t *boxes, int from, const void *source,
                                void *target)
 {
-    return s->device->ops->boxes(s->device, s->stream[PDL__STREAM_COMPUTE], boxes, from,
+    return s->device->ops->boxes(s->device, s->stream[PDL_STREAM_COMPUTE], boxes, from,
                                  s->spec.backend->activation_type, source, target, false);
 }
 
@@ -30,7 +30,7 @@ static pdl_status_t finish_moves(pdl_session_t *s, pdl__halo_t *halo)
 
     for (int i = 0; i < 2 && !status; i++)
         if (halo->side[i].move) status = pdl_move_finish(halo->side[i].move->made);
-    if (!status) status = pdl__session_order(s, PDL__STREAM_MOVE, PDL__STREAM_COMPUTE);
+    if (!status) status = pdl__session_order(s, PDL_STREAM_REDISTRIBUTION, PDL_STREAM_COMPUTE);
     s->moved_s += pdl__now_s() - start_s;
     return status;
 }
@@ -43,11 +43,11 @@ static pdl_status_t start_moves(pdl_session_t *s, pdl__halo_t *halo, const pdl_o
 
     for (int i = 0; i < 2 && !status; i++) {
         pdl__halo_side_t    *side = &halo->side[i];
-        pdl_tensor_stream_t *stream = s->stream[PDL__STREAM_MOVE];
+        pdl_tensor_stream_t *stream = s->stream[PDL_STREAM_REDISTRIBUTION];
         char                *gives = work(halo, run, side->gives_at);
         if (!side->move) continue;
         if (!backward) status = copy_boxes(s, &side->gives, 0, run->input[0], gives);
-        if (!status) status = pdl__session_order(s, PDL__STREAM_COMPUTE, PDL__STREAM_MOVE);
+        if (!status) status = pdl__session_order(s, PDL_STREAM_COMPUTE, PDL_STREAM_REDISTRIBUTION);
         if (!status && backward)
             status = pdl_move_start(side->move->made, stream, work(halo, run, side->sum_at), gives, 1);
         if (!status && !backward) status = pdl_move_start(side->move->made, stream, gives, halo_of(side, run), 0);
@@ -71,7 +71,7 @@ static pdl_op_run_t side_run(const pdl__halo_t *halo, const pdl_op_run_t *run)
 
 static pdl_status_t pack(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
 {
-    return op->description.packed_bytes > 0 ? op->backend->ops->refresh(op, s->stream[PDL__STREAM_COMPUTE], run)
+    return op->description.packed_bytes > 0 ? op->backend->ops->refresh(op, s->stream[PDL_STREAM_COMPUTE], run)
                                             : PDL_OK;
 }
 
@@ -82,7 +82,7 @@ static pdl_status_t fill_strip(pdl_session_t *s, const pdl__halo_t *halo, const 
     char        *strip = work(halo, run, halo->strip_at);
     pdl_status_t status =
         own ? copy_boxes(s, &side->own, 0, run->input[0], strip)
-            : s->device->ops->fill(s->device, s->stream[PDL__STREAM_COMPUTE], strip, side->strip_bytes);
+            : s->device->ops->fill(s->device, s->stream[PDL_STREAM_COMPUTE], strip, side->strip_bytes);
 
     return status ? status : copy_boxes(s, &side->halo, 1, halo_of(side, run), strip);
 }
@@ -94,7 +94,7 @@ static pdl_status_t forward_side(pdl_session_t *s, const pdl__halo_t *halo, cons
     pdl_status_t status = pack(s, side->op, &made);
 
     if (!status) status = fill_strip(s, halo, side, run, true);
-    if (!status) status = halo->backend->ops->forward(side->op, s->stream[PDL__STREAM_COMPUTE], &made);
+    if (!status) status = halo->backend->ops->forward(side->op, s->stream[PDL_STREAM_COMPUTE], &made);
     return status ? status : copy_boxes(s, &side->border, 1, made.output, run->output);
 }
 
@@ -103,7 +103,7 @@ pdl_status_t pdl__halo_forward(pdl_session_t *s, pdl__unit_t *unit, const pdl_op
     pdl__halo_t *halo = unit->halo;
     pdl_status_t status = start_moves(s, halo, run, false);
 
-    if (!status) status = halo->backend->ops->forward(unit->op, s->stream[PDL__STREAM_COMPUTE], run);
+    if (!status) status = halo->backend->ops->forward(unit->op, s->stream[PDL_STREAM_COMPUTE], run);
     if (!status && s->spec.overlap) status = finish_moves(s, halo);
     for (int i = 0; i < 2 && !status; i++)
         if (halo->side[i].op) status = forward_side(s, halo, &halo->side[i], run);
@@ -138,7 +138,7 @@ static pdl_status_t backward_halo(pdl_session_t *s, const pdl__halo_t *halo, con
     if (!status) status = pack(s, side->op, &made);
     made.input_gradient[0] = work(halo, run, halo->strip_at);
     if (!status)
-        status = halo->backend->ops->backward(side->op, s->stream[PDL__STREAM_COMPUTE], &made, PDL_BACKWARD_DATA);
+        status = halo->backend->ops->backward(side->op, s->stream[PDL_STREAM_COMPUTE], &made, PDL_BACKWARD_DATA);
     return status ? status : copy_boxes(s, &side->halo, 0, made.input_gradient[0], work(halo, run, side->sum_at));
 }
 
@@ -154,7 +154,7 @@ static pdl_status_t backward_weight(pdl_session_t *s, const pdl__halo_t *halo, c
     made.weight_gradient[1] = NULL;
     return status
                ? status
-               : halo->backend->ops->backward(side->op, s->stream[PDL__STREAM_COMPUTE], &made, PDL_BACKWARD_WEIGHT);
+               : halo->backend->ops->backward(side->op, s->stream[PDL_STREAM_COMPUTE], &made, PDL_BACKWARD_WEIGHT);
 }
 
 /* What has come back is added to the rows that had been given. */
@@ -167,7 +167,7 @@ static pdl_status_t add_rows(pdl_session_t *s, const pdl__halo_t *halo, const pd
     if (side->gives_bytes == 0) return PDL_OK;
     status = copy_boxes(s, &side->gives, 0, run->input_gradient[0], rows);
     if (!status)
-        status = halo->backend->ops->add(halo->backend, s->stream[PDL__STREAM_COMPUTE], rows, back,
+        status = halo->backend->ops->add(halo->backend, s->stream[PDL_STREAM_COMPUTE], rows, back,
                                          side->gives_bytes, rows);
     return status ? status : copy_boxes(s, &side->gives, 1, rows, run->input_gradient[0]);
 }
@@ -181,7 +181,7 @@ pdl_status_t pdl__halo_backward(pdl_session_t *s, pdl__unit_t *unit, const pdl_o
     for (int i = 0; i < 2 && data && !status; i++)
         if (halo->side[i].op) status = backward_halo(s, halo, &halo->side[i], run);
     if (data && !status) status = start_moves(s, halo, run, true);
-    if (!status) status = halo->backend->ops->backward(unit->op, s->stream[PDL__STREAM_COMPUTE], run, what);
+    if (!status) status = halo->backend->ops->backward(unit->op, s->stream[PDL_STREAM_COMPUTE], run, what);
     for (int i = 0; i < 2 && what & PDL_BACKWARD_WEIGHT && !status; i++)
         if (halo->side[i].op) status = backward_weight(s, halo, &halo->side[i], run);
     if (data && !status && s->spec.overlap) status = finish_moves(s, halo);

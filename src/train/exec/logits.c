@@ -79,7 +79,7 @@ pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_ru
                             .scale = run->loss_scale};
 
     pdl_status_t status =
-        backend->ops->to_float(backend, s->stream[PDL__STREAM_COMPUTE], run->input[0], count, l->values);
+        backend->ops->to_float(backend, s->stream[PDL_STREAM_COMPUTE], run->input[0], count, l->values);
 
     if (!status) status = pdl__results_fetch(s);
     if (status) return status;
@@ -97,7 +97,7 @@ pdl_status_t pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run
     pdl_backend_t *backend = s->spec.backend;
     int64_t        first, count = samples_of(s, micro_batch, &first) * l->classes;
 
-    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
     pdl_status_t         status =
         backend->ops->from_float(backend, compute, l->extra + first * l->classes, count, l->added);
 

@@ -113,7 +113,7 @@ static pdl_status_t find_share(pdl_session_t *s)
     return status;
 }
 
-pdl_status_t pdl__session_order(pdl_session_t *s, pdl__stream_t earlier, pdl__stream_t later)
+pdl_status_t pdl__session_order(pdl_session_t *s, pdl_op_stream_t earlier, pdl_op_stream_t later)
 {
     return pdl_device_order(s->device, s->stream[earlier], s->stream[later], s->event);
 }
@@ -122,7 +122,7 @@ static pdl_status_t create_streams(pdl_session_t *s)
 {
     pdl_status_t status = s->device->ops->event_create(s->device, &s->event);
 
-    for (int i = 0; i < PDL__STREAM_COUNT && !status; i++)
+    for (int i = 0; i < PDL_STREAM_COUNT && !status; i++)
         status = s->device->ops->stream_create(s->device, &s->stream[i]);
     return status;
 }
@@ -130,7 +130,7 @@ static pdl_status_t create_streams(pdl_session_t *s)
 static void destroy_streams(pdl_session_t *s)
 {
     if (!s->device) return;
-    for (int i = 0; i < PDL__STREAM_COUNT; i++) s->device->ops->stream_destroy(s->device, s->stream[i]);
+    for (int i = 0; i < PDL_STREAM_COUNT; i++) s->device->ops->stream_destroy(s->device, s->stream[i]);
     s->device->ops->event_destroy(s->device, s->event);
 }
 
@@ -138,14 +138,19 @@ pdl_status_t pdl__session_await(const pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < PDL__STREAM_COUNT && !status; i++)
+    for (int i = 0; i < PDL_STREAM_COUNT && !status; i++)
         if (s->stream[i]) status = s->device->ops->synchronise(s->device, s->stream[i]);
     return status;
 }
 
-static pdl_status_t lower_program(pdl_session_t *s, bool training, pdl_program_t **program)
+static pdl_status_t lower_program(pdl_session_t *s, bool training, const pdl_program_update_t *update,
+                                  pdl_program_t **program)
 {
-    pdl_program_options_t options = {.micro_batches = s->micro_batches, .training = training};
+    pdl_program_options_t options = {.micro_batches = s->micro_batches,
+                                     .training = training,
+                                     .overlap = s->spec.overlap,
+                                     .model = s->spec.plan->model,
+                                     .update = update};
     pdl_program_pass_t   *order = NULL;
     pdl_status_t          status = PDL_OK;
 
@@ -158,7 +163,21 @@ static pdl_status_t lower_program(pdl_session_t *s, bool training, pdl_program_t
     return status;
 }
 
-static pdl_status_t create_program(pdl_session_t *s)
+static pdl_status_t create_programs(pdl_session_t *s)
+{
+    pdl_program_update_t update;
+    pdl_status_t         status = pdl__buckets_describe(s, &update);
+
+    if (!status) status = lower_program(s, false, &update, &s->forward_program);
+    if (!status && s->spec.training) status = lower_program(s, true, &update, &s->program);
+    pdl__buckets_forget(&update);
+    if (status) return status;
+    s->arena_bytes = s->forward_program->arena_bytes;
+    if (s->program && s->program->arena_bytes > s->arena_bytes) s->arena_bytes = s->program->arena_bytes;
+    return PDL_OK;
+}
+
+static pdl_status_t create_graph(pdl_session_t *s)
 {
     pdl__graph_spec_t spec = {.plan = s->spec.plan,
                               .layouts = s->layouts,
@@ -166,15 +185,9 @@ static pdl_status_t create_program(pdl_session_t *s)
                               .training = s->spec.training,
                               .separate = s->spec.separate,
                               .overlap = s->spec.overlap};
-    pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
-    if (!status && !s->dry) status = pdl__graph_make(s->graph, s->groups);
-    if (!status) status = lower_program(s, false, &s->forward_program);
-    if (!status && s->spec.training) status = lower_program(s, true, &s->program);
-    if (status) return status;
-    s->arena_bytes = s->forward_program->arena_bytes;
-    if (s->program && s->program->arena_bytes > s->arena_bytes) s->arena_bytes = s->program->arena_bytes;
-    return PDL_OK;
+    pdl_status_t status = pdl__graph_create(&spec, &s->graph);
+    return status || s->dry ? status : pdl__graph_make(s->graph, s->groups);
 }
 
 static pdl_status_t check_loss(const pdl_session_t *s)
@@ -262,13 +275,16 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__groups_create(&s->spec.plan->mesh, spec->ranks, &s->groups);
     if (!status) status = pdl__separate_create(s);
-    if (!status) status = create_program(s);
-    if (!status) status = pdl__session_weights(s);
+    if (!status) status = create_graph(s);
+    if (!status) status = pdl__weights_plan(s);
+    if (!status) status = create_programs(s);
+    if (!status) status = pdl__weights_take(s);
     if (!status) status = take_buffers(s);
     if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__buckets_connect(s);
     if (!status) status = pdl__ties_create(s);
+    if (!status) pdl__session_count_bytes(s);
     if (!status && !s->dry) status = pdl__session_list(s);
     if (status) {
         pdl_session_destroy(s);
@@ -318,142 +334,10 @@ void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
     *count = s->count;
 }
 
-/* Sums of this rank's samples: loss, accuracy, and how many they are. Ranks that have the same samples whole count as
-   one; those that share a sample's positions add up to one. */
-static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double *sums)
-{
-    const pdl__layouts_t *l = s->layouts;
-    const pdl__unit_t    *loss = &s->graph->unit[s->graph->loss];
-    double                alike = 1, share = loss->spec.share;
-
-    for (int a = 0; a < l->plan->mesh.axis_count; a++)
-        if (l->layer[loss->layer].out.on[a] == PDL_REPLICATED && l->plan->mesh.axis[a].kind != PDL_AXIS_PIPELINE)
-            alike *= (double)l->plan->mesh.axis[a].size;
-    int64_t samples = pdl__region_samples(&loss->region), first = pdl__region_first(l, &loss->region);
-    for (int64_t k = 0; k < s->micro_batches * samples; k++) {
-        int64_t i = k / samples * s->micro_samples + first + k % samples;
-        double  weight = batch->weight[i] / alike;
-        if (weight == 0) continue;
-        sums[0] += weight * (double)s->results[i];
-        sums[1] += weight * (double)s->results[s->count + i];
-        sums[2] += weight * (share > 0 ? share : 1);
-    }
-}
-
-static pdl_status_t gather_result(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
-                                  pdl_step_result_t *result)
-{
-    double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->not_finite > 0};
-
-    pdl_status_t status = pdl__results_fetch(s);
-
-    if (!status && s->graph->loss >= 0) sum_samples(s, batch, sums);
-    if (!status) status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
-    if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
-    if (status) return status;
-    result->samples = sums[2];
-    result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
-    result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
-    result->stop = sums[3] > 0;
-    return PDL_OK;
-}
-
 /* Exchanges inside and between layers and of gradients, so far. */
 static double exchanged_s(const pdl_session_t *s)
 {
     return s->class_s[PDL_CLASS_MOVE] + s->class_s[PDL_CLASS_GRADIENT];
-}
-
-static pdl_status_t finish_exchange(pdl_session_t *s)
-{
-    double start_s = pdl__now_s();
-
-    for (int g = 0; g < s->bucket_groups; g++) {
-        if (pdl__shard_divides(s, PDL_ARRAY_GRADIENT) && s->buckets[g].shard_ranks) continue;
-        for (int b = 0; b < s->buckets[g].count; b++) {
-            pdl_status_t status = pdl__bucket_wait(s, s->buckets[g].exchange, b);
-            if (status) return status;
-        }
-    }
-    pdl_status_t status = s->shard ? pdl__shard_finish(s) : PDL_OK;
-    if (!status) status = pdl__ties_sum(s);
-    if (s->bucket_groups || s->tie_count) pdl__session_note(s, -1, start_s);
-    return status;
-}
-
-static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
-{
-    return pdl_ranks_sum(context, values, count);
-}
-
-/* Sums over the parts of every tensor. Stages that hold the same one do so each for itself. */
-static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
-{
-    const pdl_session_t  *s = context;
-    const pdl__layouts_t *l = s->layouts;
-
-    for (int64_t i = 0; i < count; i++)
-        if (s->entry[i / 2].k == 0) values[i] *= pdl__pipe_holders(l->stages, s->entry[i / 2].owner);
-    return pdl_ranks_sum(s->groups->stage, values, count);
-}
-
-/* What the optimizer says of numbers that are not finite: a norm is the same on all ranks, weights are this one's. */
-static pdl_status_t check_update(pdl_session_t *s, const pdl_batch_t *batch, pdl_status_t status,
-                                 const pdl_step_result_t *result)
-{
-    if (status == PDL_ERR_NOT_FINITE && !isfinite(result->gradient_norm))
-        return pdl__finite_explain(s, s->replica, batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
-    if (status == PDL_ERR_NOT_FINITE || (!status && !pdl__finite_statistics(s))) {
-        pdl__finite_note_update(s, batch, result->lr);
-        status = pdl_ranks_size(s->replica) == 1 ? pdl__finite_agree(s, s->replica) : PDL_OK;
-    }
-    return status;
-}
-
-static pdl_status_t update_weights(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
-{
-    double              start_s = pdl__now_s();
-    pdl_optimizer_run_t run = {.backend = s->spec.backend,
-                               .stream = s->stream[PDL__STREAM_COMPUTE],
-                               .scalars = s->scalars,
-                               .home = s->scalars_home,
-                               .parameters = s->parameter,
-                               .count = s->parameter_count,
-                               .weights = s->array[PDL_ARRAY_WEIGHT],
-                               .gradients = s->array[PDL_ARRAY_GRADIENT],
-                               .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
-                               .ema = s->array[PDL_ARRAY_EMA],
-                               .step = s->updates - s->moments_from,
-                               .lr = &result->lr};
-    bool                clips = s->spec.optimizer.clip_norm > 0;
-    if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->shard) {
-        run.reduce = sum_over_ranks;
-        run.reduce_context = s->replica;
-    }
-    if (!s->layouts->trivial || s->shard) {
-        run.tensor = s->parameter_entry;
-        run.tensors = s->entry_count;
-        run.sums = s->sums;
-        run.reduce_tensors = sum_tensors;
-        run.tensors_context = s;
-    }
-    if (s->shard) {
-        run.weight_at = s->shard->weight_at;
-        run.gradient_at = s->shard->gradient_at;
-    }
-    pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
-
-    status = check_update(s, batch, status, result);
-    if (!status && s->shard) {
-        pdl__session_note(s, -2, start_s);
-        start_s = pdl__now_s();
-        status = pdl__shard_gather(s);
-        pdl__session_note(s, -1, start_s);
-        start_s = pdl__now_s();
-    }
-    if (!status) status = pdl__session_refresh(s);
-    pdl__session_note(s, -2, start_s);
-    return status;
 }
 
 pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
@@ -468,28 +352,15 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
     return status ? status : pdl__results_fetch(s);
 }
 
-static void show_phase(const pdl_session_t *s, const char *doing)
-{
-    pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates + 1, .doing = doing});
-}
-
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     double           start_s = pdl__now_s(), exchanged = exchanged_s(s);
-    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .next = s->halted};
-    pdl_status_t     status = pdl__session_execute(s, s->program, &execution);
+    double           position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
+    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .next = s->halted, .result = result};
 
     s->halted = 0;
-    double position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
-    show_phase(s, "exchange of gradients");
-    if (!status) status = finish_exchange(s);
-    if (!status) status = gather_result(s, s->replica, batch, result);
-    if (!status && !isfinite(result->loss))
-        status = pdl__finite_explain(s, s->replica, batch, PDL__EXECUTE_TRAIN, "loss");
-    show_phase(s, "update of weights");
-    s->updating = true;
-    if (!status) status = update_weights(s, batch, result);
+    pdl_status_t status = pdl__session_execute(s, s->program, &execution);
     if (status) return status;
     s->updates++;
     s->updating = false;
@@ -510,12 +381,10 @@ static pdl_status_t execute_forward(pdl_session_t *s, pdl__execute_mode_t mode, 
                                     pdl_step_result_t *result)
 {
     double           start_s = pdl__now_s();
-    pdl__execution_t execution = {.batch = batch, .mode = mode};
-    pdl_status_t     status = pdl__session_execute(s, s->forward_program, &execution);
+    pdl__execution_t execution = {.batch = batch, .mode = mode, .result = result};
 
     *result = (pdl_step_result_t){0};
-    if (!status) status = gather_result(s, s->spec.ranks, batch, result);
-    if (!status && !isfinite(result->loss)) status = pdl__finite_explain(s, s->spec.ranks, batch, mode, "loss");
+    pdl_status_t status = pdl__session_execute(s, s->forward_program, &execution);
     result->step_s = result->compute_s = pdl__now_s() - start_s;
     return status;
 }
@@ -533,7 +402,7 @@ pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
 /* Through the arena, which nobody uses between executions. */
 static pdl_status_t swap_bytes(pdl_session_t *s, char *a, char *b, size_t bytes)
 {
-    pdl_tensor_stream_t *compute = s->stream[PDL__STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
     pdl_status_t         status = PDL_OK;
 
     for (size_t at = 0; at < bytes && !status; at += s->arena_bytes) {
@@ -594,14 +463,15 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
                                                 s->packed_bytes,
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
-                                     .activations = s->arena_bytes + s->small_bytes,
                                      .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;
-    if (s->shard) {
-        memory->weights += s->shard->weight_bytes;
-        memory->gradients += s->shard->gradient_bytes;
-    }
+    /* Whole buckets count as what is in them. */
+    const pdl_program_t *largest =
+        s->program && s->program->arena_bytes == s->arena_bytes ? s->program : s->forward_program;
+    memory->gradients += largest->whole_bytes[0];
+    memory->weights += largest->whole_bytes[1];
+    memory->activations = s->arena_bytes + s->small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
     memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
     memory->weights += pdl__banks_bytes(s);
     memory->total =

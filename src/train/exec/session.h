@@ -27,30 +27,26 @@ typedef struct pdl__trace_entry {
     int                  users;         /* ops whose gradients make it up */
     int                  tie;           /* owner of a weight of several stages that is sharded by itself, or -1 */
     int                  group, bucket; /* of the exchange; group -1: nothing to sum */
-    /* of the update at hand */
-    int  missing; /* users whose backward has not run */
-    bool written; /* later gradients are added */
 } pdl__trace_entry_t;
 
 /* The time of one operation. */
 typedef struct pdl__moment {
     double start_s, end_s;
     double moved_s; /* of it, redistribution */
-    int    op;      /* of the program; negative: -1 exchange, -2 update, or one of those below */
+    int    op;      /* of the training program; negative: one of those below */
+    bool   waits;   /* until it was complete */
 } pdl__moment_t;
 
 /* Moments of rounds. Those of turns count down: worker w has PDL__MOMENT_TURN - w. */
-enum { PDL__MOMENT_MEAN = -3, PDL__MOMENT_MOVE = -4, PDL__MOMENT_TURN = -5 };
+enum { PDL__MOMENT_MEAN = -1, PDL__MOMENT_MOVE = -2, PDL__MOMENT_TURN = -3 };
 
 /* Weights whose gradients travel together. Where state is sharded every rank of the data axes has a part of it. */
 typedef struct pdl__bucket {
     int     first, last;         /* entries */
     int64_t low, high;           /* elements of the flat arrays */
-    int     missing;             /* entries without a complete gradient */
     int64_t part_low, part_high; /* of [low, high): this rank's part */
     int64_t held;                /* where that lies in an array of parts */
     float  *weights, *gradients; /* all of the bucket, while it is there: zero3, and from zero2 on */
-    bool    begun;               /* the part has gradients of this update */
 } pdl__bucket_t;
 
 /* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
@@ -105,15 +101,6 @@ typedef struct pdl__targets {
     bool  *coming;     /* by micro-batch: those of it are on their way there */
 } pdl__targets_t;
 
-/* Streams of the device. Work of one has no order with that of another unless pdl__session_order() gives it. */
-typedef enum pdl__stream {
-    PDL__STREAM_COMPUTE,
-    PDL__STREAM_MOVE,     /* redistributions and halos */
-    PDL__STREAM_EXCHANGE, /* of gradients, and of weights that are sharded */
-    PDL__STREAM_STAGE,    /* between stages of a pipeline */
-    PDL__STREAM_COUNT
-} pdl__stream_t;
-
 struct pdl_session {
     pdl_session_spec_t spec;
     bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
@@ -134,9 +121,9 @@ struct pdl_session {
     int64_t            draws_at;  /* index of the first sample in the random numbers of a step */
     pdl_ranks_t       *replica;   /* the ranks that update the same weights; owned when separate */
 
-    pdl_tensor_device_t *device; /* of the backend */
-    pdl_tensor_stream_t *stream[PDL__STREAM_COUNT];
-    pdl_tensor_event_t  *event; /* orders streams */
+    pdl_tensor_device_t *device;                   /* of the backend */
+    pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
+    pdl_tensor_event_t  *event;                    /* orders streams */
 
     /* trainable weights come first, in the order in which backward finishes their gradients */
     pdl__trace_entry_t *entry;
@@ -205,12 +192,14 @@ struct pdl_session {
 };
 
 /* session.c: `later` goes on behind what `earlier` has been given so far. */
-pdl_status_t pdl__session_order(pdl_session_t *session, pdl__stream_t earlier, pdl__stream_t later);
+pdl_status_t pdl__session_order(pdl_session_t *session, pdl_op_stream_t earlier, pdl_op_stream_t later);
 
 /* Waits for all streams: the host may look at memory of the device, at once. */
 pdl_status_t pdl__session_await(const pdl_session_t *session);
 
-/* buckets.c */
+/* buckets.c: what the program is to know of them; the second frees it. */
+pdl_status_t pdl__buckets_describe(const pdl_session_t *session, pdl_program_update_t *update);
+void         pdl__buckets_forget(pdl_program_update_t *update);
 pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
 pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
 void         pdl__buckets_destroy(pdl_session_t *session);
@@ -224,7 +213,8 @@ pdl_status_t pdl__bucket_wait(pdl_session_t *session, pdl_exchange_t *exchange, 
 bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b);
 
 /* weights.c */
-pdl_status_t pdl__session_weights(pdl_session_t *session);
+pdl_status_t pdl__weights_plan(pdl_session_t *session); /* which there are, and where they lie */
+pdl_status_t pdl__weights_take(pdl_session_t *session); /* memory, and initial values */
 void         pdl__session_free_weights(pdl_session_t *session);
 pdl_status_t pdl__session_refresh(pdl_session_t *session);
 int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
@@ -246,31 +236,20 @@ void         pdl__session_free_list(pdl_session_t *session);
 /* Whether sessions like this one have an array at all: a stage without weights has none. */
 bool pdl__session_keeps(const pdl_session_t *session, pdl_session_array_t array);
 
-/* ties.c: collective. */
+/* ties.c: how many there are on this stage; the others are collective. */
+int          pdl__ties_count(const pdl_session_t *session);
 pdl_status_t pdl__ties_create(pdl_session_t *session);
 void         pdl__ties_destroy(pdl_session_t *session);
-pdl_status_t pdl__ties_sum(pdl_session_t *session);
 
-/* borders.c: before and after a program is executed, and a unit that receives from or sends to another stage. */
+/* borders.c: before and after a program is executed. */
 pdl_status_t pdl__borders_begin(pdl_session_t *session, bool training);
 pdl_status_t pdl__borders_end(pdl_session_t *session);
-pdl_status_t pdl__border_forward(pdl_session_t *session, const pdl__unit_t *unit, const void *input, void *output);
-pdl_status_t pdl__border_backward(pdl_session_t *session, const pdl__unit_t *unit, const void *gradient,
-                                  void *input_gradient);
 /* Memory of messages between stages. */
 size_t pdl__borders_bytes(const pdl_session_t *session);
 
 /* halo_execute.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
 pdl_status_t pdl__halo_forward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run);
 pdl_status_t pdl__halo_backward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what);
-
-/* edge_execute.c: a redistribution of a graph that was made. */
-/* Forward, or the gradient's way back, in two halves. Source and target may be the same when every step is a sum. The first half
-   waits for nobody: of several steps it starts the first. In between the buffers are left alone. Edges that share ranks are
-   started in the same order on all of them; and where one waits more than once, no other is started in between. */
-pdl_status_t pdl__edge_start(pdl__edge_t *edge, pdl_tensor_stream_t *stream, bool back, const void *source,
-                             void *target, void *scratch);
-pdl_status_t pdl__edge_finish(pdl__edge_t *edge);
 
 /* separate.c: data-parallel replicas that update each for itself. */
 pdl_status_t pdl__separate_create(pdl_session_t *session);
@@ -297,8 +276,8 @@ pdl_status_t pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_
 
 /* traffic.c: memory of all messages, those between stages included. */
 size_t pdl__messages_bytes(const pdl_session_t *session);
-/* What one operation of a program sends is added to *traffic. */
-void pdl__op_traffic(const pdl_session_t *session, const pdl_program_op_t *op, pdl_session_traffic_t *traffic);
+/* Fills in what operations send that the programs do not know: it is up to algorithms. */
+void pdl__session_count_bytes(pdl_session_t *session);
 
 /* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
 pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);
@@ -310,25 +289,25 @@ typedef enum pdl__execute_mode {
     PDL__EXECUTE_PASS /* forward as in training */
 } pdl__execute_mode_t;
 typedef struct pdl__execution {
-    const pdl_batch_t  *batch;
-    pdl__execute_mode_t mode;
-    bool                halts;    /* before the first operation that is not of the forward pass */
-    int                 next;     /* operation to begin with; where it stopped */
-    bool                searches; /* executes a forward pass again, for: */
-    int                 found;    /* the unit whose output is the first that is not finite, or -1 */
+    const pdl_program_t *program; /* set by the call */
+    pdl_step_result_t   *result;  /* NULL: not wanted */
+    const pdl_batch_t   *batch;
+    pdl__execute_mode_t  mode;
+    bool                 halts;    /* before the first operation that is not of the forward pass */
+    int                  next;     /* operation to begin with; where it stopped */
+    bool                 searches; /* executes a forward pass again, for: */
+    int                  found;    /* the unit whose output is the first that is not finite, or -1 */
 } pdl__execution_t;
 pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *program,
                                   pdl__execution_t *execution);
 
-/* The class of an operation of the training program; -1: exchange, -2: update. */
-pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, int op);
+pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, const pdl_program_op_t *op);
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000
-/* An operation of the training program (-1: exchange, -2: update) has ended that began at start_s. */
-void pdl__session_note(pdl_session_t *session, int op, double start_s);
-
-/* trace.c: something of a round has ended that began at start_s; only the timeline has it. */
+/* trace.c: an operation of the training program, or the wait for it, has ended that began at start_s. */
+void pdl__session_note(pdl_session_t *session, int op, bool waits, double start_s);
+/* Something of a round has ended that began at start_s; only the timeline has it. */
 void pdl__trace_span(pdl_session_t *session, int op, double start_s);
 /* The timelines of sessions of this rank into one file; rank r > 0 adds ".r" to its name. */
 pdl_status_t pdl__trace_write(const pdl_session_t *const *sessions, int count, const char *path);

@@ -129,14 +129,14 @@ pdl_status_t pdl__shard_divide(pdl_session_t *s)
     if (status) return status;
     s->parameter_count = 0;
     for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++) add_parameter(s, i);
-    return pdl__shard_place(s);
+    return PDL_OK;
 }
 
 /* Sums of this rank's parts over the axes of the group that are no data axes. */
 static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound)
 {
     pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .stream = s->stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count};
     unsigned            axes = group->axes & ~data_axes(s);
@@ -168,7 +168,7 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
 {
     int                 ranks = pdl_ranks_size(group->shard_ranks);
     pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .stream = s->stream[PDL_STREAM_GRADIENT],
                                 .ranks = group->shard_ranks,
                                 .bound = bound,
                                 .buckets = group->count,
@@ -210,13 +210,20 @@ void pdl__shard_destroy(pdl_session_t *s)
     pdl__shard_t *shard = s->shard;
 
     if (!shard) return;
-    s->device->ops->release(s->device, PDL_SPACE_DEVICE, shard->gradient_arena, shard->gradient_bytes);
-    s->device->ops->release(s->device, PDL_SPACE_DEVICE, shard->weight_arena, shard->weight_bytes);
-    free(shard->gradients.stay);
-    free(shard->weights[0].stay);
-    free(shard->weights[1].stay);
-    free(shard->event);
     free(shard->weight_at);
     free(shard->gradient_at);
     free(shard);
+}
+
+pdl_status_t pdl__shard_gather(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->sharding == PDL_SHARDING_NONE || pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
+    for (int way = 0; way < 2; way++)
+        for (int g = 0; g < s->bucket_groups; g++)
+            for (int b = 0; s->buckets[g].gather && b < s->buckets[g].count && !status; b++)
+                status = way == 0 ? pdl__bucket_ready(s, s->buckets[g].gather, b)
+                                  : pdl__bucket_wait(s, s->buckets[g].gather, b);
+    return status;
 }

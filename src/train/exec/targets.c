@@ -85,7 +85,7 @@ static int64_t first_result(const pdl_session_t *s, int64_t micro_batch)
 
 static pdl_status_t copy(pdl_session_t *s, void *to, const void *from, size_t bytes)
 {
-    return s->device->ops->copy(s->device, s->stream[PDL__STREAM_COMPUTE], to, from, bytes);
+    return s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE], to, from, bytes);
 }
 
 /* The labels of the positions that this rank has, in rows as long as they are one behind the other. */
@@ -131,7 +131,7 @@ pdl_status_t pdl__targets_set(pdl_session_t *s, int64_t micro_batch, const pdl_b
         int64_t elements = pdl_shape_elements(&layer->in);
         run->target = s->small + t->numbers_at;
         if (!status)
-            status = s->spec.backend->ops->from_float(s->spec.backend, s->stream[PDL__STREAM_COMPUTE],
+            status = s->spec.backend->ops->from_float(s->spec.backend, s->stream[PDL_STREAM_COMPUTE],
                                                       batch->numbers + from * elements, samples * elements,
                                                       s->small + t->numbers_at);
         return status;
@@ -173,7 +173,7 @@ static void place_results(pdl_session_t *s, int64_t micro_batch)
 
 pdl_status_t pdl__results_fetch(pdl_session_t *s)
 {
-    pdl_status_t status = s->device->ops->synchronise(s->device, s->stream[PDL__STREAM_COMPUTE]);
+    pdl_status_t status = s->device->ops->synchronise(s->device, s->stream[PDL_STREAM_COMPUTE]);
 
     for (int m = 0; m < s->micro_batches && !status; m++) {
         if (s->targets.coming[m]) place_results(s, m);

@@ -57,7 +57,7 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     int64_t             count;
     float              *data = own_gradient(s, &s->entry[i], &count);
     pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL__STREAM_EXCHANGE],
+                                .stream = s->stream[PDL_STREAM_GRADIENT],
                                 .ranks = group,
                                 .data = data,
                                 .bound = (const int64_t[]){0, count},
@@ -73,6 +73,22 @@ static bool is_owner(const pdl_model_t *model, int layer)
     return false;
 }
 
+/* Whether several stages hold the weight of a layer, all of which take part in its group. */
+static bool is_tied(const pdl_session_t *s, int layer)
+{
+    return is_owner(s->spec.plan->model, layer) && pdl__pipe_holders(s->layouts->stages, layer) > 1;
+}
+
+int pdl__ties_count(const pdl_session_t *s)
+{
+    const pdl__pipe_t *stages = s->layouts->stages;
+    int                count = 0;
+
+    for (int i = 0; s->spec.training && i < pdl_model_layer_count(s->spec.plan->model); i++)
+        count += is_tied(s, i) && pdl__pipe_holds(stages, i, stages->at) && entry_of(s, i) >= 0;
+    return count;
+}
+
 pdl_status_t pdl__ties_create(pdl_session_t *s)
 {
     const pdl_model_t *model = s->spec.plan->model;
@@ -83,7 +99,7 @@ pdl_status_t pdl__ties_create(pdl_session_t *s)
     s->ties = calloc((size_t)layers, sizeof(*s->ties));
     if (!s->ties) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
     for (int i = 0; i < layers && !status; i++)
-        if (is_owner(model, i) && pdl__pipe_holders(s->layouts->stages, i) > 1) status = create_tie(s, i);
+        if (is_tied(s, i)) status = create_tie(s, i);
     return status;
 }
 
@@ -94,13 +110,4 @@ void pdl__ties_destroy(pdl_session_t *s)
         pdl_ranks_destroy(s->ties[i].ranks);
     }
     free(s->ties);
-}
-
-pdl_status_t pdl__ties_sum(pdl_session_t *s)
-{
-    pdl_status_t status = PDL_OK;
-
-    for (int i = 0; i < s->tie_count && !status; i++) status = pdl__bucket_ready(s, s->ties[i].exchange, 0);
-    for (int i = 0; i < s->tie_count && !status; i++) status = pdl__bucket_wait(s, s->ties[i].exchange, 0);
-    return status;
 }

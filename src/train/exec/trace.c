@@ -6,43 +6,47 @@
 #include <paradl/base/output.h>
 #include <stdio.h>
 
-static const char *op_name(const pdl_session_t *s, int op, char *buffer, size_t size)
+void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
 {
-    static const char *const verbs[] = {"load", "forward", "sum", "backward", "done", "finish", "finish backward"};
-    const pdl_program_op_t  *entry = &s->program->op[op];
-    const char              *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[entry->node].layer)->name;
-    pdl__unit_kind_t         kind = s->graph->unit[entry->node].kind;
-    const char              *note = kind == PDL__UNIT_CONVERT   ? " (convert)"
-                                    : kind == PDL__UNIT_EDGE    ? " (redistribute)"
-                                    : kind == PDL__UNIT_RECEIVE ? " (from another stage)"
-                                    : kind == PDL__UNIT_SEND    ? " (to another stage)"
-                                                                : "";
+    const pdl_program_op_t *entry = &s->program->op[op];
+    double                  end_s = pdl__now_s(), moved_s = s->moved_s;
 
-    snprintf(buffer, size, "%s%s %s%s", entry->again ? "again " : "", verbs[entry->kind], layer, note);
-    return buffer;
+    /* Results are small: what they take is the time until the last rank has its own. */
+    s->class_s[PDL_CLASS_MOVE] += moved_s;
+    if (entry->kind != PDL_OP_RESULT) s->class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
+    s->moved_s = 0;
+    if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
+    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op, waits};
 }
 
-static const char *event_name(const pdl_session_t *s, int op, char *buffer, size_t size)
+static const char *event_name(const pdl_session_t *s, const pdl__moment_t *moment, char *text, size_t size)
 {
-    if (op >= 0) return op_name(s, op, buffer, size);
-    switch (op) {
-    case -1: return "wait for gradients";
-    case -2: return "update";
+    char name[224];
+
+    switch (moment->op) {
     case PDL__MOMENT_MEAN: return "mean of models";
     case PDL__MOMENT_MOVE: return "models change places";
-    default: snprintf(buffer, size, "worker %d", PDL__MOMENT_TURN - op); return buffer;
+    default: break;
     }
+    if (moment->op < 0)
+        snprintf(text, size, "worker %d", PDL__MOMENT_TURN - moment->op);
+    else
+        snprintf(text, size, "%s%s", moment->waits ? "wait for " : "",
+                 pdl_program_op_name(s->program, moment->op, name, sizeof(name)));
+    return text;
 }
 
-static bool is_communication(int op)
+/* On a track of its own: what is not of the stream that computes. */
+static bool is_communication(const pdl_session_t *s, const pdl__moment_t *moment)
 {
-    return op == -1 || op == PDL__MOMENT_MEAN || op == PDL__MOMENT_MOVE;
+    if (moment->op < 0) return moment->op == PDL__MOMENT_MEAN || moment->op == PDL__MOMENT_MOVE;
+    return s->program->op[moment->op].stream != PDL_STREAM_COMPUTE;
 }
 
 void pdl__trace_span(pdl_session_t *s, int op, double start_s)
 {
     if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op};
+    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op, false};
 }
 
 void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])
@@ -57,13 +61,12 @@ static void write_events(pdl_json_t *json, const pdl_session_t *s, int number, d
 
     for (int i = 0; i < s->timeline_count; i++) {
         const pdl__moment_t *moment = &s->timeline[i];
-        if (moment->op >= 0 && s->program->op[moment->op].kind == PDL_OP_GRADIENT_DONE) continue;
         pdl_json_open(json, NULL, '{');
-        pdl_json_string(json, "name", event_name(s, moment->op, name, sizeof(name)));
-        pdl_json_string(json, "cat", is_communication(moment->op) ? "communication" : "compute");
+        pdl_json_string(json, "name", event_name(s, moment, name, sizeof(name)));
+        pdl_json_string(json, "cat", is_communication(s, moment) ? "communication" : "compute");
         pdl_json_string(json, "ph", "X");
         pdl_json_int(json, "pid", pdl_ranks_rank(s->spec.ranks));
-        pdl_json_int(json, "tid", 2 * number + is_communication(moment->op));
+        pdl_json_int(json, "tid", 2 * number + is_communication(s, moment));
         pdl_json_number(json, "ts", 1e6 * (moment->start_s - zero_s));
         pdl_json_number(json, "dur", 1e6 * (moment->end_s - moment->start_s));
         pdl_json_close(json);

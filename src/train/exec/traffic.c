@@ -1,7 +1,7 @@
 /*
  * What a session sends, from its program, and the memory that takes.
  */
-#include "train/exec/session.h"
+#include "train/exec/execute.h"
 #include "train/exec/shard.h"
 
 static double sum_bytes(const pdl_ranks_t *ranks, double values)
@@ -39,20 +39,13 @@ static void add_moves(const pdl_session_t *s, double bytes, const pdl__unit_t *t
     traffic->moves_padding += bytes * padded_share(s, tensor);
 }
 
-void pdl__op_traffic(const pdl_session_t *s, const pdl_program_op_t *op, pdl_session_traffic_t *traffic)
+/* What an operation of a layer sends beside the redistributions that are operations of their own. */
+static void add_layer(const pdl_session_t *s, const pdl_program_op_t *op, pdl_session_traffic_t *traffic)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
-    bool               backward = op->kind == PDL_OP_BACKWARD;
-    double             there, back;
+    bool               backward = op->backward;
 
-    if (op->kind != PDL_OP_FORWARD && !backward) return;
-    if (unit->kind == PDL__UNIT_EDGE) {
-        pdl__edge_bytes(unit->edge, &there, &back);
-        add_moves(s, backward ? back : there, unit, traffic);
-    }
-    if (unit->kind == PDL__UNIT_SEND && !backward) traffic->stages += (double)unit->there.bytes;
-    if (unit->kind == PDL__UNIT_RECEIVE && backward) traffic->stages += (double)unit->back.bytes;
-    if (unit->kind != PDL__UNIT_OP) return;
+    if (op->kind == PDL_OP_WGRAD) return;
     if (unit->routes) {
         traffic->routed += pdl__dispatch_even_bytes(unit->routes, backward);
         traffic->routed_all += pdl__dispatch_all_bytes(unit->routes, backward) / unit->routes->members;
@@ -61,69 +54,39 @@ void pdl__op_traffic(const pdl_session_t *s, const pdl_program_op_t *op, pdl_ses
         add_moves(s, pdl__halo_bytes(unit->halo, backward), &s->graph->unit[unit->input[0]], traffic);
     if (unit->statistic_axes)
         traffic->statistics += sum_bytes(s->groups->of[unit->statistic_axes], reduced_values(s, unit, backward));
-    for (int j = 0; j < unit->input_count && backward; j++) {
-        if (!unit->after[j] || op->input_gradient[j] < 0) continue;
-        pdl__edge_bytes(unit->after[j], &there, &back);
-        add_moves(s, back, &s->graph->unit[unit->input[j]], traffic);
-    }
 }
 
 /* What kernels want beside the elements of weights, of those of a bucket. */
-static double padding_of(const pdl_session_t *s, const pdl__bucket_t *bucket)
+static double padding_of(const pdl_session_t *s, const pdl_program_bucket_t *bucket)
 {
     double padding = 0;
 
     for (int i = bucket->first; i < bucket->last; i++)
         padding += (double)(s->entry[i].storage - pdl_region_elements(&s->entry[i].region));
-    return padding / (double)(bucket->high - bucket->low);
+    return padding * sizeof(float) / (double)bucket->bytes;
 }
 
-static void add_bucket(const pdl_session_t *s, const pdl_exchange_t *exchange, const pdl__buckets_t *group, int b,
-                       pdl_session_traffic_t *traffic)
+static void add_op(const pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                   pdl_session_traffic_t *traffic)
 {
-    double bytes = pdl_exchange_bucket_bytes(exchange, b);
+    const pdl__unit_t *unit = op->node < 0 ? NULL : &s->graph->unit[op->node];
 
-    traffic->gradients += bytes;
-    traffic->gradients_padding += bytes * padding_of(s, &group->bucket[b]);
-}
-
-/* When every bucket travels once. */
-static void add_exchange(const pdl_session_t *s, const pdl_exchange_t *exchange, const pdl__buckets_t *group,
-                         pdl_session_traffic_t *traffic)
-{
-    for (int b = 0; b < group->count && exchange; b++) add_bucket(s, exchange, group, b, traffic);
-}
-
-/* Buckets that are there for a while only travel each time. */
-static void add_stays(const pdl_session_t *s, const pdl__stays_t *stays, bool gradients,
-                      pdl_session_traffic_t *traffic)
-{
-    for (int j = 0; j < stays->count; j++) {
-        const pdl__buckets_t *group = &s->buckets[stays->stay[j].group];
-        add_bucket(s, gradients ? group->exchange : group->gather, group, stays->stay[j].bucket, traffic);
+    switch (op->kind) {
+    case PDL_OP_REDISTRIBUTE:
+        add_moves(s, op->bytes, op->sums >= 0 ? &s->graph->unit[unit->input[op->sums]] : unit, traffic);
+        break;
+    case PDL_OP_SEND: traffic->stages += op->bytes; break;
+    case PDL_OP_COLLECTIVE:
+        traffic->gradients += op->bytes;
+        if (op->role != PDL_ROLE_TIED)
+            traffic->gradients_padding += op->bytes * padding_of(s, &program->bucket[op->bucket]);
+        break;
+    case PDL_OP_RESULT:
+    case PDL_OP_UPDATE: traffic->results += op->bytes; break;
+    default:
+        if (unit != NULL && unit->kind == PDL__UNIT_OP && op->kind != PDL_OP_SUM) add_layer(s, op, traffic);
+        break;
     }
-}
-
-/* Sums of gradients and, where they are sharded, weights. */
-static void add_exchanges(const pdl_session_t *s, pdl_session_traffic_t *traffic)
-{
-    double sent;
-    size_t held;
-
-    for (int g = 0; g < s->bucket_groups; g++) {
-        const pdl__buckets_t *group = &s->buckets[g];
-        if (!group->shard_ranks || !pdl__shard_divides(s, PDL_ARRAY_GRADIENT))
-            add_exchange(s, group->exchange, group, traffic);
-        if (!pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) add_exchange(s, group->gather, group, traffic);
-        add_exchange(s, group->rest, group, traffic);
-    }
-    for (int i = 0; i < s->tie_count; i++) {
-        pdl_exchange_bytes(s->ties[i].exchange, &sent, &held);
-        traffic->gradients += sent;
-    }
-    if (!s->shard) return;
-    add_stays(s, &s->shard->gradients, true, traffic);
-    add_stays(s, &s->shard->weights[1], false, traffic);
 }
 
 /* Sums of squares for the norms of all gradients and of every tensor. */
@@ -140,15 +103,38 @@ static double norm_bytes(const pdl_session_t *s)
     return bytes;
 }
 
+static void count_bytes(const pdl_session_t *s, pdl_program_t *program, pdl_ranks_t *ranks)
+{
+    for (int i = 0; i < program->op_count; i++) {
+        pdl_program_op_t     *op = &program->op[i];
+        pdl_session_traffic_t traffic = {0};
+        int                   b;
+        if (op->kind == PDL_OP_COLLECTIVE) {
+            const pdl_exchange_t *exchange = pdl__exchange_of(s, program, op, &b);
+            op->bytes = pdl_exchange_bucket_bytes(exchange, b);
+        } else if (op->kind == PDL_OP_RESULT)
+            op->bytes = sum_bytes(ranks, PDL__RESULT_SUMS);
+        else if (op->kind == PDL_OP_UPDATE)
+            op->bytes = norm_bytes(s);
+        else if (op->node >= 0 && op->bytes == 0) {
+            add_op(s, program, op, &traffic);
+            op->bytes = traffic.moves + traffic.routed + traffic.statistics;
+        }
+    }
+}
+
+void pdl__session_count_bytes(pdl_session_t *s)
+{
+    count_bytes(s, s->forward_program, s->spec.ranks);
+    if (s->program) count_bytes(s, s->program, s->replica);
+}
+
 void pdl_session_traffic(const pdl_session_t *s, pdl_session_traffic_t *traffic)
 {
     const pdl_program_t *program = s->program ? s->program : s->forward_program;
-    pdl_ranks_t         *ranks = s->program ? s->replica : s->spec.ranks; /* whose results are one */
 
-    *traffic = (pdl_session_traffic_t){.results = sum_bytes(ranks, PDL__RESULT_SUMS)};
-    for (int i = 0; i < program->op_count; i++) pdl__op_traffic(s, &program->op[i], traffic);
-    add_exchanges(s, traffic);
-    if (s->program) traffic->results += norm_bytes(s);
+    *traffic = (pdl_session_traffic_t){0};
+    for (int i = 0; i < program->op_count; i++) add_op(s, program, &program->op[i], traffic);
     traffic->total = traffic->moves + traffic->routed + traffic->stages + traffic->gradients + traffic->statistics +
                      traffic->results;
 }

@@ -290,25 +290,28 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
         pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
         for (int k = 0; k < unit->description.weight_count; k++)
             run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
-        pdl_status_t status = ops->refresh(unit->op, s->stream[PDL__STREAM_COMPUTE], &run);
+        pdl_status_t status = ops->refresh(unit->op, s->stream[PDL_STREAM_COMPUTE], &run);
         if (status) return status;
     }
     return PDL_OK;
 }
 
-pdl_status_t pdl__session_weights(pdl_session_t *s)
+pdl_status_t pdl__weights_plan(pdl_session_t *s)
 {
     pdl_status_t status = list_entries(s);
 
     if (!status) status = pdl__buckets_cut(s);
     if (!status) place_entries(s);
     if (!status) status = pdl__shard_divide(s);
-    if (!status) status = place_packed(s);
-    if (s->dry || status) return status;
-    status = take_arrays(s);
+    return status ? status : place_packed(s);
+}
+
+pdl_status_t pdl__weights_take(pdl_session_t *s)
+{
+    if (s->dry) return PDL_OK;
+    pdl_status_t status = take_arrays(s);
     if (!status) status = fill_weights(s);
-    if (!status) status = pdl__session_refresh(s);
-    return status;
+    return status ? status : pdl__session_refresh(s);
 }
 
 void pdl__session_free_weights(pdl_session_t *s)

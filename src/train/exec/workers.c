@@ -49,7 +49,7 @@ pdl_status_t pdl__spread_statistics(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     for (int64_t w = 1; w < s->workers && !status; w++)
-        status = s->device->ops->copy(s->device, s->stream[PDL__STREAM_COMPUTE],
+        status = s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE],
                                       statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
     return status;
 }

@@ -1,0 +1,152 @@
+/*
+ * How long buffers live, and where. An operation that waits takes two steps of time: what it waits for is there until the
+ * first, what it uses from the second on, so that its result may take the place of what was in flight.
+ */
+#include "program/builder.h"
+#include <limits.h>
+#include <stdlib.h>
+
+typedef struct life {
+    pdl_program_t *program;
+    int            now;
+} life_t;
+
+static void touch(void *context, int buffer, pdl__use_t use)
+{
+    life_t               *life = context;
+    pdl_program_buffer_t *entry = &life->program->buffer[buffer];
+
+    (void)use;
+    if (entry->first < 0) entry->first = life->now;
+    entry->last = life->now;
+}
+
+/* In steps; returns how many there are. op_of[step]: the operation. */
+static int find_lives(pdl_program_t *program, int *op_of)
+{
+    life_t life = {.program = program};
+
+    for (int i = 0; i < program->op_count; i++) {
+        const pdl_program_op_t *op = &program->op[i];
+        for (int w = 0; w < op->wait_count; w++)
+            pdl__program_visit(program, &program->op[program->wait[op->first_wait + w]], touch, &life);
+        if (op->wait_count > 0) op_of[life.now++] = i;
+        pdl__program_visit(program, op, touch, &life);
+        op_of[life.now++] = i;
+    }
+    for (int k = 0; k < program->buffer_count; k++)
+        if (program->buffer[k].first < 0) program->buffer[k].first = program->buffer[k].last = 0;
+    return life.now;
+}
+
+static pdl_status_t most_alive(const pdl_program_t *program, int tensors, int steps, size_t *most)
+{
+    size_t *change = calloc((size_t)steps + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
+
+    *most = 0;
+    if (change == NULL) return pdl__program_no_memory();
+    ends += steps + 1;
+    for (int k = 0; k < tensors; k++) {
+        change[program->buffer[k].first] += program->buffer[k].bytes;
+        ends[program->buffer[k].last] += program->buffer[k].bytes;
+    }
+    for (int i = 0; i < steps; i++) {
+        alive += change[i];
+        if (alive > *most) *most = alive;
+        alive -= ends[i];
+    }
+    free(change);
+    return PDL_OK;
+}
+
+#define ALIGNMENT 64
+
+/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. */
+static bool repeats(const pdl_program_buffer_t *buffers, int count, int k)
+{
+    const pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
+    int                         end = -1, begin = INT_MAX;
+
+    for (int i = 0; i < count; i++) {
+        if (block[i].bytes != before[i].bytes) return false;
+        if (before[i].last > end) end = before[i].last;
+        if (block[i].first < begin) begin = block[i].first;
+    }
+    return end < begin;
+}
+
+static bool alive_together(const pdl_program_buffer_t *a, const pdl_program_buffer_t *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Whether two buffers of a block that are alive together share memory. */
+static bool collides(const pdl_program_buffer_t *block, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (block[i].offset < block[j].offset + block[j].bytes &&
+                block[j].offset < block[i].offset + block[i].bytes && alive_together(&block[i], &block[j]))
+                return true;
+    return false;
+}
+
+/* Micro-batches, unless a pipeline has several in flight, need the same buffers one after the other. Those are placed
+   once, for placing takes a time that grows with the square of their number. */
+static pdl_status_t place_tensors(pdl_program_t *program, int total, int micro_batches)
+{
+    pdl_program_buffer_t *buffers = program->buffer;
+    int                   count = total / micro_batches;
+    bool                  same = micro_batches > 1 && total % micro_batches == 0;
+    pdl_status_t          status = PDL_OK;
+
+    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
+    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &program->arena_bytes);
+    for (int k = 1; k < micro_batches && same && !status; k++) {
+        pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
+        for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
+        same = !collides(block, count);
+    }
+    if (same || status) return status;
+    return pdl_colour_intervals(buffers, total, ALIGNMENT, &program->arena_bytes);
+}
+
+/* Whole buckets of gradients or weights, behind what has been placed. */
+static pdl_status_t place_whole(pdl_program_t *program, int tensors, bool weights)
+{
+    pdl_program_buffer_t *buffers = malloc(((size_t)(program->buffer_count - tensors) + 1) * sizeof(*buffers));
+    int                   count = 0;
+    size_t                bytes = 0;
+    pdl_status_t          status = buffers != NULL ? PDL_OK : pdl__program_no_memory();
+
+    for (int k = tensors; k < program->buffer_count && !status; k++)
+        if (program->buffer[k].weights == weights) buffers[count++] = program->buffer[k];
+    if (!status && count > 0) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &bytes);
+    count = 0;
+    for (int k = tensors; k < program->buffer_count && !status; k++)
+        if (program->buffer[k].weights == weights)
+            program->buffer[k].offset = program->arena_bytes + buffers[count++].offset;
+    program->whole_bytes[weights] = bytes;
+    program->arena_bytes += bytes;
+    free(buffers);
+    return status;
+}
+
+pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches)
+{
+    int *op_of = malloc((2 * (size_t)program->op_count + 1) * sizeof(*op_of)), tensors = program->buffer_count;
+    pdl_status_t status = op_of != NULL ? PDL_OK : pdl__program_no_memory();
+
+    /* Those of buckets were made last. */
+    while (tensors > 0 && program->buffer[tensors - 1].bucket >= 0) tensors--;
+    int steps = status ? 0 : find_lives(program, op_of);
+    if (!status) status = place_tensors(program, tensors, micro_batches);
+    if (!status) status = most_alive(program, tensors, steps, &program->live_bytes);
+    for (int weights = 0; weights < 2 && !status; weights++) status = place_whole(program, tensors, weights);
+    for (int k = 0; k < program->buffer_count && !status; k++) {
+        program->buffer[k].first = op_of[program->buffer[k].first];
+        program->buffer[k].last = op_of[program->buffer[k].last];
+    }
+    free(op_of);
+    return status;
+}

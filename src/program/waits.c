@@ -1,0 +1,137 @@
+/*
+ * What waits for what. An operation that communicates is in flight behind its place; the first one that reads what it
+ * makes, or writes what it reads or makes, waits for it.
+ */
+#include "program/builder.h"
+#include <stdlib.h>
+
+bool pdl_program_op_in_flight(const pdl_program_op_t *op)
+{
+    return op->kind == PDL_OP_RECV || op->kind == PDL_OP_COLLECTIVE ||
+           (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0);
+}
+
+/* Whether backward leaves the gradient of an input where the gradient of the output is. */
+static bool is_passed(const pdl_program_t *program, const pdl_program_op_t *op, int j)
+{
+    return op->node >= 0 && program->node[op->node].gradient[j] == PDL_GRADIENT_PASSED;
+}
+
+void pdl__program_visit(const pdl_program_t *program, const pdl_program_op_t           *op,
+                        void (*visit)(void *context, int buffer, pdl__use_t use), void *context)
+{
+    bool       kept = op->kind == PDL_OP_BACKWARD || op->kind == PDL_OP_DGRAD || op->kind == PDL_OP_WGRAD;
+    pdl__use_t made = kept ? PDL__READS : PDL__WRITES;
+
+    for (int j = 0; j < PDL_PROGRAM_INPUTS; j++) {
+        if (op->input[j] >= 0) visit(context, op->input[j], op->kind == PDL_OP_LOAD ? PDL__WRITES : PDL__READS);
+        if (op->input_gradient[j] >= 0)
+            visit(context, op->input_gradient[j], is_passed(program, op, j) ? PDL__READS : PDL__WRITES);
+    }
+    for (int g = 0; g < 2; g++)
+        if (op->gradient[g] >= 0) visit(context, op->gradient[g], PDL__READS);
+    if (op->output >= 0) visit(context, op->output, made);
+    if (op->saved >= 0) visit(context, op->saved, made);
+    if (op->workspace >= 0) visit(context, op->workspace, PDL__WRITES);
+    for (int k = 0; k < op->whole_count; k++) {
+        int buffer = program->whole[op->first_whole + k];
+        visit(context, buffer, program->buffer[buffer].weights ? PDL__READS : PDL__WRITES);
+    }
+}
+
+/* Of the operations in flight, who uses a buffer. */
+typedef struct flight {
+    pdl__builder_t *builder;
+    int            *op;
+    int             count, capacity;
+    int             at;        /* the operation that is looked at */
+    int             candidate; /* the one in flight that it is compared with */
+    int             buffer;
+    pdl__use_t      use;
+    bool            collides;
+} flight_t;
+
+static void compare(void *context, int buffer, pdl__use_t use)
+{
+    flight_t *f = context;
+
+    f->collides |= buffer == f->buffer && (use == PDL__WRITES || f->use == PDL__WRITES);
+}
+
+/* A buffer of the operation at hand against those of one in flight. */
+static void look_at(void *context, int buffer, pdl__use_t use)
+{
+    flight_t            *f = context;
+    const pdl_program_t *program = f->builder->program;
+
+    f->buffer = buffer;
+    f->use = use;
+    if (!f->collides) pdl__program_visit(program, &program->op[f->candidate], compare, f);
+}
+
+/* What follows though no buffer says it: moves of a redistribution, also where this rank has no part of the tensor; sums of
+   parts behind those of the bucket, sums over stages behind all; and an update and its end behind everything. */
+static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
+{
+    switch (op->kind) {
+    case PDL_OP_REDISTRIBUTE:
+        return before->kind == PDL_OP_REDISTRIBUTE && op->node == before->node && op->sums == before->sums;
+    case PDL_OP_COLLECTIVE:
+        if (before->kind != PDL_OP_COLLECTIVE || op->role < before->role) return false;
+        return op->role == PDL_ROLE_TIED ? before->role != PDL_ROLE_TIED
+                                         : op->role == PDL_ROLE_PARTS && before->role == PDL_ROLE_GRADIENTS &&
+                                               op->bucket == before->bucket;
+    case PDL_OP_RESULT:
+    case PDL_OP_UPDATE: return true;
+    case PDL_OP_CONVERT: return op->node < 0;
+    default: return false;
+    }
+}
+
+static pdl_status_t add_wait(flight_t *f, int k)
+{
+    pdl_program_t *program = f->builder->program;
+    pdl_status_t   status = pdl__program_grow((void **)&program->wait, program->wait_count,
+                                              &f->builder->wait_capacity, sizeof(*program->wait));
+
+    if (status) return status;
+    program->wait[program->wait_count++] = f->op[k];
+    program->op[f->at].wait_count++;
+    return PDL_OK;
+}
+
+/* The operation at hand waits for those in flight that it depends on, in the order in which they were issued. */
+static pdl_status_t wait_for_flights(flight_t *f)
+{
+    pdl_program_t *program = f->builder->program;
+    int            left = 0;
+    pdl_status_t   status = PDL_OK;
+
+    program->op[f->at].first_wait = program->wait_count;
+    for (int k = 0; k < f->count && !status; k++) {
+        f->candidate = f->op[k];
+        f->collides = !f->builder->options->overlap || follows(&program->op[f->at], &program->op[f->candidate]);
+        if (!f->collides) pdl__program_visit(program, &program->op[f->at], look_at, f);
+        if (f->collides)
+            status = add_wait(f, k);
+        else
+            f->op[left++] = f->op[k];
+    }
+    f->count = left;
+    return status;
+}
+
+pdl_status_t pdl__program_wait(pdl__builder_t *b)
+{
+    flight_t     f = {.builder = b};
+    pdl_status_t status = PDL_OK;
+
+    for (f.at = 0; f.at < b->program->op_count && !status; f.at++) {
+        status = wait_for_flights(&f);
+        if (status || !pdl_program_op_in_flight(&b->program->op[f.at])) continue;
+        status = pdl__program_grow((void **)&f.op, f.count, &f.capacity, sizeof(*f.op));
+        if (!status) f.op[f.count++] = f.at;
+    }
+    free(f.op);
+    return status;
+}

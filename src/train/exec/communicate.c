@@ -1,0 +1,147 @@
+/*
+ * Operations that communicate: moves of redistributions, messages between stages, and collectives of gradients and weights.
+ */
+#include "train/exec/execute.h"
+#include "train/exec/shard.h"
+#include <paradl/comm/regions.h>
+
+static const pdl__edge_step_t *step_of(const pdl_session_t *s, const pdl_program_op_t *op)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    const pdl__edge_t *edge = op->sums >= 0 ? unit->after[op->sums] : unit->edge;
+
+    return &edge->step[op->backward ? PDL_BACKWARD : PDL_FORWARD][op->move];
+}
+
+/* A move that no other rank takes part in is complete at once. */
+static pdl_status_t issue_move(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    const pdl__edge_step_t *step = step_of(s, op);
+    pdl_status_t            status =
+        pdl_move_start(step->move->made, s->stream[op->stream], pdl__buffer_at(s, execution, op->input[0]),
+                       pdl__buffer_at(s, execution, op->output), step->transpose);
+
+    return status || pdl_program_op_in_flight(op) ? status : pdl_move_finish(step->move->made);
+}
+
+/* The channel between stages of a send or receive. */
+static pdl__channel_t *channel_of(const pdl_session_t *s, const pdl_program_op_t *op)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+
+    return op->backward ? unit->back_channel : unit->there_channel;
+}
+
+static const pdl__bucket_t *bucket_of(const pdl_session_t *s, const pdl_program_t *program, int bucket)
+{
+    return &s->buckets[program->bucket[bucket].set].bucket[program->bucket[bucket].index];
+}
+
+pdl_exchange_t *pdl__exchange_of(const pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
+                                 int *bucket)
+{
+    if (op->role == PDL_ROLE_TIED) {
+        *bucket = 0;
+        return s->ties[op->bucket].exchange;
+    }
+    const pdl__buckets_t *set = &s->buckets[program->bucket[op->bucket].set];
+    *bucket = program->bucket[op->bucket].index;
+    return op->role == PDL_ROLE_PARTS ? set->rest : op->role == PDL_ROLE_WEIGHTS ? set->gather : set->exchange;
+}
+
+static size_t part_bytes(const pdl__bucket_t *bucket)
+{
+    return (size_t)(bucket->part_high - bucket->part_low) * sizeof(float);
+}
+
+/* Whole buckets in the arena lie elsewhere every time; to one of weights this rank gives its part. */
+static pdl_status_t issue_collective(pdl_session_t *s, const pdl_program_op_t *op,
+                                     const pdl__execution_t *execution)
+{
+    int             b;
+    pdl_exchange_t *exchange = pdl__exchange_of(s, execution->program, op, &b);
+    float          *place = pdl__buffer_at(s, execution, op->output);
+    pdl_status_t    status = PDL_OK;
+
+    if (place != NULL && op->role == PDL_ROLE_WEIGHTS) {
+        const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
+        status = s->device->ops->copy(s->device, s->stream[op->stream], place + bucket->part_low - bucket->low,
+                                      pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket), part_bytes(bucket));
+    }
+    if (!status && place != NULL) status = pdl_exchange_place(exchange, b, place);
+    return status ? status : pdl_exchange_ready(exchange, b);
+}
+
+/* Behind what the compute stream has been given so far: what is read is made there, and what is written may have been another
+   tensor's. */
+pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    pdl_status_t status = op->stream == PDL_STREAM_COMPUTE || op->kind == PDL_OP_RECV
+                              ? PDL_OK
+                              : pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
+
+    if (status) return status;
+    if (op->kind == PDL_OP_REDISTRIBUTE || op->kind == PDL_OP_SEND) s->sent_bytes += op->bytes;
+    switch (op->kind) {
+    case PDL_OP_REDISTRIBUTE: return issue_move(s, op, execution);
+    case PDL_OP_SEND:
+        return pdl__channel_send(channel_of(s, op), s->stream[op->stream],
+                                 pdl__buffer_at(s, execution, op->input[0]));
+    case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
+    default: return PDL_OK; /* what is received has been asked for already */
+    }
+}
+
+static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    int             b;
+    pdl_exchange_t *exchange;
+    pdl_status_t    status;
+
+    switch (op->kind) {
+    case PDL_OP_REDISTRIBUTE: return pdl_move_finish(step_of(s, op)->move->made);
+    case PDL_OP_RECV:
+        status = pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
+        return status ? status
+                      : pdl__channel_receive(channel_of(s, op), s->stream[op->stream],
+                                             pdl__buffer_at(s, execution, op->output));
+    default: exchange = pdl__exchange_of(s, execution->program, op, &b); return pdl_exchange_wait(exchange, b);
+    }
+}
+
+pdl_status_t pdl__complete(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    pdl_status_t status = finish(s, op, execution);
+
+    return status ? status : pdl__session_order(s, op->stream, PDL_STREAM_COMPUTE);
+}
+
+pdl_status_t pdl__poll(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->bucket_groups == 0) return PDL_OK;
+    double start_s = pdl__now_s();
+    for (int g = 0; g < s->bucket_groups && !status; g++) {
+        status = pdl_exchange_poll(s->buckets[g].exchange);
+        if (!status && s->buckets[g].gather) status = pdl_exchange_poll(s->buckets[g].gather);
+    }
+    s->class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
+    return status;
+}
+
+pdl_status_t pdl__execute_bucket(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+
+    if (op->output >= 0)
+        return s->device->ops->fill(s->device, compute, pdl__buffer_at(s, execution, op->output),
+                                    (size_t)(bucket->high - bucket->low) * sizeof(float));
+    const float *from = pdl__buffer_at(s, execution, op->input[0]);
+    float       *to = pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
+    from += bucket->part_low - bucket->low;
+    if (op->kind == PDL_OP_COPY) return s->device->ops->copy(s->device, compute, to, from, part_bytes(bucket));
+    return s->device->ops->reduce(s->device, compute, PDL_DTYPE_F32, from, to,
+                                  bucket->part_high - bucket->part_low);
+}

@@ -1,0 +1,174 @@
+/*
+ * Operations that compute: samples in, layers forward and backward.
+ */
+#include "train/exec/execute.h"
+#include "train/exec/finite.h"
+#include "train/exec/shard.h"
+
+pdl_status_t pdl__find_not_finite(pdl_session_t *s, const void *data, size_t bytes, int64_t *index)
+{
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_status_t         status =
+        s->spec.backend->ops->find_not_finite(s->spec.backend, compute, data, bytes, (int64_t *)(void *)s->scalars);
+
+    return status ? status : pdl_device_fetch(s->device, compute, index, s->scalars, sizeof(*index));
+}
+
+/* The samples of one micro-batch into the source's buffer. */
+pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    const pdl_batch_t   *batch = execution->batch;
+    const pdl__unit_t   *source = &s->graph->unit[s->graph->source];
+    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    void                *target = pdl__buffer_at(s, execution, op->input[0]);
+    int64_t              from = op->micro_batch * s->micro_samples, bad = -1;
+
+    if (s->graph->tokens) {
+        int64_t positions = pdl_shape_positions(&source->shape);
+        return s->device->ops->copy(s->device, compute, target, batch->tokens + from * positions,
+                                    (size_t)(s->micro_samples * positions) * sizeof(int32_t));
+    }
+    int64_t      elements = pdl_shape_elements(&source->shape);
+    pdl_status_t status =
+        s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
+                                         s->micro_samples * elements, target);
+    /* In training a bad sample is seen in the gradients; a score could hide it. */
+    size_t bytes = (size_t)(s->micro_samples * elements) * pdl_dtype_bytes(s->spec.backend->activation_type);
+    if (!status && execution->mode == PDL__EXECUTE_EVALUATE) status = pdl__find_not_finite(s, target, bytes, &bad);
+    if (!status && bad >= 0) pdl__finite_note_input(s, batch);
+    return status;
+}
+
+static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
+{
+    return pdl_ranks_sum(context, values, count);
+}
+
+static pdl_status_t max_over_ranks(void *context, double *values, int64_t count)
+{
+    return pdl_ranks_max(context, values, count);
+}
+
+/* Tokens go to experts of other ranks, and back. */
+static pdl_status_t route_tokens(void *context, const void *send, const int64_t *to, void *receive,
+                                 const int64_t *from)
+{
+    pdl_session_t *s = context;
+    double         start_s = pdl__now_s(), before = s->routing->sent;
+    pdl_status_t   status = pdl__dispatch_run(s->routing, send, to, receive, from);
+
+    s->sent_bytes += s->routing->sent - before;
+    s->moved_s += pdl__now_s() - start_s;
+    return status;
+}
+
+/* Batch norm over all ranks that have other samples or positions of the same channels. */
+static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_run_t *run)
+{
+    const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, unit->layer);
+
+    if (!s->spec.plan->sync_batch_norm || !unit->statistics) return;
+    run->reduce = sum_over_ranks;
+    run->reduce_context = unit->statistics;
+    run->total_samples = s->mean_over / s->micro_batches;
+    run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
+}
+
+static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    const pdl__unit_t  *unit = &s->graph->unit[op->node];
+    const pdl_traits_t *traits = pdl_layer_traits(unit->spec.layer);
+    pdl_op_run_t        run = {.output = pdl__buffer_at(s, execution, op->output),
+                               .saved = pdl__buffer_at(s, execution, op->saved),
+                               .workspace = pdl__buffer_at(s, execution, op->workspace),
+                               .training = execution->mode != PDL__EXECUTE_EVALUATE,
+                               .again = op->again || execution->searches,
+                               .seed = s->spec.seed,
+                               .step = (uint64_t)s->updates,
+                               .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
+                                               pdl__region_first(s->layouts, &unit->region),
+                               .total_samples = pdl__region_samples(&unit->region),
+                               .loss_scale = 1.0 / (double)s->mean_over,
+                               .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
+
+    for (int j = 0; j < unit->input_count; j++) run.input[j] = pdl__buffer_at(s, execution, op->input[j]);
+    if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
+    for (int k = 0; k < unit->description.weight_count; k++) {
+        const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
+        run.weight[k] = entry->info.trainable ? pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry)
+                                              : pdl__statistics_at(s, entry, pdl__worker_of(s, op->micro_batch));
+        if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
+    }
+    if (traits->statistics) share_statistics(s, unit, &run);
+    if (traits->loss && unit->statistics) {
+        run.reduce = sum_over_ranks;
+        run.reduce_max = max_over_ranks;
+        run.reduce_context = unit->statistics;
+    }
+    if (unit->routes) {
+        s->routing = unit->routes;
+        run.route = route_tokens;
+        run.route_context = s;
+    }
+    return run;
+}
+
+/* The copies that a backend makes of weights, where they change with every use. */
+static pdl_status_t pack_weights(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
+{
+    if (op->description.packed_bytes == 0 || !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
+    return s->spec.backend->ops->refresh(op, s->stream[PDL_STREAM_COMPUTE], run);
+}
+
+pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
+{
+    pdl__unit_t *unit = &s->graph->unit[op->node];
+    pdl_op_run_t run = common_run(s, op, execution);
+
+    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
+    if (!status) status = pack_weights(s, unit->op, &run);
+    if (!status)
+        status = unit->halo ? pdl__halo_forward(s, unit, &run)
+                            : s->spec.backend->ops->forward(unit->op, s->stream[PDL_STREAM_COMPUTE], &run);
+    if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
+    if (!status && unit->loss && s->logits.call && !execution->searches)
+        status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
+    return status;
+}
+
+/* Where gradients go; returns which of them the operation makes. */
+static unsigned set_gradients(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution,
+                              pdl_op_run_t *run)
+{
+    const pdl__unit_t *unit = &s->graph->unit[op->node];
+    unsigned           what = 0;
+
+    run->accumulate = op->adds;
+    for (int g = 0; g < 2; g++) run->output_gradient[g] = pdl__buffer_at(s, execution, op->gradient[g]);
+    for (int j = 0; j < unit->input_count; j++) {
+        run->input_gradient[j] = pdl__buffer_at(s, execution, op->input_gradient[j]);
+        if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
+    }
+    for (int k = 0; k < unit->description.weight_count; k++) {
+        const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
+        if (!entry->info.trainable || op->kind == PDL_OP_DGRAD) continue;
+        what |= PDL_BACKWARD_WEIGHT;
+        run->weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
+    }
+    return op->kind == PDL_OP_WGRAD ? PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN : what;
+}
+
+pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
+{
+    pdl__unit_t *unit = &s->graph->unit[op->node];
+    pdl_op_run_t run = common_run(s, op, execution);
+
+    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
+    unsigned     what = set_gradients(s, op, execution, &run);
+    if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, unit->op, &run);
+    if (!status)
+        status = unit->halo ? pdl__halo_backward(s, unit, &run, what)
+                            : s->spec.backend->ops->backward(unit->op, s->stream[PDL_STREAM_COMPUTE], &run, what);
+    if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
+    return status;
+}
