@@ -4,5 +4,6 @@
 
 #include <paradl/tensor/backend.h>
 #include <paradl/tensor/device.h>
+#include <paradl/tensor/threads.h>
 
 #endif

@@ -117,7 +117,7 @@ static pdl_status_t prepare(job_t *job)
     pdl_source_options_for(job->model, &source);
     status = pdl_source_open(v->data, &source, &job->source);
     if (!status) status = pdl_check_data(job->model, pdl_source_info(job->source));
-    if (!status) status = pdl_backend_create_cpu(&cpu, &job->backend);
+    if (!status) status = pdl_backend_create("cpu", &cpu, &job->backend);
     return status;
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/plugin.h"
 #include "comm/launch.h"
-#include "tensor/cpu/threads.h"
+#include <paradl/tensor/threads.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static int threads_of(const pdl_launch_spec_t *spec, int cores)
 
 static void set_binding(const pdl_launch_spec_t *spec)
 {
-    int  cores = pdl__threads_allowed(), threads = threads_of(spec, cores);
+    int  cores = pdl_threads_allowed(), threads = threads_of(spec, cores);
     char text[32];
 
     snprintf(text, sizeof(text), "%d", threads);

@@ -3,6 +3,8 @@
  */
 #include <paradl/tensor/backend.h>
 
+#include <string.h>
+
 size_t pdl_dtype_bytes(pdl_dtype_t type)
 {
     switch (type) {
@@ -17,4 +19,11 @@ size_t pdl_dtype_bytes(pdl_dtype_t type)
 void pdl_backend_destroy(pdl_backend_t *backend)
 {
     if (backend != NULL) backend->ops->destroy(backend);
+}
+
+pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *options, pdl_backend_t **backend)
+{
+    if (strcmp(name, "cpu") == 0) return pdl_backend_create_cpu(options, backend);
+    if (strcmp(name, "reference") == 0) return pdl_backend_create_reference(backend);
+    return pdl_error(PDL_ERR_UNSUPPORTED, "there is no device %s: use cpu", name);
 }

@@ -42,7 +42,7 @@ void *pdl_memory_take(size_t bytes)
 #endif
     atomic_fetch_add(&held, bytes);
     touch.memory = memory;
-    pdl__parallel((int64_t)((bytes + touch.page - 1) / touch.page), 512, touch_pages, &touch);
+    pdl_threads_run((int64_t)((bytes + touch.page - 1) / touch.page), 512, touch_pages, &touch);
     return memory;
 }
 

@@ -64,7 +64,7 @@ static void looking_after_threads_changes_nothing(void)
         pdl__threads_setup(2, false);
         pdl__crowd_begin(2);
         pdl__crowd_begin(1);
-        for (int i = 0; i < 100; i++) pdl__parallel(64, 1, add, NULL);
+        for (int i = 0; i < 100; i++) pdl_threads_run(64, 1, add, NULL);
         pdl__crowd_end();
         pdl__crowd_end();
     }

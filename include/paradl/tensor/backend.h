@@ -287,10 +287,15 @@ typedef struct pdl_cpu_options {
     bool        direct;    /* no Winograd: 3x3 convolutions exact to rounding (else a few 1e-6), and slower */
 } pdl_cpu_options_t;
 
+/* By name: "cpu", or "reference", which has no options. PDL_ERR_UNSUPPORTED where it cannot be had, the message says why. */
+pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *options, pdl_backend_t **backend);
 /* PDL_ERR_UNSUPPORTED when the processor cannot do it, the message says what it can. */
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
 /* Double precision, one thread, plain tensors only, no fusions. */
 pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
+/* For tests: the CPU, with memory that only calls of the device may touch and a thread for every stream. `lazy`: streams do
+   nothing until somebody waits for them. */
+pdl_status_t pdl_backend_create_guard(const pdl_cpu_options_t *options, bool lazy, pdl_backend_t **backend);
 void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
 
 /* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so

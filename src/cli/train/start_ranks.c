@@ -5,7 +5,7 @@
 
 #include "cli/commands.h"
 #include "comm/launch.h"
-#include "tensor/cpu/threads.h"
+#include <paradl/tensor/threads.h>
 
 #include <paradl/comm/launch.h>
 
@@ -88,7 +88,7 @@ static void announce(const char *loss, int64_t made, int64_t most, int64_t ranks
 pdl_status_t pdl__start_ranks(int64_t ranks, int64_t threads, double limit_s, const pdl__restarts_t *restarts)
 {
     char           **resuming = NULL, loss[1024], how[128];
-    pdl_status_t     status = check_count(ranks, pdl__threads_allowed());
+    pdl_status_t     status = check_count(ranks, pdl_threads_allowed());
     pdl_launch_end_t end;
 
     if (status) return status;

@@ -3,7 +3,7 @@
  */
 #include "cli/train/threads.h"
 
-#include "tensor/cpu/threads.h"
+#include <paradl/tensor/threads.h>
 
 #include <paradl/base/units.h>
 
@@ -13,7 +13,7 @@
 int pdl__compute_threads(int64_t asked, const pdl_ranks_t *ranks)
 {
     const char *variable = getenv("OMP_NUM_THREADS");
-    int         allowed = pdl__threads_allowed(), ranks_here = pdl_ranks_node_size(ranks);
+    int         allowed = pdl_threads_allowed(), ranks_here = pdl_ranks_node_size(ranks);
     int64_t     wanted;
 
     if (asked > 0) return (int)asked;

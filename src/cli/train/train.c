@@ -131,7 +131,7 @@ static pdl_status_t create_backend(job_t *job, int threads)
     if (!pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)
         fprintf(stderr, "paradl: note: oneDNN is missing, so convolutions are several times slower: install "
                         "libdnnl-dev and build paradl again\n");
-    return pdl_backend_create_cpu(&options, &job->backend);
+    return pdl_backend_create("cpu", &options, &job->backend);
 }
 
 /* Plays the plan on the system too; at most on so many ranks that it takes no time to speak of. */

@@ -71,7 +71,7 @@ pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, pdl_tensor_stream_t *strea
 {
     bool              bf16 = backend->activation_type == PDL_DTYPE_BF16;
     pdl__conversion_t conversion = {.source = source, .target = target, .channels = shape->channels};
-    pdl__slice_fn_t   function;
+    pdl_slice_fn_t    function;
 
     (void)stream;
     if (from == to || !pdl__cpu_blockable(shape)) {
@@ -84,6 +84,6 @@ pdl_status_t pdl__cpu_convert(pdl_backend_t *backend, pdl_tensor_stream_t *strea
         function = bf16 ? block_bf16 : block_f32;
     else
         function = bf16 ? unblock_bf16 : unblock_f32;
-    pdl__parallel(samples * conversion.blocks, 1 + 8192 / (conversion.space * PDL__BLOCK), function, &conversion);
+    pdl_threads_run(samples * conversion.blocks, 1 + 8192 / (conversion.space * PDL__BLOCK), function, &conversion);
     return PDL_OK;
 }

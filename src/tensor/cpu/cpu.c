@@ -305,7 +305,7 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->base.device = pdl_device_cpu();
     cpu->base.activation_type = options->precision;
     cpu->base.weight_type = PDL_DTYPE_F32;
-    cpu->base.threads = options->threads > 0 ? options->threads : pdl__threads_allowed();
+    cpu->base.threads = options->threads > 0 ? options->threads : pdl_threads_allowed();
     cpu->dnnl = dnnl;
     cpu->blocks = wide;
     cpu->base.block = PDL__BLOCK;

@@ -47,7 +47,7 @@ static int count_processors(void)
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-int pdl__threads_allowed(void)
+int pdl_threads_allowed(void)
 {
     pdl__cores_t *cores = open_cores();
     int           count = cores != NULL ? hwloc()->count(cores) : count_processors();
@@ -99,7 +99,7 @@ int pdl__threads_count(void)
 #endif
 }
 
-void pdl__parallel(int64_t count, int64_t grain, pdl__slice_fn_t function, void *context)
+void pdl_threads_run(int64_t count, int64_t grain, pdl_slice_fn_t function, void *context)
 {
 #ifdef _OPENMP
     int64_t threads = omp_get_max_threads();

@@ -94,7 +94,7 @@ static pdl_status_t measure(pdl__calibrate_t *c)
     pdl_status_t      status = pdl_ranks_agree(c->ranks, load_models(c));
 
     if (!status) status = pdl_ranks_split(c->ranks, pdl_ranks_rank(c->ranks), 0, &c->alone);
-    if (!status) status = pdl_ranks_agree(c->ranks, pdl_backend_create_cpu(&cpu, &c->backend));
+    if (!status) status = pdl_ranks_agree(c->ranks, pdl_backend_create("cpu", &cpu, &c->backend));
     if (!status) status = pdl__calibrate_machine(c);
     if (!status) status = pdl__calibrate_copy(c);
     if (!status) status = pdl__calibrate_messages(c);

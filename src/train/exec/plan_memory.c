@@ -150,7 +150,7 @@ static pdl_status_t prepare(pdl_memory_counter_t *counter, pdl_precision_t preci
     pdl_backend_destroy(counter->backend);
     counter->backend = NULL;
     counter->precision = precision;
-    return pdl_backend_create_cpu(&cpu, &counter->backend);
+    return pdl_backend_create("cpu", &cpu, &counter->backend);
 }
 
 pdl_status_t pdl_memory_counter_count(void *context, const pdl_plan_t *plan, pdl_projection_t *projection)

@@ -6,7 +6,7 @@
  */
 #include <paradl/train/init.h>
 
-#include "tensor/cpu/threads.h"
+#include <paradl/tensor/threads.h>
 
 #include <paradl/base/random.h>
 #include <paradl/model/traits.h>
@@ -186,7 +186,7 @@ pdl_status_t pdl_init_weight_piece(const pdl_layer_t *layer, const char *name, i
     draw.seed = seed;
     draw.first = first;
     draw.out = piece;
-    pdl__parallel(count, 65536, draw_slice, &draw);
+    pdl_threads_run(count, 65536, draw_slice, &draw);
     return PDL_OK;
 }
 

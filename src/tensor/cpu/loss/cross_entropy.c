@@ -220,9 +220,9 @@ static pdl_status_t cross_entropy_forward(pdl_op_t *op, const pdl_op_run_t *run)
     if (split > 0)
         status = pdl__entropy_split_forward(&pass, run, run->workspace);
     else if (by_rows(op))
-        pdl__parallel(rows, 4096 / pass.channels + 1, forward_rows, &pass);
+        pdl_threads_run(rows, 4096 / pass.channels + 1, forward_rows, &pass);
     else
-        pdl__parallel(pass.samples * pdl__entropy_bands(&pass), 1, forward_bands, &pass);
+        pdl_threads_run(pass.samples * pdl__entropy_bands(&pass), 1, forward_bands, &pass);
     if (status == PDL_OK) conclude_samples(&pass, run->output);
     return status;
 }
@@ -310,9 +310,9 @@ static pdl_status_t cross_entropy_backward(pdl_op_t *op, const pdl_op_run_t *run
         factor[n] = count > 0 ? (float)(run->loss_scale * weight / (double)count) : 0;
     }
     if (by_rows(op))
-        pdl__parallel(pass.samples * pass.positions, 4096 / pass.channels + 1, backward_rows, &pass);
+        pdl_threads_run(pass.samples * pass.positions, 4096 / pass.channels + 1, backward_rows, &pass);
     else
-        pdl__parallel(pass.samples * pdl__entropy_bands(&pass), 1, backward_bands, &pass);
+        pdl_threads_run(pass.samples * pdl__entropy_bands(&pass), 1, backward_bands, &pass);
     return PDL_OK;
 }
 

@@ -123,14 +123,14 @@ pdl_status_t pdl__entropy_split_forward(pdl__entropy_t *pass, const pdl_op_run_t
     pdl_status_t status;
 
     if (pass->stride == 1)
-        pdl__parallel(rows, 4096 / pass->channels + 1, measure_rows, &split);
+        pdl_threads_run(rows, 4096 / pass->channels + 1, measure_rows, &split);
     else
-        pdl__parallel(pass->samples * pdl__entropy_bands(pass), 1, measure_bands, &split);
+        pdl_threads_run(pass->samples * pdl__entropy_bands(pass), 1, measure_bands, &split);
     status = run->reduce_max(run->reduce_context, split.largest, rows);
     if (status != PDL_OK) return status;
-    pdl__parallel(rows, 4096 / pass->channels + 1, share_positions, &split);
+    pdl_threads_run(rows, 4096 / pass->channels + 1, share_positions, &split);
     status = run->reduce(run->reduce_context, split.sum, (pass->smoothing > 0 ? 4 : 3) * rows);
     if (status != PDL_OK) return status;
-    pdl__parallel(rows, 256, conclude_positions, &split);
+    pdl_threads_run(rows, 256, conclude_positions, &split);
     return PDL_OK;
 }

@@ -71,7 +71,7 @@ static pdl_status_t mse_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pass_t pass = make_pass(op, run);
 
     memset(pass.output + op->spec.samples, 0, (size_t)(2 * op->spec.samples) * sizeof(float));
-    pdl__parallel(op->spec.samples, 8192 / pass.elements + 1, forward_slice, &pass);
+    pdl_threads_run(op->spec.samples, 8192 / pass.elements + 1, forward_slice, &pass);
     return PDL_OK;
 }
 
@@ -93,7 +93,7 @@ static pdl_status_t mse_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     pass_t pass = make_pass(op, run);
 
     if ((what & PDL_BACKWARD_DATA) && pass.dx != NULL)
-        pdl__parallel(op->spec.samples, 8192 / pass.elements + 1, backward_slice, &pass);
+        pdl_threads_run(op->spec.samples, 8192 / pass.elements + 1, backward_slice, &pass);
     return PDL_OK;
 }
 

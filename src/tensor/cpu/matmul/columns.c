@@ -52,5 +52,5 @@ void pdl__column_sums(const float *matrix, int64_t rows, int64_t columns, int64_
     columns_t context = {.matrix = matrix, .rows = rows, .stride = stride, .add = add, .sums = sums};
     int64_t   grain = rows * WIDTH >= 16384 ? WIDTH : 16384 / (rows > 0 ? rows : 1) + WIDTH;
 
-    pdl__parallel(columns, grain, sum_slice, &context);
+    pdl_threads_run(columns, grain, sum_slice, &context);
 }

@@ -257,7 +257,7 @@ void pdl__gemm_run(const pdl__gemm_t *gemm, int threads, void *workspace)
         best = cost;
         grid.down = down, grid.across = across, grid.height = height, grid.width = width;
     }
-    pdl__parallel(grid.down * grid.across, 1, run_slice, &grid);
+    pdl_threads_run(grid.down * grid.across, 1, run_slice, &grid);
 }
 
 void pdl__gemm_serial(const pdl__gemm_t *gemm, void *workspace)

@@ -136,7 +136,7 @@ static const float *product_gradient(const pdl_op_t *op, const pdl_op_run_t *run
 
     if (linear->activation == NULL) return slope.dy;
     slope.dz = (float *)((char *)run->workspace + pdl__gemm_workspace(op->backend->threads));
-    if (!there) pdl__parallel(linear->rows * linear->out, 4096, slope_slice, &slope);
+    if (!there) pdl_threads_run(linear->rows * linear->out, 4096, slope_slice, &slope);
     return slope.dz;
 }
 

@@ -118,7 +118,7 @@ static double *add_up(const pdl__batch_norm_t *norm, const pdl_op_run_t *run)
     pdl__totals_t totals = {&norm->panels, (const double *)(workspace + norm->partial),
                             (double *)(workspace + norm->total)};
 
-    pdl__parallel(2 * norm->panels.padded, 512, add_partials, &totals);
+    pdl_threads_run(2 * norm->panels.padded, 512, add_partials, &totals);
     return totals.total;
 }
 
@@ -151,7 +151,7 @@ static pdl_status_t measure_batch(pdl_op_t *op, const pdl_op_run_t *run, pdl__no
     for (int64_t c = 0; c < norm->panels.padded; c++)
         center[c] = c < norm->channels ? first_value(op, norm, run->input[0], c) : 0;
     pass->center = center;
-    pdl__parallel(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure, pass);
+    pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure, pass);
     total = add_up(norm, run);
     for (int64_t c = 0; c < norm->channels; c++) {
         double sum = total[c], at = center[c];
@@ -217,7 +217,7 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
     if (status != PDL_OK) return status;
     set_scale(op, run, batch, &pass);
-    pdl__parallel(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply, &pass);
+    pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply, &pass);
     return PDL_OK;
 }
 
@@ -284,10 +284,10 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
 
     for (int64_t c = 0; c < norm->panels.padded; c++) center[c] = c < norm->channels ? (float)mean[c] : 0;
     set_scale(op, run, true, &pass);
-    pdl__parallel(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure_back, &pass);
+    pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure_back, &pass);
     status = reduce_back(op, run, what, &pass);
     if (status == PDL_OK && (what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL)
-        pdl__parallel(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply_back, &pass);
+        pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply_back, &pass);
     return status;
 }
 

@@ -229,9 +229,9 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
     if (!op->spec.training) pass.saved = (statistics_t *)behind_sums(&pass);
     pass.a = pass.b = run->input[0];
     pass.out = run->output;
-    pdl__parallel(norm->samples * norm->panels, grain, sum_slice, &pass);
+    pdl_threads_run(norm->samples * norm->panels, grain, sum_slice, &pass);
     find_statistics(&pass);
-    pdl__parallel(norm->samples * norm->panels, grain, combine_slice, &pass);
+    pdl_threads_run(norm->samples * norm->panels, grain, combine_slice, &pass);
     return PDL_OK;
 }
 
@@ -287,11 +287,11 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     pass.a = run->output_gradient[0];
     pass.b = run->input[0];
     pass.out = run->input_gradient[0];
-    pdl__parallel(norm->samples * norm->panels, grain, sum_slice, &pass);
+    pdl_threads_run(norm->samples * norm->panels, grain, sum_slice, &pass);
     find_means(&pass);
     if (what & PDL_BACKWARD_WEIGHT) weight_gradients(&pass);
     if ((what & PDL_BACKWARD_DATA) && pass.out != NULL)
-        pdl__parallel(norm->samples * norm->panels, grain, combine_slice, &pass);
+        pdl_threads_run(norm->samples * norm->panels, grain, combine_slice, &pass);
     return PDL_OK;
 }
 

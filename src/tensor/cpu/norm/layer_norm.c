@@ -137,7 +137,7 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
     if (op->spec.training) pass.saved = run->saved;
     pass.x = as_rows(op, &pass, run->input[0], 0);
     pass.y = pass.norm->turns ? turned(&pass, 1) : run->output;
-    pdl__parallel(pass.norm->rows, 8192 / pass.norm->channels + 1, forward_slice, &pass);
+    pdl_threads_run(pass.norm->rows, 8192 / pass.norm->channels + 1, forward_slice, &pass);
     as_image(op, &pass, pass.y, run->output);
     return PDL_OK;
 }
@@ -207,7 +207,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     pass.x = as_rows(op, &pass, run->input[0], 0);
     pass.dy = as_rows(op, &pass, run->output_gradient[0], 1);
     if (data) pass.dx = norm->turns ? turned(&pass, 1) : run->input_gradient[0];
-    pdl__parallel(blocks, 1, backward_slice, &pass);
+    pdl_threads_run(blocks, 1, backward_slice, &pass);
     if (data) as_image(op, &pass, pass.dx, run->input_gradient[0]);
     if (!(what & PDL_BACKWARD_WEIGHT)) return PDL_OK;
     if (run->weight_gradient[0] != NULL)

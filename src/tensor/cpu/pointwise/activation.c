@@ -146,7 +146,7 @@ static pdl_status_t activation_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
     a.x = run->input[0];
     a.out = run->output;
-    pdl__parallel(count_elements(op), PDL__CHUNK_GRAIN, forward_slice, &a);
+    pdl_threads_run(count_elements(op), PDL__CHUNK_GRAIN, forward_slice, &a);
     return PDL_OK;
 }
 
@@ -162,7 +162,7 @@ static pdl_status_t activation_backward(pdl_op_t *op, const pdl_op_run_t *run, u
     a.gradient[0] = run->output_gradient[0];
     a.gradient[1] = run->output_gradient[1];
     a.out = run->input_gradient[0];
-    pdl__parallel(count_elements(op), PDL__CHUNK_GRAIN, backward_slice, &a);
+    pdl_threads_run(count_elements(op), PDL__CHUNK_GRAIN, backward_slice, &a);
     return PDL_OK;
 }
 

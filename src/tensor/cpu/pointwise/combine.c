@@ -75,8 +75,8 @@ static pdl_status_t add_forward(pdl_op_t *op, const pdl_op_run_t *run)
         memcpy(run->output, run->input[0], op->description.out_bytes);
         return PDL_OK;
     }
-    pdl__parallel((int64_t)(op->description.out_bytes / pdl_dtype_bytes(op->backend->activation_type)),
-                  PDL__CHUNK_GRAIN, add_slice, &terms);
+    pdl_threads_run((int64_t)(op->description.out_bytes / pdl_dtype_bytes(op->backend->activation_type)),
+                    PDL__CHUNK_GRAIN, add_slice, &terms);
     return PDL_OK;
 }
 
@@ -149,7 +149,7 @@ static pdl__pieces_t cut_pieces(const pdl_op_t *op)
 
 static void run_pieces(pdl__pieces_t *pieces)
 {
-    pdl__parallel(pieces->rows, 1 + (int64_t)(32768 / (pieces->total + 1)), copy_rows, pieces);
+    pdl_threads_run(pieces->rows, 1 + (int64_t)(32768 / (pieces->total + 1)), copy_rows, pieces);
 }
 
 static pdl_status_t concat_forward(pdl_op_t *op, const pdl_op_run_t *run)

@@ -168,7 +168,7 @@ static void apply(const pdl_op_t *op, const pdl_op_run_t *run, const void *in, v
     int64_t         count = pdl__cpu_elements(&op->spec.layer->in, op->spec.samples, op->description.out_format);
 
     if (run->training && op->description.saved_bytes > 0)
-        pdl__parallel(count, PDL__CHUNK_GRAIN, apply_mask, &d);
+        pdl_threads_run(count, PDL__CHUNK_GRAIN, apply_mask, &d);
     else if (in != out)
         memcpy(out, in, op->description.out_bytes);
 }
@@ -186,10 +186,10 @@ static pdl_status_t dropout_forward(pdl_op_t *op, const pdl_op_run_t *run)
 
     if (run->training && op->description.saved_bytes > 0) {
         if (op->description.out_format == PDL_FORMAT_BLOCKED)
-            pdl__parallel(op->spec.samples * ((shape->channels + PDL__BLOCK - 1) / PDL__BLOCK), 1, draw_blocked,
-                          &d);
+            pdl_threads_run(op->spec.samples * ((shape->channels + PDL__BLOCK - 1) / PDL__BLOCK), 1, draw_blocked,
+                            &d);
         else
-            pdl__parallel(op->spec.samples * pdl_shape_elements(shape), 4096, draw_plain, &d);
+            pdl_threads_run(op->spec.samples * pdl_shape_elements(shape), 4096, draw_plain, &d);
     }
     apply(op, run, run->input[0], run->output);
     return PDL_OK;

@@ -167,7 +167,7 @@ static pdl__product_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
 
 static void multiply_all(pdl__product_t *p)
 {
-    pdl__parallel(p->tasks, 1 + PDL__CHUNK_GRAIN / (p->rows * p->width), multiply_tasks, p);
+    pdl_threads_run(p->tasks, 1 + PDL__CHUNK_GRAIN / (p->rows * p->width), multiply_tasks, p);
 }
 
 static pdl_status_t mul_forward(pdl_op_t *op, const pdl_op_run_t *run)

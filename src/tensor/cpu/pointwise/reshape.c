@@ -63,7 +63,7 @@ static void turn_all(const pdl_shape_t *shape, int64_t samples, pdl_format_t for
     turn.lanes = format == PDL_FORMAT_BLOCKED ? PDL__BLOCK : 1;
     turn.panels = (turn.channels + turn.lanes - 1) / turn.lanes;
     tiles = (turn.positions + TILE - 1) / TILE;
-    pdl__parallel(samples * tiles, 4, turn_slice, &turn);
+    pdl_threads_run(samples * tiles, 4, turn_slice, &turn);
 }
 
 void pdl__cpu_to_rows(const pdl_shape_t *shape, int64_t samples, pdl_format_t format, size_t size,

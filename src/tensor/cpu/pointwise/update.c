@@ -140,7 +140,7 @@ static double update_lamb_state(pdl__update_step_t *step)
     step->chunk = (step->count + CHUNKS - 1) / CHUNKS;
     if (step->chunk < 4096) step->chunk = 4096;
     chunks = (step->count + step->chunk - 1) / step->chunk;
-    pdl__parallel(chunks, 2, step_lamb_state, step);
+    pdl_threads_run(chunks, 2, step_lamb_state, step);
     for (int64_t c = 0; c < chunks; c++) sum += step->sum[c];
     return sum;
 }
@@ -168,12 +168,12 @@ pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream
     if (update->correction1 > 0) step.direction = (float)(1.0 / update->correction1);
     if (update->correction2 > 0) step.root = (float)(1.0 / sqrt(update->correction2));
     switch (update->kind) {
-    case PDL_UPDATE_SGD: pdl__parallel(count, GRAIN, step_sgd, &step); break;
-    case PDL_UPDATE_MOMENTUM: pdl__parallel(count, GRAIN, step_momentum, &step); break;
-    case PDL_UPDATE_NESTEROV: pdl__parallel(count, GRAIN, step_nesterov, &step); break;
-    case PDL_UPDATE_ADAMW: pdl__parallel(count, GRAIN, step_adamw, &step); break;
+    case PDL_UPDATE_SGD: pdl_threads_run(count, GRAIN, step_sgd, &step); break;
+    case PDL_UPDATE_MOMENTUM: pdl_threads_run(count, GRAIN, step_momentum, &step); break;
+    case PDL_UPDATE_NESTEROV: pdl_threads_run(count, GRAIN, step_nesterov, &step); break;
+    case PDL_UPDATE_ADAMW: pdl_threads_run(count, GRAIN, step_adamw, &step); break;
     case PDL_UPDATE_LAMB_STATE: *norm = update_lamb_state(&step); break;
-    case PDL_UPDATE_LAMB_APPLY: pdl__parallel(count, GRAIN, step_lamb_apply, &step); break;
+    case PDL_UPDATE_LAMB_APPLY: pdl_threads_run(count, GRAIN, step_lamb_apply, &step); break;
     }
     if (not_finite != NULL && step.not_finite) *not_finite = 1;
     return PDL_OK;

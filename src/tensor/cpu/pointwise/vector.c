@@ -46,7 +46,7 @@ pdl_status_t pdl__cpu_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *st
     pdl__vectors_t vectors = {.a = source, .out = target};
 
     (void)stream;
-    pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? narrow : copy_floats, &vectors);
+    pdl_threads_run(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? narrow : copy_floats, &vectors);
     return PDL_OK;
 }
 
@@ -56,7 +56,7 @@ pdl_status_t pdl__cpu_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stre
     pdl__vectors_t vectors = {.a = source, .out = target};
 
     (void)stream;
-    pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? widen : copy_floats, &vectors);
+    pdl_threads_run(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? widen : copy_floats, &vectors);
     return PDL_OK;
 }
 
@@ -88,7 +88,7 @@ pdl_status_t pdl__cpu_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, c
     int64_t        count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
 
     (void)stream;
-    pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? sum_bf16 : sum_f32, &vectors);
+    pdl_threads_run(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? sum_bf16 : sum_f32, &vectors);
     return PDL_OK;
 }
 
@@ -96,7 +96,7 @@ void pdl__cpu_add_floats(float *sum, const void *values, int64_t count)
 {
     pdl__vectors_t vectors = {.a = sum, .b = values, .out = sum};
 
-    pdl__parallel(count, GRAIN, sum_f32, &vectors);
+    pdl_threads_run(count, GRAIN, sum_f32, &vectors);
 }
 
 typedef struct pdl__mask {
@@ -145,7 +145,7 @@ void pdl__cpu_mask(pdl_backend_t *backend, const void *a, const void *b, const v
     pdl__mask_t mask = {a, b, output, masked};
     int64_t     count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
 
-    pdl__parallel(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? mask_bf16 : mask_f32, &mask);
+    pdl_threads_run(count, GRAIN, backend->activation_type == PDL_DTYPE_BF16 ? mask_bf16 : mask_f32, &mask);
 }
 
 /* x * 0 is NaN exactly when x is not finite, and NaN survives every sum: one multiply and one add per element. */
@@ -212,7 +212,7 @@ pdl_status_t pdl__cpu_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_
     search.count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
     if (search.count == 0) return PDL_OK;
     chunks = (search.count + chunk_elements(search.count, 256) - 1) / chunk_elements(search.count, 256);
-    pdl__parallel(chunks, 2, search_chunks, &search);
+    pdl_threads_run(chunks, 2, search_chunks, &search);
     for (int64_t c = 0; c < chunks && *index < 0; c++) *index = search.found[c];
     return PDL_OK;
 }
@@ -252,7 +252,7 @@ pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *s
     double         total = 0;
 
     (void)backend, (void)stream;
-    pdl__parallel(chunks, 2, sum_chunks, &squares);
+    pdl_threads_run(chunks, 2, sum_chunks, &squares);
     for (int64_t c = 0; c < chunks; c++) total += squares.sum[c];
     *sum = total;
     return PDL_OK;
@@ -275,6 +275,6 @@ pdl_status_t pdl__cpu_average(pdl_backend_t *backend, pdl_tensor_stream_t *strea
     pdl__vectors_t vectors = {.a = w, .out = ema, .factor = (float)keep};
 
     (void)backend, (void)stream;
-    pdl__parallel(count, GRAIN, blend, &vectors);
+    pdl_threads_run(count, GRAIN, blend, &vectors);
     return PDL_OK;
 }

@@ -313,7 +313,7 @@ static pdl_status_t attention_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pdl__attention_pass_t pass =
         pdl__attention_start(op, run, run->workspace, pdl__attention_forward_scratch(op->private_data));
 
-    pdl__parallel(pass.workers, 1, forward_worker, &pass);
+    pdl_threads_run(pass.workers, 1, forward_worker, &pass);
     return PDL_OK;
 }
 

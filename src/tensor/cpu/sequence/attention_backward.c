@@ -277,7 +277,7 @@ pdl_status_t pdl__attention_backward(pdl_op_t *op, const pdl_op_run_t *run, unsi
 
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
     pass.dots = dots;
-    pdl__parallel(rows, 8192 / attention->out_stride + 1, dots_slice, &pass);
-    pdl__parallel(pass.workers, 1, backward_worker, &pass);
+    pdl_threads_run(rows, 8192 / attention->out_stride + 1, dots_slice, &pass);
+    pdl_threads_run(pass.workers, 1, backward_worker, &pass);
     return PDL_OK;
 }

@@ -84,7 +84,7 @@ static pdl_status_t embedding_forward(pdl_op_t *op, const pdl_op_run_t *run)
     if (status != PDL_OK) return status;
     table.from = run->weight[0];
     table.to = run->output;
-    pdl__parallel(table.rows, 8192 / table.channels + 1, look_up_slice, &table);
+    pdl_threads_run(table.rows, 8192 / table.channels + 1, look_up_slice, &table);
     return PDL_OK;
 }
 
@@ -112,7 +112,7 @@ static pdl_status_t embedding_backward(pdl_op_t *op, const pdl_op_run_t *run, un
     table.from = run->output_gradient[0];
     table.to = run->weight_gradient[0];
     table.add = run->accumulate;
-    pdl__parallel(op->spec.layer->vocabulary, 8192 / table.channels + 1, add_rows_slice, &table);
+    pdl_threads_run(op->spec.layer->vocabulary, 8192 / table.channels + 1, add_rows_slice, &table);
     return PDL_OK;
 }
 
@@ -161,8 +161,8 @@ static pdl_status_t position_forward(pdl_op_t *op, const pdl_op_run_t *run)
                                    .token = layer->class_token ? run->weight[1] : NULL,
                                    .y = run->output};
 
-    pdl__parallel(op->spec.samples * layer->out.extent[0], 8192 / layer->out.channels + 1, position_slice,
-                  &position);
+    pdl_threads_run(op->spec.samples * layer->out.extent[0], 8192 / layer->out.channels + 1, position_slice,
+                    &position);
     return PDL_OK;
 }
 

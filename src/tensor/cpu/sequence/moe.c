@@ -138,7 +138,7 @@ void pdl__moe_choose(pdl__moe_pass_t *pass)
 
     pdl__moe_multiply(pass, moe->rows, moe->all, moe->in, (pdl__matrix_t){pass->run->input[0], moe->in, false},
                       (pdl__matrix_t){pass->run->weight[0], moe->in, true}, pass->logit, false);
-    pdl__parallel(moe->rows, 64, choose_slice, pass);
+    pdl_threads_run(moe->rows, 64, choose_slice, pass);
 }
 
 bool pdl__moe_next(pdl__moe_pass_t *pass, int64_t expert, int64_t *from)
@@ -186,7 +186,7 @@ void pdl__moe_inner(pdl__moe_pass_t *pass, int64_t expert)
                           (pdl__matrix_t){gate + at, moe->in, true}, pass->g, false);
     pdl__moe_multiply(pass, pass->count, moe->hidden, moe->in, gathered, (pdl__matrix_t){up + at, moe->in, true},
                       pass->u, false);
-    pdl__parallel(pass->count, 8192 / moe->hidden + 1, activate_slice, pass);
+    pdl_threads_run(pass->count, 8192 / moe->hidden + 1, activate_slice, pass);
 }
 
 void pdl__moe_answer(const pdl__moe_pass_t *pass, int64_t expert)

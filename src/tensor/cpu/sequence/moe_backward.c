@@ -117,7 +117,7 @@ static void expert_values(pdl__moe_pass_t *pass, int64_t expert)
         memcpy(pass->y + i * moe->out, dy + pass->list[i] / moe->top_k * moe->out,
                (size_t)moe->out * sizeof(float));
     pdl__moe_activation_gradients(pass, expert);
-    pdl__parallel(pass->count, 8192 / moe->hidden + 1, inner_slice, pass);
+    pdl_threads_run(pass->count, 8192 / moe->hidden + 1, inner_slice, pass);
 }
 
 void pdl__moe_weight_gradients(const pdl__moe_pass_t *pass, int64_t expert, bool add)
@@ -184,7 +184,7 @@ void pdl__moe_router_gradients(pdl__moe_pass_t *pass, bool data, bool weights)
     const pdl__moe_t   *moe = pass->moe;
     const pdl_op_run_t *run = pass->run;
 
-    pdl__parallel(moe->rows, 64, logit_slice, pass);
+    pdl_threads_run(moe->rows, 64, logit_slice, pass);
     if (weights && run->weight_gradient[0] != NULL)
         pdl__moe_multiply(pass, moe->all, moe->in, moe->rows, transposed(pass->logit, moe->all),
                           plain(run->input[0], moe->in), run->weight_gradient[0], run->accumulate);

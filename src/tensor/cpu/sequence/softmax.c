@@ -114,7 +114,7 @@ static void run_pass(const pdl_op_t *op, pass_t *pass)
 
     pass->channels = shape->channels;
     pass->positions = shape->sequence ? 1 : pdl_shape_positions(shape);
-    pdl__parallel(rows * ((pass->positions + WIDTH - 1) / WIDTH), 4096 / shape->channels + 1, slice, pass);
+    pdl_threads_run(rows * ((pass->positions + WIDTH - 1) / WIDTH), 4096 / shape->channels + 1, slice, pass);
 }
 
 static pdl_status_t softmax_forward(pdl_op_t *op, const pdl_op_run_t *run)

@@ -326,7 +326,7 @@ void pdl__small_forward(const pdl__small_t *small, const pdl_op_run_t *run)
     pdl__small_run_t r = {.small = small, .run = run, .packed = workspace, .scratch = workspace + small->packed};
 
     pdl__gemm_pack_a(&weights, small->filters, small->k, r.packed);
-    pdl__parallel(small->threads, 1, forward_workers, &r);
+    pdl_threads_run(small->threads, 1, forward_workers, &r);
 }
 
 /* The gradient of a sample before the ReLU. It is copied also where filters are missing for whole panels, for which
@@ -523,6 +523,6 @@ void pdl__small_backward(const pdl__small_t *small, const pdl_op_run_t *run, uns
 
     r.scratch = r.parts + small->chunks * small->part;
     if (r.data) pdl__gemm_pack_a(&weights, small->k, small->filters, r.packed);
-    pdl__parallel(small->threads, 1, backward_workers, &r);
-    if (r.weight) pdl__parallel(small->filters, 1 + 4096 / small->k, add_filters, &r);
+    pdl_threads_run(small->threads, 1, backward_workers, &r);
+    if (r.weight) pdl_threads_run(small->filters, 1 + 4096 / small->k, add_filters, &r);
 }

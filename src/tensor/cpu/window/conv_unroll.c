@@ -150,12 +150,12 @@ static void do_channels(void *context, int64_t first, int64_t end)
 
 static void unroll(const form_t *f, const float *wide)
 {
-    pdl__parallel(f->wide_channels, 1, do_channels, &(rows_t){.form = f, .from = wide});
+    pdl_threads_run(f->wide_channels, 1, do_channels, &(rows_t){.form = f, .from = wide});
 }
 
 static void fold(const form_t *f, float *wide)
 {
-    pdl__parallel(f->wide_channels, 1, do_channels, &(rows_t){.form = f, .into = wide});
+    pdl_threads_run(f->wide_channels, 1, do_channels, &(rows_t){.form = f, .into = wide});
 }
 
 /* narrow = w U */

@@ -48,8 +48,8 @@ static pdl_status_t global_forward(pdl_op_t *op, const pdl_op_run_t *run)
     bool                      bf16 = op->backend->activation_type == PDL_DTYPE_BF16;
     pdl__norm_t               pass = {.panels = *panels, .x = run->input[0], .partial = run->workspace};
 
-    pdl__parallel(pdl__panels_count(panels), 1 + 512 / panels->part_rows,
-                  bf16 ? pdl__norm_bf16.measure : pdl__norm_f32.measure, &pass);
+    pdl_threads_run(pdl__panels_count(panels), 1 + 512 / panels->part_rows,
+                    bf16 ? pdl__norm_bf16.measure : pdl__norm_f32.measure, &pass);
     for (int64_t n = 0; n < panels->samples; n++)
         for (int64_t c = 0; c < pool->channels; c++) {
             double  sum = 0;
@@ -110,7 +110,7 @@ static pdl_status_t global_backward(pdl_op_t *op, const pdl_op_run_t *run, unsig
                                         .bf16 = op->backend->activation_type == PDL_DTYPE_BF16};
 
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
-    pdl__parallel(pdl__panels_count(&pool->panels), 1 + 512 / pool->panels.part_rows, spread_panels, &spread);
+    pdl_threads_run(pdl__panels_count(&pool->panels), 1 + 512 / pool->panels.part_rows, spread_panels, &spread);
     return PDL_OK;
 }
 

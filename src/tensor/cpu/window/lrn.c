@@ -157,7 +157,7 @@ static pdl_status_t lrn_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pdl__response_t r = describe(op, run);
 
     r.out = run->output;
-    pdl__parallel(op->spec.samples * r.space, 1 + 4096 / r.channels, forward_columns, &r);
+    pdl_threads_run(op->spec.samples * r.space, 1 + 4096 / r.channels, forward_columns, &r);
     clear_padding(op, r.out);
     return PDL_OK;
 }
@@ -169,7 +169,7 @@ static pdl_status_t lrn_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned
     if (!(what & PDL_BACKWARD_DATA) || run->input_gradient[0] == NULL) return PDL_OK;
     r.gradient = run->output_gradient[0];
     r.out = run->input_gradient[0];
-    pdl__parallel(op->spec.samples * r.space, 1 + 4096 / r.channels, backward_columns, &r);
+    pdl_threads_run(op->spec.samples * r.space, 1 + 4096 / r.channels, backward_columns, &r);
     clear_padding(op, r.out);
     return PDL_OK;
 }

@@ -206,15 +206,15 @@ static pdl__pool_t describe(const pdl_op_t *op, const pdl_op_run_t *run)
 
 static void run_pieces(const pdl_op_t *op, pdl__pool_t *p, bool back)
 {
-    static const pdl__slice_fn_t functions[2][2][2] = {{{forward_plain_f32, forward_plain_bf16},
-                                                        {forward_blocked_f32, forward_blocked_bf16}},
-                                                       {{backward_plain_f32, backward_plain_bf16},
-                                                        {backward_blocked_f32, backward_blocked_bf16}}};
-    bool                         blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
-    int64_t                      channels = p->layer->in.channels;
+    static const pdl_slice_fn_t functions[2][2][2] = {{{forward_plain_f32, forward_plain_bf16},
+                                                       {forward_blocked_f32, forward_blocked_bf16}},
+                                                      {{backward_plain_f32, backward_plain_bf16},
+                                                       {backward_blocked_f32, backward_blocked_bf16}}};
+    bool                        blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
+    int64_t                     channels = p->layer->in.channels;
     int64_t planes = op->spec.samples * (blocked ? (channels + PDL__BLOCK - 1) / PDL__BLOCK : channels);
 
-    pdl__parallel(planes * p->cuts, 1 + 512 * p->cuts / p->out_positions, functions[back][blocked][p->bf16], p);
+    pdl_threads_run(planes * p->cuts, 1 + 512 * p->cuts / p->out_positions, functions[back][blocked][p->bf16], p);
 }
 
 static pdl_status_t pool_forward(pdl_op_t *op, const pdl_op_run_t *run)
@@ -247,9 +247,9 @@ static pdl_status_t pool_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
     /* Planes are many, but for volumes of few channels and samples. */
     if (overlap || op->spec.samples * layer->in.channels >= 64 * op->backend->threads) p.cuts = 1;
     if (p.cuts > 1)
-        pdl__parallel(pdl__cpu_elements(&layer->in, op->spec.samples, op->description.in_format[0]) *
-                          (p.bf16 ? 2 : 4),
-                      65536, clear_slice, p.out);
+        pdl_threads_run(pdl__cpu_elements(&layer->in, op->spec.samples, op->description.in_format[0]) *
+                            (p.bf16 ? 2 : 4),
+                        65536, clear_slice, p.out);
     run_pieces(op, &p, true);
     return PDL_OK;
 }

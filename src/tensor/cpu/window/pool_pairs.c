@@ -168,7 +168,7 @@ PDL__CLONES static void backward_planes(void *context, int64_t first, int64_t en
     }
 }
 
-static void run_planes(const pdl_op_t *op, pdl__slice_fn_t function, pdl__pairs_t *p)
+static void run_planes(const pdl_op_t *op, pdl_slice_fn_t function, pdl__pairs_t *p)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
@@ -176,7 +176,7 @@ static void run_planes(const pdl_op_t *op, pdl__slice_fn_t function, pdl__pairs_
         p->in[d] = layer->in.extent[d];
         p->out[d] = layer->out.extent[d];
     }
-    pdl__parallel(op->spec.samples * layer->in.channels, 1 + 4096 / (p->out[0] * p->out[1]), function, p);
+    pdl_threads_run(op->spec.samples * layer->in.channels, 1 + 4096 / (p->out[0] * p->out[1]), function, p);
 }
 
 void pdl__pairs_forward(const pdl_op_t *op, const float *x, float *y, uint8_t *place)

@@ -135,7 +135,7 @@ static pdl_status_t upsample_forward(pdl_op_t *op, const pdl_op_run_t *run)
     bool              blocked = op->description.out_format == PDL_FORMAT_BLOCKED;
     pdl__upsampling_t u = {.table = op->private_data, .in = run->input[0], .out = run->output};
 
-    pdl__parallel(plane_count(op), 1, blocked ? forward_blocked : forward_plain, &u);
+    pdl_threads_run(plane_count(op), 1, blocked ? forward_blocked : forward_plain, &u);
     return PDL_OK;
 }
 
@@ -145,7 +145,7 @@ static pdl_status_t upsample_backward(pdl_op_t *op, const pdl_op_run_t *run, uns
     pdl__upsampling_t u = {.table = op->private_data, .in = run->output_gradient[0], .out = run->input_gradient[0]};
 
     if (!(what & PDL_BACKWARD_DATA) || u.out == NULL) return PDL_OK;
-    pdl__parallel(plane_count(op), 1, blocked ? backward_blocked : backward_plain, &u);
+    pdl_threads_run(plane_count(op), 1, blocked ? backward_blocked : backward_plain, &u);
     return PDL_OK;
 }
 

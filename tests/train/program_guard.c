@@ -1,0 +1,155 @@
+/*
+ * Under mpirun: training on the guard device, whose memory the host cannot touch and whose streams know no order but
+ * that of events, has the bits of the CPU; and what is left out is noticed.
+ *
+ *     program_guard [quick]     quick: eager streams, no mutations
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/exec/session.h"
+
+#define STEPS 2
+#define BATCH 4
+#define ROOM  4096
+#include "batch_fixture.h"
+
+static pdl_ranks_t *ranks;
+static bool         quick;
+
+typedef struct setting {
+    const char    *model, *preset;
+    pdl_mesh_t     mesh;
+    pdl_sharding_t sharding;
+    int            micro_batches;
+    bool           mutated; /* without waits the numbers are others */
+} setting_t;
+
+static const setting_t settings[] = {
+    {"lenet", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true},
+    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO3, 1, false},
+    {"lenet", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true},
+    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true},
+    {"lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false},
+};
+
+typedef struct outcome {
+    double loss[STEPS + 1]; /* the last of them of an evaluation */
+    double sum;             /* of weights */
+} outcome_t;
+
+typedef enum device { CPU, EAGER, LAZY, MUTATED } device_t;
+
+/* A device on which nobody waits for anybody. */
+static pdl_status_t no_wait(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
+{
+    (void)device, (void)stream, (void)event;
+    return PDL_OK;
+}
+
+static double sum_weights(pdl_session_t *session)
+{
+    double sum = 0;
+
+    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
+        const pdl_session_tensor_t *info = pdl_session_tensor(session, i);
+        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
+        CHECK_OK(pdl_session_get(session, i, PDL_ARRAY_WEIGHT, plain));
+        for (int64_t k = 0; k < info->elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
+        free(plain);
+    }
+    return sum;
+}
+
+/* With a learning rate as low as this a mutation changes numbers, and none of them is infinite. */
+static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
+{
+    pdl_cpu_options_t  cpu = {.threads = 1};
+    pdl_backend_t     *backend = NULL;
+    pdl_session_t     *session = NULL;
+    pdl_session_spec_t spec;
+    pdl_step_result_t  result;
+    pdl_device_ops_t   mutated;
+
+    memset(outcome, 0, sizeof(*outcome));
+    REQUIRE_OK(device == CPU ? pdl_backend_create("cpu", &cpu, &backend)
+                             : pdl_backend_create_guard(&cpu, device != EAGER, &backend));
+    if (device == MUTATED) {
+        mutated = *backend->device->ops;
+        mutated.wait = no_wait;
+        backend->device->ops = &mutated;
+    }
+    pdl_session_defaults(&spec);
+    spec.plan = plan;
+    spec.backend = backend;
+    spec.ranks = ranks;
+    spec.optimizer.lr = 1e-3;
+    spec.bucket_bytes = 50000;
+    REQUIRE_OK(pdl_session_create(&spec, &session));
+    if (!session) return;
+    pdl_batch_t batch = part_of_batch(plan, session);
+    for (int step = 0; step <= STEPS; step++) {
+        pdl_status_t status = step < STEPS ? pdl_session_step(session, &batch, &result)
+                                           : pdl_session_evaluate(session, &batch, &result);
+        if (device != MUTATED) CHECK_OK(status);
+        outcome->loss[step] = status ? -1 : result.loss;
+        if (status) break;
+    }
+    outcome->sum = device != MUTATED ? sum_weights(session) : 0;
+    pdl_session_destroy(session);
+    pdl_backend_destroy(backend);
+}
+
+static bool same(const outcome_t *a, const outcome_t *b)
+{
+    return memcmp(a->loss, b->loss, sizeof(a->loss)) == 0 && a->sum == b->sum;
+}
+
+static void compare(const setting_t *setting)
+{
+    char         mesh[128];
+    pdl_model_t *model = NULL;
+    pdl_plan_t  *plan = NULL;
+    outcome_t    cpu, guard;
+
+    REQUIRE_OK(pdl_model_load(setting->model, &model));
+    REQUIRE_OK(pdl_plan_create(model, &setting->mesh, BATCH, &plan));
+    CHECK_OK(pdl_plan_apply_preset(plan, setting->preset, NULL));
+    plan->sharding = setting->sharding;
+    plan->micro_batches = setting->micro_batches;
+    CHECK_OK(pdl_plan_check(plan));
+    train(plan, CPU, &cpu);
+    if (pdl_ranks_rank(ranks) == 0)
+        printf("%s %s: loss %.9g\n", setting->model, pdl_mesh_format(&setting->mesh, mesh, sizeof(mesh)),
+               cpu.loss[STEPS]);
+    for (device_t device = EAGER; device <= (quick ? EAGER : LAZY); device++) {
+        train(plan, device, &guard);
+        CHECK(same(&cpu, &guard) && cpu.loss[0] > 0);
+    }
+    if (setting->mutated && !quick) {
+        train(plan, MUTATED, &guard);
+        double differs = memcmp(cpu.loss, guard.loss, sizeof(cpu.loss)) != 0;
+        CHECK_OK(pdl_ranks_sum(ranks, &differs, 1));
+        CHECK(differs > 0);
+    }
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+}
+
+static void test_settings(void)
+{
+    fill_batch(2);
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) compare(&settings[i]);
+}
+
+int main(int argc, char **argv)
+{
+    quick = argc == 2 && strcmp(argv[1], "quick") == 0;
+    if (argc > 2 || pdl_ranks_create(&ranks) || pdl_ranks_size(ranks) != 2) return 1;
+    RUN(test_settings);
+    pdl_ranks_destroy(ranks);
+    return test_done();
+}

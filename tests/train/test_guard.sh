@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Training on the guard device has the bits of the CPU, and streams that do not wait are noticed.
+set -euo pipefail
+. "$SOURCE/tests/comm/common.sh"
+
+[ -n "${PROGRAM_GUARD-}" ] || { echo "skipped: built without MPI"; exit 77; }
+export TSAN_OPTIONS="suppressions=$SOURCE/tests/campaign/tsan.supp:ignore_noninstrumented_modules=1:halt_on_error=1"
+ranks 2 "$PROGRAM_GUARD" >out 2>&1 || fail "2 ranks: $(grep -vE '^ok' out | head -12)"
+finish
