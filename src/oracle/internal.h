@@ -138,6 +138,8 @@ double pdl__state_bytes(const pdl_case_t *c);
 pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
 /* and one that playing the configuration with its partition cannot: */
 pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config, double *seconds);
+/* Whether a configuration fits in memory, without the rest of its projection. */
+pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *fits);
 /* pdl_oracle_evaluate() of a configuration, played. */
 pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                                   pdl_projection_t *projection);

@@ -382,7 +382,7 @@ pdl_status_t pdl_partition_create(const pdl_plan_t *plan, double micro_batch, pd
     c.partition->plan = plan;
     c.partition->layer_count = count;
     c.partition->micro_batch = micro_batch;
-    c.partition->local = calloc((size_t)count, sizeof(*c.partition->local));
+    c.partition->local = malloc((size_t)count * sizeof(*c.partition->local)); /* layers fill it in order */
     c.partition->twin = malloc((size_t)count * sizeof(*c.partition->twin));
     if (!c.partition->local || !c.partition->twin) c.status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!c.status) c.status = compile_layers(&c);

@@ -33,23 +33,28 @@ typedef struct pdl_sums {
 
 enum { PDL_GRADIENT_POINTS = 16 };
 
+/* Activations of the stages. */
+typedef struct pdl__stage_memory {
+    int                      kind_count; /* 0: not known yet */
+    int                     *kinds;      /* first stage of each kind: alike ones that follow need no more memory */
+    pdl_activation_memory_t *memory;     /* per stage */
+} pdl__stage_memory_t;
+
 /* Stage partition for one pipeline depth. */
 typedef struct pdl_stages {
-    int64_t                  count;
-    int                     *first;   /* count + 1 */
-    pdl_sums_t              *sums;    /* per stage */
-    double                  *seconds; /* forward + backward with collectives, one micro-batch */
-    double                   total, slowest;
-    int                      slowest_stage, heaviest_stage; /* in time; in weights */
-    double                   border_elements;               /* largest border between stages */
-    pdl_activation_memory_t *memory;                        /* per stage */
-    int                     *kinds; /* first stage of each kind: alike ones that follow need no more memory */
-    int                      kind_count;
-    double                  *cuts;          /* per stage: places where only one tensor crosses */
-    double                  *tied;          /* per stage: elements of weights that another stage owns */
-    double                   tied_elements; /* the most of these */
-    double tied_mean, tied_summed;          /* all of these in the mean of all ranks, as sums have weights */
-    double sent_forward, sent_backward;     /* elements that cross stages, of one column of ranks */
+    int64_t                   count;
+    int                      *first;   /* count + 1 */
+    pdl_sums_t               *sums;    /* per stage */
+    double                   *seconds; /* forward + backward with collectives, one micro-batch */
+    double                    total, slowest;
+    int                       slowest_stage, heaviest_stage; /* in time; in weights */
+    double                    border_elements;               /* largest border between stages */
+    struct pdl__stage_memory *held;                          /* filled in when it is asked for */
+    double                   *cuts;                          /* per stage: places where only one tensor crosses */
+    double                   *tied;          /* per stage: elements of weights that another stage owns */
+    double                    tied_elements; /* the most of these */
+    double tied_mean, tied_summed;           /* all of these in the mean of all ranks, as sums have weights */
+    double sent_forward, sent_backward;      /* elements that cross stages, of one column of ranks */
     /* For the heaviest stage: when the gradients of the last `weights` elements begin to be ready, in seconds
        after the start of backward, for overlap. */
     double ready[PDL_GRADIENT_POINTS], remaining[PDL_GRADIENT_POINTS];
@@ -107,6 +112,8 @@ void         pdl__profile_destroy(pdl_profile_t *profile);
 /* The partition into `count` stages with the smallest slowest stage, or the given one. */
 pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given,
                                  const pdl_stages_t **stages);
-void         pdl__stages_destroy(pdl_stages_t *stages);
+/* Of the stages of this profile. */
+const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);
+void                       pdl__stages_destroy(pdl_stages_t *stages);
 
 #endif

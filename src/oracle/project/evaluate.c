@@ -290,6 +290,22 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
 }
 
+pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *fits)
+{
+    pdl_case_t          c;
+    pdl_profile_t      *profile;
+    const pdl_stages_t *stages;
+    pdl_projection_t    projection;
+
+    case_of_config(config, NULL, &c);
+    pdl_status_t status = check_config(oracle, config, &c);
+    if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
+    if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
+    if (!status) status = pdl__project_memory(oracle, &c, profile, stages, &projection);
+    if (!status) *fits = projection.fits;
+    return status;
+}
+
 pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                                   pdl_projection_t *projection)
 {

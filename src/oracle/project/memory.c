@@ -49,7 +49,7 @@ double pdl__state_bytes(const pdl_case_t *c)
 static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st, int64_t s,
                              double *transient)
 {
-    const pdl_activation_memory_t *m = &st->memory[s];
+    const pdl_activation_memory_t *m = &st->held->memory[s];
     double                         saved = m->saved;
     double                         scores = oracle->p.fused_attention ? 0 : st->sums[s].attention_scores;
 
@@ -130,11 +130,13 @@ pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c
     double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
     bool   placed = oracle->p.own_runtime && c->pipeline == 1;
 
+    const pdl__stage_memory_t *held = pdl__stages_memory(profile, st);
+
     /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
     out->memory_bytes = 0;
-    for (int k = 0; k < st->kind_count; k++) {
+    for (int k = 0; k < held->kind_count; k++) {
         pdl_memory_breakdown_t b;
-        stage_memory(oracle, c, profile, st, st->kinds[k], &b);
+        stage_memory(oracle, c, profile, st, held->kinds[k], &b);
         pdl_status_t status = placed ? place_buffers(oracle, c, profile, &b) : PDL_OK;
         if (status) return status;
         double bytes = breakdown_sum(&b);

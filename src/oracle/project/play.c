@@ -28,15 +28,31 @@ typedef struct player {
     double                    *arrival;  /* of the input of a pass; negative: not yet */
     double                    *gathered; /* per segment: when its weights are there */
     int64_t                    count;    /* passes of a stage */
+    double                     slowdown; /* of kernels while an exchange runs */
+    /* State that is sharded for the update only is gathered ahead of the first forward pass, as it would be after the
+       update before; weights that are sharded, for every pass. */
+    bool gathers_ahead, gathers_always;
 } player_t;
 
-static void show(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
-                 const pdl_pipeline_op_t *op, double start_s, double end_s)
+/* No argument is a NaN, which fmax() has to look for. */
+static inline double later(double a, double b)
 {
-    if (player->options->slice == NULL || end_s <= start_s) return;
+    return a > b ? a : b;
+}
+
+static void show_slice(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
+                       const pdl_pipeline_op_t *op, double start_s, double end_s)
+{
     bool         pass = stream == PDL__STREAM_COMPUTE && strcmp(name, "update") != 0;
     pdl__slice_t slice = {stage, stream, name, pass, segment, *op, start_s, end_s};
     player->options->slice(player->options->context, &slice);
+}
+
+static inline void show(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
+                        const pdl_pipeline_op_t *op, double start_s, double end_s)
+{
+    if (player->options->slice != NULL && end_s > start_s)
+        show_slice(player, stage, stream, name, segment, op, start_s, end_s);
 }
 
 static size_t input_of(const player_t *player, bool backward, int stage, int chunk, int64_t micro_batch)
@@ -46,24 +62,6 @@ static size_t input_of(const player_t *player, bool backward, int stage, int chu
     return ((size_t)((backward ? p->stages : 0) + stage) * (size_t)p->chunks + (size_t)chunk) *
                (size_t)p->micro_batches +
            (size_t)micro_batch;
-}
-
-static bool sharded(const player_t *player)
-{
-    return player->options->exchange && player->cut->c.sharding != PDL_SHARDING_NONE &&
-           player->cut->pipeline.training;
-}
-
-/* State that is sharded for the update only is gathered ahead of the first forward pass, as it would be after the
-   update before. */
-static bool gathers_ahead(const player_t *player)
-{
-    return sharded(player) && player->cut->overlap && player->cut->c.sharding != PDL_SHARDING_ZERO3;
-}
-
-static bool gathers_always(const player_t *player)
-{
-    return sharded(player) && player->cut->c.sharding == PDL_SHARDING_ZERO3;
 }
 
 static void gather_ahead(player_t *player, int stage)
@@ -87,9 +85,9 @@ static void gather_ahead(player_t *player, int stage)
 }
 
 /* When a pass of so many seconds ends that begins at `start`: kernels are slower while an exchange runs. */
-static double advance(const player_t *player, stage_t *st, double start, double seconds)
+static inline double advance(const player_t *player, stage_t *st, double start, double seconds)
 {
-    double slowdown = player->cut->oracle->p.overlap_slowdown, window = st->exchange_free - start, end;
+    double slowdown = player->slowdown, window = st->exchange_free - start, end;
 
     if (window <= 0 || slowdown <= 1) return start + seconds;
     if (seconds * slowdown <= window)
@@ -100,11 +98,11 @@ static double advance(const player_t *player, stage_t *st, double start, double 
     return end;
 }
 
-static double exchange(const player_t *player, int stage, const char *name, int segment,
-                       const pdl_pipeline_op_t *op, double ready, double seconds)
+static inline double exchange(const player_t *player, int stage, const char *name, int segment,
+                              const pdl_pipeline_op_t *op, double ready, double seconds)
 {
     stage_t *st = &player->stages[stage];
-    double   start = fmax(ready, st->exchange_free);
+    double   start = later(ready, st->exchange_free);
 
     show(player, stage, PDL__STREAM_EXCHANGE, name, segment, op, start, start + seconds);
     st->exchange_free = start + seconds;
@@ -112,19 +110,18 @@ static double exchange(const player_t *player, int stage, const char *name, int 
     return st->exchange_free;
 }
 
-static int segment_at(const pdl__chunk_t *chunk, const pdl_pipeline_op_t *op, int k)
+static inline int segment_at(const pdl__chunk_t *chunk, const pdl_pipeline_op_t *op, int k)
 {
     return chunk->segment_first + (op->backward ? k : chunk->segment_count - 1 - k);
 }
 
-/* Weights that are sharded are gathered again for every pass: queues the gathers of its segments up to the
-   `until`-th; `queued` of them are already. */
-static void gather(player_t *player, int stage, const pdl_pipeline_op_t *op, int until, double ready, int *queued)
+/* Queues the gathers of the segments of a pass up to the `until`-th; `queued` of them are already. */
+static inline void gather(player_t *player, int stage, const pdl_pipeline_op_t *op, int until, double ready,
+                          int *queued)
 {
     const pdl__cut_t   *cut = player->cut;
     const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
 
-    if (!gathers_always(player)) return;
     for (; *queued <= until && *queued < chunk->segment_count; ++*queued) {
         int i = segment_at(chunk, op, *queued);
 
@@ -140,17 +137,18 @@ static double run_segments(player_t *player, int stage, const pdl_pipeline_op_t 
     const pdl__cut_t   *cut = player->cut;
     stage_t            *st = &player->stages[stage];
     const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
+    bool                ahead = player->gathers_always && cut->overlap;
     int                 queued = 0;
 
-    if (cut->overlap) gather(player, stage, op, AHEAD - 1, st->issue, &queued);
+    if (ahead) gather(player, stage, op, AHEAD - 1, st->issue, &queued);
     for (int k = 0; k < chunk->segment_count; k++) {
         int                   i = segment_at(chunk, op, k);
         const pdl__segment_t *segment = &cut->segments[i];
 
-        gather(player, stage, op, k, t, &queued);
-        if (gathers_always(player) || (gathers_ahead(player) && !op->backward)) t = fmax(t, player->gathered[i]);
+        if (player->gathers_always && !ahead) gather(player, stage, op, k, t, &queued);
+        if (player->gathers_always || (player->gathers_ahead && !op->backward)) t = later(t, player->gathered[i]);
         st->issue = t;
-        if (cut->overlap) gather(player, stage, op, k + AHEAD, t, &queued);
+        if (ahead) gather(player, stage, op, k + AHEAD, t, &queued);
         double end = advance(player, st, t, pdl__pass_seconds(&segment->time, op->backward));
         show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", i, op, t, end);
         t = end;
@@ -167,10 +165,10 @@ static double run_pass(player_t *player, int stage, const pdl_pipeline_op_t *op,
     stage_t            *st = &player->stages[stage];
     const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
     bool                last = op->backward && --st->left[op->chunk] == 0 && player->options->exchange;
-    bool                ahead = gathers_ahead(player) && !op->backward && op->micro_batch == 0;
+    bool                ahead = player->gathers_ahead && !op->backward && op->micro_batch == 0;
 
     for (int i = 0; i < PDL__PART_COUNT; i++) st->played->part[i] += chunk->time.part[op->backward][i];
-    if (last || ahead || gathers_always(player)) return run_segments(player, stage, op, last, start);
+    if (last || ahead || player->gathers_always) return run_segments(player, stage, op, last, start);
     double end = advance(player, st, start, pdl__pass_seconds(&chunk->time, op->backward));
     show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", -1, op, start, end);
     return end;
@@ -187,7 +185,7 @@ static void send(player_t *player, int stage, const pdl_pipeline_op_t *op, doubl
     if (!pdl_pipeline_target(&cut->pipeline, stage, op, &to, &chunk)) return;
     if (!player->options->send) seconds = 0;
     if (cut->oracle->p.overlap_stages) {
-        start = fmax(end, st->send_free[direction]);
+        start = later(end, st->send_free[direction]);
         st->send_free[direction] = start + seconds;
     } else {
         st->clock = end + seconds;
@@ -211,7 +209,7 @@ static bool step(player_t *player, int stage)
         arrival = player->arrival[input_of(player, op->backward, stage, op->chunk, op->micro_batch)];
     if (arrival < 0) return false;
     chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
-    end = run_pass(player, stage, op, fmax(st->clock, arrival));
+    end = run_pass(player, stage, op, later(st->clock, arrival));
     /* The device waits where the host has not queued the pass yet. */
     st->host_s += chunk->time.queue[op->backward];
     if (st->host_s > end) {
@@ -234,7 +232,7 @@ static double finish(player_t *player)
     for (int s = 0; s < cut->pipeline.stages && exchanged; s++) {
         stage_t          *st = &player->stages[s];
         pdl_pipeline_op_t op = {true, 0, 0};
-        double            start = fmax(st->clock, st->exchange_free);
+        double            start = later(st->clock, st->exchange_free);
 
         st->clock = start + cut->tail_s[s];
         st->played->exchange_s += cut->tail_s[s] + cut->gather_s[s];
@@ -244,7 +242,7 @@ static double finish(player_t *player)
         const pdl__stage_tie_t *tie = &cut->ties[i];
         stage_t                *a = &player->stages[tie->a], *b = &player->stages[tie->b];
         pdl_pipeline_op_t       op = {true, 0, 0};
-        double                  start = fmax(a->clock, b->clock);
+        double                  start = later(a->clock, b->clock);
 
         a->clock = b->clock = start + tie->seconds;
         a->played->exchange_s += tie->seconds;
@@ -259,7 +257,7 @@ static double finish(player_t *player)
         show(player, s, PDL__STREAM_COMPUTE, "update", -1, &op, st->clock, st->clock + cut->update_s[s]);
         st->played->part[PDL__PART_COMPUTE] += cut->update_s[s];
         st->played->end_s = st->clock + cut->update_s[s] + (exchanged ? cut->gather_s[s] : 0);
-        total = fmax(total, st->played->end_s);
+        total = later(total, st->played->end_s);
     }
     return total;
 }
@@ -269,7 +267,12 @@ static pdl_status_t prepare(player_t *player, pdl__played_stage_t *played)
     const pdl_pipeline_t *p = &player->cut->pipeline;
     size_t                stages = (size_t)p->stages, inputs = 2 * stages * (size_t)p->chunks;
 
+    bool sharded = player->options->exchange && player->cut->c.sharding != PDL_SHARDING_NONE && p->training;
+
     player->count = pdl_pipeline_op_count(p);
+    player->slowdown = player->cut->oracle->p.overlap_slowdown;
+    player->gathers_always = sharded && player->cut->c.sharding == PDL_SHARDING_ZERO3;
+    player->gathers_ahead = sharded && player->cut->overlap && !player->gathers_always;
     if (player->count > MOST_PASSES / p->stages)
         return pdl_error(PDL_ERR_LIMIT,
                          "%lld passes on each of %d stages are too many to play; at most %d together",
@@ -290,7 +293,7 @@ static pdl_status_t prepare(player_t *player, pdl__played_stage_t *played)
         if (!there) break;
         pdl_pipeline_order(p, s, st->ops);
         for (int c = 0; c < p->chunks; c++) st->left[c] = p->micro_batches;
-        if (gathers_ahead(player)) gather_ahead(player, s);
+        if (player->gathers_ahead) gather_ahead(player, s);
     }
     if (!there) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld passes", (long long)player->count);
     for (size_t i = 0; i < inputs; i++) player->arrival[i] = -1;
@@ -359,6 +362,6 @@ pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *played,
     parts->comm[PDL_COMM_HALO] = work.part[PDL__PART_HALO];
     parts->comm[PDL_COMM_STAGE] = sent_s - bare_s;
     parts->comm[PDL_COMM_GRADIENT] = parts->total_s - sent_s - slowed;
-    parts->bubble_s = fmax(0, bare_s - busy_s(&work));
+    parts->bubble_s = later(0, bare_s - busy_s(&work));
     return PDL_OK;
 }

@@ -75,6 +75,12 @@ static bool bisect(const pdl_profile_t *profile, const cuts_t *cuts, int64_t cou
     return greedy(profile, cuts, count, high, first);
 }
 
+static pdl_status_t too_many(const pdl_profile_t *profile, int64_t count)
+{
+    return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but only %d layers to share out", (long long)count,
+                     profile->partition->layer_count - 1);
+}
+
 static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
 {
     int    layers = profile->partition->layer_count;
@@ -86,8 +92,7 @@ static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *
         return PDL_OK;
     }
     if (bisect(profile, &natural, count, first) || bisect(profile, &anywhere, count, first)) return PDL_OK;
-    return pdl_error(PDL_ERR_LIMIT, "%lld pipeline stages, but only %d layers to share out", (long long)count,
-                     layers - 1);
+    return too_many(profile, count);
 }
 
 /* Backward runs from the last layer of the heaviest stage to its first, and gradients are exchanged in buckets: a
@@ -125,17 +130,23 @@ static bool stages_alike(const pdl_profile_t *profile, const pdl_stages_t *st, i
 }
 
 /* Liveness is walked once per kind of stage. The first and last are never copied: they touch input and loss. */
-static void stage_memory(const pdl_profile_t *profile, pdl_stages_t *st, int64_t s)
+static void stage_memory(const pdl_profile_t *profile, const pdl_stages_t *st, int64_t s)
 {
     enum { LOOK_BACK = 4 };
 
     for (int64_t t = s - 1; t >= 1 && t >= s - LOOK_BACK && s < st->count - 1; t--)
         if (stages_alike(profile, st, t, s)) {
-            st->memory[s] = st->memory[t];
+            st->held->memory[s] = st->held->memory[t];
             return;
         }
-    st->kinds[st->kind_count++] = (int)s;
-    pdl_partition_memory(profile->partition, st->first[s], st->first[s + 1], &st->memory[s]);
+    st->held->kinds[st->held->kind_count++] = (int)s;
+    pdl_partition_memory(profile->partition, st->first[s], st->first[s + 1], &st->held->memory[s]);
+}
+
+const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *st)
+{
+    for (int64_t s = 0; s < st->count && (s > 0 || st->held->kind_count == 0); s++) stage_memory(profile, st, s);
+    return st->held;
 }
 
 /* Natural cuts strictly inside a stage. */
@@ -211,7 +222,6 @@ static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
         if (st->sums[s].weights > st->sums[st->heaviest_stage].weights) st->heaviest_stage = (int)s;
         if (s && profile->borders[first] > st->border_elements) st->border_elements = profile->borders[first];
         st->cuts[s] = singles_between(profile, first, last);
-        stage_memory(profile, st, s);
     }
     st->slowest = st->seconds[st->slowest_stage];
     if (st->count > 1) find_tied(profile, st);
@@ -225,14 +235,17 @@ static pdl_stages_t *allocate(int64_t count)
 
     if (!st) return NULL;
     st->count = count;
-    st->first = calloc(n + 1, sizeof(*st->first));
-    st->sums = calloc(n, sizeof(*st->sums));
-    st->seconds = calloc(n, sizeof(*st->seconds));
-    st->memory = calloc(n, sizeof(*st->memory));
-    st->cuts = calloc(n, sizeof(*st->cuts));
-    st->kinds = calloc(n, sizeof(*st->kinds));
+    st->first = malloc((n + 1) * sizeof(*st->first));
+    st->sums = malloc(n * sizeof(*st->sums));
+    st->seconds = malloc(n * sizeof(*st->seconds));
+    st->cuts = malloc(n * sizeof(*st->cuts));
     st->tied = calloc(n, sizeof(*st->tied));
-    if (st->first && st->sums && st->seconds && st->memory && st->cuts && st->kinds && st->tied) return st;
+    st->held = calloc(1, sizeof(*st->held));
+    if (st->held) st->held->kinds = malloc(n * sizeof(*st->held->kinds));
+    if (st->held) st->held->memory = malloc(n * sizeof(*st->held->memory));
+    if (st->first && st->sums && st->seconds && st->cuts && st->tied && st->held && st->held->kinds &&
+        st->held->memory)
+        return st;
     pdl__stages_destroy(st);
     return NULL;
 }
@@ -243,9 +256,10 @@ void pdl__stages_destroy(pdl_stages_t *st)
     free(st->first);
     free(st->sums);
     free(st->seconds);
-    free(st->memory);
     free(st->cuts);
-    free(st->kinds);
+    if (st->held) free(st->held->kinds);
+    if (st->held) free(st->held->memory);
+    free(st->held);
     free(st->tied);
     free(st);
 }
@@ -267,6 +281,7 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
             *out = profile->stages[i];
             return PDL_OK;
         }
+    if (!given && count > 1 && count > profile->partition->layer_count - 1) return too_many(profile, count);
     if (count > 1 && !profile->borders_known) pdl_partition_borders(profile->partition, profile->borders);
     profile->borders_known |= count > 1;
     pdl_stages_t *st = allocate(count);

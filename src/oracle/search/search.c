@@ -139,14 +139,16 @@ static void play_shortlist(pdl__searcher_t *s)
     s->shortlist.count = 0;
 }
 
-/* Evaluates a configuration and lists it if it may be the best; true when it fits in memory. */
-static bool consider(pdl__searcher_t *s, const pdl_config_t *config)
+/* Evaluates a configuration, whose score is at least `least`, and lists it if it may be the best; true when it fits in memory. */
+static bool consider(pdl__searcher_t *s, const pdl_config_t *config, double least)
 {
     pdl_candidate_t trial = {.config = *config};
 
     s->configurations++;
-    double least = least_score(s, config);
     if (s->best->possible && least >= s->best->score) return false;
+    /* What does not fit is of interest only as long as nothing does. */
+    bool fits = true;
+    if (s->best->possible && (pdl__fits(s->oracle, config, &fits) || !fits)) return false;
     pdl_status_t status = pdl_oracle_evaluate(s->oracle, config, s->request->dataset, &trial.projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         if (!s->any) snprintf(s->best->reason, sizeof(s->best->reason), "%s", pdl_error_message());
@@ -180,19 +182,21 @@ static fit_t consider_policies(pdl__searcher_t *s, pdl_config_t config)
         s->configurations++;
         return NO_FIT;
     }
-    fit_t fit = consider(s, &config) ? FITS_PLAIN : NO_FIT;
+    double least = least_score(s, &config); /* for every sharding */
+    fit_t  fit = consider(s, &config, least) ? FITS_PLAIN : NO_FIT;
     if (s->request->run_mode == PDL_INFERENCE) return fit;
     if (fit == FITS_PLAIN) {
         config.sharding = PDL_SHARDING_ZERO1;
-        if (config.data > 1) consider(s, &config);
+        if (config.data > 1) consider(s, &config, least);
         return fit;
     }
     for (size_t r = 0; r < sizeof(recomputes) / sizeof(recomputes[0]); r++) {
         if (recomputes[r] == PDL_RECOMPUTE_SELECTIVE && s->oracle->p.fused_attention) continue;
         config.recompute = recomputes[r];
+        if (r > 0) least = least_score(s, &config);
         for (int z = PDL_SHARDING_NONE; z < (config.data > 1 ? PDL_SHARDING_COUNT : PDL_SHARDING_ZERO1); z++) {
             config.sharding = (pdl_sharding_t)z;
-            if (!consider(s, &config)) continue;
+            if (!consider(s, &config, least)) continue;
             fit = FITS_BY_POLICY;
             break;
         }
@@ -209,14 +213,25 @@ static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int
     return micro_batches;
 }
 
+/* Whether the same samples take no less time in more micro-batches. All closed forms have a fixed cost, and beyond it one per
+   sample that does not grow with their number, but for messages that are staged through host memory. */
+static bool parts_take_longer(const pdl__searcher_t *s)
+{
+    bool measured = s->oracle->system->measured_count > 0 && s->request->precision == PDL_FP32;
+
+    return !measured && s->oracle->p.pinned_bytes <= 0;
+}
+
 /* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
     int64_t samples = (config.batch + config.data - 1) / config.data;
 
     for (config.micro_batches = 1; config.micro_batches <= samples;
-         config.micro_batches = more_micro_batches(s, samples, config.micro_batches))
+         config.micro_batches = more_micro_batches(s, samples, config.micro_batches)) {
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
+        if (s->best->possible && parts_take_longer(s) && least_score(s, &config) >= s->best->score) return;
+    }
 }
 
 /* Micro-batches: sizes 1, 2, 4 ... samples, each schedule. */
