@@ -1,7 +1,7 @@
 /*
  * A backend computes layers: it is a table of operations, and nothing above it knows which one it has. There is the
- * CPU backend (oneDNN and own kernels, fp32 and bf16), and a slow, obvious reference in double precision that the
- * tests compare with.
+ * CPU backend (oneDNN and own kernels, fp32 and bf16), a slow, obvious reference in double precision that the
+ * tests compare with, and a generic one that describes ops and computes none.
  *
  * A layer becomes an *op*: made once for given local shapes, after which it runs without allocating anything. Which
  * formats its tensors have and how much memory it wants is in its description, which is to be had without the op;
@@ -296,6 +296,13 @@ pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
 /* For tests: the CPU, with memory that only calls of the device may touch and a thread for every stream. `lazy`: streams do
    nothing until somebody waits for them. */
 pdl_status_t pdl_backend_create_guard(const pdl_cpu_options_t *options, bool lazy, pdl_backend_t **backend);
+
+/* Of machines for which there is no backend of ours: describes ops and computes none. */
+typedef struct pdl_generic_options {
+    pdl_dtype_t precision;    /* of activations */
+    bool        keeps_scores; /* attention keeps its scores for backward: it is not one fused kernel */
+} pdl_generic_options_t;
+pdl_status_t pdl_backend_create_generic(const pdl_generic_options_t *options, pdl_backend_t **backend);
 void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
 
 /* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so
