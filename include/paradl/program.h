@@ -2,6 +2,7 @@
 #ifndef PARADL_PROGRAM_MODULE_H
 #define PARADL_PROGRAM_MODULE_H
 
+#include <paradl/program/compile.h>
 #include <paradl/program/program.h>
 
 #endif

@@ -41,6 +41,7 @@ struct pdl_oracle {
     pdl_plan_slot_t     plans[PDL_PLAN_SLOTS];
     int                 plan_count;
     pdl__sends_cache_t *sends;
+    struct pdl_backend *backend; /* describes ops where memory is the trainer's own; NULL until asked for */
 };
 
 /* What the closed form needs to know of a plan or configuration. */
@@ -128,7 +129,7 @@ pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, c
 void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                        const pdl_stages_t *stages, pdl_projection_t *projection);
 
-pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);
 
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */

@@ -3,6 +3,7 @@
  */
 #include "oracle/internal.h"
 #include <math.h>
+#include <paradl/tensor/backend.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,6 +39,7 @@ void pdl_oracle_destroy(pdl_oracle_t *oracle)
     if (!oracle) return;
     pdl__oracle_forget(oracle);
     pdl__sends_free(oracle->sends);
+    pdl_backend_destroy(oracle->backend);
     free(oracle->groups);
     free(oracle);
 }

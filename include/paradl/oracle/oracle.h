@@ -63,7 +63,6 @@ extern "C" {
     X(overlap_slowdown, 1.05, 1, 2, 0, NONE, "slow-down of computation while collectives run")                   \
     X(memory_margin, 1.1, 1, 2, 0, NONE, "fragmentation: memory needed over memory used")                        \
     X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
-    X(channel_block, 1, 1, 64, 0, NONE, "images are padded to whole blocks of so many channels (own_runtime)")      \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
     X(interval_width, 1.645, 0, 10, 0, NONE, "half-width of the 90 % interval in those deviations")            \

@@ -285,6 +285,7 @@ typedef struct pdl_cpu_options {
     pdl_dtype_t precision; /* PDL_DTYPE_F32 or PDL_DTYPE_BF16 */
     bool        bind;      /* bind threads to cores (hwloc) */
     bool        direct;    /* no Winograd: 3x3 convolutions exact to rounding (else a few 1e-6), and slower */
+    bool        describes; /* ops are described and none is made: no threads are started */
 } pdl_cpu_options_t;
 
 /* By name: "cpu", or "reference", which has no options. PDL_ERR_UNSUPPORTED where it cannot be had, the message says why. */

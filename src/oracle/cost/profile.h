@@ -62,6 +62,18 @@ typedef struct pdl_stages {
     int    points;
 } pdl_stages_t;
 
+/* Bytes of activations of a rank that places its buffers, and what they were found for. */
+typedef struct pdl__placed {
+    double          micro_batch;
+    bool            accumulates;
+    pdl_recompute_t recompute;
+    pdl_run_mode_t  run_mode;
+    pdl_precision_t precision;
+    int             threads; /* 0: of nothing */
+    double          saved, arena;
+} pdl__placed_t;
+#define PDL__PLACED 8
+
 typedef struct pdl_profile {
     pdl_plan_t        *plan; /* owned copy: modes, mesh without data and pipeline */
     pdl_partition_t   *partition;
@@ -75,6 +87,8 @@ typedef struct pdl_profile {
     double             largest_transfer; /* bytes, for buffers */
     pdl_stages_t     **stages;           /* kept partitions */
     int                stage_sets;
+    pdl__placed_t      placed[PDL__PLACED]; /* the latest */
+    int                next_placed;
 } pdl_profile_t;
 
 /* What pricing a layer needs to know of the groups of a mesh. */

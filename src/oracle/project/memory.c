@@ -3,8 +3,8 @@
  * (docs/oracle.md, "Memory").
  */
 #include "oracle/internal.h"
-#include "program/footprint.h"
 #include <math.h>
+#include <paradl/program/compile.h>
 #include <string.h>
 
 /* Micro-batches whose activations stage s holds at once. */
@@ -95,23 +95,99 @@ static int threads_of(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return (int)fmax(1, floor(cores / ranks));
 }
 
-/* The trainer places every buffer before it starts: what it takes is known op by op, and nothing is added for
+/* What describes ops as the trainer would compute them: the CPU backend where it can be had here, else the generic one.
+   One is kept; what it says depends on the threads of a rank and on the precision. */
+static pdl_status_t backend_of(pdl_oracle_t *oracle, const pdl_case_t *c)
+{
+    bool                  half = c->precision != PDL_FP32 && c->precision != PDL_TF32;
+    pdl_dtype_t           precision = half ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
+    pdl_cpu_options_t     cpu = {.threads = threads_of(oracle, c), .precision = precision, .describes = true};
+    pdl_generic_options_t generic = {.precision = precision};
+
+    if (oracle->backend && oracle->backend->activation_type == precision && oracle->backend->threads == cpu.threads)
+        return PDL_OK;
+    pdl_backend_destroy(oracle->backend);
+    oracle->backend = NULL;
+    if (pdl_backend_create_cpu(&cpu, &oracle->backend) == PDL_OK) return PDL_OK;
+    pdl_status_t status = pdl_backend_create_generic(&generic, &oracle->backend);
+    if (!status) oracle->backend->threads = cpu.threads;
+    return status;
+}
+
+/* A rank that holds as much as any: the last replica has the most samples, and one between others has two neighbours. */
+static int64_t busy_rank(const pdl_mesh_t *mesh)
+{
+    int64_t rank = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++) {
+        int64_t size = mesh->axis[a].size, at = size - 1;
+        if (mesh->axis[a].kind != PDL_AXIS_DATA && size > 2) at = size - 2;
+        rank = rank * size + at;
+    }
+    return rank;
+}
+
+static pdl_status_t compile(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                            pdl__placed_t *placed)
+{
+    pdl_plan_t         plan = *profile->plan;
+    pdl_program_spec_t spec = {.plan = &plan,
+                               .rank = busy_rank(&plan.mesh),
+                               .samples =
+                                   (int64_t)ceil(c->micro_batch) * pdl_mesh_extent(&plan.mesh, PDL_AXIS_DATA),
+                               .training = c->run_mode == PDL_TRAINING,
+                               .overlap = true};
+    pdl_program_t     *program;
+    pdl_status_t       status = backend_of(oracle, c);
+
+    plan.recompute = c->recompute;
+    plan.micro_batches = spec.micro_batches = placed->accumulates ? 2 : 1;
+    spec.backend = oracle->backend;
+    if (!status) status = pdl_program_compile(&spec, &program);
+    /* What cannot be run so has the memory that the closed form says. */
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED || status == PDL_ERR_INPUT) return PDL_OK;
+    if (status) return status;
+    placed->saved = (double)pdl_program_saved_bytes(program);
+    placed->arena = (double)program->arena_bytes;
+    pdl_program_destroy(program);
+    return PDL_OK;
+}
+
+/* The arena of a rank; what was found lately is kept, as policies that do not change it are tried one after the other. */
+static pdl_status_t find_arena(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
+                               pdl__placed_t *placed)
+{
+    *placed = (pdl__placed_t){.micro_batch = c->micro_batch,
+                              .accumulates = c->micro_batches > 1,
+                              .recompute = c->recompute,
+                              .run_mode = c->run_mode,
+                              .precision = c->precision,
+                              .threads = threads_of(oracle, c)};
+    for (int i = 0; i < PDL__PLACED; i++) {
+        const pdl__placed_t *known = &profile->placed[i];
+        if (known->threads == placed->threads && known->micro_batch == placed->micro_batch &&
+            known->accumulates == placed->accumulates && known->recompute == placed->recompute &&
+            known->run_mode == placed->run_mode && known->precision == placed->precision) {
+            *placed = *known;
+            return PDL_OK;
+        }
+    }
+    pdl_status_t status = compile(oracle, c, profile, placed);
+    if (!status) profile->placed[profile->next_placed++ % PDL__PLACED] = *placed;
+    return status;
+}
+
+/* The trainer places every buffer before it starts: what it takes is in the program of a rank, and nothing is added for
    allocators. What the process needs besides is not its own. */
-static pdl_status_t place_buffers(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+static pdl_status_t place_buffers(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                   pdl_memory_breakdown_t *b)
 {
-    pdl__footprint_spec_t spec = {.recompute = c->recompute,
-                                  .training = c->run_mode == PDL_TRAINING,
-                                  .accumulates = c->micro_batches > 1,
-                                  .item_bytes = profile->compute.item_bytes,
-                                  .channel_block = (int64_t)oracle->p.channel_block,
-                                  .threads = threads_of(oracle, c)};
-    pdl__footprint_t      footprint;
-    pdl_status_t          status = pdl__partition_footprint(profile->partition, &spec, &footprint);
+    pdl__placed_t placed;
+    pdl_status_t  status = find_arena(oracle, c, profile, &placed);
 
-    if (status) return status;
-    b->saved_activations = footprint.saved;
-    b->transient = footprint.peak - footprint.saved;
+    if (status || placed.arena == 0) return status;
+    b->saved_activations = placed.saved;
+    b->transient = placed.arena - placed.saved;
     b->workspace = b->context = b->margin = 0;
     /* Gradients are exchanged where they lie. */
     if (c->inner == 1) b->buffers = 0;
@@ -124,7 +200,7 @@ static double breakdown_sum(const pdl_memory_breakdown_t *b)
            b->workspace + b->context + b->margin;
 }
 
-pdl_status_t pdl__project_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *st, pdl_projection_t *out)
 {
     double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;

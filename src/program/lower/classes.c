@@ -86,9 +86,9 @@ static pdl_status_t add_class(const pdl__layouts_t *l, pdl__layouts_t *classes, 
     return PDL_OK;
 }
 
-pdl_status_t pdl__layouts_classes(const pdl__layouts_t *l, pdl__layouts_t **out, int *count)
+pdl_status_t pdl__layouts_classes(const pdl__layouts_t *l, bool agree, pdl__layouts_t **out, int *count)
 {
-    int             members = l->trivial ? 1 : pdl__layouts_members(l, l->stage_axes);
+    int             members = agree && l->trivial ? 1 : pdl__layouts_members(l, l->stage_axes);
     pdl__layouts_t *classes = malloc((size_t)members * sizeof(*classes));
     uint64_t       *seen = malloc((size_t)members * sizeof(*seen));
     pdl_status_t    status = classes && seen ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");

@@ -627,7 +627,7 @@ static pdl_status_t begin_walks(side_by_side_t *s, const pdl__graph_spec_t *spec
 {
     size_t       layers = (size_t)pdl_model_layer_count(spec->plan->model);
     int          count = 0;
-    pdl_status_t status = pdl__layouts_classes(spec->layouts, &s->classes, &count);
+    pdl_status_t status = pdl__layouts_classes(spec->layouts, true, &s->classes, &count);
 
     if (status) return status;
     s->walks.halo_head = -1;

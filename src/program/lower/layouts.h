@@ -30,8 +30,9 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t s
 void         pdl__layouts_destroy(pdl__layouts_t *layouts);
 
 /* The ranks of the stage that do not do the same: one of each class, this rank's own among them, as layouts that share
-   everything but coordinates with `layouts`. Only this rank's where there is nothing to agree upon. To be freed. */
-pdl_status_t pdl__layouts_classes(const pdl__layouts_t *layouts, pdl__layouts_t **classes, int *count);
+   everything but coordinates with `layouts`. `agree`: only this rank's where there is nothing that ranks must agree
+   upon. To be freed. */
+pdl_status_t pdl__layouts_classes(const pdl__layouts_t *layouts, bool agree, pdl__layouts_t **classes, int *count);
 
 /* The ranks that differ from this one in these axes only form a group: how many they are, and this rank's place. */
 int pdl__layouts_members(const pdl__layouts_t *layouts, unsigned axes);

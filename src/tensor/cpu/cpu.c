@@ -177,9 +177,13 @@ static pdl_status_t cpu_op_describe(pdl_backend_t *backend, const pdl_op_spec_t 
 
 static pdl_status_t cpu_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
 {
-    pdl__cpu_op_t *made = malloc(sizeof(*made));
+    pdl__cpu_op_t *made;
     pdl_status_t   status;
 
+    if (((const pdl__cpu_t *)backend)->describes)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: this backend was created to describe ops only",
+                         spec->layer->name);
+    made = malloc(sizeof(*made));
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
     status = describe(backend, spec, made);
     if (status != PDL_OK) {
@@ -247,7 +251,7 @@ static void cpu_destroy(pdl_backend_t *backend)
 {
     pdl__cpu_t *cpu = (pdl__cpu_t *)backend;
 
-    pdl__crowd_end();
+    if (!cpu->describes) pdl__crowd_end();
     if (cpu->dnnl != NULL) cpu->dnnl->close(cpu->engine);
     free(cpu);
 }
@@ -310,8 +314,11 @@ pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backen
     cpu->blocks = wide;
     cpu->base.block = PDL__BLOCK;
     cpu->direct = options->direct;
-    pdl__threads_setup(cpu->base.threads, options->bind);
-    pdl__crowd_begin(cpu->base.threads);
+    cpu->describes = options->describes;
+    if (!cpu->describes) {
+        pdl__threads_setup(cpu->base.threads, options->bind);
+        pdl__crowd_begin(cpu->base.threads);
+    }
     if (dnnl != NULL) status = cpu->dnnl->open(&cpu->engine);
     if (status != PDL_OK) {
         cpu_destroy(&cpu->base);

@@ -17,8 +17,9 @@ typedef struct pdl__cpu {
     pdl_backend_t       base; /* first: a pdl_backend_t is cast to this */
     const pdl__dnnl_t  *dnnl;
     pdl__dnnl_engine_t *engine;
-    bool                blocks; /* BLOCKED is worth while: the processor has vectors of a whole block */
-    bool                direct; /* no Winograd */
+    bool                blocks;    /* BLOCKED is worth while: the processor has vectors of a whole block */
+    bool                direct;    /* no Winograd */
+    bool                describes; /* no op is made: there are no threads */
 } pdl__cpu_t;
 
 /* What the backend does for one type of layer. `describe` finds op->spec filled in (with copies of what its pointers

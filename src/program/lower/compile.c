@@ -1,0 +1,106 @@
+/*
+ * From a plan to the program of a rank.
+ */
+#include "program/lower/graph.h"
+#include <paradl/program/compile.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pdl_status_t order_operations(const pdl_program_spec_t *spec, const pdl__layouts_t *layouts,
+                                     const pdl__graph_t *graph, int micro_batches, pdl_program_t **program)
+{
+    pdl_program_options_t options = {.micro_batches = micro_batches,
+                                     .training = spec->training,
+                                     .overlap = spec->overlap,
+                                     .model = spec->plan->model};
+    pdl_program_pass_t   *order = NULL;
+    pdl_status_t          status = PDL_OK;
+
+    if (layouts->stages->count > 1) {
+        status = pdl__pipe_order(layouts->stages, spec->training, &order, &options.order_count);
+        options.order = order;
+    }
+    if (!status) status = pdl_program_create(graph->node, graph->unit_count, &options, program);
+    free(order);
+    return status;
+}
+
+pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t **program)
+{
+    int             micro_batches = spec->micro_batches > 0 ? spec->micro_batches : (int)spec->plan->micro_batches;
+    int64_t         samples = spec->samples > 0 ? spec->samples : spec->plan->batch / micro_batches;
+    pdl__layouts_t *layouts = NULL;
+    pdl__graph_t   *graph = NULL;
+    pdl_status_t    status = pdl__layouts_create(spec->plan, spec->rank, samples, &layouts);
+    pdl__graph_spec_t lowering = {.plan = spec->plan,
+                                  .layouts = layouts,
+                                  .backend = spec->backend,
+                                  .training = spec->training,
+                                  .separate = spec->separate,
+                                  .overlap = spec->overlap};
+
+    if (!status) status = pdl__graph_create(&lowering, &graph);
+    if (!status) status = order_operations(spec, layouts, graph, micro_batches, program);
+    pdl__graph_destroy(graph);
+    pdl__layouts_destroy(layouts);
+    return status;
+}
+
+static int64_t rank_at(const pdl_mesh_t *mesh, const int64_t *coordinates)
+{
+    int64_t rank = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++) rank = rank * mesh->axis[a].size + coordinates[a];
+    return rank;
+}
+
+/* Appends the ranks of one stage, whose first rank is given. */
+static pdl_status_t add_stage(const pdl_plan_t *plan, int64_t first, int64_t **ranks, int *count)
+{
+    int64_t         samples = plan->batch / plan->micro_batches;
+    pdl__layouts_t *layouts, *classes;
+    int             added;
+    pdl_status_t    status = pdl__layouts_create(plan, first, samples, &layouts);
+
+    if (status) return status;
+    status = pdl__layouts_classes(layouts, false, &classes, &added);
+    if (!status) {
+        int64_t *grown = realloc(*ranks, (size_t)(*count + added) * sizeof(*grown));
+        if (grown) *ranks = grown;
+        for (int c = 0; c < added && grown; c++) grown[(*count)++] = rank_at(&plan->mesh, classes[c].coordinates);
+        if (!grown) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+        free(classes);
+    }
+    pdl__layouts_destroy(layouts);
+    return status;
+}
+
+pdl_status_t pdl_program_ranks(const pdl_plan_t *plan, int64_t **ranks, int *count)
+{
+    int          axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+    int64_t      stages = axis < 0 ? 1 : plan->mesh.axis[axis].size, coordinates[PDL_MAX_AXES] = {0};
+    pdl_status_t status = PDL_OK;
+
+    *ranks = NULL;
+    *count = 0;
+    for (int64_t s = 0; s < stages && !status; s++) {
+        if (axis >= 0) coordinates[axis] = s;
+        status = add_stage(plan, rank_at(&plan->mesh, coordinates), ranks, count);
+    }
+    if (!status) return PDL_OK;
+    free(*ranks);
+    *ranks = NULL;
+    return status;
+}
+
+size_t pdl_program_saved_bytes(const pdl_program_t *program)
+{
+    size_t bytes = 0;
+    int    turn = 0;
+
+    while (turn < program->op_count && !program->op[turn].backward) turn++;
+    if (turn == program->op_count) return 0;
+    for (int k = 0; k < program->buffer_count; k++)
+        if (program->buffer[k].first < turn && program->buffer[k].last >= turn) bytes += program->buffer[k].bytes;
+    return bytes;
+}
