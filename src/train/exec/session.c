@@ -1,9 +1,9 @@
 /*
  * A session: made once, then one update after the other.
  */
-#include "train/exec/bank.h"
 #include "train/exec/finite.h"
 #include "train/exec/shard.h"
+#include "train/exec/weight_sets.h"
 #include <math.h>
 #include <paradl/comm/watch.h>
 #include <stdlib.h>
@@ -302,7 +302,7 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
     pdl__session_free_list(s);
-    pdl__banks_give(s);
+    pdl__weight_sets_give(s);
     if (s->graph) pdl__session_free_weights(s);
     pdl__shard_destroy(s);
     if (s->arena) s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->arena, s->arena_bytes);
@@ -473,7 +473,7 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     memory->weights += largest->whole_bytes[1];
     memory->activations = s->arena_bytes + s->small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
     memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
-    memory->weights += pdl__banks_bytes(s);
+    memory->weights += pdl__weight_sets_bytes(s);
     memory->total =
         memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->messages;
 }

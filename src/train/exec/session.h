@@ -78,9 +78,9 @@ typedef struct pdl__listed {
 } pdl__listed_t;
 
 /* Weights and optimizer state that can take the place of the session's own. */
-typedef struct pdl__bank {
+typedef struct pdl__weight_set {
     void *array[PDL_ARRAY_COUNT]; /* of weights and moments; the others stay */
-} pdl__bank_t;
+} pdl__weight_set_t;
 
 /* What the hook of the logits is shown, and what it answers. */
 typedef struct pdl__logits {
@@ -170,11 +170,11 @@ struct pdl_session {
 
     int64_t moments_from; /* the update before which the optimizer's state was zero */
 
-    pdl__logits_t logits;
-    pdl__bank_t  *bank; /* bank 0 is the session's own; NULL: there are no others */
-    int           bank_count, selected;
-    bool          bank_moments;
-    int           halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
+    pdl__logits_t      logits;
+    pdl__weight_set_t *weight_set; /* set 0 is the session's own; NULL: there are no others */
+    int                weight_set_count, selected;
+    bool               weight_set_moments;
+    int                halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
 
     volatile sig_atomic_t stop;
 /* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */

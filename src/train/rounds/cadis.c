@@ -110,22 +110,22 @@ void pdl__cadis_destroy(pdl__rounds_t *r)
     free(c->pairs);
 }
 
-pdl_status_t pdl__cadis_teach(pdl__rounds_t *r, const pdl_batch_t *batch, int bank)
+pdl_status_t pdl__cadis_teach(pdl__rounds_t *r, const pdl_batch_t *batch, int set)
 {
     pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_EVALUATE};
-    pdl_status_t     status = pdl__bank_select(r->session, PDL__COMMON_BANK);
+    pdl_status_t     status = pdl__weight_set_select(r->session, PDL__COMMON_SET);
 
     r->cadis.teaches = true;
     if (!status) status = pdl__session_execute(r->session, r->session->forward_program, &execution);
     r->cadis.teaches = false;
-    return status ? status : pdl__bank_select(r->session, bank);
+    return status ? status : pdl__weight_set_select(r->session, set);
 }
 
 /* The last linear layer of the model that is there: weights, then biases. */
-static pdl_status_t get_layer(pdl__rounds_t *r, int bank, float *layer)
+static pdl_status_t get_layer(pdl__rounds_t *r, int set, float *layer)
 {
     pdl__cadis_t *c = &r->cadis;
-    pdl_status_t  status = pdl__bank_select(r->session, bank);
+    pdl_status_t  status = pdl__weight_set_select(r->session, set);
 
     if (!status) status = pdl_session_get(r->session, c->weight, PDL_ARRAY_WEIGHT, layer);
     if (!status && c->bias >= 0)
@@ -138,11 +138,11 @@ static pdl_status_t gather_changes(pdl__rounds_t *r)
 {
     pdl__cadis_t *c = &r->cadis;
     int64_t       elements = c->classes * (c->features + 1), low, high;
-    pdl_status_t  status = get_layer(r, PDL__COMMON_BANK, c->common);
+    pdl_status_t  status = get_layer(r, PDL__COMMON_SET, c->common);
 
     for (int64_t w = 0; w < r->count && !status; w++) {
         float *change = c->change + (r->first + w) * elements;
-        status = get_layer(r, r->bank[w], change);
+        status = get_layer(r, r->weight_set[w], change);
         for (int64_t i = 0; i < elements; i++) change[i] -= c->common[i];
     }
     for (int k = 0; k < pdl_ranks_size(r->ranks) && !status; k++) {

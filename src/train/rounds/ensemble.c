@@ -91,17 +91,17 @@ static pdl_status_t take(pdl__ensemble_t *e)
     e->order = calloc(workers, sizeof(*e->order));
     e->samples = calloc(workers, sizeof(*e->samples));
     e->share = calloc((size_t)e->clusters, sizeof(*e->share));
-    e->bank = calloc((size_t)e->clusters, sizeof(*e->bank));
+    e->weight_set = calloc((size_t)e->clusters, sizeof(*e->weight_set));
     e->work = calloc((size_t)((e->nets + 1) * e->classes), sizeof(*e->work));
     e->partner = calloc((size_t)e->batch, sizeof(*e->partner));
-    if (!e->order || !e->samples || !e->share || !e->bank || !e->work || !e->partner) return no_memory();
-    for (int64_t c = 0; c < e->clusters; c++) e->bank[c] = 1 + (int)c;
+    if (!e->order || !e->samples || !e->share || !e->weight_set || !e->work || !e->partner) return no_memory();
+    for (int64_t c = 0; c < e->clusters; c++) e->weight_set[c] = 1 + (int)c;
     pdl_session_t *session[PDL__MAX_NETS];
     bool           moments = e->spec.options.keep_moments;
-    int            banks = 1 + (int)(e->last - e->first);
+    int            sets = 1 + (int)(e->last - e->first);
     for (int i = 0; i < e->nets; i++) session[i] = e->net[i].session;
-    pdl_status_t status = pdl__banks_check(session, e->nets, banks, moments);
-    for (int i = 0; i < e->nets && !status; i++) status = pdl__banks_take(session[i], banks, moments);
+    pdl_status_t status = pdl__weight_sets_check(session, e->nets, sets, moments);
+    for (int i = 0; i < e->nets && !status; i++) status = pdl__weight_sets_take(session[i], sets, moments);
     return status;
 }
 
@@ -122,7 +122,8 @@ pdl_status_t pdl__ensemble_create(const pdl__ensemble_spec_t *spec, pdl__ensembl
     for (int i = 0; i < e->nets && !status; i++) status = create_net(e, i);
     if (!status) status = pdl_ranks_agree(spec->session.ranks, take(e));
     for (int i = 0; i < e->nets && !status; i++)
-        status = pdl__bank_sum_init(&e->net[i].sum, e->net[i].session, e->ranks, 0, spec->options.keep_moments);
+        status =
+            pdl__weight_set_sum_init(&e->net[i].sum, e->net[i].session, e->ranks, 0, spec->options.keep_moments);
     if (status) {
         pdl__ensemble_destroy(e);
         return status;
@@ -135,7 +136,7 @@ void pdl__ensemble_destroy(pdl__ensemble_t *e)
 {
     if (!e) return;
     for (int i = 0; e->net && i < e->nets; i++) {
-        pdl__bank_sum_fini(&e->net[i].sum);
+        pdl__weight_set_sum_fini(&e->net[i].sum);
         pdl_session_destroy(e->net[i].session);
         free(e->net[i].logits);
         free(e->net[i].mixed);
@@ -146,7 +147,7 @@ void pdl__ensemble_destroy(pdl__ensemble_t *e)
     free(e->order);
     free(e->samples);
     free(e->share);
-    free(e->bank);
+    free(e->weight_set);
     free(e->work);
     free(e->partner);
     free(e);
@@ -197,16 +198,16 @@ static pdl_status_t train_cluster(pdl__ensemble_t *e, int64_t cluster)
 {
     const pdl_aggregate_options_t *o = &e->spec.options;
     int64_t      end = (cluster + 1) * e->nets < e->workers ? (cluster + 1) * e->nets : e->workers;
-    int          bank = e->bank[cluster - e->first];
+    int          set = e->weight_set[cluster - e->first];
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < e->nets && !status; i++) {
         pdl_session_t *s = e->net[i].session;
-        status = pdl__bank_copy(s, 0, bank, o->keep_moments);
-        if (!status && !o->keep_moments) status = pdl__bank_clear_moments(s, bank);
+        status = pdl__weight_set_copy(s, 0, set, o->keep_moments);
+        if (!status && !o->keep_moments) status = pdl__weight_set_clear_moments(s, set);
         s->moments_from = o->keep_moments ? 0 : e->updates;
         pdl_session_set_updates(s, e->updates);
-        if (!status) status = pdl__bank_select(s, bank);
+        if (!status) status = pdl__weight_set_select(s, set);
     }
     for (int64_t p = cluster * e->nets; p < end && !status; p++) {
         double start_s = pdl__now_s();
@@ -228,9 +229,9 @@ static pdl_status_t average(pdl__ensemble_t *e)
 
     for (int i = 0; i < e->nets && !status; i++) {
         double start_s = pdl__now_s();
-        status =
-            pdl__bank_mean(e->net[i].session, (int)(e->last - e->first), e->bank, e->share + e->first, 0, moments);
-        if (!status) status = pdl__bank_sum_run(&e->net[i].sum);
+        status = pdl__weight_set_mean(e->net[i].session, (int)(e->last - e->first), e->weight_set,
+                                      e->share + e->first, 0, moments);
+        if (!status) status = pdl__weight_set_sum_run(&e->net[i].sum);
         pdl__trace_span(e->net[i].session, PDL__MOMENT_MEAN, start_s);
     }
     return status;
@@ -242,8 +243,8 @@ static pdl_status_t leave_round(pdl__ensemble_t *e)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < e->nets && !status; i++) {
-        status = pdl__bank_select(e->net[i].session, 0);
-        if (!status && !e->spec.options.keep_moments) status = pdl__bank_clear_moments(e->net[i].session, 0);
+        status = pdl__weight_set_select(e->net[i].session, 0);
+        if (!status && !e->spec.options.keep_moments) status = pdl__weight_set_clear_moments(e->net[i].session, 0);
         pdl_session_set_updates(e->net[i].session, e->updates);
     }
     return status;
@@ -303,6 +304,6 @@ void pdl__ensemble_report(const pdl__ensemble_t *e, pdl__ensemble_report_t *repo
                                               (double)(e->batch * pdl_shape_elements(&cut->out)) * sizeof(float),
                                  .logit_bytes = (double)e->nets * (double)(e->batch * e->classes) * sizeof(float)};
     pdl_session_memory(e->net[0].session, &report->net);
-    report->net.weights -= pdl__banks_bytes(e->net[0].session);
-    report->net.total -= pdl__banks_bytes(e->net[0].session);
+    report->net.weights -= pdl__weight_sets_bytes(e->net[0].session);
+    report->net.total -= pdl__weight_sets_bytes(e->net[0].session);
 }

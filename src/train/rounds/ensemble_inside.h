@@ -4,19 +4,19 @@
 #ifndef PDL_TRAIN_ENSEMBLE_INSIDE_H
 #define PDL_TRAIN_ENSEMBLE_INSIDE_H
 
-#include "train/exec/bank.h"
+#include "train/exec/weight_sets.h"
 #include "train/rounds/agreement.h"
 #include "train/rounds/ensemble.h"
 
 /* One of the nets. */
 typedef struct pdl__net {
-    pdl_session_t  *session;
-    pdl__bank_sum_t sum;
-    pdl_batch_t     batch;
-    float          *logits; /* [count][classes] of the step at hand */
-    float          *mixed;  /* the batch's values, where pairs are mixed */
-    float          *extra;  /* the session's: what is added to the gradient */
-    double          scale;
+    pdl_session_t        *session;
+    pdl__weight_set_sum_t sum;
+    pdl_batch_t           batch;
+    float                *logits; /* [count][classes] of the step at hand */
+    float                *mixed;  /* the batch's values, where pairs are mixed */
+    float                *extra;  /* the session's: what is added to the gradient */
+    double                scale;
 } pdl__net_t;
 
 struct pdl__ensemble {
@@ -30,7 +30,7 @@ struct pdl__ensemble {
     int64_t              batch, classes, steps;
     int64_t             *order; /* of the round: cluster c has the workers at c * nets, ... */
     double              *samples, *share;
-    int                 *bank;
+    int                 *weight_set;
     double              *work;    /* nets + 1 rows of classes */
     int64_t             *partner; /* of every sample of a batch that is mixed */
     double               mix;     /* share of the sample itself; 1: not mixed */

@@ -4,15 +4,15 @@
 #ifndef PDL_TRAIN_ROUNDS_INSIDE_H
 #define PDL_TRAIN_ROUNDS_INSIDE_H
 
-#include "train/exec/bank.h"
+#include "train/exec/weight_sets.h"
 #include "train/rounds/rounds.h"
 #include "train/rounds/tour.h"
 
-/* Models that travel between ranks, one message for each array of a bank. */
+/* Models that travel between ranks, one message for each array of a weight set. */
 typedef struct pdl__travel {
     int                   slots; /* models under way at once, there and back */
     pdl_ranks_request_t **request;
-    int                  *spare; /* banks that hold no model */
+    int                  *spare; /* weight sets that hold no model */
 } pdl__travel_t;
 
 /* Workers with like updates, and what they are told to hold on to. */
@@ -34,29 +34,29 @@ typedef struct pdl__cadis {
 } pdl__cadis_t;
 
 struct pdl__rounds {
-    pdl__rounds_spec_t spec;
-    pdl_session_t     *session;
-    pdl_ranks_t       *ranks; /* those with other workers; the session's */
-    int64_t            workers, first, count, batch;
-    pdl__rounds_plan_t plan;
-    double            *samples; /* [workers] */
-    double            *share;   /* [workers] of the mean */
-    int64_t           *cluster; /* [workers] */
-    int               *bank;    /* [count]: the bank with the model that is at a worker */
-    int               *before;  /* the same before models moved */
-    double            *local;   /* [count]: shares of these */
-    int64_t            round, in_cycle, updates;
-    double             state[1]; /* rounds seen, where there is nothing else to keep */
-    pdl__tour_t        tour;
-    pdl__travel_t      travel;
-    pdl__cadis_t       cadis;
-    pdl__bank_sum_t    sum;     /* of the common weights, over the ranks */
-    double             sums[4]; /* loss, accuracy, samples, seconds of moves */
-    double             bytes;   /* sent by moves */
-    bool               stopped;
+    pdl__rounds_spec_t    spec;
+    pdl_session_t        *session;
+    pdl_ranks_t          *ranks; /* those with other workers; the session's */
+    int64_t               workers, first, count, batch;
+    pdl__rounds_plan_t    plan;
+    double               *samples;    /* [workers] */
+    double               *share;      /* [workers] of the mean */
+    int64_t              *cluster;    /* [workers] */
+    int                  *weight_set; /* [count]: the set with the model that is at a worker */
+    int                  *before;     /* the same before models moved */
+    double               *local;      /* [count]: shares of these */
+    int64_t               round, in_cycle, updates;
+    double                state[1]; /* rounds seen, where there is nothing else to keep */
+    pdl__tour_t           tour;
+    pdl__travel_t         travel;
+    pdl__cadis_t          cadis;
+    pdl__weight_set_sum_t sum;     /* of the common weights, over the ranks */
+    double                sums[4]; /* loss, accuracy, samples, seconds of moves */
+    double                bytes;   /* sent by moves */
+    bool                  stopped;
 };
 
-#define PDL__COMMON_BANK 0
+#define PDL__COMMON_SET 0
 
 /* rounds_move.c */
 pdl_status_t pdl__travel_create(pdl__rounds_t *rounds, int first_spare);
@@ -69,7 +69,7 @@ pdl_status_t pdl__travel_move(pdl__rounds_t *rounds);
 pdl_status_t pdl__cadis_create(pdl__rounds_t *rounds);
 void         pdl__cadis_destroy(pdl__rounds_t *rounds);
 /* What the common weights say of a batch, before the worker's step. */
-pdl_status_t pdl__cadis_teach(pdl__rounds_t *rounds, const pdl_batch_t *batch, int bank);
+pdl_status_t pdl__cadis_teach(pdl__rounds_t *rounds, const pdl_batch_t *batch, int set);
 /* How many numbers are kept between rounds. */
 int64_t pdl__cadis_numbers(const pdl__rounds_t *rounds);
 /* Clusters from the models as they are, and the shares of the workers. */

@@ -1,13 +1,13 @@
 /*
  * Models on their way between workers. On one rank they only change names; between ranks weights are sent, into
- * banks that hold no model. Groups of the tour are gone through in the same order on every rank, and inside a group
+ * weight sets that hold no model. Groups of the tour are gone through in the same order on every rank, and inside a group
  * everything is started before anything is waited for, so nobody waits in a circle.
  */
 #include "train/rounds/inside.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define ARRAYS 3 /* most that a bank has */
+#define ARRAYS 3 /* most that a weight set has */
 
 /* In a group of u, at most every second worker of a rank gets its model from another. */
 int pdl__travel_spares(const pdl_aggregate_options_t *o, int ranks)
@@ -51,8 +51,8 @@ static int rank_of(const pdl__rounds_t *r, int64_t worker)
     }
 }
 
-/* Starts the message of every array of a bank. Both sides name it by the worker that gets the model. */
-static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int bank, int peer, int64_t worker)
+/* Starts the message of every array of a weight set. Both sides name it by the worker that gets the model. */
+static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int set, int peer, int64_t worker)
 {
     pdl_session_t *s = r->session;
     pdl_status_t   status = pdl__session_await(s);
@@ -60,13 +60,13 @@ static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int bank, int 
     if (!s->device->host_access)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "models move between ranks in memory of the host only; use --device cpu");
-    for (int i = 0, a; !status && (a = pdl__bank_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
+    for (int i = 0, a; !status && (a = pdl__weight_set_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
         pdl_ranks_request_t *request = r->travel.request[(slot * 2 + sends) * ARRAYS + i];
-        int64_t bytes = pdl__bank_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
+        int64_t bytes = pdl__weight_set_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
         int     tag = (int)(worker % PDL_RANKS_TAGS);
         if (sends) r->bytes += (double)bytes;
-        status = sends ? pdl_ranks_send_start(request, s->bank[bank].array[a], bytes, peer, tag)
-                       : pdl_ranks_receive_start(request, s->bank[bank].array[a], bytes, peer, tag);
+        status = sends ? pdl_ranks_send_start(request, s->weight_set[set].array[a], bytes, peer, tag)
+                       : pdl_ranks_receive_start(request, s->weight_set[set].array[a], bytes, peer, tag);
     }
     return status;
 }
@@ -80,7 +80,7 @@ static pdl_status_t wait_all(pdl__rounds_t *r)
     return status;
 }
 
-/* Banks by the workers that the models are at now: before[] has them as they were. */
+/* Weight sets by the workers that the models are at now: before[] has them as they were. */
 static void rename_group(pdl__rounds_t *r, int64_t first, int64_t last, const int *before)
 {
     pdl__travel_t *t = &r->travel;
@@ -89,7 +89,7 @@ static void rename_group(pdl__rounds_t *r, int64_t first, int64_t last, const in
     for (int64_t p = first; p < last; p++) {
         int64_t to = r->tour.order[p], from = pdl__tour_after(&r->tour, to, -1);
         if (rank_of(r, to) != here) continue;
-        r->bank[to - r->first] = rank_of(r, from) == here ? before[from - r->first] : t->spare[received++];
+        r->weight_set[to - r->first] = rank_of(r, from) == here ? before[from - r->first] : t->spare[received++];
     }
     for (int64_t p = first; p < last; p++) {
         int64_t to = r->tour.order[p], from = pdl__tour_after(&r->tour, to, -1);
@@ -124,7 +124,7 @@ pdl_status_t pdl__travel_move(pdl__rounds_t *r)
 {
     pdl_status_t status = PDL_OK;
 
-    memcpy(r->before, r->bank, (size_t)r->count * sizeof(*r->bank));
+    memcpy(r->before, r->weight_set, (size_t)r->count * sizeof(*r->weight_set));
     for (int64_t first = 0; first < r->workers && !status; first += r->tour.hops) {
         int64_t last = first + r->tour.hops;
         status = move_group(r, first, last < r->workers ? last : r->workers);

@@ -70,14 +70,14 @@ static pdl_status_t take(pdl__rounds_t *r)
     r->samples = calloc((size_t)r->workers, sizeof(*r->samples));
     r->share = calloc((size_t)r->workers, sizeof(*r->share));
     r->cluster = calloc((size_t)r->workers, sizeof(*r->cluster));
-    r->bank = calloc((size_t)r->count, sizeof(*r->bank));
+    r->weight_set = calloc((size_t)r->count, sizeof(*r->weight_set));
     r->before = calloc((size_t)r->count, sizeof(*r->before));
     r->local = calloc((size_t)r->count, sizeof(*r->local));
-    if (!r->samples || !r->share || !r->cluster || !r->bank || !r->before || !r->local) return no_memory(r);
-    for (int64_t w = 0; w < r->count; w++) r->bank[w] = 1 + (int)w;
+    if (!r->samples || !r->share || !r->cluster || !r->weight_set || !r->before || !r->local) return no_memory(r);
+    for (int64_t w = 0; w < r->count; w++) r->weight_set[w] = 1 + (int)w;
     pdl_status_t status = pdl__tour_init(&r->tour, r->workers, o->hops);
-    if (!status) status = pdl__banks_check(&r->session, 1, 1 + (int)r->count + spares, moments_stay(o));
-    if (!status) status = pdl__banks_take(r->session, 1 + (int)r->count + spares, moments_stay(o));
+    if (!status) status = pdl__weight_sets_check(&r->session, 1, 1 + (int)r->count + spares, moments_stay(o));
+    if (!status) status = pdl__weight_sets_take(r->session, 1 + (int)r->count + spares, moments_stay(o));
     if (!status && spares > 0) status = pdl__travel_create(r, 1 + (int)r->count);
     if (!status && o->kind == PDL_AGGREGATE_CADIS) status = pdl__cadis_create(r);
     return status;
@@ -102,7 +102,8 @@ pdl_status_t pdl__rounds_create(const pdl__rounds_spec_t *spec, pdl__rounds_t **
     }
     status = pdl_ranks_agree(r->session->spec.ranks, status);
     if (!status)
-        status = pdl__bank_sum_init(&r->sum, r->session, r->ranks, PDL__COMMON_BANK, spec->options.keep_moments);
+        status =
+            pdl__weight_set_sum_init(&r->sum, r->session, r->ranks, PDL__COMMON_SET, spec->options.keep_moments);
     if (status) {
         pdl__rounds_destroy(r);
         return status;
@@ -115,15 +116,15 @@ pdl_status_t pdl__rounds_create(const pdl__rounds_spec_t *spec, pdl__rounds_t **
 void pdl__rounds_destroy(pdl__rounds_t *r)
 {
     if (!r) return;
-    pdl__bank_sum_fini(&r->sum);
+    pdl__weight_set_sum_fini(&r->sum);
     pdl__cadis_destroy(r);
     pdl__travel_destroy(r);
-    pdl__banks_give(r->session);
+    pdl__weight_sets_give(r->session);
     pdl__tour_fini(&r->tour);
     free(r->samples);
     free(r->share);
     free(r->cluster);
-    free(r->bank);
+    free(r->weight_set);
     free(r->before);
     free(r->local);
     free(r);
@@ -161,7 +162,7 @@ static pdl_status_t train_step(pdl__rounds_t *r, int64_t worker)
     pdl_step_result_t result;
     pdl_status_t      status = r->spec.next(r->spec.next_context, worker, &batch);
 
-    if (!status && r->cadis.distills) status = pdl__cadis_teach(r, &batch, r->bank[worker]);
+    if (!status && r->cadis.distills) status = pdl__cadis_teach(r, &batch, r->weight_set[worker]);
     if (!status) status = pdl_session_step(r->session, &batch, &result);
     if (status) return status;
     r->sums[0] += result.loss * result.samples;
@@ -180,9 +181,9 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
 
     for (int64_t w = 0; w < r->count && !status; w++) {
         double start_s = pdl__now_s();
-        status = pdl__bank_select(s, r->bank[w]);
-        /* Where banks share the optimizer's state nobody comes back to it. */
-        if (!status && !s->bank_moments) status = pdl__bank_clear_moments(s, PDL__COMMON_BANK);
+        status = pdl__weight_set_select(s, r->weight_set[w]);
+        /* Where weight sets share the optimizer's state nobody comes back to it. */
+        if (!status && !s->weight_set_moments) status = pdl__weight_set_clear_moments(s, PDL__COMMON_SET);
         pdl_session_set_updates(s, update);
         s->draws_at = (r->first + w) * r->batch;
         for (int64_t i = 0; i < steps && !status && !r->stopped; i++) status = train_step(r, w);
@@ -208,7 +209,7 @@ static pdl_status_t train_round(pdl__rounds_t *r)
     pdl_status_t                   status = PDL_OK;
 
     for (int64_t w = 0; w < r->count && !status; w++)
-        status = pdl__bank_copy(s, PDL__COMMON_BANK, r->bank[w], o->keep_moments);
+        status = pdl__weight_set_copy(s, PDL__COMMON_SET, r->weight_set[w], o->keep_moments);
     for (int64_t leg = 0; leg < legs_of(o) && !status; leg++) {
         double start_s = pdl__now_s();
         if (leg > 0) {
@@ -217,8 +218,8 @@ static pdl_status_t train_round(pdl__rounds_t *r)
         }
         r->sums[3] += pdl__now_s() - start_s;
         if (!o->keep_moments) s->moments_from = update;
-        for (int64_t w = 0; w < r->count && s->bank_moments && !o->keep_moments && !status; w++)
-            status = pdl__bank_clear_moments(s, r->bank[w]);
+        for (int64_t w = 0; w < r->count && s->weight_set_moments && !o->keep_moments && !status; w++)
+            status = pdl__weight_set_clear_moments(s, r->weight_set[w]);
         for (int64_t e = 0; e < epochs_of(o, leg) && !status; e++) {
             status = train_turn(r, update, steps);
             update += steps;
@@ -254,8 +255,8 @@ static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
         shares_by_samples(r);
     if (status) return status;
     for (int64_t w = 0; w < r->count; w++) r->local[w] = r->share[r->first + w];
-    status = pdl__bank_mean(r->session, (int)r->count, r->bank, r->local, PDL__COMMON_BANK, moments);
-    return status ? status : pdl__bank_sum_run(&r->sum);
+    status = pdl__weight_set_mean(r->session, (int)r->count, r->weight_set, r->local, PDL__COMMON_SET, moments);
+    return status ? status : pdl__weight_set_sum_run(&r->sum);
 }
 
 /* Who is done first waits here; whether the round counts is decided by all. */
@@ -274,7 +275,7 @@ static pdl_status_t meet(pdl__rounds_t *r, pdl__round_result_t *result)
 pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
-    double                         start_s = pdl__now_s(), bytes = r->bytes + pdl__bank_sum_bytes(&r->sum);
+    double                         start_s = pdl__now_s(), bytes = r->bytes + pdl__weight_set_sum_bytes(&r->sum);
     int64_t                        before = r->updates;
 
     *result = (pdl__round_result_t){.round = r->round};
@@ -294,12 +295,12 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     if (!status && !result->stop) status = average(r, result);
     pdl__trace_span(r->session, PDL__MOMENT_MEAN, start_s);
     if (result->stop) r->updates = before;
-    if (!status) status = pdl__bank_select(r->session, PDL__COMMON_BANK);
-    if (!status && !o->keep_moments) status = pdl__bank_clear_moments(r->session, PDL__COMMON_BANK);
+    if (!status) status = pdl__weight_set_select(r->session, PDL__COMMON_SET);
+    if (!status && !o->keep_moments) status = pdl__weight_set_clear_moments(r->session, PDL__COMMON_SET);
     pdl_session_set_updates(r->session, r->updates);
     result->updates = r->updates - before;
     result->exchange_s = pdl__now_s() - start_s + r->sums[3];
-    result->bytes = r->bytes + pdl__bank_sum_bytes(&r->sum) - bytes;
+    result->bytes = r->bytes + pdl__weight_set_sum_bytes(&r->sum) - bytes;
     if (!result->stop) {
         r->round++;
         r->in_cycle++;

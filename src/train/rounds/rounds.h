@@ -1,6 +1,6 @@
 /*
  * Rounds of periodic averaging: every worker starts from the common weights, trains on samples of its own, and the
- * results become the new common weights. Workers of one rank take turns in one session, each with a bank of
+ * results become the new common weights. Workers of one rank take turns in one session, each with its set of
  * weights.
  *
  *     pdl__rounds_create(&spec, &rounds);
