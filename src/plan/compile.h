@@ -21,8 +21,6 @@ void pdl__compile_layer(pdl_compiler_t *compiler, int index);
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
 pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved);
 
-/* sent.c: whether an axis is one that tensors are cut along. */
-bool pdl__splits_tensors(const pdl_axis_t *axis);
 /* Elements of a tensor on a rank, in the mean of all ranks; `skip` is an axis on which it is taken as whole (-1:
    none). */
 double pdl__mean_elements(const pdl_compiler_t *compiler, const pdl_shape_t *shape, const pdl_placement_t *on,

@@ -73,6 +73,41 @@ pdl_primitive_t pdl_redistribution(pdl_placement_t from, pdl_placement_t to)
     return from == PDL_PARTIAL ? PDL_REDUCE_SCATTER : PDL_ALLTOALL;
 }
 
+bool pdl_axis_splits(const pdl_axis_t *axis)
+{
+    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
+}
+
+/* The cheapest order of axes. */
+static int turn_of(pdl_primitive_t primitive)
+{
+    switch (primitive) {
+    case PDL_LOCAL: return 0;
+    case PDL_REDUCE_SCATTER: return 1;
+    case PDL_ALLGATHER: return 3;
+    default: return 2;
+    }
+}
+
+int pdl_redistribution_steps(const pdl_mesh_t *mesh, const pdl_placement_t *from, const pdl_placement_t *to,
+                             pdl_redistribution_step_t steps[PDL_MAX_AXES])
+{
+    int count = 0;
+
+    for (int turn = 0; turn < 4; turn++)
+        for (int a = 0; a < mesh->axis_count; a++) {
+            pdl_primitive_t primitive = pdl_redistribution(from[a], to[a]);
+            if (pdl_axis_splits(&mesh->axis[a]) && turn_of(primitive) == turn)
+                steps[count++] = (pdl_redistribution_step_t){a, primitive};
+        }
+    return count;
+}
+
+pdl_placement_t pdl_gradient_placement(pdl_placement_t written)
+{
+    return written == PDL_PARTIAL ? PDL_REPLICATED : written;
+}
+
 void pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t *high)
 {
     /* floor(b n / blocks) without the overflow of b * n. */

@@ -48,41 +48,29 @@ static double local_elements(const pdl_compiler_t *c, const pdl_shape_t *whole, 
     double            samples = c->partition->micro_batch;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (a != skip && pdl__splits_tensors(&mesh->axis[a]))
+        if (a != skip && pdl_axis_splits(&mesh->axis[a]))
             cut_dimension(&shape, &samples, on[a], mesh->axis[a].size);
     return (double)pdl_shape_elements(&shape) * samples;
-}
-
-/* The cheapest order of axes: slices first, then what shrinks a tensor, what keeps its size, what grows it. */
-static int turn_of(pdl_primitive_t primitive)
-{
-    switch (primitive) {
-    case PDL_LOCAL: return 0;
-    case PDL_REDUCE_SCATTER: return 1;
-    case PDL_ALLGATHER: return 3;
-    default: return 2;
-    }
 }
 
 /* Brings a tensor from one layout to another, axis by axis. */
 static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transfer_t transfer,
                          const pdl_placement_t *from, const pdl_placement_t *to)
 {
-    const pdl_mesh_t *mesh = &c->plan->mesh;
-    pdl_placement_t   now[PDL_MAX_AXES];
+    pdl_redistribution_step_t step[PDL_MAX_AXES];
+    pdl_placement_t           now[PDL_MAX_AXES];
+    int                       steps = pdl_redistribution_steps(&c->plan->mesh, from, to, step);
 
     memcpy(now, from, sizeof(now));
-    for (int turn = 0; turn < 4; turn++)
-        for (int a = 0; a < mesh->axis_count; a++) {
-            transfer.primitive = pdl_redistribution(from[a], to[a]);
-            if (!pdl__splits_tensors(&mesh->axis[a]) || turn_of(transfer.primitive) != turn) continue;
-            transfer.axis = a;
-            transfer.elements = local_elements(c, shape, now, a);
-            transfer.sent = pdl__mean_sent(c, shape, now, a, to[a]);
-            transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD && from[a] == PDL_PARTIAL;
-            emit(c, transfer);
-            now[a] = to[a];
-        }
+    for (int i = 0; i < steps; i++) {
+        int a = transfer.axis = step[i].axis;
+        transfer.primitive = step[i].primitive;
+        transfer.elements = local_elements(c, shape, now, a);
+        transfer.sent = pdl__mean_sent(c, shape, now, a, to[a]);
+        transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD && from[a] == PDL_PARTIAL;
+        emit(c, transfer);
+        now[a] = to[a];
+    }
 }
 
 /* What one layer reads, and the gradient it makes of it, on all axes. */
@@ -120,7 +108,7 @@ static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *
         local->gathered_elements += local_elements(c, shape, layouts->reads, -1) / local->samples;
     }
     if (c->plan->run_mode == PDL_INFERENCE || !reader->needs_input_gradient) return;
-    for (int a = 0; a < PDL_MAX_AXES; a++) expected[a] = pdl__gradient_placement(written->out[a]);
+    for (int a = 0; a < PDL_MAX_AXES; a++) expected[a] = pdl_gradient_placement(written->out[a]);
     redistribute(c, shape, (pdl_transfer_t){.layer = layer, .input = input, .phase = PDL_PHASE_BACKWARD},
                  layouts->dx, expected);
 }
@@ -267,7 +255,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
         /* Samples of one replica are what the micro-batch counts, so nothing is divided on a data axis. */
         if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) local->gradient_axes |= 1u << a;
         mode[a] = mesh->axis[a].kind == PDL_AXIS_DATA ? PDL_MODE_SAMPLE : PDL_MODE_REPLICATE;
-        if (!pdl__splits_tensors(&mesh->axis[a])) continue;
+        if (!pdl_axis_splits(&mesh->axis[a])) continue;
         c->status = axis_rule(c, index, a, &mode[a], &rule);
         if (c->status) return;
         layouts.reads[a] = rule.reads;

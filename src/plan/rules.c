@@ -239,8 +239,3 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
     default: return (pdl_rule_t){R, R, R, R, R, 1.0, true};
     }
 }
-
-pdl_placement_t pdl__gradient_placement(pdl_placement_t written)
-{
-    return written == PDL_PARTIAL ? PDL_REPLICATED : written;
-}

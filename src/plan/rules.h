@@ -25,9 +25,6 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
 /* The mode that PASS stands for: what the operation can do with inputs that arrive like this. */
 pdl_mode_t pdl__mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, const pdl_placement_t *given);
 
-/* The placement of dy that an operation expects whose output was written in this placement. */
-pdl_placement_t pdl__gradient_placement(pdl_placement_t written);
-
 /* Window of a convolution or pooling along one extent; kernel 1 and stride 1 for all others. */
 pdl_window_t pdl__layer_window(const pdl_layer_t *layer, int dim);
 

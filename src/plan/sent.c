@@ -9,18 +9,13 @@
 
 #define COUNT_ELEMENTS 2 /* a number of copies is sent in 64 bits */
 
-bool pdl__splits_tensors(const pdl_axis_t *axis)
-{
-    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
-}
-
 double pdl__mean_elements(const pdl_compiler_t *c, const pdl_shape_t *shape, const pdl_placement_t *on, int skip)
 {
     const pdl_mesh_t *mesh = &c->plan->mesh;
     double            elements = (double)pdl_shape_elements(shape) * c->partition->micro_batch;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (a != skip && pdl__splits_tensors(&mesh->axis[a]) && on[a] >= PDL_SPLIT_N)
+        if (a != skip && pdl_axis_splits(&mesh->axis[a]) && on[a] >= PDL_SPLIT_N)
             elements /= (double)mesh->axis[a].size;
     return elements;
 }

@@ -135,6 +135,31 @@ static bool touches_input(const pdl_window_t *w)
 }
 
 /* Of all pieces together: the rows they receive, and those they read, of their own too. */
+/* Data, pipeline and axes of one rank take no step; a slice comes before what shrinks, that before what grows. */
+static void redistributions_come_in_the_cheapest_order(void)
+{
+    static const pdl_mesh_t   cube = {{{PDL_AXIS_DATA, 2, 0},
+                                       {PDL_AXIS_TENSOR, 2, 0},
+                                       {PDL_AXIS_SPATIAL, 2, 0},
+                                       {PDL_AXIS_TENSOR, 1, 0},
+                                       {PDL_AXIS_TENSOR, 2, 0},
+                                       {PDL_AXIS_SPATIAL, 2, 1}},
+                                      6};
+    const pdl_placement_t     from[PDL_MAX_AXES] = {PDL_SPLIT_N,    PDL_SPLIT_C, PDL_SPLIT_S0,
+                                                    PDL_REPLICATED, PDL_PARTIAL, PDL_REPLICATED};
+    const pdl_placement_t     to[PDL_MAX_AXES] = {PDL_SPLIT_N,    PDL_REPLICATED, PDL_SPLIT_S1,
+                                                  PDL_REPLICATED, PDL_SPLIT_C,    PDL_SPLIT_S0};
+    pdl_redistribution_step_t step[PDL_MAX_AXES];
+
+    REQUIRE(pdl_redistribution_steps(&cube, from, to, step) == 4);
+    CHECK(step[0].axis == 5 && step[0].primitive == PDL_LOCAL);
+    CHECK(step[1].axis == 4 && step[1].primitive == PDL_REDUCE_SCATTER);
+    CHECK(step[2].axis == 2 && step[2].primitive == PDL_ALLTOALL);
+    CHECK(step[3].axis == 1 && step[3].primitive == PDL_ALLGATHER);
+    CHECK(pdl_gradient_placement(PDL_PARTIAL) == PDL_REPLICATED);
+    CHECK(pdl_gradient_placement(PDL_SPLIT_C) == PDL_SPLIT_C);
+}
+
 static void check_total(const pdl_window_t *w, int64_t pieces)
 {
     int64_t sent = 0, reads = 0, read, a, b, low, high;
@@ -214,6 +239,7 @@ int main(void)
     RUN(blocks_are_balanced_and_cover);
     RUN(huge_blocks_do_not_overflow);
     RUN(redistributions_follow_the_table);
+    RUN(redistributions_come_in_the_cheapest_order);
     RUN(halo_rows_equal_enumeration);
     RUN(known_halos);
     return test_done();

@@ -332,7 +332,7 @@ static int64_t paired(const spread_t *x, const spread_t *g)
 static void check_adjoint(pdl_placement_t written, pdl_placement_t reads, pdl_placement_t dx)
 {
     static spread_t x, ax, y, aty;
-    pdl_placement_t expected = pdl__gradient_placement(written);
+    pdl_placement_t expected = pdl_gradient_placement(written);
     int             before = test_failures;
 
     fill(&x, written);

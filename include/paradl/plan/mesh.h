@@ -9,6 +9,7 @@
 #define PARADL_MESH_H
 
 #include <paradl/base/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -77,6 +78,21 @@ extern const char *const pdl_primitive_names[PDL_PRIMITIVE_COUNT];
 
 /* The movement that turns one placement into another on an axis. */
 pdl_primitive_t pdl_redistribution(pdl_placement_t from, pdl_placement_t to);
+
+/* Whether an axis may split the tensors of one replica and stage. */
+bool pdl_axis_splits(const pdl_axis_t *axis);
+
+/* What stands between two layouts of a tensor: one step for every axis that splits tensors, in the order in which they
+   are taken: slices first, then what shrinks a tensor, what keeps its size, what grows it. Returns the number of steps;
+   PDL_LOCAL ones are among them. */
+typedef struct pdl_redistribution_step {
+    int             axis;
+    pdl_primitive_t primitive;
+} pdl_redistribution_step_t;
+int pdl_redistribution_steps(const pdl_mesh_t *mesh, const pdl_placement_t *from, const pdl_placement_t *to,
+                             pdl_redistribution_step_t steps[PDL_MAX_AXES]);
+/* The placement of a gradient that the writer of a tensor wants: partial sums are complete. */
+pdl_placement_t pdl_gradient_placement(pdl_placement_t written);
 
 /* Block b of `blocks` over n elements is [*low, *high): balanced, sizes differ by at most one. */
 void pdl_block_range(int64_t n, int64_t blocks, int64_t b, int64_t *low, int64_t *high);

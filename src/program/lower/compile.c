@@ -6,18 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pdl_status_t order_operations(const pdl_program_spec_t *spec, const pdl__layouts_t *layouts,
-                                     const pdl__graph_t *graph, int micro_batches, pdl_program_t **program)
+pdl_status_t pdl__graph_program(const pdl__graph_t *graph, const pdl__pipe_t *stages, pdl_program_options_t options,
+                                pdl_program_t **program)
 {
-    pdl_program_options_t options = {.micro_batches = micro_batches,
-                                     .training = spec->training,
-                                     .overlap = spec->overlap,
-                                     .model = spec->plan->model};
-    pdl_program_pass_t   *order = NULL;
-    pdl_status_t          status = PDL_OK;
+    pdl_program_pass_t *order = NULL;
+    pdl_status_t        status = PDL_OK;
 
-    if (layouts->stages->count > 1) {
-        status = pdl__pipe_order(layouts->stages, spec->training, &order, &options.order_count);
+    if (stages->count > 1) {
+        status = pdl__pipe_order(stages, options.training, &order, &options.order_count);
         options.order = order;
     }
     if (!status) status = pdl_program_create(graph->node, graph->unit_count, &options, program);
@@ -40,7 +36,11 @@ pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t *
                                   .overlap = spec->overlap};
 
     if (!status) status = pdl__graph_create(&lowering, &graph);
-    if (!status) status = order_operations(spec, layouts, graph, micro_batches, program);
+    pdl_program_options_t options = {.micro_batches = micro_batches,
+                                     .training = spec->training,
+                                     .overlap = spec->overlap,
+                                     .model = spec->plan->model};
+    if (!status) status = pdl__graph_program(graph, layouts->stages, options, program);
     pdl__graph_destroy(graph);
     pdl__layouts_destroy(layouts);
     return status;

@@ -162,23 +162,11 @@ static bool same_segments(const pdl_layout_t *a, const pdl_layout_t *b)
            memcmp(a->segment, b->segment, (size_t)a->segments * sizeof(*a->segment)) == 0;
 }
 
-/* The order of the axes: slices first, then what shrinks a tensor, what keeps its size, what grows it. */
-static int turn_of(pdl_primitive_t primitive)
+static pdl_status_t redistribute_axis(path_t *p, int axis, pdl_primitive_t primitive, const pdl_layout_t *to)
 {
-    switch (primitive) {
-    case PDL_LOCAL: return 0;
-    case PDL_REDUCE_SCATTER: return 1;
-    case PDL_ALLGATHER: return 3;
-    default: return 2;
-    }
-}
-
-static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *to)
-{
-    pdl_primitive_t primitive = pdl_redistribution(p->now.on[axis], to->on[axis]);
-    pdl_layout_t    next = p->now;
-    bool            recut = to->on[axis] == PDL_SPLIT_C && !same_segments(&p->now, to);
-    pdl_status_t    status = PDL_OK;
+    pdl_layout_t next = p->now;
+    bool         recut = to->on[axis] == PDL_SPLIT_C && !same_segments(&p->now, to);
+    pdl_status_t status = PDL_OK;
 
     next.on[axis] = to->on[axis];
     if (to->on[axis] == PDL_SPLIT_C) {
@@ -196,11 +184,6 @@ static pdl_status_t redistribute_axis(path_t *p, int axis, const pdl_layout_t *t
     return status;
 }
 
-static bool splits(const pdl_axis_t *axis)
-{
-    return axis->size > 1 && axis->kind != PDL_AXIS_PIPELINE && axis->kind != PDL_AXIS_DATA;
-}
-
 /* Whether two axes cut the same dimension, before or after, and one of them changes: cuts nest in the order of the mesh,
    so pieces would not be found where taking axis after axis looks for them. */
 static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pdl_layout_t *to)
@@ -209,7 +192,7 @@ static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pd
         int  users = 0;
         bool changes = false;
         for (int a = 0; a < mesh->axis_count; a++) {
-            if (!splits(&mesh->axis[a]) || ((int)from->on[a] != dim && (int)to->on[a] != dim)) continue;
+            if (!pdl_axis_splits(&mesh->axis[a]) || ((int)from->on[a] != dim && (int)to->on[a] != dim)) continue;
             users++;
             changes |= from->on[a] != to->on[a] || (dim == PDL_SPLIT_C && !same_segments(from, to));
         }
@@ -227,7 +210,8 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     unsigned              axes = 0;
 
     for (int a = 0; a < mesh->axis_count; a++)
-        if (splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N)) axes |= 1u << a;
+        if (pdl_axis_splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N))
+            axes |= 1u << a;
     int                  members = pdl__layouts_members(l, axes), me = pdl__layouts_place(l, axes);
     pdl_region_t        *own, *need;
     pdl__planned_move_t *move;
@@ -257,7 +241,7 @@ static pdl_layout_t wanted(const path_t *p, const pdl_layout_t *to)
     pdl_layout_t layout = *to;
 
     for (int a = 0; a < p->layouts->plan->mesh.axis_count; a++)
-        if (splits(&p->layouts->plan->mesh.axis[a]) && to->on[a] == PDL_SPLIT_C) return layout;
+        if (pdl_axis_splits(&p->layouts->plan->mesh.axis[a]) && to->on[a] == PDL_SPLIT_C) return layout;
     layout.segments = p->now.segments;
     memcpy(layout.segment, p->now.segment, sizeof(layout.segment));
     return layout;
@@ -265,24 +249,22 @@ static pdl_layout_t wanted(const path_t *p, const pdl_layout_t *to)
 
 static pdl_status_t redistribute(path_t *p, const pdl_layout_t *to)
 {
-    const pdl_mesh_t  *mesh = &p->layouts->plan->mesh;
-    const pdl_layout_t from = p->now;
+    const pdl_mesh_t         *mesh = &p->layouts->plan->mesh;
+    const pdl_layout_t        from = p->now;
+    pdl_redistribution_step_t step[PDL_MAX_AXES];
+    pdl_status_t              status = PDL_OK;
 
     if (entangled(mesh, &from, to)) {
         pdl_layout_t whole = from;
         for (int a = 0; a < mesh->axis_count; a++)
             if (whole.on[a] == PDL_PARTIAL && to->on[a] != PDL_PARTIAL) whole.on[a] = PDL_REPLICATED;
-        pdl_status_t status = redistribute(p, &whole);
+        status = redistribute(p, &whole);
         pdl_layout_t next = wanted(p, to);
         return status ? status : move_at_once(p, &next);
     }
-    for (int turn = 0; turn < 4; turn++)
-        for (int a = 0; a < mesh->axis_count; a++) {
-            if (!splits(&mesh->axis[a]) || turn_of(pdl_redistribution(from.on[a], to->on[a])) != turn) continue;
-            pdl_status_t status = redistribute_axis(p, a, to);
-            if (status) return status;
-        }
-    return PDL_OK;
+    int steps = pdl_redistribution_steps(mesh, from.on, to->on, step);
+    for (int i = 0; i < steps && !status; i++) status = redistribute_axis(p, step[i].axis, step[i].primitive, to);
+    return status;
 }
 
 /* The rows beyond its own that a piece needs along the extent an axis cuts. `region` grows by them. */
@@ -342,8 +324,7 @@ static pdl_status_t way_back(path_t *p, int first_halo, const pdl__layer_layout_
         const pdl__edge_step_t *step = &edge->step[PDL_FORWARD][i];
         add_step(p, (pdl__edge_step_t){step->move, true, step->after, step->before, step->kept}, PDL_HALO);
     }
-    for (int a = 0; a < PDL_MAX_AXES; a++)
-        if (expected.on[a] == PDL_PARTIAL) expected.on[a] = PDL_REPLICATED;
+    for (int a = 0; a < PDL_MAX_AXES; a++) expected.on[a] = pdl_gradient_placement(expected.on[a]);
     /* The gradient is cut as the tensor was when it arrived; what the reader says of channels is about its first input. */
     memcpy(p->now.on, reader->dx.on, sizeof(p->now.on));
     return redistribute(p, &expected);
@@ -358,8 +339,9 @@ bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int l
 
     if (shape->sequence || shape->rank == 0) return false;
     for (int a = 0; a < mesh->axis_count; a++)
-        if (splits(&mesh->axis[a]) && (written->on[a] == PDL_SPLIT_C || reader->reads.on[a] == PDL_SPLIT_C ||
-                                       reader->dx.on[a] == PDL_SPLIT_C))
+        if (pdl_axis_splits(&mesh->axis[a]) &&
+            (written->on[a] == PDL_SPLIT_C || reader->reads.on[a] == PDL_SPLIT_C ||
+             reader->dx.on[a] == PDL_SPLIT_C))
             return false;
     return true;
 }

@@ -89,6 +89,10 @@ typedef struct pdl__graph {
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);
 void         pdl__graph_destroy(pdl__graph_t *graph);
 
+/* compile.c: the program of a graph; the order of passes follows from the stages. */
+pdl_status_t pdl__graph_program(const pdl__graph_t *graph, const pdl__pipe_t *stages, pdl_program_options_t options,
+                                pdl_program_t **program);
+
 /* nodes.c: makes graph->node. */
 pdl_status_t pdl__graph_nodes(pdl__graph_t *graph);
 

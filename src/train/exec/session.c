@@ -151,16 +151,8 @@ static pdl_status_t lower_program(pdl_session_t *s, bool training, const pdl_pro
                                      .overlap = s->spec.overlap,
                                      .model = s->spec.plan->model,
                                      .update = update};
-    pdl_program_pass_t   *order = NULL;
-    pdl_status_t          status = PDL_OK;
 
-    if (s->layouts->stages->count > 1) {
-        status = pdl__pipe_order(s->layouts->stages, training, &order, &options.order_count);
-        options.order = order;
-    }
-    if (!status) status = pdl_program_create(s->graph->node, s->graph->unit_count, &options, program);
-    free(order);
-    return status;
+    return pdl__graph_program(s->graph, s->layouts->stages, options, program);
 }
 
 static pdl_status_t create_programs(pdl_session_t *s)

@@ -1,0 +1,82 @@
+/*
+ * Programs of all ranks of divided plans, compiled without any ranks: those of one class are the same, and a generic
+ * backend serves where nothing can be computed.
+ */
+#include "test.h"
+#include <paradl/program/compile.h>
+#include <stdlib.h>
+
+static pdl_backend_t *cpu, *generic;
+
+typedef struct divided {
+    const char *model, *strategy;
+    pdl_mesh_t  mesh;
+    int64_t     batch, micro_batches;
+} divided_t;
+
+static const divided_t plans[] = {
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_DATA, 1, 0}, {PDL_AXIS_SPATIAL, 5, 1}}, 2}, 8, 1},
+    {"resnet-tiny", "data+spatial", {{{PDL_AXIS_DATA, 3, 0}, {PDL_AXIS_SPATIAL, 3, 1}}, 2}, 10, 1},
+    {"resnet-tiny", "filter", {{{PDL_AXIS_DATA, 1, 0}, {PDL_AXIS_TENSOR, 3, 1}}, 2}, 8, 2},
+    {"gpt-char-small", "data+tensor", {{{PDL_AXIS_DATA, 2, 0}, {PDL_AXIS_TENSOR, 2, 1}}, 2}, 8, 2},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 4, 0}}, 1}, 10, 1}};
+enum { PLANS = sizeof(plans) / sizeof(plans[0]) };
+
+static size_t arena_of(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank)
+{
+    pdl_program_spec_t spec = {.plan = plan, .backend = backend, .rank = rank, .training = true, .overlap = true};
+    pdl_program_t     *program = NULL;
+
+    REQUIRE_OK(pdl_program_compile(&spec, &program));
+    size_t bytes = program->arena_bytes, saved = pdl_program_saved_bytes(program);
+    CHECK(saved > 0 && saved <= bytes && program->op_count > 0);
+    pdl_program_destroy(program);
+    return bytes;
+}
+
+/* Every rank's program is that of one of the ranks that speak for all. */
+static void check_classes(const pdl_plan_t *plan, pdl_backend_t *backend)
+{
+    int64_t *ranks = NULL, size = pdl_mesh_size(&plan->mesh);
+    int      count = 0;
+
+    REQUIRE_OK(pdl_program_ranks(plan, &ranks, &count));
+    CHECK(count >= 1 && count <= size);
+    for (int64_t r = 0; r < size; r++) {
+        size_t bytes = arena_of(plan, backend, r);
+        bool   found = false;
+        for (int k = 0; k < count; k++) found |= arena_of(plan, backend, ranks[k]) == bytes;
+        CHECK(found);
+    }
+    free(ranks);
+}
+
+static void ranks_of_a_class_have_one_program(void)
+{
+    for (int i = 0; i < PLANS; i++) {
+        pdl_model_t *model = NULL;
+        pdl_plan_t  *plan = NULL;
+
+        REQUIRE_OK(pdl_model_load(plans[i].model, &model));
+        REQUIRE_OK(pdl_plan_create(model, &plans[i].mesh, plans[i].batch, &plan));
+        CHECK_OK(pdl_plan_apply_preset(plan, plans[i].strategy, NULL));
+        plan->micro_batches = plans[i].micro_batches;
+        check_classes(plan, cpu);
+        check_classes(plan, generic);
+        pdl_plan_destroy(plan);
+        pdl_model_destroy(model);
+    }
+}
+
+int main(void)
+{
+    pdl_cpu_options_t     options = {.threads = 2, .describes = true};
+    pdl_generic_options_t any = {.precision = PDL_DTYPE_BF16};
+
+    REQUIRE_OK(pdl_backend_create_cpu(&options, &cpu));
+    REQUIRE_OK(pdl_backend_create_generic(&any, &generic));
+    RUN(ranks_of_a_class_have_one_program);
+    pdl_backend_destroy(cpu);
+    pdl_backend_destroy(generic);
+    return test_done();
+}
