@@ -37,7 +37,7 @@ pdl_status_t pdl__calibrate_machine(pdl__calibrate_t *c);
 void         pdl__calibrate_topology(pdl_calibration_t *result);
 /* calibrate_messages.c: between ranks. */
 pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c);
-/* calibrate_copy.c: pieces of tensors on one rank. */
+/* copy.c: pieces of tensors on one rank. */
 pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c);
 /* calibrate_layers.c: the layers of all models, whole and in parts, as many as there is time for. */
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c);
