@@ -16,6 +16,7 @@ typedef struct pdl__pending {
 /* What a node holds of one micro-batch. */
 typedef struct pdl__held {
     int  value, saved;  /* buffers */
+    int  halo[2];       /* buffers: the halos of its sides */
     int  contributions; /* gradients that wait for it */
     bool there;         /* its output and saved state are held */
 } pdl__held_t;
@@ -48,6 +49,14 @@ int pdl__program_buffer(pdl__builder_t *builder, int node, size_t bytes);
 /* An operation without buffers; and one at the end of the list: the pointer holds until the next, NULL where memory is out. */
 pdl_program_op_t  pdl__program_blank(pdl_op_kind_t kind, int node, bool backward);
 pdl_program_op_t *pdl__program_emit(pdl__builder_t *builder, const pdl_program_op_t *op);
+
+/* sides.c: around the interior of a convolution whose halo is in flight meanwhile. Forward is all of it; `halo` gets the
+   buffers of the halos. Backward comes in parts: gradients of halos before the interior, which are sent back into `back`;
+   what halos contribute to the gradients of weights; and the gradients that have come back, added to those of own rows. */
+void pdl__program_sides_forward(pdl__builder_t *builder, const pdl_program_op_t *interior, int halo[2]);
+void pdl__program_sides_dgrad(pdl__builder_t *builder, const pdl_program_op_t *interior, int back[2]);
+void pdl__program_sides_wgrad(pdl__builder_t *builder, const pdl_program_op_t *interior, const int halo[2]);
+void pdl__program_sides_add(pdl__builder_t *builder, const pdl_program_op_t *interior, const int back[2]);
 
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);

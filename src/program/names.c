@@ -31,6 +31,8 @@ static const char *layer_name(const pdl_program_t *program, int layer, char *tex
     return text;
 }
 
+static const char *const sides[] = {"", "low", "high"};
+
 /* From the layer that has the tensor to the one that gets it. */
 static const char *name_redistribution(const pdl_program_t *program, const pdl_program_op_t *op, char *text,
                                        size_t size)
@@ -39,7 +41,9 @@ static const char *name_redistribution(const pdl_program_t *program, const pdl_p
     char                      numbers[2][16];
     const char               *producer = layer_name(program, node->layer, numbers[0], sizeof(numbers[0]));
 
-    if (op->sums >= 0)
+    if (op->part > 0)
+        snprintf(text, size, "halo%s %s, %s side", op->backward ? " gradient" : "", producer, sides[op->part]);
+    else if (op->sums >= 0)
         snprintf(text, size, "%s gradient of %s", pdl_primitive_names[op->primitive], producer);
     else {
         const char *reader = layer_name(program, node->reader, numbers[1], sizeof(numbers[1]));
@@ -69,6 +73,19 @@ static const char *name_update(const pdl_program_op_t *op, char *text, size_t si
     return text;
 }
 
+/* Rows at the boundary of a convolution. */
+static const char *name_copy(const pdl_program_op_t *op, const char *layer, char *text, size_t size)
+{
+    static const char *const what[] = {[PDL_BOXES_GIVES] = "rows for others",
+                                       [PDL_BOXES_OWN] = "own rows",
+                                       [PDL_BOXES_HALO] = "halo",
+                                       [PDL_BOXES_BORDER] = "boundary"};
+
+    snprintf(text, size, "%s %s of %s, %s side", op->input[0] < 0 ? "clear" : pdl_op_kind_names[op->kind],
+             what[op->boxes], layer, sides[op->part]);
+    return text;
+}
+
 const char *pdl_program_op_name(const pdl_program_t *program, int i, char *text, size_t size)
 {
     const pdl_program_op_t *op = &program->op[i];
@@ -76,10 +93,12 @@ const char *pdl_program_op_name(const pdl_program_t *program, int i, char *text,
 
     if (op->kind == PDL_OP_REDISTRIBUTE) return name_redistribution(program, op, text, size);
     if (op->node < 0) return name_update(op, text, size);
+    const char *layer = layer_name(program, program->node[op->node].layer, number, sizeof(number));
+    if (op->kind == PDL_OP_COPY) return name_copy(op, layer, text, size);
     bool of_gradient =
         op->backward && op->kind != PDL_OP_BACKWARD && op->kind != PDL_OP_DGRAD && op->kind != PDL_OP_WGRAD;
-    snprintf(text, size, "%s%s %s", pdl_op_kind_names[op->kind], of_gradient ? " gradient" : "",
-             layer_name(program, program->node[op->node].layer, number, sizeof(number)));
+    snprintf(text, size, "%s%s %s%s%s%s", pdl_op_kind_names[op->kind], of_gradient ? " gradient" : "", layer,
+             op->part > 0 ? ", " : "", sides[op->part], op->part > 0 ? " boundary" : "");
     return text;
 }
 

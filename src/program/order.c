@@ -109,7 +109,8 @@ static void move_forward(pdl__builder_t *b, int i, int to, bool again)
 
     op.again = again;
     if (from == 0) {
-        b->held[i] = (pdl__held_t){pdl__program_buffer(b, i, node->out_bytes), -1, b->held[i].contributions, true};
+        b->held[i] =
+            (pdl__held_t){pdl__program_buffer(b, i, node->out_bytes), -1, {-1, -1}, b->held[i].contributions, true};
         b->reached[i] = b->held[b->root[node->input[0]]].value;
     }
     op.input[0] = b->reached[i];
@@ -141,8 +142,11 @@ static void run_forward(pdl__builder_t *b, int i, bool again)
     op.workspace = pdl__program_buffer(b, i, node->workspace_bytes);
     if (node->kind == PDL_NODE_RECEIVE || node->kind == PDL_NODE_SEND) op.stream = PDL_STREAM_STAGE;
     if (node->kind == PDL_NODE_SEND) op.bytes = (double)b->nodes[b->root[node->input[0]]].out_bytes;
-    b->held[i] = (pdl__held_t){op.output, op.saved, b->held[i].contributions, true};
-    pdl__program_emit(b, &op);
+    b->held[i] = (pdl__held_t){op.output, op.saved, {-1, -1}, b->held[i].contributions, true};
+    if (node->side != NULL)
+        pdl__program_sides_forward(b, &op, b->held[i].halo);
+    else
+        pdl__program_emit(b, &op);
 }
 
 /* A micro-batch into the sources among the nodes of a chunk. */
@@ -186,8 +190,8 @@ static int issue_moves(pdl__builder_t *b, int next, int done, int chunk)
         const pdl_program_node_t *node = &b->nodes[next];
         int                       count = node->move_count[PDL_FORWARD];
         int                       exchanges = count_exchanges(node->move[PDL_FORWARD], count);
-        if (next <= done || !computes(b, next, chunk) || (exchanges == 0 && !node->ordered)) continue;
-        if (node->ordered || exchanges > 1 || !may_start(b, next, done, chunk)) break;
+        if (next <= done || !computes(b, next, chunk) || (exchanges == 0 && node->side == NULL)) continue;
+        if (node->side != NULL || exchanges > 1 || !may_start(b, next, done, chunk)) break;
         move_forward(b, next, first_moves(node->move[PDL_FORWARD], count), false);
     }
     return next;
@@ -355,6 +359,7 @@ static void run_wgrad(pdl__builder_t *b, int dgrad)
     op.kind = PDL_OP_WGRAD;
     for (int j = 0; j < PDL_PROGRAM_INPUTS; j++) op.input_gradient[j] = -1;
     pdl__program_emit(b, &op);
+    if (b->nodes[op.node].side != NULL) pdl__program_sides_wgrad(b, &op, b->held[op.node].halo);
 }
 
 /* Sums over ranks of the gradients that operation `of` has made of its inputs: the first moves of each, or the rest. */
@@ -381,10 +386,16 @@ static void backward_compute(pdl__builder_t *b, const pdl_program_op_t *backward
     pdl_program_op_t          op = *backward;
     bool                      later = b->waiting < 0 && precedes_move(b, op.node);
     bool                      sums = has_sums(node), divided = sums && may_divide(b, op.node);
-    int                       at = b->program->op_count, reached[PDL_PROGRAM_INPUTS];
+    bool                      moves = node->side != NULL && op.input_gradient[0] >= 0;
+    int                       at, back[2], reached[PDL_PROGRAM_INPUTS];
 
     op.kind = later || divided ? PDL_OP_DGRAD : PDL_OP_BACKWARD;
+    if (moves) pdl__program_sides_dgrad(b, &op, back);
+    at = b->program->op_count;
     pdl__program_emit(b, &op);
+    if (node->side != NULL && node->trains && op.kind == PDL_OP_BACKWARD)
+        pdl__program_sides_wgrad(b, &op, b->held[op.node].halo);
+    if (moves) pdl__program_sides_add(b, &op, back);
     if (later) b->waiting = at;
     if (!sums || b->status) return;
     sum_over_ranks(b, at, true, !divided, reached);

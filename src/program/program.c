@@ -48,6 +48,7 @@ static void forget_moves(pdl_program_t *program)
     for (int i = 0; i < program->node_count; i++) {
         memset(program->node[i].move, 0, sizeof(program->node[i].move));
         memset(program->node[i].sum, 0, sizeof(program->node[i].sum));
+        program->node[i].side = NULL;
     }
 }
 

@@ -70,12 +70,14 @@ static void look_at(void *context, int buffer, pdl__use_t use)
 }
 
 /* What follows though no buffer says it: moves of a redistribution, also where this rank has no part of the tensor; sums of
-   parts behind those of the bucket, sums over stages behind all; and an update and its end behind everything. */
+   parts behind those of the bucket, layers behind the halos of the one before, of which a rank may give without getting any, sums over stages behind all; and an update and its end behind everything. */
 static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
 {
+    if (before->part > 0 && op->node != before->node) return true;
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE:
-        return before->kind == PDL_OP_REDISTRIBUTE && op->node == before->node && op->sums == before->sums;
+        return before->kind == PDL_OP_REDISTRIBUTE && op->node == before->node && op->sums == before->sums &&
+               op->part == before->part;
     case PDL_OP_COLLECTIVE:
         if (before->kind != PDL_OP_COLLECTIVE || op->role < before->role) return false;
         return op->role == PDL_ROLE_TIED ? before->role != PDL_ROLE_TIED

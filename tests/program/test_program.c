@@ -30,6 +30,7 @@ typedef enum content {
     SCRATCH,
     MOVED,
     IN_FLIGHT,
+    PIECE,
     WHOLE_GRADIENTS,
     WHOLE_WEIGHTS
 } content_t;
@@ -37,13 +38,16 @@ typedef struct cell {
     content_t kind;
     int       node, micro_batch; /* of a bucket: its number, and 0 */
     double    paths;             /* GRADIENT: the sum of what its readers passed back; MOVED: the move */
+    int       writer;            /* operation */
 } cell_t;
 
-#define NOT_SUMMED 0.5 /* a gradient that is a part of a sum over ranks */
+#define NOT_SUMMED 0.5    /* a gradient that is a part of a sum over ranks */
+#define NOT_ADDED  0.0625 /* one to which the rows of a side have not been added */
 
 typedef struct graph {
     pdl_program_node_t   nodes[MAX_NODES];
     pdl_program_move_t   moves[MAX_NODES][PDL_DIRECTIONS][MAX_MOVES];
+    pdl_program_side_t   sides[MAX_NODES][2];
     int                  count;
     int                  first_use[MAX_NODES + 1], use[2 * MAX_NODES], weights;
     pdl_program_bucket_t bucket[MAX_NODES];
@@ -64,11 +68,13 @@ typedef struct machine {
     bool                     *pending;              /* per operation: in flight */
     cell_t                   *source;               /* per operation in flight: what it read */
     bool                      updated;
+    int                       now; /* the operation at hand */
 } machine_t;
 
 static void write_cells(machine_t *m, int buffer, cell_t content)
 {
     if (buffer < 0) return;
+    content.writer = m->now;
     const pdl_program_buffer_t *b = &m->program->buffer[buffer];
     for (size_t c = b->offset / CELL; c < (b->offset + b->bytes + CELL - 1) / CELL; c++) m->cells[c] = content;
 }
@@ -99,7 +105,8 @@ static double paths_in(const machine_t *m, int buffer)
 
 static bool same(cell_t a, cell_t b)
 {
-    return a.kind == b.kind && a.node == b.node && a.micro_batch == b.micro_batch && a.paths == b.paths;
+    return a.kind == b.kind && a.node == b.node && a.micro_batch == b.micro_batch && a.paths == b.paths &&
+           a.writer == b.writer;
 }
 
 /* The weights of a node that come and go with their buckets: they are among what the operation names. */
@@ -119,27 +126,13 @@ static bool finds_buckets(machine_t *m, const pdl_program_op_t *op, bool gradien
             cell_t cell = cell_at(m, buffer);
             if (m->program->buffer[buffer].bucket != bucket || m->program->buffer[buffer].weights == gradients)
                 continue;
-            found = holds(m, buffer, (cell_t){gradients ? WHOLE_GRADIENTS : WHOLE_WEIGHTS, bucket, 0, 0});
+            found = holds(m, buffer, (cell_t){gradients ? WHOLE_GRADIENTS : WHOLE_WEIGHTS, bucket, 0, 0, 0});
             if (!gradients) continue;
             cell.paths++;
             write_cells(m, buffer, cell);
         }
         if (passes && !found) return false;
     }
-    return true;
-}
-
-static bool forward(machine_t *m, const pdl_program_op_t *op)
-{
-    const pdl_program_node_t *node = &m->nodes[op->node];
-
-    for (int j = 0; j < node->input_count; j++)
-        if (!holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0})) return false;
-    if (op->kind == PDL_OP_SEND) return true;
-    if (node->kind == PDL_NODE_COMPUTE && !finds_buckets(m, op, false)) return false;
-    write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0});
-    write_cells(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0});
-    write_cells(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0});
     return true;
 }
 
@@ -160,6 +153,75 @@ static bool make_weights(machine_t *m, const pdl_program_op_t *op)
     return adds == op->adds;
 }
 
+/* Rows at the boundary of a convolution: pieces of what is there. */
+static cell_t piece_of(const pdl_program_op_t *op)
+{
+    return (cell_t){PIECE, op->node, op->micro_batch, op->part, 0};
+}
+
+static bool is_piece(const machine_t *m, int buffer, const pdl_program_op_t *op)
+{
+    return buffer >= 0 && holds(m, buffer, piece_of(op)) && cell_at(m, buffer).paths == op->part;
+}
+
+/* From a tensor to a piece, or back into the tensor, which stays what it is but for gradients that have been added. */
+static bool copy_boxes(machine_t *m, const pdl_program_op_t *op)
+{
+    bool   tensor = op->boxes != PDL_BOXES_HALO, back = op->reverse && tensor;
+    int    at = back ? op->output : op->input[0];
+    int    owner = op->boxes == PDL_BOXES_BORDER ? op->node : m->root[m->nodes[op->node].input[0]];
+    cell_t found = at < 0 ? piece_of(op) : cell_at(m, at);
+    bool   right =
+        at < 0 || (tensor ? found.kind == GRADIENT || holds(m, at, (cell_t){VALUE, owner, op->micro_batch, 0, 0})
+                          : is_piece(m, at, op));
+
+    if (back) right &= is_piece(m, op->input[0], op);
+    if (back && found.kind == GRADIENT) found.paths -= NOT_ADDED;
+    write_cells(m, op->output, back ? found : piece_of(op));
+    return right;
+}
+
+/* On the strip of a side. */
+static bool compute_side(machine_t *m, const pdl_program_op_t *op)
+{
+    bool backward = op->kind == PDL_OP_DGRAD || op->kind == PDL_OP_WGRAD;
+    bool right = op->kind == PDL_OP_DGRAD || is_piece(m, op->input[0], op);
+
+    for (int g = 0; g < 2; g++) right &= op->gradient[g] < 0 || is_piece(m, op->gradient[g], op);
+    if (backward) right &= op->output < 0 || is_piece(m, op->output, op);
+    write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0, 0});
+    write_cells(m, backward ? op->input_gradient[0] : op->output, piece_of(op));
+    if (op->kind == PDL_OP_WGRAD) {
+        m->made[op->node]--; /* counted with the interior */
+        right &= make_weights(m, op);
+    }
+    return right && finds_buckets(m, op, false);
+}
+
+static bool forward(machine_t *m, const pdl_program_op_t *op)
+{
+    const pdl_program_node_t *node = &m->nodes[op->node];
+
+    for (int j = 0; j < node->input_count; j++)
+        if (!holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0, 0})) return false;
+    if (op->kind == PDL_OP_SEND) return true;
+    if (node->kind == PDL_NODE_COMPUTE && !finds_buckets(m, op, false)) return false;
+    write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0, 0});
+    write_cells(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0, 0});
+    write_cells(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0, 0});
+    return true;
+}
+
+/* Sides whose rows come back and are added to the gradient. */
+static int gives(const pdl_program_node_t *node, int j)
+{
+    int sides = 0;
+
+    for (int k = 0; node->side != NULL && j == 0 && k < 2; k++)
+        sides += node->side[k].move[0].group && node->side[k].gives;
+    return sides;
+}
+
 static bool has_sum(const pdl_program_node_t *node, int j)
 {
     return node->kind == PDL_NODE_COMPUTE && node->sum_count[j] > 0;
@@ -176,12 +238,12 @@ static bool backward(machine_t *m, const pdl_program_op_t *op)
     if (op->kind == PDL_OP_DGRAD && !node->divides) return false;
     for (int j = 0; j < node->input_count; j++)
         if (node->keeps_inputs >> j & 1 &&
-            !holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0}))
+            !holds(m, op->input[j], (cell_t){VALUE, m->root[node->input[j]], op->micro_batch, 0, 0}))
             return false;
-    if (node->keeps_output && !holds(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0})) return false;
-    if (node->saved_bytes && !holds(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0})) return false;
+    if (node->keeps_output && !holds(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0, 0})) return false;
+    if (node->saved_bytes && !holds(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0, 0})) return false;
     if (!finds_buckets(m, op, false)) return false;
-    cell_t scratch = {SCRATCH, op->node, op->micro_batch, 0};
+    cell_t scratch = {SCRATCH, op->node, op->micro_batch, 0, 0};
     if (op->kind == PDL_OP_WGRAD && op->workspace >= 0 && !holds(m, op->workspace, scratch)) return false;
     write_cells(m, op->workspace, scratch);
     if (op->kind != PDL_OP_DGRAD && !make_weights(m, op)) return false;
@@ -189,7 +251,8 @@ static bool backward(machine_t *m, const pdl_program_op_t *op)
         if (!(node->input_gradients >> j & 1)) continue;
         if (op->input_gradient[j] < 0) return false;
         write_cells(m, op->input_gradient[j],
-                    (cell_t){GRADIENT, -1, op->micro_batch, paths + (has_sum(node, j) ? NOT_SUMMED : 0)});
+                    (cell_t){GRADIENT, -1, op->micro_batch,
+                             paths + (has_sum(node, j) ? NOT_SUMMED : 0) + gives(node, j) * NOT_ADDED, 0});
     }
     return true;
 }
@@ -200,15 +263,17 @@ static cell_t result_of(const machine_t *m, const pdl_program_op_t *op, cell_t f
     const pdl_program_node_t *node = op->node < 0 ? NULL : &m->nodes[op->node];
 
     if (op->kind == PDL_OP_COLLECTIVE)
-        return op->role == PDL_ROLE_WEIGHTS ? (cell_t){WHOLE_WEIGHTS, op->bucket, 0, 0} : found;
+        return op->role == PDL_ROLE_WEIGHTS ? (cell_t){WHOLE_WEIGHTS, op->bucket, 0, 0, 0} : found;
+    if (op->part > 0) return piece_of(op);
     if (op->kind == PDL_OP_RECV)
-        return op->backward ? (cell_t){GRADIENT, -1, op->micro_batch, 1}
-                            : (cell_t){VALUE, op->node, op->micro_batch, 0};
+        return op->backward ? (cell_t){GRADIENT, -1, op->micro_batch, 1, 0}
+                            : (cell_t){VALUE, op->node, op->micro_batch, 0, 0};
     bool summed = op->sums >= 0 && op->move + 1 < node->sum_count[op->sums];
     if (op->backward)
-        return (cell_t){GRADIENT, -1, op->micro_batch, m->expected[op->node] + (summed ? NOT_SUMMED : 0)};
-    if (op->move + 1 < node->move_count[PDL_FORWARD]) return (cell_t){MOVED, op->node, op->micro_batch, op->move};
-    return (cell_t){VALUE, op->node, op->micro_batch, 0};
+        return (cell_t){GRADIENT, -1, op->micro_batch, m->expected[op->node] + (summed ? NOT_SUMMED : 0), 0};
+    if (op->move + 1 < node->move_count[PDL_FORWARD])
+        return (cell_t){MOVED, op->node, op->micro_batch, op->move, 0};
+    return (cell_t){VALUE, op->node, op->micro_batch, 0, 0};
 }
 
 static int overlapped; /* operations between the issue of a redistribution and the wait for it, in all trials */
@@ -220,18 +285,19 @@ static bool issue(machine_t *m, int i)
     const pdl_program_node_t *node = op->node < 0 ? NULL : &m->nodes[op->node];
 
     if (op->input[0] >= 0) m->source[i] = cell_at(m, op->input[0]);
-    if (op->kind == PDL_OP_REDISTRIBUTE && !op->backward) {
-        cell_t wanted = {VALUE, m->root[node->input[0]], op->micro_batch, 0};
-        if (op->move > 0) wanted = (cell_t){MOVED, op->node, op->micro_batch, op->move - 1};
+    if (op->part > 0 && op->input[0] >= 0 && !is_piece(m, op->input[0], op)) return false;
+    if (op->kind == PDL_OP_REDISTRIBUTE && !op->backward && op->part == 0) {
+        cell_t wanted = {VALUE, m->root[node->input[0]], op->micro_batch, 0, 0};
+        if (op->move > 0) wanted = (cell_t){MOVED, op->node, op->micro_batch, op->move - 1, 0};
         if (op->input[0] >= 0 ? !holds(m, op->input[0], wanted) : op->move == 0) return false;
     }
-    if (op->kind == PDL_OP_REDISTRIBUTE && op->backward) {
+    if (op->kind == PDL_OP_REDISTRIBUTE && op->backward && op->part == 0) {
         double paths = m->expected[op->node] + (op->sums >= 0 ? NOT_SUMMED : 0);
         if (op->input[0] >= 0 ? paths_in(m, op->input[0]) != paths : op->move == 0) return false;
     }
     if (op->kind == PDL_OP_COLLECTIVE && op->input[0] >= 0 && m->source[i].kind != WHOLE_GRADIENTS) return false;
     m->pending[i] = true;
-    if (op->output != op->input[0]) write_cells(m, op->output, (cell_t){IN_FLIGHT, i, 0, 0});
+    if (op->output != op->input[0]) write_cells(m, op->output, (cell_t){IN_FLIGHT, i, 0, 0, 0});
     return true;
 }
 
@@ -243,7 +309,7 @@ static bool complete(machine_t *m, int i)
     if (!m->pending[i]) return false;
     m->pending[i] = false;
     if (op->input[0] >= 0 && !same(cell_at(m, op->input[0]), m->source[i])) return false;
-    if (op->output >= 0 && op->output != op->input[0] && !holds(m, op->output, (cell_t){IN_FLIGHT, i, 0, 0}))
+    if (op->output >= 0 && op->output != op->input[0] && !holds(m, op->output, (cell_t){IN_FLIGHT, i, 0, 0, 0}))
         return false;
     if (op->kind == PDL_OP_COLLECTIVE && op->role == PDL_ROLE_GRADIENTS && op->output < 0)
         for (int k = g->bucket[op->bucket].first; k < g->bucket[op->bucket].last; k++)
@@ -272,12 +338,12 @@ static bool update(machine_t *m)
 static bool handle_bucket(machine_t *m, const pdl_program_op_t *op)
 {
     if (op->output >= 0) {
-        write_cells(m, op->output, (cell_t){WHOLE_GRADIENTS, op->bucket, 0, 0});
+        write_cells(m, op->output, (cell_t){WHOLE_GRADIENTS, op->bucket, 0, 0, 0});
         for (int k = m->graph->bucket[op->bucket].first; k < m->graph->bucket[op->bucket].last; k++)
             m->written[k] = false;
         return true;
     }
-    if (!holds(m, op->input[0], (cell_t){WHOLE_GRADIENTS, op->bucket, 0, 0})) return false;
+    if (!holds(m, op->input[0], (cell_t){WHOLE_GRADIENTS, op->bucket, 0, 0, 0})) return false;
     if ((op->kind == PDL_OP_SUM) != (m->exchanged[op->bucket] > 0)) return false;
     m->exchanged[op->bucket] += (int)cell_at(m, op->input[0]).paths;
     return true;
@@ -287,8 +353,12 @@ static bool execute_one(machine_t *m, int i)
 {
     const pdl_program_op_t *op = &m->program->op[i];
 
+    if (op->part > 0 && op->kind == PDL_OP_COPY) return copy_boxes(m, op);
+    if (op->part > 0 && op->kind == PDL_OP_SUM)
+        return is_piece(m, op->input[0], op) && is_piece(m, op->input[1], op);
+    if (op->part > 0 && op->kind != PDL_OP_REDISTRIBUTE) return compute_side(m, op);
     switch (op->kind) {
-    case PDL_OP_LOAD: write_cells(m, op->input[0], (cell_t){VALUE, 0, op->micro_batch, 0}); return true;
+    case PDL_OP_LOAD: write_cells(m, op->input[0], (cell_t){VALUE, 0, op->micro_batch, 0, 0}); return true;
     case PDL_OP_FORWARD:
     case PDL_OP_RECOMPUTE: return forward(m, op);
     case PDL_OP_BACKWARD:
@@ -299,13 +369,14 @@ static bool execute_one(machine_t *m, int i)
         if (op->node < 0) return m->updated;
         if (!op->backward) return forward(m, op);
         if (paths_in(m, op->input[0]) != m->expected[op->node]) return false;
-        write_cells(m, op->output, (cell_t){GRADIENT, -1, op->micro_batch, m->expected[op->node]});
+        write_cells(m, op->output, (cell_t){GRADIENT, -1, op->micro_batch, m->expected[op->node], 0});
         return true;
     case PDL_OP_SUM:
     case PDL_OP_COPY:
         if (op->bucket >= 0) return handle_bucket(m, op);
         write_cells(m, op->output,
-                    (cell_t){GRADIENT, -1, op->micro_batch, paths_in(m, op->input[0]) + paths_in(m, op->input[1])});
+                    (cell_t){GRADIENT, -1, op->micro_batch, paths_in(m, op->input[0]) + paths_in(m, op->input[1]),
+                             0});
         return true;
     case PDL_OP_UPDATE: return update(m);
     case PDL_OP_RESULT: return true;
@@ -317,6 +388,7 @@ static bool execute(machine_t *m)
 {
     for (int i = 0; i < m->program->op_count; i++) {
         const pdl_program_op_t *op = &m->program->op[i];
+        m->now = i;
         for (int k = 0; k < op->wait_count; k++) {
             int issued = m->program->wait[op->first_wait + k];
             overlapped += m->program->op[issued].kind == PDL_OP_REDISTRIBUTE && i > issued + 1;
@@ -351,11 +423,12 @@ static void draw_redistribution(graph_t *g, int i)
 
     node->kind = PDL_NODE_REDISTRIBUTE;
     node->input_count = 1;
+    if (below(2)) node->input[0] = readable(g->nodes, below(i));
+    node->input_gradients = node->input[0] > 0;
     node->keeps_inputs = 0;
     node->keeps_output = node->inplace = node->divides = node->sums_gradients = false;
     node->sum_count[0] = 0;
     node->saved_bytes = node->workspace_bytes = 0;
-    node->input_gradients &= 1;
     node->gradient[0] = PDL_GRADIENT_OWN;
     for (int way = 0; way < PDL_DIRECTIONS; way++) {
         node->move[way] = g->moves[i][way];
@@ -373,6 +446,34 @@ static void draw_sum(graph_t *g, int i)
     node->sum_count[0] = 2 + 2 * below(2);
     for (int k = 0; k < node->sum_count[0]; k++)
         g->moves[i][0][k] = (pdl_program_move_t){.group = 1, .bytes = 64 * (size_t)(1 + below(4))};
+}
+
+/* A convolution with a halo: a rank may lack nothing on a side, or give nothing. */
+static void draw_sides(graph_t *g, int i)
+{
+    pdl_program_node_t *node = &g->nodes[i];
+
+    node->input_count = 1;
+    node->inplace = node->loss = false;
+    node->gradient[0] = PDL_GRADIENT_OWN;
+    node->input_gradients &= 1;
+    node->keeps_inputs &= 1;
+    node->sum_count[0] = 0;
+    node->side = g->sides[i];
+    node->trains = true;
+    for (int k = 0; k < 2; k++) {
+        pdl_program_side_t *side = &g->sides[i][k];
+        if (below(4) == 0) continue;
+        *side = (pdl_program_side_t){.computes = below(3) > 0,
+                                     .keeps_output = node->keeps_output,
+                                     .gives = below(3) ? 64 : 0,
+                                     .workspace = below(2) ? 128 : 0};
+        if (side->computes) side->strip = side->border = 128;
+        for (int way = 0; way < PDL_DIRECTIONS; way++)
+            side->move[way] = (pdl_program_move_t){.primitive = PDL_HALO, .group = 1};
+        side->move[PDL_FORWARD].bytes = side->computes ? 64 : 0;
+        side->move[PDL_BACKWARD].bytes = side->gives;
+    }
 }
 
 /* Node 0 is the source, the last one the loss; every node reads one to three earlier ones. */
@@ -406,7 +507,10 @@ static void draw_graph(graph_t *g, int count, bool recompute)
         }
         node->divides = below(2);
         if (below(6) == 0) draw_sum(g, i);
-        if (!loss && below(4) == 0) draw_redistribution(g, i);
+        if (!loss && below(4) == 0)
+            draw_redistribution(g, i);
+        else if (!loss && below(4) == 0)
+            draw_sides(g, i);
         if (!loss && below(6) == 0) { /* a view */
             *node =
                 (pdl_program_node_t){.kind = PDL_NODE_VIEW, .backward = i > 1, .input = {i - 1}, .input_count = 1};

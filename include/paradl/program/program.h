@@ -49,6 +49,16 @@ typedef struct pdl_program_move {
 
 enum { PDL_FORWARD, PDL_BACKWARD, PDL_DIRECTIONS };
 
+/* One side of a convolution over a part in space. The layer on own rows, its interior, is computed while the rows that it
+   lacks are in flight; then the same layer runs on a strip, these rows and some of its own, and gives the boundary. */
+typedef struct pdl_program_side {
+    pdl_program_move_t move[PDL_DIRECTIONS]; /* of the halo, and of its gradient; group 0: nobody lacks anything */
+    bool               computes;             /* this rank lacks something */
+    bool               keeps_output;
+    size_t             gives, strip, border; /* bytes: rows that others get, of the strip, of the boundary */
+    size_t             workspace;            /* of the layer on the strip, with its copies of weights */
+} pdl_program_side_t;
+
 typedef struct pdl_program_node {
     pdl_node_kind_t    kind;
     int                layer, tail;               /* of the model: the first and the last of those fused */
@@ -63,13 +73,16 @@ typedef struct pdl_program_node {
     unsigned           keeps_inputs;
     bool               keeps_output, inplace, sums_gradients;
     bool               divides; /* backward may make the gradients of weights after those of inputs */
-    bool               ordered; /* it communicates by itself: no redistribution behind it is issued before it */
     size_t             out_bytes, saved_bytes, workspace_bytes;
     pdl_gradient_use_t gradient[PDL_PROGRAM_INPUTS];
     /* Of a redistribution: its moves, one after the other, forward and backward. None backward where the gradient is right as
        it is. Borrowed while the program is made. */
     const pdl_program_move_t *move[PDL_DIRECTIONS];
     int                       move_count[PDL_DIRECTIONS];
+    /* Of a convolution whose halo is in flight while it is computed: both sides, or NULL; borrowed. No redistribution behind it
+       is issued before it. */
+    const pdl_program_side_t *side;
+    bool                      trains; /* it has weights whose gradients are made */
     /* Of other nodes: sums over ranks of the gradients of inputs, where they are made; in place. Borrowed too. */
     const pdl_program_move_t *sum[PDL_PROGRAM_INPUTS];
     int                       sum_count[PDL_PROGRAM_INPUTS];
@@ -84,7 +97,7 @@ typedef enum pdl_op_kind {
     PDL_OP_RECOMPUTE,
     PDL_OP_SUM,          /* output = input 0 + input 1; output may be one of them */
     PDL_OP_CONVERT,      /* input 0 in another format */
-    PDL_OP_COPY,         /* boxes of a buffer, on the device */
+    PDL_OP_COPY,         /* boxes of input 0 into output, on the device; without input: zeros */
     PDL_OP_REDISTRIBUTE, /* input 0 to output, one move */
     PDL_OP_COLLECTIVE,
     PDL_OP_SEND,
@@ -116,23 +129,36 @@ typedef enum pdl_collective_role {
     PDL_ROLE_WEIGHTS    /* of a bucket, put together from the parts that ranks keep */
 } pdl_collective_role_t;
 
+/* Boxes of a side that are copied: between own rows and those that others get, own rows and the strip, the strip and the
+   halo, the output and the boundary. */
+typedef enum pdl_side_boxes {
+    PDL_BOXES_GIVES,
+    PDL_BOXES_OWN,
+    PDL_BOXES_HALO,
+    PDL_BOXES_BORDER,
+    PDL_SIDE_BOXES_COUNT
+} pdl_side_boxes_t;
+
 /* Buffers are numbers; -1 means none. */
 typedef struct pdl_program_op {
-    pdl_op_kind_t   kind;
-    pdl_op_stream_t stream;
-    int             node; /* -1: of no node */
-    int             micro_batch;
-    bool            backward; /* of the backward pass, or of gradients */
-    bool            again;    /* what forward has done before */
-    int             move;     /* redistribution: which of the node's moves */
-    int             sums;     /* redistribution: the input whose gradient it sums, or -1 */
-    int             bucket;   /* of gradients or weights, or the number of a tie; -1: none */
-    bool            adds;     /* weight gradients are added to those that are there */
-    int             input[PDL_PROGRAM_INPUTS];
-    int             output, saved, workspace;
-    int             gradient[2];                        /* of the output */
-    int             input_gradient[PDL_PROGRAM_INPUTS]; /* where they go */
-    int             first_whole, whole_count; /* buffers of whole buckets that it uses, in the program's list */
+    pdl_op_kind_t    kind;
+    pdl_op_stream_t  stream;
+    int              node; /* -1: of no node */
+    int              micro_batch;
+    bool             backward; /* of the backward pass, or of gradients */
+    bool             again;    /* what forward has done before */
+    int              move;     /* redistribution: which of the node's moves */
+    int              sums;     /* redistribution: the input whose gradient it sums, or -1 */
+    int              part;    /* of a convolution: 0 all of it or its interior, 1 and 2 the boundary of its sides */
+    pdl_side_boxes_t boxes;   /* copy: of that side, */
+    bool             reverse; /* from the second of the two to the first */
+    int              bucket;  /* of gradients or weights, or the number of a tie; -1: none */
+    bool             adds;    /* weight gradients are added to those that are there */
+    int              input[PDL_PROGRAM_INPUTS];
+    int              output, saved, workspace;
+    int              gradient[2];                        /* of the output */
+    int              input_gradient[PDL_PROGRAM_INPUTS]; /* where they go */
+    int              first_whole, whole_count; /* buffers of whole buckets that it uses, in the program's list */
     /* Communication. */
     unsigned              group; /* mask of mesh axes; 0: none */
     pdl_primitive_t       primitive;

@@ -115,11 +115,11 @@ static pdl_status_t make_copies(making_t *m, int which)
     const pdl__border_t *r = &m->rows[m->me].at;
     const pdl_range_t    gives = m->rows[m->me].gives[which];
     pdl__halo_side_t    *side = &m->halo->side[which];
-    pdl_status_t         status = make_boxes(m, 0, r->own, gives, &side->gives);
+    pdl_status_t         status = make_boxes(m, 0, r->own, gives, &side->boxes[PDL_BOXES_GIVES]);
 
-    if (!status) status = make_boxes(m, 0, r->own, r->strip[which], &side->own);
-    if (!status) status = make_boxes(m, 0, r->strip[which], r->halo[which], &side->halo);
-    if (!status) status = make_boxes(m, 1, r->out, r->border[which], &side->border);
+    if (!status) status = make_boxes(m, 0, r->own, r->strip[which], &side->boxes[PDL_BOXES_OWN]);
+    if (!status) status = make_boxes(m, 0, r->strip[which], r->halo[which], &side->boxes[PDL_BOXES_HALO]);
+    if (!status) status = make_boxes(m, 1, r->out, r->border[which], &side->boxes[PDL_BOXES_BORDER]);
     side->gives_bytes = bytes_of(m, 0, gives);
     side->strip_bytes = bytes_of(m, 0, r->strip[which]);
     side->halo_bytes = bytes_of(m, 0, r->halo[which]);
@@ -147,41 +147,29 @@ static pdl_status_t make_move(making_t *m, int which)
     return status;
 }
 
-static size_t reserve(size_t *used, size_t bytes)
+static size_t aligned(size_t bytes)
 {
-    size_t at = *used;
-
-    *used += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    return at;
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static size_t most(size_t a, size_t b)
+/* What the program is to know of a side. */
+static void say(pdl__halo_t *halo, int which)
 {
-    return a > b ? a : b;
-}
+    pdl__halo_side_t   *side = &halo->side[which];
+    pdl_program_side_t *said = &halo->said[which];
 
-static void place(pdl__halo_t *halo, const pdl_op_description_t *main)
-{
-    size_t strip = 0, border = 0, packed = 0, rows = 0;
-
-    halo->op_bytes = main->workspace_bytes;
-    reserve(&halo->saved_bytes, main->saved_bytes);
-    for (int i = 0; i < 2; i++) {
-        pdl__halo_side_t *side = &halo->side[i];
-        side->saved_at = reserve(&halo->saved_bytes, side->halo_bytes);
-        side->gives_at = reserve(&halo->bytes, side->gives_bytes);
-        side->sum_at = reserve(&halo->bytes, side->halo_bytes);
-        strip = most(strip, side->strip_bytes);
-        border = most(border, side->border_bytes);
-        rows = most(rows, side->gives_bytes);
-        if (!side->local) continue;
-        halo->op_bytes = most(halo->op_bytes, side->description.workspace_bytes);
-        packed = most(packed, side->description.packed_bytes);
-    }
-    halo->strip_at = reserve(&halo->bytes, strip);
-    for (int k = 0; k < 3; k++) halo->border_at[k] = reserve(&halo->bytes, border);
-    halo->packed_at = reserve(&halo->bytes, packed);
-    halo->rows_at = reserve(&halo->bytes, rows);
+    side->packed_at = aligned(side->description.workspace_bytes);
+    *said = (pdl_program_side_t){.computes = side->local != NULL,
+                                 .keeps_output = side->description.keeps_output,
+                                 .gives = side->gives_bytes,
+                                 .strip = side->strip_bytes,
+                                 .border = side->border_bytes,
+                                 .workspace = side->packed_at + side->description.packed_bytes};
+    for (int way = 0; way < PDL_DIRECTIONS && side->move; way++)
+        said->move[way] = (pdl_program_move_t){.primitive = PDL_HALO,
+                                               .group = side->move->axes,
+                                               .bytes = way == PDL_FORWARD ? side->halo_bytes : side->gives_bytes,
+                                               .sent = side->move->sent[way]};
 }
 
 static pdl_status_t describe(making_t *m)
@@ -201,8 +189,8 @@ static pdl_status_t plan_moves(making_t *m)
     for (int i = 0; i < 2 && !status; i++) {
         status = make_copies(m, i);
         if (!status) status = make_move(m, i);
+        if (!status) say(m->halo, i);
     }
-    if (!status) place(m->halo, &m->description);
     return status;
 }
 
@@ -273,21 +261,9 @@ void pdl__halo_destroy(pdl__halo_t *halo)
         pdl__halo_side_t *side = &halo->side[i];
         pdl__planned_move_destroy(side->move);
         free(side->local);
-        pdl_boxes_fini(&side->gives);
-        pdl_boxes_fini(&side->own);
-        pdl_boxes_fini(&side->halo);
-        pdl_boxes_fini(&side->border);
+        for (int k = 0; k < PDL_SIDE_BOXES_COUNT; k++) pdl_boxes_fini(&side->boxes[k]);
     }
     free(halo);
-}
-
-double pdl__halo_bytes(const pdl__halo_t *halo, bool backward)
-{
-    double bytes = 0;
-
-    for (int i = 0; i < 2; i++)
-        if (halo->side[i].move) bytes += halo->side[i].move->sent[backward];
-    return bytes;
 }
 
 size_t pdl__halo_buffers(const pdl__halo_t *halo)

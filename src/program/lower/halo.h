@@ -31,25 +31,17 @@ typedef struct pdl__halo_side {
     pdl__planned_move_t *move;  /* NULL: no member lacks anything on this side */
     pdl_layer_t         *local; /* on the strip; NULL where this member lacks nothing */
     pdl_op_description_t description;
-    pdl_op_t            *op;     /* made by a runtime; or NULL */
-    pdl_boxes_t          gives;  /* between own rows and those that others get */
-    pdl_boxes_t          own;    /* between own rows and the strip */
-    pdl_boxes_t          halo;   /* between the strip and the halo */
-    pdl_boxes_t          border; /* between the output and the border */
+    pdl_op_t            *op; /* made by a runtime; or NULL */
+    pdl_boxes_t          boxes[PDL_SIDE_BOXES_COUNT];
     size_t               gives_bytes, strip_bytes, halo_bytes, border_bytes;
-    size_t               saved_at; /* the halo, in saved memory */
-    size_t gives_at, sum_at;       /* in the workspace: rows that others get, and the gradient of the halo */
+    size_t               packed_at; /* copies of weights, behind the workspace of its op */
 } pdl__halo_side_t;
 
 typedef struct pdl__halo {
-    pdl_backend_t   *backend;
-    pdl__halo_side_t side[2];
-    size_t           item;                                       /* bytes of an element */
-    size_t           saved_bytes;                                /* with what the main op saves */
-    size_t           op_bytes;                                   /* of workspace for the largest op */
-    size_t           bytes;                                      /* of workspace behind that */
-    size_t           strip_at, border_at[3], packed_at, rows_at; /* in it; of both sides, one after the other */
-    size_t           work_at;                                    /* where it begins in the workspace */
+    pdl_backend_t     *backend;
+    pdl__halo_side_t   side[2];
+    pdl_program_side_t said[2]; /* as the program has them */
+    size_t             item;    /* bytes of an element */
 } pdl__halo_t;
 
 typedef struct pdl__halo_spec {
@@ -79,8 +71,7 @@ pdl_op_spec_t pdl__halo_side_spec(const pdl__halo_side_t *side, const pdl_op_spe
                                   const pdl_op_description_t *like);
 void          pdl__halo_destroy(pdl__halo_t *halo); /* NULL is allowed */
 
-/* Bytes this rank sends forward or backward; and of buffers that moves hold. */
-double pdl__halo_bytes(const pdl__halo_t *halo, bool backward);
+/* Bytes of buffers that moves hold. */
 size_t pdl__halo_buffers(const pdl__halo_t *halo);
 
 #endif

@@ -4,35 +4,21 @@
 #include "program/lower/graph.h"
 #include <stdlib.h>
 
-#define ALIGNMENT 64
-
-static size_t aligned(size_t bytes)
-{
-    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* What a halo works with lies behind the op's own workspace. */
-static size_t place_workspace(pdl__unit_t *unit)
-{
-    if (!unit->halo) return unit->description.workspace_bytes;
-    unit->halo->work_at = aligned(unit->halo->op_bytes);
-    return unit->halo->work_at + unit->halo->bytes;
-}
-
 static pdl_program_node_t node_of_op(pdl__unit_t *unit)
 {
     const pdl_op_description_t *op = &unit->description;
     pdl_program_node_t          node = {.out_bytes = op->out_bytes,
-                                        .saved_bytes = unit->halo ? unit->halo->saved_bytes : op->saved_bytes,
-                                        .workspace_bytes = place_workspace(unit),
+                                        .saved_bytes = op->saved_bytes,
+                                        .workspace_bytes = op->workspace_bytes,
                                         .divides = unit->divides,
-                                        .ordered = unit->halo != NULL,
+                                        .side = unit->halo ? unit->halo->said : NULL,
                                         .keeps_inputs = op->keeps_inputs,
                                         .keeps_output = op->keeps_output,
                                         .inplace = op->inplace,
                                         .sums_gradients = op->sums_gradients,
                                         .loss = unit->loss};
 
+    for (int k = 0; k < op->weight_count; k++) node.trains |= op->weight[k].trainable;
     for (int j = 0; j < unit->input_count; j++) {
         node.gradient[j] = op->gradient_use[j];
         if (!unit->after[j]) continue;

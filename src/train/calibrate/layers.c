@@ -194,14 +194,12 @@ static void sum_operations(trial_t *t, double (*layer_s)[2])
         if (op->node < 0) continue;
         if (op->kind == PDL_OP_REDISTRIBUTE) {
             /* What stays on a rank is copied, at a speed of its own. */
-            double copied_s = op->sums >= 0 ? 0
-                                            : pdl__edge_kept_bytes(unit->edge, backward, op->move) /
-                                                  t->c->result->copy_bytes_per_s;
+            double copied_s = op->sums >= 0 || op->part > 0 ? 0
+                                                            : pdl__edge_kept_bytes(unit->edge, backward, op->move) /
+                                                                  t->c->result->copy_bytes_per_s;
             if (op->bytes > 0) pdl__line_add(&t->c->messages, op->bytes, fmax(seconds - copied_s, 0.1 * seconds));
             continue;
         }
-        double sent = unit->halo ? pdl__halo_bytes(unit->halo, backward) : 0;
-        if (sent > 0 && moved > 0) pdl__line_add(&t->c->messages, sent, moved);
         double *sum = &layer_s[unit->layer][backward];
         *sum = (*sum < 0 ? 0 : *sum) + seconds - moved;
     }

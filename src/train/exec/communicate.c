@@ -5,23 +5,30 @@
 #include "train/exec/shard.h"
 #include <paradl/comm/regions.h>
 
-static const pdl__edge_step_t *step_of(const pdl_session_t *s, const pdl_program_op_t *op)
+/* The move of a redistribution or halo, and whether it goes back and is added at the owners. */
+static pdl_move_t *move_of(const pdl_session_t *s, const pdl_program_op_t *op, bool *transpose)
 {
     const pdl__unit_t *unit = &s->graph->unit[op->node];
     const pdl__edge_t *edge = op->sums >= 0 ? unit->after[op->sums] : unit->edge;
 
-    return &edge->step[op->backward ? PDL_BACKWARD : PDL_FORWARD][op->move];
+    if (op->part > 0) {
+        *transpose = op->backward;
+        return unit->halo->side[op->part - 1].move->made;
+    }
+    const pdl__edge_step_t *step = &edge->step[op->backward ? PDL_BACKWARD : PDL_FORWARD][op->move];
+    *transpose = step->transpose;
+    return step->move->made;
 }
 
 /* A move that no other rank takes part in is complete at once. */
 static pdl_status_t issue_move(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
-    const pdl__edge_step_t *step = step_of(s, op);
-    pdl_status_t            status =
-        pdl_move_start(step->move->made, s->stream[op->stream], pdl__buffer_at(s, execution, op->input[0]),
-                       pdl__buffer_at(s, execution, op->output), step->transpose);
+    bool         transpose;
+    pdl_move_t  *move = move_of(s, op, &transpose);
+    pdl_status_t status = pdl_move_start(move, s->stream[op->stream], pdl__buffer_at(s, execution, op->input[0]),
+                                         pdl__buffer_at(s, execution, op->output), transpose);
 
-    return status || pdl_program_op_in_flight(op) ? status : pdl_move_finish(step->move->made);
+    return status || pdl_program_op_in_flight(op) ? status : pdl_move_finish(move);
 }
 
 /* The channel between stages of a send or receive. */
@@ -95,11 +102,12 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
 static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
     int             b;
+    bool            transpose;
     pdl_exchange_t *exchange;
     pdl_status_t    status;
 
     switch (op->kind) {
-    case PDL_OP_REDISTRIBUTE: return pdl_move_finish(step_of(s, op)->move->made);
+    case PDL_OP_REDISTRIBUTE: return pdl_move_finish(move_of(s, op, &transpose));
     case PDL_OP_RECV:
         status = pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
         return status ? status

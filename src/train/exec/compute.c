@@ -113,11 +113,22 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
     return run;
 }
 
-/* The copies that a backend makes of weights, where they change with every use. */
-static pdl_status_t pack_weights(pdl_session_t *s, pdl_op_t *op, const pdl_op_run_t *run)
+/* The op of a unit, or of one side: its copies of weights are made anew, behind its workspace. */
+static pdl_op_t *kernel_of(const pdl__unit_t *unit, const pdl_program_op_t *op, pdl_op_run_t *run)
 {
-    if (op->description.packed_bytes == 0 || !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
-    return s->spec.backend->ops->refresh(op, s->stream[PDL_STREAM_COMPUTE], run);
+    if (op->part == 0) return unit->op;
+    const pdl__halo_side_t *side = &unit->halo->side[op->part - 1];
+    run->packed = (char *)run->workspace + side->packed_at;
+    return side->op;
+}
+
+/* The copies that a backend makes of weights, where they change with every use. */
+static pdl_status_t pack_weights(pdl_session_t *s, const pdl_program_op_t *op, pdl_op_t *kernel,
+                                 const pdl_op_run_t *run)
+{
+    if (kernel->description.packed_bytes == 0 || (op->part == 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)))
+        return PDL_OK;
+    return s->spec.backend->ops->refresh(kernel, s->stream[PDL_STREAM_COMPUTE], run);
 }
 
 pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -126,10 +137,9 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     pdl_op_run_t run = common_run(s, op, execution);
 
     pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
-    if (!status) status = pack_weights(s, unit->op, &run);
-    if (!status)
-        status = unit->halo ? pdl__halo_forward(s, unit, &run)
-                            : s->spec.backend->ops->forward(unit->op, s->stream[PDL_STREAM_COMPUTE], &run);
+    pdl_op_t    *kernel = kernel_of(unit, op, &run);
+    if (!status) status = pack_weights(s, op, kernel, &run);
+    if (!status) status = s->spec.backend->ops->forward(kernel, s->stream[PDL_STREAM_COMPUTE], &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
     if (!status && unit->loss && s->logits.call && !execution->searches)
         status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
@@ -155,7 +165,11 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_op_t *op, cons
         what |= PDL_BACKWARD_WEIGHT;
         run->weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
     }
-    return op->kind == PDL_OP_WGRAD ? PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN : what;
+    /* What a halo contributes is to the weight; the bias is complete with the interior. */
+    if (op->part > 0) run->weight_gradient[1] = NULL;
+    return op->kind != PDL_OP_WGRAD ? what
+           : op->part > 0           ? PDL_BACKWARD_WEIGHT
+                                    : PDL_BACKWARD_WEIGHT | PDL_BACKWARD_AGAIN;
 }
 
 pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -165,10 +179,9 @@ pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op,
 
     pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
     unsigned     what = set_gradients(s, op, execution, &run);
-    if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, unit->op, &run);
-    if (!status)
-        status = unit->halo ? pdl__halo_backward(s, unit, &run, what)
-                            : s->spec.backend->ops->backward(unit->op, s->stream[PDL_STREAM_COMPUTE], &run, what);
+    pdl_op_t    *kernel = kernel_of(unit, op, &run);
+    if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, op, kernel, &run);
+    if (!status) status = s->spec.backend->ops->backward(kernel, s->stream[PDL_STREAM_COMPUTE], &run, what);
     if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
     return status;
 }

@@ -67,10 +67,26 @@ static pdl_status_t convert(pdl_session_t *s, const pdl_program_op_t *op, const 
 
 static pdl_status_t add_gradients(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
+    size_t bytes = op->part > 0 ? execution->program->buffer[op->output].bytes : s->graph->node[op->node].out_bytes;
+
     return s->spec.backend->ops->add(s->spec.backend, s->stream[PDL_STREAM_COMPUTE],
                                      pdl__buffer_at(s, execution, op->input[0]),
-                                     pdl__buffer_at(s, execution, op->input[1]), s->graph->node[op->node].out_bytes,
+                                     pdl__buffer_at(s, execution, op->input[1]), bytes,
                                      pdl__buffer_at(s, execution, op->output));
+}
+
+/* Rows of a tensor at the boundary of a convolution, or zeros. */
+static pdl_status_t copy_boxes(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    const pdl__halo_side_t *side = &s->graph->unit[op->node].halo->side[op->part - 1];
+    pdl_tensor_stream_t    *compute = s->stream[PDL_STREAM_COMPUTE];
+    void                   *target = pdl__buffer_at(s, execution, op->output);
+
+    if (op->input[0] < 0)
+        return s->device->ops->fill(s->device, compute, target, execution->program->buffer[op->output].bytes);
+    return s->device->ops->boxes(s->device, compute, &side->boxes[op->boxes], op->reverse,
+                                 s->spec.backend->activation_type, pdl__buffer_at(s, execution, op->input[0]),
+                                 target, false);
 }
 
 static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -86,7 +102,7 @@ static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_op_t *op, pd
     case PDL_OP_SUM:
     case PDL_OP_COPY:
         if (op->bucket >= 0) return pdl__execute_bucket(s, op, execution);
-        return add_gradients(s, op, execution);
+        return op->kind == PDL_OP_SUM ? add_gradients(s, op, execution) : copy_boxes(s, op, execution);
     case PDL_OP_REDISTRIBUTE:
     case PDL_OP_COLLECTIVE:
     case PDL_OP_SEND:
@@ -127,7 +143,8 @@ static pdl_status_t look_at_output(pdl_session_t *s, const pdl_program_op_t *op,
 {
     int64_t bad = -1;
 
-    if (!execution->searches || execution->found >= 0 || op->node < 0 || op->output < 0) return PDL_OK;
+    if (!execution->searches || execution->found >= 0 || op->node < 0 || op->output < 0 || op->part > 0)
+        return PDL_OK;
     if (s->graph->unit[op->node].loss) return PDL_OK;
     pdl_status_t status = pdl__find_not_finite(s, pdl__buffer_at(s, execution, op->output),
                                                execution->program->buffer[op->output].bytes, &bad);

@@ -65,6 +65,7 @@ static double unit_seconds(const pdl_session_t *s, const pdl_compute_cost_t *cos
 static double compute_seconds(const pdl_session_t *s, const pdl_parameters_t *parameters,
                               const pdl_compute_cost_t *cost, const pdl_program_op_t *op)
 {
+    if (op->part > 0) return 0; /* priced with the interior */
     switch (op->kind) {
     case PDL_OP_FORWARD:
     case PDL_OP_RECOMPUTE: return unit_seconds(s, cost, &s->graph->unit[op->node], false);

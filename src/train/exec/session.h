@@ -247,10 +247,6 @@ pdl_status_t pdl__borders_end(pdl_session_t *session);
 /* Memory of messages between stages. */
 size_t pdl__borders_bytes(const pdl_session_t *session);
 
-/* halo_execute.c: a unit with a halo, instead of its op alone. What travels does so while its op runs. */
-pdl_status_t pdl__halo_forward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run);
-pdl_status_t pdl__halo_backward(pdl_session_t *session, pdl__unit_t *unit, const pdl_op_run_t *run, unsigned what);
-
 /* separate.c: data-parallel replicas that update each for itself. */
 pdl_status_t pdl__separate_create(pdl_session_t *session);
 void         pdl__separate_destroy(pdl_session_t *session);

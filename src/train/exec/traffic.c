@@ -45,13 +45,11 @@ static void add_layer(const pdl_session_t *s, const pdl_program_op_t *op, pdl_se
     const pdl__unit_t *unit = &s->graph->unit[op->node];
     bool               backward = op->backward;
 
-    if (op->kind == PDL_OP_WGRAD) return;
+    if (op->kind == PDL_OP_WGRAD || op->part > 0) return;
     if (unit->routes) {
         traffic->routed += pdl__dispatch_even_bytes(unit->routes, backward);
         traffic->routed_all += pdl__dispatch_all_bytes(unit->routes, backward) / unit->routes->members;
     }
-    if (unit->halo && (!backward || op->input_gradient[0] >= 0))
-        add_moves(s, pdl__halo_bytes(unit->halo, backward), &s->graph->unit[unit->input[0]], traffic);
     if (unit->statistic_axes)
         traffic->statistics += sum_bytes(s->groups->of[unit->statistic_axes], reduced_values(s, unit, backward));
 }
@@ -73,7 +71,8 @@ static void add_op(const pdl_session_t *s, const pdl_program_t *program, const p
 
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE:
-        add_moves(s, op->bytes, op->sums >= 0 ? &s->graph->unit[unit->input[op->sums]] : unit, traffic);
+        if (op->sums >= 0 || op->part > 0) unit = &s->graph->unit[unit->input[op->part > 0 ? 0 : op->sums]];
+        add_moves(s, op->bytes, unit, traffic);
         break;
     case PDL_OP_SEND: traffic->stages += op->bytes; break;
     case PDL_OP_COLLECTIVE:
@@ -84,7 +83,8 @@ static void add_op(const pdl_session_t *s, const pdl_program_t *program, const p
     case PDL_OP_RESULT:
     case PDL_OP_UPDATE: traffic->results += op->bytes; break;
     default:
-        if (unit != NULL && unit->kind == PDL__UNIT_OP && op->kind != PDL_OP_SUM) add_layer(s, op, traffic);
+        if (unit != NULL && unit->kind == PDL__UNIT_OP && op->kind != PDL_OP_SUM && op->kind != PDL_OP_COPY)
+            add_layer(s, op, traffic);
         break;
     }
 }
