@@ -6,7 +6,7 @@
 #include "train/rounds/agreement.h"
 #include "train/rounds/clusters.h"
 #include "train/rounds/source.h"
-#include "train/rounds/tour.h"
+#include "train/rounds/worker_groups.h"
 #include "train/rounds_fixture.h"
 #include <paradl/base/random.h>
 
@@ -129,23 +129,23 @@ static void one_local_step_is_data_parallel(void)
     }
 }
 
-static void tours_are_pairs(void)
+static void groups_of_two_are_pairs(void)
 {
     for (int64_t workers = 1; workers <= 9; workers++)
         for (int64_t hops = 2; hops <= 4; hops++) {
-            pdl__tour_t tour;
-            int64_t     alone = 0, changed = 0, first[9];
-            CHECK_OK(pdl__tour_init(&tour, workers, hops));
+            pdl__worker_groups_t groups;
+            int64_t              alone = 0, changed = 0, first[9];
+            CHECK_OK(pdl__worker_groups_init(&groups, workers, hops));
             for (int round = 0; round < 20; round++) {
                 bool seen[9] = {false};
-                pdl__tour_draw(&tour, 3, round);
+                pdl__worker_groups_draw(&groups, 3, round);
                 alone = 0;
                 for (int64_t w = 0; w < workers; w++) {
-                    int64_t next = pdl__tour_after(&tour, w, 1);
+                    int64_t next = pdl__worker_groups_after(&groups, w, 1);
                     CHECK(next >= 0 && next < workers && !seen[next]); /* a bijection */
                     seen[next] = true;
-                    CHECK_INT(pdl__tour_after(&tour, next, -1), w);
-                    if (hops == 2) CHECK_INT(pdl__tour_after(&tour, next, 1), w); /* an involution */
+                    CHECK_INT(pdl__worker_groups_after(&groups, next, -1), w);
+                    if (hops == 2) CHECK_INT(pdl__worker_groups_after(&groups, next, 1), w); /* an involution */
                     alone += next == w;
                     if (round > 0) changed += next != first[w];
                     if (round == 0) first[w] = next;
@@ -153,7 +153,7 @@ static void tours_are_pairs(void)
                 CHECK_INT(alone, workers % hops == 1);
             }
             if (workers > 2 * hops) CHECK(changed > 0);
-            pdl__tour_fini(&tour);
+            pdl__worker_groups_fini(&groups);
         }
 }
 
@@ -166,23 +166,24 @@ static void models_visit_two_workers(void)
     pdl_aggregate_options_t options = options_of("sem");
     fixture_t               f = {.ranks = ranks, .batch = 8, .workers = 3, .samples = samples, .classes = classes};
     pdl__round_result_t     round;
-    pdl__tour_t             tour;
+    pdl__worker_groups_t    groups;
 
     CHECK_OK(open_rounds(&f, norm_network, &session, &options, false));
     CHECK_INT(f.cycle.epochs, 2);
     CHECK_INT(f.cycle.steps, 3);
-    CHECK_OK(pdl__tour_init(&tour, 3, 2));
+    CHECK_OK(pdl__worker_groups_init(&groups, 3, 2));
     for (int i = 0; i < 4; i++) {
         double seen[3], all = 0;
-        pdl__tour_draw(&tour, options.seed, i);
+        pdl__worker_groups_draw(&groups, options.seed, i);
         CHECK_OK(run_round(&f, &round));
-        for (int w = 0; w < 3; w++) all += seen[w] = (double)(samples[w] + samples[pdl__tour_after(&tour, w, 1)]);
+        for (int w = 0; w < 3; w++)
+            all += seen[w] = (double)(samples[w] + samples[pdl__worker_groups_after(&groups, w, 1)]);
         for (int w = 0; w < 3; w++) CHECK_NEAR(round.mean.share[w], seen[w] / all, 1e-12);
     }
     CHECK_ERROR(pdl__rounds_run(f.rounds, &round), "no more than 1 rounds");
     CHECK_INT(pdl_session_updates(f.session), 4 * 6);
     CHECK_INT(f.asked, 4 * 3 * 6);
-    pdl__tour_fini(&tour);
+    pdl__worker_groups_fini(&groups);
     close_fixture(&f);
 }
 
@@ -626,7 +627,7 @@ int main(void)
     RUN(reads_options);
     RUN(one_worker_is_plain_training);
     RUN(one_local_step_is_data_parallel);
-    RUN(tours_are_pairs);
+    RUN(groups_of_two_are_pairs);
     RUN(models_visit_two_workers);
     RUN(components_are_found);
     RUN(rows_nobody_has_do_not_count);

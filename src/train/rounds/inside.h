@@ -6,14 +6,14 @@
 
 #include "train/exec/weight_sets.h"
 #include "train/rounds/rounds.h"
-#include "train/rounds/tour.h"
+#include "train/rounds/worker_groups.h"
 
-/* Models that travel between ranks, one message for each array of a weight set. */
-typedef struct pdl__travel {
-    int                   slots; /* models under way at once, there and back */
+/* Models exchanged between ranks: one message for each array of a weight set. */
+typedef struct pdl__model_exchange {
+    int                   slots; /* most models that a rank receives, and sends, at once */
     pdl_ranks_request_t **request;
-    int                  *spare; /* weight sets that hold no model */
-} pdl__travel_t;
+    int                  *spare; /* [slots] weight sets that hold no model, then [slots] those being sent */
+} pdl__model_exchange_t;
 
 /* Workers with like updates, and what they are told to hold on to. */
 typedef struct pdl__cadis {
@@ -43,29 +43,29 @@ struct pdl__rounds {
     double               *share;      /* [workers] of the mean */
     int64_t              *cluster;    /* [workers] */
     int                  *weight_set; /* [count]: the set with the model that is at a worker */
-    int                  *before;     /* the same before models moved */
+    int                  *before;     /* the same before models are exchanged */
     double               *local;      /* [count]: shares of these */
     int64_t               round, in_cycle, updates;
     double                state[1]; /* rounds seen, where there is nothing else to keep */
-    pdl__tour_t           tour;
-    pdl__travel_t         travel;
+    pdl__worker_groups_t  groups;
+    pdl__model_exchange_t exchange;
     pdl__cadis_t          cadis;
     pdl__weight_set_sum_t sum;     /* of the common weights, over the ranks */
-    double                sums[4]; /* loss, accuracy, samples, seconds of moves */
-    double                bytes;   /* sent by moves */
+    double                sums[4]; /* loss, accuracy, samples, seconds of exchanges */
+    double                bytes;   /* sent by exchanges of models */
     bool                  stopped;
 };
 
 #define PDL__COMMON_SET 0
 
-/* rounds_move.c */
-pdl_status_t pdl__travel_create(pdl__rounds_t *rounds, int first_spare);
-void         pdl__travel_destroy(pdl__rounds_t *rounds);
-int          pdl__travel_spares(const pdl_aggregate_options_t *options, int ranks);
-/* Every model to the next worker of its tour. */
-pdl_status_t pdl__travel_move(pdl__rounds_t *rounds);
+/* model_exchange.c */
+pdl_status_t pdl__model_exchange_create(pdl__rounds_t *rounds, int first_spare);
+void         pdl__model_exchange_destroy(pdl__rounds_t *rounds);
+int          pdl__model_exchange_spares(const pdl_aggregate_options_t *options, int ranks);
+/* Sends every model to the next worker of its group. */
+pdl_status_t pdl__model_exchange_run(pdl__rounds_t *rounds);
 
-/* rounds_cadis.c */
+/* cadis.c */
 pdl_status_t pdl__cadis_create(pdl__rounds_t *rounds);
 void         pdl__cadis_destroy(pdl__rounds_t *rounds);
 /* What the common weights say of a batch, before the worker's step. */

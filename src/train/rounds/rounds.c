@@ -65,7 +65,7 @@ static pdl_status_t check(const pdl__rounds_t *r)
 static pdl_status_t take(pdl__rounds_t *r)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
-    int                            spares = pdl__travel_spares(o, pdl_ranks_size(r->ranks));
+    int                            spares = pdl__model_exchange_spares(o, pdl_ranks_size(r->ranks));
 
     r->samples = calloc((size_t)r->workers, sizeof(*r->samples));
     r->share = calloc((size_t)r->workers, sizeof(*r->share));
@@ -75,10 +75,10 @@ static pdl_status_t take(pdl__rounds_t *r)
     r->local = calloc((size_t)r->count, sizeof(*r->local));
     if (!r->samples || !r->share || !r->cluster || !r->weight_set || !r->before || !r->local) return no_memory(r);
     for (int64_t w = 0; w < r->count; w++) r->weight_set[w] = 1 + (int)w;
-    pdl_status_t status = pdl__tour_init(&r->tour, r->workers, o->hops);
+    pdl_status_t status = pdl__worker_groups_init(&r->groups, r->workers, o->hops);
     if (!status) status = pdl__weight_sets_check(&r->session, 1, 1 + (int)r->count + spares, moments_stay(o));
     if (!status) status = pdl__weight_sets_take(r->session, 1 + (int)r->count + spares, moments_stay(o));
-    if (!status && spares > 0) status = pdl__travel_create(r, 1 + (int)r->count);
+    if (!status && spares > 0) status = pdl__model_exchange_create(r, 1 + (int)r->count);
     if (!status && o->kind == PDL_AGGREGATE_CADIS) status = pdl__cadis_create(r);
     return status;
 }
@@ -118,9 +118,9 @@ void pdl__rounds_destroy(pdl__rounds_t *r)
     if (!r) return;
     pdl__weight_set_sum_fini(&r->sum);
     pdl__cadis_destroy(r);
-    pdl__travel_destroy(r);
+    pdl__model_exchange_destroy(r);
     pdl__weight_sets_give(r->session);
-    pdl__tour_fini(&r->tour);
+    pdl__worker_groups_fini(&r->groups);
     free(r->samples);
     free(r->share);
     free(r->cluster);
@@ -213,7 +213,7 @@ static pdl_status_t train_round(pdl__rounds_t *r)
     for (int64_t leg = 0; leg < legs_of(o) && !status; leg++) {
         double start_s = pdl__now_s();
         if (leg > 0) {
-            status = pdl__travel_move(r);
+            status = pdl__model_exchange_run(r);
             pdl__trace_span(s, PDL__MOMENT_MOVE, start_s);
         }
         r->sums[3] += pdl__now_s() - start_s;
@@ -237,7 +237,7 @@ static void shares_by_samples(pdl__rounds_t *r)
     for (int64_t w = 0; w < r->workers; w++) {
         r->share[w] = 0;
         for (int64_t leg = 0; leg < legs_of(&r->spec.options); leg++)
-            r->share[w] += r->samples[leg > 0 ? pdl__tour_after(&r->tour, w, -leg) : w];
+            r->share[w] += r->samples[leg > 0 ? pdl__worker_groups_after(&r->groups, w, -leg) : w];
         all += r->share[w];
     }
     for (int64_t w = 0; w < r->workers; w++) r->share[w] /= all;
@@ -286,7 +286,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     memset(r->cadis.trust, 0, sizeof(r->cadis.trust));
     r->stopped = false;
     r->cadis.distills = o->kind == PDL_AGGREGATE_CADIS && o->distill > 0 && r->round > 0;
-    pdl__tour_draw(&r->tour, o->seed, r->round);
+    pdl__worker_groups_draw(&r->groups, o->seed, r->round);
     pdl_status_t status = train_round(r);
     if (!status) status = pdl__finite_agree(r->session, r->session->replica);
     result->train_s = pdl__now_s() - start_s - r->sums[3];

@@ -1,11 +1,11 @@
 /*
- * A run in rounds: the loop around a team.
+ * A run in rounds: the loop over cycles and rounds of the workers.
  */
 #include "train/run/run_rounds.h"
 #include "train/checkpoint/rescue.h"
 #include "train/exec/finite.h"
 #include "train/exec/session.h"
-#include "train/rounds/team.h"
+#include "train/rounds/round_workers.h"
 #include "train/run/outputs.h"
 #include "train/run/run_summary.h"
 #include "train/run/signals.h"
@@ -15,7 +15,7 @@
 typedef struct run {
     const pdl_train_options_t *options;
     pdl_train_summary_t       *summary;
-    pdl__team_t               *team;
+    pdl__round_workers_t      *workers;
     int64_t                    cycles, updates_each, total; /* of the run; of a worker in a cycle, and in all */
     int64_t                    cycle, round;                /* where the run stands */
     int64_t                    first_update, saved;         /* the latest checkpoint's; -1: none */
@@ -32,7 +32,7 @@ static void note(const run_t *run, const char *text)
 
 static bool is_over(const run_t *run)
 {
-    return run->cycle >= run->cycles || pdl_session_updates(pdl__team_session(run->team)) >= run->total;
+    return run->cycle >= run->cycles || pdl_session_updates(pdl__round_workers_session(run->workers)) >= run->total;
 }
 
 static void summarise_clusters(const pdl_mean_parts_t *mean, pdl_cluster_summary_t *summary)
@@ -44,11 +44,11 @@ static void summarise_clusters(const pdl_mean_parts_t *mean, pdl_cluster_summary
         if (mean->cluster[w] < PDL_SHOWN_CLUSTERS) summary->workers[mean->cluster[w]]++;
 }
 
-/* A round is told as one step: means of its updates. */
+/* A round is reported as one step: means of its updates. */
 static void tell_round(run_t *run, const pdl__round_result_t *round)
 {
     const pdl_train_observer_t *observer = &run->options->observer;
-    int64_t                     update = pdl_session_updates(pdl__team_session(run->team));
+    int64_t                     update = pdl_session_updates(pdl__round_workers_session(run->workers));
     double                      elapsed_s = pdl__now_s() - run->begun_s, all_s = round->train_s + round->exchange_s;
     int64_t                     made = update - run->first_update;
 
@@ -75,11 +75,12 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
                              .elapsed_s = elapsed_s,
                              .left_s = elapsed_s / (double)made * (double)(run->total - update),
                              .mean = round->mean.workers > 0 ? &round->mean : NULL};
-    step.result.lr = pdl_learning_rate(&pdl__team_session(run->team)->spec.optimizer, (double)update - 1);
+    step.result.lr =
+        pdl_learning_rate(&pdl__round_workers_session(run->workers)->spec.optimizer, (double)update - 1);
     observer->on_step(observer->context, &step);
 }
 
-/* Of what was trained since the last report. */
+/* Reports the training since the last report. */
 static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
     const pdl_train_observer_t *observer = &run->options->observer;
@@ -87,7 +88,7 @@ static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_v
     pdl_status_t                status = PDL_OK;
 
     epoch->epoch_s = pdl__now_s() - run->part_s;
-    if (with_validation) status = pdl__team_score(run->team, &score);
+    if (with_validation) status = pdl__round_workers_score(run->workers, &score);
     if (status) return status;
     bool whole = with_validation && !score.stopped;
     run->summary->stopped |= with_validation && score.stopped;
@@ -99,15 +100,15 @@ static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_v
     return PDL_OK;
 }
 
-/* A run that is stopped in a round has often just written what it goes back to. */
+/* Skipped where the latest checkpoint is of this update: a run stopped in a round goes back to its beginning. */
 static pdl_status_t save(run_t *run)
 {
     char    text[512];
-    int64_t update = pdl_session_updates(pdl__team_session(run->team));
+    int64_t update = pdl_session_updates(pdl__round_workers_session(run->workers));
 
     if (!run->options->checkpoint || run->saved == update) return PDL_OK;
     pdl_status_t status = pdl__outputs_settle(run->options);
-    if (!status) status = pdl__team_save(run->team, run->cycle, run->round, run->sums);
+    if (!status) status = pdl__round_workers_save(run->workers, run->cycle, run->round, run->sums);
     snprintf(text, sizeof(text), "checkpoint of update %lld written to %s", (long long)update,
              run->options->checkpoint);
     if (!status) note(run, text);
@@ -124,7 +125,7 @@ static bool due(int64_t every, int64_t before, int64_t update, bool cycle_ends)
 static pdl_status_t after_round(run_t *run, const pdl__round_result_t *round, int64_t rounds)
 {
     const pdl_train_options_t *o = run->options;
-    int64_t                    update = pdl_session_updates(pdl__team_session(run->team));
+    int64_t                    update = pdl_session_updates(pdl__round_workers_session(run->workers));
     int64_t                    before = update - round->updates;
     bool                       cycle_ends = run->round == rounds, over = is_over(run);
     int64_t                    steps = update - run->cycle * run->updates_each;
@@ -132,7 +133,7 @@ static pdl_status_t after_round(run_t *run, const pdl__round_result_t *round, in
     pdl_status_t               status = PDL_OK;
 
     if (cycle_ends) {
-        status = pdl__team_end(run->team, &epoch);
+        status = pdl__round_workers_end(run->workers, &epoch);
         run->cycle++;
         run->round = 0;
     }
@@ -149,11 +150,11 @@ static pdl_status_t run_cycle(run_t *run)
 {
     int64_t             rounds, cycle = run->cycle;
     pdl__round_result_t round;
-    pdl_status_t        status = pdl__team_begin(run->team, cycle, run->round, &rounds);
+    pdl_status_t        status = pdl__round_workers_begin(run->workers, cycle, run->round, &rounds);
 
     run->part_s = pdl__now_s();
     while (!status && run->cycle == cycle && !run->summary->stopped && !is_over(run)) {
-        status = pdl__team_run(run->team, &round);
+        status = pdl__round_workers_run(run->workers, &round);
         if (status) break;
         run->summary->stopped = round.stop;
         run->round += !round.stop;
@@ -172,16 +173,16 @@ static pdl_status_t prepare(run_t *run)
 
     if (!status && o->valid) status = pdl_check_data(o->session.plan->model, pdl_source_info(o->valid));
     status = pdl_ranks_agree(o->session.ranks, status);
-    if (!status) status = pdl__team_create(o, &run->team);
+    if (!status) status = pdl__round_workers_create(o, &run->workers);
     if (status) return status;
-    pdl__team_length(run->team, &run->cycles, &run->updates_each, &run->total);
-    pdl__team_describe(run->team, text, sizeof(text));
+    pdl__round_workers_length(run->workers, &run->cycles, &run->updates_each, &run->total);
+    pdl__round_workers_describe(run->workers, text, sizeof(text));
     note(run, text);
     if (!o->checkpoint || !o->resume) return pdl__outputs_begin(o, 0);
-    status = pdl__team_restore(run->team, &run->cycle, &run->round, run->sums, &found);
+    status = pdl__round_workers_restore(run->workers, &run->cycle, &run->round, run->sums, &found);
     snprintf(text, sizeof(text), "resumed from %s", o->checkpoint);
     if (!status && found) note(run, text);
-    run->first_update = pdl_session_updates(pdl__team_session(run->team));
+    run->first_update = pdl_session_updates(pdl__round_workers_session(run->workers));
     if (found) run->saved = run->first_update;
     return status ? status : pdl__outputs_begin(o, run->first_update);
 }
@@ -189,7 +190,7 @@ static pdl_status_t prepare(run_t *run)
 static pdl_status_t summarise(run_t *run)
 {
     pdl_train_summary_t *summary = run->summary;
-    pdl_session_t       *session = pdl__team_session(run->team);
+    pdl_session_t       *session = pdl__round_workers_session(run->workers);
 
     summary->updates = pdl_session_updates(session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
@@ -215,18 +216,18 @@ pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summa
         const pdl_train_observer_t *observer = &options->observer;
         summary->start_up_s = pdl__now_s() - start_s;
         if (observer->on_begin)
-            observer->on_begin(observer->context, pdl__team_session(run.team), summary->start_up_s);
-        pdl__signals_catch(pdl__team_session(run.team));
+            observer->on_begin(observer->context, pdl__round_workers_session(run.workers), summary->start_up_s);
+        pdl__signals_catch(pdl__round_workers_session(run.workers));
         run.begun_s = pdl__now_s();
         while (!status && !is_over(&run) && !summary->stopped) status = run_cycle(&run);
         pdl__signals_release();
         status = pdl__finite_name_checkpoint(status, options->checkpoint);
-        if (status) pdl__rescue(options, pdl__team_session(run.team), NULL);
-        /* The others may be on their way into the next mean, where nobody would join them. */
+        if (status) pdl__rescue(options, pdl__round_workers_session(run.workers), NULL);
+        /* Other ranks may already wait in the next mean, which this rank never joins. */
         if (status && pdl_ranks_size(options->session.ranks) > 1) pdl_ranks_abort(options->session.ranks, status);
     }
     if (!status) status = summarise(&run);
-    if (!status && options->trace) status = pdl__team_trace(run.team);
-    pdl__team_destroy(run.team);
+    if (!status && options->trace) status = pdl__round_workers_trace(run.workers);
+    pdl__round_workers_destroy(run.workers);
     return status;
 }

@@ -1,7 +1,7 @@
 /*
- * A team: who trains, on what, and where it is kept.
+ * The workers of a run in rounds: their sessions, samples and checkpoints.
  */
-#include "train/rounds/team.h"
+#include "train/rounds/round_workers.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/clean.h"
 #include "train/checkpoint/resume.h"
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct pdl__team {
+struct pdl__round_workers {
     pdl_train_options_t  options; /* with partitions whatever was asked for */
     pdl_plan_t          *plan;    /* of one worker on every rank */
     int64_t              workers, batch, passes;
@@ -34,9 +34,24 @@ struct pdl__team {
     pdl__identity_t     *identity; /* NULL without checkpoints */
 };
 
-static bool is_ensemble(const pdl__team_t *t)
+static bool is_ensemble(const pdl__round_workers_t *t)
 {
     return t->options.aggregate.kind == PDL_AGGREGATE_FEDDCT;
+}
+
+static int nets_of(const pdl__round_workers_t *t)
+{
+    return is_ensemble(t) ? (int)t->options.aggregate.nets : 1;
+}
+
+static pdl_session_t *session_of(const pdl__round_workers_t *t, int net)
+{
+    return t->ensemble ? pdl__ensemble_net(t->ensemble, net) : t->session;
+}
+
+pdl_session_t *pdl__round_workers_session(const pdl__round_workers_t *t)
+{
+    return session_of(t, 0);
 }
 
 static pdl_status_t no_memory(void)
@@ -44,8 +59,8 @@ static pdl_status_t no_memory(void)
     return pdl_error(PDL_ERR_NOMEM, "out of memory for the workers");
 }
 
-/* What does not go together with rounds. */
-static pdl_status_t check(const pdl__team_t *t)
+/* Options that rounds refuse. */
+static pdl_status_t check(const pdl__round_workers_t *t)
 {
     const pdl_train_options_t *o = &t->options;
     const char                *kind = pdl_aggregation_names[o->aggregate.kind];
@@ -83,7 +98,7 @@ static pdl_status_t check(const pdl__team_t *t)
 }
 
 /* Batches of one worker, and what a cycle is made of. */
-static pdl_status_t plan_team(pdl__team_t *t)
+static pdl_status_t plan_workers(pdl__round_workers_t *t)
 {
     pdl_train_options_t *o = &t->options;
     int64_t              places = pdl_mesh_extent(&o->session.plan->mesh, PDL_AXIS_DATA);
@@ -102,8 +117,8 @@ static pdl_status_t plan_team(pdl__team_t *t)
     return PDL_OK;
 }
 
-/* Updates of a worker in the rounds of a cycle that it takes to make `wanted`. */
-static int64_t whole_rounds(const pdl__team_t *t, int64_t wanted, int64_t updates)
+/* At least `wanted` updates of a worker, in whole rounds of one cycle. */
+static int64_t whole_rounds(const pdl__round_workers_t *t, int64_t wanted, int64_t updates)
 {
     int64_t round = t->cycle.rounds > 1 ? t->cycle.segment : updates;
     int64_t made = (wanted + round - 1) / round * round;
@@ -111,7 +126,7 @@ static int64_t whole_rounds(const pdl__team_t *t, int64_t wanted, int64_t update
     return made < updates ? made : updates;
 }
 
-void pdl__team_length(const pdl__team_t *t, int64_t *cycles, int64_t *updates, int64_t *total)
+void pdl__round_workers_length(const pdl__round_workers_t *t, int64_t *cycles, int64_t *updates, int64_t *total)
 {
     const pdl_train_options_t *o = &t->options;
 
@@ -123,7 +138,7 @@ void pdl__team_length(const pdl__team_t *t, int64_t *cycles, int64_t *updates, i
     *total = (*cycles - 1) * *updates + whole_rounds(t, o->updates - (*cycles - 1) * *updates, *updates);
 }
 
-static pdl_status_t create_rounds(pdl__team_t *t, const pdl_session_spec_t *whole)
+static pdl_status_t create_rounds(pdl__round_workers_t *t, const pdl_session_spec_t *whole)
 {
     pdl_session_spec_t spec = *whole;
 
@@ -144,7 +159,7 @@ static pdl_status_t create_rounds(pdl__team_t *t, const pdl_session_spec_t *whol
     return status ? status : pdl__rounds_create(&rounds, &t->rounds);
 }
 
-static pdl_status_t create_ensemble(pdl__team_t *t, const pdl_session_spec_t *whole)
+static pdl_status_t create_ensemble(pdl__round_workers_t *t, const pdl_session_spec_t *whole)
 {
     const pdl_train_options_t *o = &t->options;
     pdl__view_source_spec_t    views = {.loader = {.source = o->train,
@@ -166,23 +181,22 @@ static pdl_status_t create_ensemble(pdl__team_t *t, const pdl_session_spec_t *wh
                                  .views = pdl__view_source_views(t->views)};
     spec.session.plan = t->plan;
     status = pdl__ensemble_create(&spec, &t->ensemble);
-    for (int i = 0; i < (int)o->aggregate.nets && !status; i++)
-        pdl__ensemble_net(t->ensemble, i)->source = o->train;
-    if (!status) status = pdl__sampling_create(o, pdl__ensemble_net(t->ensemble, 0), 1, &t->sampling);
+    for (int i = 0; i < nets_of(t) && !status; i++) session_of(t, i)->source = o->train;
+    if (!status) status = pdl__sampling_create(o, session_of(t, 0), 1, &t->sampling);
     return status;
 }
 
-pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **out)
+pdl_status_t pdl__round_workers_create(const pdl_train_options_t *options, pdl__round_workers_t **out)
 {
-    pdl__team_t *t = calloc(1, sizeof(*t));
-    int64_t      cycles, updates, total;
+    pdl__round_workers_t *t = calloc(1, sizeof(*t));
+    int64_t               cycles, updates, total;
 
     if (!t) return no_memory();
     t->options = *options;
     pdl_session_spec_t spec = options->session;
-    pdl_status_t       status = plan_team(t);
+    pdl_status_t       status = plan_workers(t);
     if (!status) {
-        pdl__team_length(t, &cycles, &updates, &total);
+        pdl__round_workers_length(t, &cycles, &updates, &total);
         if (spec.optimizer.total_steps == 0) spec.optimizer.total_steps = (double)total;
         spec.timeline = options->trace != NULL;
         t->ids = calloc((size_t)t->workers, sizeof(*t->ids));
@@ -192,21 +206,21 @@ pdl_status_t pdl__team_create(const pdl_train_options_t *options, pdl__team_t **
     }
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = is_ensemble(t) ? create_ensemble(t, &spec) : create_rounds(t, &spec);
-    if (!status) status = pdl_session_data_ranks(pdl__team_session(t), &t->ranks);
+    if (!status) status = pdl_session_data_ranks(pdl__round_workers_session(t), &t->ranks);
     if (!status && options->checkpoint) status = pdl__identity_create(&t->options, &t->identity);
     if (!status && t->identity && t->ensemble) { /* nets are narrower than the model that was described */
         free(t->identity->model);
         t->identity->model = NULL;
     }
     if (status) {
-        pdl__team_destroy(t);
+        pdl__round_workers_destroy(t);
         return status;
     }
     *out = t;
     return PDL_OK;
 }
 
-void pdl__team_destroy(pdl__team_t *t)
+void pdl__round_workers_destroy(pdl__round_workers_t *t)
 {
     if (!t) return;
     pdl__round_source_destroy(t->source);
@@ -223,13 +237,8 @@ void pdl__team_destroy(pdl__team_t *t)
     free(t);
 }
 
-pdl_session_t *pdl__team_session(const pdl__team_t *t)
-{
-    return t->ensemble ? pdl__ensemble_net(t->ensemble, 0) : t->session;
-}
-
-/* The partitions of all workers to all ranks. */
-static pdl_status_t share_partitions(pdl__team_t *t, int64_t first, int64_t here)
+/* Sends the partitions of all workers to all ranks. */
+static pdl_status_t share_partitions(pdl__round_workers_t *t, int64_t first, int64_t here)
 {
     double      *counts = calloc((size_t)t->workers, sizeof(*counts));
     int64_t      at = 0, low, high;
@@ -255,7 +264,7 @@ static pdl_status_t share_partitions(pdl__team_t *t, int64_t first, int64_t here
     return status;
 }
 
-pdl_status_t pdl__team_begin(pdl__team_t *t, int64_t cycle, int64_t skip, int64_t *rounds)
+pdl_status_t pdl__round_workers_begin(pdl__round_workers_t *t, int64_t cycle, int64_t skip, int64_t *rounds)
 {
     pdl_shuffle_epoch_t input = {0};
     int64_t             steps, first, here;
@@ -282,7 +291,7 @@ pdl_status_t pdl__team_begin(pdl__team_t *t, int64_t cycle, int64_t skip, int64_
     return pdl__round_source_begin(t->source, cycle, &plan, skip, t->ids + first, t->count + first);
 }
 
-pdl_status_t pdl__team_run(pdl__team_t *t, pdl__round_result_t *result)
+pdl_status_t pdl__round_workers_run(pdl__round_workers_t *t, pdl__round_result_t *result)
 {
     pdl__ensemble_result_t e;
 
@@ -299,12 +308,12 @@ pdl_status_t pdl__team_run(pdl__team_t *t, pdl__round_result_t *result)
     return status;
 }
 
-pdl_status_t pdl__team_end(pdl__team_t *t, pdl_train_epoch_t *epoch)
+pdl_status_t pdl__round_workers_end(pdl__round_workers_t *t, pdl_train_epoch_t *epoch)
 {
     return pdl__sampling_end(t->sampling, epoch);
 }
 
-pdl_status_t pdl__team_score(pdl__team_t *t, pdl_score_t *score)
+pdl_status_t pdl__round_workers_score(pdl__round_workers_t *t, pdl_score_t *score)
 {
     const pdl_train_options_t *o = &t->options;
 
@@ -312,7 +321,7 @@ pdl_status_t pdl__team_score(pdl__team_t *t, pdl_score_t *score)
                        : pdl_evaluate(t->session, o->valid, o->loader_threads, o->normalise, score);
 }
 
-void pdl__team_describe(const pdl__team_t *t, char *text, size_t size)
+void pdl__round_workers_describe(const pdl__round_workers_t *t, char *text, size_t size)
 {
     pdl__ensemble_report_t report;
 
@@ -333,7 +342,7 @@ void pdl__team_describe(const pdl__team_t *t, char *text, size_t size)
 }
 
 /* Where net i is kept; the run's folder itself where there is one network. */
-static char *folder_of(const pdl__team_t *t, int i, char *path, size_t size)
+static char *folder_of(const pdl__round_workers_t *t, int i, char *path, size_t size)
 {
     if (t->ensemble)
         snprintf(path, size, "%s/" PDL__NET "%d", t->options.checkpoint, i);
@@ -345,7 +354,7 @@ static char *folder_of(const pdl__team_t *t, int i, char *path, size_t size)
 static const char rounds_name[] = PDL__EXTRA "rounds";
 
 /* The numbers of the rounds join those of the samples. */
-static pdl_status_t gather_extras(pdl__team_t *t, pdl__extras_t *extras)
+static pdl_status_t gather_extras(pdl__round_workers_t *t, pdl__extras_t *extras)
 {
     int64_t       count = 0;
     pdl_status_t  status = pdl__sampling_save(t->sampling, extras);
@@ -364,10 +373,10 @@ static pdl_status_t gather_extras(pdl__team_t *t, pdl__extras_t *extras)
     return PDL_OK;
 }
 
-pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round, const double sums[3])
+pdl_status_t pdl__round_workers_save(pdl__round_workers_t *t, int64_t cycle, int64_t round, const double sums[3])
 {
     const pdl_train_options_t *o = &t->options;
-    const pdl_model_t         *model = pdl__team_session(t)->spec.plan->model; /* one net's */
+    const pdl_model_t         *model = pdl__round_workers_session(t)->spec.plan->model; /* one net's */
     pdl__extras_t              extras = {0};
     pdl__place_t               place = {.epoch = cycle,
                                         .step_in_epoch = round,
@@ -376,27 +385,27 @@ pdl_status_t pdl__team_save(pdl__team_t *t, int64_t cycle, int64_t round, const 
                                         .model_hash = pdl_model_hash(model),
                                         .identity = t->identity,
                                         .extras = &extras};
-    int                        nets = t->ensemble ? (int)o->aggregate.nets : 1;
+    int                        nets = nets_of(t);
+    bool                       writes_folder = t->ensemble && pdl_ranks_rank(o->session.ranks) == 0;
     char                       path[4096];
     pdl_status_t               status = gather_extras(t, &extras);
 
-    if (t->ensemble && pdl_ranks_rank(o->session.ranks) == 0) mkdir(o->checkpoint, 0777); /* errors show below */
+    if (writes_folder) mkdir(o->checkpoint, 0777); /* errors show below */
     /* Old checkpoints of a net go when all nets have the new one: there is a common step at every moment. */
-    for (int i = 0; i < nets && !status; i++) {
-        folder_of(t, i, path, sizeof(path));
-        status = pdl__session_save(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, path, &place,
+    for (int i = 0; i < nets && !status; i++)
+        status = pdl__session_save(session_of(t, i), folder_of(t, i, path, sizeof(path)), &place,
                                    t->ensemble ? INT_MAX : o->keep);
-    }
-    for (int i = 0; i < nets && t->ensemble && !status && pdl_ranks_rank(o->session.ranks) == 0; i++)
-        pdl__checkpoint_tidy(folder_of(t, i, path, sizeof(path)), pdl_session_updates(pdl__team_session(t)),
-                             o->keep);
-    if (t->ensemble && !status && pdl_ranks_rank(o->session.ranks) == 0)
+    if (writes_folder && !status) {
+        for (int i = 0; i < nets; i++)
+            pdl__checkpoint_tidy(folder_of(t, i, path, sizeof(path)), pdl_session_updates(session_of(t, 0)),
+                                 o->keep);
         pdl__checkpoint_tidy(o->checkpoint, 0, INT_MAX);
+    }
     pdl__extras_free(&extras);
     return status;
 }
 
-static pdl_status_t restore_rounds(pdl__team_t *t, const pdl_checkpoint_t *checkpoint)
+static pdl_status_t restore_rounds(pdl__round_workers_t *t, const pdl_checkpoint_t *checkpoint)
 {
     const pdl_stored_t *stored = pdl_safetensors_find(pdl_checkpoint_state(checkpoint), rounds_name);
 
@@ -412,13 +421,13 @@ static pdl_status_t restore_rounds(pdl__team_t *t, const pdl_checkpoint_t *check
 }
 
 /* Whether the checkpoint is of rounds like these, before its numbers are taken. */
-static pdl_status_t check_kind(const pdl__team_t *t, const pdl_checkpoint_t *checkpoint)
+static pdl_status_t check_kind(const pdl__round_workers_t *t, const pdl_checkpoint_t *checkpoint)
 {
     const pdl_checkpoint_info_t *info = pdl_checkpoint_info(checkpoint);
     const pdl_safetensors_t     *state = pdl_checkpoint_state(checkpoint);
-    int64_t                      batch = pdl__team_session(t)->batch;
+    int64_t                      batch = pdl__round_workers_session(t)->batch;
 
-    if (!info || !state) return PDL_OK; /* refused in a moment, by what it is about */
+    if (!info || !state) return PDL_OK; /* pdl__session_restore() refuses it */
     if (t->rounds && !pdl_safetensors_find(state, rounds_name))
         return pdl_error(PDL_ERR_INPUT, "%s was written without --aggregate: resume with the same options",
                          pdl_checkpoint_path(checkpoint));
@@ -431,22 +440,22 @@ static pdl_status_t check_kind(const pdl__team_t *t, const pdl_checkpoint_t *che
     return PDL_OK;
 }
 
-static pdl_status_t restore_one(pdl__team_t *t, int i, const pdl_checkpoint_t *checkpoint, pdl__place_t *place)
+static pdl_status_t restore_one(pdl__round_workers_t *t, int i, const pdl_checkpoint_t *checkpoint,
+                                pdl__place_t *place)
 {
     pdl_ranks_t *ranks = t->options.session.ranks;
     pdl_status_t status = pdl_ranks_agree(ranks, check_kind(t, checkpoint));
 
-    if (!status)
-        status = pdl__session_restore(t->ensemble ? pdl__ensemble_net(t->ensemble, i) : t->session, checkpoint,
-                                      true, place);
+    if (!status) status = pdl__session_restore(session_of(t, i), checkpoint, true, place);
     if (!status && i == 0) status = pdl__sampling_restore(t->sampling, checkpoint, place->step_in_epoch > 0);
     if (!status && t->rounds) status = pdl_ranks_agree(ranks, restore_rounds(t, checkpoint));
     return status;
 }
 
-pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, double sums[3], bool *found)
+pdl_status_t pdl__round_workers_restore(pdl__round_workers_t *t, int64_t *cycle, int64_t *round, double sums[3],
+                                        bool *found)
 {
-    int               nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
+    int               nets = nets_of(t);
     char              path[PDL__MAX_NETS][4096];
     const char       *folders[PDL__MAX_NETS] = {NULL};
     pdl_checkpoint_t *checkpoints[PDL__MAX_NETS];
@@ -463,11 +472,10 @@ pdl_status_t pdl__team_restore(pdl__team_t *t, int64_t *cycle, int64_t *round, d
     return status;
 }
 
-pdl_status_t pdl__team_trace(const pdl__team_t *t)
+pdl_status_t pdl__round_workers_trace(const pdl__round_workers_t *t)
 {
-    const pdl_session_t *session[PDL__MAX_NETS] = {t->session};
-    int                  nets = t->ensemble ? (int)t->options.aggregate.nets : 1;
+    const pdl_session_t *session[PDL__MAX_NETS];
 
-    for (int i = 0; t->ensemble && i < nets; i++) session[i] = pdl__ensemble_net(t->ensemble, i);
-    return pdl__trace_write(session, nets, t->options.trace);
+    for (int i = 0; i < nets_of(t); i++) session[i] = session_of(t, i);
+    return pdl__trace_write(session, nets_of(t), t->options.trace);
 }
