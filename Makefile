@@ -2,11 +2,13 @@
 #
 #   make            the command, in build/release/paradl
 #   make demo       the command on a real question; then the whole circle here: measure, plan, train, compare
-#   make test       all short tests, three builds; before every commit
+#   make test       all short tests, four builds; before every commit
 #   make test-long  the long tests
 #   make bench      every benchmark
 #   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
+#   make tsan       what has threads, under the thread sanitizer only
+#   make bare       a build without the libraries that may be missing, and some of its tests
 #   make campaign   real runs killed, stopped, starved and fed damaged files: tried, survived, detected, lost; hours
 #   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
 #   make install    into PREFIX (and DESTDIR)
@@ -19,10 +21,11 @@ PREFIX       ?= /usr/local
 FUZZ_SECONDS ?= 600
 FUZZERS      ?=
 CAMPAIGN     ?=
+BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core test_train_networks test_train_session
 
 SOURCES = $(shell find src include tests examples bench -name '*.[ch]' 2>/dev/null)
 
-.PHONY: all setup demo test test-long bench experiments asan campaign fuzz install format lint clean
+.PHONY: all setup demo test check-format test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -37,21 +40,40 @@ demo: all
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
 	@PARADL=build/release/paradl tools/demo.sh
 
-# The summary of the gcc tests comes last.
+# The summary of the gcc tests comes last. The thread sanitizer's build is that of clang, too.
 test:
-	@tools/setup.sh test
+	@tools/setup.sh test format
+	@$(MAKE) --no-print-directory check-format
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
-	@cmake --preset clang
-	@cmake --build --preset clang -j $(JOBS)
+	@$(MAKE) --no-print-directory tsan
+	@$(MAKE) --no-print-directory bare
 	@$(MAKE) --no-print-directory asan
 	@ctest --preset debug -L short -j $(JOBS)
+
+check-format:
+	@tools/setup.sh format
+	@clang-format --dry-run -Werror $(SOURCES)
 
 asan:
 	@tools/setup.sh test
 	@cmake --preset asan
 	@cmake --build --preset asan -j $(JOBS)
 	@ctest --preset asan -L short -LE slow -j $(JOBS)
+
+# What has threads of its own, in one process: MPI has races that are not ours.
+tsan:
+	@tools/setup.sh test fuzz
+	@cmake --preset tsan
+	@cmake --build --preset tsan -j $(JOBS)
+	@ctest --preset tsan -L threads -j $(JOBS)
+
+# Without MPI, oneDNN and everything else that may be missing.
+bare:
+	@tools/setup.sh test
+	@cmake --preset bare
+	@cmake --build --preset bare -j $(JOBS) --target paradl $(BARE_TESTS)
+	@ctest --preset bare -R '^(comm/alone|tensor/cpu_core|train/(networks|session)|cli/(plan|plugins|validate))' -j $(JOBS)
 
 test-long:
 	@tools/setup.sh test

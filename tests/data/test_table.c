@@ -3,7 +3,7 @@
 
 static void put(const char *name, const char *text)
 {
-    write_file(in_scratch(name), text, strlen(text));
+    write_file(in_scratch("%s", name), text, strlen(text));
 }
 
 static void classes_are_read(void)
