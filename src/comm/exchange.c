@@ -11,7 +11,7 @@
 #include <paradl/comm/exchange.h>
 
 #include "comm/clock.h"
-#include "comm/pretend.h"
+#include "comm/dry.h"
 #include "comm/trial.h"
 #include "comm/watch/watch.h"
 
@@ -47,7 +47,7 @@ struct pdl_exchange {
     int                *queue;       /* circular */
     int                 queue_first, queue_count;
     bool                overlap;
-    size_t              pretended_bytes; /* that the lanes of pretended ranks would hold */
+    size_t              counted_bytes; /* that the lanes of dry ranks would hold */
     double              bytes, waited_s, polled_s;
 };
 
@@ -68,7 +68,7 @@ static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
     return PDL_OK;
 }
 
-/* The algorithm of a bucket that has elements. Pretended ranks and parts have no trials. */
+/* The algorithm of a bucket that has elements. Dry ranks and parts have no trials. */
 static pdl_status_t name_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *trials, int b, bucket_t *bucket)
 {
     const char  *algorithm = spec->algorithms != NULL ? spec->algorithms[b] : spec->algorithm;
@@ -151,15 +151,15 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *
 }
 
 /* Nothing but the numbers of pdl_exchange_bytes(). Reductions of a lane share the places where messages arrive. */
-static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
+static pdl_status_t count_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
 {
     int64_t       slots[LANES] = {0}, pack[LANES] = {0};
     pdl__trials_t trials = {.spec = spec};
     pdl_status_t  status = PDL_OK;
 
     for (int b = 0; !status && b < spec->buckets; b++) {
-        bucket_t        *bucket = &exchange->bucket[b];
-        pdl__pretended_t pretended;
+        bucket_t      *bucket = &exchange->bucket[b];
+        pdl__counted_t counted;
 
         bucket->count = spec->bound[b + 1] - spec->bound[b];
         bucket->lane = b % LANES;
@@ -167,14 +167,13 @@ static pdl_status_t pretend_buckets(const pdl_exchange_spec_t *spec, pdl_exchang
         status = name_bucket(spec, &trials, b, bucket);
         if (status) break;
         pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
-        status =
-            pdl__pretend_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &pretended);
+        status = pdl__count_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &counted);
         if (status) break;
-        bucket->sent = pretended.sent;
-        if (pretended.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = pretended.slots_bytes;
-        if (pretended.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = pretended.pack_bytes;
+        bucket->sent = counted.sent;
+        if (counted.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = counted.slots_bytes;
+        if (counted.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = counted.pack_bytes;
     }
-    for (int lane = 0; lane < LANES; lane++) exchange->pretended_bytes += (size_t)(slots[lane] + pack[lane]);
+    for (int lane = 0; lane < LANES; lane++) exchange->counted_bytes += (size_t)(slots[lane] + pack[lane]);
     return status;
 }
 
@@ -216,8 +215,7 @@ pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t
         exchange->stream = spec->stream;
         if (pdl_ranks_size(spec->ranks) > 1) measure_stages(spec, exchange);
         if (pdl_ranks_size(spec->ranks) > 1)
-            status =
-                pdl_ranks_pretended(spec->ranks) ? pretend_buckets(spec, exchange) : make_buckets(spec, exchange);
+            status = pdl_ranks_dry(spec->ranks) ? count_buckets(spec, exchange) : make_buckets(spec, exchange);
     }
     if (status) {
         pdl_exchange_destroy(exchange);
@@ -416,7 +414,7 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
 {
     *sent = 0;
     for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
-    *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->pretended_bytes;
+    *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->counted_bytes;
     for (int lane = 0; lane < LANES; lane++) *held += (size_t)exchange->staged[lane];
 }
 

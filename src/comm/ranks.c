@@ -21,7 +21,7 @@
 
 static pdl_status_t make_room(pdl_ranks_t *ranks)
 {
-    if (ranks->size == 1 || ranks->pretended) return PDL_OK;
+    if (ranks->size == 1 || ranks->dry) return PDL_OK;
     ranks->piece = GATHER_VALUES / ranks->size > PIECE_VALUES ? GATHER_VALUES / ranks->size : PIECE_VALUES;
     ranks->gathered = malloc((size_t)ranks->piece * (size_t)ranks->size * sizeof(*ranks->gathered));
     if (ranks->gathered == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d ranks", ranks->size);
@@ -54,9 +54,8 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
 
     if (group == NULL)
         status = pdl_error(PDL_ERR_NOMEM, "out of memory");
-    else if (ranks->pretended)
-        status =
-            pdl_error(PDL_ERR_UNSUPPORTED, "nobody says which of %d pretended ranks form a group", ranks->size);
+    else if (ranks->dry)
+        status = pdl_error(PDL_ERR_UNSUPPORTED, "groups of %d dry ranks cannot be split", ranks->size);
     else if (colour < 0)
         status = pdl_error(PDL_ERR_INPUT, "colour %d of a group: expected 0 or more", colour);
     else if (ranks->size > 1)
@@ -80,7 +79,7 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
     return PDL_OK;
 }
 
-pdl_status_t pdl_ranks_pretend(int rank, int size, pdl_ranks_t **result)
+pdl_status_t pdl_ranks_create_dry(int rank, int size, pdl_ranks_t **result)
 {
     pdl_ranks_t *ranks;
 
@@ -88,15 +87,15 @@ pdl_status_t pdl_ranks_pretend(int rank, int size, pdl_ranks_t **result)
         return pdl_error(PDL_ERR_INPUT, "rank %d of %d: expected 0 to %d", rank, size, size - 1);
     ranks = calloc(1, sizeof(*ranks));
     if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    *ranks = (pdl_ranks_t){.rank = rank, .size = size, .node_size = 1, .job_rank = rank, .pretended = true};
+    *ranks = (pdl_ranks_t){.rank = rank, .size = size, .node_size = 1, .job_rank = rank, .dry = true};
     ranks->counted = ranks->sent;
     *result = ranks;
     return PDL_OK;
 }
 
-bool pdl_ranks_pretended(const pdl_ranks_t *ranks)
+bool pdl_ranks_dry(const pdl_ranks_t *ranks)
 {
-    return ranks->pretended;
+    return ranks->dry;
 }
 
 double pdl_ranks_sent(const pdl_ranks_t *ranks, pdl_sent_t kind)
@@ -107,7 +106,7 @@ double pdl_ranks_sent(const pdl_ranks_t *ranks, pdl_sent_t kind)
 /* Whether there is somebody to talk to. */
 static bool alone(const pdl_ranks_t *ranks)
 {
-    return ranks->size == 1 || ranks->pretended;
+    return ranks->size == 1 || ranks->dry;
 }
 
 void pdl_ranks_destroy(pdl_ranks_t *ranks)

@@ -32,8 +32,8 @@ struct pdl_move {
     side_t               gives, takes;
     pdl_tensor_device_t *device;
     pdl_dtype_t          type;
-    bool                 pretended; /* has no buffers and cannot be started */
-    size_t               item;      /* bytes of an element */
+    bool                 dry;  /* has no buffers and cannot be started */
+    size_t               item; /* bytes of an element */
     char                *buffer;
     int64_t              buffer_bytes;
     float               *sums; /* of what comes back, where the target is too short for it; else NULL */
@@ -103,7 +103,7 @@ static pdl_status_t make_buffers(pdl_move_t *move)
     pdl_status_t            status = PDL_OK;
 
     count_bytes(move);
-    if (move->buffer_bytes == 0 || move->pretended) return PDL_OK;
+    if (move->buffer_bytes == 0 || move->dry) return PDL_OK;
     status = ops->alloc(move->device, PDL_SPACE_PINNED, (size_t)move->buffer_bytes, &memory);
     next = move->buffer = memory;
     for (int b = 0; b < 2 && !status; b++) {
@@ -126,7 +126,7 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
     pdl_status_t status;
 
     if (move == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
-    move->pretended = pdl_ranks_pretended(spec->group);
+    move->dry = pdl_ranks_dry(spec->group);
     move->device = spec->device != NULL ? spec->device : pdl_device_cpu();
     move->type = spec->type;
     move->item = pdl_dtype_bytes(spec->type);
@@ -328,7 +328,7 @@ pdl_status_t pdl_move_start(pdl_move_t *move, pdl_tensor_stream_t *stream, const
                             int backward)
 {
     if (move->state != IDLE) return pdl_error(PDL_ERR_INPUT, "a move is started again before it was finished");
-    if (move->pretended) return pdl_error(PDL_ERR_UNSUPPORTED, "pretended ranks move nothing");
+    if (move->dry) return pdl_error(PDL_ERR_UNSUPPORTED, "dry ranks send nothing");
     move->state = backward ? BACKWARD : FORWARD;
     move->stream = stream;
     move->source = source;

@@ -26,7 +26,7 @@ pdl_status_t pdl_ranks_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pd
     if (request == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     request->ranks = ranks;
     request->most_bytes = most_bytes;
-    if (ranks->size > 1 && !ranks->pretended) status = pdl__pieces_create(most_bytes, &request->pieces);
+    if (ranks->size > 1 && !ranks->dry) status = pdl__pieces_create(most_bytes, &request->pieces);
     if (status) {
         free(request);
         return status;
@@ -47,8 +47,8 @@ static pdl_status_t check(const pdl_ranks_request_t *request, int64_t bytes, int
 {
     const pdl_ranks_t *ranks = request->ranks;
 
-    if (ranks->pretended)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "rank %d only pretends: it sends and receives nothing", ranks->rank);
+    if (ranks->dry)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "rank %d is dry: it sends and receives nothing", ranks->rank);
     if (request->moving)
         return pdl_error(PDL_ERR_INPUT, "a request is started again before it was waited for: use one for each "
                                         "message under way");

@@ -20,7 +20,7 @@ struct pdl_ranks {
     pdl__world_t *world;    /* NULL: one rank without MPI */
     double       *gathered; /* room for `piece` values of every rank */
     int64_t       piece;
-    bool          pretended;            /* nothing is sent or received */
+    bool          dry;                  /* nothing is sent or received */
     double        sent[PDL_SENT_KINDS]; /* bytes, unless this is a group */
     double       *counted;              /* `sent` of the ranks that the group was made of, or its own */
     pdl__watch_t *watch;                /* of the job, owned unless this is a group; NULL: nobody watches */

@@ -76,7 +76,7 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
 int64_t pdl_exchange_messages(const pdl_exchange_t *exchange);
 
 /* Bytes this rank sends when every bucket travels once ("library": those of a ring), and bytes of the places where
-   messages arrive. Also of pretended ranks, for which "measure" stands for a ring. */
+   messages arrive. Also of dry ranks, for which "measure" stands for a ring. */
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
 /* Of these, bytes sent each time bucket b travels. */
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);

@@ -44,11 +44,11 @@ void pdl_ranks_destroy(pdl_ranks_t *ranks);
    and of their ranks where keys are equal. It is destroyed before the ranks that it was made of. */
 pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_t **group);
 
-/* Local. A rank that is not there: it knows its place among `size` others, and what is done together with them leaves
-   values as they are. For finding out what that rank would do (session.h), without MPI and for any number of ranks.
-   It cannot send messages, and its groups are pretended as well: pdl_ranks_split() refuses. */
-pdl_status_t pdl_ranks_pretend(int rank, int size, pdl_ranks_t **ranks);
-bool         pdl_ranks_pretended(const pdl_ranks_t *ranks);
+/* Local. A dry rank: it has a number among `size` ranks of which none exists, and collectives leave values as they are.
+   It shows what that rank would do (session.h), without MPI and for any number of ranks. It cannot send messages, and
+   pdl_ranks_split() refuses it. */
+pdl_status_t pdl_ranks_create_dry(int rank, int size, pdl_ranks_t **ranks);
+bool         pdl_ranks_dry(const pdl_ranks_t *ranks);
 
 int pdl_ranks_rank(const pdl_ranks_t *ranks);
 int pdl_ranks_size(const pdl_ranks_t *ranks);

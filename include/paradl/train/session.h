@@ -13,9 +13,9 @@
  *
  * All functions but the queries are collective over the ranks of the plan.
  *
- * With ranks of pdl_ranks_pretend() a session is dry: it takes neither memory nor part in anything, so that any rank of
- * a plan of any size can be asked for what it would hold (pdl_session_memory()), send (pdl_session_traffic()) and do
- * (dry.h), to the byte.
+ * With ranks of pdl_ranks_create_dry() a session is dry: it allocates, sends and computes nothing. Any rank of a plan of
+ * any size can be asked for what it would hold (pdl_session_memory()), send (pdl_session_traffic()) and do (dry.h), to
+ * the byte.
  */
 #ifndef PARADL_SESSION_H
 #define PARADL_SESSION_H

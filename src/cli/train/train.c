@@ -276,11 +276,11 @@ static pdl_status_t report_dry(const job_t *job, const pdl_session_t *session)
     return status;
 }
 
-/* The session of one rank, without the others, samples or weights. */
-static pdl_status_t pretend(job_t *job, const pdl__operands_t *operands, int64_t rank, int64_t ranks,
-                            pdl_session_t **session)
+/* The dry session of one rank. */
+static pdl_status_t open_dry(job_t *job, const pdl__operands_t *operands, int64_t rank, int64_t ranks,
+                             pdl_session_t **session)
 {
-    pdl_status_t status = pdl_ranks_pretend((int)rank, (int)ranks, &job->ranks);
+    pdl_status_t status = pdl_ranks_create_dry((int)rank, (int)ranks, &job->ranks);
 
     if (!status) status = pdl__train_options_from(job->values, &job->options);
     if (!status) status = load_plan(job, operands);
@@ -303,7 +303,7 @@ static pdl_status_t run_dry(job_t *job, const pdl__operands_t *operands, int64_t
     if (ranks > INT32_MAX || v->rank >= ranks)
         return pdl_error(PDL_ERR_INPUT, "--rank %lld: the plan has ranks 0 to %lld", (long long)v->rank,
                          (long long)ranks - 1);
-    status = pretend(job, operands, v->rank, ranks, &session);
+    status = open_dry(job, operands, v->rank, ranks, &session);
     if (!status) status = report_dry(job, session);
     pdl_session_destroy(session);
     return status;
@@ -440,7 +440,7 @@ static pdl_status_t fits(void *context, int64_t ranks, char *how, size_t size)
     const request_t *request = context;
     job_t            job = {.values = request->values};
     pdl_session_t   *session = NULL;
-    pdl_status_t     status = pretend(&job, request->operands, 0, ranks, &session);
+    pdl_status_t     status = open_dry(&job, request->operands, 0, ranks, &session);
 
     if (!status) apply_policy(job.plan, &job.options.sampling);
     if (!status) status = pdl__sampling_prepare(&job.options, &job.options.session);

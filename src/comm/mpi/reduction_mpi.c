@@ -2,8 +2,8 @@
  * Sums over the ranks, and exchanges of parts, by a schedule or by MPI's own collective, each in the communicator
  * of its lane.
  */
+#include "comm/dry.h"
 #include "comm/mpi/check.h"
-#include "comm/pretend.h"
 #include "comm/world.h"
 
 #include <paradl/comm/comm.h>

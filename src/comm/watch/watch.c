@@ -478,7 +478,7 @@ pdl_status_t pdl_watch_start(pdl_ranks_t *ranks, double limit_s, bool *watched)
     double        failed;
 
     if (watched != NULL) *watched = false;
-    if (ranks->size == 1 || ranks->pretended || ranks->watch != NULL) return PDL_OK;
+    if (ranks->size == 1 || ranks->dry || ranks->watch != NULL) return PDL_OK;
     pdl_status_t status = pdl_ranks_agree(ranks, create(ranks, limit_s, &w));
     if (!status) status = meet(ranks, w);
     failed = status || !start_thread(w);

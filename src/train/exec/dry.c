@@ -9,7 +9,7 @@
 pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pdl_session_t **session)
 {
     pdl_session_spec_t dry = *spec;
-    pdl_status_t       status = pdl_ranks_pretend(rank, (int)pdl_mesh_size(&spec->plan->mesh), &dry.ranks);
+    pdl_status_t       status = pdl_ranks_create_dry(rank, (int)pdl_mesh_size(&spec->plan->mesh), &dry.ranks);
 
     if (status) return status;
     dry.max_memory = 0;
@@ -17,7 +17,7 @@ pdl_status_t pdl_session_create_dry(const pdl_session_spec_t *spec, int rank, pd
     if (status)
         pdl_ranks_destroy(dry.ranks);
     else
-        (*session)->pretended = dry.ranks;
+        (*session)->dry_ranks = dry.ranks;
     return status;
 }
 

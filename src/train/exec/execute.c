@@ -188,7 +188,7 @@ static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution
 
 pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program, pdl__execution_t *execution)
 {
-    pdl_status_t status = s->dry ? pdl_error(PDL_ERR_UNSUPPORTED, "a pretended rank computes nothing")
+    pdl_status_t status = s->dry                 ? pdl_error(PDL_ERR_UNSUPPORTED, "a dry rank computes nothing")
                           : execution->next == 0 ? pdl__borders_begin(s, execution->mode == PDL__EXECUTE_TRAIN)
                                                  : PDL_OK;
 

@@ -257,7 +257,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         s->device = spec->backend->device;
         s->rate_position = -1;
         s->rate_factor = 1;
-        s->dry = pdl_ranks_pretended(spec->ranks);
+        s->dry = pdl_ranks_dry(spec->ranks);
         status = create_streams(s);
         if (!status) status = find_share(s);
         pdl__shard_choose(s);
@@ -315,7 +315,7 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__logits_destroy(s);
     free(s->timeline);
     free(s->kept);
-    pdl_ranks_destroy(s->pretended);
+    pdl_ranks_destroy(s->dry_ranks);
     destroy_streams(s);
     free(s);
 }

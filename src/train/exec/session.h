@@ -103,8 +103,8 @@ typedef struct pdl__targets {
 
 struct pdl_session {
     pdl_session_spec_t spec;
-    bool               dry;       /* of a pretended rank: nothing is taken, nothing can be run */
-    pdl_ranks_t       *pretended; /* owned; NULL unless made by pdl_session_create_dry() */
+    bool               dry;       /* of a dry rank: no memory is allocated, nothing can be executed */
+    pdl_ranks_t       *dry_ranks; /* owned; NULL unless made by pdl_session_create_dry() */
     pdl__layouts_t    *layouts;
     pdl__groups_t     *groups;
     pdl__graph_t      *graph;

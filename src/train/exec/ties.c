@@ -19,10 +19,10 @@ static pdl_status_t holders_of(const pdl_session_t *s, int owner, bool holds, pd
     const pdl__pipe_t *stages = s->layouts->stages;
     int                before = 0;
 
-    if (!pdl_ranks_pretended(s->groups->stages))
+    if (!pdl_ranks_dry(s->groups->stages))
         return pdl_ranks_split(s->groups->stages, holds ? 0 : 1, stages->at, group);
     for (int k = 0; k < stages->at; k++) before += pdl__pipe_holds(stages, owner, k);
-    return holds ? pdl_ranks_pretend(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
+    return holds ? pdl_ranks_create_dry(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
 }
 
 /* The gradient of a weight, or this rank's part of it: then it is alone in its bucket. */

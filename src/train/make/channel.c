@@ -22,7 +22,7 @@ pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t
         c->request = calloc((size_t)spec->slots, sizeof(*c->request));
     }
     if (!c || !c->request) status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
-    if (!status && !pdl_ranks_pretended(spec->ranks)) {
+    if (!status && !pdl_ranks_dry(spec->ranks)) {
         void *copy = NULL;
         status = spec->device->ops->alloc(spec->device, PDL_SPACE_PINNED, pdl__channel_bytes(c), &copy);
         c->copy = copy;

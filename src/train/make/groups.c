@@ -19,7 +19,7 @@ static pdl_status_t create_group(pdl__groups_t *groups, const pdl_mesh_t *mesh, 
             colour = colour * size + at;
         }
     }
-    if (pdl_ranks_pretended(world)) return pdl_ranks_pretend(key, members, &groups->of[axes]);
+    if (pdl_ranks_dry(world)) return pdl_ranks_create_dry(key, members, &groups->of[axes]);
     return pdl_ranks_split(world, colour, key, &groups->of[axes]);
 }
 

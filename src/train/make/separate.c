@@ -29,7 +29,7 @@ pdl_status_t pdl__separate_create(pdl_session_t *s)
         }
     }
     s->replica = NULL;
-    if (s->dry) return pdl_ranks_pretend(within, members, &s->replica);
+    if (s->dry) return pdl_ranks_create_dry(within, members, &s->replica);
     return pdl_ranks_split(s->spec.ranks, place, rank, &s->replica);
 }
 

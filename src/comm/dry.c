@@ -1,7 +1,7 @@
 /*
  * The messages of a schedule on one rank, counted.
  */
-#include "comm/pretend.h"
+#include "comm/dry.h"
 
 #include "comm/messages.h"
 
@@ -16,7 +16,7 @@ int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks)
 }
 
 static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__reduction_spec_t *spec, int rank,
-                                   pdl__pretended_t *pretended)
+                                   pdl__counted_t *counted)
 {
     int64_t extent = sizeof(float), chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES) / extent;
     pdl_moves_t    *scratch = malloc(sizeof(*scratch));
@@ -30,9 +30,9 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
         status = pdl__messages_init(schedule, &layout, chunk < 1 ? 1 : chunk, PDL__SLOT_BYTES / extent, scratch,
                                     &messages);
     if (!status) {
-        *pretended = (pdl__pretended_t){.slots_bytes = messages.slot_elements * extent,
-                                        .pack_bytes = messages.pack_elements * extent};
-        for (int i = 0; i < messages.sends.count; i++) pretended->sent += messages.sends.message[i].count * extent;
+        *counted = (pdl__counted_t){.slots_bytes = messages.slot_elements * extent,
+                                    .pack_bytes = messages.pack_elements * extent};
+        for (int i = 0; i < messages.sends.count; i++) counted->sent += messages.sends.message[i].count * extent;
     }
     pdl__messages_fini(&messages);
     pdl__layout_fini(&layout);
@@ -40,8 +40,7 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
     return status;
 }
 
-pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks,
-                                    pdl__pretended_t *pretended)
+pdl_status_t pdl__count_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks, pdl__counted_t *counted)
 {
     pdl_schedule_spec_t wanted = {.collective = spec->collective,
                                   .algorithm = spec->algorithm,
@@ -51,12 +50,12 @@ pdl_status_t pdl__pretend_reduction(const pdl__reduction_spec_t *spec, int rank,
     pdl_status_t        status;
 
     if (strcmp(spec->algorithm, "library") == 0) {
-        *pretended = (pdl__pretended_t){.sent = pdl__library_bytes(spec, ranks)};
+        *counted = (pdl__counted_t){.sent = pdl__library_bytes(spec, ranks)};
         return PDL_OK;
     }
     status = pdl_schedule_create_sized(&wanted, (double)spec->elements * sizeof(float), &schedule);
     if (status) return status;
-    status = count_messages(schedule, spec, rank, pretended);
+    status = count_messages(schedule, spec, rank, counted);
     pdl_schedule_destroy(schedule);
     return status;
 }

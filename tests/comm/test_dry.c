@@ -1,5 +1,5 @@
 /*
- * Ranks that are not there: they know their place, leave values alone, and say what they would send and hold.
+ * Dry ranks know their place, leave values alone, and count what they would send and hold.
  */
 #include "test.h"
 
@@ -14,8 +14,8 @@ static void test_place(void)
     double               values[2] = {1, 2};
     char                 byte = 0;
 
-    CHECK_OK(pdl_ranks_pretend(1000, 1024, &ranks));
-    CHECK(pdl_ranks_pretended(ranks) && pdl_ranks_rank(ranks) == 1000 && pdl_ranks_size(ranks) == 1024);
+    CHECK_OK(pdl_ranks_create_dry(1000, 1024, &ranks));
+    CHECK(pdl_ranks_dry(ranks) && pdl_ranks_rank(ranks) == 1000 && pdl_ranks_size(ranks) == 1024);
     CHECK_OK(pdl_ranks_sum(ranks, values, 2));
     CHECK_OK(pdl_ranks_max(ranks, values, 2));
     CHECK_OK(pdl_ranks_broadcast(ranks, values, sizeof(values), 3));
@@ -28,8 +28,8 @@ static void test_place(void)
     for (int k = 0; k < PDL_SENT_KINDS; k++) CHECK(pdl_ranks_sent(ranks, (pdl_sent_t)k) == 0);
     pdl_ranks_request_destroy(request);
     pdl_ranks_destroy(ranks);
-    CHECK(pdl_ranks_pretend(4, 4, &ranks) == PDL_ERR_INPUT);
-    CHECK(pdl_ranks_pretend(0, 0, &ranks) == PDL_ERR_INPUT);
+    CHECK(pdl_ranks_create_dry(4, 4, &ranks) == PDL_ERR_INPUT);
+    CHECK(pdl_ranks_create_dry(0, 0, &ranks) == PDL_ERR_INPUT);
 }
 
 /* A ring's ranks send 2 (P - 1) / P of the vector each: together 2 (P - 1) times it. */
@@ -46,7 +46,7 @@ static void test_exchange(void)
             pdl_exchange_spec_t spec = {.bound = bound, .buckets = 3, .algorithm = "ring"};
             double              sent;
             size_t              held;
-            CHECK_OK(pdl_ranks_pretend(rank, sizes[i], &ranks));
+            CHECK_OK(pdl_ranks_create_dry(rank, sizes[i], &ranks));
             spec.ranks = ranks;
             REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
             pdl_exchange_bytes(exchange, &sent, &held);
@@ -77,7 +77,7 @@ static void test_parts(void)
                                         .algorithm = algorithms[i / 2]};
             double              sent;
             size_t              held;
-            CHECK_OK(pdl_ranks_pretend(rank, 3, &ranks));
+            CHECK_OK(pdl_ranks_create_dry(rank, 3, &ranks));
             spec.ranks = ranks;
             REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
             pdl_exchange_bytes(exchange, &sent, &held);
@@ -108,7 +108,7 @@ static void test_move(void)
         if (m > 0) need[m].range[0][0].low--;
         if (m < 2) need[m].range[0][0].high++;
     }
-    CHECK_OK(pdl_ranks_pretend(1, 3, &ranks));
+    CHECK_OK(pdl_ranks_create_dry(1, 3, &ranks));
     spec.group = ranks;
     REQUIRE_OK(pdl_move_create(&spec, &move));
     CHECK(pdl_move_bytes(move, 0) == 80 && pdl_move_bytes(move, 1) == 80);

@@ -1,0 +1,21 @@
+/*
+ * What a reduction of dry ranks would send and hold on one rank: counted, not sent.
+ */
+#ifndef PDL_COMM_DRY_H
+#define PDL_COMM_DRY_H
+
+#include "comm/transport.h"
+
+#include <stdint.h>
+
+typedef struct pdl__counted {
+    int64_t sent;                    /* bytes in one run */
+    int64_t slots_bytes, pack_bytes; /* of the lane: the most that any of its reductions needs */
+} pdl__counted_t;
+
+/* As pdl__reduction_create() would make it on rank `rank` of `ranks`. */
+pdl_status_t pdl__count_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks, pdl__counted_t *counted);
+/* MPI does not say what it sends; every collective of least volume sends as much as a ring. */
+int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks);
+
+#endif
