@@ -27,3 +27,8 @@ pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *optio
     if (strcmp(name, "reference") == 0) return pdl_backend_create_reference(backend);
     return pdl_error(PDL_ERR_UNSUPPORTED, "there is no device %s: use cpu", name);
 }
+
+int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward)
+{
+    return op->spec.shared && !run->training ? 0 : op->description.meetings[backward];
+}

@@ -15,6 +15,7 @@
 #ifndef PDL_TEST_OP_CASE_H
 #define PDL_TEST_OP_CASE_H
 
+#include "op_meeting.h"
 #include "op_value.h"
 #include "tensor/reference/reference.h"
 
@@ -41,9 +42,8 @@ typedef struct op_case {
     bool         ignore;        /* some classes are left out, in sample 0 all */
     bool         weigh_samples;
     /* batch norm over ranks: this rank has `samples` from `first_sample` on */
-    int64_t         first_sample, total_samples;
-    pdl_reduce_fn_t reduce;
-    void           *reduce_context;
+    int64_t    first_sample, total_samples;
+    meeting_t *meeting; /* NULL: there are no others */
     /* finite differences: added to element `index` of a tensor (see op_value) */
     int     moved_tensor;
     int64_t moved_index;
@@ -290,6 +290,7 @@ static inline pdl_status_t op_make(op_bench_t *b)
                            .training = !c->evaluate || c->made_for_training,
                            .input_gradient = !c->no_input_gradient && layer->type != PDL_LAYER_EMBEDDING,
                            .accumulates = c->accumulate,
+                           .shared = c->meeting != NULL,
                            .id = 3,
                            .origin = op_origin(c, layer)};
     for (int i = 0; i < layer->input_count; i++) b->shapes[i] = pdl_model_layer(b->model, layer->inputs[i])->out;
@@ -404,9 +405,7 @@ static inline pdl_status_t op_fill(op_bench_t *b)
     b->run.seed = 11;
     b->run.step = 5;
     b->run.first_sample = c->first_sample + (c->split ? 6 : 0);
-    b->run.reduce = c->reduce;
-    b->run.reduce_context = c->reduce_context;
-    b->run.total_samples = c->reduce ? c->total_samples : c->samples;
+    b->run.total_samples = c->meeting ? c->total_samples : c->samples;
     b->run.loss_scale = 0.25;
     b->run.label_smoothing = c->smoothing;
     if (b->op->description.packed_bytes > 0) return b->backend->ops->refresh(b->op, NULL, &b->run);
@@ -447,7 +446,7 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
             return pdl_error(PDL_ERR_LIMIT, "the op writes over input 0 and yet wants to read it again");
         b->run.output = b->input[0];
     }
-    status = b->backend->ops->forward(b->op, NULL, &b->run);
+    status = meeting_run(b->op, &b->run, false, 0, b->c->meeting);
     if (status) return status;
     if (result->loss) {
         for (int64_t i = 0; i < 3 * b->c->samples; i++)
@@ -525,7 +524,7 @@ static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
     if (status) return status;
     op_forget(b);
     op_place_input_gradients(b);
-    status = b->backend->ops->backward(b->op, NULL, &b->run, what);
+    status = meeting_run(b->op, &b->run, true, what, b->c->meeting);
     for (int i = 0; i < b->op->spec.input_count && !status; i++) {
         bool        passed = b->op->description.gradient_use[i] == PDL_GRADIENT_PASSED;
         const void *from = passed ? b->gradient[0] : b->run.input_gradient[i];

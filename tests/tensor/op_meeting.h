@@ -5,7 +5,7 @@
 #ifndef PDL_TEST_OP_MEETING_H
 #define PDL_TEST_OP_MEETING_H
 
-#include <paradl/base/status.h>
+#include <paradl/tensor/backend.h>
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -67,14 +67,25 @@ static inline pdl_status_t meeting_reduce(meeting_t *meeting, double *values, in
     return met ? PDL_OK : pdl_error(PDL_ERR_LIMIT, "another part has ended");
 }
 
-static inline pdl_status_t meeting_sum(void *context, double *values, int64_t count)
+/* All phases of an op, whose parts meet between them; `meeting` NULL: it is alone. */
+static inline pdl_status_t meeting_run(pdl_op_t *op, pdl_op_run_t *run, bool backward, unsigned what,
+                                       meeting_t *meeting)
 {
-    return meeting_reduce(context, values, count, false);
-}
+    const pdl_backend_ops_t *ops = op->backend->ops;
+    int                      meetings = pdl_op_meetings(op, run, backward);
+    pdl_status_t             status = PDL_OK;
 
-static inline pdl_status_t meeting_max(void *context, double *values, int64_t count)
-{
-    return meeting_reduce(context, values, count, true);
+    for (run->phase = 0; run->phase <= meetings && !status; run->phase++) {
+        const pdl_meeting_t *between = &op->description.meeting[backward][run->phase];
+
+        status = backward ? ops->backward(op, NULL, run, what) : ops->forward(op, NULL, run);
+        if (status || run->phase == meetings || meeting == NULL) continue;
+        status = meeting_reduce(meeting, (double *)(void *)((char *)run->workspace + between->at),
+                                between->count - (run->label_smoothing > 0 ? 0 : between->smoothed),
+                                between->kind == PDL_MEETING_MAX);
+    }
+    run->phase = 0;
+    return status;
 }
 
 static inline void meeting_leave(meeting_t *meeting)

@@ -142,9 +142,6 @@ static pdl_op_run_t make_run(part_t *part, const pdl_op_t *op)
                         .workspace = op_take(op->description.workspace_bytes),
                         .training = !part->c->evaluate,
                         .accumulate = part->c->accumulate,
-                        .reduce = meeting_sum,
-                        .reduce_max = meeting_max,
-                        .reduce_context = part->meeting,
                         .loss_scale = 0.25,
                         .label_smoothing = part->c->smoothing};
 
@@ -205,10 +202,10 @@ static void compute(part_t *part)
     part->status = make_op(part, &op);
     if (part->status) return;
     pdl_op_run_t run = make_run(part, op);
-    part->status = ops->forward(op, NULL, &run);
+    part->status = meeting_run(op, &run, false, 0, part->meeting);
     memset(run.workspace, 0xff, op->description.workspace_bytes);
     if (!part->status && !part->c->evaluate)
-        part->status = ops->backward(op, NULL, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
+        part->status = meeting_run(op, &run, true, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT, part->meeting);
     part->out = from_backend(part, run.output, part->out_count);
     part->gradient =
         from_backend(part, is_table(part) ? run.weight_gradient[0] : run.input_gradient[0], part->gradient_count);

@@ -67,8 +67,7 @@ static void check(pdl_backend_t *backends[PARTS], pdl_backend_t *reference, cons
         parts[i].c.samples = samples[i];
         parts[i].c.first_sample = i * samples[0];
         parts[i].c.total_samples = all.samples;
-        parts[i].c.reduce = meeting_sum;
-        parts[i].c.reduce_context = &meeting;
+        parts[i].c.meeting = &meeting;
         CHECK_INT(pthread_create(&threads[i], NULL, run_part, &parts[i]), 0);
     }
     for (int i = 0; i < PARTS; i++) pthread_join(threads[i], NULL);

@@ -2,7 +2,8 @@
  * Under mpirun: training on the guard device, whose memory the host cannot touch and whose streams know no order but
  * that of events, has the bits of the CPU; and what is left out is noticed.
  *
- *     program_guard [quick]     quick: eager streams, no mutations
+ *     program_guard [quick | race]     quick: eager streams, no mutations; race: eager streams that do not wait, for the
+ *                                      thread sanitizer
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@
 #include "batch_fixture.h"
 
 static pdl_ranks_t *ranks;
-static bool         quick;
+static bool         quick, race;
 
 typedef struct setting {
     const char    *model, *preset;
@@ -24,16 +25,19 @@ typedef struct setting {
     pdl_sharding_t sharding;
     int            micro_batches;
     bool           mutated; /* without waits the numbers are others */
+    bool           shares;  /* statistics of batch norm */
 } setting_t;
 
 static const setting_t settings[] = {
-    {"lenet", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true},
-    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false},
-    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO3, 1, false},
-    {"lenet", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true},
-    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false},
-    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true},
-    {"lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false},
+    {"lenet", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false},
+    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO3, 1, false, false},
+    {"lenet", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true, false},
+    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false},
+    {"lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, true},
+    {"gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false},
 };
 
 typedef struct outcome {
@@ -41,7 +45,7 @@ typedef struct outcome {
     double sum;             /* of weights */
 } outcome_t;
 
-typedef enum device { CPU, EAGER, LAZY, MUTATED } device_t;
+typedef enum device { CPU, EAGER, LAZY, MUTATED, RACE } device_t;
 
 /* A device on which nobody waits for anybody. */
 static pdl_status_t no_wait(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
@@ -76,8 +80,8 @@ static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
 
     memset(outcome, 0, sizeof(*outcome));
     REQUIRE_OK(device == CPU ? pdl_backend_create("cpu", &cpu, &backend)
-                             : pdl_backend_create_guard(&cpu, device != EAGER, &backend));
-    if (device == MUTATED) {
+                             : pdl_backend_create_guard(&cpu, device == LAZY || device == MUTATED, &backend));
+    if (device >= MUTATED) {
         mutated = *backend->device->ops;
         mutated.wait = no_wait;
         backend->device->ops = &mutated;
@@ -94,11 +98,11 @@ static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
     for (int step = 0; step <= STEPS; step++) {
         pdl_status_t status = step < STEPS ? pdl_session_step(session, &batch, &result)
                                            : pdl_session_evaluate(session, &batch, &result);
-        if (device != MUTATED) CHECK_OK(status);
+        if (device < MUTATED) CHECK_OK(status);
         outcome->loss[step] = status ? -1 : result.loss;
         if (status) break;
     }
-    outcome->sum = device != MUTATED ? sum_weights(session) : 0;
+    outcome->sum = device < MUTATED ? sum_weights(session) : 0;
     pdl_session_destroy(session);
     pdl_backend_destroy(backend);
 }
@@ -120,16 +124,17 @@ static void compare(const setting_t *setting)
     CHECK_OK(pdl_plan_apply_preset(plan, setting->preset, NULL));
     plan->sharding = setting->sharding;
     plan->micro_batches = setting->micro_batches;
+    plan->sync_batch_norm = setting->shares;
     CHECK_OK(pdl_plan_check(plan));
-    train(plan, CPU, &cpu);
+    train(plan, race ? RACE : CPU, &cpu);
     if (pdl_ranks_rank(ranks) == 0)
         printf("%s %s: loss %.9g\n", setting->model, pdl_mesh_format(&setting->mesh, mesh, sizeof(mesh)),
                cpu.loss[STEPS]);
-    for (device_t device = EAGER; device <= (quick ? EAGER : LAZY); device++) {
+    for (device_t device = EAGER; !race && device <= (quick ? EAGER : LAZY); device++) {
         train(plan, device, &guard);
         CHECK(same(&cpu, &guard) && cpu.loss[0] > 0);
     }
-    if (setting->mutated && !quick) {
+    if (setting->mutated && !quick && !race) {
         train(plan, MUTATED, &guard);
         double differs = memcmp(cpu.loss, guard.loss, sizeof(cpu.loss)) != 0;
         CHECK_OK(pdl_ranks_sum(ranks, &differs, 1));
@@ -148,6 +153,7 @@ static void test_settings(void)
 int main(int argc, char **argv)
 {
     quick = argc == 2 && strcmp(argv[1], "quick") == 0;
+    race = argc == 2 && strcmp(argv[1], "race") == 0;
     if (argc > 2 || pdl_ranks_create(&ranks) || pdl_ranks_size(ranks) != 2) return 1;
     RUN(test_settings);
     pdl_ranks_destroy(ranks);

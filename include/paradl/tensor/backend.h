@@ -96,15 +96,16 @@ typedef struct pdl_op_spec {
     bool         plain_weights; /* its weight is stored plain: another op uses it too, or ranks with other shapes */
     uint64_t     id;            /* of the layer in the model: makes its random streams distinct */
     pdl_origin_t origin;
-    double       share; /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
+    double       share;  /* global pooling: the positions of this rank over all; 0 stands for 1. The output, and
                                   with it the gradient, is multiplied by it: a partial sum */
+    bool         shared; /* batch norm: statistics are those of several ranks, which meet while training */
     /* Embedding and cross-entropy of which this rank has a part of the vocabulary: `layer` has that part only.
-       An embedding gives zeros for tokens of others, a partial sum. Cross-entropy asks the other ranks (run.reduce)
-       and comes to the same results on all of them. */
+       An embedding gives zeros for tokens of others, a partial sum. Ranks of a cross-entropy meet and come to the same
+       results. */
     int64_t first_class; /* of this rank: row of the table, channel of the logits */
     int64_t classes;     /* all of them; 0: not split */
     /* A mixture whose experts are on several ranks: `layer` has those of this rank only, the router all of them.
-       Tokens are shared out; those of other ranks come to be answered here and go back (run.route). The router's
+       Tokens are shared out; those of other ranks come to be answered here and go back. The router's
        gradient is that of the own tokens. */
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
@@ -134,6 +135,22 @@ typedef enum pdl_gradient_use {
 } pdl_gradient_use_t;
 #define PDL_MAX_INPUTS 8
 
+/* An op that needs other ranks runs in phases: forward or backward is called with run.phase 0, 1, ..., and between two
+   phases stands a meeting, a collective that the caller performs on memory of the op. In a workspace that all phases of a run
+   share: SUM and MAX take `count` doubles, of which the last `smoothed` are of use with label smoothing only. ROUTE takes
+   bytes from every rank to every other, in the order of the ranks, those for this rank itself too; how many they are is
+   found in two arrays of int64_t, one number of every rank. */
+typedef enum pdl_meeting_kind { PDL_MEETING_SUM, PDL_MEETING_MAX, PDL_MEETING_ROUTE } pdl_meeting_kind_t;
+typedef struct pdl_meeting {
+    pdl_meeting_kind_t kind;
+    size_t             at; /* of the numbers, or of what is sent */
+    int64_t            count, smoothed;
+    size_t             to, from;   /* ROUTE: of the bytes that are sent and received, */
+    size_t             receive;    /* and of the place where they arrive, */
+    bool               into_saved; /* which is in saved memory instead */
+} pdl_meeting_t;
+#define PDL_MAX_MEETINGS 3
+
 /* What an op is before any kernel is prepared: from shapes, formats and the precision alone. */
 typedef struct pdl_op_description {
     pdl_format_t       in_format[PDL_MAX_INPUTS], out_format;
@@ -149,6 +166,8 @@ typedef struct pdl_op_description {
     pdl_gradient_use_t gradient_use[PDL_MAX_INPUTS];
     int                weight_count;
     pdl_weight_t       weight[PDL_MAX_WEIGHTS];
+    int                meetings[2]; /* forward and backward: 0 for most */
+    pdl_meeting_t      meeting[2][PDL_MAX_MEETINGS];
     double             flop[3]; /* forward, dgrad, wgrad; of all samples; 0 where it will not run */
     int                kernel;  /* which of the backend's ways of computing the layer: its own numbers */
 } pdl_op_description_t;
@@ -159,14 +178,6 @@ typedef struct pdl_op {
     pdl_op_description_t description;
     void                *private_data;
 } pdl_op_t;
-
-/* Sums `values` over the ranks that share a batch (synchronised batch norm) or a vocabulary (split cross-entropy),
-   or takes the largest of each. */
-typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
-
-/* Bytes from every rank to every other that has experts of the same mixture, as route.h has it. */
-typedef pdl_status_t (*pdl_route_fn_t)(void *context, const void *send, const int64_t *to, void *receive,
-                                       const int64_t *from);
 
 /* The buffers of one run. Those that forward does not need may be NULL in forward, and the other way round. */
 typedef struct pdl_op_run {
@@ -180,16 +191,11 @@ typedef struct pdl_op_run {
     void       *input_gradient[PDL_MAX_INPUTS];   /* NULL entries: not wanted; written, never added to */
     bool        training;                         /* dropout and batch statistics are active */
     bool        again;                            /* forward is repeated for backward: running statistics stay */
+    int         phase;                            /* of an op whose ranks meet; else 0 */
     uint64_t    seed, step;                       /* of random numbers */
     int64_t     first_sample;                     /* index in the global batch of this rank's first sample */
-    /* batch norm: statistics over more ranks; `reduce` NULL: only this one. Split cross-entropy: sums and maxima
-       over the ranks that have the other classes */
-    pdl_reduce_fn_t reduce, reduce_max;
-    void           *reduce_context;
-    pdl_route_fn_t  route; /* mixtures whose experts are on several ranks */
-    void           *route_context;
-    int64_t         total_samples; /* over these ranks */
-    int64_t         total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
+    int64_t     total_samples;                    /* batch norm: over the ranks that share statistics */
+    int64_t     total_values; /* of one channel over these ranks; 0: total_samples times the positions */
     /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its
        positions), the share of its positions predicted right (MSE: 0), and the probability given to the right
        class (mean over positions; MSE: 0). Their input gradient is that of sum over samples of scale * sample_weight * loss. */
@@ -305,6 +311,9 @@ typedef struct pdl_generic_options {
 } pdl_generic_options_t;
 pdl_status_t pdl_backend_create_generic(const pdl_generic_options_t *options, pdl_backend_t **backend);
 void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
+
+/* The meetings of a run, which has one phase more. Batch norm that evaluates has none. */
+int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward);
 
 /* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so
    many seconds of its time; *vectors (may be NULL) names the instructions. */

@@ -75,6 +75,9 @@ typedef struct pdl_parameter {
 /* Arrays of the optimizer's state per weight element: 0, 1 or 2 (and one more for EMA). */
 int pdl_optimizer_moments(const pdl_optimizer_options_t *options);
 
+/* Adds values over ranks. */
+typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
+
 typedef struct pdl_optimizer_run {
     pdl_backend_t         *backend;
     const pdl_parameter_t *parameters;

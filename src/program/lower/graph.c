@@ -329,6 +329,20 @@ static void find_classes(const lowering_t *l, int head, const pdl_region_t *in, 
         table ? pdl__vocabulary_rows(layouts, head, layouts->coordinates).low : in->range[PDL_DIM_CHANNEL][0].low;
 }
 
+/* The ranks whose samples and positions batch norm takes together, or whose classes cross-entropy does. */
+static unsigned find_statistics(const lowering_t *l, int head)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(pdl_model_layer(l->model, head));
+    unsigned            axes = 0;
+
+    if (traits->statistics)
+        axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
+               pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
+    if (l->spec->separate) axes &= ~pdl__data_axes(&l->spec->plan->mesh);
+    if (traits->loss) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
+    return axes;
+}
+
 /* What is said of the op of layers head .. tail whatever its extents are; `in` and `out` are what it reads and
    writes. */
 static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool gradient, const pdl_region_t *in,
@@ -346,6 +360,8 @@ static pdl_op_spec_t describe_op(const lowering_t *l, int head, int tail, bool g
                                .origin = origin_of(layer, out)};
 
     find_classes(l, head, in, &spec);
+    spec.shared =
+        pdl_layer_traits(layer)->statistics && l->spec->plan->sync_batch_norm && find_statistics(l, head) != 0;
     return spec;
 }
 
@@ -471,20 +487,6 @@ static pdl_status_t add_sums(const lowering_t *l, int head, const int *producer,
         status = pdl__edge_create_sum(l->spec->layouts, axes, type, elements, &unit->after[j]);
     }
     return status;
-}
-
-/* The ranks whose samples and positions batch norm takes together, or whose classes cross-entropy does. */
-static unsigned find_statistics(const lowering_t *l, int head)
-{
-    const pdl_traits_t *traits = pdl_layer_traits(pdl_model_layer(l->model, head));
-    unsigned            axes = 0;
-
-    if (traits->statistics)
-        axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SAMPLE) |
-               pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_SPACE);
-    if (l->spec->separate) axes &= ~pdl__data_axes(&l->spec->plan->mesh);
-    if (traits->loss) axes = pdl__layouts_axes(l->spec->layouts, head, PDL_MODE_VOCABULARY);
-    return axes;
 }
 
 static void free_unit(pdl__unit_t *unit)

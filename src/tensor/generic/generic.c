@@ -172,6 +172,7 @@ pdl_status_t pdl_backend_create_generic(const pdl_generic_options_t *options, pd
 
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for the generic backend");
     *made = (generic_t){.base = {.ops = &generic_ops,
+                                 .device = pdl_device_cpu(),
                                  .activation_type = options->precision,
                                  .weight_type = options->precision,
                                  .threads = 1,

@@ -1,7 +1,6 @@
 /*
- * Batch norm. Statistics of a channel are over all samples and positions, also those of other ranks when there is
- * a `reduce`: then the sums are added up over the ranks before they are used. Saved: mean and 1 / deviation of each
- * channel.
+ * Batch norm. Statistics of a channel are over all samples and positions, also those of other ranks when they are
+ * shared: then the sums are added up over the ranks before they are used. Saved: mean and 1 / deviation of each channel.
  */
 #include "tensor/reference/reference.h"
 
@@ -21,8 +20,8 @@ static batch_t make_batch(const pdl_op_t *op, const pdl_op_run_t *run)
                      .channels = op->spec.layer->in.channels,
                      .positions = pdl_shape_positions(&op->spec.layer->in)};
 
-    batch.count = (double)((run->reduce ? run->total_samples : batch.samples) * batch.positions);
-    if (run->reduce && run->total_values > 0) batch.count = (double)run->total_values;
+    batch.count = (double)((op->spec.shared ? run->total_samples : batch.samples) * batch.positions);
+    if (op->spec.shared && run->total_values > 0) batch.count = (double)run->total_values;
     return batch;
 }
 
@@ -41,18 +40,18 @@ static void describe(pdl_op_t *op)
     pdl__reference_weight(op, "running_mean", false, 1, channels);
     pdl__reference_weight(op, "running_var", false, 1, channels);
     op->description.saved_bytes = op->description.workspace_bytes = (size_t)*channels * 2 * sizeof(double);
+    if (!op->spec.shared || !op->spec.training) return;
+    pdl_meeting_t sums = {.kind = PDL_MEETING_SUM, .count = *channels};
+    op->description.meetings[0] = 2;
+    op->description.meeting[0][0] = op->description.meeting[0][1] = sums;
+    op->description.meeting[0][1].at = (size_t)*channels * sizeof(double);
+    op->description.meetings[1] = 1;
+    op->description.meeting[1][0] = (pdl_meeting_t){.kind = PDL_MEETING_SUM, .count = 2 * *channels};
 }
 
-static pdl_status_t reduce(const pdl_op_run_t *run, double *values, int64_t count)
-{
-    return run->reduce ? run->reduce(run->reduce_context, values, count) : PDL_OK;
-}
-
-/* Mean and biased variance of every channel, in two passes. */
-static pdl_status_t measure(const batch_t *batch, const pdl_op_run_t *run, double *mean, double *variance)
+static void sum_values(const batch_t *batch, const pdl_op_run_t *run, double *mean)
 {
     const double *x = run->input[0];
-    pdl_status_t  status;
 
     for (int64_t c = 0; c < batch->channels; c++) {
         mean[c] = 0;
@@ -60,8 +59,12 @@ static pdl_status_t measure(const batch_t *batch, const pdl_op_run_t *run, doubl
             for (int64_t p = 0; p < batch->positions; p++)
                 mean[c] += x[pdl__reference_at(&batch->layer->in, n, c, p)];
     }
-    status = reduce(run, mean, batch->channels);
-    if (status) return status;
+}
+
+static void sum_squares(const batch_t *batch, const pdl_op_run_t *run, double *mean, double *variance)
+{
+    const double *x = run->input[0];
+
     for (int64_t c = 0; c < batch->channels; c++) {
         mean[c] /= batch->count;
         variance[c] = 0;
@@ -72,9 +75,20 @@ static pdl_status_t measure(const batch_t *batch, const pdl_op_run_t *run, doubl
                 variance[c] += from_mean * from_mean;
             }
     }
-    status = reduce(run, variance, batch->channels);
-    for (int64_t c = 0; !status && c < batch->channels; c++) variance[c] /= batch->count;
-    return status;
+}
+
+/* Mean and biased variance of every channel, in two passes; false: the ranks have to meet before it goes on. */
+static bool measure(const pdl_op_t *op, const batch_t *batch, const pdl_op_run_t *run, double *mean,
+                    double *variance)
+{
+    bool meets = op->description.meetings[0] > 0;
+
+    if (run->phase == 0) sum_values(batch, run, mean);
+    if (meets && run->phase == 0) return false;
+    if (!meets || run->phase == 1) sum_squares(batch, run, mean, variance);
+    if (meets && run->phase == 1) return false;
+    for (int64_t c = 0; c < batch->channels; c++) variance[c] /= batch->count;
+    return true;
 }
 
 /* new = (1 - momentum) old + momentum * that of this batch, the variance made unbiased. */
@@ -99,9 +113,7 @@ static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
     double       *y = run->output, *mean = run->workspace, *variance = mean + batch.channels, *saved = run->saved;
 
     if (run->training) {
-        pdl_status_t status = measure(&batch, run, mean, variance);
-
-        if (status) return status;
+        if (!measure(op, &batch, run, mean, variance)) return PDL_OK;
         if (!run->again) keep_running(op, run, &batch, mean, variance);
     }
     for (int64_t c = 0; c < batch.channels; c++) {
@@ -148,16 +160,13 @@ static pdl_status_t backward(const pdl_op_t *op, const pdl_op_run_t *run)
     double       *dx = run->input_gradient[0], *dweight = run->weight_gradient[0];
     double       *dbias = batch.layer->bias ? run->weight_gradient[1] : NULL;
     double       *sum = run->workspace, *product = sum + batch.channels;
-    pdl_status_t  status;
 
-    gradient_sums(&batch, run, sum, product);
-    for (int64_t c = 0; c < batch.channels; c++) {
+    if (run->phase == 0) gradient_sums(&batch, run, sum, product);
+    for (int64_t c = 0; c < batch.channels && run->phase == 0; c++) {
         if (dweight) dweight[c] += product[c];
         if (dbias) dbias[c] += sum[c];
     }
-    if (dx == NULL) return PDL_OK;
-    status = reduce(run, sum, 2 * batch.channels);
-    if (status) return status;
+    if (dx == NULL || run->phase < op->description.meetings[1]) return PDL_OK;
     for (int64_t c = 0; c < batch.channels; c++)
         for (int64_t n = 0; n < batch.samples; n++)
             for (int64_t p = 0; p < batch.positions; p++) {

@@ -24,6 +24,11 @@ void pdl__reference_split_describe(pdl_op_t *op)
     if (op->spec.classes == 0) return;
     op->description.workspace_bytes = rows * ARRAYS * sizeof(double);
     if (op->spec.training) op->description.saved_bytes = rows * sizeof(double);
+    op->description.meetings[0] = 2;
+    op->description.meeting[0][0] = (pdl_meeting_t){.kind = PDL_MEETING_MAX, .count = (int64_t)rows};
+    op->description.meeting[0][1] = (pdl_meeting_t){.kind = PDL_MEETING_SUM,
+                                                    .at = rows * sizeof(double),
+                                                    .count = (int64_t)((ARRAYS - 1) * rows)};
 }
 
 static void add_up(const pdl_op_t *op, const pdl_op_run_t *run, int64_t row, const shared_t *s)
@@ -48,13 +53,11 @@ static void add_up(const pdl_op_t *op, const pdl_op_run_t *run, int64_t row, con
     if (before) s->right[row] -= 1;
 }
 
-/* Fills `s` with what all ranks together say. */
-static pdl_status_t share(const pdl_op_t *op, const pdl_op_run_t *run, const shared_t *s)
+static void find_largest(const pdl_op_t *op, const pdl_op_run_t *run, const shared_t *s)
 {
     const pdl_shape_t *shape = &op->spec.layer->in;
     int64_t            positions = pdl_shape_positions(shape), rows = op->spec.samples * positions;
     const double      *x = run->input[0];
-    pdl_status_t       status;
 
     for (int64_t row = 0; row < rows; row++) {
         s->largest[row] = -INFINITY;
@@ -62,10 +65,6 @@ static pdl_status_t share(const pdl_op_t *op, const pdl_op_run_t *run, const sha
             s->largest[row] =
                 fmax(s->largest[row], x[pdl__reference_at(shape, row / positions, c, row % positions)]);
     }
-    status = run->reduce_max(run->reduce_context, s->largest, rows);
-    if (status) return status;
-    for (int64_t row = 0; row < rows; row++) add_up(op, run, row, s);
-    return run->reduce(run->reduce_context, s->sum, (ARRAYS - 1) * rows);
 }
 
 static int64_t counted(const int32_t *classes, int64_t positions)
@@ -87,9 +86,9 @@ pdl_status_t pdl__reference_split_forward(const pdl_op_t *op, const pdl_op_run_t
         if (classes[row] >= op->spec.classes)
             return pdl_error(PDL_ERR_INPUT, "layer %s: class %d, but the network tells only %lld apart",
                              op->spec.layer->name, (int)classes[row], (long long)op->spec.classes);
-    pdl_status_t status = share(op, run, &s);
-    if (status) return status;
-    for (int64_t row = 0; row < rows; row++) {
+    if (run->phase == 0) find_largest(op, run, &s);
+    for (int64_t row = 0; row < rows && run->phase == 1; row++) add_up(op, run, row, &s);
+    for (int64_t row = 0; row < rows && run->phase == 2; row++) {
         int64_t n = row / positions;
         double  log_sum = s.largest[row] + log(s.sum[row]);
 

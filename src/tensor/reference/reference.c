@@ -145,7 +145,7 @@ static void op_destroy(pdl_op_t *op)
 static pdl_status_t forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
     (void)stream;
-    memset(run->output, 0, op->description.out_bytes);
+    if (run->phase == 0) memset(run->output, 0, op->description.out_bytes);
     return kind_of(op->spec.layer)->forward(op, run);
 }
 
@@ -157,13 +157,13 @@ static pdl_status_t backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pd
     (void)stream;
     for (int i = 0; i < op->spec.input_count; i++) {
         if (!(what & PDL_BACKWARD_DATA)) wanted.input_gradient[i] = NULL;
-        if (wanted.input_gradient[i] == NULL) continue;
+        if (wanted.input_gradient[i] == NULL || run->phase > 0) continue;
         memset(wanted.input_gradient[i], 0,
                tensor_bytes(op->backend, &op->spec.inputs[i], op->spec.samples, PDL_FORMAT_PLAIN));
     }
     for (int k = 0; k < op->description.weight_count; k++) {
         if (!(what & PDL_BACKWARD_WEIGHT) || !op->description.weight[k].trainable) wanted.weight_gradient[k] = NULL;
-        if (wanted.weight_gradient[k] == NULL || run->accumulate) continue;
+        if (wanted.weight_gradient[k] == NULL || run->accumulate || run->phase > 0) continue;
         memset(wanted.weight_gradient[k], 0, (size_t)op->description.weight[k].elements * sizeof(double));
     }
     return kind_of(op->spec.layer)->backward(op, &wanted);

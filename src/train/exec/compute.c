@@ -39,37 +39,12 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
     return status;
 }
 
-static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
-{
-    return pdl_ranks_sum(context, values, count);
-}
-
-static pdl_status_t max_over_ranks(void *context, double *values, int64_t count)
-{
-    return pdl_ranks_max(context, values, count);
-}
-
-/* Tokens go to experts of other ranks, and back. */
-static pdl_status_t route_tokens(void *context, const void *send, const int64_t *to, void *receive,
-                                 const int64_t *from)
-{
-    pdl_session_t *s = context;
-    double         start_s = pdl__now_s(), before = s->routing->sent;
-    pdl_status_t   status = pdl__dispatch_run(s->routing, send, to, receive, from);
-
-    s->sent_bytes += s->routing->sent - before;
-    s->moved_s += pdl__now_s() - start_s;
-    return status;
-}
-
 /* Batch norm over all ranks that have other samples or positions of the same channels. */
 static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_run_t *run)
 {
     const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, unit->layer);
 
-    if (!s->spec.plan->sync_batch_norm || !unit->statistics) return;
-    run->reduce = sum_over_ranks;
-    run->reduce_context = unit->statistics;
+    if (!unit->spec.shared) return;
     run->total_samples = s->mean_over / s->micro_batches;
     run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
 }
@@ -100,16 +75,6 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
         if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
     }
     if (traits->statistics) share_statistics(s, unit, &run);
-    if (traits->loss && unit->statistics) {
-        run.reduce = sum_over_ranks;
-        run.reduce_max = max_over_ranks;
-        run.reduce_context = unit->statistics;
-    }
-    if (unit->routes) {
-        s->routing = unit->routes;
-        run.route = route_tokens;
-        run.route_context = s;
-    }
     return run;
 }
 
@@ -139,7 +104,7 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
     pdl_op_t    *kernel = kernel_of(unit, op, &run);
     if (!status) status = pack_weights(s, op, kernel, &run);
-    if (!status) status = s->spec.backend->ops->forward(kernel, s->stream[PDL_STREAM_COMPUTE], &run);
+    if (!status) status = pdl__run_forward(s, unit, kernel, &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
     if (!status && unit->loss && s->logits.call && !execution->searches)
         status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
@@ -181,7 +146,8 @@ pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op,
     unsigned     what = set_gradients(s, op, execution, &run);
     pdl_op_t    *kernel = kernel_of(unit, op, &run);
     if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, op, kernel, &run);
-    if (!status) status = s->spec.backend->ops->backward(kernel, s->stream[PDL_STREAM_COMPUTE], &run, what);
-    if (!status && unit->loss && s->logits.call && run.input_gradient[0]) pdl__logits_add(s, op->micro_batch, &run);
+    if (!status) status = pdl__run_backward(s, unit, kernel, &run, what);
+    if (!status && unit->loss && s->logits.call && run.input_gradient[0])
+        status = pdl__logits_add(s, op->micro_batch, &run);
     return status;
 }

@@ -219,6 +219,10 @@ static pdl_status_t take_small(pdl_session_t *s)
     s->zeros = s->small + s->zeros_at;
     status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, (size_t)s->scalar_count * sizeof(double), &memory);
     s->scalars_home = memory;
+    if (!status && pdl__phases_bytes(s) > 0) {
+        status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, pdl__phases_bytes(s), &memory);
+        s->meeting_home = status ? NULL : memory;
+    }
     return status ? status : pdl__targets_create(s);
 }
 
@@ -302,6 +306,8 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->device) {
         s->device->ops->release(s->device, PDL_SPACE_PINNED, s->scalars_home,
                                 (size_t)s->scalar_count * sizeof(double));
+        if (s->meeting_home)
+            s->device->ops->release(s->device, PDL_SPACE_PINNED, s->meeting_home, pdl__phases_bytes(s));
         pdl__targets_destroy(s);
     }
     pdl_program_destroy(s->program);

@@ -147,19 +147,19 @@ struct pdl_session {
     char  *arena;
     size_t arena_bytes;
 
-    pdl__buckets_t  *buckets; /* one for every set of axes over which gradients are summed */
-    int              bucket_groups;
-    pdl__tie_t      *ties;
-    int              tie_count;
-    void            *zeros;      /* the bias that another rank adds */
-    double           sent_bytes; /* by redistributions, since the beginning */
-    pdl__dispatch_t *routing;    /* of the operation at hand */
+    pdl__buckets_t *buckets; /* one for every set of axes over which gradients are summed */
+    int             bucket_groups;
+    pdl__tie_t     *ties;
+    int             tie_count;
+    void           *zeros;      /* the bias that another rank adds */
+    double          sent_bytes; /* by redistributions, since the beginning */
 
     char   *small;        /* small buffers of the device: */
     double *scalars;      /* numbers for the host, */
     size_t  zeros_at;     /* zeros */
     size_t  small_bytes;  /* and those of `targets` */
-    double *scalars_home; /* pinned: the numbers here */
+    double *scalars_home; /* pinned: the numbers here, */
+    double *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
     int64_t scalar_count;
 
     pdl__targets_t targets;
@@ -250,6 +250,12 @@ size_t pdl__borders_bytes(const pdl_session_t *session);
 /* separate.c: data-parallel replicas that update each for itself. */
 pdl_status_t pdl__separate_create(pdl_session_t *session);
 void         pdl__separate_destroy(pdl_session_t *session);
+
+/* phases.c: an op with the meetings of its ranks; and bytes of pinned memory that these need. */
+pdl_status_t pdl__run_forward(pdl_session_t *session, pdl__unit_t *unit, pdl_op_t *op, pdl_op_run_t *run);
+pdl_status_t pdl__run_backward(pdl_session_t *session, pdl__unit_t *unit, pdl_op_t *op, pdl_op_run_t *run,
+                               unsigned what);
+size_t       pdl__phases_bytes(const pdl_session_t *session);
 
 /* targets.c: places of small buffers from `at` on, returns where they end; and what is on the host. */
 size_t       pdl__targets_place(pdl_session_t *session, size_t at);

@@ -27,7 +27,7 @@ bool pdl__shard_divides(const pdl_session_t *session, pdl_session_array_t array)
 /* This rank's part of a bucket in an array. */
 float *pdl__shard_part(const pdl_session_t *session, pdl_session_array_t array, const pdl__bucket_t *bucket);
 
-/* shard_tensors.c: whether this rank's values of a weight are only a part of it, from which the first of the next
+/* tensors.c: whether this rank's values of a weight are only a part of it, from which the first of the next
    two, collective over the group, puts together its storage; the second takes this rank's part of it. */
 bool pdl__shard_cuts(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
 pdl_status_t pdl__shard_collect(const pdl_session_t *session, pdl_session_array_t array,

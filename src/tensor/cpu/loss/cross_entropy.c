@@ -27,7 +27,10 @@ static pdl_status_t cross_entropy_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     if (op->spec.training) op->description.saved_bytes = (size_t)rows * sizeof(float);
     op->description.workspace_bytes =
         (size_t)rows * (sizeof(pdl__entropy_result_t) + sizeof(float)) + (size_t)op->spec.samples * sizeof(float);
-    if (op->spec.classes > 0) op->description.workspace_bytes += pdl__entropy_split_bytes(rows);
+    if (op->spec.classes > 0) {
+        op->description.workspace_bytes += pdl__entropy_split_bytes(rows);
+        pdl__entropy_split_meetings(rows, &op->description);
+    }
     return PDL_OK;
 }
 
@@ -218,13 +221,13 @@ static pdl_status_t cross_entropy_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pass.result = (pdl__entropy_result_t *)((char *)run->workspace + split);
     if (!op->spec.training) pass.lse = (float *)(pass.result + rows);
     if (split > 0)
-        status = pdl__entropy_split_forward(&pass, run, run->workspace);
+        pdl__entropy_split_forward(&pass, run->phase, run->workspace);
     else if (by_rows(op))
         pdl_threads_run(rows, 4096 / pass.channels + 1, forward_rows, &pass);
     else
         pdl_threads_run(pass.samples * pdl__entropy_bands(&pass), 1, forward_bands, &pass);
-    if (status == PDL_OK) conclude_samples(&pass, run->output);
-    return status;
+    if (run->phase == op->description.meetings[0]) conclude_samples(&pass, run->output);
+    return PDL_OK;
 }
 
 /* The channel of a class, -1 when another rank has it. */

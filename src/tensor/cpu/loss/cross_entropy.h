@@ -56,11 +56,11 @@ void pdl__entropy_measure_band(int64_t channels, int64_t stride, int64_t width, 
 pdl__entropy_result_t pdl__entropy_conclude(const pdl__entropy_t *pass, const pdl__entropy_row_t *row,
                                             double at_class, bool right, float *lse);
 
-/* Workspace that a split forward needs besides. */
+/* Workspace that a split forward needs besides, and the meetings between its phases. */
 size_t pdl__entropy_split_bytes(int64_t rows);
-
-/* Fills pass->result and pass->lse with the help of the ranks that have the other classes; `workspace` is as large
-   as pdl__entropy_split_bytes says. */
-pdl_status_t pdl__entropy_split_forward(pdl__entropy_t *pass, const pdl_op_run_t *run, double *workspace);
+void   pdl__entropy_split_meetings(int64_t rows, pdl_op_description_t *description);
+/* One phase of the result and lse of every position, of all ranks that have other classes. The workspace is as large as
+   pdl__entropy_split_bytes says. */
+void pdl__entropy_split_forward(pdl__entropy_t *pass, int phase, double *workspace);
 
 #endif

@@ -110,27 +110,32 @@ static void conclude_positions(void *context, int64_t first, int64_t end)
     }
 }
 
-pdl_status_t pdl__entropy_split_forward(pdl__entropy_t *pass, const pdl_op_run_t *run, double *workspace)
+void pdl__entropy_split_meetings(int64_t rows, pdl_op_description_t *description)
 {
-    int64_t      rows = pass->samples * pass->positions;
-    split_t      split = {pass,
-                          workspace,
-                          workspace + rows,
-                          workspace + 2 * rows,
-                          workspace + 3 * rows,
-                          workspace + 4 * rows,
-                          workspace + 5 * rows};
-    pdl_status_t status;
+    size_t array = (size_t)rows * sizeof(double);
 
+    description->meetings[0] = 2;
+    description->meeting[0][0] = (pdl_meeting_t){.kind = PDL_MEETING_MAX, .at = array, .count = rows};
+    description->meeting[0][1] =
+        (pdl_meeting_t){.kind = PDL_MEETING_SUM, .at = 2 * array, .count = 4 * rows, .smoothed = rows};
+}
+
+void pdl__entropy_split_forward(pdl__entropy_t *pass, int phase, double *workspace)
+{
+    int64_t rows = pass->samples * pass->positions;
+    split_t split = {pass,
+                     workspace,
+                     workspace + rows,
+                     workspace + 2 * rows,
+                     workspace + 3 * rows,
+                     workspace + 4 * rows,
+                     workspace + 5 * rows};
+
+    if (phase == 1) pdl_threads_run(rows, 4096 / pass->channels + 1, share_positions, &split);
+    if (phase == 2) pdl_threads_run(rows, 256, conclude_positions, &split);
+    if (phase > 0) return;
     if (pass->stride == 1)
         pdl_threads_run(rows, 4096 / pass->channels + 1, measure_rows, &split);
     else
         pdl_threads_run(pass->samples * pdl__entropy_bands(pass), 1, measure_bands, &split);
-    status = run->reduce_max(run->reduce_context, split.largest, rows);
-    if (status != PDL_OK) return status;
-    pdl_threads_run(rows, 4096 / pass->channels + 1, share_positions, &split);
-    status = run->reduce(run->reduce_context, split.sum, (pass->smoothing > 0 ? 4 : 3) * rows);
-    if (status != PDL_OK) return status;
-    pdl_threads_run(rows, 256, conclude_positions, &split);
-    return PDL_OK;
 }

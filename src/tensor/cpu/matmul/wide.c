@@ -55,11 +55,11 @@ size_t pdl__wide_bytes(const pdl_op_t *op)
     return place(op, NULL).bytes;
 }
 
-/* The same tensor in fp32: `from` itself where there is nothing to widen. */
-static void *widen(const pdl_op_t *op, const void *from, int64_t count, float *to)
+/* The same tensor in fp32: `from` itself where there is nothing to widen. Later phases find the copies of the first. */
+static void *widen(const pdl_op_t *op, int phase, const void *from, int64_t count, float *to)
 {
     if (from == NULL || to == NULL) return (void *)from;
-    (void)pdl__cpu_to_float(op->backend, NULL, from, count, to);
+    if (phase == 0) (void)pdl__cpu_to_float(op->backend, NULL, from, count, to);
     return to;
 }
 
@@ -70,11 +70,11 @@ pdl_status_t pdl__wide_forward(const pdl__cpu_kind_t *kind, pdl_op_t *op, const 
     pdl_status_t status;
 
     for (int i = 0; i < op->spec.input_count; i++)
-        inner.input[i] = widen(op, run->input[i], input_count(op, i), wide.input[i]);
-    inner.target = widen(op, run->target, input_count(op, 0), wide.target);
+        inner.input[i] = widen(op, run->phase, run->input[i], input_count(op, i), wide.input[i]);
+    inner.target = widen(op, run->phase, run->target, input_count(op, 0), wide.target);
     if (wide.output != NULL) inner.output = wide.output;
     status = kind->forward(op, &inner);
-    if (status == PDL_OK && wide.output != NULL)
+    if (status == PDL_OK && wide.output != NULL && run->phase == pdl_op_meetings(op, run, false))
         (void)pdl__cpu_from_float(op->backend, NULL, wide.output, output_count(op), run->output);
     return status;
 }
@@ -88,13 +88,16 @@ pdl_status_t pdl__wide_backward(const pdl__cpu_kind_t *kind, pdl_op_t *op, const
 
     for (int i = 0; i < op->spec.input_count; i++) {
         if (op->description.keeps_inputs & (1u << i))
-            inner.input[i] = widen(op, run->input[i], input_count(op, i), wide.input[i]);
+            inner.input[i] = widen(op, run->phase, run->input[i], input_count(op, i), wide.input[i]);
         inner.input_gradient[i] = run->input_gradient[i] != NULL ? wide.input_gradient[i] : NULL;
     }
-    if (op->description.keeps_output) inner.output = widen(op, run->output, output_count(op), wide.output);
-    inner.target = widen(op, run->target, input_count(op, 0), wide.target);
-    inner.output_gradient[0] = widen(op, run->output_gradient[0], output_count(op), wide.output_gradient);
+    if (op->description.keeps_output)
+        inner.output = widen(op, run->phase, run->output, output_count(op), wide.output);
+    inner.target = widen(op, run->phase, run->target, input_count(op, 0), wide.target);
+    inner.output_gradient[0] =
+        widen(op, run->phase, run->output_gradient[0], output_count(op), wide.output_gradient);
     status = kind->backward(op, &inner, what);
+    if (run->phase < pdl_op_meetings(op, run, true)) return status;
     for (int i = 0; status == PDL_OK && (what & PDL_BACKWARD_DATA) && i < op->spec.input_count; i++)
         if (inner.input_gradient[i] != NULL)
             (void)pdl__cpu_from_float(op->backend, NULL, inner.input_gradient[i], input_count(op, i),

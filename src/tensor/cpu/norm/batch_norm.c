@@ -76,6 +76,11 @@ static pdl_status_t norm_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     norm->grain = 1 + 4096 / (norm->panels.part_rows * 16);
     plan_memory(op, norm);
     describe_op(op);
+    for (int way = 0; way < 2 && op->spec.shared && op->spec.training; way++) {
+        op->description.meetings[way] = 1;
+        op->description.meeting[way][0] =
+            (pdl_meeting_t){.kind = PDL_MEETING_SUM, .at = norm->total, .count = 2 * norm->channels};
+    }
     op->private_data = norm;
     return PDL_OK;
 }
@@ -124,8 +129,8 @@ static double *add_up(const pdl__batch_norm_t *norm, const pdl_op_run_t *run)
 
 static double value_count(const pdl_op_t *op, const pdl_op_run_t *run, int64_t positions)
 {
-    if (run->reduce != NULL && run->total_values > 0) return (double)run->total_values;
-    return (double)(run->reduce != NULL ? run->total_samples : op->spec.samples) * (double)positions;
+    if (op->spec.shared && run->total_values > 0) return (double)run->total_values;
+    return (double)(op->spec.shared ? run->total_samples : op->spec.samples) * (double)positions;
 }
 
 static float first_value(const pdl_op_t *op, const pdl__batch_norm_t *norm, const void *x, int64_t channel)
@@ -137,16 +142,13 @@ static float first_value(const pdl_op_t *op, const pdl__batch_norm_t *norm, cons
                                                           : ((const float *)x)[at];
 }
 
-/* Mean and 1 / deviation of the batch go to `saved`, the running ones follow. */
-static pdl_status_t measure_batch(pdl_op_t *op, const pdl_op_run_t *run, pdl__norm_t *pass)
+/* The sums of every channel and of its squares, of this rank, one behind the other in the workspace. */
+static void sum_batch(pdl_op_t *op, const pdl_op_run_t *run, pdl__norm_t *pass)
 {
     const pdl__batch_norm_t *norm = op->private_data;
-    const pdl_layer_t       *layer = op->spec.layer;
     float                   *center = (float *)((char *)run->workspace + norm->center);
-    double                  *mean = run->saved, *inverse = mean + norm->panels.padded, *total;
-    double                   local = (double)op->spec.samples * (double)norm->positions,
-           count = value_count(op, run, norm->positions);
-    pdl_status_t status;
+    double                  *squares = run->saved, *total;
+    double                   local = (double)op->spec.samples * (double)norm->positions;
 
     for (int64_t c = 0; c < norm->panels.padded; c++)
         center[c] = c < norm->channels ? first_value(op, norm, run->input[0], c) : 0;
@@ -157,11 +159,20 @@ static pdl_status_t measure_batch(pdl_op_t *op, const pdl_op_run_t *run, pdl__no
         double sum = total[c], at = center[c];
 
         total[c] = sum + local * at;
-        mean[c] = total[norm->panels.padded + c] + at * (2 * sum + local * at);
+        squares[c] = total[norm->panels.padded + c] + at * (2 * sum + local * at);
     }
-    for (int64_t c = 0; c < norm->channels; c++) total[norm->channels + c] = mean[c];
-    status = run->reduce != NULL ? run->reduce(run->reduce_context, total, 2 * norm->channels) : PDL_OK;
-    if (status != PDL_OK) return status;
+    for (int64_t c = 0; c < norm->channels; c++) total[norm->channels + c] = squares[c];
+}
+
+/* Mean and 1 / deviation of the batch go to `saved`, the running ones follow. */
+static void measure_batch(pdl_op_t *op, const pdl_op_run_t *run)
+{
+    const pdl__batch_norm_t *norm = op->private_data;
+    const pdl_layer_t       *layer = op->spec.layer;
+    const double            *total = (const double *)((char *)run->workspace + norm->total);
+    double                  *mean = run->saved, *inverse = mean + norm->panels.padded;
+    double                   count = value_count(op, run, norm->positions);
+
     for (int64_t c = 0; c < norm->channels; c++) {
         double variance, unbiased;
 
@@ -176,7 +187,6 @@ static pdl_status_t measure_batch(pdl_op_t *op, const pdl_op_run_t *run, pdl__no
         running(op, run, 1)[c] =
             (float)((1 - layer->momentum) * running(op, run, 1)[c] + layer->momentum * unbiased);
     }
-    return PDL_OK;
 }
 
 /* y = scale x + shift; padded channels get 0 and 0, so that they stay zero. */
@@ -213,9 +223,10 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
                                      .out = run->output,
                                      .relu = op->spec.fusion.activation == PDL_LAYER_RELU,
                                      .partial = (double *)((char *)run->workspace + norm->partial)};
-    pdl_status_t             status = batch ? measure_batch(op, run, &pass) : PDL_OK;
 
-    if (status != PDL_OK) return status;
+    if (batch && run->phase == 0) sum_batch(op, run, &pass);
+    if (run->phase < pdl_op_meetings(op, run, false)) return PDL_OK;
+    if (batch) measure_batch(op, run);
     set_scale(op, run, batch, &pass);
     pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply, &pass);
     return PDL_OK;
@@ -228,16 +239,12 @@ static void write_gradient(const pdl_op_run_t *run, int k, int64_t c, double val
     if (gradient != NULL) gradient[c] = (float)(run->accumulate ? (double)gradient[c] + value : value);
 }
 
-/* The sums of g and g (x - mean) are this rank's gradients of shift and scale; the gradient of x wants those of all
-   ranks: dx = scale (g - mean(g) - (x - mean) / deviation^2 mean(g (x - mean))). */
-static pdl_status_t reduce_back(pdl_op_t *op, const pdl_op_run_t *run, unsigned what, pdl__norm_t *pass)
+/* The sums of g and g (x - mean) are this rank's gradients of shift and scale. */
+static void sum_back(pdl_op_t *op, const pdl_op_run_t *run, unsigned what)
 {
     const pdl__batch_norm_t *norm = op->private_data;
-    double                  *total = add_up(norm, run), count = value_count(op, run, norm->positions);
+    double                  *total = add_up(norm, run);
     const double            *inverse = (const double *)run->saved + norm->panels.padded;
-    float                   *slope = (float *)((char *)run->workspace + norm->slope);
-    float                   *offset = (float *)((char *)run->workspace + norm->offset);
-    pdl_status_t             status;
 
     for (int64_t c = 0; c < norm->channels; c++) {
         total[norm->channels + c] = total[norm->panels.padded + c];
@@ -245,8 +252,19 @@ static pdl_status_t reduce_back(pdl_op_t *op, const pdl_op_run_t *run, unsigned 
         write_gradient(run, 0, c, total[norm->channels + c] * inverse[c]);
         if (op->spec.layer->bias) write_gradient(run, 1, c, total[c]);
     }
-    status = run->reduce != NULL ? run->reduce(run->reduce_context, total, 2 * norm->channels) : PDL_OK;
-    if (status != PDL_OK) return status;
+}
+
+/* The gradient of x wants the sums of all ranks:
+   dx = scale (g - mean(g) - (x - mean) / deviation^2 mean(g (x - mean))). */
+static void set_slope(pdl_op_t *op, const pdl_op_run_t *run, pdl__norm_t *pass)
+{
+    const pdl__batch_norm_t *norm = op->private_data;
+    const double            *total = (const double *)((char *)run->workspace + norm->total);
+    double                   count = value_count(op, run, norm->positions);
+    const double            *inverse = (const double *)run->saved + norm->panels.padded;
+    float                   *slope = (float *)((char *)run->workspace + norm->slope);
+    float                   *offset = (float *)((char *)run->workspace + norm->offset);
+
     for (int64_t c = 0; c < norm->panels.padded; c++) {
         bool used = c < norm->channels;
 
@@ -255,7 +273,6 @@ static pdl_status_t reduce_back(pdl_op_t *op, const pdl_op_run_t *run, unsigned 
     }
     pass->offset = offset;
     pass->slope = slope;
-    return PDL_OK;
 }
 
 /* Where the masked gradient is kept between the passes, or NULL to make it again. */
@@ -280,15 +297,18 @@ static pdl_status_t norm_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigne
                                      .mask_by_output = op->spec.fusion.add,
                                      .center = center,
                                      .partial = (double *)((char *)run->workspace + norm->partial)};
-    pdl_status_t             status;
 
     for (int64_t c = 0; c < norm->panels.padded; c++) center[c] = c < norm->channels ? (float)mean[c] : 0;
     set_scale(op, run, true, &pass);
-    pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure_back, &pass);
-    status = reduce_back(op, run, what, &pass);
-    if (status == PDL_OK && (what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL)
+    if (run->phase == 0) {
+        pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->measure_back, &pass);
+        sum_back(op, run, what);
+    }
+    if (run->phase < pdl_op_meetings(op, run, true)) return PDL_OK;
+    set_slope(op, run, &pass);
+    if ((what & PDL_BACKWARD_DATA) && run->input_gradient[0] != NULL)
         pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply_back, &pass);
-    return status;
+    return PDL_OK;
 }
 
 static bool norm_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)

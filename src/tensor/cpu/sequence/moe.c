@@ -86,6 +86,10 @@ static pdl_status_t moe_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     op->description.saved_bytes = (size_t)(moe->rows * moe->top_k) * sizeof(pdl__moe_choice_t);
     if (moe->ranks > 1) op->description.saved_bytes += pdl__route_saved(moe);
     op->description.workspace_bytes = pdl__moe_place(moe, cpu->base.threads, op->spec.training, NULL, &unused);
+    if (moe->ranks > 1)
+        pdl__route_meetings(moe, op->spec.training,
+                            op->description.workspace_bytes - pdl__route_workspace(moe, op->spec.training),
+                            &op->description);
     return PDL_OK;
 }
 
@@ -224,9 +228,14 @@ static pdl_status_t moe_forward(pdl_op_t *op, const pdl_op_run_t *run)
     const pdl__moe_t *moe = pass.moe;
     float            *y = run->output;
 
-    pdl__moe_choose(&pass);
-    memset(y, 0, (size_t)(moe->rows * moe->out) * sizeof(float));
-    if (moe->ranks > 1) return pdl__route_forward(&pass);
+    if (run->phase == 0) {
+        pdl__moe_choose(&pass);
+        memset(y, 0, (size_t)(moe->rows * moe->out) * sizeof(float));
+    }
+    if (moe->ranks > 1) {
+        pdl__route_forward(&pass, op->spec.training);
+        return PDL_OK;
+    }
     for (int64_t expert = 0; expert < moe->experts; expert++)
         for (int64_t from = 0; pdl__moe_next(&pass, expert, &from);) {
             pdl__moe_inner(&pass, expert);

@@ -84,9 +84,12 @@ void pdl__moe_clear_gradients(const pdl__moe_pass_t *pass, int64_t expert);
 void pdl__moe_router_gradients(pdl__moe_pass_t *pass, bool data, bool weights);
 
 /* moe_route.c */
-size_t       pdl__route_saved(const pdl__moe_t *moe);
-size_t       pdl__route_workspace(const pdl__moe_t *moe, bool backward);
-pdl_status_t pdl__route_forward(pdl__moe_pass_t *pass);
-pdl_status_t pdl__route_backward(pdl__moe_pass_t *pass, bool data, bool weights);
+size_t pdl__route_saved(const pdl__moe_t *moe);
+size_t pdl__route_workspace(const pdl__moe_t *moe, bool backward);
+/* Its meetings; the workspace of routes begins at `at`. */
+void pdl__route_meetings(const pdl__moe_t *moe, bool training, size_t at, pdl_op_description_t *description);
+/* One phase. */
+void pdl__route_forward(pdl__moe_pass_t *pass, bool training);
+void pdl__route_backward(pdl__moe_pass_t *pass, bool data, bool weights);
 
 #endif

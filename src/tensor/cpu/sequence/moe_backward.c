@@ -200,9 +200,14 @@ pdl_status_t pdl__moe_backward(pdl_op_t *op, const pdl_op_run_t *run, unsigned w
     float            *dx = run->input_gradient[0];
     bool              data = (what & PDL_BACKWARD_DATA) && dx != NULL, weights = what & PDL_BACKWARD_WEIGHT;
 
-    memset(pass.logit, 0, (size_t)(moe->rows * moe->all) * sizeof(float));
-    if (data) memset(dx, 0, (size_t)(moe->rows * moe->in) * sizeof(float));
-    if (moe->ranks > 1) return pdl__route_backward(&pass, data, weights);
+    if (run->phase == 0) {
+        memset(pass.logit, 0, (size_t)(moe->rows * moe->all) * sizeof(float));
+        if (data) memset(dx, 0, (size_t)(moe->rows * moe->in) * sizeof(float));
+    }
+    if (moe->ranks > 1) {
+        pdl__route_backward(&pass, data, weights);
+        return PDL_OK;
+    }
     for (int64_t expert = 0; expert < moe->experts; expert++) backward_expert(&pass, expert, data, weights);
     pdl__moe_router_gradients(&pass, data, weights);
     return PDL_OK;

@@ -3,8 +3,10 @@
  * are brought into the order of all experts, which is that of the ranks too, and sent; a rank gets rows from every
  * rank in the order of its own experts. What becomes of a row is put in its place and goes back the same way.
  *
- *     forward   numbers of copies -> | x -> | <- answers; weighed by their shares at home
- *     backward  dy, share -> | <- dx, gradient of the share
+ *     forward   numbers of copies -> | | x -> | <- answers | weighed by their shares at home
+ *     backward  dy, share -> | <- dx, gradient of the share | what they come to at home
+ *
+ * These are phases; the ranks meet between them. The second of forward does nothing but count the bytes of the rows.
  *
  * How many rows come is known only then: memory is that of all tokens choosing experts of this rank.
  */
@@ -47,52 +49,92 @@ static int64_t wide_row(const pdl__moe_t *moe)
     return greater(moe->in, moe->out) + 1;
 }
 
-/* Places everything; with `memory` NULL only its bytes count. Returns these. */
-static size_t place(const pdl__moe_t *moe, bool backward, char *memory, route_t *route)
-{
-    struct {
-        int64_t **at;
-        int64_t   elements;
-    } numbers[] = {{&route->counts, moe->all}, {&route->slot, moe->rows * moe->top_k},
-                   {&route->next, moe->all},   {&route->start, moe->ranks * moe->experts},
-                   {&route->to, moe->ranks},   {&route->from, moe->ranks}};
-    struct {
-        float **at;
-        int64_t elements;
-    } rows[] = {{&route->home, moe->rows * moe->top_k * wide_row(moe)},
-                {&route->come, backward ? moe->most * (moe->out + 1) : 0},
-                {&route->go, moe->most * wide_row(moe)}};
-    size_t used = 0;
+/* Where everything is in the workspace, and its bytes. */
+typedef struct places {
+    size_t counts, slot, next, start, to, from, home, come, go, bytes;
+} places_t;
 
-    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-        if (memory != NULL) *numbers[i].at = (int64_t *)(void *)(memory + used);
-        used += padded(numbers[i].elements, sizeof(int64_t));
+static places_t place(const pdl__moe_t *moe, bool backward)
+{
+    places_t p = {0};
+    struct {
+        size_t *at;
+        int64_t elements;
+        size_t  item;
+    } all[] = {{&p.counts, moe->all, sizeof(int64_t)},
+               {&p.slot, moe->rows * moe->top_k, sizeof(int64_t)},
+               {&p.next, moe->all, sizeof(int64_t)},
+               {&p.start, moe->ranks * moe->experts, sizeof(int64_t)},
+               {&p.to, moe->ranks, sizeof(int64_t)},
+               {&p.from, moe->ranks, sizeof(int64_t)},
+               {&p.home, moe->rows * moe->top_k * wide_row(moe), sizeof(float)},
+               {&p.come, backward ? moe->most * (moe->out + 1) : 0, sizeof(float)},
+               {&p.go, moe->most * wide_row(moe), sizeof(float)}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        *all[i].at = p.bytes;
+        p.bytes += padded(all[i].elements, all[i].item);
     }
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        if (memory != NULL) *rows[i].at = (float *)(void *)(memory + used);
-        used += padded(rows[i].elements, sizeof(float));
-    }
-    return used;
+    return p;
 }
 
 size_t pdl__route_workspace(const pdl__moe_t *moe, bool backward)
 {
-    route_t unused;
-
-    return place(moe, backward, NULL, &unused);
+    return place(moe, backward).bytes;
 }
 
-static route_t make_route(pdl__moe_pass_t *pass, bool backward)
+/* Saved: the choices, then what has arrived. */
+static size_t arrived_at(const pdl__moe_t *moe)
 {
-    const pdl__moe_t *moe = pass->moe;
-    route_t           route = {.pass = pass};
-    char             *kept = (char *)pass->run->saved;
+    return padded(moe->rows * moe->top_k, sizeof(pdl__moe_choice_t));
+}
 
-    place(moe, backward, pass->routes, &route);
-    kept += padded(moe->rows * moe->top_k, sizeof(pdl__moe_choice_t));
-    route.arrived = (int64_t *)(void *)kept;
-    route.x = (float *)(void *)(kept + padded(moe->ranks * moe->experts, sizeof(int64_t)));
-    return route;
+static size_t x_at(const pdl__moe_t *moe)
+{
+    return arrived_at(moe) + padded(moe->ranks * moe->experts, sizeof(int64_t));
+}
+
+void pdl__route_meetings(const pdl__moe_t *moe, bool training, size_t at, pdl_op_description_t *description)
+{
+    places_t      p = place(moe, training);
+    pdl_meeting_t there = {.kind = PDL_MEETING_ROUTE, .to = at + p.to, .from = at + p.from}, back = there;
+
+    back.to = there.from;
+    back.from = there.to;
+    there.into_saved = true;
+    there.at = at + p.counts;
+    there.receive = arrived_at(moe);
+    description->meeting[0][0] = there;
+    there.at = at + p.home;
+    there.receive = x_at(moe);
+    description->meeting[0][1] = there;
+    back.at = at + p.go;
+    back.receive = at + p.home;
+    description->meeting[0][2] = description->meeting[1][1] = back;
+    there.into_saved = false;
+    there.receive = at + p.come;
+    description->meeting[1][0] = there;
+    description->meetings[0] = 3;
+    description->meetings[1] = training ? 2 : 0;
+}
+
+static route_t make_route(pdl__moe_pass_t *pass, bool training)
+{
+    places_t p = place(pass->moe, training);
+    char    *work = pass->routes, *saved = pass->run->saved;
+
+    return (route_t){.pass = pass,
+                     .counts = (int64_t *)(void *)(work + p.counts),
+                     .slot = (int64_t *)(void *)(work + p.slot),
+                     .next = (int64_t *)(void *)(work + p.next),
+                     .start = (int64_t *)(void *)(work + p.start),
+                     .to = (int64_t *)(void *)(work + p.to),
+                     .from = (int64_t *)(void *)(work + p.from),
+                     .home = (float *)(void *)(work + p.home),
+                     .come = (float *)(void *)(work + p.come),
+                     .go = (float *)(void *)(work + p.go),
+                     .arrived = (int64_t *)(void *)(saved + arrived_at(pass->moe)),
+                     .x = (float *)(void *)(saved + x_at(pass->moe))};
 }
 
 /* Counts copies for every expert, and brings them into the order of the experts. */
@@ -108,17 +150,15 @@ static void order_copies(route_t *route)
     for (int64_t i = 0; i < moe->rows * moe->top_k; i++) route->slot[i] = route->next[choice[i].expert]++;
 }
 
-/* Tells every rank how many rows come for each of its experts. */
-static pdl_status_t send_counts(route_t *route)
+/* Bytes that tell every rank how many rows come for each of its experts. */
+static void count_experts(route_t *route)
 {
-    const pdl__moe_t   *moe = route->pass->moe;
-    const pdl_op_run_t *run = route->pass->run;
+    const pdl__moe_t *moe = route->pass->moe;
 
     for (int r = 0; r < moe->ranks; r++) {
         route->to[r] = (moe->first[r + 1] - moe->first[r]) * (int64_t)sizeof(int64_t);
         route->from[r] = moe->experts * (int64_t)sizeof(int64_t);
     }
-    return run->route(run->route_context, route->counts, route->to, route->arrived, route->from);
 }
 
 static void find_starts(route_t *route)
@@ -129,20 +169,17 @@ static void find_starts(route_t *route)
     for (int64_t i = 0; i < moe->ranks * moe->experts; sum += route->arrived[i++]) route->start[i] = sum;
 }
 
-/* Rows of `width` elements from their homes to their experts, or back. */
-static pdl_status_t send_rows(route_t *route, int64_t width, bool back, const float *send, float *receive)
+/* Bytes of rows of `width` elements from their homes to their experts; the other way round they go back. */
+static void count_rows(route_t *route, int64_t width)
 {
-    const pdl__moe_t   *moe = route->pass->moe;
-    const pdl_op_run_t *run = route->pass->run;
-    int64_t             bytes = width * (int64_t)sizeof(float);
+    const pdl__moe_t *moe = route->pass->moe;
+    int64_t           bytes = width * (int64_t)sizeof(float);
 
     for (int r = 0; r < moe->ranks; r++) {
         route->to[r] = route->from[r] = 0;
         for (int64_t e = moe->first[r]; e < moe->first[r + 1]; e++) route->to[r] += route->counts[e] * bytes;
         for (int64_t e = 0; e < moe->experts; e++) route->from[r] += route->arrived[r * moe->experts + e] * bytes;
     }
-    return run->route(run->route_context, send, back ? route->from : route->to, receive,
-                      back ? route->to : route->from);
 }
 
 /* How far an expert is with the rows that have come for it. */
@@ -170,36 +207,59 @@ static bool next_rows(route_t *route, int64_t expert, cursor_t *cursor)
     return pass->count > 0;
 }
 
-pdl_status_t pdl__route_forward(pdl__moe_pass_t *pass)
+/* Copies of the tokens, in the order of the experts. */
+static void pack_tokens(route_t *route)
 {
-    const pdl__moe_t *moe = pass->moe;
-    route_t           route = make_route(pass, false);
-    const float      *x = pass->run->input[0];
-    float            *y = pass->run->output;
-    pdl_status_t      status;
+    const pdl__moe_t *moe = route->pass->moe;
+    const float      *x = route->pass->run->input[0];
 
-    order_copies(&route);
+    order_copies(route);
     for (int64_t i = 0; i < moe->rows * moe->top_k; i++)
-        memcpy(route.home + route.slot[i] * moe->in, x + i / moe->top_k * moe->in, (size_t)moe->in * sizeof(float));
-    status = send_counts(&route);
-    if (!status) status = send_rows(&route, moe->in, false, route.home, route.x);
-    if (status) return status;
-    find_starts(&route);
-    pass->from = route.x;
+        memcpy(route->home + route->slot[i] * moe->in, x + i / moe->top_k * moe->in,
+               (size_t)moe->in * sizeof(float));
+    count_experts(route);
+}
+
+static void answer_rows(route_t *route)
+{
+    pdl__moe_pass_t  *pass = route->pass;
+    const pdl__moe_t *moe = pass->moe;
+
+    find_starts(route);
+    pass->from = route->x;
     pass->share = 1;
     for (int64_t expert = 0; expert < moe->experts; expert++)
-        for (cursor_t cursor = {0, 0}; next_rows(&route, expert, &cursor);) {
+        for (cursor_t cursor = {0, 0}; next_rows(route, expert, &cursor);) {
             pdl__moe_inner(pass, expert);
             pdl__moe_answer(pass, expert);
             for (int64_t i = 0; i < pass->count; i++)
-                memcpy(route.go + pass->list[i] * moe->out, pass->y + i * moe->out,
+                memcpy(route->go + pass->list[i] * moe->out, pass->y + i * moe->out,
                        (size_t)moe->out * sizeof(float));
         }
-    status = send_rows(&route, moe->out, true, route.go, route.home);
-    for (int64_t i = 0; i < moe->rows * moe->top_k && !status; i++)
-        pdl__moe_add(moe->out, pass->choice[i].share, route.home + route.slot[i] * moe->out,
+    count_rows(route, moe->out);
+}
+
+static void weigh_answers(route_t *route)
+{
+    pdl__moe_pass_t  *pass = route->pass;
+    const pdl__moe_t *moe = pass->moe;
+    float            *y = pass->run->output;
+
+    for (int64_t i = 0; i < moe->rows * moe->top_k; i++)
+        pdl__moe_add(moe->out, pass->choice[i].share, route->home + route->slot[i] * moe->out,
                      y + i / moe->top_k * moe->out);
-    return status;
+}
+
+void pdl__route_forward(pdl__moe_pass_t *pass, bool training)
+{
+    route_t route = make_route(pass, training);
+
+    switch (pass->run->phase) {
+    case 0: pack_tokens(&route); break;
+    case 1: count_rows(&route, pass->moe->in); break;
+    case 2: answer_rows(&route); break;
+    default: weigh_answers(&route); break;
+    }
 }
 
 /* Gradients of the rows of the list, into the rows that go back: dx if `data`, and at the end that of the share. */
@@ -250,30 +310,38 @@ static void pack_gradients(const route_t *route)
     }
 }
 
-pdl_status_t pdl__route_backward(pdl__moe_pass_t *pass, bool data, bool weights)
+static void bring_home(route_t *route, bool data, bool weights)
 {
+    pdl__moe_pass_t  *pass = route->pass;
     const pdl__moe_t *moe = pass->moe;
-    route_t           route = make_route(pass, true);
     float            *dx = pass->run->input_gradient[0];
     int64_t           width = data ? moe->in + 1 : 1;
-    pdl_status_t      status;
 
-    order_copies(&route);
-    find_starts(&route);
-    pack_gradients(&route);
-    status = send_rows(&route, moe->out + 1, false, route.home, route.come);
-    if (status) return status;
-    pass->from = route.x;
-    pass->share = 1;
-    for (int64_t expert = 0; expert < moe->experts; expert++) backward_expert(&route, expert, data, weights);
-    status = send_rows(&route, width, true, route.go, route.home);
-    if (status) return status;
     for (int64_t i = 0; i < moe->rows * moe->top_k; i++) {
-        const float *row = route.home + route.slot[i] * width;
+        const float *row = route->home + route->slot[i] * width;
 
         pass->logit[i / moe->top_k * moe->all + pass->choice[i].expert] = row[width - 1];
         if (data) pdl__moe_add(moe->in, 1, row, dx + i / moe->top_k * moe->in);
     }
     pdl__moe_router_gradients(pass, data, weights);
-    return PDL_OK;
+}
+
+void pdl__route_backward(pdl__moe_pass_t *pass, bool data, bool weights)
+{
+    const pdl__moe_t *moe = pass->moe;
+    route_t           route = make_route(pass, true);
+
+    if (pass->run->phase == 0) {
+        order_copies(&route);
+        find_starts(&route);
+        pack_gradients(&route);
+        count_rows(&route, moe->out + 1);
+    } else if (pass->run->phase == 1) {
+        pass->from = route.x;
+        pass->share = 1;
+        for (int64_t expert = 0; expert < moe->experts; expert++) backward_expert(&route, expert, data, weights);
+        count_rows(&route, data ? moe->in + 1 : 1);
+    } else {
+        bring_home(&route, data, weights);
+    }
 }
