@@ -83,7 +83,7 @@ static void unload(job_t *job)
     pdl_plan_file_free(&job->file);
 }
 
-/* The plan's data policy on the simulated iteration, with the exchange played on the network as well. */
+/* The plan's data policy on the simulated iteration, with the exchange simulated on the network as well. */
 static pdl_status_t project_policy(job_t *job, const pdl_plan_sim_t *sim)
 {
     pdl_plan_t           *plan = job->file.plan;

@@ -11,7 +11,7 @@ const char *const pdl_collective_names[PDL_COLL_COUNT] = {"allreduce", "reduce-s
 
 /* Algorithms that are a reduce-scatter and an allgather, either of which can stand alone. */
 #define TWO_HALVES(X)                                                                                              \
-    X("ring", ring, "blocks travel round a ring: least volume, P-1 steps each way; any P")                         \
+    X("ring", ring, "blocks go round a ring: least volume, P-1 steps each way; any P")                             \
     X("hd_near", hd_near, "halving-doubling, nearest partner first; a power of two (allreduce: any P by folding)") \
     X("hd_far", hd_far, "halving-doubling, farthest partner first; a power of two (allreduce: any P by folding)")  \
     X("shd_near", shd_near, "shifted halving-doubling, inside the switch first; N and h powers of two")            \
@@ -45,10 +45,10 @@ const char *const pdl_collective_names[PDL_COLL_COUNT] = {"allreduce", "reduce-s
     X("scatter_allgather", scatter_allgather, "binomial scatter, then a ring allgather; any P")      \
     X("kautz", kautz_broadcast, "shortest-path tree of a Kautz network, k steps; P = d^k + d^(k-1)") \
     X("kautz_scatter", kautz_scatter, "scatter along that tree, then the Kautz allgather; P = d^k + d^(k-1)")
-#define ALLTOALL(X)                                                                            \
-    X("pairwise", pairwise, "one block to one partner in each of P-1 steps; any P")            \
-    X("bruck", bruck_alltoall, "ceil(log2 P) steps, blocks travel several hops; P up to 4096") \
-    X("fc2", fc2, "half of each block by rows, half by columns, 2 steps; rows x columns")      \
+#define ALLTOALL(X)                                                                        \
+    X("pairwise", pairwise, "one block to one partner in each of P-1 steps; any P")        \
+    X("bruck", bruck_alltoall, "ceil(log2 P) steps, blocks go several hops; P up to 4096") \
+    X("fc2", fc2, "half of each block by rows, half by columns, 2 steps; rows x columns")  \
     X("kautz", kautz_alltoall, "two steps on a Kautz network of diameter 2; P = d(d+1)")
 
 typedef struct algorithm {

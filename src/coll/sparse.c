@@ -285,7 +285,7 @@ pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, d
     if (status != PDL_OK) return status;
     if (!(elements >= 0) || !(density >= 0 && density <= 1) || !(common >= 0 && common <= 1)) {
         return pdl_error(PDL_ERR_INPUT,
-                         "%g elements of density %g, %g in common; densities and shares lie between 0 and 1",
+                         "%g elements of density %g, %g in common; densities and shares must be between 0 and 1",
                          elements, density, common);
     }
     segment = elements / shape.inside;

@@ -1,5 +1,5 @@
 /*
- * Buckets of gradients on their way.
+ * Buckets of gradients in flight.
  *
  * Ready buckets form a queue. Each bucket has a lane, of which there are a few; the first of the queue starts when
  * its lane is free. As buckets become ready in the same order everywhere, those of a lane start in the same order
@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LANES 4 /* buckets under way at once: the next ones begin while the last messages of the first arrive */
+#define LANES 4 /* buckets in flight at once: the next ones begin while the last messages of the first arrive */
 
 typedef enum bucket_state { IDLE, QUEUED, LEAVING, MOVING, ARRIVED } bucket_state_t;
 
@@ -30,7 +30,7 @@ typedef struct bucket {
     int               lane;
     char             *algorithm; /* NULL: nothing to do */
     pdl__reduction_t *reduction;
-    int64_t           sent; /* bytes each time it travels */
+    int64_t           sent; /* bytes each time it is exchanged */
 } bucket_t;
 
 struct pdl_exchange {
@@ -233,7 +233,7 @@ void pdl_exchange_destroy(pdl_exchange_t *exchange)
     for (int lane = 0; lane < LANES; lane++) moving = moving || exchange->moving[lane] >= 0;
     for (int b = 0; exchange->bucket != NULL && b < exchange->buckets; b++) {
         free(exchange->bucket[b].algorithm);
-        /* MPI may still write where a bucket is on its way: what belongs to it is left alone. */
+        /* MPI may still write to a bucket in flight: its memory is left alone. */
         if (!moving) pdl__reduction_destroy(exchange->bucket[b].reduction);
     }
     if (!moving) pdl__lanes_destroy(exchange->lanes);

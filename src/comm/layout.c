@@ -1,5 +1,5 @@
 /*
- * Where the blocks of a schedule lie.
+ * Where the blocks of a schedule are in memory.
  */
 #include "comm/layout.h"
 

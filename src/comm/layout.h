@@ -1,9 +1,9 @@
 /*
- * Where the blocks of a schedule lie. Two views: the global one, the same on every rank, in which messages are
+ * Where the blocks of a schedule are in memory. Two views: the global one, the same on every rank, in which messages are
  * cut; and the local one, which says where a rank keeps what it sends and receives.
  *
- * Except for all-to-all both are the vector itself. Its blocks lie in order, or, where every rank has a part of
- * its own (reduce-scatter, allgather), each block lies in the part of the rank that owns it. All-to-all has
+ * Except for all-to-all both are the vector itself. Its blocks are in order, or, where every rank has a part of
+ * its own (reduce-scatter, allgather), each block is in the part of the rank that owns it. All-to-all has
  * blocks for P*P pairs of ranks, of which a rank keeps only three kinds: its input, its result, and what it
  * passes on.
  */

@@ -3,7 +3,7 @@
  *
  * Both ends of a move cut it alike, in the global view, and order the messages of a step alike, by their first
  * element and then by peer; so the k-th receive from a peer meets its k-th send, and one tag per step is enough.
- * A move of one or two intervals (a cyclic range that wraps is two) goes out from where it lies; one of more is
+ * A move of one or two intervals (a cyclic range that wraps is two) is sent from its place; one of more is
  * packed, because many small messages would cost more than copying.
  *
  * A schedule means the vector as it was before the step wherever it sends. A receive whose place is also being sent
@@ -190,7 +190,7 @@ static int sends_before(const pdl__messages_t *messages, const pdl__step_t *step
 }
 
 /* Contributions to the same elements from several ranks are added in the order of the ranks, this rank's own among
-   them, so that all ranks get the same bits: those of lower ranks are added up before they meet ours. */
+   them, so that all ranks get the same bits: those of lower ranks are summed before ours is added. */
 static bool folds(const pdl__message_t *receive, const pdl__message_t *next, int rank)
 {
     return receive->reduce && next->reduce && receive->key == next->key && receive->count == next->count &&

@@ -16,7 +16,7 @@ typedef struct pdl__message {
     int64_t count; /* elements */
     int     segment_first, segment_count;
     /* Sends of several segments. */
-    int64_t pack_first; /* its place in the packing buffer; -1: sent from where it lies */
+    int64_t pack_first; /* its place in the packing buffer; -1: sent from its place in the vector */
     /* Receives. */
     bool staged;       /* through a slot; else straight to its place */
     bool folds;        /* into the slot of the next one, which holds the same elements of the next rank */
@@ -31,7 +31,7 @@ typedef struct pdl__message_list {
 typedef struct pdl__step {
     int     send_first, send_count;
     int     receive_first, receive_count;
-    int     window;        /* receives under way at once, each with a slot */
+    int     window;        /* receives in flight at once, each with a slot */
     int64_t slot_elements; /* of each slot; 0: no receive is staged */
     int64_t pack_elements;
 } pdl__step_t;

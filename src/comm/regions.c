@@ -38,7 +38,7 @@ struct pdl_move {
     int64_t              buffer_bytes;
     float               *sums; /* of what comes back, where the target is too short for it; else NULL */
     move_state_t         state;
-    pdl_tensor_stream_t *stream; /* of the move under way */
+    pdl_tensor_stream_t *stream; /* of the redistribution in flight */
     const void          *source;
     void                *target;
     bool                 begun; /* a contribution has arrived at the target */

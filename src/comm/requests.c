@@ -38,7 +38,7 @@ pdl_status_t pdl_ranks_request_create(pdl_ranks_t *ranks, int64_t most_bytes, pd
 void pdl_ranks_request_destroy(pdl_ranks_request_t *request)
 {
     if (request == NULL) return;
-    /* MPI may still use what belongs to a message on its way: it is left alone. */
+    /* MPI may still use the memory of a message in flight: it is left alone. */
     if (!request->moving) pdl__pieces_destroy(request->pieces);
     free(request);
 }
@@ -51,7 +51,7 @@ static pdl_status_t check(const pdl_ranks_request_t *request, int64_t bytes, int
         return pdl_error(PDL_ERR_UNSUPPORTED, "rank %d is dry: it sends and receives nothing", ranks->rank);
     if (request->moving)
         return pdl_error(PDL_ERR_INPUT, "a request is started again before it was waited for: use one for each "
-                                        "message under way");
+                                        "message in flight");
     if (bytes < 0 || bytes > request->most_bytes)
         return pdl_error(PDL_ERR_INPUT, "a message of %" PRId64 " bytes: the request was made for up to %" PRId64,
                          bytes, request->most_bytes);

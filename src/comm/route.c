@@ -1,5 +1,5 @@
 /*
- * Rows from every rank to every other: a message each, all under way at once.
+ * Rows from every rank to every other: a message each, all in flight at once.
  */
 #include <paradl/comm/route.h>
 

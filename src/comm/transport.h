@@ -55,16 +55,16 @@ void pdl__world_abort(int exit_status);
 typedef struct pdl__pieces pdl__pieces_t;
 
 pdl_status_t pdl__pieces_create(int64_t most_bytes, pdl__pieces_t **pieces);
-void         pdl__pieces_destroy(pdl__pieces_t *pieces); /* NULL is allowed; must not be under way */
+void         pdl__pieces_destroy(pdl__pieces_t *pieces); /* NULL is allowed; must not be in flight */
 pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const void *data, int64_t bytes, int peer,
                               int tag);
 pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, void *data, int64_t bytes, int peer,
                                  int tag);
 pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces);
-/* Where all have moved nothing is under way afterwards, as after the wait. */
+/* Where all have arrived nothing is in flight afterwards, as after the wait. */
 pdl_status_t pdl__pieces_test(pdl__pieces_t *pieces, bool *done);
 
-/* Sums over the ranks, and exchanges of parts, that may be under way at the same time, as long as they are in
+/* Sums over the ranks, and exchanges of parts, that may be in flight at the same time, as long as they are in
    different lanes. Those of one lane start in the same order on every rank. */
 typedef struct pdl__lanes pdl__lanes_t;
 
@@ -87,7 +87,7 @@ typedef struct pdl__reduction_spec {
 
 pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
                                    pdl__reduction_t **reduction);
-void         pdl__reduction_destroy(pdl__reduction_t *reduction); /* NULL is allowed; must not be under way */
+void         pdl__reduction_destroy(pdl__reduction_t *reduction); /* NULL is allowed; must not be in flight */
 pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data);
 pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done);
 /* Sent by this rank in one run. */

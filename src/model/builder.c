@@ -198,7 +198,7 @@ static pdl_status_t copy_attributes(const pdl_model_t *model, const pdl_layer_t 
     for (const pdl__attribute_t *a = pdl__attributes; a->key != NULL; a++) {
         if (!pdl__attribute_of(a, from->type)) continue;
         if (!attribute_fits(a, from))
-            return pdl__layer_error(where, from, "%s must lie between %g and %g", a->key, a->min, a->max);
+            return pdl__layer_error(where, from, "%s must be between %g and %g", a->key, a->min, a->max);
         memcpy(pdl__attribute_field(a, to), pdl__attribute_value(a, from), pdl__attribute_size(a));
     }
     return PDL_OK;

@@ -351,7 +351,7 @@ static pdl_status_t infer_moe(const infer_t *context, pdl_layer_t *layer)
         return pdl__layer_error(context->where, layer,
                                 "moe needs experts and hidden, the size of their inner layer");
     if (layer->top_k < 1 || layer->top_k > layer->experts)
-        return pdl__layer_error(context->where, layer, "top_k must lie between 1 and the %lld experts",
+        return pdl__layer_error(context->where, layer, "top_k must be between 1 and the %lld experts",
                                 (long long)layer->experts);
     layer->out = layer->in;
     layer->out.channels = channels;

@@ -117,7 +117,7 @@ static void find_computation(search_t *f)
     if (f->spec->ranks > 1 && share_of(f, convert) > 0.05)
         find(f, "conversions", false, share_of(f, convert),
              extent(f, PDL_AXIS_SPATIAL) > 1 || extent(f, PDL_AXIS_TENSOR) > 1
-                 ? "images change their arrangement around exchanges: split fewer layers"
+                 ? "images change their format around exchanges: split fewer layers"
                  : "neighbouring layers of the model store images differently: no option changes that");
     if (share_of(f, operations) > 0.1)
         find(f, "small kernels", false, share_of(f, operations),

@@ -1,5 +1,5 @@
 /*
- * The rate of an exchange of samples between random workers, from playing a personalised all-to-all on the network of
+ * The rate of an exchange of samples between random workers, from simulating a personalised all-to-all on the network of
  * a system.
  */
 #include <paradl/sim/plan_sim.h>
@@ -10,8 +10,8 @@
 /* Start-ups are counted apart, message by message; 0 would mean those of the system. */
 #define NO_STARTUP_S 1e-15
 
-static pdl_status_t play(const pdl_topology_t *topology, const pdl_schedule_t *schedule, int64_t workers,
-                         const int *hosts, double *bytes_per_s)
+static pdl_status_t simulate(const pdl_topology_t *topology, const pdl_schedule_t *schedule, int64_t workers,
+                             const int *hosts, double *bytes_per_s)
 {
     pdl_sim_options_t options = pdl_sim_options_default();
     pdl_sim_job_t     job = {.schedule = schedule, .bytes = BLOCK_BYTES * workers * workers, .hosts = hosts};
@@ -46,7 +46,7 @@ pdl_status_t pdl_sim_exchange_rate(const pdl_system_t *system, const pdl_paramet
     for (int64_t w = 0; w < workers; w++) hosts[w] = (int)(w * pe / workers);
     status = pdl_topology_of_system(system, pe, &speed, &topology);
     if (!status) status = pdl_schedule_create(&spec, &schedule);
-    if (!status) status = play(topology, schedule, workers, hosts, bytes_per_s);
+    if (!status) status = simulate(topology, schedule, workers, hosts, bytes_per_s);
     pdl_schedule_destroy(schedule);
     pdl_topology_destroy(topology);
     free(hosts);

@@ -1,5 +1,5 @@
 /*
- * Simulation of collectives: checks the request, runs an engine, adds up energy and the busiest link.
+ * Simulation of collectives: checks the request, runs an engine, sums energy and the busiest link.
  */
 #include "sim/flow.h"
 
@@ -56,7 +56,7 @@ static pdl_status_t check_options(const pdl_sim_options_t *options)
     if (!(options->gamma_s_per_byte >= 0) || !(options->eager_bytes >= 0))
         return pdl_error(PDL_ERR_INPUT, "reduction time and eager size of a simulation are 0 or more");
     if (!(options->reverse_share >= 0 && options->reverse_share <= 1))
-        return pdl_error(PDL_ERR_INPUT, "reverse share %g: it lies between 0 and 1", options->reverse_share);
+        return pdl_error(PDL_ERR_INPUT, "reverse share %g: it must be between 0 and 1", options->reverse_share);
     status = check_factors("latency", options->latency_factor, options->latency_factors);
     return status ? status : check_factors("bandwidth", options->bandwidth_factor, options->bandwidth_factors);
 }

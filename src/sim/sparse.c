@@ -43,7 +43,7 @@ pdl_status_t pdl__check_sparse(const pdl_sim_case_t *asked, const char *algorith
     if (!(asked->density > 0 && asked->density <= 1))
         return pdl_error(PDL_ERR_LIMIT, "%s needs a density above 0 and up to 1", algorithm);
     if (!(asked->common >= 0 && asked->common <= 1))
-        return pdl_error(PDL_ERR_LIMIT, "%s: the common share of the elements lies between 0 and 1", algorithm);
+        return pdl_error(PDL_ERR_LIMIT, "%s: the common share of the elements must be between 0 and 1", algorithm);
     return PDL_OK;
 }
 

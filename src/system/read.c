@@ -67,7 +67,7 @@ static pdl_status_t keep_string(pdl_system_t *system, const pdl_yaml_t *mapping,
     return *value == NULL ? PDL_ERR_NOMEM : PDL_OK;
 }
 
-/* A number that must lie in [least, most]. */
+/* A number that must be in [least, most]. */
 static pdl_status_t get_within(const pdl_yaml_t *mapping, const char *key, pdl_unit_t unit, pdl_need_t need,
                                double least, double most, double *value)
 {

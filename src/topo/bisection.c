@@ -27,7 +27,7 @@ static bool counts(const pdl_topology_t *topology, int i)
            kind != PDL_LINK_OPTICAL;
 }
 
-/* Whether a vertex of a direct network lies in the upper half. */
+/* Whether a vertex of a direct network is in the upper half. */
 static bool upper(const pdl_topology_t *topology, int vertex)
 {
     int router = vertex < topology->hosts && topology->hosts_per_router > 0 ? vertex / topology->hosts_per_router

@@ -23,7 +23,7 @@ static bool alive(const pdl_topology_t *topology, int i)
     return topology->failed == NULL || !topology->failed[i];
 }
 
-/* Lies between two vertices that forward. */
+/* Is between two vertices that forward. */
 static bool between_switches(const pdl_topology_t *topology, int i)
 {
     const pdl_link_t *link = &topology->links[i];

@@ -104,13 +104,13 @@ pdl_topology_t *pdl__topology_new(const pdl__topology_ops_t *ops, const char *na
 static pdl_status_t check_rate(const char *what, double bytes_per_s)
 {
     if (bytes_per_s >= 1 && bytes_per_s <= MOST_BANDWIDTH) return PDL_OK;
-    return pdl_error(PDL_ERR_INPUT, "the bandwidth of %s must lie between 1 B/s and %g B/s", what, MOST_BANDWIDTH);
+    return pdl_error(PDL_ERR_INPUT, "the bandwidth of %s must be between 1 B/s and %g B/s", what, MOST_BANDWIDTH);
 }
 
 static pdl_status_t check_latency(const char *what, double latency_s)
 {
     if (latency_s >= 0 && latency_s <= MOST_LATENCY) return PDL_OK;
-    return pdl_error(PDL_ERR_INPUT, "the latency of %s must lie between 0 and %g s", what, MOST_LATENCY);
+    return pdl_error(PDL_ERR_INPUT, "the latency of %s must be between 0 and %g s", what, MOST_LATENCY);
 }
 
 /* Fills in what follows from other fields, and checks what every family uses. */

@@ -20,7 +20,7 @@ refuse() {
 
 plans=$SOURCE/examples/plans
 
-# The parts add up, here and there, and the large 3-D plan is within 1 % of its projection.
+# The parts sum to the whole, here and there, and the large 3-D plan is within 1 % of its projection.
 expect 0 simulate "$plans/gpt3_1024.yaml" --json
 check 'd["ranks"] == 1024 and len(d["stages"]) == 16 and d["flows"] > 0 and d["engine"] == "flow"'
 check 'abs(d["simulated"]["total_s"] / d["projected"]["total_s"] - 1) < 0.01'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# train: what was projected, simulated and measured, class by class, under several strategies; and what held it up.
+# train: what was projected, simulated and measured, class by class, under several strategies; and the bottlenecks.
 set -euo pipefail
 . "$SOURCE/tests/cli/ranks.sh"
 

@@ -1,5 +1,5 @@
 /*
- * Counted prices equal the closed forms; the periods of rings are periods; bytes of blocks add up.
+ * Counted prices equal the closed forms; the periods of rings are periods; bytes of blocks sum to the whole.
  */
 #include "test.h"
 

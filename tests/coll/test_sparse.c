@@ -229,7 +229,7 @@ static totals_t expected(const char *algorithm, int ranks, int inside, double el
     return totals;
 }
 
-/* The model gives means, so means are compared (the busiest of a few random messages lies above, by 7 % at the
+/* The model gives means, so means are compared (the busiest of a few random messages is above, by 7 % at the
    lowest density here). The pairs drawn are binomial: their number has a relative deviation of one over its
    root. */
 static void sizes_are_as_expected(void)

@@ -263,7 +263,7 @@ static void on_parts_of_it(void)
     everything_on(MPI_COMM_SELF);
 }
 
-/* A started reduction does not hold up the program, and goes on while its rank waits elsewhere: rank 0 waits for a
+/* A started reduction does not block the program, and goes on while its rank waits elsewhere: rank 0 waits for a
    message that the others send only when the reduction is complete. */
 static void in_the_background(void)
 {

@@ -96,7 +96,7 @@ static void fits_the_model(void)
     for (p = 0; p < 3 * PIXELS; p++) CHECK_NEAR(values[p], (float)images[16 + PIXELS + p % PIXELS] / 255.0f, 0);
     pdl_source_close(source);
 
-    /* Twice as large: the image covers 6 x 8, the centre of 6 x 6 is kept; its first pixel lies a quarter of the way
+    /* Twice as large: the image covers 6 x 8, the centre of 6 x 6 is kept; its first pixel is a quarter of the way
        from pixel 0 to 1, and in the second row also a quarter of the way down. */
     CHECK_OK(open_with(folder, PDL_SPLIT_TRAIN, IMAGE(1, 6, 6), &source));
     CHECK_OK(pdl_source_read(source, 0, &sample));

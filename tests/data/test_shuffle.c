@@ -534,7 +534,7 @@ static void score_variance_falls(void)
 }
 
 /* The higher of a pair sends its highest losses, the lower its lowest. */
-static void extremes_travel(void)
+static void extremes_are_exchanged(void)
 {
     pdl_shuffle_spec_t spec = spec_of(PDL_SHUFFLE_PAIRED, 0.25, 16, 2, 2);
     pdl_shuffle_t     *shuffle = create(&spec);
@@ -677,7 +677,7 @@ int main(void)
     RUN(global_leaves_hidden_samples_out);
     RUN(random_matchings_bring_new_partners);
     RUN(score_variance_falls);
-    RUN(extremes_travel);
+    RUN(extremes_are_exchanged);
     RUN(restart_goes_on_as_if_nothing_had_happened);
     RUN(wrong_states_are_refused);
     pdl_ranks_destroy(ranks);

@@ -1,5 +1,5 @@
 /*
- * Any bytes given to the ONNX reader yield a model whose totals add up, or an error that names the file.
+ * Any bytes given to the ONNX reader yield a model with consistent totals, or an error that names the file.
  *
  * Changed bytes rarely survive the encoding. Most mutations are therefore made on the unpacked graph: other
  * operators, operands, attributes and dimensions.

@@ -1,6 +1,6 @@
 /*
  * Any bytes given as the record of a sample are refused, or read into the room that such a sample takes. The first byte
- * chooses the kind of sample; the sum is put right, so that what lies behind it is reached as well.
+ * chooses the kind of sample; the sum is put right, so that what is behind it is reached as well.
  */
 #include "data/store/record.h"
 

@@ -1,5 +1,5 @@
 /*
- * Any bytes given to the safetensors reader yield tensors that lie inside them one after another, or an error; and any
+ * Any bytes given to the safetensors reader yield tensors inside them one after another, or an error; and any
  * metadata is an info of a checkpoint, or no info.
  */
 #include "train/checkpoint/checkpoint.h"

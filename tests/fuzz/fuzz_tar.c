@@ -1,5 +1,5 @@
 /*
- * Any bytes given to the reader of shards yield samples that lie within the bytes, or an error.
+ * Any bytes given to the reader of shards yield samples within the bytes, or an error.
  */
 #include "data/source/tar.h"
 

@@ -195,7 +195,7 @@ static void refuses_what_does_not_fit(void)
     conv.groups = 2;
     refuse(conv, "2 groups do not divide 3 channels");
     conv.groups = -1;
-    refuse(conv, "groups must lie between 1 and");
+    refuse(conv, "groups must be between 1 and");
     refuse(layer_of(PDL_LAYER_SELECT, "cls"), "select needs a sequence, not 3x8x8");
     pdl__builder_destroy(builder);
 }

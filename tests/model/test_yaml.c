@@ -182,7 +182,7 @@ static const struct {
     {HEAD "layers:\n  - conv: {out: 4, kernel: 3, bias: maybe}\n", 5, "unknown parameter maybe"},
     {HEAD "layers:\n  - conv: {out: 4, kernel: 3, init: lucky}\n", 5, "xavier"},
     {HEAD "layers:\n  - conv: 4\n", 5, "conv takes attributes in braces"},
-    {HEAD "layers:\n  - dropout: 1\n", 5, "rate must lie between 0 and"},
+    {HEAD "layers:\n  - dropout: 1\n", 5, "rate must be between 0 and"},
     {HEAD "layers:\n  - relu: {from: conv1}\n", 5, "no layer conv1 before this one"},
     {HEAD "layers:\n  - relu: {name: a}\n  - relu: {name: a}\n", 6, "another layer has this name already"},
     {HEAD "layers:\n  - relu: {tied: input}\n", 5, "its weights do not have the shape of those of input"},

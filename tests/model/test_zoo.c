@@ -1,4 +1,4 @@
-/* Every built-in model: what it adds up to, that it trains, and that writing and reading it gives an equal model.
+/* Every built-in model: its totals, that it trains, and that writing and reading it gives an equal model.
    Parameters of published models agree with the published counts, to the last one where these are exact. */
 #include <paradl/base/share.h>
 #include <paradl/model/model.h>

@@ -1,5 +1,5 @@
 /*
- * The simulated rate of an exchange lies where the closed form says, and never above it.
+ * The simulated rate of an exchange is where the closed form says, and never above it.
  */
 #include "test.h"
 

@@ -172,7 +172,7 @@ static void impossible_networks_are_refused(void)
     spec.stride_count = 1;
     spec.strides[0] = 13;
     spec.hosts = 16;
-    refuse(spec, "lies between 1 and 8");
+    refuse(spec, "must be between 1 and 8");
 }
 
 static void wrong_shapes_are_refused(void)

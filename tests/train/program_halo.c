@@ -1,5 +1,5 @@
 /*
- * Under mpirun: halos that travel while a convolution runs on the rows that are there. Losses and weights are those
+ * Under mpirun: halos in flight while a convolution runs on the rows that are there. Losses and weights are those
  * of one rank, and to the bit those with nothing overlapped; memory and bytes are those of dry sessions; and it is
  * done so where the geometry allows it, otherwise not.
  *

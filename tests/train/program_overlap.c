@@ -1,5 +1,5 @@
 /*
- * Under mpirun: tensors that travel while something else is computed. Losses and weights have the bits of the same plan
+ * Under mpirun: tensors in flight while something else is computed. Losses and weights have the bits of the same plan
  * with nothing overlapped, and something is overlapped.
  *
  *     program_overlap FOLDER      with the models of tests/train/models

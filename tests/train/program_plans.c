@@ -297,7 +297,7 @@ static int try_plan(int seed)
         worst = fmax(worst, fabs(got.samples - expected.samples) / expected.samples);
         for (int s = 0; s < STEPS; s++)
             worst = fmax(worst, fabs(got.loss[s] - expected.loss[s]) / expected.loss[s]);
-        /* What travels while something else is computed has the same bits. */
+        /* Tensors in flight while something else is computed have the same bits. */
         if (memcmp(&got, &one_by_one, sizeof(got)) != 0) worst = INFINITY;
         verdict = worst < 1e-4 ? 1 : -1;
         if (verdict < 0 && pdl_ranks_rank(world) == 0)

@@ -524,7 +524,7 @@ static void refuses_damage(void)
     CHECK_INT(stat(inside(folder, "step-00000002/model.safetensors"), &info), 0);
     CHECK_INT(truncate(inside(folder, "step-00000002/model.safetensors"), info.st_size - 1), 0);
     CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint),
-                "step-00000002/model.safetensors: tensor fc.weight lies at");
+                "step-00000002/model.safetensors: tensor fc.weight is at");
     CHECK_INT(truncate(inside(folder, "step-00000002/model.safetensors"), 4), 0);
     CHECK_ERROR(pdl_checkpoint_open(inside(folder, "step-00000002"), &checkpoint), "it has 4 bytes");
     /* Files of two checkpoints in one folder. */

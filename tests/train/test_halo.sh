@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Halos that travel while a convolution runs, over 1, 2 and 3 extents: the numbers of one rank.
+# Halos in flight while a convolution runs, over 1, 2 and 3 extents: the numbers of one rank.
 set -euo pipefail
 . "$SOURCE/tests/comm/common.sh"
 

@@ -73,7 +73,7 @@ static pdl_optimizer_run_t begin(bench_t *bench, const pdl_parameter_t *paramete
                                  .ema = bench->storage[E]};
 }
 
-/* Five tensors: the first three decay and lie side by side, then two that do not. */
+/* Five tensors: the first three decay and are side by side, then two that do not. */
 static const pdl_parameter_t five[] = {
     {0, 2, true, 1}, {2, 4, true, 1}, {6, 1, true, 1}, {7, 3, false, 1}, {10, 1, false, 1},
 };

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tensors that travel while something else is computed, on 2, 3 and 4 ranks: the same bits as without.
+# Tensors in flight while something else is computed, on 2, 3 and 4 ranks: the same bits as without.
 set -euo pipefail
 . "$SOURCE/tests/comm/common.sh"
 

@@ -153,7 +153,7 @@ static void refuses_what_is_damaged(void)
     CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[1]", "[0,4]") "," TENSOR("a", "F32", "[1]", "[4,8]") "}", 8),
                 "two tensors have the name a");
     CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[1]", "[0,8]") "}", 4), "truncated");
-    CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[1]", "[4,0]") "}", 4), "lies at bytes 4 to 0 of 4");
+    CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[1]", "[4,0]") "}", 4), "is at bytes 4 to 0 of 4");
     CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[2]", "[0,4]") "}", 4),
                 "a has 4 bytes, which its type and shape");
     CHECK_ERROR(read_header("{" TENSOR("a", "F32", "[1]", "[0,4]") "," TENSOR("b", "F32", "[1]", "[2,6]") "}", 6),

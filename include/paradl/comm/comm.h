@@ -10,7 +10,7 @@
  *     pdl_executor_run(executor, NULL, gradients);   // in place, on every rank of comm
  *     pdl_executor_destroy(executor);
  *
- * Messages are cut into chunks, so that a chunk is reduced while the next one is on its way. The order of all
+ * Messages are cut into chunks, so that a chunk is reduced while the next one is in flight. The order of all
  * reductions is fixed by the schedule: the same ranks, elements and algorithm give the same bits in every run,
  * and on every rank.
  */
@@ -37,7 +37,7 @@ size_t       pdl_scratch_bytes(const pdl_scratch_t *scratch);
 
 typedef struct pdl_executor_spec {
     const pdl_schedule_t *schedule;    /* needed during creation only */
-    MPI_Comm              comm;        /* borrowed; no other messages may travel on it while the executor runs */
+    MPI_Comm              comm;        /* borrowed; no other messages may use it while the executor runs */
     MPI_Datatype          type;        /* predefined */
     MPI_Op                op;          /* predefined, commutative; MPI_OP_NULL where nothing is reduced */
     int64_t               elements;    /* of the whole vector; all-to-all: of what one rank sends, P equal parts */
@@ -56,7 +56,7 @@ void         pdl_executor_destroy(pdl_executor_t *executor); /* NULL is allowed;
 /* Collective over the communicator.
    allreduce       `data` takes the result; `input` NULL: it holds the contribution as well
    reduce-scatter  `data` is a vector of all elements, of which this rank's part is the result, the rest is lost
-   allgather       `input` is this rank's part; NULL: it lies at its place in `data`
+   allgather       `input` is this rank's part; NULL: it is at its place in `data`
    broadcast       `data`; `input` is not used
    all-to-all      `input` is not NULL and does not overlap `data` */
 pdl_status_t pdl_executor_run(pdl_executor_t *executor, const void *input, void *data);
@@ -65,7 +65,7 @@ pdl_status_t pdl_executor_run(pdl_executor_t *executor, const void *input, void 
 pdl_status_t pdl_executor_start(pdl_executor_t *executor, const void *input, void *data);
 pdl_status_t pdl_executor_test(pdl_executor_t *executor, bool *done);
 
-/* Where the part of a rank lies in the vector of a reduce-scatter or allgather. */
+/* Where the part of a rank is in the vector of a reduce-scatter or allgather. */
 void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first, int64_t *count);
 
 /* Bytes that this rank sends in one run. */

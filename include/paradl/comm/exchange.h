@@ -75,10 +75,10 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
 /* Messages that this rank has sent since creation; those of "library" are not known. */
 int64_t pdl_exchange_messages(const pdl_exchange_t *exchange);
 
-/* Bytes this rank sends when every bucket travels once ("library": those of a ring), and bytes of the places where
+/* Bytes this rank sends when every bucket is exchanged once ("library": those of a ring), and bytes of the places where
    messages arrive. Also of dry ranks, for which "measure" stands for a ring. */
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
-/* Of these, bytes sent each time bucket b travels. */
+/* Of these, bytes sent each time bucket b is exchanged. */
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);
 
 #ifdef __cplusplus

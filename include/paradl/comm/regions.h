@@ -10,7 +10,7 @@
  *     pdl_move_backward(move, d_widened, d_piece);  // its transpose: the halo's gradient is added at its owner
  *     pdl_move_destroy(move);
  *
- * A region lies dense in memory, in the order of the tensor's dimensions.
+ * A region is dense in memory, in the order of the tensor's dimensions.
  *
  * Who gives what: an element that a member needs comes from that member itself if it owns it, else from the lowest
  * member that owns it; if nobody does it is zero. Forward is thus a linear map from the own regions of all members,

@@ -26,7 +26,7 @@ pdl_status_t pdl_route_create(pdl_ranks_t *group, int64_t most_bytes, pdl_route_
 /* Local, before the group is destroyed. NULL is allowed. */
 void pdl_route_destroy(pdl_route_t *route);
 
-/* Collective over the group. Parts lie one after the other in the order of the ranks, those of this rank itself
+/* Collective over the group. Parts follow one another in the order of the ranks, those of this rank itself
    too. `send` and `receive` do not overlap. Does not allocate. */
 pdl_status_t pdl_route_run(pdl_route_t *route, const void *send, const int64_t *to, void *receive,
                            const int64_t *from);

@@ -7,7 +7,7 @@
  *
  *     pdl_shuffle_create(&spec, &shuffle);
  *     for (epoch ...) {
- *         pdl_shuffle_begin(shuffle, epoch, &epoch_input, &steps);   // decides the order and what will travel
+ *         pdl_shuffle_begin(shuffle, epoch, &epoch_input, &steps);   // decides the order and what is exchanged
  *         for (step ...) {
  *             ... train on pdl_shuffle_order(shuffle, epoch, step, count, indices) ...
  *             pdl_shuffle_step(shuffle, step);                        // posts a slice of the exchange, never waits
@@ -60,7 +60,7 @@ typedef enum pdl_sample_partition {
 } pdl_sample_partition_t;
 extern const char *const pdl_partition_names[PDL_PARTITION_COUNT]; /* random sorted shards */
 
-/* Paired: what makes a worker important, and which samples travel. */
+/* Paired: what makes a worker important, and which samples are exchanged. */
 typedef enum pdl_pair_score {
     PDL_SCORE_MEAN,
     PDL_SCORE_MAX,

@@ -97,7 +97,7 @@ typedef struct pdl_traits {
     bool          norm;
     bool          activation;   /* y = f(x), element by element */
     bool          window;       /* has kernel, stride and padding */
-    bool          transposed;   /* its window lies on the output */
+    bool          transposed;   /* its window is on the output */
     bool          pool;         /* a window without weights */
     bool          drops;        /* zeroes elements at random; with a rate of 0 it does nothing */
     bool          linear;       /* f(a + b) = f(a) + f(b), a bias or offset aside: partial sums may pass */

@@ -25,7 +25,7 @@ typedef struct pdl_run_report_spec {
     const char             *device;
     const pdl_projection_t *projection;  /* of the plan on this machine, or NULL */
     const double           *classes;     /* the projection class by class, or NULL */
-    const pdl_plan_sim_t   *simulated;   /* the same plan played on the same system, or NULL */
+    const pdl_plan_sim_t   *simulated;   /* the same plan simulated on the same system, or NULL */
     const char             *system_name; /* of both */
     bool                    generic;     /* a description that was not made for this machine */
     double                  launch_s;    /* least time of an operation on that system */

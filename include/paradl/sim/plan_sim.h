@@ -1,6 +1,6 @@
 /*
  * Simulation of a plan: the passes of every pipeline stage in time. Computation takes the oracle's times; every
- * communication is played as a schedule on the network of the system, all groups of its axis at once.
+ * communication is simulated as a schedule on the network of the system, all groups of its axis at once.
  *
  *     pdl_plan_sim_options_t options = pdl_plan_sim_options_default();
  *     pdl_plan_sim_t *sim;

@@ -38,9 +38,9 @@ typedef struct pdl_aggregate_options {
     /* sem: local epochs before and after the models change places; feddct: the first, of each worker; others: the
        sum */
     int64_t  epochs[2];
-    int64_t  hops;                            /* sem: places that a model visits in a round; 2 is a pair */
-    bool     keep_moments;                    /* the optimizer's state survives the end of a round, and travels */
-    bool     fixed_threshold;                 /* cadis: otherwise chosen from the similarities of each round */
+    int64_t  hops;            /* sem: places that a model visits in a round; 2 is a pair */
+    bool     keep_moments;    /* the optimizer's state survives the end of a round, and is sent along */
+    bool     fixed_threshold; /* cadis: otherwise chosen from the similarities of each round */
     double   threshold, distill, temperature; /* cadis */
     int64_t  nets;                            /* feddct: S */
     double   agreement;                       /* feddct: weight of the common loss */

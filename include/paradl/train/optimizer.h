@@ -1,5 +1,5 @@
 /*
- * Optimizers and schedules of the learning rate. The state lies in flat arrays beside the weights: tensor i of
+ * Optimizers and schedules of the learning rate. The state is in flat arrays beside the weights: tensor i of
  * the list owns [offset, offset + elements) in each of them.
  */
 #ifndef PARADL_OPTIMIZER_H
@@ -91,7 +91,7 @@ typedef struct pdl_optimizer_run {
        rank holds them all. */
     pdl_reduce_fn_t reduce;
     void           *reduce_context;
-    /* Where weights and gradients lie, if not at the offsets of the state: one for every parameter, or NULL. */
+    /* Where weights and gradients are, if not at the offsets of the state: one for every parameter, or NULL. */
     const int64_t *weight_at, *gradient_at;
     /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of
        tensor[i], which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same

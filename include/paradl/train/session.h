@@ -118,7 +118,7 @@ typedef struct pdl_sample_results {
 } pdl_sample_results_t;
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *session);
 
-/* Collective. Completes the results of samples whose positions, or which themselves, lie on several ranks; at most once a
+/* Collective. Completes the results of samples whose positions, or which themselves, are on several ranks; at most once a
    step. */
 pdl_status_t pdl_session_gather_samples(pdl_session_t *session);
 /* Whether this rank speaks for its samples: of the ranks that share them, one does. */
@@ -164,7 +164,7 @@ int                         pdl_session_tensor_count(const pdl_session_t *sessio
 const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *session, int i);
 int                         pdl_session_find(const pdl_session_t *session, const char *name); /* -1 when absent */
 bool                        pdl_session_has(const pdl_session_t *session, int i, pdl_session_array_t array);
-/* Collective where values lie in parts on several ranks: where the weight is split, and of arrays that are sharded.
+/* Collective where values are in parts on several ranks: where the weight is split, and of arrays that are sharded.
    Setting is local, and takes this rank's part of `plain`. */
 pdl_status_t pdl_session_get(const pdl_session_t *session, int i, pdl_session_array_t array, float *plain);
 pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t array, const float *plain);
@@ -187,7 +187,7 @@ typedef struct pdl_session_traffic {
     double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
     double results;    /* loss and gradient norm, in the same way */
     double total;
-    /* Of these, elements that are none of the model: tensors and weights of convolutions lie in blocks of channels,
+    /* Of these, elements that are none of the model: tensors and weights of convolutions are in blocks of channels,
        of which the last may not be full. */
     double moves_padding, gradients_padding;
 } pdl_session_traffic_t;

@@ -134,7 +134,7 @@ static pdl_status_t create_backend(job_t *job, int threads)
     return pdl_backend_create("cpu", &options, &job->backend);
 }
 
-/* Plays the plan on the system too; at most on so many ranks that it takes no time to speak of. */
+/* Simulates the plan on the system too, for so few ranks that it takes no noticeable time. */
 static void simulate(job_t *job, pdl_oracle_t *oracle, pdl_plan_t *plan)
 {
     enum { MOST_RANKS = 1024 };

@@ -168,7 +168,7 @@ EXPORT int MPI_Reduce_scatter(const void *sendbuf, void *recvbuf, const int recv
     return end_call(comm, call, status);
 }
 
-/* Elements that lie in memory as they are sent. */
+/* Elements that are contiguous in memory, as they are sent. */
 static bool is_plain(MPI_Datatype type)
 {
     int      integers, addresses, types, combiner;

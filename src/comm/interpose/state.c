@@ -1,7 +1,7 @@
 /*
  * What is kept about a communicator: it hangs on the communicator as an attribute, and goes when that goes.
  *
- * Our messages travel on a communicator of the same ranks. It is made by splitting and not by duplicating, because
+ * Our messages use a communicator of the same ranks. It is made by splitting and not by duplicating, because
  * duplication calls the program's own attribute functions.
  */
 #include "comm/interpose/interpose.h"

@@ -10,7 +10,7 @@
 
 struct pdl__pieces {
     pdl__watch_t *watch;
-    int           count; /* under way */
+    int           count; /* in flight */
     int           peer;
     int64_t       receiving; /* bytes; -1: this is a send */
     MPI_Request   request[];
@@ -101,7 +101,7 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
 {
     pdl_status_t first = PDL_OK;
 
-    /* Also after a failure: nothing is under way when this returns, unless ranks are lost. */
+    /* Also after a failure: nothing is in flight when this returns, unless ranks are lost. */
     for (int i = 0; i < pieces->count; i++) {
         pdl_status_t status =
             first ? pdl__wait_mpi(pieces->watch, &pieces->request[i], MPI_STATUS_IGNORE) : wait_piece(pieces, i);

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this, counting all losses is quicker than adding up histograms of many ranks. */
+/* Below this, counting all losses is quicker than summing histograms of many ranks. */
 #define SHARE_FROM (INT64_C(1) << 24)
 
 int64_t pdl__bits_count(const uint64_t *bits, int64_t words)
@@ -63,7 +63,7 @@ pdl_status_t pdl_hide_create(const pdl_hide_options_t *options, int64_t samples,
     pdl_hide_t  *hide;
 
     if (status) return status;
-    /* Indices travel between ranks in 31 bits. */
+    /* Indices are sent in 31 bits. */
     if (samples < 1 || samples > INT32_MAX) {
         return pdl_error(PDL_ERR_LIMIT, "hiding among %lld samples: expected 1 .. %d", (long long)samples,
                          INT32_MAX);

@@ -1,7 +1,7 @@
 /*
  * The smallest of many losses, without sorting: histograms of the upper, middle and lower bits of their keys narrow the
  * boundary down to one key, and among samples with this key the lower indices are taken. Three passes over the losses
- * whatever they are; ranks that have a part each add up their histograms, whose size does not depend on the losses.
+ * whatever they are; ranks that have a part each sum their histograms, whose size does not depend on the losses.
  */
 #include "data/hide/select.h"
 
@@ -26,7 +26,7 @@ typedef struct counters {
     uint32_t table[TABLES][DIGIT_BINS + 1]; /* the last counts those of another prefix */
 } counters_t;
 
-/* The digit of BLOCK losses whose key begins with `prefix`, which is what lies above the digit. The first loop has a
+/* The digit of BLOCK losses whose key begins with `prefix`, that is, with the bits above the digit. The first loop has a
    fixed length, no branches and only whole numbers, so that compilers make vector instructions of it. */
 static void count_block(const float *loss, const digit_t *digit, uint32_t prefix, counters_t *counters)
 {

@@ -79,7 +79,7 @@ void pdl__augment_move(const pdl__change_t *change, const pdl_shape_t *shape, co
 {
     const box_t   box = box_of(change, shape);
     const int64_t width = box.extent[2], move = box.move[2];
-    /* Columns low .. high-1 before the flip lie inside the stored row. */
+    /* Columns low .. high-1 before the flip are inside the stored row. */
     const int64_t low = move < 0 ? (-move < width ? -move : width) : 0;
     const int64_t high = move > 0 ? (move < width ? width - move : 0) : width;
     char         *row = to;

@@ -62,7 +62,7 @@ static void copy_whole(const pdl__pixels_t *pixels, int channels, float *values)
     }
 }
 
-/* Where an element of the result lies between two elements of the image, along one direction. */
+/* Where an element of the result is between two elements of the image, along one direction. */
 typedef struct between {
     int64_t low, high;
     float   part; /* of the higher one */

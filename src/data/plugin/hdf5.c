@@ -66,7 +66,7 @@ static bool is_plain(hid_t type)
     return false;
 }
 
-/* Data that lie in other files are refused: a file from elsewhere must not read files of the user. So are chunks larger
+/* Data in other files are refused: a file from elsewhere must not read files of the user. So are chunks larger
    than the array, which the library would copy from without looking. */
 static bool is_stored_well(const pdl__hdf5_set_t *set, const hsize_t *limit)
 {
@@ -124,7 +124,7 @@ static pdl_status_t describe(pdl__hdf5_set_t *set, const char *path, const char 
     }
     set->stored_bytes = (double)H5Dget_storage_size(set->id);
     if (is_stored_well(set, limit)) return PDL_OK;
-    return pdl_error(PDL_ERR_INPUT, "%s: /%s is damaged or lies in another file", path, name);
+    return pdl_error(PDL_ERR_INPUT, "%s: /%s is damaged or in another file", path, name);
 }
 
 static pdl_status_t open_set(int64_t file, const char *path, const char *name, pdl__hdf5_set_t *set)

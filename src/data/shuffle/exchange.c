@@ -3,7 +3,7 @@
  * list of what is in it, and the records. Both sides know from the seed how many samples a parcel holds, and list them by
  * slot and then by the worker that receives. Between workers of one rank only the owner changes.
  *
- * Slices are posted in order, and at most WINDOW of them are under way: a rank whose neighbours are late posts later
+ * Slices are posted in order, and at most WINDOW of them are in flight: a rank whose neighbours are late posts later
  * instead of taking memory or waiting.
  */
 #include "data/shuffle/shuffle.h"
@@ -15,11 +15,11 @@
 #define WINDOW 8
 
 /* A sample that goes to, or comes from, another rank. */
-typedef struct travel {
+typedef struct transfer {
     int     peer;
     int64_t slot, worker; /* the one that receives */
     int64_t id;           /* leaving only */
-} travel_t;
+} transfer_t;
 
 typedef struct buffer {
     void   *data;
@@ -27,7 +27,7 @@ typedef struct buffer {
 } buffer_t;
 
 typedef struct parcel {
-    struct parcel       *next; /* of those under way, in the order of posting, or of those that are free */
+    struct parcel       *next; /* of those in flight, in the order of posting, or of those that are free */
     int64_t              slice, count;
     int                  peer;
     bool                 sends, listed; /* receiving: the list has arrived */
@@ -42,10 +42,10 @@ typedef struct parcel {
 struct pdl__exchange {
     pdl_shuffle_t *shuffle;
     int64_t        next;            /* slice to be posted */
-    int64_t        parcels[WINDOW]; /* under way, of slice s in s % WINDOW */
+    int64_t        parcels[WINDOW]; /* in flight, of slice s in s % WINDOW */
     parcel_t      *moving, *idle;
-    travel_t      *leaving, *coming;
-    int64_t        travel_room;
+    transfer_t    *leaving, *coming;
+    int64_t        transfer_room;
     int64_t       *ids; /* scratch of one parcel, as many as `leaving` */
     int64_t       *gone;
     int64_t        gone_count;
@@ -110,16 +110,16 @@ pdl_status_t pdl__exchange_begin(pdl__exchange_t *exchange)
 
     exchange->next = exchange->gone_count = 0;
     exchange->bytes = 0;
-    if (most <= exchange->travel_room) return PDL_OK;
+    if (most <= exchange->transfer_room) return PDL_OK;
     free(exchange->leaving);
     free(exchange->coming);
     free(exchange->ids);
     exchange->leaving = malloc((size_t)most * sizeof(*exchange->leaving));
     exchange->coming = malloc((size_t)most * sizeof(*exchange->coming));
     exchange->ids = malloc((size_t)most * sizeof(*exchange->ids));
-    exchange->travel_room = most;
+    exchange->transfer_room = most;
     if (exchange->leaving != NULL && exchange->coming != NULL && exchange->ids != NULL) return PDL_OK;
-    exchange->travel_room = 0;
+    exchange->transfer_room = 0;
     return pdl_error(PDL_ERR_NOMEM, "out of memory for the exchange of samples");
 }
 
@@ -232,7 +232,7 @@ static pdl_status_t fill_records(pdl__exchange_t *exchange, parcel_t *parcel)
     return status ? status : pdl__store_get_many(store, exchange->ids, parcel->count, parcel->records.data);
 }
 
-static pdl_status_t send_parcel(pdl__exchange_t *exchange, int64_t slice, const travel_t *travel, int64_t count)
+static pdl_status_t send_parcel(pdl__exchange_t *exchange, int64_t slice, const transfer_t *transfer, int64_t count)
 {
     const bool   records = exchange->shuffle->spec.store != NULL;
     parcel_t    *parcel;
@@ -240,11 +240,11 @@ static pdl_status_t send_parcel(pdl__exchange_t *exchange, int64_t slice, const 
 
     if (status) return status;
     parcel->slice = slice;
-    parcel->peer = travel->peer;
+    parcel->peer = transfer->peer;
     parcel->sends = true;
     for (int64_t i = 0; i < count; i++) {
-        exchange->ids[i] = exchange->gone[exchange->gone_count++] = travel[i].id;
-        if (!records) ((int64_t *)parcel->list.data)[i] = travel[i].id;
+        exchange->ids[i] = exchange->gone[exchange->gone_count++] = transfer[i].id;
+        if (!records) ((int64_t *)parcel->list.data)[i] = transfer[i].id;
     }
     if (records) status = fill_records(exchange, parcel);
     if (status) {
@@ -263,7 +263,8 @@ static pdl_status_t send_parcel(pdl__exchange_t *exchange, int64_t slice, const 
 
 /* ---- receiving ---- */
 
-static pdl_status_t receive_parcel(pdl__exchange_t *exchange, int64_t slice, const travel_t *travel, int64_t count)
+static pdl_status_t receive_parcel(pdl__exchange_t *exchange, int64_t slice, const transfer_t *transfer,
+                                   int64_t count)
 {
     const pdl_shuffle_t *shuffle = exchange->shuffle;
     parcel_t            *parcel;
@@ -271,10 +272,11 @@ static pdl_status_t receive_parcel(pdl__exchange_t *exchange, int64_t slice, con
 
     if (status) return status;
     parcel->slice = slice;
-    parcel->peer = travel->peer;
+    parcel->peer = transfer->peer;
     parcel->sends = false;
     for (int64_t i = 0; i < count; i++) {
-        ((int64_t *)parcel->place.data)[i] = (travel[i].worker - shuffle->first) * shuffle->slots + travel[i].slot;
+        ((int64_t *)parcel->place.data)[i] =
+            (transfer[i].worker - shuffle->first) * shuffle->slots + transfer[i].slot;
     }
     add_moving(exchange, parcel);
     return pdl_ranks_receive_start(parcel->list_request, parcel->list.data, list_bytes(exchange, count),
@@ -331,9 +333,9 @@ static pdl_status_t unpack(pdl__exchange_t *exchange, parcel_t *parcel)
 
 /* ---- slices ---- */
 
-static int compare_travel(const void *a, const void *b)
+static int compare_transfers(const void *a, const void *b)
 {
-    const travel_t *x = a, *y = b;
+    const transfer_t *x = a, *y = b;
 
     if (x->peer != y->peer) return x->peer < y->peer ? -1 : 1;
     if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
@@ -373,25 +375,26 @@ static void sort_slot(pdl__exchange_t *exchange, int64_t slot, int64_t *leaving,
         if (to == rank) {
             shuffle->received[(target - shuffle->first) * shuffle->slots + slot] = id;
         } else {
-            exchange->leaving[(*leaving)++] = (travel_t){.peer = to, .slot = slot, .worker = target, .id = id};
+            exchange->leaving[(*leaving)++] = (transfer_t){.peer = to, .slot = slot, .worker = target, .id = id};
         }
-        if (from != rank) exchange->coming[(*coming)++] = (travel_t){.peer = from, .slot = slot, .worker = self};
+        if (from != rank) exchange->coming[(*coming)++] = (transfer_t){.peer = from, .slot = slot, .worker = self};
         if (origin != self) shuffle->met[i * shuffle->words + origin / 64] |= (uint64_t)1 << (origin % 64);
     }
 }
 
-typedef pdl_status_t (*post_fn_t)(pdl__exchange_t *exchange, int64_t slice, const travel_t *travel, int64_t count);
+typedef pdl_status_t (*post_fn_t)(pdl__exchange_t *exchange, int64_t slice, const transfer_t *transfer,
+                                  int64_t count);
 
 /* One parcel for every rank in the list. */
-static pdl_status_t post_parcels(pdl__exchange_t *exchange, int64_t slice, travel_t *travel, int64_t count,
+static pdl_status_t post_parcels(pdl__exchange_t *exchange, int64_t slice, transfer_t *transfer, int64_t count,
                                  post_fn_t post)
 {
     pdl_status_t status = PDL_OK;
 
-    if (count > 0) qsort(travel, (size_t)count, sizeof(*travel), compare_travel);
+    if (count > 0) qsort(transfer, (size_t)count, sizeof(*transfer), compare_transfers);
     for (int64_t first = 0, end; !status && first < count; first = end) {
-        for (end = first + 1; end < count && travel[end].peer == travel[first].peer;) end++;
-        status = post(exchange, slice, travel + first, end - first);
+        for (end = first + 1; end < count && transfer[end].peer == transfer[first].peer;) end++;
+        status = post(exchange, slice, transfer + first, end - first);
     }
     return status;
 }

@@ -76,7 +76,7 @@ static void match(pdl_shuffle_t *shuffle, bool drawn, ranked_t *order)
 }
 
 /* Losses that are not numbers, or not known, count as highest: such samples are to be looked at. */
-static double travel_key(float loss)
+static double loss_key(float loss)
 {
     return isfinite(loss) ? loss : INFINITY;
 }
@@ -94,7 +94,7 @@ static void choose(pdl_shuffle_t *shuffle, int64_t i, const float *loss, ranked_
         memcpy(out, list + count - slots, (size_t)slots * sizeof(*out));
         return;
     }
-    for (int64_t s = 0; s < count; s++) order[s] = (ranked_t){travel_key(loss[list[s]]), list[s]};
+    for (int64_t s = 0; s < count; s++) order[s] = (ranked_t){loss_key(loss[list[s]]), list[s]};
     qsort(order, (size_t)count, sizeof(*order), compare_ranked);
     for (int64_t j = 0; j < slots; j++) out[j] = order[high ? count - 1 - j : j].id;
 }

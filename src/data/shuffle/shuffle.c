@@ -211,7 +211,7 @@ pdl_status_t pdl_shuffle_create(const pdl_shuffle_spec_t *spec, pdl_shuffle_t **
 void pdl_shuffle_destroy(pdl_shuffle_t *shuffle)
 {
     if (shuffle == NULL) return;
-    /* Messages under way use our memory; where something has failed, nobody may be there to complete them. */
+    /* Messages in flight use our memory; where something has failed, nobody may be there to complete them. */
     if (shuffle->open && shuffle->exchange != NULL && !shuffle->failed)
         (void)pdl__exchange_complete(shuffle->exchange);
     if (shuffle->open && shuffle->spec.store != NULL) pdl_store_discard(shuffle->spec.store);

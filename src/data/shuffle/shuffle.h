@@ -92,7 +92,7 @@ pdl_status_t pdl__exchange_create(pdl_shuffle_t *shuffle, pdl__exchange_t **exch
 void         pdl__exchange_destroy(pdl__exchange_t *exchange); /* NULL is allowed */
 /* Slots [step k / steps, (step + 1) k / steps) make up a slice. */
 pdl_status_t pdl__exchange_begin(pdl__exchange_t *exchange);
-/* Posts slices before `slice` as far as there is room, and looks after those under way. Never waits. */
+/* Posts slices before `slice` as far as there is room, and looks after those in flight. Never waits. */
 pdl_status_t pdl__exchange_advance(pdl__exchange_t *exchange, int64_t slice);
 /* Posts what is left, and waits until all has been sent and has arrived. */
 pdl_status_t pdl__exchange_complete(pdl__exchange_t *exchange);

@@ -149,7 +149,7 @@ pdl_status_t pdl__gzip_head(const uint8_t *data, size_t size, const char *name, 
     return st;
 }
 
-/* A stream ends with the length of what it holds, modulo 2^32. It may lie, so it is believed only as far as the
+/* A stream ends with the length of what it holds, modulo 2^32. It may be wrong, so it is believed only as far as the
    densest possible stream of its size could go. */
 static size_t gzip_guess(const uint8_t *data, size_t size)
 {

@@ -10,7 +10,7 @@ typedef struct pdl__idx {
     const uint8_t *data; /* the elements, one byte each */
     int            rank; /* 1 to 3 */
     int64_t        size[3];
-    uint8_t       *owned; /* expanded bytes, or NULL where `data` lies in what was given */
+    uint8_t       *owned; /* expanded bytes, or NULL where `data` is part of the bytes given */
 } pdl__idx_t;
 
 /* `data` may be a gzip stream; it is borrowed as long as the array lives, unless expanded. */

@@ -148,7 +148,7 @@ static float half_to_float(uint16_t half)
     return value;
 }
 
-/* Elements may lie at any address, since the header has any length. */
+/* Elements may be at any address, since the header has any length. */
 #define LOAD(type)                              \
     do {                                        \
         type value_;                            \

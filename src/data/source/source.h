@@ -14,7 +14,7 @@
    condition, and is not called while the state is NULL. `read` is called from several threads at once. */
 typedef struct pdl__reader {
     const char *name;
-    bool (*claims)(const char *path, bool folder); /* is this the format of what lies at `path`? */
+    bool (*claims)(const char *path, bool folder); /* is this the format of the file or folder at `path`? */
     pdl_status_t (*open)(pdl_source_t *source, const char *path, const pdl_source_options_t *options);
     pdl_status_t (*read)(const pdl_source_t *source, int64_t index, const pdl_sample_t *sample);
     void (*close)(void *state);

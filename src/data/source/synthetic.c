@@ -114,7 +114,7 @@ static pdl_status_t open_synthetic(pdl_source_t *source, const char *path, const
     return PDL_OK;
 }
 
-/* Levels lie between -1 and 1 and are the same for both splits. */
+/* Levels are between -1 and 1 and are the same for both splits. */
 static float level_of(int64_t class, int64_t channel, int64_t cell)
 {
     const uint64_t stream = pdl_random_stream("synthetic level", (uint64_t) class, (uint64_t)channel);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 typedef struct pdl__tar_sample {
-    size_t  offset, size; /* of the image; its header lies 512 bytes before */
+    size_t  offset, size; /* of the image; its header is 512 bytes before */
     int32_t label;
 } pdl__tar_sample_t;
 
@@ -19,7 +19,7 @@ typedef struct pdl__tar_index {
     int32_t            largest; /* label; -1 without samples */
 } pdl__tar_index_t;
 
-/* Walks through the archive; all offsets in the index lie within `size`. */
+/* Walks through the archive; all offsets in the index are within `size`. */
 pdl_status_t pdl__tar_read_memory(const uint8_t *data, size_t size, const char *name, pdl__tar_index_t *index);
 void         pdl__tar_free(pdl__tar_index_t *index);
 

@@ -30,7 +30,7 @@ struct pdl__files {
     uint8_t            *buffer[DEPTH]; /* of writes */
     bool                busy[DEPTH];
     int                 under_way;
-    bool                broken; /* the ring failed: what follows is done plainly */
+    bool                broken; /* the ring failed: what follows is done by plain calls */
     int                 error;  /* of a write, kept for the flush */
 };
 
@@ -123,7 +123,7 @@ static int move_all(int file, uint8_t *data, int64_t bytes, int64_t offset, bool
     return 0;
 }
 
-/* Waits for one transfer of the ring; what is left of it is done plainly, which also tells why it stopped short. */
+/* Waits for one transfer of the ring; the rest is done by plain calls, which also show why it stopped short. */
 static int reap(pdl__files_t *files)
 {
     pdl__transfer_t *ended;
@@ -161,7 +161,7 @@ static int find_free(pdl__files_t *files)
     for (int i = 0; i < DEPTH; i++) {
         if (!files->busy[i]) return i;
     }
-    return 0; /* not reached: fewer than DEPTH are under way */
+    return 0; /* not reached: fewer than DEPTH are in flight */
 }
 
 static void start(pdl__files_t *files, int i, pdl__transfer_t transfer)

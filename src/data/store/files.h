@@ -16,7 +16,7 @@ pdl_status_t pdl__files_open(const char *folder, int64_t place_bytes, bool ring,
 void         pdl__files_close(pdl__files_t *files); /* NULL is allowed */
 bool         pdl__files_ring(const pdl__files_t *files);
 
-/* The record is copied and may be under way when this returns; the next flush says whether it arrived. */
+/* The record is copied and may be in flight when this returns; the next flush says whether it arrived. */
 pdl_status_t pdl__files_write(pdl__files_t *files, int64_t place, const void *record, int64_t bytes);
 pdl_status_t pdl__files_flush(pdl__files_t *files);
 /* Of what has been flushed; may be called from several threads at once. */

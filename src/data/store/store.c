@@ -432,7 +432,7 @@ pdl_status_t pdl_store_commit(pdl_store_t *store, const int64_t *gone, int64_t c
 
 void pdl_store_discard(pdl_store_t *store)
 {
-    /* A write under way must not come after the next one to the same place; whether it succeeds is of no interest. */
+    /* A write in flight must not come after the next one to the same place; whether it succeeds is of no interest. */
     if (store->files != NULL && store->added.count > 0) (void)pdl__files_flush(store->files);
     for (int64_t i = 0; i < store->added.count; i++) forget(store, &store->added.entry[i]);
     store->added.count = 0;

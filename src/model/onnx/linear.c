@@ -160,7 +160,7 @@ pdl_status_t pdl__onnx_matmul(pdl__onnx_t *o)
                           "only products with weights and those of an attention are supported");
 }
 
-/* How the elements of a constant that is combined with x lie on it. */
+/* Where the elements of a constant that is combined with x are along its axes. */
 typedef enum fit { FIT_NONE, FIT_CHANNELS, FIT_POSITIONS } fit_t;
 
 static fit_t fit_constant(const pdl__onnx_t *o, const pdl__onnx_value_t *x, const pdl__onnx_value_t *c)

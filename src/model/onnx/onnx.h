@@ -1,5 +1,5 @@
 /*
- * ONNX files as models. Only shapes are read: the values of weights are neither needed nor, when they lie in
+ * ONNX files as models. Only shapes are read: the values of weights are neither needed nor, when they are in
  * external files, looked for.
  */
 #ifndef PDL_MODEL_ONNX_H

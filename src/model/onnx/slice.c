@@ -171,12 +171,12 @@ pdl_status_t pdl__onnx_split(pdl__onnx_t *o)
         int64_t all = x->view.dims[axis], each = all / n + (all % n != 0), left = all - begin;
         int64_t part = count >= 0 ? parts[i] : each < left ? each : left;
 
-        if (part < 0 || part > left) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the parts do not add up");
+        if (part < 0 || part > left) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the parts do not sum to the whole");
         st = split_part(o, x, axis, begin, part, (size_t)i);
         if (st) return st;
         begin += part;
     }
-    if (begin != x->view.dims[axis]) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the parts do not add up");
+    if (begin != x->view.dims[axis]) return pdl__onnx_fail(o, PDL_ERR_INPUT, "the parts do not sum to the whole");
     return PDL_OK;
 }
 

@@ -242,7 +242,7 @@ pdl_status_t pdl__onnx_conv(pdl__onnx_t *o)
     return pdl__onnx_output_image(o, added, pdl__onnx_view_batch(&x->view));
 }
 
-/* Rounding up is padding enough for one more window, unless that window would lie in the padding alone. */
+/* Rounding up is padding enough for one more window, unless that window would be in the padding alone. */
 static bool round_up(const pdl_shape_t *shape, pdl_layer_t *layer)
 {
     bool more = false;

@@ -87,7 +87,7 @@ static pdl_status_t read_attribute(const pdl_yaml_t *node, const pdl__scope_t *s
         status = pdl__yaml_value(node, scope, &value);
         if (status) return status;
         if (!(value.number >= attribute->min && value.number <= attribute->max))
-            return pdl_yaml_error(node, "%s must lie between %g and %g", attribute->key, attribute->min,
+            return pdl_yaml_error(node, "%s must be between %g and %g", attribute->key, attribute->min,
                                   attribute->max);
         *(double *)field = value.number;
         return PDL_OK;
@@ -117,7 +117,7 @@ static void pad_same(pdl_layer_t *layer)
     }
 }
 
-/* Rounds the number of windows up by padding the high end, unless the last one would lie outside the input. */
+/* Rounds the number of windows up by padding the high end, unless the last one would be outside the input. */
 static void pad_ceil(pdl_layer_t *layer)
 {
     for (int d = 0; d < layer->in.rank; d++) {

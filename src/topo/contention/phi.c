@@ -7,7 +7,7 @@
  *
  * Why it is quick: PEs are numbered along the tree, and a pattern is two shifts: rank k of a group on PE x sends
  * to x + d for all k of a range. Groups of the machine in which no such range begins or ends all look alike, and so
- * do those that lie alike relative to repeating blocks of size * stride PEs. One of each kind is counted.
+ * do those at the same place in repeating blocks of size * stride PEs. One of each kind is counted.
  */
 #include "topo/contention/tree.h"
 
@@ -168,8 +168,8 @@ static void count_spans(counter_t *counter, int64_t first, int64_t last)
     for (int64_t index = first; index <= last && !counter->saturated; index++) count_span(counter, index);
 }
 
-/* Where few of many interleaved groups are active, the active PEs lie in runs of `partial` every `stride`. Counts
-   the first two spans of runs that lie differently in their spans; if there are more, the second is full. */
+/* Where few of many interleaved groups are active, the active PEs are in runs of `partial` every `stride`. Counts
+   the first two spans of runs at different places in their spans; if there are more, the second is full. */
 static void count_runs(counter_t *counter, int64_t base, int64_t from, int64_t to)
 {
     const pattern_t *pattern = &counter->pattern;
@@ -205,8 +205,8 @@ static void count_block(counter_t *counter, int64_t block)
     }
 }
 
-/* The messages on the busiest link of a level. Blocks that lie alike in their spans load them alike, except the
-   last block, which may have fewer groups active: an earlier one that lies like it shows at least its load. */
+/* The messages on the busiest link of a level. Blocks at the same place in their spans load them alike, except the
+   last block, which may have fewer groups active: an earlier one at the same place shows at least its load. */
 static void count_level(counter_t *counter, int level)
 {
     const pattern_t *pattern = &counter->pattern;

@@ -184,7 +184,7 @@ static pdl_status_t read_speed(const pdl_yaml_t *node, const char *bandwidth, co
     if (!st) st = pdl__check_units(node);
     if (st) return st;
     if (!(*bytes_per_s >= 1 && *bytes_per_s <= 1e18))
-        return pdl_yaml_error(pdl_yaml_find(node, bandwidth), "%s must lie between 1 B/s and 1e18 B/s", bandwidth);
+        return pdl_yaml_error(pdl_yaml_find(node, bandwidth), "%s must be between 1 B/s and 1e18 B/s", bandwidth);
     st = pdl_yaml_get_number(node, latency, PDL_UNIT_SECONDS, PDL_OPTIONAL, latency_s);
     if (st) return st;
     if (*latency_s > 1e6) return pdl_yaml_error(pdl_yaml_find(node, latency), "%s must be at most 1e6 s", latency);

@@ -31,8 +31,9 @@ static pdl_status_t set_strides(pdl__loop_t *loop, const char *name, int64_t n, 
 {
     for (int k = 0; k < count; k++) {
         if (strides[k] < 1 || strides[k] > n / 2)
-            return pdl_error(PDL_ERR_INPUT, "a stride of %s among %lld switches lies between 1 and %lld, not %lld",
-                             name, (long long)n, (long long)(n / 2), (long long)strides[k]);
+            return pdl_error(PDL_ERR_INPUT,
+                             "a stride of %s among %lld switches must be between 1 and %lld, not %lld", name,
+                             (long long)n, (long long)(n / 2), (long long)strides[k]);
         for (int j = 0; j < k; j++)
             if (strides[j] == strides[k])
                 return pdl_error(PDL_ERR_INPUT, "stride %lld of %s is given twice", (long long)strides[k], name);

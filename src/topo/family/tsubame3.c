@@ -2,7 +2,7 @@
  * A cluster like TSUBAME3: nodes of 4 GPUs with NVLink between every pair and one PCIe switch for GPUs 0, 1 and
  * one for 2, 3; PCIe switch r of a node is cabled to leaf switch r of its group of nine nodes (rail r), and all
  * leaf switches to one root. Leaf switches and the root have an internal resource that a path crosses once on its
- * way up, once on its way down, and so twice where it turns round. Links are half duplex unless asked for
+ * way up, once on the way down, and so twice where it turns round. Links are half duplex unless asked for
  * otherwise.
  *
  * Routes are the shortest. Between groups the rail changes, where it must, at the root. Inside a group that would

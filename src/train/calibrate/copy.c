@@ -1,5 +1,5 @@
 /*
- * Pieces of tensors that stay where they are while others travel: copied into the tensor that arrives, there, and added up
+ * Pieces of tensors that stay on their rank while others are sent: copied into the tensor that arrives, there, and summed
  * on the way back. Halos are small, this is all the rest.
  */
 #include "train/calibrate/calibrate.h"

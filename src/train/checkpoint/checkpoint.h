@@ -15,7 +15,7 @@
 #define PDL__DESCRIPTION_FILE "model.yaml"
 /* Metadata: the checksum of that file, where there is one. */
 #define PDL__DESCRIPTION_KEY "paradl.model_sum"
-/* A folder on its way in or out; the rest of the name is random. Readers do not look at it. */
+/* A folder being written or removed; the rest of the name is random. Readers skip it. */
 #define PDL__PARTIAL     ".partial-"
 #define PDL__PARTIAL_MAX 32
 /* What was in the folder when a run replaced another: until the new run has a checkpoint, for those who want it back. */
@@ -62,7 +62,7 @@ pdl_status_t pdl__checkpoint_open_latest(const char *const *folders, int count, 
 pdl_status_t pdl__checkpoint_share(pdl_ranks_t *ranks, pdl_status_t opened, int count,
                                    pdl_checkpoint_t **checkpoints);
 
-/* The info as metadata. Texts lie in `text`; the array has room for PDL__INFO_ENTRIES. */
+/* The info as metadata. Texts are in `text`; the array has room for PDL__INFO_ENTRIES. */
 #define PDL__INFO_ENTRIES 40
 typedef struct pdl__info_text {
     pdl_metadata_t entry[PDL__INFO_ENTRIES];

@@ -29,7 +29,7 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Files of ours, and those on their way to become one. */
+/* Files of ours, finished or being written. */
 static bool is_ours(const char *name)
 {
     return strncmp(name, PDL__MODEL_FILE, strlen(PDL__MODEL_FILE)) == 0 ||

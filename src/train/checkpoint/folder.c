@@ -1,5 +1,5 @@
 /*
- * What lies in a checkpoint folder: names, and which checkpoints are complete.
+ * What is in a checkpoint folder: names, and which checkpoints are complete.
  */
 #include "train/checkpoint/checkpoint.h"
 

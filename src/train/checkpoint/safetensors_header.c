@@ -135,8 +135,8 @@ static pdl_status_t read_tensor(pdl__scanner_t *s, entry_t *entry, size_t data_b
                                             : "data_offsets");
     if (found.offset[0] > found.offset[1] || (uint64_t)found.offset[1] > data_bytes)
         return pdl_error(PDL_ERR_INPUT,
-                         "%s: tensor %s lies at bytes %lld to %lld of %zu; the file is truncated or damaged",
-                         s->file, tensor->name, (long long)found.offset[0], (long long)found.offset[1], data_bytes);
+                         "%s: tensor %s is at bytes %lld to %lld of %zu; the file is truncated or damaged", s->file,
+                         tensor->name, (long long)found.offset[0], (long long)found.offset[1], data_bytes);
     tensor->bytes = (size_t)(found.offset[1] - found.offset[0]);
     if (!pdl__stored_bytes(tensor->rank, tensor->dims, found.element_bytes, &bytes) || bytes != tensor->bytes)
         return pdl_error(PDL_ERR_INPUT, "%s: tensor %s has %zu bytes, which its type and shape do not give",

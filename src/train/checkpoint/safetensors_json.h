@@ -23,7 +23,7 @@ bool         pdl__scan_take(pdl__scanner_t *s, char wanted);
 pdl_status_t pdl__scan_expect(pdl__scanner_t *s, char wanted);
 /* Between the members of an object or array: past a comma (*more) or past the closing bracket. */
 pdl_status_t pdl__scan_next(pdl__scanner_t *s, char closer, bool *more);
-/* *string lies in the scanner's text and ends with a zero byte; it holds no other. */
+/* *string is in the scanner's text and ends with a zero byte; it holds no other. */
 pdl_status_t pdl__scan_string(pdl__scanner_t *s, const char **string);
 /* "[a, b, ...]" of at most `limit` integers, none of them negative. */
 pdl_status_t pdl__scan_integers(pdl__scanner_t *s, int limit, const char *too_many, int64_t *values, int *count);

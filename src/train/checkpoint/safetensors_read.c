@@ -1,5 +1,5 @@
 /*
- * Reads safetensors files: the file is mapped, its header checked, and tensors are found where they lie.
+ * Reads safetensors files: the file is mapped, its header checked, and tensors are used in place.
  */
 #include "train/checkpoint/safetensors.h"
 

@@ -33,7 +33,7 @@ static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t arra
     return pdl_optimizer_moments(&s->spec.optimizer) == 2 ? "exp_avg" : "momentum_buffer";
 }
 
-/* Weights that lie in pieces, or in another stage, are put together by all ranks: the one that writes says which comes
+/* Weights in pieces, or of another stage, are put together by all ranks: the one that writes says which comes
    next. */
 typedef struct turn {
     int tensor, array; /* tensor -1: that was the last */
@@ -64,7 +64,7 @@ static pdl_status_t hand_over(const pdl_session_t *s, int stage, float *whole, i
     return status;
 }
 
-/* Collective where tensors lie in pieces: rank 0 gets a whole one, the others use `whole` as they need. */
+/* Collective where tensors are in pieces: rank 0 gets a whole one, the others use `whole` as they need. */
 static pdl_status_t gather_tensor(const pdl_session_t *s, int i, pdl_session_array_t array, float *whole)
 {
     const pdl__listed_t *listed = &s->listed[i];

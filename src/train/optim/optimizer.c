@@ -1,5 +1,5 @@
 /*
- * One update of all weights. SGD and AdamW are element-wise, so tensors that lie side by side and are treated alike
+ * One update of all weights. SGD and AdamW are element-wise, so tensors that are side by side and treated alike
  * are one call of the backend. LARS (You, Gitman, Ginsburg 2017, algorithm 1) and LAMB (You et al., ICLR 2020,
  * algorithm 2) scale each tensor's step by norms of that tensor, so tensors that take part go one by one.
  */

@@ -286,7 +286,7 @@ static pdl_status_t loop(run_t *run)
     while (!last && !status) status = run_epoch(run, &last);
     status = pdl__finite_name_checkpoint(status, run->options->checkpoint);
     if (status) rescue(run);
-    /* The others may be on their way into the next exchange, where nobody would join them. */
+    /* Other ranks may already wait in the next exchange, which this rank never joins. */
     if (status && pdl_ranks_size(run->options->session.ranks) > 1)
         pdl_ranks_abort(run->options->session.ranks, status);
     return status;

@@ -1,6 +1,6 @@
 /*
  * What the ranks of a run have to say together at its end: an update and its parts, the busiest of them, how exchanges
- * scatter. All of it is a mean over the same updates and over all ranks, so that the parts add up to the whole: over the
+ * scatter. All of it is a mean over the same updates and over all ranks, so that the parts sum to the whole: over the
  * middle half of the updates by time, which neither a slow beginning nor other programs disturb.
  */
 #include "train/run/run_summary.h"

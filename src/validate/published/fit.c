@@ -24,7 +24,7 @@ static bool usable(const pdl_published_line_t *line)
     return line->machine >= 0 && line->row.expressed && line->row.measured_s > 0 && !line->row.measured_oom;
 }
 
-/* The weights of a source's rows add up to this many. */
+/* The weights of a source's rows sum to this many. */
 static void weigh(chosen_t *c)
 {
     static const double per_source = 5;

@@ -358,7 +358,7 @@ def elementwise_cases(c):
           conv + [node("Max", ["a", "a", "a"], "y")], x, w)
     c.add("uneven split", "refused", "4 elements cannot be split into 3 equal parts",
           conv + [node("Split", ["a"], ["y", "z", "q"], axis=1)], x, w)
-    c.add("split short", "refused", "the parts do not add up",
+    c.add("split short", "refused", "the parts do not sum to the whole",
           conv + [node("Split", ["a", "parts"], ["y", "z"], axis=1)], x, w + [ints("parts", 1, 2)])
     c.add("unsqueeze", "refused", "the axes are missing", conv + [node("Unsqueeze", ["a"], "y")], x, w)
 
