@@ -1,6 +1,6 @@
 /*
  * A model lowered to what a backend computes: units, each one op with the layers fused into it, conversions
- * between arrangements where two ops do not agree, and views.
+ * between formats where two ops do not agree, and views.
  */
 #ifndef PDL_PROGRAM_GRAPH_H
 #define PDL_PROGRAM_GRAPH_H
@@ -48,7 +48,7 @@ typedef struct pdl__unit {
     pdl__edge_t         *edge;   /* PDL__UNIT_EDGE; owned */
     pdl__halo_t         *halo;   /* PDL__UNIT_OP: what it lacks of its input, or NULL; owned */
     pdl__edge_t         *after[PDL_MAX_INPUTS]; /* sums of input gradients over ranks; owned */
-    bool                 divides;               /* weight gradients are made while input gradients travel */
+    bool                 divides;               /* weight gradients are made while input gradients are in flight */
     pdl__dispatch_t     *routes;                /* of tokens to experts on several ranks; owned; or NULL */
     unsigned          statistic_axes; /* of ranks with other values of the channels (batch norm) or other classes */
     bool              zero_bias;      /* another rank adds the bias */
@@ -73,7 +73,7 @@ typedef struct pdl__graph_spec {
     pdl_backend_t        *backend;
     bool                  training;
     bool                  separate; /* statistics are not shared over data axes */
-    bool                  overlap;  /* tensors travel while something else is computed */
+    bool                  overlap;  /* tensors are in flight while something else is computed */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {

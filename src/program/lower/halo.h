@@ -2,7 +2,7 @@
  * The halo of a convolution over a part in space, exchanged while the part itself is computed.
  *
  * The layer runs on the rows that the rank has, with zeros in the place of those it lacks: all of its output but
- * the rows at the borders is right. Meanwhile the halo travels. Then the same layer runs on a strip at each side,
+ * the rows at the borders is right. Meanwhile the halo is in flight. Then the same layer runs on a strip at each side,
  * the halo and the rows of its own that the border needs, and what it gives takes the place of the border.
  *
  *     own rows          [  a  b  c  d  e  f  ]      halo of the low side: h
