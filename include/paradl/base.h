@@ -10,6 +10,7 @@
 #include <paradl/base/random.h>
 #include <paradl/base/share.h>
 #include <paradl/base/status.h>
+#include <paradl/base/trace.h>
 #include <paradl/base/units.h>
 #include <paradl/base/version.h>
 #include <paradl/base/yaml.h>

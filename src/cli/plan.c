@@ -19,7 +19,7 @@ static const char *const formula_names[FORMULAS_COUNT] = {"paradl", "orig"};
 static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFERENCE] = "inference"};
 
 typedef struct values {
-    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output, *data_policy;
+    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output, *trace, *data_policy;
     int64_t     pe, batch, samples_per_pe, top, groups;
     double      max_memory, divisor, exchange_bandwidth;
     int         goal, formulas, mode, precision, optimizer;
@@ -75,6 +75,8 @@ static const pdl__option_t options[] = {
      PDL__POSITIVE(values_t, exchange_bandwidth, PDL_UNIT_BYTE_RATE)},
     {"output", "PLAN.yaml", NULL, "writes the best plan to a file", TEXT(output), .letter = 'o', .writes = true,
      .group = "Output"},
+    {"trace", "FILE", NULL, "writes the projected timeline of the best plan, for Perfetto or chrome://tracing",
+     TEXT(trace), .writes = true},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };
@@ -94,8 +96,9 @@ static pdl_status_t check_values(const values_t *v)
         return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-device exclude each other");
     if (v->formulas != FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
-    if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->explain || v->max_memory > 0))
-        return pdl_error(PDL_ERR_INPUT, "--formulas orig only projects: leave out -o, --explain and --max-memory");
+    if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->trace != NULL || v->explain || v->max_memory > 0))
+        return pdl_error(PDL_ERR_INPUT,
+                         "--formulas orig only projects: leave out -o, --trace, --explain and --max-memory");
     if (v->exchange_bandwidth > 0 && v->data_policy == NULL)
         return pdl_error(PDL_ERR_INPUT, "--exchange-bandwidth needs --data-policy");
     if (v->data_policy != NULL && v->data == NULL)
@@ -217,6 +220,18 @@ static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
     return pdl__finish_output(output, status);
 }
 
+static pdl_status_t write_trace(const char *path, pdl_oracle_t *oracle, const pdl_plan_t *plan)
+{
+    enum { MOST_RANKS = 64 };
+    pdl_output_t *output;
+    double        total_s;
+    pdl_status_t  status = pdl_output_open(path, &output);
+
+    if (status) return status;
+    status = pdl_plan_trace(oracle, plan, MOST_RANKS, pdl_output_stream(output), &total_s);
+    return pdl__finish_output(output, status);
+}
+
 /* Nothing possible is a refusal. The reasons of several strategies need the table, that of one fits in a line. */
 static pdl_status_t show(const values_t *v, const pdl_plan_report_t *report)
 {
@@ -255,6 +270,8 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
     }
     if (!status && search->possible > 0) status = pdl_oracle_settle(oracle, search->candidates[0].plan);
     if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
+    if (!status && v->trace != NULL && search->possible > 0)
+        status = write_trace(v->trace, oracle, search->candidates[0].plan);
     if (!status) status = show(v, report);
     pdl__plan_policy_free(&policy);
     return status;

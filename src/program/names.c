@@ -22,6 +22,13 @@ const char *const pdl_op_kind_names[PDL_OP_KIND_COUNT] = {[PDL_OP_LOAD] = "load"
                                                           [PDL_OP_UPDATE] = "update",
                                                           [PDL_OP_RESULT] = "result"};
 
+const char *const pdl_op_stream_names[PDL_STREAM_COUNT] = {[PDL_STREAM_COMPUTE] = "computation",
+                                                           [PDL_STREAM_REDISTRIBUTION] = "redistribution",
+                                                           [PDL_STREAM_GRADIENT] = "gradient exchange",
+                                                           [PDL_STREAM_STAGE] = "stage transfer",
+                                                           [PDL_STREAM_COPY_IN] = "copy in",
+                                                           [PDL_STREAM_COPY_OUT] = "copy out"};
+
 /* The name of a layer of the model, or its number. */
 static const char *layer_name(const pdl_program_t *program, int layer, char *text, size_t size)
 {

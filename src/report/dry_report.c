@@ -6,6 +6,7 @@
 #include <paradl/base/units.h>
 #include <paradl/report/dry_report.h>
 #include <paradl/report/table.h>
+#include <stdlib.h>
 
 static double seconds_of(const pdl_dry_report_t *report, int i)
 {
@@ -180,30 +181,22 @@ pdl_status_t pdl_report_dry_json(const pdl_dry_report_t *report, FILE *stream)
 
 pdl_status_t pdl_report_dry_trace(const pdl_dry_report_t *report, const char *path)
 {
-    pdl_session_op_t op;
-    pdl_output_t    *output;
-    pdl_json_t       json;
-    double           now_s = 0;
-    pdl_status_t     status = pdl_output_open(path, &output);
+    const pdl_program_t *program = pdl_session_program(report->session);
+    double              *times = calloc(2 * (size_t)program->op_count + 1, sizeof(*times)), total_s;
+    pdl_replay_rank_t    rank = {.rank = report->rank,
+                                 .program = program,
+                                 .seconds = report->seconds,
+                                 .start_s = times,
+                                 .end_s = times + program->op_count};
+    pdl_output_t        *output;
+    pdl_status_t         status = times == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 
-    if (status) return status;
-    pdl_json_begin(&json, pdl_output_stream(output));
-    pdl_json_open(&json, NULL, '{');
-    pdl_json_open(&json, "traceEvents", '[');
-    for (int i = 0; i < pdl_session_op_count(report->session); i++) {
-        pdl_session_op(report->session, i, &op);
-        pdl_json_open(&json, NULL, '{');
-        pdl_json_string(&json, "name", op.name);
-        pdl_json_string(&json, "cat", pdl_op_class_names[op.op_class]);
-        pdl_json_string(&json, "ph", "X");
-        pdl_json_int(&json, "pid", report->rank);
-        pdl_json_int(&json, "tid", op.op_class == PDL_CLASS_MOVE || op.op_class == PDL_CLASS_GRADIENT);
-        pdl_json_number(&json, "ts", 1e6 * now_s);
-        pdl_json_number(&json, "dur", 1e6 * seconds_of(report, i));
-        pdl_json_close(&json);
-        now_s += seconds_of(report, i);
+    if (!status) status = pdl_program_replay(&rank, 1, &total_s);
+    if (!status) status = pdl_output_open(path, &output);
+    if (!status) {
+        pdl_replay_trace(&rank, 1, pdl_output_stream(output));
+        status = pdl_output_close(output);
     }
-    pdl_json_close(&json);
-    pdl_json_close(&json);
-    return pdl_output_close(output);
+    free(times);
+    return status;
 }

@@ -29,6 +29,16 @@ int64_t pdl_system_group_size(const pdl_system_t *system, int level)
     return size;
 }
 
+pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks)
+{
+    pdl_system_t wide = *system;
+
+    if (ranks <= system->pe_count) return wide;
+    wide.level[0].fanout = wide.host_level[0].fanout = ranks;
+    wide.pe_count = ranks * (system->pe_count / system->level[0].fanout);
+    return wide;
+}
+
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span)
 {
     int64_t size = 1;

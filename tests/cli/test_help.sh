@@ -24,7 +24,7 @@ done
 # Everything the documents promise is in the help and in the manual page.
 expect 0 plan --help
 for option in model system pe data batch samples-per-pe strategy goal max-memory top explain formulas mode \
-    data-policy exchange-bandwidth precision optimizer parameters spatial-until groups divisor output json; do
+    data-policy exchange-bandwidth precision optimizer parameters spatial-until groups divisor output trace json; do
     has out "--$option"
     has "$SOURCE/docs/paradl.1" "Fl -$option"
 done

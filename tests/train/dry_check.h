@@ -7,6 +7,7 @@
 #include "train/exec/session.h"
 #include <math.h>
 #include <paradl/train/dry.h>
+#include <string.h>
 
 static bool same_memory(const pdl_session_memory_t *a, const pdl_session_memory_t *b)
 {
@@ -19,6 +20,49 @@ static bool same_traffic(const pdl_session_traffic_t *a, const pdl_session_traff
 {
     return a->moves == b->moves && a->routed == b->routed && a->stages == b->stages &&
            a->gradients == b->gradients && a->statistics == b->statistics && a->results == b->results;
+}
+
+static bool same_op(const pdl_program_t *p, const pdl_program_t *q, int i)
+{
+    const pdl_program_op_t *a = &p->op[i], *b = &q->op[i];
+    char                    names[2][224];
+
+    for (int w = 0; w < a->wait_count && a->wait_count == b->wait_count; w++)
+        if (p->wait[a->first_wait + w] != q->wait[b->first_wait + w]) return false;
+    return a->kind == b->kind && a->stream == b->stream && a->node == b->node && a->micro_batch == b->micro_batch &&
+           a->output == b->output && a->saved == b->saved && a->workspace == b->workspace && a->group == b->group &&
+           a->primitive == b->primitive && a->bytes == b->bytes && a->wait_count == b->wait_count &&
+           strcmp(pdl_program_op_name(p, i, names[0], sizeof(names[0])),
+                  pdl_program_op_name(q, i, names[1], sizeof(names[1]))) == 0;
+}
+
+/* The first operation that differs, -1 when none does; or the number of operations where other things differ. */
+static int first_difference(const pdl_program_t *a, const pdl_program_t *b)
+{
+    int count = a->op_count < b->op_count ? a->op_count : b->op_count;
+
+    for (int i = 0; i < count; i++)
+        if (!same_op(a, b, i)) return i;
+    if (a->op_count != b->op_count || a->buffer_count != b->buffer_count || a->arena_bytes != b->arena_bytes)
+        return count;
+    for (int k = 0; k < a->buffer_count; k++)
+        if (a->buffer[k].bytes != b->buffer[k].bytes || a->buffer[k].offset != b->buffer[k].offset) return count;
+    return -1;
+}
+
+/* What the oracle prices and a run executes is the same list: operations, names, bytes of every group, waits, arena. */
+static pdl_status_t check_program(const pdl_session_t *real, const pdl_session_t *dry)
+{
+    const pdl_program_t *executed = pdl_session_program(real), *priced = pdl_session_program(dry);
+    char                 names[2][224] = {"", ""};
+
+    if (executed == NULL && priced == NULL) return PDL_OK;
+    int i = executed == NULL || priced == NULL ? 0 : first_difference(executed, priced);
+    if (i < 0) return PDL_OK;
+    if (executed != NULL && i < executed->op_count) pdl_program_op_name(executed, i, names[0], sizeof(names[0]));
+    if (priced != NULL && i < priced->op_count) pdl_program_op_name(priced, i, names[1], sizeof(names[1]));
+    return pdl_error(PDL_ERR_INPUT, "operation %d is \"%s\" when it runs and \"%s\" when it is priced", i, names[0],
+                     names[1]);
 }
 
 /* What a dry session of this rank says against what the real one holds: `taken` bytes of tensors, besides messages. */
@@ -44,6 +88,7 @@ static pdl_status_t check_dry(const pdl_session_spec_t *spec, const pdl_session_
     else if (!same_traffic(&sends, traffic) || pdl_memory_held() != before)
         status = pdl_error(PDL_ERR_INPUT, "rank %d sends %g bytes, dry %g", pdl_ranks_rank(spec->ranks),
                            sends.total, traffic->total);
+    if (!status) status = check_program(real, dry);
     pdl_session_destroy(dry);
     return status;
 }

@@ -120,6 +120,7 @@ typedef enum pdl_op_stream {
     PDL_STREAM_COPY_OUT,
     PDL_STREAM_COUNT
 } pdl_op_stream_t;
+extern const char *const pdl_op_stream_names[PDL_STREAM_COUNT]; /* "computation", "gradient exchange", ... */
 
 /* What a collective is for. */
 typedef enum pdl_collective_role {

@@ -22,7 +22,7 @@ typedef struct pdl_dry_report {
 
 pdl_status_t pdl_report_dry(const pdl_dry_report_t *report, FILE *stream);
 pdl_status_t pdl_report_dry_json(const pdl_dry_report_t *report, FILE *stream);
-/* For Perfetto and chrome://tracing: one operation after the other. */
+/* For Perfetto and chrome://tracing: the program replayed, what other ranks send being there at once. */
 pdl_status_t pdl_report_dry_trace(const pdl_dry_report_t *report, const char *path);
 
 #ifdef __cplusplus

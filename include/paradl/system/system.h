@@ -117,6 +117,9 @@ pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precisio
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
 /* PEs in one group of a level. */
 int64_t pdl_system_group_size(const pdl_system_t *system, int level);
+/* The system for so many ranks. More ranks than it has PEs share these, which is the same for every plan: plans are compared
+   on a system with as many PEs in its innermost groups. The copy borrows from the original. */
+pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks);
 /* Lowest common level of two PEs. */
 int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
 

@@ -14,6 +14,7 @@
 #ifndef PARADL_DRY_H
 #define PARADL_DRY_H
 
+#include <paradl/oracle/replay.h>
 #include <paradl/train/session.h>
 
 #ifdef __cplusplus
@@ -40,10 +41,8 @@ typedef struct pdl_session_op {
 /* Of sessions that train. */
 int  pdl_session_op_count(const pdl_session_t *session);
 void pdl_session_op(const pdl_session_t *session, int i, pdl_session_op_t *op);
-/* Projects the seconds of every operation on a system: layers as the oracle prices them, messages at the speed of the
-   level that the mesh spans. seconds[pdl_session_op_count()]. */
-void pdl_session_project(const pdl_session_t *session, const pdl_system_t *system,
-                         const pdl_parameters_t *parameters, double *seconds);
+/* The list itself, as it is executed; NULL where the session does not train. */
+const pdl_program_t *pdl_session_program(const pdl_session_t *session);
 
 /* The memory of the rank that holds most. Of meshes with more ranks than a few, those are looked at whose coordinates
    are at an edge or next to one, and every stage. */
@@ -56,6 +55,10 @@ typedef struct pdl_plan_memory {
 pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *memory);
 /* Puts it in place of what the model says. */
 void pdl_plan_take_memory(const pdl_plan_memory_t *memory, pdl_projection_t *projection);
+
+/* The timeline of an update, projected: the programs of one rank of every stage (`most` at most), replayed side by side
+   (replay.h). *total_s is when the last operation ends. */
+pdl_status_t pdl_plan_trace(pdl_oracle_t *oracle, const pdl_plan_t *plan, int most, FILE *stream, double *total_s);
 
 /* The same for a search (search.h): of plans for so many devices of a system, which are processor cores.
        request.memory = pdl_memory_counter_count, request.memory_context = counter; */

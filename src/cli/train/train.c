@@ -260,17 +260,22 @@ static pdl_status_t report_dry(const job_t *job, const pdl_session_t *session)
                                          .system_name = v->system,
                                          .rank = (int)v->rank};
     const pdl_system_t        *system = NULL;
+    pdl_system_t               wide;
+    pdl_oracle_t              *oracle = NULL;
     pdl_parameters_t           parameters;
     double                    *seconds = calloc((size_t)pdl_session_op_count(session) + 1, sizeof(*seconds));
     pdl_status_t status = seconds ? pdl_system_load(v->system, &system) : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
+    if (!status) wide = pdl_system_widen(system, pdl_mesh_size(&job->plan->mesh));
+    if (!status) status = pdl_oracle_create(job->plan->model, &wide, &parameters, &oracle);
+    if (!status) status = pdl_oracle_price_program(oracle, job->plan, pdl_session_program(session), seconds);
     if (!status) {
-        pdl_session_project(session, system, &parameters, seconds);
         report.seconds = seconds;
         status = v->json ? pdl_report_dry_json(&report, stdout) : pdl_report_dry(&report, stdout);
     }
     if (!status && v->trace) status = pdl_report_dry_trace(&report, v->trace);
+    pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
     free(seconds);
     return status;

@@ -4,21 +4,9 @@
 #include "oracle/search/searcher.h"
 #include <stdio.h>
 
-/* More ranks than the system has devices share them, which is the same for every mesh: meshes are compared on a system with
-   as many devices in its innermost groups. */
-static pdl_system_t widen(const pdl_system_t *system, int64_t ranks)
-{
-    pdl_system_t wide = *system;
-
-    if (ranks <= system->pe_count) return wide;
-    wide.level[0].fanout = wide.host_level[0].fanout = ranks;
-    wide.pe_count = ranks * (system->pe_count / system->level[0].fanout);
-    return wide;
-}
-
 pdl_status_t pdl_search_settle(const pdl_system_t *system, const pdl_parameters_t *parameters, pdl_plan_t *plan)
 {
-    pdl_system_t  wide = widen(system, pdl_mesh_size(&plan->mesh));
+    pdl_system_t  wide = pdl_system_widen(system, pdl_mesh_size(&plan->mesh));
     pdl_oracle_t *oracle = NULL;
     pdl_status_t  status = pdl_oracle_create(plan->model, &wide, parameters, &oracle);
 
@@ -30,7 +18,7 @@ pdl_status_t pdl_search_settle(const pdl_system_t *system, const pdl_parameters_
 static pdl_status_t search_mesh(const pdl_model_t *model, const pdl_system_t *system, const pdl_request_t *request,
                                 pdl_plan_t **plan)
 {
-    pdl_system_t     wide = widen(system, request->pe);
+    pdl_system_t     wide = pdl_system_widen(system, request->pe);
     pdl_parameters_t parameters;
     pdl_oracle_t    *oracle = NULL;
     pdl_search_t    *search = NULL;

@@ -4,7 +4,8 @@
  */
 #include "sim/plan/plan.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/trace.h>
+#include <paradl/program/program.h>
 
 #include <stdlib.h>
 
@@ -18,7 +19,7 @@ static const char *const thread_names[THREAD_COUNT] = {"computation", "layer com
 typedef struct trace {
     const pdl__cut_t *cut;
     const pdl_plan_t *plan;
-    pdl_json_t        json;
+    pdl_trace_t       trace;
     int               stages; /* shown */
     bool              layers; /* shown */
 } trace_t;
@@ -28,30 +29,15 @@ static int64_t rank_of(const trace_t *trace, int stage)
     return stage * trace->cut->c.pipeline_stride;
 }
 
-static void begin_event(trace_t *trace, const char *phase, const char *name, int stage, int thread)
+static void add_slice(trace_t *trace, const char *name, const pdl__slice_t *slice, int thread, double start_s,
+                      double seconds)
 {
-    pdl_json_open(&trace->json, NULL, '{');
-    pdl_json_string(&trace->json, "ph", phase);
-    pdl_json_string(&trace->json, "name", name);
-    pdl_json_int(&trace->json, "pid", rank_of(trace, stage));
-    pdl_json_int(&trace->json, "tid", thread);
-}
-
-static void name_thread(trace_t *trace, const char *kind, const char *name, int stage, int thread)
-{
-    begin_event(trace, "M", kind, stage, thread);
-    pdl_json_open(&trace->json, "args", '{');
-    pdl_json_string(&trace->json, "name", name);
-    pdl_json_close(&trace->json);
-    pdl_json_close(&trace->json);
-}
-
-static void add_slice(trace_t *trace, const char *name, int stage, int thread, double start_s, double seconds)
-{
-    begin_event(trace, "X", name, stage, thread);
-    pdl_json_number(&trace->json, "ts", start_s * 1e6);
-    pdl_json_number(&trace->json, "dur", seconds * 1e6);
-    pdl_json_close(&trace->json);
+    pdl_trace_slice(&trace->trace, &(pdl_trace_slice_t){.process = rank_of(trace, slice->stage),
+                                                        .thread = thread,
+                                                        .name = name,
+                                                        .start_s = start_s,
+                                                        .end_s = start_s + seconds,
+                                                        .micro_batch = (int)slice->op.micro_batch});
 }
 
 /* The layers of a pass share its time in proportion; what a layer waits for comes before it computes. */
@@ -63,12 +49,16 @@ static void add_layers(trace_t *trace, const pdl__slice_t *slice, int first, int
         int                     i = slice->op.backward ? first + last - 1 - k : k;
         const pdl__pass_time_t *time = &trace->cut->layers[i];
         const double           *part = time->part[slice->op.backward];
-        const char             *name = pdl_model_layer(trace->plan->model, i)->name;
+        const char             *layer = pdl_model_layer(trace->plan->model, i)->name;
+        char                    name[224];
         double                  moved = scale * (part[PDL__PART_LAYER] + part[PDL__PART_HALO]);
         double                  computed = scale * part[PDL__PART_COMPUTE];
 
-        if (moved > 0) add_slice(trace, name, slice->stage, THREAD_LAYER, t, moved);
-        if (computed > 0) add_slice(trace, name, slice->stage, THREAD_COMPUTE, t + moved, computed);
+        /* As pdl_program_op_name() calls what a run does. */
+        snprintf(name, sizeof(name), "%s %s",
+                 pdl_op_kind_names[slice->op.backward ? PDL_OP_BACKWARD : PDL_OP_FORWARD], layer);
+        if (moved > 0) add_slice(trace, name, slice, THREAD_LAYER, t, moved);
+        if (computed > 0) add_slice(trace, name, slice, THREAD_COMPUTE, t + moved, computed);
         t += moved + computed;
     }
 }
@@ -94,14 +84,7 @@ static void on_slice(void *context, const pdl__slice_t *slice)
     trace_t         *trace = context;
 
     if (slice->stage >= trace->stages) return;
-    begin_event(trace, "X", slice->name, slice->stage, threads[slice->stream]);
-    pdl_json_number(&trace->json, "ts", slice->start_s * 1e6);
-    pdl_json_number(&trace->json, "dur", (slice->end_s - slice->start_s) * 1e6);
-    pdl_json_open(&trace->json, "args", '{');
-    pdl_json_int(&trace->json, "micro_batch", slice->op.micro_batch);
-    pdl_json_int(&trace->json, "chunk", slice->op.chunk);
-    pdl_json_close(&trace->json);
-    pdl_json_close(&trace->json);
+    add_slice(trace, slice->name, slice, threads[slice->stream], slice->start_s, slice->end_s - slice->start_s);
     if (slice->pass) add_pass(trace, slice);
 }
 
@@ -111,8 +94,8 @@ static void name_processes(trace_t *trace)
         char name[64];
 
         snprintf(name, sizeof(name), "rank %lld, stage %d", (long long)rank_of(trace, s), s);
-        name_thread(trace, "process_name", name, s, 0);
-        for (int t = 0; t < THREAD_COUNT; t++) name_thread(trace, "thread_name", thread_names[t], s, t);
+        pdl_trace_name(&trace->trace, rank_of(trace, s), -1, name);
+        for (int t = 0; t < THREAD_COUNT; t++) pdl_trace_name(&trace->trace, rank_of(trace, s), t, thread_names[t]);
     }
 }
 
@@ -126,15 +109,11 @@ pdl_status_t pdl__trace_plan(const pdl__cut_t *cut, const pdl_plan_t *plan, cons
         passes * cut->profile->partition->layer_count * trace.stages / cut->pipeline.stages <= MOST_LAYER_SLICES;
     pdl__played_stage_t *played = calloc((size_t)cut->pipeline.stages, sizeof(*played));
     if (played == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
-    pdl_json_begin_line(&trace.json, options->trace);
-    pdl_json_open(&trace.json, NULL, '{');
-    pdl_json_string(&trace.json, "displayTimeUnit", "ms");
-    pdl_json_open(&trace.json, "traceEvents", '[');
+    pdl_trace_begin(&trace.trace, options->trace);
     name_processes(&trace);
     pdl__play_options_t play = {true, true, on_slice, &trace};
     pdl_status_t        status = pdl__play(cut, &play, played, &total_s);
-    pdl_json_close(&trace.json);
-    pdl_json_close(&trace.json);
+    pdl_trace_end(&trace.trace);
     free(played);
     return status;
 }

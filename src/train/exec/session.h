@@ -303,6 +303,9 @@ typedef struct pdl__execution {
 pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *program,
                                   pdl__execution_t *execution);
 
+/* plan_memory.c: a session that trains by the plan alone. */
+void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_spec_t *spec);
+
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, const pdl_program_op_t *op);
 /* Seconds since some fixed moment. */
 double pdl__now_s(void);

@@ -2,8 +2,8 @@
  * Times of a session: by class, and its timeline for Perfetto and chrome://tracing.
  */
 #include "train/exec/session.h"
-#include <paradl/base/json.h>
 #include <paradl/base/output.h>
+#include <paradl/base/trace.h>
 #include <stdio.h>
 
 void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
@@ -55,71 +55,56 @@ void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COU
 }
 
 /* Tracks of session `number`: what it computes, and what it waits for. */
-static void write_events(pdl_json_t *json, const pdl_session_t *s, int number, double zero_s)
+static void write_events(pdl_trace_t *trace, const pdl_session_t *s, int number, double zero_s)
 {
     char name[256];
 
     for (int i = 0; i < s->timeline_count; i++) {
         const pdl__moment_t *moment = &s->timeline[i];
-        pdl_json_open(json, NULL, '{');
-        pdl_json_string(json, "name", event_name(s, moment, name, sizeof(name)));
-        pdl_json_string(json, "cat", is_communication(s, moment) ? "communication" : "compute");
-        pdl_json_string(json, "ph", "X");
-        pdl_json_int(json, "pid", pdl_ranks_rank(s->spec.ranks));
-        pdl_json_int(json, "tid", 2 * number + is_communication(s, moment));
-        pdl_json_number(json, "ts", 1e6 * (moment->start_s - zero_s));
-        pdl_json_number(json, "dur", 1e6 * (moment->end_s - moment->start_s));
-        pdl_json_close(json);
+        bool                 waits = is_communication(s, moment);
+        pdl_trace_slice(trace,
+                        &(pdl_trace_slice_t){.process = pdl_ranks_rank(s->spec.ranks),
+                                             .thread = 2 * number + waits,
+                                             .name = event_name(s, moment, name, sizeof(name)),
+                                             .category = waits ? "communication" : "compute",
+                                             .start_s = moment->start_s - zero_s,
+                                             .end_s = moment->end_s - zero_s,
+                                             .micro_batch =
+                                                 moment->op >= 0 ? s->program->op[moment->op].micro_batch : -1});
     }
 }
 
-static void write_name(pdl_json_t *json, const char *what, int rank, int thread, const char *name)
-{
-    pdl_json_open(json, NULL, '{');
-    pdl_json_string(json, "name", what);
-    pdl_json_string(json, "ph", "M");
-    pdl_json_int(json, "pid", rank);
-    if (thread >= 0) pdl_json_int(json, "tid", thread);
-    pdl_json_open(json, "args", '{');
-    pdl_json_string(json, "name", name);
-    pdl_json_close(json);
-    pdl_json_close(json);
-}
-
 /* What the tracks are called: a rank, and of each of its sessions computation and communication. */
-static void write_names(pdl_json_t *json, const pdl_session_t *s, int number, int count)
+static void write_names(pdl_trace_t *trace, const pdl_session_t *s, int number, int count)
 {
     int  rank = pdl_ranks_rank(s->spec.ranks);
     char name[64];
 
     snprintf(name, sizeof(name), "rank %d", rank);
-    if (number == 0) write_name(json, "process_name", rank, -1, name);
+    if (number == 0) pdl_trace_name(trace, rank, -1, name);
     for (int waits = 0; waits < 2; waits++) {
         const char *what = waits ? "communication" : "computation";
         if (count > 1)
             snprintf(name, sizeof(name), "%s of net %d", what, number);
         else
             snprintf(name, sizeof(name), "%s", what);
-        write_name(json, "thread_name", rank, 2 * number + waits, name);
+        pdl_trace_name(trace, rank, 2 * number + waits, name);
     }
 }
 
 static pdl_status_t write_trace(const pdl_session_t *const *sessions, int count, const char *path)
 {
     pdl_output_t *output;
-    pdl_json_t    json;
+    pdl_trace_t   trace;
 
     for (int i = 0; i < count; i++)
         if (!sessions[i]->timeline) return pdl_error(PDL_ERR_INPUT, "%s: the session kept no times", path);
     pdl_status_t status = pdl_output_open(path, &output);
     if (status) return status;
-    pdl_json_begin(&json, pdl_output_stream(output));
-    pdl_json_open(&json, NULL, '{');
-    pdl_json_open(&json, "traceEvents", '[');
-    for (int i = 0; i < count; i++) write_names(&json, sessions[i], i, count);
-    for (int i = 0; i < count; i++) write_events(&json, sessions[i], i, sessions[0]->timeline_zero_s);
-    pdl_json_close(&json);
-    pdl_json_close(&json);
+    pdl_trace_begin(&trace, pdl_output_stream(output));
+    for (int i = 0; i < count; i++) write_names(&trace, sessions[i], i, count);
+    for (int i = 0; i < count; i++) write_events(&trace, sessions[i], i, sessions[0]->timeline_zero_s);
+    pdl_trace_end(&trace);
     return pdl_output_close(output);
 }
 

@@ -1,6 +1,7 @@
 /*
  * The memory of a plan: dry sessions of the ranks that may hold most.
  */
+#include "train/exec/session.h"
 #include <paradl/model/dataset.h>
 #include <paradl/train/dry.h>
 #include <stdlib.h>
@@ -57,10 +58,14 @@ static int ranks_of(const pdl_mesh_t *mesh, int64_t *rank)
     return found;
 }
 
-static void choose_optimizer(const pdl_plan_t *plan, pdl_optimizer_options_t *options)
+void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_spec_t *spec)
 {
-    options->method = plan->optimizer == PDL_OPTIMIZER_ADAM ? PDL_METHOD_ADAMW : PDL_METHOD_SGD;
-    options->momentum = plan->optimizer == PDL_OPTIMIZER_SGD ? 0 : 0.9;
+    pdl_session_defaults(spec);
+    spec->optimizer.method = plan->optimizer == PDL_OPTIMIZER_ADAM ? PDL_METHOD_ADAMW : PDL_METHOD_SGD;
+    spec->optimizer.momentum = plan->optimizer == PDL_OPTIMIZER_SGD ? 0 : 0.9;
+    spec->plan = plan;
+    spec->backend = backend;
+    spec->training = plan->run_mode == PDL_TRAINING;
 }
 
 pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *out)
@@ -71,11 +76,7 @@ pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl
 
     if (pdl_mesh_size(&plan->mesh) > INT32_MAX)
         return pdl_error(PDL_ERR_LIMIT, "a mesh of more than %d ranks cannot be looked at", INT32_MAX);
-    pdl_session_defaults(&spec);
-    choose_optimizer(plan, &spec.optimizer);
-    spec.plan = plan;
-    spec.backend = backend;
-    spec.training = plan->run_mode == PDL_TRAINING;
+    pdl__dry_spec(plan, backend, &spec);
     *out = (pdl_plan_memory_t){.looked_at = ranks_of(&plan->mesh, rank)};
     for (int i = 0; i < out->looked_at && !status; i++) {
         pdl_session_t       *session;

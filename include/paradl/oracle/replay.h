@@ -1,0 +1,43 @@
+/*
+ * Programs in time: what every operation of a program takes, and when it runs beside the others. The programs are those that
+ * a run executes (program.h); nothing is executed.
+ *
+ *     pdl_oracle_price_program(oracle, plan, program, seconds);
+ *     pdl_replay_rank_t rank = {.program = program, .seconds = seconds, .start_s = start_s, .end_s = end_s};
+ *     pdl_program_replay(&rank, 1, &total_s);
+ *     pdl_replay_trace(&rank, 1, stream);
+ */
+#ifndef PARADL_REPLAY_H
+#define PARADL_REPLAY_H
+
+#include <paradl/oracle/oracle.h>
+#include <paradl/program/program.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Seconds of every operation of a rank of the plan, program->op_count of them: computation by the layers of its node,
+   communication by the plan's schedule on the group and the bytes of the operation. */
+pdl_status_t pdl_oracle_price_program(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_program_t *program,
+                                      double *seconds);
+
+/* The program of one rank in time. */
+typedef struct pdl_replay_rank {
+    int64_t              rank;
+    const pdl_program_t *program;
+    const double        *seconds;         /* of every operation */
+    double              *start_s, *end_s; /* filled in: when each starts, and is complete */
+} pdl_replay_rank_t;
+
+/* Streams do their operations in order. An operation is issued when those of the compute stream that stand before it are
+   complete, and starts when those that it waits for are; a tensor arrives when another of these ranks has sent it. What is received from ranks that are not given is there at once. */
+pdl_status_t pdl_program_replay(pdl_replay_rank_t *ranks, int count, double *total_s);
+
+/* The timeline, a process for every rank and a thread for every stream that it uses. */
+void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
