@@ -115,30 +115,32 @@ static int64_t shift_of(uint64_t seed, uint64_t stream, int64_t workers)
     return 1 + (int64_t)pdl_random_below(seed, stream, 0, (uint64_t)workers - 1);
 }
 
-int64_t pdl_shuffle_target(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,
-                           int64_t worker)
+static int64_t partner(const pdl_shuffle_options_t *options, int64_t workers, uint64_t stream, int64_t worker,
+                       bool back)
 {
-    const uint64_t seed = options->seed, stream = slot_stream(epoch, slot);
+    const uint64_t seed = options->seed;
 
     if (workers == 1) return 0;
     switch (options->destination) {
-    case PDL_DESTINATION_FEISTEL: return feistel_walk(seed, stream, workers, worker, false);
-    case PDL_DESTINATION_SHIFT: return (worker + shift_of(seed, stream, workers)) % workers;
-    default: return permuted(seed, stream, workers, worker);
+    case PDL_DESTINATION_FEISTEL: return feistel_walk(seed, stream, workers, worker, back);
+    case PDL_DESTINATION_SHIFT: {
+        const int64_t shift = shift_of(seed, stream, workers);
+        return (worker + (back ? workers - shift : shift)) % workers;
     }
+    default: return (back ? place_of : permuted)(seed, stream, workers, worker);
+    }
+}
+
+int64_t pdl_shuffle_target(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,
+                           int64_t worker)
+{
+    return partner(options, workers, slot_stream(epoch, slot), worker, false);
 }
 
 int64_t pdl_shuffle_origin(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,
                            int64_t worker)
 {
-    const uint64_t seed = options->seed, stream = slot_stream(epoch, slot);
-
-    if (workers == 1) return 0;
-    switch (options->destination) {
-    case PDL_DESTINATION_FEISTEL: return feistel_walk(seed, stream, workers, worker, true);
-    case PDL_DESTINATION_SHIFT: return (worker + workers - shift_of(seed, stream, workers)) % workers;
-    default: return place_of(seed, stream, workers, worker);
-    }
+    return partner(options, workers, slot_stream(epoch, slot), worker, true);
 }
 
 void pdl__destinations(const pdl_shuffle_options_t *options, int64_t workers, int64_t epoch, int64_t slot,

@@ -17,15 +17,9 @@
 
 static const char *const extensions[] = {".h5", ".hdf5", NULL};
 
-/* In PATH itself, or in the folder of its training part. */
 static bool claims(const char *path, bool folder)
 {
-    pdl__file_list_t list;
-
-    if (!folder) return pdl__has_extension(path, extensions);
-    if (pdl__files_of_split(path, PDL_SPLIT_TRAIN, extensions, &list) != PDL_OK) return false;
-    pdl__files_free(&list);
-    return true;
+    return pdl__files_exist(path, folder, extensions);
 }
 
 /* A sample beyond this is a mistake: CosmoFlow's largest has 2^29 elements. */

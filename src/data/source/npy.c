@@ -97,17 +97,12 @@ static pdl_status_t open_npy(pdl_source_t *source, const char *path, const pdl_s
 {
     char         file[PDL__PATH], labels[PDL__PATH];
     state_t     *state = calloc(1, sizeof(*state));
-    bool         own = false;
-    pdl_status_t st = PDL_OK;
+    bool         own;
+    pdl_status_t st;
 
     if (state == NULL) return pdl__out_of_memory(path);
     source->state = state;
-    if (pdl__path_is_folder(path)) {
-        own = pdl__path_exists_in(path, "val.npy");
-        st = pdl__path_join(path, own && options->split == PDL_SPLIT_VALID ? "val.npy" : "train.npy", file,
-                            sizeof(file));
-        path = file;
-    }
+    st = pdl__file_of_split(&path, options->split, ".npy", file, &own);
     source->part = state->part = pdl__part_of(options, own);
     if (st == PDL_OK) st = label_path(path, labels, sizeof(labels));
     if (st == PDL_OK) st = load(path, &state->sample_bytes, &state->samples);

@@ -214,3 +214,28 @@ void pdl__files_free(pdl__file_list_t *list)
     pdl_share_free_list(list->paths, list->count);
     *list = (pdl__file_list_t){0};
 }
+
+bool pdl__files_exist(const char *path, bool folder, const char *const *extensions)
+{
+    pdl__file_list_t list;
+
+    if (!folder) return pdl__has_extension(path, extensions);
+    if (pdl__files_of_split(path, PDL_SPLIT_TRAIN, extensions, &list) != PDL_OK) return false;
+    pdl__files_free(&list);
+    return true;
+}
+
+pdl_status_t pdl__file_of_split(const char **path, pdl_split_t split, const char *extension, char file[PDL__PATH],
+                                bool *own)
+{
+    const char *folder = *path;
+    char        name[32];
+
+    *own = false;
+    if (!pdl__path_is_folder(folder)) return PDL_OK;
+    snprintf(name, sizeof(name), "val%s", extension);
+    *own = pdl__path_exists_in(folder, name);
+    if (!*own || split != PDL_SPLIT_VALID) snprintf(name, sizeof(name), "train%s", extension);
+    *path = file;
+    return pdl__path_join(folder, name, file, PDL__PATH);
+}

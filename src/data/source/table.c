@@ -109,17 +109,12 @@ static pdl_status_t open_table(pdl_source_t *source, const char *path, const pdl
     char         file[PDL__PATH];
     state_t     *state = calloc(1, sizeof(*state));
     pdl_csv_t   *table = NULL;
-    bool         own = false;
-    pdl_status_t status = PDL_OK;
+    bool         own;
+    pdl_status_t status;
 
     if (state == NULL) return pdl__out_of_memory(path);
     source->state = state;
-    if (pdl__path_is_folder(path)) {
-        own = pdl__path_exists_in(path, "val.csv");
-        status = pdl__path_join(path, own && options->split == PDL_SPLIT_VALID ? "val.csv" : "train.csv", file,
-                                sizeof(file));
-        path = file;
-    }
+    status = pdl__file_of_split(&path, options->split, ".csv", file, &own);
     source->part = pdl__part_of(options, own);
     if (!status) status = pdl_csv_read_file(path, &table);
     if (!status) status = fill(source, options, table, path);

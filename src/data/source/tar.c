@@ -24,12 +24,7 @@ static const char *const extensions[] = {".tar", NULL};
 
 static bool claims(const char *path, bool folder)
 {
-    pdl__file_list_t list;
-
-    if (!folder) return pdl__has_extension(path, extensions);
-    if (pdl__files_of_split(path, PDL_SPLIT_TRAIN, extensions, &list) != PDL_OK) return false;
-    pdl__files_free(&list);
-    return true;
+    return pdl__files_exist(path, folder, extensions);
 }
 
 static pdl_status_t add_shards(state_t *state, int64_t *largest)

@@ -29,12 +29,15 @@ static bool is_dots(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+static bool begins(const char *name, const char *prefix)
+{
+    return strncmp(name, prefix, strlen(prefix)) == 0;
+}
+
 /* Files of ours, finished or being written. */
 static bool is_ours(const char *name)
 {
-    return strncmp(name, PDL__MODEL_FILE, strlen(PDL__MODEL_FILE)) == 0 ||
-           strncmp(name, PDL__STATE_FILE, strlen(PDL__STATE_FILE)) == 0 ||
-           strncmp(name, PDL__DESCRIPTION_FILE, strlen(PDL__DESCRIPTION_FILE)) == 0;
+    return begins(name, PDL__MODEL_FILE) || begins(name, PDL__STATE_FILE) || begins(name, PDL__DESCRIPTION_FILE);
 }
 
 static bool holds_only_ours(int directory, const char *name)
@@ -89,7 +92,7 @@ void pdl__checkpoint_clean(int directory, const char *folder)
 
     if (listing == NULL) return;
     while ((entry = readdir(listing)) != NULL) {
-        if (strncmp(entry->d_name, PDL__PARTIAL, strlen(PDL__PARTIAL)) == 0) {
+        if (begins(entry->d_name, PDL__PARTIAL)) {
             pdl__checkpoint_remove_partial(directory, entry->d_name);
             continue;
         }
@@ -136,7 +139,7 @@ static bool is_checkpoint(const char *name)
 
 static bool is_net(const char *name)
 {
-    return strncmp(name, PDL__NET, strlen(PDL__NET)) == 0;
+    return begins(name, PDL__NET);
 }
 
 /* A checkpoint; or the folder of a net, with checkpoints in it and what killed writers left. */
@@ -150,7 +153,7 @@ static bool is_only_ours(int directory, const char *name)
     listing = open_inside(directory, name);
     if (listing == NULL) return false;
     while (ours && (entry = readdir(listing)) != NULL) {
-        if (is_dots(entry->d_name) || strncmp(entry->d_name, PDL__PARTIAL, strlen(PDL__PARTIAL)) == 0) continue;
+        if (is_dots(entry->d_name) || begins(entry->d_name, PDL__PARTIAL)) continue;
         ours = is_checkpoint(entry->d_name) && holds_only_ours(dirfd(listing), entry->d_name);
     }
     closedir(listing);
@@ -164,7 +167,7 @@ static void remove_net(int directory, const char *name)
 
     if (listing == NULL) return;
     while ((entry = readdir(listing)) != NULL) {
-        if (is_checkpoint(entry->d_name) || strncmp(entry->d_name, PDL__PARTIAL, strlen(PDL__PARTIAL)) == 0)
+        if (is_checkpoint(entry->d_name) || begins(entry->d_name, PDL__PARTIAL))
             pdl__checkpoint_remove_partial(dirfd(listing), entry->d_name);
     }
     closedir(listing);
@@ -178,7 +181,7 @@ void pdl__checkpoint_remove_old(int directory)
 
     if (listing == NULL) return;
     while ((entry = readdir(listing)) != NULL) {
-        if (strncmp(entry->d_name, PDL__OLD, strlen(PDL__OLD)) != 0) continue;
+        if (!begins(entry->d_name, PDL__OLD)) continue;
         if (is_net(entry->d_name + strlen(PDL__OLD)))
             remove_net(directory, entry->d_name);
         else

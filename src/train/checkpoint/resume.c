@@ -1,5 +1,5 @@
 /*
- * Finds what a run goes on from.
+ * Finds the checkpoint from which a run resumes.
  */
 #include "train/checkpoint/resume.h"
 #include "train/checkpoint/checkpoint.h"
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* On the rank that looks: whether there is a checkpoint to go on from. One of another kind of run is no reason to
-   begin from the start. */
-static pdl_status_t look(const char *run, const char *const *folders, int count, bool *found)
+/* On rank 0: whether there is a checkpoint to resume from. A checkpoint of another kind of run is an error: the run does
+   not silently start anew. */
+static pdl_status_t find(const char *run, const char *const *folders, int count, bool *found)
 {
     bool         other = false, nets = strcmp(run, folders[0]) != 0;
     pdl_status_t status = pdl__checkpoint_used(folders[count - 1], found);
@@ -37,8 +37,8 @@ static pdl_status_t open_first(const char *run, const char *const *folders, int 
     return status;
 }
 
-static void tell(const pdl_train_observer_t *observer, const pdl_checkpoint_t *checkpoint,
-                 const pdl__identity_change_t *change)
+static void report(const pdl_train_observer_t *observer, const pdl_checkpoint_t *checkpoint,
+                   const pdl__identity_change_t *change)
 {
     char text[512];
 
@@ -61,7 +61,7 @@ pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const pdl__identity_
     pdl_ranks_t           *ranks = o->session.ranks;
     bool                   first = pdl_ranks_rank(ranks) == 0;
     pdl__identity_change_t change = {0};
-    pdl_status_t           status = first ? look(o->checkpoint, folders, count, found) : PDL_OK;
+    pdl_status_t           status = first ? find(o->checkpoint, folders, count, found) : PDL_OK;
 
     for (int i = 0; i < count; i++) checkpoints[i] = NULL;
     status = pdl_ranks_agree(ranks, status);
@@ -75,6 +75,6 @@ pdl_status_t pdl__resume_open(const pdl_train_options_t *o, const pdl__identity_
     if (first) status = open_first(o->checkpoint, folders, count, checkpoints);
     if (first && !status) status = pdl__identity_check(identity, &o->session.optimizer, checkpoints[0], &change);
     status = pdl__checkpoint_share(ranks, status, count, checkpoints);
-    if (!status) tell(&o->observer, checkpoints[0], &change);
+    if (!status) report(&o->observer, checkpoints[0], &change);
     return status;
 }

@@ -33,11 +33,10 @@ static const char *state_suffix(const pdl_session_t *s, pdl_session_array_t arra
     return pdl_optimizer_moments(&s->spec.optimizer) == 2 ? "exp_avg" : "momentum_buffer";
 }
 
-/* Weights in pieces, or of another stage, are put together by all ranks: the one that writes says which comes
-   next. */
-typedef struct turn {
-    int tensor, array; /* tensor -1: that was the last */
-} turn_t;
+/* Weights in pieces, or of another stage, are gathered by all ranks: rank 0, which writes, says which it wants next. */
+typedef struct wanted {
+    int tensor, array; /* tensor -1: no more */
+} wanted_t;
 
 static bool in_pieces(const pdl_session_t *s)
 {
@@ -77,42 +76,43 @@ static pdl_status_t gather_tensor(const pdl_session_t *s, int i, pdl_session_arr
 static pdl_status_t fill_tensor(void *context, int i, void *into)
 {
     const part_t *part = context;
-    turn_t        turn = {part->from[i].tensor, (int)part->from[i].array};
+    wanted_t      wanted = {part->from[i].tensor, (int)part->from[i].array};
     pdl_status_t  status = PDL_OK;
 
-    if (turn.tensor < 0) {
-        const pdl__extra_t *extra = &part->extras->extra[-1 - turn.tensor];
+    if (wanted.tensor < 0) {
+        const pdl__extra_t *extra = &part->extras->extra[-1 - wanted.tensor];
         memcpy(into, extra->data, (size_t)extra->count * (extra->bytes ? 1 : sizeof(int64_t)));
         return PDL_OK;
     }
 
-    if (in_pieces(part->session)) status = pdl_ranks_broadcast(part->session->spec.ranks, &turn, sizeof(turn), 0);
+    if (in_pieces(part->session))
+        status = pdl_ranks_broadcast(part->session->spec.ranks, &wanted, sizeof(wanted), 0);
     if (status) return status;
     return gather_tensor(part->session, part->from[i].tensor, part->from[i].array, into);
 }
 
-/* What the other ranks do while rank 0 writes. */
+/* The other ranks take part in the gathers while rank 0 writes. */
 static pdl_status_t lend_pieces(pdl_session_t *s)
 {
-    turn_t       turn = {0, 0};
+    wanted_t     wanted = {0, 0};
     pdl_status_t status = PDL_OK;
 
     while (in_pieces(s) && !status) {
-        status = pdl_ranks_broadcast(s->spec.ranks, &turn, sizeof(turn), 0);
-        if (status || turn.tensor < 0) break;
-        float *whole = malloc((size_t)s->listed[turn.tensor].info.elements * sizeof(*whole));
+        status = pdl_ranks_broadcast(s->spec.ranks, &wanted, sizeof(wanted), 0);
+        if (status || wanted.tensor < 0) break;
+        float *whole = malloc((size_t)s->listed[wanted.tensor].info.elements * sizeof(*whole));
         if (!whole) return pdl_error(PDL_ERR_NOMEM, "out of memory while a checkpoint is written");
-        status = gather_tensor(s, turn.tensor, (pdl_session_array_t)turn.array, whole);
+        status = gather_tensor(s, wanted.tensor, (pdl_session_array_t)wanted.array, whole);
         free(whole);
     }
     return status;
 }
 
-static pdl_status_t end_turns(pdl_session_t *s)
+static pdl_status_t end_gathers(pdl_session_t *s)
 {
-    turn_t turn = {-1, 0};
+    wanted_t wanted = {-1, 0};
 
-    return in_pieces(s) ? pdl_ranks_broadcast(s->spec.ranks, &turn, sizeof(turn), 0) : PDL_OK;
+    return in_pieces(s) ? pdl_ranks_broadcast(s->spec.ranks, &wanted, sizeof(wanted), 0) : PDL_OK;
 }
 
 static void free_part(part_t *part)
@@ -240,7 +240,7 @@ static pdl_status_t save_mean(pdl_session_t *s, const char *folder, const pdl__p
     if (status) return status;
     if (pdl_ranks_rank(s->spec.ranks) == 0) {
         status = write_checkpoint(s, folder, place, keep);
-        pdl_status_t ended = end_turns(s);
+        pdl_status_t ended = end_gathers(s);
         if (!status) status = ended;
     } else {
         status = lend_pieces(s);

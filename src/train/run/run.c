@@ -181,13 +181,7 @@ static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_va
     epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
     if (with_validation) status = validate(run, &score);
     if (status) return status;
-    bool whole = with_validation && !score.stopped;
-    run->summary->stopped |= with_validation && score.stopped;
-    pdl__summarise_epoch(run->sums, whole ? &score : NULL, epoch);
-    memset(run->sums, 0, sizeof(run->sums));
-    run->summary->last = *epoch;
-    const pdl_train_observer_t *observer = &run->options->observer;
-    if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
+    pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
     run->last_s = run->epoch_start_s = pdl__now_s();
     return PDL_OK;
 }

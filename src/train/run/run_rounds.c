@@ -83,19 +83,13 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
 /* Reports the training since the last report. */
 static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_validation)
 {
-    const pdl_train_observer_t *observer = &run->options->observer;
-    pdl_score_t                 score;
-    pdl_status_t                status = PDL_OK;
+    pdl_score_t  score;
+    pdl_status_t status = PDL_OK;
 
     epoch->epoch_s = pdl__now_s() - run->part_s;
     if (with_validation) status = pdl__round_workers_score(run->workers, &score);
     if (status) return status;
-    bool whole = with_validation && !score.stopped;
-    run->summary->stopped |= with_validation && score.stopped;
-    pdl__summarise_epoch(run->sums, whole ? &score : NULL, epoch);
-    memset(run->sums, 0, sizeof(run->sums));
-    run->summary->last = *epoch;
-    if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
+    pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
     run->part_s = pdl__now_s();
     return PDL_OK;
 }

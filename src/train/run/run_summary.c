@@ -6,6 +6,7 @@
 #include "train/run/run_summary.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Updates that are remembered: of longer runs the latest. */
 #define MOST 10000
@@ -142,6 +143,18 @@ void pdl__summarise_epoch(const double sums[3], const pdl_score_t *score, pdl_tr
     epoch->valid_loss = score->loss;
     epoch->valid_accuracy = score->accuracy;
     epoch->valid_s = score->seconds;
+}
+
+void pdl__report_epoch(const pdl_train_observer_t *observer, double sums[3], const pdl_score_t *score,
+                       pdl_train_epoch_t *epoch, pdl_train_summary_t *summary)
+{
+    bool stopped = score && score->stopped;
+
+    pdl__summarise_epoch(sums, stopped ? NULL : score, epoch);
+    memset(sums, 0, 3 * sizeof(*sums));
+    summary->stopped |= stopped;
+    summary->last = *epoch;
+    if (observer->on_epoch) observer->on_epoch(observer->context, epoch);
 }
 
 /* Ranks may hold different parts. */

@@ -26,6 +26,9 @@ pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t
                                   pdl_train_summary_t *summary);
 /* The means of loss and accuracy, from their sums and the samples; `score`: of the validation, or NULL. */
 void pdl__summarise_epoch(const double sums[3], const pdl_score_t *score, pdl_train_epoch_t *epoch);
+/* Summarises an epoch for the observer and clears the sums. A validation that was stopped does not count. */
+void pdl__report_epoch(const pdl_train_observer_t *observer, double sums[3], const pdl_score_t *score,
+                       pdl_train_epoch_t *epoch, pdl_train_summary_t *summary);
 /* Collective over all ranks of the run. */
 pdl_status_t pdl__summarise_memory(const pdl_session_t *session, pdl_ranks_t *ranks, pdl_train_summary_t *summary);
 
