@@ -106,6 +106,15 @@ void pdl__project_sums(const pdl_oracle_t *oracle, const pdl_case_t *c, double k
 double pdl__layers_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                            const pdl_sums_t *sums);
 
+/* Whether backward makes a layer again, and what it repeats of a run of layers: the blocks of the profile's plan, or all or
+   some of them by the rule of the case. */
+bool                 pdl__recomputes(const pdl_case_t *c, const pdl_profile_t *profile, int layer);
+pdl__repeated_t      pdl__repeated(const pdl_case_t *c, const pdl_sums_t *sums);
+static inline double pdl__repeated_seconds(const pdl__repeated_t *r)
+{
+    return r->forward + r->layer + r->halo;
+}
+
 /* One micro-batch through the layers between two prefix sums, with what is computed again. */
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);
 

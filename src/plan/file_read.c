@@ -2,6 +2,7 @@
  * Reads a plan file: everything it says is checked here against the format and the model; then
  * pdl_plan_check() sees whether the plan makes sense as a whole.
  */
+#include "plan/blocks.h"
 #include "plan/file.h"
 
 #include <paradl/plan/collectives.h>
@@ -384,7 +385,7 @@ static pdl_status_t read_pipeline(const pdl_yaml_t *root, pdl_plan_file_t *file)
 
 static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
 {
-    static const char *const keys[] = {"recompute", "sharding", "sequence_parallel", NULL};
+    static const char *const keys[] = {"recompute", "sharding", "sequence_parallel", "blocks", NULL};
     const pdl_yaml_t        *node = pdl_yaml_find(root, "memory");
     int                      recompute = (int)plan->recompute, sharding = (int)plan->sharding;
     pdl_status_t             st;
@@ -503,7 +504,7 @@ static pdl_status_t read_subject(const pdl_yaml_t *root, const char *plan, pdl_p
     return read_name(root, "strategy", PDL_OPTIONAL, file->plan->strategy, sizeof(file->plan->strategy));
 }
 
-/* Memory comes before the modes because a preset looks at sequence_parallel. */
+/* Memory comes before the modes because a preset looks at sequence_parallel, its blocks after the stages. */
 static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan_file_t *file)
 {
     static const char *const keys[] = {"paradl",      "model",       "model_hash", "system",          "data",
@@ -517,6 +518,7 @@ static pdl_status_t read_plan(const pdl_yaml_t *root, const char *plan, pdl_plan
     if (st == PDL_OK) st = read_memory(root, file->plan);
     if (st == PDL_OK) st = read_modes(root, file->plan);
     if (st == PDL_OK) st = read_pipeline(root, file);
+    if (st == PDL_OK) st = pdl__blocks_read(pdl_yaml_find(root, "memory"), file->plan);
     if (st == PDL_OK) st = read_collectives(root, file);
     if (st == PDL_OK) st = read_settings(root, file->plan);
     if (st == PDL_OK) st = pdl__data_policy_read(root, &file->plan->data_policy);

@@ -1,6 +1,7 @@
 /*
  * Writes a plan file, such that reading it gives an equal plan, but for axes of size 1, which are left out.
  */
+#include "plan/blocks.h"
 #include "plan/file.h"
 
 #include <paradl/base/output.h>
@@ -134,13 +135,24 @@ static void write_collective(const pdl_plan_collective_t *collective, FILE *stre
     if (shaped) fprintf(stream, ", ranks_per_node: %" PRId64 "}", collective->ranks_per_node);
 }
 
+static void write_memory(const pdl_plan_t *plan, FILE *stream)
+{
+    const char *sharding = pdl_sharding_names[plan->sharding], *sequence = yes_or_no(plan->sequence_parallel);
+
+    if (plan->block_count == 0) {
+        fprintf(stream, "memory: {recompute: %s, sharding: %s, sequence_parallel: %s}\n",
+                pdl_recompute_names[plan->recompute], sharding, sequence);
+        return;
+    }
+    fprintf(stream, "memory:\n  sharding: %s\n  sequence_parallel: %s\n", sharding, sequence);
+    pdl__blocks_write(plan, stream);
+}
+
 static void write_policies(const pdl_plan_t *plan, FILE *stream)
 {
     char name[PDL__AXIS_NAME_SIZE];
 
-    fprintf(stream, "memory: {recompute: %s, sharding: %s, sequence_parallel: %s}\n",
-            pdl_recompute_names[plan->recompute], pdl_sharding_names[plan->sharding],
-            yes_or_no(plan->sequence_parallel));
+    write_memory(plan, stream);
     fputs("collectives: {", stream);
     for (int a = 0; a < plan->mesh.axis_count; a++) {
         pdl__axis_name(&plan->mesh, a, name);

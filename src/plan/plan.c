@@ -1,6 +1,7 @@
 /*
  * Making, copying and checking plans.
  */
+#include "plan/blocks.h"
 #include <paradl/plan/collectives.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,7 +71,9 @@ pdl_status_t pdl_plan_copy(const pdl_plan_t *plan, pdl_plan_t **out)
     *copy = *plan;
     copy->modes = NULL;
     copy->stage_first = NULL;
+    copy->block = NULL;
     pdl_status_t status = allocate(copy);
+    if (!status) status = pdl_plan_set_blocks(copy, plan->block, plan->block_count);
     if (status) {
         pdl_plan_destroy(copy);
         return status;
@@ -87,6 +90,7 @@ void pdl_plan_destroy(pdl_plan_t *plan)
     if (!plan) return;
     free(plan->modes);
     free(plan->stage_first);
+    free(plan->block);
     free(plan);
 }
 
@@ -191,6 +195,7 @@ static pdl_status_t check_micro_batches(const pdl_plan_t *plan, int64_t samples)
 pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
 {
     int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
+    int     block;
 
     if (plan->batch < 1) return pdl_error(PDL_ERR_INPUT, "batch of %lld: at least 1", (long long)plan->batch);
     if (plan->micro_batches < 1)
@@ -201,6 +206,7 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
     pdl_status_t status = check_micro_batches(plan, (plan->batch + replicas - 1) / replicas);
     if (!status) status = pdl_data_policy_check(&plan->data_policy);
     if (!status) status = check_stages(plan);
+    if (!status) status = pdl__blocks_check(plan, &block);
     if (!status) status = check_modes(plan);
     if (!status) status = check_samples(plan);
     return status ? status : pdl_plan_check_collectives(plan);

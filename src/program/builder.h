@@ -68,7 +68,7 @@ typedef enum pdl__use { PDL__READS, PDL__WRITES } pdl__use_t;
 void pdl__program_visit(const pdl_program_t *program, const pdl_program_op_t           *op,
                         void (*visit)(void *context, int buffer, pdl__use_t use), void *context);
 
-/* Marks the nodes whose output is made again in backward under full recompute. */
-pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count);
+/* Marks the nodes whose output is made again in backward, by the plan's blocks. */
+pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count, const pdl_plan_t *plan);
 
 #endif

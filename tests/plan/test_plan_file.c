@@ -76,6 +76,11 @@ static void check_same(const pdl_plan_t *a, const pdl_plan_t *b)
     for (int64_t s = 0; a->stages_given && s <= pdl_plan_stage_count(a); s++)
         CHECK_INT(b->stage_first[s], a->stage_first[s]);
     CHECK_INT(b->recompute, a->recompute);
+    CHECK_INT(b->block_count, a->block_count);
+    for (int k = 0; k < a->block_count && k < b->block_count; k++) {
+        CHECK_INT(b->block[k].last, a->block[k].last);
+        CHECK_INT(b->block[k].policy, a->block[k].policy);
+    }
     CHECK_INT(b->sharding, a->sharding);
     CHECK_INT(b->sequence_parallel, a->sequence_parallel);
     CHECK_INT(b->sync_batch_norm, a->sync_batch_norm);
@@ -232,6 +237,28 @@ static void randomize_modes(pdl_plan_t *plan)
     }
 }
 
+/* Blocks that end anywhere, and where stages end. */
+static void randomize_blocks(pdl_plan_t *plan)
+{
+    int               layers = pdl_model_layer_count(plan->model), count = 0, run = 1 + below(20);
+    pdl_plan_block_t *blocks = calloc((size_t)layers, sizeof(*blocks));
+
+    for (int i = 0; i < layers; i++) {
+        bool ends = i == layers - 1 || below(run) == 0;
+
+        for (int64_t s = 1; s < pdl_plan_stage_count(plan); s++) ends |= plan->stage_first[s] == i + 1;
+        if (ends) blocks[count++] = (pdl_plan_block_t){i, (pdl_memory_policy_t)below(PDL_MEMORY_SWAP)};
+    }
+    plan->recompute = PDL_RECOMPUTE_NONE;
+    CHECK_OK(pdl_plan_set_blocks(plan, blocks, count));
+    for (int i = 0, k = 0; i < layers; i++) {
+        CHECK_INT(pdl_plan_block_of(plan, i), k);
+        CHECK_INT(pdl_plan_memory_policy(plan, i), blocks[k].policy);
+        k += blocks[k].last == i;
+    }
+    free(blocks);
+}
+
 static void randomize_settings(pdl_plan_t *plan)
 {
     plan->micro_batches = 1 + below(4);
@@ -254,6 +281,7 @@ static void randomize_settings(pdl_plan_t *plan)
     plan->stages_given = below(2);
     /* The second stage moves to the middle of what the first and second have. */
     if (pdl_plan_stage_count(plan) > 1) plan->stage_first[1] = plan->stage_first[2] / 2;
+    if (plan->stages_given && below(2)) randomize_blocks(plan);
 }
 
 static void check_random(const pdl_model_t *model)
@@ -448,6 +476,8 @@ static char *with_line(const char *line, char *text, size_t size)
     return text;
 }
 
+#define STAGES "pipeline: {stages: [input, conv2]}\n"
+
 static void mistakes_name_the_place(void)
 {
     static const struct {
@@ -500,6 +530,25 @@ static void mistakes_name_the_place(void)
         {"pipeline: {stages: [input, input]}",
          "p.yaml:6: stage 1 begins with \"input\", which does not come after"},
         {"memory: {recompute: some}", "p.yaml:6: recompute: expected none, selective or full"},
+        {STAGES "memory: {recompute: none, blocks: [{to: loss, policy: keep}]}", "p.yaml:7: memory has recompute"},
+        {STAGES "memory: {blocks: []}", "p.yaml:7: expected 1 to 14 blocks, found 0"},
+        {STAGES "memory: {blocks: keep}", "p.yaml:7: expected a list of blocks"},
+        {STAGES "memory: {blocks: [keep]}", "p.yaml:7: expected a block such as"},
+        {STAGES "memory: {blocks: [{to: loss}]}", "p.yaml:7: key \"policy\" is missing"},
+        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: loss, policy: drop}]}",
+         "p.yaml:8: policy: expected keep, recompute or swap"},
+        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: nowhere, policy: keep}]}",
+         "p.yaml:8: model lenet has no layer \"nowhere\" for a block to end with"},
+        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: conv1, policy: keep}]}",
+         "p.yaml:8: the block to \"conv1\" overlaps the one before it, which goes to \"pool1\""},
+        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: fc3, policy: keep}]}",
+         "p.yaml:8: the last block ends with \"fc3\" and leaves out the layers behind it"},
+        {STAGES "memory: {blocks: [{to: conv1, policy: keep},\n{to: loss, policy: recompute}]}",
+         "p.yaml:8: the block from \"relu1\" to \"loss\" crosses into the stage that begins with \"conv2\": end a "
+         "block with \"pool1\""},
+        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: loss, policy: swap}]}",
+         "p.yaml:8: block to \"loss\": swapping is not built yet; use recompute or keep"},
+        {"memory: {blocks: [{to: loss, policy: keep}]}", "p.yaml:6: blocks end where stages do: name the first"},
         {"memory: {sharding: zero4}", "p.yaml:6: sharding: expected none"},
         {"memory: {sequence_parallel: 1}", "p.yaml:6: sequence_parallel: expected true or false"},
         {"collectives: {spatial: {algorithm: ring}}", "p.yaml:6: unknown axis \"spatial\""},

@@ -52,6 +52,13 @@ typedef enum pdl_recompute {
     PDL_RECOMPUTE_FULL,
     PDL_RECOMPUTE_COUNT
 } pdl_recompute_t;
+/* What becomes of the activations of a block of layers between forward and backward. */
+typedef enum pdl_memory_policy {
+    PDL_MEMORY_KEEP,
+    PDL_MEMORY_RECOMPUTE, /* what other blocks read is kept, the rest is made again */
+    PDL_MEMORY_SWAP,      /* not built yet: pdl_plan_check() refuses it */
+    PDL_MEMORY_POLICY_COUNT
+} pdl_memory_policy_t;
 typedef enum pdl_sharding {
     PDL_SHARDING_NONE,
     PDL_SHARDING_ZERO1,
@@ -69,6 +76,7 @@ typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
 extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
+extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap */
 extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 
@@ -120,6 +128,12 @@ typedef struct pdl_modes {
     uint8_t on[PDL_MAX_AXES];
 } pdl_modes_t;
 
+/* Consecutive layers with one memory policy: those behind the block before it, up to `last`. */
+typedef struct pdl_plan_block {
+    int                 last;
+    pdl_memory_policy_t policy;
+} pdl_plan_block_t;
+
 typedef struct pdl_plan {
     const pdl_model_t *model; /* borrowed */
     char               strategy[32];
@@ -133,7 +147,9 @@ typedef struct pdl_plan {
     bool stages_given; /* fixed: written in a file, or chosen for a machine; otherwise the oracle balances them */
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages; /* per rank; 1 unless interleaved: pdl_plan_set_virtual_stages() */
-    pdl_recompute_t         recompute;
+    pdl_recompute_t         recompute;      /* the rule for all layers, where there are no blocks */
+    pdl_plan_block_t       *block;          /* together all layers; none lies in two virtual stages */
+    int                     block_count;    /* 0: every virtual stage is a block */
     pdl_sharding_t          sharding;
     bool sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
     bool sync_batch_norm;
@@ -153,6 +169,11 @@ int64_t pdl_plan_stage_count(const pdl_plan_t *plan);
 /* So many virtual stages on every rank of the pipeline axis, with equal shares of the operations: what is known without a
    machine. */
 pdl_status_t pdl_plan_set_virtual_stages(pdl_plan_t *plan, int64_t count);
+/* Gives the layers blocks instead of one rule; none: `recompute` holds again. pdl_plan_check() says what is wrong with them. */
+pdl_status_t pdl_plan_set_blocks(pdl_plan_t *plan, const pdl_plan_block_t *blocks, int count);
+/* The block of a layer, and its policy: the one place where it is decided what is kept. */
+int                 pdl_plan_block_of(const pdl_plan_t *plan, int layer);
+pdl_memory_policy_t pdl_plan_memory_policy(const pdl_plan_t *plan, int layer);
 /* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
 void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 

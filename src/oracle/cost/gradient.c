@@ -97,8 +97,9 @@ static double exposed_gathers(const pdl_case_t *c, const pdl_stages_t *st, const
     double            m = (double)c->micro_batches, once = e->total_s / (1 + 2 * m);
     double            forward = s->forward + s->layer_forward + s->halo_forward;
     double            backward = s->backward + s->layer_backward + s->halo_backward;
+    pdl__repeated_t   again = pdl__repeated(c, s);
 
-    if (c->recompute == PDL_RECOMPUTE_FULL) backward += forward;
+    backward += pdl__repeated_seconds(&again);
     return m * fmax(0, once - forward) + (m - 1) * fmax(0, once - backward) + fmax(0, 2 * once - backward);
 }
 

@@ -244,6 +244,22 @@ static void add_difference(const pdl_sums_t *a, const pdl_sums_t *b, pdl_sums_t 
     for (size_t i = 0; i < sizeof(*sums) / sizeof(double); i++) z[i] += y[i] - x[i];
 }
 
+/* Layer i, whose twins may lie in blocks with another policy. */
+static void add_repeated(const pdl_profile_t *profile, int i)
+{
+    const pdl_sums_t *a = &profile->prefix[i];
+    pdl_sums_t       *b = &profile->prefix[i + 1];
+
+    b->blocks = a->blocks;
+    if (profile->plan->block_count == 0 || pdl_plan_memory_policy(profile->plan, i) != PDL_MEMORY_RECOMPUTE) return;
+    b->blocks.forward += b->forward - a->forward;
+    b->blocks.layer += b->layer_forward - a->layer_forward;
+    b->blocks.halo += b->halo_forward - a->halo_forward;
+    b->blocks.queue += b->queue_forward - a->queue_forward;
+    b->blocks.layer_bytes += b->forward_layer_bytes - a->forward_layer_bytes;
+    b->blocks.halo_bytes += b->forward_halo_bytes - a->forward_halo_bytes;
+}
+
 static void price_all(const pdl_pricing_t *pr)
 {
     pdl_profile_t *profile = pr->profile;
@@ -257,6 +273,7 @@ static void price_all(const pdl_pricing_t *pr)
             add_difference(&profile->prefix[twin], &profile->prefix[twin + 1], &profile->prefix[i + 1]);
         else
             pdl__price_layer(pr, i, &profile->prefix[i + 1]);
+        add_repeated(profile, i);
         profile->run[i + 1] = run_seconds(&profile->prefix[i + 1]);
     }
 }

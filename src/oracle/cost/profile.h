@@ -7,6 +7,13 @@
 
 #include "oracle/cost/cost.h"
 
+/* Forward work that backward repeats. */
+typedef struct pdl__repeated {
+    double forward, layer, halo; /* seconds, as the sums have them */
+    double queue;
+    double layer_bytes, halo_bytes;
+} pdl__repeated_t;
+
 /* Costs of a run of layers on the busiest rank, one micro-batch. Differences of prefix sums. */
 typedef struct pdl_sums {
     double forward, backward;             /* computation, framework time included */
@@ -29,6 +36,7 @@ typedef struct pdl_sums {
     double wide_weights, wide_tensors;   /* partial over the data axes and an inner one */
     double host_gradients;               /* seconds to pass those through host memory once */
     double host_replicated;              /* the same for weights of layers left whole */
+    pdl__repeated_t blocks;              /* of layers in blocks that the plan has recomputed */
 } pdl_sums_t;
 
 enum { PDL_GRADIENT_POINTS = 16 };

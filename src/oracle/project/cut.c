@@ -63,7 +63,7 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
         time->part[direction][PDL__PART_HALO] += closed.halo_forward + closed.halo_backward;
         return PDL_OK;
     }
-    if (direction == 0 && cut->c.recompute == PDL_RECOMPUTE_FULL && cut->pipeline.training) times *= 2;
+    if (direction == 0 && pdl__recomputes(&cut->c, cut->profile, t->layer)) times *= 2;
     if (pdl__transfer_skipped(pr, t)) query.bytes = 0;
     pdl_status_t status = price(cut, &query, stage, times, &seconds);
     if (query.bytes > 0) seconds += pdl__copy_seconds(pr, t);
@@ -74,11 +74,20 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
     return status;
 }
 
-/* What recompute repeats belongs to the backward pass. */
-static void add_recompute(const pdl__cut_t *cut, const pdl_sums_t *sums, pdl__pass_time_t *time)
+/* What is repeated belongs to the backward pass: at the prices of the profile. */
+static void add_repeated(const pdl__cut_t *cut, const pdl_sums_t *sums, pdl__pass_time_t *time)
 {
-    if (cut->c.recompute == PDL_RECOMPUTE_SELECTIVE) time->part[1][PDL__PART_COMPUTE] += sums->attention;
-    if (cut->c.recompute != PDL_RECOMPUTE_FULL) return;
+    pdl__repeated_t again = pdl__repeated(&cut->c, sums);
+
+    time->part[1][PDL__PART_COMPUTE] += again.forward;
+    time->part[1][PDL__PART_LAYER] += again.layer;
+    time->part[1][PDL__PART_HALO] += again.halo;
+    time->queue[1] += again.queue;
+}
+
+/* The same at the prices of this network. */
+static void repeat_forward(pdl__pass_time_t *time)
+{
     for (int i = 0; i < PDL__PART_COUNT; i++) time->part[1][i] += time->part[0][i];
     time->queue[1] += time->queue[0];
 }
@@ -100,7 +109,10 @@ static pdl_status_t time_layer(pdl__cut_t *cut, const pdl_pricing_t *pr, int ind
         pdl_status_t status = add_transfer(cut, pr, t, stage, time);
         if (status) return status;
     }
-    add_recompute(cut, &sums, time);
+    if (pdl__recomputes(&cut->c, cut->profile, index))
+        repeat_forward(time);
+    else
+        add_repeated(cut, &sums, time);
     time->part[0][PDL__PART_COMPUTE] *= slow;
     time->part[1][PDL__PART_COMPUTE] *= slow;
     return PDL_OK;
@@ -132,7 +144,7 @@ static pdl__pass_time_t time_run(const pdl__cut_t *cut, int first, int last, int
     time = (pdl__pass_time_t){.part = {{s.forward, s.layer_forward, s.halo_forward},
                                        {s.backward, s.layer_backward, s.halo_backward}},
                               .queue = {s.queue_forward, s.queue_backward}};
-    add_recompute(cut, &s, &time);
+    add_repeated(cut, &s, &time);
     for (int d = 0; d < 2; d++) time.part[d][PDL__PART_COMPUTE] *= cut->slow[stage];
     return time;
 }

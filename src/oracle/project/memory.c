@@ -45,25 +45,67 @@ double pdl__state_bytes(const pdl_case_t *c)
            sharded(c, PDL_SHARDING_ZERO1, optimizer);
 }
 
-/* Elements kept for backward by one micro-batch of a stage under the recompute policy. */
-static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st, int64_t s,
-                             double *transient)
+/* A tensor at the beginning of a segment, of which all that is kept is given. */
+static double border_elements(const pdl_stages_t *st, int64_t s, double input, double saved)
+{
+    if (input > 0) return input;
+    return st->border_elements > 0 ? st->border_elements : saved / (st->cuts[s] + 1);
+}
+
+/* Segments of a stage that is recomputed, for the least memory. */
+static double segments_of(const pdl_stages_t *st, int64_t s, double all)
 {
     const pdl_activation_memory_t *m = &st->held->memory[s];
-    double                         saved = m->saved;
+    double                         border = border_elements(st, s, m->input, m->saved);
+
+    return fmax(1, fmin(st->cuts[s] + 1, sqrt(all / fmax(border, 1))));
+}
+
+static double scores_between(const pdl_oracle_t *oracle, const pdl_profile_t *profile, int first, int last)
+{
+    if (oracle->p.fused_attention) return 0;
+    return profile->prefix[last].attention_scores - profile->prefix[first].attention_scores;
+}
+
+/* Blocks that are recomputed keep one tensor per segment, and one segment at a time in full; the others keep all. */
+static double saved_of_blocks(const pdl_oracle_t *oracle, const pdl_profile_t *profile, const pdl_stages_t *st,
+                              int64_t s, double all, double *transient)
+{
+    double segments = segments_of(st, s, all), rest = all, kept = 0, most = 0;
+    int    last = st->first[s + 1];
+
+    for (int first = st->first[s], end; first < last; first = end) {
+        int block = pdl_plan_block_of(profile->plan, first);
+        for (end = first + 1; end < last && pdl_plan_block_of(profile->plan, end) == block;) end++;
+        if (pdl_plan_memory_policy(profile->plan, first) != PDL_MEMORY_RECOMPUTE) continue;
+        pdl_activation_memory_t m;
+        pdl_partition_memory(profile->partition, first, end, &m);
+        double here = m.saved + scores_between(oracle, profile, first, end);
+        double parts = fmax(1, all > 0 ? segments * here / all : 1);
+        kept += parts * border_elements(st, s, m.input, m.saved);
+        rest -= here;
+        most = fmax(most, here / parts);
+    }
+    *transient += most;
+    return fmax(0, rest) + kept;
+}
+
+/* Elements kept for backward by one micro-batch of a stage under the memory policy. */
+static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
+                             const pdl_stages_t *st, int64_t s, double *transient)
+{
+    const pdl_activation_memory_t *m = &st->held->memory[s];
     double                         scores = oracle->p.fused_attention ? 0 : st->sums[s].attention_scores;
+    double                         all = m->saved + scores;
 
     *transient = m->transient;
     if (c->run_mode == PDL_INFERENCE) return 0;
-    if (c->recompute == PDL_RECOMPUTE_NONE) return saved + scores;
-    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) return saved;
-    /* Full: one tensor per segment, and one segment at a time in full. */
-    double border = m->input > 0              ? m->input
-                    : st->border_elements > 0 ? st->border_elements
-                                              : saved / (st->cuts[s] + 1);
-    double segments = fmax(1, fmin(st->cuts[s] + 1, sqrt((saved + scores) / fmax(border, 1))));
-    *transient += (saved + scores) / segments;
-    return segments * border;
+    if (profile->plan->block_count > 0) return saved_of_blocks(oracle, profile, st, s, all, transient);
+    if (c->recompute == PDL_RECOMPUTE_NONE) return all;
+    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) return m->saved;
+    double segments = segments_of(st, s, all);
+    *transient += all / segments;
+    return segments * border_elements(st, s, m->input, m->saved);
 }
 
 static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -79,7 +121,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
-    b->saved_activations = saved_elements(oracle, c, st, s, &transient) * item * in_flight(c, s);
+    b->saved_activations = saved_elements(oracle, c, profile, st, s, &transient) * item * in_flight(c, s);
     b->transient = transient * item;
     b->buffers = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
     /* Allocators lose a share of what they hand out; weights and context are placed once. */

@@ -8,12 +8,27 @@
 const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectives", "halo exchange",
                                                                 "stage transfer", "gradient exchange"};
 
-/* What recompute adds to one micro-batch of a run of layers. */
-static double recompute_seconds(const pdl_case_t *c, const pdl_sums_t *s)
+bool pdl__recomputes(const pdl_case_t *c, const pdl_profile_t *profile, int layer)
 {
-    if (c->run_mode == PDL_INFERENCE) return 0;
-    if (c->recompute == PDL_RECOMPUTE_FULL) return s->forward + s->layer_forward + s->halo_forward;
-    return c->recompute == PDL_RECOMPUTE_SELECTIVE ? s->attention : 0;
+    if (c->run_mode == PDL_INFERENCE) return false;
+    if (profile->plan->block_count == 0) return c->recompute == PDL_RECOMPUTE_FULL;
+    return pdl_plan_memory_policy(profile->plan, layer) == PDL_MEMORY_RECOMPUTE;
+}
+
+pdl__repeated_t pdl__repeated(const pdl_case_t *c, const pdl_sums_t *s)
+{
+    if (c->run_mode == PDL_INFERENCE) return (pdl__repeated_t){.forward = 0};
+    switch (c->recompute) {
+    case PDL_RECOMPUTE_FULL:
+        return (pdl__repeated_t){.forward = s->forward,
+                                 .layer = s->layer_forward,
+                                 .halo = s->halo_forward,
+                                 .queue = s->queue_forward,
+                                 .layer_bytes = s->forward_layer_bytes,
+                                 .halo_bytes = s->forward_halo_bytes};
+    case PDL_RECOMPUTE_SELECTIVE: return (pdl__repeated_t){.forward = s->attention};
+    default: return s->blocks;
+    }
 }
 
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums_t *b)
@@ -22,8 +37,8 @@ double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums
         b->forward + b->layer_forward + b->halo_forward - (a->forward + a->layer_forward + a->halo_forward);
 
     if (c->run_mode == PDL_INFERENCE) return seconds;
-    if (c->recompute == PDL_RECOMPUTE_FULL) seconds *= 2;
-    if (c->recompute == PDL_RECOMPUTE_SELECTIVE) seconds += b->attention - a->attention;
+    pdl__repeated_t before = pdl__repeated(c, a), after = pdl__repeated(c, b);
+    seconds += pdl__repeated_seconds(&after) - pdl__repeated_seconds(&before);
     return seconds + b->backward + b->layer_backward + b->halo_backward -
            (a->backward + a->layer_backward + a->halo_backward);
 }
@@ -34,8 +49,9 @@ static double queue_wait(const pdl_case_t *c, const pdl_sums_t *s)
     double host = s->queue_forward, device = s->forward + s->layer_forward + s->halo_forward;
 
     if (c->run_mode == PDL_TRAINING) {
-        host += s->queue_backward + (c->recompute == PDL_RECOMPUTE_FULL ? s->queue_forward : 0);
-        device += s->backward + s->layer_backward + s->halo_backward + recompute_seconds(c, s);
+        pdl__repeated_t again = pdl__repeated(c, s);
+        host += s->queue_backward + again.queue;
+        device += s->backward + s->layer_backward + s->halo_backward + pdl__repeated_seconds(&again);
     }
     return fmax(0, host - device);
 }
@@ -49,9 +65,7 @@ static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, con
     out->forward_s = m * slow->forward;
     if (c->run_mode == PDL_TRAINING) {
         double weights = heavy->weights / (c->sharding >= PDL_SHARDING_ZERO1 ? (double)c->data : 1.0);
-        out->backward_s = m * slow->backward;
-        if (c->recompute == PDL_RECOMPUTE_FULL) out->backward_s += m * slow->forward;
-        if (c->recompute == PDL_RECOMPUTE_SELECTIVE) out->backward_s += m * slow->attention;
+        out->backward_s = m * slow->backward + m * pdl__repeated(c, slow).forward;
         out->update_s = pdl__update_seconds(&oracle->p, &profile->compute, c->optimizer, weights, heavy->tensors);
     }
     out->compute_s = out->forward_s + out->backward_s + out->update_s;
@@ -70,10 +84,10 @@ static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projec
 static void project_layers(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
 {
     const pdl_sums_t *slow = &st->sums[st->slowest_stage];
-    double            m = (double)c->micro_batches, again = 1;
+    double            m = (double)c->micro_batches;
+    pdl__repeated_t   again = pdl__repeated(c, slow);
+    double            layer = slow->layer_forward + again.layer, halo = slow->halo_forward + again.halo;
 
-    if (c->run_mode == PDL_TRAINING && c->recompute == PDL_RECOMPUTE_FULL) again = 2;
-    double layer = again * slow->layer_forward, halo = again * slow->halo_forward;
     if (c->run_mode == PDL_TRAINING) {
         layer += slow->layer_backward;
         halo += slow->halo_backward;

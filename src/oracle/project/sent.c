@@ -91,11 +91,12 @@ void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pd
     double            item = profile->compute.item_bytes, gradients;
     /* The profile is that of the largest micro-batch. */
     double even = (double)c->batch / ((double)c->data * m * c->micro_batch), times = stage_ranks * m * even;
-    bool   training = c->run_mode == PDL_TRAINING, again = training && c->recompute == PDL_RECOMPUTE_FULL;
+    bool   training = c->run_mode == PDL_TRAINING;
+    pdl__repeated_t again = pdl__repeated(c, all);
 
-    out->bytes[PDL_COMM_LAYER] = times * (all->layer_bytes + (again ? all->forward_layer_bytes : 0)) +
+    out->bytes[PDL_COMM_LAYER] = times * (all->layer_bytes + again.layer_bytes) +
                                  stage_ranks * m * ((double)c->data * all->norm_ranks_bytes - all->norm_bytes);
-    out->bytes[PDL_COMM_HALO] = times * (all->halo_bytes + (again ? all->forward_halo_bytes : 0));
+    out->bytes[PDL_COMM_HALO] = times * (all->halo_bytes + again.halo_bytes);
     out->bytes[PDL_COMM_STAGE] = times * item * (st->sent_forward + (training ? st->sent_backward : 0));
     out->bytes[PDL_COMM_GRADIENT] = 0;
     if (!training) return;

@@ -121,7 +121,7 @@ static bool stages_alike(const pdl_profile_t *profile, const pdl_stages_t *st, i
     const pdl_plan_t *plan = profile->plan;
     int               x = st->first[a], y = st->first[b], length = st->first[a + 1] - x;
 
-    if (length != st->first[b + 1] - y) return false;
+    if (length != st->first[b + 1] - y || plan->block_count > 0) return false;
     if (memcmp(&plan->modes[x], &plan->modes[y], (size_t)length * sizeof(*plan->modes)) != 0) return false;
     for (int i = 0; i < length; i++)
         if (pdl_model_layer(plan->model, x + i)->class_id != pdl_model_layer(plan->model, y + i)->class_id)

@@ -2,6 +2,7 @@
  * Lowering: walks the layers in order and makes a unit of each, with a conversion in front where what arrives has another
  * format than the op wants to read.
  */
+#include "program/builder.h"
 #include "program/lower/lowering.h"
 #include <paradl/model/dataset.h>
 #include <stdlib.h>
@@ -150,7 +151,8 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     graph = s.walks.count > 0 ? s.walks.of[0].graph : NULL;
     end_walks(&s);
     if (!status) status = pdl__graph_nodes(graph);
-    if (!status && spec->training) status = pdl__choose_recompute(spec->plan, graph);
+    if (!status && spec->training)
+        status = pdl__program_choose_recompute(graph->node, graph->unit_count, spec->plan);
     if (status) {
         pdl__graph_destroy(graph);
         return status;

@@ -105,7 +105,4 @@ pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);
 /* The layer whose output layer i passes on through layers that change nothing. */
 int pdl__behind_identities(const pdl_model_t *model, int i);
 
-/* Marks the nodes that are made again in backward, by the plan's policy. */
-pdl_status_t pdl__choose_recompute(const pdl_plan_t *plan, const pdl__graph_t *graph);
-
 #endif

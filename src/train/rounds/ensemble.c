@@ -54,7 +54,7 @@ static pdl_status_t plan_net(pdl__ensemble_t *e)
     e->plan->recompute = whole->recompute;
     e->plan->precision = whole->precision;
     e->plan->optimizer = whole->optimizer;
-    return PDL_OK;
+    return pdl_plan_set_blocks(e->plan, whole->block, whole->block_count);
 }
 
 static pdl_status_t create_net(pdl__ensemble_t *e, int i)

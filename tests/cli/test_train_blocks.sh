@@ -1,0 +1,131 @@
+#!/usr/bin/env bash
+# train and simulate with a memory policy per block: the losses of what keeps everything, to the last digit; recompute
+# operations in the marked blocks only; memory in between; all alike equals the rule for all.
+set -euo pipefail
+. "$SOURCE/tests/cli/ranks.sh"
+
+cat > net.yaml <<'YAML'
+paradl: model/1
+name: net
+input: {channels: 3, size: [16, 16]}
+layers:
+  - conv: {name: a1, out: 8, kernel: 3, pad: same}
+  - relu: {name: r1}
+  - conv: {name: a2, out: 8, kernel: 3, pad: same}
+  - batch_norm: {name: n2}
+  - relu: {name: r2}
+  - conv: {name: a3, out: 8, kernel: 3, pad: same}
+  - relu: {name: r3}
+  - dropout: {name: d3, rate: 0.1}
+  - conv: {name: b1, out: 8, kernel: 3, pad: same}
+  - relu: {name: s1}
+  - conv: {name: b2, out: 8, kernel: 3, pad: same}
+  - relu: {name: s2}
+  - add: {name: sum, from: [s2, d3]}
+  - conv: {name: b3, out: 8, kernel: 3, pad: same}
+  - relu: {name: s3}
+  - global_avg_pool: {name: pool}
+  - flatten: {name: flat}
+  - linear: {name: fc, out: 10}
+  - cross_entropy: {name: loss}
+YAML
+
+# plan NAME MESH STRATEGY STAGES MEMORY: writes NAME.yaml.
+plan() {
+    cat > "$1.yaml" <<YAML
+paradl: plan/1
+model: net.yaml
+data: {batch: 8}
+strategy: $3
+mesh: [$2]
+pipeline: {micro_batches: 2, stages: $4}
+memory: {$5}
+sync_batch_norm: true
+YAML
+}
+
+keep="{to: d3, policy: keep}" again="{to: d3, policy: recompute}"
+for mesh in one two pipe; do
+    case $mesh in
+    one) axes="{data: 1}" strategy=data stages=auto ;;
+    two) axes="{data: 2}" strategy=data stages=auto ;;
+    pipe) axes="{pipeline: 2}" strategy=pipeline stages="[input, b1]" ;;
+    esac
+    plan $mesh-none "$axes" $strategy "$stages" "recompute: none"
+    plan $mesh-full "$axes" $strategy "$stages" "recompute: full"
+    plan $mesh-mixed "$axes" $strategy "$stages" "blocks: [$again, {to: loss, policy: keep}]"
+    plan $mesh-late "$axes" $strategy "$stages" "blocks: [$keep, {to: b3, policy: recompute}, {to: loss, policy: keep}]"
+done
+plan one-keep "{data: 1}" data auto "blocks: [{to: loss, policy: keep}]"
+plan one-again "{data: 1}" data auto "blocks: [{to: loss, policy: recompute}]"
+plan pipe-keep "{pipeline: 2}" pipeline "[input, b1]" "blocks: [$keep, {to: loss, policy: keep}]"
+plan pipe-again "{pipeline: 2}" pipeline "[input, b1]" "blocks: [$again, {to: loss, policy: recompute}]"
+
+train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --steps 4 --lr 0.05 --momentum 0.9)
+for name in one-none one-full one-mixed one-late one-keep one-again two-none two-mixed pipe-none pipe-mixed pipe-late; do
+    expect 0 train $name.yaml "${train[@]}" --log $name.jsonl
+done
+for name in {one,two,pipe}-{none,full,mixed,late} {one,pipe}-{keep,again}; do
+    for rank in 0 1; do
+        [[ $name = one-* && $rank = 1 ]] && continue
+        expect 0 train $name.yaml --device dry --data synthetic --samples 40 --threads 1 --rank $rank --json
+        cp out $name-$rank.json
+    done
+    expect 0 simulate $name.yaml --system abci-v --json
+    cp out $name-sim.json
+done
+
+python3 - <<'PY' || fail "blocks are not as expected"
+import json
+
+def losses(name):
+    return [line["loss"] for line in map(json.loads, open(f"{name}.jsonl")) if "step" in line]
+
+def dry(name, rank=0):
+    return json.load(open(f"{name}-{rank}.json"))
+
+def again(name, rank=0):
+    return {op["name"].split()[1] for op in dry(name, rank)["ops"] if op["kind"] == "recompute"}
+
+for name in ("one-full", "one-mixed", "one-late", "one-keep", "one-again"):
+    assert losses(name) == losses("one-none"), name
+assert losses("two-mixed") == losses("two-none")
+assert losses("pipe-mixed") == losses("pipe-late") == losses("pipe-none")
+
+first, second = {"a1", "a2", "n2", "a3", "d3"}, {"b1", "b2", "sum", "b3"}
+for mesh in ("one", "two", "pipe"):
+    for rank in range(1 if mesh == "one" else 2):
+        none, mixed, late = again(f"{mesh}-none", rank), again(f"{mesh}-mixed", rank), again(f"{mesh}-late", rank)
+        print(mesh, rank, mixed, late, again(f"{mesh}-full", rank))
+        assert not none
+        assert mixed <= first and late <= second
+        assert bool(mixed) == (mesh != "pipe" or rank == 0)
+        assert bool(late) == (mesh != "pipe" or rank == 1)
+        assert "a3" not in mixed or "d3" not in mixed  # what the other block reads is kept
+        held = [dry(f"{mesh}-{way}", rank)["memory_bytes"] for way in ("full", "mixed", "none")]
+        assert held[0] <= held[1] <= held[2], (mesh, rank, held)
+    held = [dry(f"{mesh}-{way}")["memory_bytes"] for way in ("full", "mixed", "none")]
+    assert held[0] < held[2] and held[1] < held[2], (mesh, held)
+
+for mesh, ranks in ("one", 1), ("pipe", 2):
+    for short, block in ("none", "keep"), ("full", "again"):
+        for rank in range(ranks):
+            assert dry(f"{mesh}-{short}", rank) == dry(f"{mesh}-{block}", rank), (mesh, short)
+
+def sim(name):
+    return json.load(open(f"{name}-sim.json"))
+
+def seconds(name, what):
+    return sim(name)[what]["total_s"]
+
+for mesh in ("one", "two", "pipe"):
+    for what in ("projected", "simulated"):
+        none, mixed, full = (seconds(f"{mesh}-{way}", what) for way in ("none", "mixed", "full"))
+        assert none < mixed < full, (mesh, what, none, mixed, full)
+PY
+
+expect 2 train one-none.yaml "${train[@]}" --recompute full
+plan swap "{data: 1}" data auto "blocks: [{to: d3, policy: swap}, {to: loss, policy: keep}]"
+expect 2 train swap.yaml "${train[@]}"
+has err "swap.yaml:7: block to \"d3\": swapping is not built yet; use recompute or keep"
+finish
