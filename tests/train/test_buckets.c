@@ -48,8 +48,8 @@ static pdl_plan_t *make_plan(const pdl_model_t *model)
 /* Of the group that all ranks share: where its buckets end. */
 static int ends_of(const pdl_session_t *s, int64_t *ends)
 {
-    for (int g = 0; g < s->bucket_groups; g++) {
-        const pdl__buckets_t *group = &s->buckets[g];
+    for (int g = 0; g < s->exchange.bucket_groups; g++) {
+        const pdl__buckets_t *group = &s->exchange.buckets[g];
         if (group->axes != 3) continue;
         for (int b = 0; b < group->count; b++) ends[b] = group->bucket[b].high - group->bucket[0].low;
         return group->count;

@@ -102,10 +102,10 @@ static double not_gathered(const pdl_session_t *s)
 {
     double bytes = 0, saved = 0;
 
-    if (s->sharding < PDL_SHARDING_ZERO3) return 0;
-    for (int g = 0; g < s->bucket_groups; g++)
-        for (int b = 0; b < s->buckets[g].count && s->buckets[g].shard_ranks; b++)
-            bytes += 2 * s->micro_batches * pdl_exchange_bucket_bytes(s->buckets[g].gather, b);
+    if (s->weights.sharding < PDL_SHARDING_ZERO3) return 0;
+    for (int g = 0; g < s->exchange.bucket_groups; g++)
+        for (int b = 0; b < s->exchange.buckets[g].count && s->exchange.buckets[g].shard_ranks; b++)
+            bytes += 2 * s->micro_batches * pdl_exchange_bucket_bytes(s->exchange.buckets[g].gather, b);
     saved = bytes;
     for (int i = 0; i < s->program->op_count; i++)
         if (s->program->op[i].kind == PDL_OP_COLLECTIVE && s->program->op[i].role == PDL_ROLE_WEIGHTS)

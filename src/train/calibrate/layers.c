@@ -147,12 +147,12 @@ static pdl_status_t step(trial_t *t, int number)
     pdl_session_t    *s = t->session;
     pdl_status_t      status = pdl_loader_next(t->loader, &batch);
 
-    s->timeline_count = 0;
+    s->observer.timeline_count = 0;
     if (!status) status = pdl_session_step(s, &batch, &result);
     if (status) return status;
     t->step_s = result.step_s;
-    for (int i = 0; i < s->timeline_count && number >= 0; i++) {
-        const pdl__moment_t *moment = &s->timeline[i];
+    for (int i = 0; i < s->observer.timeline_count && number >= 0; i++) {
+        const pdl__moment_t *moment = &s->observer.timeline[i];
         size_t               at = (size_t)moment->op * MOST_STEPS + (size_t)number;
         t->times[at] += moment->end_s - moment->start_s; /* of its issue, and of waiting for it */
         t->moved[at] += moment->moved_s;
@@ -240,7 +240,7 @@ static pdl_status_t keep_update(trial_t *t)
     pdl_measured_t row = {
         .layer = PDL_MEASURED_UPDATE, .after = -1, .in_channels = 1, .out_channels = 1, .window = 1};
 
-    row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->trainable);
+    row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->weights.trainable);
     for (int i = 0; i < t->session->program->op_count; i++)
         if (pdl__op_class_of(t->session, &t->session->program->op[i]) == PDL_CLASS_UPDATE)
             row.seconds[0] += median(t->times + (size_t)i * MOST_STEPS, t->steps);

@@ -34,18 +34,18 @@ static bool is_own(const pdl_session_t *s, const pdl__trace_entry_t *entry)
 static void count_own(const pdl_session_t *s, int64_t *count, int64_t *text)
 {
     *count = *text = 0;
-    for (int i = 0; i < s->entry_count; i++) {
-        if (!is_own(s, &s->entry[i])) continue;
+    for (int i = 0; i < s->weights.entry_count; i++) {
+        if (!is_own(s, &s->weights.entry[i])) continue;
         *count += 1;
-        *text += (int64_t)strlen(s->entry[i].info.name) + 1;
+        *text += (int64_t)strlen(s->weights.entry[i].info.name) + 1;
     }
 }
 
 /* Writes what this stage lists; names follow each other in `text`. */
 static void list_own(const pdl_session_t *s, pdl__listed_t *listed, char *text)
 {
-    for (int i = 0; i < s->entry_count; i++) {
-        const pdl__trace_entry_t *entry = &s->entry[i];
+    for (int i = 0; i < s->weights.entry_count; i++) {
+        const pdl__trace_entry_t *entry = &s->weights.entry[i];
         if (!is_own(s, entry)) continue;
         *listed++ = (pdl__listed_t){.info = entry->info, .stage = s->layouts->stages->at, .entry = i};
         memcpy(text, entry->info.name, strlen(entry->info.name) + 1);
@@ -57,8 +57,8 @@ static void list_own(const pdl_session_t *s, pdl__listed_t *listed, char *text)
 static pdl_status_t share_list(pdl_session_t *s, const int64_t (*size)[2])
 {
     const pdl__pipe_t *stages = s->layouts->stages;
-    pdl__listed_t     *part = s->listed;
-    char              *text = s->listed_names;
+    pdl__listed_t     *part = s->weights.listed;
+    char              *text = s->weights.listed_names;
     pdl_status_t       status = PDL_OK;
 
     for (int k = 0; k < stages->count && !status; part += size[k][0], text += size[k][1], k++) {
@@ -87,10 +87,11 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
         text += size[k][1];
     }
     if (!status) {
-        s->listed = calloc((size_t)count + 1, sizeof(*s->listed));
-        s->listed_names = calloc((size_t)text + 1, 1);
-        s->listed_count = (int)count;
-        status = s->listed && s->listed_names ? share_list(s, (const int64_t(*)[2])size) : no_memory();
+        s->weights.listed = calloc((size_t)count + 1, sizeof(*s->weights.listed));
+        s->weights.listed_names = calloc((size_t)text + 1, 1);
+        s->weights.listed_count = (int)count;
+        status =
+            s->weights.listed && s->weights.listed_names ? share_list(s, (const int64_t(*)[2])size) : no_memory();
     }
     free(size);
     return status;
@@ -98,6 +99,6 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
 
 void pdl__session_free_list(pdl_session_t *s)
 {
-    free(s->listed);
-    free(s->listed_names);
+    free(s->weights.listed);
+    free(s->weights.listed_names);
 }

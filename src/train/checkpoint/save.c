@@ -40,7 +40,7 @@ typedef struct wanted {
 
 static bool in_pieces(const pdl_session_t *s)
 {
-    return !s->layouts->trivial || s->layouts->stages->count > 1 || s->sharding != PDL_SHARDING_NONE;
+    return !s->layouts->trivial || s->layouts->stages->count > 1 || s->weights.sharding != PDL_SHARDING_NONE;
 }
 
 /* From the first rank of a stage to the first of all. */
@@ -66,7 +66,7 @@ static pdl_status_t hand_over(const pdl_session_t *s, int stage, float *whole, i
 /* Collective where tensors are in pieces: rank 0 gets a whole one, the others use `whole` as they need. */
 static pdl_status_t gather_tensor(const pdl_session_t *s, int i, pdl_session_array_t array, float *whole)
 {
-    const pdl__listed_t *listed = &s->listed[i];
+    const pdl__listed_t *listed = &s->weights.listed[i];
     pdl_status_t         status = PDL_OK;
 
     if (listed->stage == s->layouts->stages->at) status = pdl_session_get(s, listed->entry, array, whole);
@@ -100,7 +100,7 @@ static pdl_status_t lend_pieces(pdl_session_t *s)
     while (in_pieces(s) && !status) {
         status = pdl_ranks_broadcast(s->spec.ranks, &wanted, sizeof(wanted), 0);
         if (status || wanted.tensor < 0) break;
-        float *whole = malloc((size_t)s->listed[wanted.tensor].info.elements * sizeof(*whole));
+        float *whole = malloc((size_t)s->weights.listed[wanted.tensor].info.elements * sizeof(*whole));
         if (!whole) return pdl_error(PDL_ERR_NOMEM, "out of memory while a checkpoint is written");
         status = gather_tensor(s, wanted.tensor, (pdl_session_array_t)wanted.array, whole);
         free(whole);
@@ -125,7 +125,7 @@ static void free_part(part_t *part)
 static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
 {
     pdl_session_t              *s = part->session;
-    const pdl_session_tensor_t *info = &s->listed[i].info;
+    const pdl_session_tensor_t *info = &s->weights.listed[i].info;
     const char                 *suffix = array == PDL_ARRAY_WEIGHT ? "" : state_suffix(s, array);
     size_t                      length = strlen(info->name) + strlen(suffix) + 2;
     char                       *name = malloc(length);
@@ -145,7 +145,7 @@ static bool list_tensor(part_t *part, int i, pdl_session_array_t array)
 /* The tensors of the arrays first .. last. */
 static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_session_array_t last, part_t *part)
 {
-    size_t most = (size_t)s->listed_count * (size_t)(last - first + 1) + PDL__EXTRAS + 1;
+    size_t most = (size_t)s->weights.listed_count * (size_t)(last - first + 1) + PDL__EXTRAS + 1;
     bool   listed = true;
 
     *part = (part_t){.session = s,
@@ -153,9 +153,9 @@ static pdl_status_t list_part(pdl_session_t *s, pdl_session_array_t first, pdl_s
                      .from = calloc(most, sizeof(*part->from))};
     listed = part->stored && part->from;
     for (int a = (int)first; a <= (int)last; a++)
-        for (int i = 0; i < s->listed_count && listed; i++)
+        for (int i = 0; i < s->weights.listed_count && listed; i++)
             if (pdl__session_keeps(s, (pdl_session_array_t)a) &&
-                (a == PDL_ARRAY_WEIGHT || s->listed[i].info.trainable))
+                (a == PDL_ARRAY_WEIGHT || s->weights.listed[i].info.trainable))
                 listed = list_tensor(part, i, (pdl_session_array_t)a);
     if (listed) return PDL_OK;
     free_part(part);
@@ -222,7 +222,7 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
 
 bool pdl__session_whole(const pdl_session_t *s)
 {
-    return !s->updating && !in_pieces(s) && s->elements == s->trainable;
+    return !s->updating && !in_pieces(s) && s->weights.elements == s->weights.trainable;
 }
 
 pdl_status_t pdl__session_save_alone(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
@@ -253,7 +253,7 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
     pdl__extras_t extras = {0};
     pdl__place_t  whole = *place;
     pdl__extra_t  statistics = {.name = statistics_name, .bytes = true};
-    bool          mean = s->statistics_are_mean;
+    bool          mean = s->weights.statistics_are_mean;
     pdl_status_t  status = pdl__statistics_gather(s, &statistics.data, &statistics.count);
 
     pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates, .doing = "writing a checkpoint"});
@@ -279,8 +279,8 @@ static pdl_status_t restore_statistics(pdl_session_t *s, const pdl_checkpoint_t 
 /* The entry of this rank that holds a listed tensor: its own, or a copy of another stage's; -1: none. */
 static int entry_of(const pdl_session_t *s, int i)
 {
-    if (s->listed[i].stage == s->layouts->stages->at) return s->listed[i].entry;
-    return pdl_session_find(s, s->listed[i].info.name);
+    if (s->weights.listed[i].stage == s->layouts->stages->at) return s->weights.listed[i].entry;
+    return pdl_session_find(s, s->weights.listed[i].info.name);
 }
 
 /* Nothing good comes of such weights, and a score of them would look like one. */
@@ -301,16 +301,16 @@ static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file
     int64_t      most = 0;
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->entry[i].info.elements > most) most = s->entry[i].info.elements;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        if (s->weights.entry[i].info.elements > most) most = s->weights.entry[i].info.elements;
     float *plain = malloc((size_t)most * sizeof(*plain) + 1);
     if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
     for (int i = 0; i < part->count && !status; i++) {
         const pdl_stored_t *stored = pdl_safetensors_find(file, part->stored[i].name);
         int                 entry = entry_of(s, part->from[i].tensor);
         if (entry < 0) continue;
-        status = pdl_stored_to_float(stored, s->entry[entry].info.elements, plain);
-        if (!status) status = check_finite(part->stored[i].name, s->entry[entry].info.elements, plain);
+        status = pdl_stored_to_float(stored, s->weights.entry[entry].info.elements, plain);
+        if (!status) status = check_finite(part->stored[i].name, s->weights.entry[entry].info.elements, plain);
         if (!status) status = pdl_session_set(s, entry, part->from[i].array, plain);
     }
     free(plain);
@@ -385,8 +385,8 @@ static pdl_status_t load_averages(pdl_session_t *s, const pdl_checkpoint_t *chec
     pdl_status_t             status = PDL_OK;
     char                     name[512];
 
-    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable && !status; i++) {
-        const pdl_session_tensor_t *info = &s->entry[i].info;
+    for (int i = 0; i < s->weights.entry_count && s->weights.entry[i].info.trainable && !status; i++) {
+        const pdl_session_tensor_t *info = &s->weights.entry[i].info;
         snprintf(name, sizeof(name), "%s.ema", info->name);
         const pdl_stored_t *stored = state ? pdl_safetensors_find(state, name) : NULL;
         if (!stored)

@@ -27,16 +27,18 @@ static int64_t wanted_elements(const pdl_session_t *s)
     int64_t wanted = (int64_t)(s->spec.bucket_bytes / sizeof(float)), share = 0;
     int64_t ranks = pdl_ranks_size(s->groups->stage);
 
-    for (int i = 0; i < s->entry_count; i++) share += s->entry[i].info.trainable ? s->entry[i].info.elements : 0;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        share += s->weights.entry[i].info.trainable ? s->weights.entry[i].info.elements : 0;
     share /= SHARDED_BUCKETS * ranks / pdl_mesh_extent(&s->layouts->plan->mesh, PDL_AXIS_DATA);
     if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
-    return s->sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
+    return s->weights.sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
 }
 
 /* Whether a bucket may end after a weight. Those of one unit stay together where buckets come and go. */
 static bool may_end(const pdl_session_t *s, const pdl__buckets_t *group, int i)
 {
-    return s->sharding < PDL_SHARDING_ZERO2 || i + 1 == group->last || s->entry[i + 1].unit != s->entry[i].unit;
+    return s->weights.sharding < PDL_SHARDING_ZERO2 || i + 1 == group->last ||
+           s->weights.entry[i + 1].unit != s->weights.entry[i].unit;
 }
 
 /* Buckets end with a weight, as soon as they are large enough. */
@@ -49,10 +51,10 @@ static pdl_status_t cut_group(pdl_session_t *s, pdl__buckets_t *group)
     for (int i = group->first; i < group->last; i++) {
         pdl__bucket_t *bucket = &group->bucket[group->count];
         if (bucket->last == 0) *bucket = (pdl__bucket_t){.first = i};
-        s->entry[i].group = (int)(group - s->buckets);
-        s->entry[i].bucket = group->count;
+        s->weights.entry[i].group = (int)(group - s->exchange.buckets);
+        s->weights.entry[i].bucket = group->count;
         bucket->last = i + 1;
-        elements += s->entry[i].storage;
+        elements += s->weights.entry[i].storage;
         if ((elements < wanted || !may_end(s, group, i)) && i + 1 < group->last) continue;
         group->count++;
         elements = 0;
@@ -65,20 +67,20 @@ pdl_status_t pdl__buckets_cut(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
     int          trainable = 0;
 
-    for (int i = 0; i < s->entry_count; i++) {
-        s->entry[i].group = -1;
-        trainable += s->entry[i].info.trainable;
+    for (int i = 0; i < s->weights.entry_count; i++) {
+        s->weights.entry[i].group = -1;
+        trainable += s->weights.entry[i].info.trainable;
     }
     if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
-    s->buckets = calloc((size_t)trainable + 1, sizeof(*s->buckets));
-    if (!s->buckets) return no_memory();
+    s->exchange.buckets = calloc((size_t)trainable + 1, sizeof(*s->exchange.buckets));
+    if (!s->exchange.buckets) return no_memory();
     for (int i = 0; i < trainable && !status;) {
-        pdl__buckets_t *group = &s->buckets[s->bucket_groups];
-        *group = (pdl__buckets_t){.axes = s->entry[i].axes, .first = i};
-        while (i < trainable && pdl__same_buckets(&s->entry[i], &s->entry[group->first])) i++;
+        pdl__buckets_t *group = &s->exchange.buckets[s->exchange.bucket_groups];
+        *group = (pdl__buckets_t){.axes = s->weights.entry[i].axes, .first = i};
+        while (i < trainable && pdl__same_buckets(&s->weights.entry[i], &s->weights.entry[group->first])) i++;
         group->last = i;
         if (group->axes == 0) continue;
-        s->bucket_groups++;
+        s->exchange.bucket_groups++;
         status = cut_group(s, group);
     }
     return status;
@@ -86,7 +88,7 @@ pdl_status_t pdl__buckets_cut(pdl_session_t *s)
 
 float *pdl__bucket_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket)
 {
-    return (float *)s->array[array] + bucket->low;
+    return (float *)s->weights.array[array] + bucket->low;
 }
 
 /* A trial compares sums; parts go as the plan says. */
@@ -106,8 +108,8 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : no_memory();
-    pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL_STREAM_GRADIENT],
+    pdl_exchange_spec_t spec = {.device = s->executor.device,
+                                .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count,
                                 .overlap = s->spec.overlap};
@@ -132,26 +134,26 @@ static void list_uses(const pdl_session_t *s, int *first_use, int *use)
         const pdl__unit_t *unit = &s->graph->unit[u];
         first_use[u] = count;
         for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++)
-            if (s->entry[unit->weight[k]].info.trainable) use[count++] = unit->weight[k];
+            if (s->weights.entry[unit->weight[k]].info.trainable) use[count++] = unit->weight[k];
     }
     first_use[s->graph->unit_count] = count;
 }
 
 static void list_buckets(const pdl_session_t *s, pdl_program_bucket_t *list)
 {
-    for (int g = 0; g < s->bucket_groups; g++)
-        for (int b = 0; b < s->buckets[g].count; b++) {
-            const pdl__bucket_t *bucket = &s->buckets[g].bucket[b];
-            *list++ =
-                (pdl_program_bucket_t){.set = g,
-                                       .index = b,
-                                       .first = bucket->first,
-                                       .last = bucket->last,
-                                       .axes = s->buckets[g].axes,
-                                       .sharded = s->buckets[g].shard_ranks
-                                                      ? s->buckets[g].axes & pdl__data_axes(&s->spec.plan->mesh)
-                                                      : 0,
-                                       .bytes = (size_t)(bucket->high - bucket->low) * sizeof(float)};
+    for (int g = 0; g < s->exchange.bucket_groups; g++)
+        for (int b = 0; b < s->exchange.buckets[g].count; b++) {
+            const pdl__bucket_t *bucket = &s->exchange.buckets[g].bucket[b];
+            *list++ = (pdl_program_bucket_t){.set = g,
+                                             .index = b,
+                                             .first = bucket->first,
+                                             .last = bucket->last,
+                                             .axes = s->exchange.buckets[g].axes,
+                                             .sharded = s->exchange.buckets[g].shard_ranks
+                                                            ? s->exchange.buckets[g].axes &
+                                                                  pdl__data_axes(&s->spec.plan->mesh)
+                                                            : 0,
+                                             .bytes = (size_t)(bucket->high - bucket->low) * sizeof(float)};
         }
 }
 
@@ -160,17 +162,18 @@ pdl_status_t pdl__buckets_describe(const pdl_session_t *s, pdl_program_update_t 
     size_t units = (size_t)s->graph->unit_count;
     int    buckets = 0;
 
-    for (int g = 0; g < s->bucket_groups; g++) buckets += s->buckets[g].count;
+    for (int g = 0; g < s->exchange.bucket_groups; g++) buckets += s->exchange.buckets[g].count;
     int                  *uses = calloc(units + 1 + units * PDL_MAX_WEIGHTS, sizeof(*uses));
     pdl_program_bucket_t *list = calloc((size_t)buckets + 1, sizeof(*list));
-    *update = (pdl_program_update_t){.first_use = uses,
-                                     .use = uses + units + 1,
-                                     .weight_count = s->entry_count,
-                                     .bucket = list,
-                                     .bucket_count = buckets,
-                                     .ties = pdl__ties_count(s),
-                                     .sharding = s->sharding,
-                                     .packs = s->packed_bytes > 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)};
+    *update =
+        (pdl_program_update_t){.first_use = uses,
+                               .use = uses + units + 1,
+                               .weight_count = s->weights.entry_count,
+                               .bucket = list,
+                               .bucket_count = buckets,
+                               .ties = pdl__ties_count(s),
+                               .sharding = s->weights.sharding,
+                               .packs = s->weights.packed_bytes > 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)};
     if (uses == NULL || list == NULL) return no_memory();
     list_uses(s, uses, uses + units + 1);
     list_buckets(s, list);
@@ -189,8 +192,8 @@ pdl_status_t pdl__buckets_connect(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int g = 0; g < s->bucket_groups && !status; g++) {
-        pdl__buckets_t *group = &s->buckets[g];
+    for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
+        pdl__buckets_t *group = &s->exchange.buckets[g];
         status = group->shard_ranks ? pdl__shard_connect(s, group) : connect_group(s, group);
     }
     return status;
@@ -198,13 +201,13 @@ pdl_status_t pdl__buckets_connect(pdl_session_t *s)
 
 void pdl__buckets_destroy(pdl_session_t *s)
 {
-    for (int g = 0; g < s->bucket_groups; g++) {
-        pdl_exchange_destroy(s->buckets[g].exchange);
-        pdl_exchange_destroy(s->buckets[g].gather);
-        pdl_exchange_destroy(s->buckets[g].rest);
-        free(s->buckets[g].bucket);
+    for (int g = 0; g < s->exchange.bucket_groups; g++) {
+        pdl_exchange_destroy(s->exchange.buckets[g].exchange);
+        pdl_exchange_destroy(s->exchange.buckets[g].gather);
+        pdl_exchange_destroy(s->exchange.buckets[g].rest);
+        free(s->exchange.buckets[g].bucket);
     }
-    free(s->buckets);
+    free(s->exchange.buckets);
 }
 
 pdl_status_t pdl__bucket_ready(pdl_session_t *s, pdl_exchange_t *exchange, int b)

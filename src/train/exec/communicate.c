@@ -25,8 +25,9 @@ static pdl_status_t issue_move(pdl_session_t *s, const pdl_program_op_t *op, con
 {
     bool         transpose;
     pdl_move_t  *move = move_of(s, op, &transpose);
-    pdl_status_t status = pdl_move_start(move, s->stream[op->stream], pdl__buffer_at(s, execution, op->input[0]),
-                                         pdl__buffer_at(s, execution, op->output), transpose);
+    pdl_status_t status =
+        pdl_move_start(move, s->executor.stream[op->stream], pdl__buffer_at(s, execution, op->input[0]),
+                       pdl__buffer_at(s, execution, op->output), transpose);
 
     return status || pdl_program_op_in_flight(op) ? status : pdl_move_finish(move);
 }
@@ -41,7 +42,7 @@ static pdl__channel_t *channel_of(const pdl_session_t *s, const pdl_program_op_t
 
 static const pdl__bucket_t *bucket_of(const pdl_session_t *s, const pdl_program_t *program, int bucket)
 {
-    return &s->buckets[program->bucket[bucket].set].bucket[program->bucket[bucket].index];
+    return &s->exchange.buckets[program->bucket[bucket].set].bucket[program->bucket[bucket].index];
 }
 
 pdl_exchange_t *pdl__exchange_of(const pdl_session_t *s, const pdl_program_t *program, const pdl_program_op_t *op,
@@ -49,9 +50,9 @@ pdl_exchange_t *pdl__exchange_of(const pdl_session_t *s, const pdl_program_t *pr
 {
     if (op->role == PDL_ROLE_TIED) {
         *bucket = 0;
-        return s->ties[op->bucket].exchange;
+        return s->exchange.ties[op->bucket].exchange;
     }
-    const pdl__buckets_t *set = &s->buckets[program->bucket[op->bucket].set];
+    const pdl__buckets_t *set = &s->exchange.buckets[program->bucket[op->bucket].set];
     *bucket = program->bucket[op->bucket].index;
     return op->role == PDL_ROLE_PARTS ? set->rest : op->role == PDL_ROLE_WEIGHTS ? set->gather : set->exchange;
 }
@@ -72,8 +73,9 @@ static pdl_status_t issue_collective(pdl_session_t *s, const pdl_program_op_t *o
 
     if (place != NULL && op->role == PDL_ROLE_WEIGHTS) {
         const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
-        status = s->device->ops->copy(s->device, s->stream[op->stream], place + bucket->part_low - bucket->low,
-                                      pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket), part_bytes(bucket));
+        status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
+                                               place + bucket->part_low - bucket->low,
+                                               pdl__shard_part(s, PDL_ARRAY_WEIGHT, bucket), part_bytes(bucket));
     }
     if (!status && place != NULL) status = pdl_exchange_place(exchange, b, place);
     return status ? status : pdl_exchange_ready(exchange, b);
@@ -88,11 +90,11 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
                               : pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
 
     if (status) return status;
-    if (op->kind == PDL_OP_REDISTRIBUTE || op->kind == PDL_OP_SEND) s->sent_bytes += op->bytes;
+    if (op->kind == PDL_OP_REDISTRIBUTE || op->kind == PDL_OP_SEND) s->exchange.sent_bytes += op->bytes;
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE: return issue_move(s, op, execution);
     case PDL_OP_SEND:
-        return pdl__channel_send(channel_of(s, op), s->stream[op->stream],
+        return pdl__channel_send(channel_of(s, op), s->executor.stream[op->stream],
                                  pdl__buffer_at(s, execution, op->input[0]));
     case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
     default: return PDL_OK; /* what is received has been asked for already */
@@ -111,7 +113,7 @@ static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const p
     case PDL_OP_RECV:
         status = pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
         return status ? status
-                      : pdl__channel_receive(channel_of(s, op), s->stream[op->stream],
+                      : pdl__channel_receive(channel_of(s, op), s->executor.stream[op->stream],
                                              pdl__buffer_at(s, execution, op->output));
     default: exchange = pdl__exchange_of(s, execution->program, op, &b); return pdl_exchange_wait(exchange, b);
     }
@@ -128,28 +130,29 @@ pdl_status_t pdl__poll(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->bucket_groups == 0) return PDL_OK;
+    if (s->exchange.bucket_groups == 0) return PDL_OK;
     double start_s = pdl__now_s();
-    for (int g = 0; g < s->bucket_groups && !status; g++) {
-        status = pdl_exchange_poll(s->buckets[g].exchange);
-        if (!status && s->buckets[g].gather) status = pdl_exchange_poll(s->buckets[g].gather);
+    for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
+        status = pdl_exchange_poll(s->exchange.buckets[g].exchange);
+        if (!status && s->exchange.buckets[g].gather) status = pdl_exchange_poll(s->exchange.buckets[g].gather);
     }
-    s->class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
+    s->observer.class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
     return status;
 }
 
 pdl_status_t pdl__execute_bucket(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
     const pdl__bucket_t *bucket = bucket_of(s, execution->program, op->bucket);
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
 
     if (op->output >= 0)
-        return s->device->ops->fill(s->device, compute, pdl__buffer_at(s, execution, op->output),
-                                    (size_t)(bucket->high - bucket->low) * sizeof(float));
+        return s->executor.device->ops->fill(s->executor.device, compute, pdl__buffer_at(s, execution, op->output),
+                                             (size_t)(bucket->high - bucket->low) * sizeof(float));
     const float *from = pdl__buffer_at(s, execution, op->input[0]);
     float       *to = pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
     from += bucket->part_low - bucket->low;
-    if (op->kind == PDL_OP_COPY) return s->device->ops->copy(s->device, compute, to, from, part_bytes(bucket));
-    return s->device->ops->reduce(s->device, compute, PDL_DTYPE_F32, from, to,
-                                  bucket->part_high - bucket->part_low);
+    if (op->kind == PDL_OP_COPY)
+        return s->executor.device->ops->copy(s->executor.device, compute, to, from, part_bytes(bucket));
+    return s->executor.device->ops->reduce(s->executor.device, compute, PDL_DTYPE_F32, from, to,
+                                           bucket->part_high - bucket->part_low);
 }

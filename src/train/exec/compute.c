@@ -7,11 +7,12 @@
 
 pdl_status_t pdl__find_not_finite(pdl_session_t *s, const void *data, size_t bytes, int64_t *index)
 {
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
-    pdl_status_t         status =
-        s->spec.backend->ops->find_not_finite(s->spec.backend, compute, data, bytes, (int64_t *)(void *)s->scalars);
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
+    pdl_status_t         status = s->spec.backend->ops->find_not_finite(s->spec.backend, compute, data, bytes,
+                                                                        (int64_t *)(void *)s->executor.scalars);
 
-    return status ? status : pdl_device_fetch(s->device, compute, index, s->scalars, sizeof(*index));
+    return status ? status
+                  : pdl_device_fetch(s->executor.device, compute, index, s->executor.scalars, sizeof(*index));
 }
 
 /* The samples of one micro-batch into the source's buffer. */
@@ -19,14 +20,14 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
 {
     const pdl_batch_t   *batch = execution->batch;
     const pdl__unit_t   *source = &s->graph->unit[s->graph->source];
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     void                *target = pdl__buffer_at(s, execution, op->input[0]);
     int64_t              from = op->micro_batch * s->micro_samples, bad = -1;
 
     if (s->graph->tokens) {
         int64_t positions = pdl_shape_positions(&source->shape);
-        return s->device->ops->copy(s->device, compute, target, batch->tokens + from * positions,
-                                    (size_t)(s->micro_samples * positions) * sizeof(int32_t));
+        return s->executor.device->ops->copy(s->executor.device, compute, target, batch->tokens + from * positions,
+                                             (size_t)(s->micro_samples * positions) * sizeof(int32_t));
     }
     int64_t      elements = pdl_shape_elements(&source->shape);
     pdl_status_t status =
@@ -45,7 +46,7 @@ static void share_statistics(pdl_session_t *s, const pdl__unit_t *unit, pdl_op_r
     const pdl_layer_t *layer = pdl_model_layer(s->spec.plan->model, unit->layer);
 
     if (!unit->spec.shared) return;
-    run->total_samples = s->mean_over / s->micro_batches;
+    run->total_samples = s->executor.mean_over / s->micro_batches;
     run->total_values = run->total_samples * pdl_shape_positions(&layer->in);
 }
 
@@ -60,19 +61,19 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
                                .again = op->again || execution->searches,
                                .seed = s->spec.seed,
                                .step = (uint64_t)s->updates,
-                               .first_sample = s->draws_at + op->micro_batch * s->micro_samples +
+                               .first_sample = s->executor.draws_at + op->micro_batch * s->micro_samples +
                                                pdl__region_first(s->layouts, &unit->region),
                                .total_samples = pdl__region_samples(&unit->region),
-                               .loss_scale = 1.0 / (double)s->mean_over,
+                               .loss_scale = 1.0 / (double)s->executor.mean_over,
                                .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
 
     for (int j = 0; j < unit->input_count; j++) run.input[j] = pdl__buffer_at(s, execution, op->input[j]);
-    if (s->packed) run.packed = (char *)s->packed + s->packed_at[op->node];
+    if (s->weights.packed) run.packed = (char *)s->weights.packed + s->weights.packed_at[op->node];
     for (int k = 0; k < unit->description.weight_count; k++) {
-        const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
+        const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
         run.weight[k] = entry->info.trainable ? pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry)
                                               : pdl__statistics_at(s, entry, pdl__worker_of(s, op->micro_batch));
-        if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->zeros;
+        if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->executor.zeros;
     }
     if (traits->statistics) share_statistics(s, unit, &run);
     return run;
@@ -93,7 +94,7 @@ static pdl_status_t pack_weights(pdl_session_t *s, const pdl_program_op_t *op, p
 {
     if (kernel->description.packed_bytes == 0 || (op->part == 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)))
         return PDL_OK;
-    return s->spec.backend->ops->refresh(kernel, s->stream[PDL_STREAM_COMPUTE], run);
+    return s->spec.backend->ops->refresh(kernel, s->executor.stream[PDL_STREAM_COMPUTE], run);
 }
 
 pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -106,7 +107,7 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     if (!status) status = pack_weights(s, op, kernel, &run);
     if (!status) status = pdl__run_forward(s, unit, kernel, &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
-    if (!status && unit->loss && s->logits.call && !execution->searches)
+    if (!status && unit->loss && s->executor.logits.call && !execution->searches)
         status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
     return status;
 }
@@ -125,7 +126,7 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_op_t *op, cons
         if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
     }
     for (int k = 0; k < unit->description.weight_count; k++) {
-        const pdl__trace_entry_t *entry = &s->entry[unit->weight[k]];
+        const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
         if (!entry->info.trainable || op->kind == PDL_OP_DGRAD) continue;
         what |= PDL_BACKWARD_WEIGHT;
         run->weight_gradient[k] = pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
@@ -147,7 +148,7 @@ pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op,
     pdl_op_t    *kernel = kernel_of(unit, op, &run);
     if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, op, kernel, &run);
     if (!status) status = pdl__run_backward(s, unit, kernel, &run, what);
-    if (!status && unit->loss && s->logits.call && run.input_gradient[0])
+    if (!status && unit->loss && s->executor.logits.call && run.input_gradient[0])
         status = pdl__logits_add(s, op->micro_batch, &run);
     return status;
 }

@@ -68,9 +68,9 @@ int pdl_session_exchanges(const pdl_session_t *session, pdl_session_exchange_t o
     int               pipeline = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE);
     list_t            list = {session, out, 0};
 
-    for (int g = 0; g < session->bucket_groups; g++) add_group(&list, &session->buckets[g]);
-    for (int i = 0; i < session->tie_count; i++)
-        add(&list, 1u << pipeline, PDL_COLL_ALLREDUCE, pdl_ranks_size(session->ties[i].ranks),
-            session->ties[i].exchange, 1);
+    for (int g = 0; g < session->exchange.bucket_groups; g++) add_group(&list, &session->exchange.buckets[g]);
+    for (int i = 0; i < session->exchange.tie_count; i++)
+        add(&list, 1u << pipeline, PDL_COLL_ALLREDUCE, pdl_ranks_size(session->exchange.ties[i].ranks),
+            session->exchange.ties[i].exchange, 1);
     return list.count;
 }

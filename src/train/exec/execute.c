@@ -35,7 +35,7 @@ pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, const pdl_program_op_t *
 
 void *pdl__buffer_at(const pdl_session_t *s, const pdl__execution_t *execution, int buffer)
 {
-    return buffer < 0 ? NULL : s->arena + execution->program->buffer[buffer].offset;
+    return buffer < 0 ? NULL : s->executor.arena + execution->program->buffer[buffer].offset;
 }
 
 /* Where the whole buckets are whose weights or gradients an operation uses. */
@@ -45,7 +45,7 @@ static void find_buckets(pdl_session_t *s, const pdl_program_op_t *op, const pdl
 
     for (int k = 0; k < op->whole_count; k++) {
         int            buffer = program->whole[op->first_whole + k], b = program->buffer[buffer].bucket;
-        pdl__bucket_t *bucket = &s->buckets[program->bucket[b].set].bucket[program->bucket[b].index];
+        pdl__bucket_t *bucket = &s->exchange.buckets[program->bucket[b].set].bucket[program->bucket[b].index];
         if (program->buffer[buffer].weights)
             bucket->weights = pdl__buffer_at(s, execution, buffer);
         else
@@ -59,7 +59,7 @@ static pdl_status_t convert(pdl_session_t *s, const pdl_program_op_t *op, const 
     if (op->node < 0) return pdl__session_refresh(s);
     const pdl__unit_t *unit = &s->graph->unit[op->node];
     pdl_format_t       formats[2] = {s->graph->unit[unit->input[0]].format, unit->format};
-    return s->spec.backend->ops->convert(s->spec.backend, s->stream[PDL_STREAM_COMPUTE], &unit->shape,
+    return s->spec.backend->ops->convert(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE], &unit->shape,
                                          pdl__region_samples(&unit->region), formats[op->backward],
                                          pdl__buffer_at(s, execution, op->input[0]), formats[!op->backward],
                                          pdl__buffer_at(s, execution, op->output));
@@ -69,7 +69,7 @@ static pdl_status_t add_gradients(pdl_session_t *s, const pdl_program_op_t *op, 
 {
     size_t bytes = op->part > 0 ? execution->program->buffer[op->output].bytes : s->graph->node[op->node].out_bytes;
 
-    return s->spec.backend->ops->add(s->spec.backend, s->stream[PDL_STREAM_COMPUTE],
+    return s->spec.backend->ops->add(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE],
                                      pdl__buffer_at(s, execution, op->input[0]),
                                      pdl__buffer_at(s, execution, op->input[1]), bytes,
                                      pdl__buffer_at(s, execution, op->output));
@@ -79,14 +79,15 @@ static pdl_status_t add_gradients(pdl_session_t *s, const pdl_program_op_t *op, 
 static pdl_status_t copy_boxes(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
     const pdl__halo_side_t *side = &s->graph->unit[op->node].halo->side[op->part - 1];
-    pdl_tensor_stream_t    *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t    *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     void                   *target = pdl__buffer_at(s, execution, op->output);
 
     if (op->input[0] < 0)
-        return s->device->ops->fill(s->device, compute, target, execution->program->buffer[op->output].bytes);
-    return s->device->ops->boxes(s->device, compute, &side->boxes[op->boxes], op->reverse,
-                                 s->spec.backend->activation_type, pdl__buffer_at(s, execution, op->input[0]),
-                                 target, false);
+        return s->executor.device->ops->fill(s->executor.device, compute, target,
+                                             execution->program->buffer[op->output].bytes);
+    return s->executor.device->ops->boxes(s->executor.device, compute, &side->boxes[op->boxes], op->reverse,
+                                          s->spec.backend->activation_type,
+                                          pdl__buffer_at(s, execution, op->input[0]), target, false);
 }
 
 static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
@@ -183,7 +184,7 @@ static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution
     if (train && op->kind != PDL_OP_LOAD) pdl__session_note(s, i, false, start_s);
     if (status) return status;
     if (!pdl_program_op_in_flight(op)) status = look_at_output(s, op, execution);
-    return !status && (train || s->shard) ? pdl__poll(s) : status;
+    return !status && (train || s->weights.shard) ? pdl__poll(s) : status;
 }
 
 pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program, pdl__execution_t *execution)
@@ -194,7 +195,7 @@ pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program
 
     execution->program = program;
     execution->found = -1;
-    s->moved_s = 0;
+    s->observer.moved_s = 0;
     for (; execution->next < program->op_count && !status; execution->next++) {
         if (execution->halts && !of_forward_pass(&program->op[execution->next])) return PDL_OK;
         status = execute(s, execution->next, execution);

@@ -16,10 +16,10 @@ PDL_PRINTF(3, 4) static void note(pdl_session_t *s, int cause, const char *forma
 {
     va_list arguments;
 
-    if (cause <= s->not_finite) return;
-    s->not_finite = cause;
+    if (cause <= s->observer.not_finite) return;
+    s->observer.not_finite = cause;
     va_start(arguments, format);
-    vsnprintf(s->not_finite_text, sizeof(s->not_finite_text), format, arguments);
+    vsnprintf(s->observer.not_finite_text, sizeof(s->observer.not_finite_text), format, arguments);
     va_end(arguments);
 }
 
@@ -60,9 +60,9 @@ void pdl__finite_note_input(pdl_session_t *s, const pdl_batch_t *batch)
 
     if (i < 0) return;
     int64_t     index = batch->index ? batch->index[i] : s->first + i;
-    const char *name = s->source ? pdl_source_info(s->source)->name : "the batch";
+    const char *name = s->observer.source ? pdl_source_info(s->observer.source)->name : "the batch";
 
-    if (s->source) index = pdl_source_place(s->source, index);
+    if (s->observer.source) index = pdl_source_place(s->observer.source, index);
     note(s, INPUT, "sample %lld of %s (the first is 0) holds a value that is not finite: repair or remove it",
          (long long)index, name);
 }
@@ -100,11 +100,11 @@ static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool 
 static bool is_finite(const pdl_session_t *s, const void *values, int64_t count)
 {
     pdl_backend_t       *backend = s->spec.backend;
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     double               sum = NAN;
 
-    return !backend->ops->sum_squares(backend, compute, values, count, s->scalars) &&
-           !pdl_device_fetch(s->device, compute, &sum, s->scalars, sizeof(sum)) && isfinite(sum);
+    return !backend->ops->sum_squares(backend, compute, values, count, s->executor.scalars) &&
+           !pdl_device_fetch(s->executor.device, compute, &sum, s->executor.scalars, sizeof(sum)) && isfinite(sum);
 }
 
 /* The entry of the first parameter that is not finite in an array, or -1. */
@@ -112,13 +112,13 @@ static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
-    for (int i = 0; i < s->parameter_count && s->array[array]; i++) {
-        const pdl_parameter_t *p = &s->parameter[i];
+    for (int i = 0; i < s->weights.parameter_count && s->weights.array[array]; i++) {
+        const pdl_parameter_t *p = &s->weights.parameter[i];
         int64_t                at = p->offset;
-        if (s->shard && array == PDL_ARRAY_GRADIENT) at = s->shard->gradient_at[i];
-        if (s->shard && array == PDL_ARRAY_WEIGHT) at = s->shard->weight_at[i];
-        const char *values = (const char *)s->array[array] + (size_t)at * item;
-        if (!is_finite(s, values, p->elements)) return s->parameter_entry[i];
+        if (s->weights.shard && array == PDL_ARRAY_GRADIENT) at = s->weights.shard->gradient_at[i];
+        if (s->weights.shard && array == PDL_ARRAY_WEIGHT) at = s->weights.shard->weight_at[i];
+        const char *values = (const char *)s->weights.array[array] + (size_t)at * item;
+        if (!is_finite(s, values, p->elements)) return s->weights.parameter_entry[i];
     }
     return -1;
 }
@@ -126,9 +126,10 @@ static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 /* The entry of the first statistic that is not finite, or -1. */
 static int bad_statistic(const pdl_session_t *s)
 {
-    for (int i = 0; i < s->entry_count; i++)
-        for (int64_t w = 0; w < s->workers && !s->entry[i].info.trainable; w++)
-            if (!is_finite(s, pdl__statistics_at(s, &s->entry[i], w), s->entry[i].storage)) return i;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        for (int64_t w = 0; w < s->weights.workers && !s->weights.entry[i].info.trainable; w++)
+            if (!is_finite(s, pdl__statistics_at(s, &s->weights.entry[i], w), s->weights.entry[i].storage))
+                return i;
     return -1;
 }
 
@@ -136,18 +137,19 @@ static int bad_statistic(const pdl_session_t *s)
 bool pdl__finite_statistics(const pdl_session_t *s)
 {
     pdl_backend_t       *backend = s->spec.backend;
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     int64_t              count = 0;
     double               zero = 0;
     pdl_status_t         status = PDL_OK;
 
-    for (int i = 0; i < s->entry_count; i++)
-        for (int64_t w = 0; w < s->workers && !s->entry[i].info.trainable && !status; w++)
-            status = backend->ops->sum_squares(backend, compute, pdl__statistics_at(s, &s->entry[i], w),
-                                               s->entry[i].storage, s->scalars + count++);
+    for (int i = 0; i < s->weights.entry_count; i++)
+        for (int64_t w = 0; w < s->weights.workers && !s->weights.entry[i].info.trainable && !status; w++)
+            status = backend->ops->sum_squares(backend, compute, pdl__statistics_at(s, &s->weights.entry[i], w),
+                                               s->weights.entry[i].storage, s->executor.scalars + count++);
     if (!status && count > 0)
-        status = pdl_device_fetch(s->device, compute, s->scalars_home, s->scalars, (size_t)count * sizeof(double));
-    for (int64_t i = 0; i < count; i++) zero += s->scalars_home[i] * 0;
+        status = pdl_device_fetch(s->executor.device, compute, s->executor.scalars_home, s->executor.scalars,
+                                  (size_t)count * sizeof(double));
+    for (int64_t i = 0; i < count; i++) zero += s->executor.scalars_home[i] * 0;
     return !status && zero == 0;
 }
 
@@ -162,26 +164,27 @@ void pdl__finite_note_update(pdl_session_t *s, const pdl_batch_t *batch, double 
     pdl__finite_note_input(s, batch);
     if (gradient >= 0)
         note(s, GRADIENT, "the gradient of %s is not finite at update %lld, though the loss is: %s",
-             s->entry[gradient].info.name, update_of(s), remedy);
+             s->weights.entry[gradient].info.name, update_of(s), remedy);
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
         int entry = state[a] ? bad_parameter(s, (pdl_session_array_t)a) : -1;
         if (entry >= 0)
             note(s, WEIGHT, "%s %s is not finite after update %lld at learning rate %.3g: %s", state[a],
-                 s->entry[entry].info.name, update_of(s), lr, remedy);
+                 s->weights.entry[entry].info.name, update_of(s), lr, remedy);
     }
     if (statistic >= 0)
-        note(s, WEIGHT, "the statistic %s is not finite after update %lld: %s", s->entry[statistic].info.name,
-             update_of(s), remedy);
+        note(s, WEIGHT, "the statistic %s is not finite after update %lld: %s",
+             s->weights.entry[statistic].info.name, update_of(s), remedy);
 }
 
 pdl_status_t pdl__finite_agree(pdl_session_t *s, pdl_ranks_t *ranks)
 {
-    double       best = s->not_finite;
+    double       best = s->observer.not_finite;
     pdl_status_t status = pdl_ranks_max(ranks, &best, 1);
 
     if (status || best == NOTHING) return status;
-    bool speaks = s->not_finite >= best;
-    return pdl_ranks_agree(ranks, speaks ? pdl_error(PDL_ERR_NOT_FINITE, "%s", s->not_finite_text) : PDL_OK);
+    bool speaks = s->observer.not_finite >= best;
+    return pdl_ranks_agree(ranks,
+                           speaks ? pdl_error(PDL_ERR_NOT_FINITE, "%s", s->observer.not_finite_text) : PDL_OK);
 }
 
 pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
@@ -202,7 +205,7 @@ pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl
              pdl_model_layer(s->spec.plan->model, s->graph->unit[execution.found].layer)->name, remedy);
     if (gradient >= 0)
         note(s, GRADIENT, "the %s is not finite%s: first in the gradient of %s; %s", what, when,
-             s->entry[gradient].info.name, remedy);
+             s->weights.entry[gradient].info.name, remedy);
     note(s, LOSS, "the %s is not finite%s, and no output before it; %s", what, when, remedy);
     return pdl__finite_agree(s, ranks);
 }

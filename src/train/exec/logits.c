@@ -28,7 +28,7 @@ static pdl_status_t check(const pdl_session_t *s)
 
 pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *context)
 {
-    pdl__logits_t *l = &s->logits;
+    pdl__logits_t *l = &s->executor.logits;
     pdl_backend_t *backend = s->spec.backend;
 
     if (s->graph->loss < 0) return PDL_OK;
@@ -49,10 +49,10 @@ pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *co
 
 void pdl__logits_destroy(pdl_session_t *s)
 {
-    free(s->logits.values);
-    free(s->logits.extra);
-    free(s->logits.added);
-    s->logits = (pdl__logits_t){0};
+    free(s->executor.logits.values);
+    free(s->executor.logits.extra);
+    free(s->executor.logits.added);
+    s->executor.logits = (pdl__logits_t){0};
 }
 
 /* The samples whose loss this rank computes in a micro-batch, among those of its batch. */
@@ -66,7 +66,7 @@ static int64_t samples_of(const pdl_session_t *s, int micro_batch, int64_t *firs
 
 pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
 {
-    pdl__logits_t *l = &s->logits;
+    pdl__logits_t *l = &s->executor.logits;
     pdl_backend_t *backend = s->spec.backend;
     int64_t        first, samples = samples_of(s, micro_batch, &first), count = samples * l->classes;
     pdl_logits_t   shown = {.first = first,
@@ -75,11 +75,11 @@ pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_ru
                             .values = l->values,
                             .labels = run->target,
                             .weight = run->sample_weight,
-                            .confidence = s->results + 2 * s->count + first,
+                            .confidence = s->executor.results + 2 * s->count + first,
                             .scale = run->loss_scale};
 
     pdl_status_t status =
-        backend->ops->to_float(backend, s->stream[PDL_STREAM_COMPUTE], run->input[0], count, l->values);
+        backend->ops->to_float(backend, s->executor.stream[PDL_STREAM_COMPUTE], run->input[0], count, l->values);
 
     if (!status) status = pdl__results_fetch(s);
     if (status) return status;
@@ -93,11 +93,11 @@ pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_ru
 
 pdl_status_t pdl__logits_add(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run)
 {
-    pdl__logits_t *l = &s->logits;
+    pdl__logits_t *l = &s->executor.logits;
     pdl_backend_t *backend = s->spec.backend;
     int64_t        first, count = samples_of(s, micro_batch, &first) * l->classes;
 
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     pdl_status_t         status =
         backend->ops->from_float(backend, compute, l->extra + first * l->classes, count, l->added);
 

@@ -25,7 +25,7 @@ size_t pdl__phases_bytes(const pdl_session_t *s)
 {
     size_t most = 0;
 
-    for (int u = 0; u < s->graph->unit_count && !s->device->host_access; u++) {
+    for (int u = 0; u < s->graph->unit_count && !s->executor.device->host_access; u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
         for (int way = 0; way < 2; way++)
             for (int m = 0; m < unit->description.meetings[way]; m++)
@@ -38,18 +38,19 @@ size_t pdl__phases_bytes(const pdl_session_t *s)
 static pdl_status_t reduce(pdl_session_t *s, const pdl__unit_t *unit, const pdl_op_run_t *run,
                            const pdl_meeting_t *meeting)
 {
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     char                *numbers = (char *)run->workspace + meeting->at;
     int64_t              count = meeting->count - (run->label_smoothing > 0 ? 0 : meeting->smoothed);
     size_t               bytes = (size_t)count * sizeof(double);
-    double              *home = s->device->host_access ? (double *)(void *)numbers : s->meeting_home;
-    pdl_status_t         status = PDL_OK;
+    double      *home = s->executor.device->host_access ? (double *)(void *)numbers : s->executor.meeting_home;
+    pdl_status_t status = PDL_OK;
 
-    if (!s->device->host_access) status = pdl_device_fetch(s->device, compute, home, numbers, bytes);
+    if (!s->executor.device->host_access)
+        status = pdl_device_fetch(s->executor.device, compute, home, numbers, bytes);
     if (!status && meeting->kind == PDL_MEETING_MAX) status = pdl_ranks_max(unit->statistics, home, count);
     if (!status && meeting->kind == PDL_MEETING_SUM) status = pdl_ranks_sum(unit->statistics, home, count);
-    if (status || s->device->host_access) return status;
-    return s->device->ops->copy(s->device, compute, numbers, home, bytes);
+    if (status || s->executor.device->host_access) return status;
+    return s->executor.device->ops->copy(s->executor.device, compute, numbers, home, bytes);
 }
 
 /* Rows go to experts of other ranks, and back. */
@@ -59,31 +60,33 @@ static pdl_status_t dispatch(pdl_session_t *s, pdl__unit_t *unit, const void *se
     double       start_s = pdl__now_s(), before = unit->routes->sent;
     pdl_status_t status = pdl__dispatch_run(unit->routes, send, to, receive, from);
 
-    s->sent_bytes += unit->routes->sent - before;
-    s->moved_s += pdl__now_s() - start_s;
+    s->exchange.sent_bytes += unit->routes->sent - before;
+    s->observer.moved_s += pdl__now_s() - start_s;
     return status;
 }
 
 static pdl_status_t route(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run,
                           const pdl_meeting_t *meeting)
 {
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     int                  ranks = unit->routes->members;
     char                *send = (char *)run->workspace + meeting->at, *to = (char *)run->workspace + meeting->to;
     char                *from = (char *)run->workspace + meeting->from;
     char                *receive = (char *)(meeting->into_saved ? run->saved : run->workspace) + meeting->receive;
-    int64_t             *bytes = (int64_t *)(void *)s->meeting_home;
+    int64_t             *bytes = (int64_t *)(void *)s->executor.meeting_home;
 
-    if (s->device->host_access)
+    if (s->executor.device->host_access)
         return dispatch(s, unit, send, (int64_t *)(void *)to, receive, (int64_t *)(void *)from);
-    pdl_status_t status = pdl_device_fetch(s->device, compute, bytes, to, (size_t)ranks * sizeof(*bytes));
-    if (!status) status = pdl_device_fetch(s->device, compute, bytes + ranks, from, (size_t)ranks * sizeof(*bytes));
+    pdl_status_t status = pdl_device_fetch(s->executor.device, compute, bytes, to, (size_t)ranks * sizeof(*bytes));
+    if (!status)
+        status = pdl_device_fetch(s->executor.device, compute, bytes + ranks, from, (size_t)ranks * sizeof(*bytes));
     if (status) return status;
     char *home = (char *)(bytes + 2 * ranks), *come = home + bytes_of(bytes, ranks);
-    status = pdl_device_fetch(s->device, compute, home, send, (size_t)bytes_of(bytes, ranks));
+    status = pdl_device_fetch(s->executor.device, compute, home, send, (size_t)bytes_of(bytes, ranks));
     if (!status) status = dispatch(s, unit, home, bytes, come, bytes + ranks);
     if (!status)
-        status = s->device->ops->copy(s->device, compute, receive, come, (size_t)bytes_of(bytes + ranks, ranks));
+        status = s->executor.device->ops->copy(s->executor.device, compute, receive, come,
+                                               (size_t)bytes_of(bytes + ranks, ranks));
     return status;
 }
 
@@ -101,7 +104,7 @@ pdl_status_t pdl__run_forward(pdl_session_t *s, pdl__unit_t *unit, pdl_op_t *op,
     pdl_status_t             status = PDL_OK;
 
     for (run->phase = 0; run->phase <= meetings && !status; run->phase++) {
-        status = ops->forward(op, s->stream[PDL_STREAM_COMPUTE], run);
+        status = ops->forward(op, s->executor.stream[PDL_STREAM_COMPUTE], run);
         if (!status && run->phase < meetings) status = meet(s, unit, run, false, run->phase);
     }
     return status;
@@ -114,7 +117,7 @@ pdl_status_t pdl__run_backward(pdl_session_t *s, pdl__unit_t *unit, pdl_op_t *op
     pdl_status_t             status = PDL_OK;
 
     for (run->phase = 0; run->phase <= meetings && !status; run->phase++) {
-        status = ops->backward(op, s->stream[PDL_STREAM_COMPUTE], run, what);
+        status = ops->backward(op, s->executor.stream[PDL_STREAM_COMPUTE], run, what);
         if (!status && run->phase < meetings) status = meet(s, unit, run, true, run->phase);
     }
     return status;

@@ -69,8 +69,8 @@ static pdl_status_t cut_batch(pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int64_t           parts = plan->micro_batches;
 
-    s->workers = pdl_session_workers(plan, s->spec.workers);
-    parts *= s->workers;
+    s->weights.workers = pdl_session_workers(plan, s->spec.workers);
+    parts *= s->weights.workers;
     if (parts > 1 && (s->count % parts != 0 || s->count * (plan->batch / s->count) != plan->batch))
         return pdl_error(PDL_ERR_INPUT,
                          "a batch of %lld cannot be cut into %lld micro-batches of one size on each of the ranks "
@@ -104,8 +104,8 @@ static pdl_status_t find_share(pdl_session_t *s)
                          (long long)plan->batch, (long long)places);
     data_share(plan, pdl_ranks_rank(s->spec.ranks), &s->first, &s->count);
     s->batch = plan->batch;
-    s->mean_over = s->spec.separate ? s->count : s->batch;
-    s->draws_at = s->first;
+    s->executor.mean_over = s->spec.separate ? s->count : s->batch;
+    s->executor.draws_at = s->first;
     status = cut_batch(s);
     if (status) return status;
     status = pdl__layouts_create(s->spec.plan, pdl_ranks_rank(s->spec.ranks), plan->batch / s->micro_batches,
@@ -115,23 +115,25 @@ static pdl_status_t find_share(pdl_session_t *s)
 
 pdl_status_t pdl__session_order(pdl_session_t *s, pdl_op_stream_t earlier, pdl_op_stream_t later)
 {
-    return pdl_device_order(s->device, s->stream[earlier], s->stream[later], s->event);
+    return pdl_device_order(s->executor.device, s->executor.stream[earlier], s->executor.stream[later],
+                            s->executor.event);
 }
 
 static pdl_status_t create_streams(pdl_session_t *s)
 {
-    pdl_status_t status = s->device->ops->event_create(s->device, &s->event);
+    pdl_status_t status = s->executor.device->ops->event_create(s->executor.device, &s->executor.event);
 
     for (int i = 0; i < PDL_STREAM_COUNT && !status; i++)
-        status = s->device->ops->stream_create(s->device, &s->stream[i]);
+        status = s->executor.device->ops->stream_create(s->executor.device, &s->executor.stream[i]);
     return status;
 }
 
 static void destroy_streams(pdl_session_t *s)
 {
-    if (!s->device) return;
-    for (int i = 0; i < PDL_STREAM_COUNT; i++) s->device->ops->stream_destroy(s->device, s->stream[i]);
-    s->device->ops->event_destroy(s->device, s->event);
+    if (!s->executor.device) return;
+    for (int i = 0; i < PDL_STREAM_COUNT; i++)
+        s->executor.device->ops->stream_destroy(s->executor.device, s->executor.stream[i]);
+    s->executor.device->ops->event_destroy(s->executor.device, s->executor.event);
 }
 
 pdl_status_t pdl__session_await(const pdl_session_t *s)
@@ -139,7 +141,8 @@ pdl_status_t pdl__session_await(const pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < PDL_STREAM_COUNT && !status; i++)
-        if (s->stream[i]) status = s->device->ops->synchronise(s->device, s->stream[i]);
+        if (s->executor.stream[i])
+            status = s->executor.device->ops->synchronise(s->executor.device, s->executor.stream[i]);
     return status;
 }
 
@@ -164,8 +167,9 @@ static pdl_status_t create_programs(pdl_session_t *s)
     if (!status && s->spec.training) status = lower_program(s, true, &update, &s->program);
     pdl__buckets_forget(&update);
     if (status) return status;
-    s->arena_bytes = s->forward_program->arena_bytes;
-    if (s->program && s->program->arena_bytes > s->arena_bytes) s->arena_bytes = s->program->arena_bytes;
+    s->executor.arena_bytes = s->forward_program->arena_bytes;
+    if (s->program && s->program->arena_bytes > s->executor.arena_bytes)
+        s->executor.arena_bytes = s->program->arena_bytes;
     return PDL_OK;
 }
 
@@ -197,31 +201,37 @@ static pdl_status_t check_loss(const pdl_session_t *s)
    statistic. */
 static void place_small(pdl_session_t *s)
 {
-    int64_t zeros = 0, sums = 2 * (int64_t)s->entry_count + 1, statistics = s->entry_count * s->workers;
+    int64_t zeros = 0, sums = 2 * (int64_t)s->weights.entry_count + 1,
+            statistics = s->weights.entry_count * s->weights.workers;
 
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->graph->unit[s->entry[i].unit].zero_bias && s->entry[i].info.rank == 1 && s->entry[i].storage > zeros)
-            zeros = s->entry[i].storage;
-    s->scalar_count = sums > statistics ? sums : statistics;
-    s->zeros_at = (size_t)(s->scalar_count + 7) / 8 * 64;
-    s->small_bytes = s->zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
-    s->small_bytes = pdl__targets_place(s, s->small_bytes);
+    for (int i = 0; i < s->weights.entry_count; i++)
+        if (s->graph->unit[s->weights.entry[i].unit].zero_bias && s->weights.entry[i].info.rank == 1 &&
+            s->weights.entry[i].storage > zeros)
+            zeros = s->weights.entry[i].storage;
+    s->executor.scalar_count = sums > statistics ? sums : statistics;
+    s->executor.zeros_at = (size_t)(s->executor.scalar_count + 7) / 8 * 64;
+    s->executor.small_bytes =
+        s->executor.zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
+    s->executor.small_bytes = pdl__targets_place(s, s->executor.small_bytes);
 }
 
 static pdl_status_t take_small(pdl_session_t *s)
 {
     void        *memory = NULL;
-    pdl_status_t status = s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, s->small_bytes, &memory);
+    pdl_status_t status =
+        s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, s->executor.small_bytes, &memory);
 
     if (status) return status;
-    s->small = memory;
-    s->scalars = memory;
-    s->zeros = s->small + s->zeros_at;
-    status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, (size_t)s->scalar_count * sizeof(double), &memory);
-    s->scalars_home = memory;
+    s->executor.small = memory;
+    s->executor.scalars = memory;
+    s->executor.zeros = s->executor.small + s->executor.zeros_at;
+    status = s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED,
+                                            (size_t)s->executor.scalar_count * sizeof(double), &memory);
+    s->executor.scalars_home = memory;
     if (!status && pdl__phases_bytes(s) > 0) {
-        status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, pdl__phases_bytes(s), &memory);
-        s->meeting_home = status ? NULL : memory;
+        status =
+            s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, pdl__phases_bytes(s), &memory);
+        s->executor.meeting_home = status ? NULL : memory;
     }
     return status ? status : pdl__targets_create(s);
 }
@@ -234,19 +244,19 @@ static pdl_status_t take_buffers(pdl_session_t *s)
 
     place_small(s);
     if (s->dry || status) return status;
-    if (s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, s->arena_bytes, &arena)) {
+    if (s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, s->executor.arena_bytes, &arena)) {
         return pdl_error(PDL_ERR_NOMEM,
                          "no memory for %.1f GiB of activations: lower --batch or use --recompute full",
-                         (double)s->arena_bytes / (double)(1 << 30));
+                         (double)s->executor.arena_bytes / (double)(1 << 30));
     }
-    s->arena = arena;
+    s->executor.arena = arena;
     status = take_small(s);
     if (status) return status;
     if (s->spec.timeline) {
-        s->timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->timeline));
-        if (!s->timeline) return no_memory();
+        s->observer.timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->observer.timeline));
+        if (!s->observer.timeline) return no_memory();
     }
-    s->timeline_zero_s = pdl__now_s();
+    s->observer.timeline_zero_s = pdl__now_s();
     return PDL_OK;
 }
 
@@ -258,7 +268,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status && spec->max_memory > 0) status = pdl__session_check_memory(spec);
     if (!status) {
         s->spec = *spec;
-        s->device = spec->backend->device;
+        s->executor.device = spec->backend->device;
         s->rate_position = -1;
         s->rate_factor = 1;
         s->dry = pdl_ranks_dry(spec->ranks);
@@ -301,13 +311,18 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__weight_sets_give(s);
     if (s->graph) pdl__session_free_weights(s);
     pdl__shard_destroy(s);
-    if (s->arena) s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->arena, s->arena_bytes);
-    if (s->small) s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->small, s->small_bytes);
-    if (s->device) {
-        s->device->ops->release(s->device, PDL_SPACE_PINNED, s->scalars_home,
-                                (size_t)s->scalar_count * sizeof(double));
-        if (s->meeting_home)
-            s->device->ops->release(s->device, PDL_SPACE_PINNED, s->meeting_home, pdl__phases_bytes(s));
+    if (s->executor.arena)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->executor.arena,
+                                         s->executor.arena_bytes);
+    if (s->executor.small)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->executor.small,
+                                         s->executor.small_bytes);
+    if (s->executor.device) {
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->executor.scalars_home,
+                                         (size_t)s->executor.scalar_count * sizeof(double));
+        if (s->executor.meeting_home)
+            s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->executor.meeting_home,
+                                             pdl__phases_bytes(s));
         pdl__targets_destroy(s);
     }
     pdl_program_destroy(s->program);
@@ -319,8 +334,8 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->own_plan) pdl_plan_destroy(s->own_plan);
     pdl__separate_destroy(s);
     pdl__logits_destroy(s);
-    free(s->timeline);
-    free(s->kept);
+    free(s->observer.timeline);
+    free(s->weights.kept);
     pdl_ranks_destroy(s->dry_ranks);
     destroy_streams(s);
     free(s);
@@ -335,7 +350,7 @@ void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
 /* Exchanges inside and between layers and of gradients, so far. */
 static double exchanged_s(const pdl_session_t *s)
 {
-    return s->class_s[PDL_CLASS_MOVE] + s->class_s[PDL_CLASS_GRADIENT];
+    return s->observer.class_s[PDL_CLASS_MOVE] + s->observer.class_s[PDL_CLASS_GRADIENT];
 }
 
 pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
@@ -346,7 +361,7 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "a step cannot halt at its loss with micro-batches or stages: plan without them");
     pdl_status_t status = pdl__session_execute(s, s->program, &execution);
-    s->halted = execution.next;
+    s->executor.halted = execution.next;
     return status ? status : pdl__results_fetch(s);
 }
 
@@ -354,9 +369,12 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
 {
     double           start_s = pdl__now_s(), exchanged = exchanged_s(s);
     double           position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
-    pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .next = s->halted, .result = result};
+    pdl__execution_t execution = {.batch = batch,
+                                  .mode = PDL__EXECUTE_TRAIN,
+                                  .next = s->executor.halted,
+                                  .result = result};
 
-    s->halted = 0;
+    s->executor.halted = 0;
     *result = (pdl_step_result_t){.lr = pdl_learning_rate(&s->spec.optimizer, position) * s->rate_factor};
     pdl_status_t status = pdl__session_execute(s, s->program, &execution);
     if (status) return status;
@@ -371,7 +389,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
 /* Nothing has been executed yet, so finishing is all of it. */
 pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    s->halted = 0;
+    s->executor.halted = 0;
     return pdl_session_step_finish(s, batch, result);
 }
 
@@ -400,14 +418,15 @@ pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
 /* Through the arena, which nobody uses between executions. */
 static pdl_status_t swap_bytes(pdl_session_t *s, char *a, char *b, size_t bytes)
 {
-    pdl_tensor_stream_t *compute = s->stream[PDL_STREAM_COMPUTE];
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     pdl_status_t         status = PDL_OK;
 
-    for (size_t at = 0; at < bytes && !status; at += s->arena_bytes) {
-        size_t length = bytes - at < s->arena_bytes ? bytes - at : s->arena_bytes;
-        status = s->device->ops->copy(s->device, compute, s->arena, a + at, length);
-        if (!status) status = s->device->ops->copy(s->device, compute, a + at, b + at, length);
-        if (!status) status = s->device->ops->copy(s->device, compute, b + at, s->arena, length);
+    for (size_t at = 0; at < bytes && !status; at += s->executor.arena_bytes) {
+        size_t length = bytes - at < s->executor.arena_bytes ? bytes - at : s->executor.arena_bytes;
+        status = s->executor.device->ops->copy(s->executor.device, compute, s->executor.arena, a + at, length);
+        if (!status) status = s->executor.device->ops->copy(s->executor.device, compute, a + at, b + at, length);
+        if (!status)
+            status = s->executor.device->ops->copy(s->executor.device, compute, b + at, s->executor.arena, length);
     }
     return status;
 }
@@ -418,11 +437,12 @@ pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     if (!pdl__session_keeps(s, PDL_ARRAY_EMA)) return PDL_OK;
-    for (int i = 0; i < s->parameter_count && !status; i++) {
-        const pdl_parameter_t *p = &s->parameter[i];
-        int64_t                at = s->shard ? s->shard->weight_at[i] : p->offset;
-        status = swap_bytes(s, (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
-                            (char *)s->array[PDL_ARRAY_EMA] + (size_t)p->offset * item, (size_t)p->elements * item);
+    for (int i = 0; i < s->weights.parameter_count && !status; i++) {
+        const pdl_parameter_t *p = &s->weights.parameter[i];
+        int64_t                at = s->weights.shard ? s->weights.shard->weight_at[i] : p->offset;
+        status = swap_bytes(s, (char *)s->weights.array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
+                            (char *)s->weights.array[PDL_ARRAY_EMA] + (size_t)p->offset * item,
+                            (size_t)p->elements * item);
     }
     if (!status) status = pdl__shard_gather(s);
     return status ? status : pdl__session_refresh(s);
@@ -430,7 +450,8 @@ pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
 
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *s)
 {
-    return (pdl_sample_results_t){s->results, s->results + s->count, s->results + 2 * s->count, s->count};
+    return (pdl_sample_results_t){s->executor.results, s->executor.results + s->count,
+                                  s->executor.results + 2 * s->count, s->count};
 }
 
 void pdl_session_set_rate(pdl_session_t *s, double position, double factor)
@@ -459,17 +480,18 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
     *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
-                                                s->packed_bytes,
+                                                s->weights.packed_bytes,
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
                                      .messages = pdl__messages_bytes(s)};
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;
     /* Whole buckets count as what is in them. */
     const pdl_program_t *largest =
-        s->program && s->program->arena_bytes == s->arena_bytes ? s->program : s->forward_program;
+        s->program && s->program->arena_bytes == s->executor.arena_bytes ? s->program : s->forward_program;
     memory->gradients += largest->whole_bytes[0];
     memory->weights += largest->whole_bytes[1];
-    memory->activations = s->arena_bytes + s->small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
+    memory->activations =
+        s->executor.arena_bytes + s->executor.small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
     memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
     memory->weights += pdl__weight_sets_bytes(s);
     memory->total =

@@ -101,31 +101,12 @@ typedef struct pdl__targets {
     bool  *coming;     /* by micro-batch: those of it are on their way there */
 } pdl__targets_t;
 
-struct pdl_session {
-    pdl_session_spec_t spec;
-    bool               dry;       /* of a dry rank: no memory is allocated, nothing can be executed */
-    pdl_ranks_t       *dry_ranks; /* owned; NULL unless made by pdl_session_create_dry() */
-    pdl__layouts_t    *layouts;
-    pdl__groups_t     *groups;
-    pdl__graph_t      *graph;
-    pdl_program_t     *program, *forward_program; /* the first only when training */
-    int64_t            batch, first, count, micro_samples;
-    int                micro_batches;
-    int64_t            workers;  /* with statistics of their own */
-    pdl_plan_t        *own_plan; /* with a micro-batch for each of them; else NULL */
-    void              *kept;     /* statistics of the workers while their mean is in use, or NULL */
-    bool               statistics_are_mean;
-    double             rate_position; /* of the schedule; negative: the number of updates */
-    double             rate_factor;
-    int64_t            mean_over; /* samples whose mean the loss is */
-    int64_t            draws_at;  /* index of the first sample in the random numbers of a step */
-    pdl_ranks_t       *replica;   /* the ranks that update the same weights; owned when separate */
-
-    pdl_tensor_device_t *device;                   /* of the backend */
-    pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
-    pdl_tensor_event_t  *event;                    /* orders streams */
-
-    /* trainable weights come first, in the order in which backward finishes their gradients */
+/* Weights and the state of the optimizer on this rank. Trainable ones come first, in the order in which backward finishes
+   their gradients. */
+typedef struct pdl__weights {
+    int64_t             workers; /* with statistics of their own */
+    void               *kept;    /* statistics of the workers while their mean is in use, or NULL */
+    bool                statistics_are_mean;
     pdl__trace_entry_t *entry;
     int                 entry_count;
     pdl__listed_t      *listed; /* those of all stages, the same on every rank */
@@ -142,53 +123,82 @@ struct pdl_session {
     pdl__shard_t       *shard;    /* NULL unless sharded */
     void               *packed;
     size_t              packed_bytes;
-    size_t             *packed_at; /* per unit */
+    size_t             *packed_at;    /* per unit */
+    int64_t             moments_from; /* the update before which the optimizer's state was zero */
+    pdl__weight_set_t  *weight_set;   /* set 0 is the session's own; NULL: there are no others */
+    int                 weight_set_count, selected;
+    bool                weight_set_moments;
+} pdl__weights_t;
 
-    char  *arena;
-    size_t arena_bytes;
-
+/* How gradients, and weights that are sharded, go between ranks. */
+typedef struct pdl__exchanges {
     pdl__buckets_t *buckets; /* one for every set of axes over which gradients are summed */
     int             bucket_groups;
     pdl__tie_t     *ties;
     int             tie_count;
-    void           *zeros;      /* the bias that another rank adds */
     double          sent_bytes; /* by redistributions, since the beginning */
+} pdl__exchanges_t;
 
-    char   *small;        /* small buffers of the device: */
-    double *scalars;      /* numbers for the host, */
-    size_t  zeros_at;     /* zeros */
-    size_t  small_bytes;  /* and those of `targets` */
-    double *scalars_home; /* pinned: the numbers here, */
-    double *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
-    int64_t scalar_count;
-
+/* What programs are executed with: the device, its memory, and what goes to it and comes home. */
+typedef struct pdl__executor {
+    int64_t              mean_over;                /* samples whose mean the loss is */
+    int64_t              draws_at;                 /* index of the first sample in the random numbers of a step */
+    pdl_tensor_device_t *device;                   /* of the backend */
+    pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
+    pdl_tensor_event_t  *event;                    /* orders streams */
+    char                *arena;
+    size_t               arena_bytes;
+    void                *zeros;        /* the bias that another rank adds */
+    char                *small;        /* small buffers of the device: */
+    double              *scalars;      /* numbers for the host, */
+    size_t               zeros_at;     /* zeros */
+    size_t               small_bytes;  /* and those of `targets` */
+    double              *scalars_home; /* pinned: the numbers here, */
+    double        *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
+    int64_t        scalar_count;
     pdl__targets_t targets;
+    float         *results; /* [3][count]: loss, correctness, confidence */
+    pdl__logits_t  logits;
+    int            halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
+} pdl__executor_t;
 
-    float  *results; /* [3][count]: loss, correctness, confidence */
-    int64_t updates;
-    bool    updating; /* weights may be those of the next update already */
-
-    int64_t moments_from; /* the update before which the optimizer's state was zero */
-
-    pdl__logits_t      logits;
-    pdl__weight_set_t *weight_set; /* set 0 is the session's own; NULL: there are no others */
-    int                weight_set_count, selected;
-    bool               weight_set_moments;
-    int                halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
-
-    volatile sig_atomic_t stop;
-/* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
-#define PDL__RESULT_SUMS 5
-
+/* What is seen of a run: times, and numbers that are not finite. */
+typedef struct pdl__observer {
     const pdl_source_t *source;     /* whose samples the batches have, for messages; NULL: not known */
     int                 not_finite; /* what is known of numbers that are not finite (finite.c); 0: nothing */
     char                not_finite_text[512];
+    pdl__moment_t      *timeline;
+    int                 timeline_count;
+    double              timeline_zero_s;
+    double              class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
+    double              moved_s;                     /* redistribution of the operation at hand */
+} pdl__observer_t;
 
-    pdl__moment_t *timeline;
-    int            timeline_count;
-    double         timeline_zero_s;
-    double         class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
-    double         moved_s;                     /* redistribution of the operation at hand */
+/* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
+#define PDL__RESULT_SUMS 5
+
+struct pdl_session {
+    pdl_session_spec_t    spec;
+    bool                  dry;       /* of a dry rank: no memory is allocated, nothing can be executed */
+    pdl_ranks_t          *dry_ranks; /* owned; NULL unless made by pdl_session_create_dry() */
+    pdl__layouts_t       *layouts;
+    pdl__groups_t        *groups;
+    pdl__graph_t         *graph;
+    pdl_program_t        *program, *forward_program; /* the first only when training */
+    int64_t               batch, first, count, micro_samples;
+    int                   micro_batches;
+    pdl_plan_t           *own_plan;      /* with a micro-batch for each of them; else NULL */
+    double                rate_position; /* of the schedule; negative: the number of updates */
+    double                rate_factor;
+    pdl_ranks_t          *replica; /* the ranks that update the same weights; owned when separate */
+    int64_t               updates;
+    bool                  updating; /* weights may be those of the next update already */
+    volatile sig_atomic_t stop;
+
+    pdl__weights_t   weights;
+    pdl__exchanges_t exchange;
+    pdl__executor_t  executor;
+    pdl__observer_t  observer;
 };
 
 /* session.c: `later` goes on behind what `earlier` has been given so far. */
@@ -264,7 +274,7 @@ void         pdl__targets_destroy(pdl_session_t *session);
 /* What the loss of a micro-batch reads, where it can read it. */
 pdl_status_t pdl__targets_set(pdl_session_t *session, int64_t micro_batch, const pdl_batch_t *batch,
                               pdl_op_run_t *run);
-/* Loss, correctness and confidence of a micro-batch start home; and all of them are in session->results. */
+/* Loss, correctness and confidence of a micro-batch start home; and all of them are in session->executor.results. */
 pdl_status_t pdl__results_keep(pdl_session_t *session, int64_t micro_batch, const void *output);
 pdl_status_t pdl__results_fetch(pdl_session_t *session);
 /* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */

@@ -23,21 +23,21 @@ static unsigned data_axes(const pdl_session_t *s)
 
 void pdl__shard_choose(pdl_session_t *s)
 {
-    s->sharding = s->spec.training && data_axes(s) ? s->spec.plan->sharding : PDL_SHARDING_NONE;
+    s->weights.sharding = s->spec.training && data_axes(s) ? s->spec.plan->sharding : PDL_SHARDING_NONE;
 }
 
 bool pdl__shard_divides(const pdl_session_t *s, pdl_session_array_t array)
 {
     switch (array) {
-    case PDL_ARRAY_WEIGHT: return s->sharding >= PDL_SHARDING_ZERO3;
-    case PDL_ARRAY_GRADIENT: return s->sharding >= PDL_SHARDING_ZERO2;
-    default: return s->sharding >= PDL_SHARDING_ZERO1;
+    case PDL_ARRAY_WEIGHT: return s->weights.sharding >= PDL_SHARDING_ZERO3;
+    case PDL_ARRAY_GRADIENT: return s->weights.sharding >= PDL_SHARDING_ZERO2;
+    default: return s->weights.sharding >= PDL_SHARDING_ZERO1;
     }
 }
 
 float *pdl__shard_part(const pdl_session_t *s, pdl_session_array_t array, const pdl__bucket_t *bucket)
 {
-    return (float *)s->array[array] + (pdl__shard_divides(s, array) ? bucket->held : bucket->part_low);
+    return (float *)s->weights.array[array] + (pdl__shard_divides(s, array) ? bucket->held : bucket->part_low);
 }
 
 static int64_t in_units(int64_t elements)
@@ -64,8 +64,8 @@ static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
         pdl__bucket_t *bucket = &group->bucket[b];
         cut_bucket(bucket, pdl_ranks_size(group->shard_ranks), pdl_ranks_rank(group->shard_ranks),
                    &bucket->part_low, &bucket->part_high);
-        bucket->held = s->held;
-        s->held += in_units(bucket->part_high - bucket->part_low) * UNIT;
+        bucket->held = s->weights.held;
+        s->weights.held += in_units(bucket->part_high - bucket->part_low) * UNIT;
     }
     return status;
 }
@@ -75,16 +75,16 @@ static pdl_status_t hold_parts(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    s->held = 0;
-    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable && !status; i++) {
-        pdl__trace_entry_t *entry = &s->entry[i];
-        pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+    s->weights.held = 0;
+    for (int i = 0; i < s->weights.entry_count && s->weights.entry[i].info.trainable && !status; i++) {
+        pdl__trace_entry_t *entry = &s->weights.entry[i];
+        pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
         if (group && (group->axes & data_axes(s))) {
             if (i == group->first) status = divide_group(s, group);
             continue;
         }
-        entry->held = s->held;
-        s->held += in_units(entry->storage) * UNIT;
+        entry->held = s->weights.held;
+        s->weights.held += in_units(entry->storage) * UNIT;
     }
     return status;
 }
@@ -92,51 +92,52 @@ static pdl_status_t hold_parts(pdl_session_t *s)
 /* What this rank updates of a weight, if anything. */
 static void add_parameter(pdl_session_t *s, int i)
 {
-    const pdl__trace_entry_t *entry = &s->entry[i];
-    const pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+    const pdl__trace_entry_t *entry = &s->weights.entry[i];
+    const pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
     int64_t                   low = entry->offset, high = low + entry->storage, held = entry->held;
-    int                       n = s->parameter_count;
+    int                       n = s->weights.parameter_count;
 
-    s->parameter[n] =
+    s->weights.parameter[n] =
         (pdl_parameter_t){.copies = entry->copies, .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
     if (group && group->shard_ranks) {
         const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
         if (low < bucket->part_low) low = bucket->part_low;
         if (high > bucket->part_high) high = bucket->part_high;
         held = bucket->held + low - bucket->part_low;
-        s->parameter[n].copies /= pdl_ranks_size(group->shard_ranks);
+        s->weights.parameter[n].copies /= pdl_ranks_size(group->shard_ranks);
     }
     if (low >= high) return;
-    s->parameter[n].offset = held;
-    s->parameter[n].elements = high - low;
-    s->shard->weight_at[n] = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low;
-    s->shard->gradient_at[n] = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low;
-    s->parameter_entry[n] = i;
-    s->parameter_count++;
+    s->weights.parameter[n].offset = held;
+    s->weights.parameter[n].elements = high - low;
+    s->weights.shard->weight_at[n] = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low;
+    s->weights.shard->gradient_at[n] = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low;
+    s->weights.parameter_entry[n] = i;
+    s->weights.parameter_count++;
 }
 
 pdl_status_t pdl__shard_divide(pdl_session_t *s)
 {
-    if (s->sharding == PDL_SHARDING_NONE) return PDL_OK;
+    if (s->weights.sharding == PDL_SHARDING_NONE) return PDL_OK;
     if (s->spec.backend->weight_type != PDL_DTYPE_F32)
         return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not sharded: plan with sharding none");
-    s->shard = calloc(1, sizeof(*s->shard));
-    if (!s->shard) return no_memory();
-    s->shard->weight_at = calloc((size_t)s->entry_count + 1, sizeof(*s->shard->weight_at));
-    s->shard->gradient_at = calloc((size_t)s->entry_count + 1, sizeof(*s->shard->gradient_at));
-    if (!s->shard->weight_at || !s->shard->gradient_at) return no_memory();
+    s->weights.shard = calloc(1, sizeof(*s->weights.shard));
+    if (!s->weights.shard) return no_memory();
+    s->weights.shard->weight_at = calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->weight_at));
+    s->weights.shard->gradient_at =
+        calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->gradient_at));
+    if (!s->weights.shard->weight_at || !s->weights.shard->gradient_at) return no_memory();
     pdl_status_t status = hold_parts(s);
     if (status) return status;
-    s->parameter_count = 0;
-    for (int i = 0; i < s->entry_count && s->entry[i].info.trainable; i++) add_parameter(s, i);
+    s->weights.parameter_count = 0;
+    for (int i = 0; i < s->weights.entry_count && s->weights.entry[i].info.trainable; i++) add_parameter(s, i);
     return PDL_OK;
 }
 
 /* Sums of this rank's parts over the axes of the group that are no data axes. */
 static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound)
 {
-    pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL_STREAM_GRADIENT],
+    pdl_exchange_spec_t spec = {.device = s->executor.device,
+                                .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count};
     unsigned            axes = group->axes & ~data_axes(s);
@@ -167,8 +168,8 @@ static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, con
 static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound, int64_t *part)
 {
     int                 ranks = pdl_ranks_size(group->shard_ranks);
-    pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL_STREAM_GRADIENT],
+    pdl_exchange_spec_t spec = {.device = s->executor.device,
+                                .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = group->shard_ranks,
                                 .bound = bound,
                                 .buckets = group->count,
@@ -207,7 +208,7 @@ pdl_status_t pdl__shard_connect(pdl_session_t *s, pdl__buckets_t *group)
 
 void pdl__shard_destroy(pdl_session_t *s)
 {
-    pdl__shard_t *shard = s->shard;
+    pdl__shard_t *shard = s->weights.shard;
 
     if (!shard) return;
     free(shard->weight_at);
@@ -219,11 +220,11 @@ pdl_status_t pdl__shard_gather(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->sharding == PDL_SHARDING_NONE || pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
+    if (s->weights.sharding == PDL_SHARDING_NONE || pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK;
     for (int way = 0; way < 2; way++)
-        for (int g = 0; g < s->bucket_groups; g++)
-            for (int b = 0; s->buckets[g].gather && b < s->buckets[g].count && !status; b++)
-                status = way == 0 ? pdl__bucket_ready(s, s->buckets[g].gather, b)
-                                  : pdl__bucket_wait(s, s->buckets[g].gather, b);
+        for (int g = 0; g < s->exchange.bucket_groups; g++)
+            for (int b = 0; s->exchange.buckets[g].gather && b < s->exchange.buckets[g].count && !status; b++)
+                status = way == 0 ? pdl__bucket_ready(s, s->exchange.buckets[g].gather, b)
+                                  : pdl__bucket_wait(s, s->exchange.buckets[g].gather, b);
     return status;
 }

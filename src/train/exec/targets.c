@@ -25,7 +25,7 @@ static bool is_regression(const pdl_session_t *s)
 /* Whether targets have to be copied before the loss can read them. */
 static bool copies_targets(const pdl_session_t *s)
 {
-    return !s->device->host_access || pdl__loss_share(s) != 1;
+    return !s->executor.device->host_access || pdl__loss_share(s) != 1;
 }
 
 static size_t padded(size_t bytes)
@@ -35,7 +35,7 @@ static size_t padded(size_t bytes)
 
 size_t pdl__targets_place(pdl_session_t *s, size_t at)
 {
-    pdl__targets_t    *t = &s->targets;
+    pdl__targets_t    *t = &s->executor.targets;
     pdl_backend_t     *backend = s->spec.backend;
     const pdl_shape_t *predicted;
     int64_t            samples;
@@ -49,7 +49,7 @@ size_t pdl__targets_place(pdl_session_t *s, size_t at)
     if (!is_regression(s) && copies_targets(s))
         at += padded((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
     t->weight_at = at;
-    if (!s->device->host_access) at += padded((size_t)samples * sizeof(float));
+    if (!s->executor.device->host_access) at += padded((size_t)samples * sizeof(float));
     return at;
 }
 
@@ -57,14 +57,14 @@ pdl_status_t pdl__targets_create(pdl_session_t *s)
 {
     void        *home = NULL;
     size_t       bytes = (size_t)s->count * 3 * pdl_dtype_bytes(s->spec.backend->weight_type);
-    pdl_status_t status = s->device->ops->alloc(s->device, PDL_SPACE_PINNED, bytes, &home);
+    pdl_status_t status = s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, bytes, &home);
 
     if (status) return status;
     memset(home, 0, bytes);
-    s->targets.home = home;
-    s->targets.coming = calloc((size_t)s->micro_batches, sizeof(*s->targets.coming));
-    s->results = calloc((size_t)s->count * 3, sizeof(*s->results));
-    if (s->results && s->targets.coming) return PDL_OK;
+    s->executor.targets.home = home;
+    s->executor.targets.coming = calloc((size_t)s->micro_batches, sizeof(*s->executor.targets.coming));
+    s->executor.results = calloc((size_t)s->count * 3, sizeof(*s->executor.results));
+    if (s->executor.results && s->executor.targets.coming) return PDL_OK;
     return pdl_error(PDL_ERR_NOMEM, "out of memory for the results of %lld samples", (long long)s->count);
 }
 
@@ -72,9 +72,10 @@ void pdl__targets_destroy(pdl_session_t *s)
 {
     size_t bytes = (size_t)s->count * 3 * pdl_dtype_bytes(s->spec.backend->weight_type);
 
-    if (s->targets.home) s->device->ops->release(s->device, PDL_SPACE_PINNED, s->targets.home, bytes);
-    free(s->targets.coming);
-    free(s->results);
+    if (s->executor.targets.home)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->executor.targets.home, bytes);
+    free(s->executor.targets.coming);
+    free(s->executor.results);
 }
 
 /* Which of this rank's samples is the first whose loss it computes in a micro-batch. */
@@ -85,7 +86,8 @@ static int64_t first_result(const pdl_session_t *s, int64_t micro_batch)
 
 static pdl_status_t copy(pdl_session_t *s, void *to, const void *from, size_t bytes)
 {
-    return s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE], to, from, bytes);
+    return s->executor.device->ops->copy(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE], to, from,
+                                         bytes);
 }
 
 /* The labels of the positions that this rank has, in rows as long as they are one behind the other. */
@@ -116,30 +118,30 @@ static pdl_status_t copy_labels(pdl_session_t *s, const int32_t *all, int32_t *t
 
 pdl_status_t pdl__targets_set(pdl_session_t *s, int64_t micro_batch, const pdl_batch_t *batch, pdl_op_run_t *run)
 {
-    const pdl__targets_t *t = &s->targets;
+    const pdl__targets_t *t = &s->executor.targets;
     const pdl_layer_t    *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[s->graph->loss].layer);
     int64_t               from = first_result(s, micro_batch), samples = loss_samples(s);
     pdl_status_t          status = PDL_OK;
 
     run->loss_scale *= pdl__loss_share(s);
     run->sample_weight = batch->weight + from;
-    if (!s->device->host_access) {
-        run->sample_weight = (float *)(void *)(s->small + t->weight_at);
-        status = copy(s, s->small + t->weight_at, batch->weight + from, (size_t)samples * sizeof(float));
+    if (!s->executor.device->host_access) {
+        run->sample_weight = (float *)(void *)(s->executor.small + t->weight_at);
+        status = copy(s, s->executor.small + t->weight_at, batch->weight + from, (size_t)samples * sizeof(float));
     }
     if (is_regression(s)) {
         int64_t elements = pdl_shape_elements(&layer->in);
-        run->target = s->small + t->numbers_at;
+        run->target = s->executor.small + t->numbers_at;
         if (!status)
-            status = s->spec.backend->ops->from_float(s->spec.backend, s->stream[PDL_STREAM_COMPUTE],
+            status = s->spec.backend->ops->from_float(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE],
                                                       batch->numbers + from * elements, samples * elements,
-                                                      s->small + t->numbers_at);
+                                                      s->executor.small + t->numbers_at);
         return status;
     }
     run->target = batch->labels + from * pdl_shape_positions(&layer->in);
     if (status || !copies_targets(s)) return status;
-    status = copy_labels(s, run->target, (int32_t *)(void *)(s->small + t->labels_at));
-    run->target = s->small + t->labels_at;
+    status = copy_labels(s, run->target, (int32_t *)(void *)(s->executor.small + t->labels_at));
+    run->target = s->executor.small + t->labels_at;
     return status;
 }
 
@@ -149,9 +151,9 @@ pdl_status_t pdl__results_keep(pdl_session_t *s, int64_t micro_batch, const void
     int64_t      samples = loss_samples(s), first = first_result(s, micro_batch);
     pdl_status_t status = PDL_OK;
 
-    s->targets.coming[micro_batch] = true;
+    s->executor.targets.coming[micro_batch] = true;
     for (int row = 0; row < 3 && !status; row++)
-        status = copy(s, s->targets.home + (size_t)(row * s->count + first) * item,
+        status = copy(s, s->executor.targets.home + (size_t)(row * s->count + first) * item,
                       (const char *)output + (size_t)(row * samples) * item, (size_t)samples * item);
     return status;
 }
@@ -159,7 +161,7 @@ pdl_status_t pdl__results_keep(pdl_session_t *s, int64_t micro_batch, const void
 /* From where they have come home to their places in the batch. */
 static void place_results(pdl_session_t *s, int64_t micro_batch)
 {
-    const void *home = s->targets.home;
+    const void *home = s->executor.targets.home;
     bool        doubles = s->spec.backend->weight_type == PDL_DTYPE_F64;
     float       share = (float)pdl__loss_share(s);
     int64_t     first = first_result(s, micro_batch), samples = loss_samples(s);
@@ -167,17 +169,18 @@ static void place_results(pdl_session_t *s, int64_t micro_batch)
     for (int row = 0; row < 3; row++)
         for (int64_t i = row * s->count + first; i < row * s->count + first + samples; i++) {
             float value = doubles ? (float)((const double *)home)[i] : ((const float *)home)[i];
-            s->results[i] = value * share;
+            s->executor.results[i] = value * share;
         }
 }
 
 pdl_status_t pdl__results_fetch(pdl_session_t *s)
 {
-    pdl_status_t status = s->device->ops->synchronise(s->device, s->stream[PDL_STREAM_COMPUTE]);
+    pdl_status_t status =
+        s->executor.device->ops->synchronise(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE]);
 
     for (int m = 0; m < s->micro_batches && !status; m++) {
-        if (s->targets.coming[m]) place_results(s, m);
-        s->targets.coming[m] = false;
+        if (s->executor.targets.coming[m]) place_results(s, m);
+        s->executor.targets.coming[m] = false;
     }
     return status;
 }

@@ -59,9 +59,10 @@ static pdl_status_t gather(const pdl_session_t *s, const pdl__trace_entry_t *ent
 bool pdl__shard_cuts(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
 {
     /* With zero1 there is room for all gradients, but only this rank's part is the sum. */
-    bool cut = pdl__shard_divides(s, array) || (array == PDL_ARRAY_GRADIENT && s->sharding != PDL_SHARDING_NONE);
+    bool cut =
+        pdl__shard_divides(s, array) || (array == PDL_ARRAY_GRADIENT && s->weights.sharding != PDL_SHARDING_NONE);
 
-    return cut && entry->info.trainable && entry->group >= 0 && s->buckets[entry->group].shard_ranks;
+    return cut && entry->info.trainable && entry->group >= 0 && s->exchange.buckets[entry->group].shard_ranks;
 }
 
 /* The elements of a weight that are this rank's; how many. */
@@ -77,7 +78,7 @@ static int64_t own_range(const pdl__bucket_t *bucket, const pdl__trace_entry_t *
 pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry,
                                 float *storage)
 {
-    const pdl__buckets_t *group = &s->buckets[entry->group];
+    const pdl__buckets_t *group = &s->exchange.buckets[entry->group];
     const pdl__bucket_t  *bucket = &group->bucket[entry->bucket];
     pdl_status_t          status = PDL_OK;
 
@@ -86,9 +87,10 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
         if (r == pdl_ranks_rank(group->shard_ranks)) {
             range[1] = own_range(bucket, entry, &range[0]);
             if (range[1] > 0)
-                status = s->device->ops->copy(s->device, NULL, storage + range[0] - entry->offset,
-                                              pdl__shard_part(s, array, bucket) + range[0] - bucket->part_low,
-                                              (size_t)range[1] * sizeof(float));
+                status =
+                    s->executor.device->ops->copy(s->executor.device, NULL, storage + range[0] - entry->offset,
+                                                  pdl__shard_part(s, array, bucket) + range[0] - bucket->part_low,
+                                                  (size_t)range[1] * sizeof(float));
         }
         if (!status) status = pdl_ranks_broadcast(group->shard_ranks, range, sizeof(range), r);
         if (!status && range[1] > 0)
@@ -101,11 +103,12 @@ pdl_status_t pdl__shard_collect(const pdl_session_t *s, pdl_session_array_t arra
 pdl_status_t pdl__shard_spread(pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry,
                                const float *storage)
 {
-    const pdl__bucket_t *bucket = &s->buckets[entry->group].bucket[entry->bucket];
+    const pdl__bucket_t *bucket = &s->exchange.buckets[entry->group].bucket[entry->bucket];
     int64_t              low, count = own_range(bucket, entry, &low);
 
-    return s->device->ops->copy(s->device, NULL, pdl__shard_part(s, array, bucket) + low - bucket->part_low,
-                                storage + low - entry->offset, (size_t)count * sizeof(float));
+    return s->executor.device->ops->copy(s->executor.device, NULL,
+                                         pdl__shard_part(s, array, bucket) + low - bucket->part_low,
+                                         storage + low - entry->offset, (size_t)count * sizeof(float));
 }
 
 /* What this rank's op has of a weight, from its storage. */
@@ -125,7 +128,7 @@ static pdl_status_t export_entry(const pdl_session_t *s, const pdl__trace_entry_
 
 pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
 {
-    const pdl__trace_entry_t *entry = &s->entry[i];
+    const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
 
     if (status) return status;
@@ -154,7 +157,7 @@ static pdl_status_t import_entry(const pdl_session_t *s, const pdl__trace_entry_
 
 pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array, const float *plain)
 {
-    const pdl__trace_entry_t *entry = &s->entry[i];
+    const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
 
     if (status) return status;

@@ -8,8 +8,9 @@
 
 static int entry_of(const pdl_session_t *s, int owner)
 {
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->entry[i].owner == owner && s->entry[i].k == 0 && s->entry[i].info.trainable) return i;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        if (s->weights.entry[i].owner == owner && s->weights.entry[i].k == 0 && s->weights.entry[i].info.trainable)
+            return i;
     return -1;
 }
 
@@ -33,7 +34,7 @@ static float *own_gradient(const pdl_session_t *s, const pdl__trace_entry_t *ent
     *count = entry->storage;
     if (!pdl__shard_cuts(s, PDL_ARRAY_GRADIENT, entry))
         return s->dry ? NULL : pdl__entry_at(s, PDL_ARRAY_GRADIENT, entry);
-    bucket = &s->buckets[entry->group].bucket[entry->bucket];
+    bucket = &s->exchange.buckets[entry->group].bucket[entry->bucket];
     *count = bucket->part_high - bucket->part_low;
     return s->dry ? NULL : pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
 }
@@ -52,12 +53,12 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
         pdl_ranks_destroy(group);
         return PDL_OK;
     }
-    pdl__tie_t *tie = &s->ties[s->tie_count++];
+    pdl__tie_t *tie = &s->exchange.ties[s->exchange.tie_count++];
     tie->ranks = group;
     int64_t             count;
-    float              *data = own_gradient(s, &s->entry[i], &count);
-    pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL_STREAM_GRADIENT],
+    float              *data = own_gradient(s, &s->weights.entry[i], &count);
+    pdl_exchange_spec_t spec = {.device = s->executor.device,
+                                .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = group,
                                 .data = data,
                                 .bound = (const int64_t[]){0, count},
@@ -96,8 +97,8 @@ pdl_status_t pdl__ties_create(pdl_session_t *s)
     pdl_status_t       status = PDL_OK;
 
     if (s->layouts->stages->count == 1 || !s->spec.training) return PDL_OK;
-    s->ties = calloc((size_t)layers, sizeof(*s->ties));
-    if (!s->ties) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
+    s->exchange.ties = calloc((size_t)layers, sizeof(*s->exchange.ties));
+    if (!s->exchange.ties) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
     for (int i = 0; i < layers && !status; i++)
         if (is_tied(s, i)) status = create_tie(s, i);
     return status;
@@ -105,9 +106,9 @@ pdl_status_t pdl__ties_create(pdl_session_t *s)
 
 void pdl__ties_destroy(pdl_session_t *s)
 {
-    for (int i = 0; i < s->tie_count; i++) {
-        pdl_exchange_destroy(s->ties[i].exchange);
-        pdl_ranks_destroy(s->ties[i].ranks);
+    for (int i = 0; i < s->exchange.tie_count; i++) {
+        pdl_exchange_destroy(s->exchange.ties[i].exchange);
+        pdl_ranks_destroy(s->exchange.ties[i].ranks);
     }
-    free(s->ties);
+    free(s->exchange.ties);
 }

@@ -9,14 +9,14 @@
 void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
 {
     const pdl_program_op_t *entry = &s->program->op[op];
-    double                  end_s = pdl__now_s(), moved_s = s->moved_s;
+    double                  end_s = pdl__now_s(), moved_s = s->observer.moved_s;
 
     /* Results are small: what they take is the time until the last rank has its own. */
-    s->class_s[PDL_CLASS_MOVE] += moved_s;
-    if (entry->kind != PDL_OP_RESULT) s->class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
-    s->moved_s = 0;
-    if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op, waits};
+    s->observer.class_s[PDL_CLASS_MOVE] += moved_s;
+    if (entry->kind != PDL_OP_RESULT) s->observer.class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
+    s->observer.moved_s = 0;
+    if (!s->observer.timeline || s->observer.timeline_count == PDL__TIMELINE_CAPACITY) return;
+    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op, waits};
 }
 
 static const char *event_name(const pdl_session_t *s, const pdl__moment_t *moment, char *text, size_t size)
@@ -45,13 +45,13 @@ static bool is_communication(const pdl_session_t *s, const pdl__moment_t *moment
 
 void pdl__trace_span(pdl_session_t *s, int op, double start_s)
 {
-    if (!s->timeline || s->timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->timeline[s->timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op, false};
+    if (!s->observer.timeline || s->observer.timeline_count == PDL__TIMELINE_CAPACITY) return;
+    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op, false};
 }
 
 void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])
 {
-    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = s->class_s[i];
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) seconds[i] = s->observer.class_s[i];
 }
 
 /* Tracks of session `number`: what it computes, and what it waits for. */
@@ -59,8 +59,8 @@ static void write_events(pdl_trace_t *trace, const pdl_session_t *s, int number,
 {
     char name[256];
 
-    for (int i = 0; i < s->timeline_count; i++) {
-        const pdl__moment_t *moment = &s->timeline[i];
+    for (int i = 0; i < s->observer.timeline_count; i++) {
+        const pdl__moment_t *moment = &s->observer.timeline[i];
         bool                 waits = is_communication(s, moment);
         pdl_trace_slice(trace,
                         &(pdl_trace_slice_t){.process = pdl_ranks_rank(s->spec.ranks),
@@ -98,12 +98,12 @@ static pdl_status_t write_trace(const pdl_session_t *const *sessions, int count,
     pdl_trace_t   trace;
 
     for (int i = 0; i < count; i++)
-        if (!sessions[i]->timeline) return pdl_error(PDL_ERR_INPUT, "%s: the session kept no times", path);
+        if (!sessions[i]->observer.timeline) return pdl_error(PDL_ERR_INPUT, "%s: the session kept no times", path);
     pdl_status_t status = pdl_output_open(path, &output);
     if (status) return status;
     pdl_trace_begin(&trace, pdl_output_stream(output));
     for (int i = 0; i < count; i++) write_names(&trace, sessions[i], i, count);
-    for (int i = 0; i < count; i++) write_events(&trace, sessions[i], i, sessions[0]->timeline_zero_s);
+    for (int i = 0; i < count; i++) write_events(&trace, sessions[i], i, sessions[0]->observer.timeline_zero_s);
     pdl_trace_end(&trace);
     return pdl_output_close(output);
 }

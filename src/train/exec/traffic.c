@@ -60,7 +60,7 @@ static double padding_of(const pdl_session_t *s, const pdl_program_bucket_t *buc
     double padding = 0;
 
     for (int i = bucket->first; i < bucket->last; i++)
-        padding += (double)(s->entry[i].storage - pdl_region_elements(&s->entry[i].region));
+        padding += (double)(s->weights.entry[i].storage - pdl_region_elements(&s->weights.entry[i].region));
     return padding * sizeof(float) / (double)bucket->bytes;
 }
 
@@ -94,12 +94,12 @@ static double norm_bytes(const pdl_session_t *s)
 {
     const pdl_optimizer_options_t *o = &s->spec.optimizer;
     const pdl__layouts_t          *l = s->layouts;
-    bool                           in_parts = !l->trivial || s->shard;
+    bool                           in_parts = !l->trivial || s->weights.shard;
     double                         bytes = 0;
 
     if (o->clip_norm > 0 && (in_parts || l->stages->count > 1)) bytes += sum_bytes(s->replica, 1);
     if (in_parts && (o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB))
-        bytes += sum_bytes(s->groups->stage, 2 * (double)s->entry_count);
+        bytes += sum_bytes(s->groups->stage, 2 * (double)s->weights.entry_count);
     return bytes;
 }
 
@@ -175,9 +175,9 @@ size_t pdl__messages_bytes(const pdl_session_t *s)
         bytes += edge_buffers(s->graph->unit[u].edge) + pdl__halo_buffers(s->graph->unit[u].halo);
         for (int j = 0; j < PDL_MAX_INPUTS; j++) bytes += edge_buffers(s->graph->unit[u].after[j]);
     }
-    for (int g = 0; g < s->bucket_groups; g++)
-        bytes += exchange_buffers(s->buckets[g].exchange) + exchange_buffers(s->buckets[g].gather) +
-                 exchange_buffers(s->buckets[g].rest);
-    for (int i = 0; i < s->tie_count; i++) bytes += exchange_buffers(s->ties[i].exchange);
+    for (int g = 0; g < s->exchange.bucket_groups; g++)
+        bytes += exchange_buffers(s->exchange.buckets[g].exchange) +
+                 exchange_buffers(s->exchange.buckets[g].gather) + exchange_buffers(s->exchange.buckets[g].rest);
+    for (int i = 0; i < s->exchange.tie_count; i++) bytes += exchange_buffers(s->exchange.ties[i].exchange);
     return bytes;
 }

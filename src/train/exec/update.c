@@ -22,8 +22,8 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
         int64_t i = k / samples * s->micro_samples + first + k % samples;
         double  weight = batch->weight[i] / alike;
         if (weight == 0) continue;
-        sums[0] += weight * (double)s->results[i];
-        sums[1] += weight * (double)s->results[s->count + i];
+        sums[0] += weight * (double)s->executor.results[i];
+        sums[1] += weight * (double)s->executor.results[s->count + i];
         sums[2] += weight * (share > 0 ? share : 1);
     }
 }
@@ -34,7 +34,7 @@ pdl_status_t pdl__execute_result(pdl_session_t *s, pdl__execution_t *execution)
     pdl_step_result_t *result = execution->result;
     pdl_ranks_t       *ranks = execution->mode == PDL__EXECUTE_TRAIN ? s->replica : s->spec.ranks;
 
-    double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->not_finite > 0};
+    double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->observer.not_finite > 0};
 
     pdl_status_t status = pdl__results_fetch(s);
 
@@ -62,7 +62,8 @@ static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
     const pdl__layouts_t *l = s->layouts;
 
     for (int64_t i = 0; i < count; i++)
-        if (s->entry[i / 2].k == 0) values[i] *= pdl__pipe_holders(l->stages, s->entry[i / 2].owner);
+        if (s->weights.entry[i / 2].k == 0)
+            values[i] *= pdl__pipe_holders(l->stages, s->weights.entry[i / 2].owner);
     return pdl_ranks_sum(s->groups->stage, values, count);
 }
 
@@ -83,33 +84,33 @@ pdl_status_t pdl__execute_update(pdl_session_t *s, pdl__execution_t *execution)
 {
     pdl_step_result_t  *result = execution->result;
     pdl_optimizer_run_t run = {.backend = s->spec.backend,
-                               .stream = s->stream[PDL_STREAM_COMPUTE],
-                               .scalars = s->scalars,
-                               .home = s->scalars_home,
-                               .parameters = s->parameter,
-                               .count = s->parameter_count,
-                               .weights = s->array[PDL_ARRAY_WEIGHT],
-                               .gradients = s->array[PDL_ARRAY_GRADIENT],
-                               .moment = {s->array[PDL_ARRAY_MOMENT1], s->array[PDL_ARRAY_MOMENT2]},
-                               .ema = s->array[PDL_ARRAY_EMA],
-                               .step = s->updates - s->moments_from,
+                               .stream = s->executor.stream[PDL_STREAM_COMPUTE],
+                               .scalars = s->executor.scalars,
+                               .home = s->executor.scalars_home,
+                               .parameters = s->weights.parameter,
+                               .count = s->weights.parameter_count,
+                               .weights = s->weights.array[PDL_ARRAY_WEIGHT],
+                               .gradients = s->weights.array[PDL_ARRAY_GRADIENT],
+                               .moment = {s->weights.array[PDL_ARRAY_MOMENT1], s->weights.array[PDL_ARRAY_MOMENT2]},
+                               .ema = s->weights.array[PDL_ARRAY_EMA],
+                               .step = s->updates - s->weights.moments_from,
                                .lr = &result->lr};
     bool                clips = s->spec.optimizer.clip_norm > 0;
     s->updating = true;
-    if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->shard) {
+    if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->weights.shard) {
         run.reduce = sum_over_ranks;
         run.reduce_context = s->replica;
     }
-    if (!s->layouts->trivial || s->shard) {
-        run.tensor = s->parameter_entry;
-        run.tensors = s->entry_count;
-        run.sums = s->sums;
+    if (!s->layouts->trivial || s->weights.shard) {
+        run.tensor = s->weights.parameter_entry;
+        run.tensors = s->weights.entry_count;
+        run.sums = s->weights.sums;
         run.reduce_tensors = sum_tensors;
         run.tensors_context = s;
     }
-    if (s->shard) {
-        run.weight_at = s->shard->weight_at;
-        run.gradient_at = s->shard->gradient_at;
+    if (s->weights.shard) {
+        run.weight_at = s->weights.shard->weight_at;
+        run.gradient_at = s->weights.shard->gradient_at;
     }
     pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
 

@@ -13,10 +13,10 @@ static pdl_status_t create_exchange(pdl__weight_set_sum_t *sum, int array)
 
     if (!bound) return pdl_error(PDL_ERR_NOMEM, "out of memory for the exchange of weights");
     for (int64_t b = 1; b <= count; b++) bound[b] = b == count ? elements : b * piece;
-    pdl_exchange_spec_t spec = {.device = s->device,
-                                .stream = s->stream[PDL_STREAM_GRADIENT],
+    pdl_exchange_spec_t spec = {.device = s->executor.device,
+                                .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = sum->ranks,
-                                .data = s->weight_set[sum->set].array[array],
+                                .data = s->weights.weight_set[sum->set].array[array],
                                 .bound = bound,
                                 .buckets = (int)count,
                                 .overlap = true};
@@ -51,7 +51,7 @@ static pdl_status_t sum_array(pdl__weight_set_sum_t *sum, int array)
     pdl_status_t    status = PDL_OK;
 
     if (!exchange)
-        return pdl_ranks_sum(sum->ranks, sum->session->weight_set[sum->set].array[array],
+        return pdl_ranks_sum(sum->ranks, sum->session->weights.weight_set[sum->set].array[array],
                              pdl__weight_set_elements(sum->session, array));
     for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl__bucket_ready(sum->session, exchange, b);
     for (int b = 0; b < sum->pieces[array] && !status; b++) status = pdl__bucket_wait(sum->session, exchange, b);

@@ -16,12 +16,12 @@ int pdl__weight_set_array(const pdl_session_t *s, int i, bool moments)
     static const int arrays[] = {PDL_ARRAY_WEIGHT, PDL_ARRAY_MOMENT1, PDL_ARRAY_MOMENT2};
 
     if (i > 2 || (i > 0 && !moments)) return -1;
-    return s->array[arrays[i]] ? arrays[i] : -1;
+    return s->weights.array[arrays[i]] ? arrays[i] : -1;
 }
 
 int64_t pdl__weight_set_elements(const pdl_session_t *s, int array)
 {
-    return array == PDL_ARRAY_WEIGHT ? s->elements : s->trainable;
+    return array == PDL_ARRAY_WEIGHT ? s->weights.elements : s->weights.trainable;
 }
 
 /* Of one set that is taken. */
@@ -54,17 +54,19 @@ pdl_status_t pdl__weight_sets_check(pdl_session_t *const *sessions, int session_
 pdl_status_t pdl__weight_sets_take(pdl_session_t *s, int count, bool moments)
 {
     pdl__weight_sets_give(s);
-    s->weight_set = calloc((size_t)count, sizeof(*s->weight_set));
-    if (!s->weight_set) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d sets of weights", count);
-    s->weight_set_count = count;
-    s->weight_set_moments = moments;
-    s->selected = 0;
-    memcpy(s->weight_set[0].array, s->array, sizeof(s->array));
+    s->weights.weight_set = calloc((size_t)count, sizeof(*s->weights.weight_set));
+    if (!s->weights.weight_set) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d sets of weights", count);
+    s->weights.weight_set_count = count;
+    s->weights.weight_set_moments = moments;
+    s->weights.selected = 0;
+    memcpy(s->weights.weight_set[0].array, s->weights.array, sizeof(s->weights.array));
     for (int b = 1; b < count; b++) {
-        memcpy(s->weight_set[b].array, s->array, sizeof(s->array));
-        for (int i = 0, a; (a = pdl__weight_set_array(s, i, moments)) >= 0; i++) s->weight_set[b].array[a] = NULL;
+        memcpy(s->weights.weight_set[b].array, s->weights.array, sizeof(s->weights.array));
+        for (int i = 0, a; (a = pdl__weight_set_array(s, i, moments)) >= 0; i++)
+            s->weights.weight_set[b].array[a] = NULL;
         for (int i = 0, a; (a = pdl__weight_set_array(s, i, moments)) >= 0; i++) {
-            if (s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, array_bytes(s, a), &s->weight_set[b].array[a]))
+            if (s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, array_bytes(s, a),
+                                               &s->weights.weight_set[b].array[a]))
                 return pdl_error(PDL_ERR_NOMEM,
                                  "no memory for %d sets of %.1f MiB of weights: lower --workers or use more ranks",
                                  count, (double)array_bytes(s, a) / (1 << 20));
@@ -77,25 +79,28 @@ pdl_status_t pdl__weight_sets_take(pdl_session_t *s, int count, bool moments)
 
 void pdl__weight_sets_give(pdl_session_t *s)
 {
-    if (!s->weight_set) return;
-    memcpy(s->array, s->weight_set[0].array, sizeof(s->array));
-    for (int b = 1; b < s->weight_set_count; b++)
-        for (int i = 0, a; (a = pdl__weight_set_array(s, i, s->weight_set_moments)) >= 0; i++)
-            s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->weight_set[b].array[a], array_bytes(s, a));
-    free(s->weight_set);
-    s->weight_set = NULL;
-    s->weight_set_count = 0;
+    if (!s->weights.weight_set) return;
+    memcpy(s->weights.array, s->weights.weight_set[0].array, sizeof(s->weights.array));
+    for (int b = 1; b < s->weights.weight_set_count; b++)
+        for (int i = 0, a; (a = pdl__weight_set_array(s, i, s->weights.weight_set_moments)) >= 0; i++)
+            s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE,
+                                             s->weights.weight_set[b].array[a], array_bytes(s, a));
+    free(s->weights.weight_set);
+    s->weights.weight_set = NULL;
+    s->weights.weight_set_count = 0;
 }
 
 size_t pdl__weight_sets_bytes(const pdl_session_t *s)
 {
-    return s->weight_set ? (size_t)(s->weight_set_count - 1) * set_bytes(s, s->weight_set_moments) : 0;
+    return s->weights.weight_set
+               ? (size_t)(s->weights.weight_set_count - 1) * set_bytes(s, s->weights.weight_set_moments)
+               : 0;
 }
 
 pdl_status_t pdl__weight_set_select(pdl_session_t *s, int set)
 {
-    memcpy(s->array, s->weight_set[set].array, sizeof(s->array));
-    s->selected = set;
+    memcpy(s->weights.array, s->weights.weight_set[set].array, sizeof(s->weights.array));
+    s->weights.selected = set;
     return pdl__session_refresh(s);
 }
 
@@ -104,9 +109,10 @@ pdl_status_t pdl__weight_set_copy(pdl_session_t *s, int from, int to, bool momen
     pdl_status_t status = PDL_OK;
 
     for (int i = 0, a; !status && (a = pdl__weight_set_array(s, i, moments)) >= 0; i++)
-        if (s->weight_set[from].array[a] != s->weight_set[to].array[a])
-            status = s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE], s->weight_set[to].array[a],
-                                          s->weight_set[from].array[a], array_bytes(s, a));
+        if (s->weights.weight_set[from].array[a] != s->weights.weight_set[to].array[a])
+            status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
+                                                   s->weights.weight_set[to].array[a],
+                                                   s->weights.weight_set[from].array[a], array_bytes(s, a));
     return status;
 }
 
@@ -115,8 +121,8 @@ pdl_status_t pdl__weight_set_clear_moments(pdl_session_t *s, int set)
     pdl_status_t status = PDL_OK;
 
     for (int i = 1, a; !status && (a = pdl__weight_set_array(s, i, true)) >= 0; i++)
-        status = s->device->ops->fill(s->device, s->stream[PDL_STREAM_COMPUTE], s->weight_set[set].array[a],
-                                      array_bytes(s, a));
+        status = s->executor.device->ops->fill(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
+                                               s->weights.weight_set[set].array[a], array_bytes(s, a));
     return status;
 }
 
@@ -134,8 +140,8 @@ static pdl_status_t mean_of_chunk(pdl_session_t *s, int array, int64_t from, int
     pdl_status_t status = PDL_OK;
 
     for (int b = 0; b < sets && !status; b++) {
-        const char *values = (const char *)s->weight_set[set[b]].array[array] + (size_t)from * item;
-        status = s->device->ops->copy(s->device, NULL, home, values, (size_t)count * item);
+        const char *values = (const char *)s->weights.weight_set[set[b]].array[array] + (size_t)from * item;
+        status = s->executor.device->ops->copy(s->executor.device, NULL, home, values, (size_t)count * item);
         for (int64_t i = 0; i < count; i++) sum[i] += share[b] * (doubles ? twice[i] : (double)single[i]);
     }
     for (int64_t i = 0; i < count; i++) {
@@ -143,8 +149,9 @@ static pdl_status_t mean_of_chunk(pdl_session_t *s, int array, int64_t from, int
         single[i] = (float)sum[i];
     }
     if (status) return status;
-    return s->device->ops->copy(s->device, NULL, (char *)s->weight_set[to].array[array] + (size_t)from * item, home,
-                                (size_t)count * item);
+    return s->executor.device->ops->copy(s->executor.device, NULL,
+                                         (char *)s->weights.weight_set[to].array[array] + (size_t)from * item, home,
+                                         (size_t)count * item);
 }
 
 pdl_status_t pdl__weight_set_mean(pdl_session_t *s, int count, const int *set, const double *share, int to,

@@ -27,14 +27,14 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
     int64_t at = entry->offset;
 
     if (pdl__shard_divides(s, array)) {
-        const pdl__buckets_t *group = entry->group < 0 ? NULL : &s->buckets[entry->group];
+        const pdl__buckets_t *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
         if (group && group->shard_ranks) {
             const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
             return (array == PDL_ARRAY_WEIGHT ? bucket->weights : bucket->gradients) + at - bucket->low;
         }
-        at = entry->info.trainable ? entry->held : s->held + at - s->trainable;
+        at = entry->info.trainable ? entry->held : s->weights.held + at - s->weights.trainable;
     }
-    return (char *)s->array[array] + (size_t)at * weight_bytes(s);
+    return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
 }
 
 /* How many ranks hold the same part: of this stage, and of others where it is tied. */
@@ -77,7 +77,7 @@ static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_wei
         entry->copies /= pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
     }
     /* What several stages hold is cut alike on all of them. */
-    if (s->sharding != PDL_SHARDING_NONE && entry->k == 0 && pdl__pipe_holders(l->stages, entry->owner) > 1)
+    if (s->weights.sharding != PDL_SHARDING_NONE && entry->k == 0 && pdl__pipe_holders(l->stages, entry->owner) > 1)
         entry->tie = entry->owner;
     /* A router is whole everywhere, with gradients of the tokens here. */
     if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
@@ -96,7 +96,7 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
     for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++) {
         const pdl_weight_t *weight = &unit->description.weight[k];
         if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
-        pdl__trace_entry_t *entry = &s->entry[s->entry_count];
+        pdl__trace_entry_t *entry = &s->weights.entry[s->weights.entry_count];
         int                 tied = pdl_model_layer(s->spec.plan->model, unit->layer)->tied_to;
         int                 owner = k == 0 && tied >= 0 ? tied : unit->layer;
         const char         *layer = pdl_model_layer(s->spec.plan->model, owner)->name;
@@ -111,7 +111,7 @@ static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
                                       .tie = -1,
                                       .storage = weight->elements,
                                       .users = 1};
-        s->entry_count++;
+        s->weights.entry_count++;
         pdl_status_t status = place_entry(s, unit->layer, weight, entry);
         if (status) return status;
     }
@@ -127,30 +127,31 @@ static pdl_status_t group_entries(pdl_session_t *s, int count)
     if (!sorted) return no_memory(s);
     for (int i = 0; i < count; i++) {
         bool seen = false;
-        for (int k = 0; k < i; k++) seen |= pdl__same_buckets(&s->entry[k], &s->entry[i]);
+        for (int k = 0; k < i; k++) seen |= pdl__same_buckets(&s->weights.entry[k], &s->weights.entry[i]);
         for (int k = i; k < count && !seen; k++)
-            if (pdl__same_buckets(&s->entry[k], &s->entry[i])) sorted[placed++] = s->entry[k];
+            if (pdl__same_buckets(&s->weights.entry[k], &s->weights.entry[i]))
+                sorted[placed++] = s->weights.entry[k];
     }
-    memcpy(s->entry, sorted, (size_t)count * sizeof(*sorted));
+    memcpy(s->weights.entry, sorted, (size_t)count * sizeof(*sorted));
     free(sorted);
     return PDL_OK;
 }
 
 static void align(pdl_session_t *s)
 {
-    s->elements = (s->elements + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
+    s->weights.elements = (s->weights.elements + ALIGNED_ELEMENTS - 1) / ALIGNED_ELEMENTS * ALIGNED_ELEMENTS;
 }
 
 /* Behind what has been placed. */
 static void place_next(pdl_session_t *s, int i)
 {
-    pdl__trace_entry_t *entry = &s->entry[i];
+    pdl__trace_entry_t *entry = &s->weights.entry[i];
 
-    entry->offset = s->elements;
-    s->elements += entry->storage;
+    entry->offset = s->weights.elements;
+    s->weights.elements += entry->storage;
     if (!entry->info.trainable) return;
-    s->parameter_entry[s->parameter_count] = i;
-    s->parameter[s->parameter_count++] =
+    s->weights.parameter_entry[s->weights.parameter_count] = i;
+    s->weights.parameter[s->weights.parameter_count++] =
         (pdl_parameter_t){.offset = entry->offset,
                           .elements = entry->storage,
                           .copies = entry->copies,
@@ -162,19 +163,19 @@ static void place_next(pdl_session_t *s, int i)
 static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
 {
     align(s);
-    bucket->low = s->elements;
+    bucket->low = s->weights.elements;
     for (int pass = 0; pass < 2; pass++)
         for (int i = bucket->first; i < bucket->last; i++)
-            if ((s->entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
-    bucket->high = s->elements;
+            if ((s->weights.entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
+    bucket->high = s->weights.elements;
 }
 
 /* Weights that nobody exchanges begin at cache lines. */
 static void place_entries(pdl_session_t *s)
 {
-    for (int i = 0; i < s->entry_count; i++) {
-        const pdl__trace_entry_t *entry = &s->entry[i];
-        pdl__bucket_t *bucket = entry->group < 0 ? NULL : &s->buckets[entry->group].bucket[entry->bucket];
+    for (int i = 0; i < s->weights.entry_count; i++) {
+        const pdl__trace_entry_t *entry = &s->weights.entry[i];
+        pdl__bucket_t *bucket = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group].bucket[entry->bucket];
         if (bucket == NULL) {
             align(s);
             place_next(s, i);
@@ -183,7 +184,7 @@ static void place_entries(pdl_session_t *s)
         }
         if (entry->info.trainable) {
             align(s);
-            s->trainable = s->elements;
+            s->weights.trainable = s->weights.elements;
         }
     }
     align(s);
@@ -195,54 +196,57 @@ static pdl_status_t list_entries(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     for (int u = 0; u < s->graph->unit_count; u++) count += s->graph->unit[u].description.weight_count;
-    s->entry = calloc((size_t)count + 1, sizeof(*s->entry));
-    s->parameter = calloc((size_t)count + 1, sizeof(*s->parameter));
-    s->parameter_entry = calloc((size_t)count + 1, sizeof(*s->parameter_entry));
-    s->sums = calloc(2 * (size_t)count + 1, sizeof(*s->sums));
-    if (!s->entry || !s->parameter || !s->parameter_entry || !s->sums) return no_memory(s);
+    s->weights.entry = calloc((size_t)count + 1, sizeof(*s->weights.entry));
+    s->weights.parameter = calloc((size_t)count + 1, sizeof(*s->weights.parameter));
+    s->weights.parameter_entry = calloc((size_t)count + 1, sizeof(*s->weights.parameter_entry));
+    s->weights.sums = calloc(2 * (size_t)count + 1, sizeof(*s->weights.sums));
+    if (!s->weights.entry || !s->weights.parameter || !s->weights.parameter_entry || !s->weights.sums)
+        return no_memory(s);
     for (int pass = 0; pass < 2 && !status; pass++) {
         for (int u = s->graph->unit_count - 1; u >= 0 && !status; u--) status = add_entries(s, u, pass == 0);
-        if (pass == 0 && !status) status = group_entries(s, s->entry_count);
+        if (pass == 0 && !status) status = group_entries(s, s->weights.entry_count);
     }
     if (status) return status;
-    for (int i = 0; i < s->entry_count; i++) s->graph->unit[s->entry[i].unit].weight[s->entry[i].k] = i;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        s->graph->unit[s->weights.entry[i].unit].weight[s->weights.entry[i].k] = i;
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (unit->tied_to < 0) continue;
         unit->weight[0] = s->graph->unit[unit->tied_to].weight[0];
-        s->entry[unit->weight[0]].users++;
+        s->weights.entry[unit->weight[0]].users++;
     }
     return PDL_OK;
 }
 
 int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
 {
-    int64_t trainable = pdl__shard_divides(s, array) ? s->held : s->trainable;
+    int64_t trainable = pdl__shard_divides(s, array) ? s->weights.held : s->weights.trainable;
 
-    if (array == PDL_ARRAY_WEIGHT) return trainable + s->elements - s->trainable + pdl__worker_elements(s);
+    if (array == PDL_ARRAY_WEIGHT)
+        return trainable + s->weights.elements - s->weights.trainable + pdl__worker_elements(s);
     return pdl__session_keeps(s, array) ? trainable : 0;
 }
 
 /* Copies of weights that change with every use are made for one unit at a time. */
 static pdl_status_t place_packed(pdl_session_t *s)
 {
-    s->packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->packed_at));
-    if (!s->packed_at) return no_memory(s);
+    s->weights.packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->weights.packed_at));
+    if (!s->weights.packed_at) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         size_t bytes = (s->graph->unit[u].description.packed_bytes + 63) / 64 * 64;
         if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
-            if (bytes > s->packed_bytes) s->packed_bytes = bytes;
+            if (bytes > s->weights.packed_bytes) s->weights.packed_bytes = bytes;
             continue;
         }
-        s->packed_at[u] = s->packed_bytes;
-        s->packed_bytes += bytes;
+        s->weights.packed_at[u] = s->weights.packed_bytes;
+        s->weights.packed_bytes += bytes;
     }
     return PDL_OK;
 }
 
 static pdl_status_t take(pdl_session_t *s, size_t bytes, void **memory)
 {
-    return s->device->ops->alloc(s->device, PDL_SPACE_DEVICE, bytes, memory);
+    return s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, bytes, memory);
 }
 
 static pdl_status_t take_arrays(pdl_session_t *s)
@@ -250,10 +254,10 @@ static pdl_status_t take_arrays(pdl_session_t *s)
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
         int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
         if (elements == 0) continue;
-        if (take(s, (size_t)elements * weight_bytes(s), &s->array[a])) return no_memory(s);
+        if (take(s, (size_t)elements * weight_bytes(s), &s->weights.array[a])) return no_memory(s);
     }
-    if (s->packed_bytes == 0) return PDL_OK;
-    return take(s, s->packed_bytes, &s->packed) ? no_memory(s) : PDL_OK;
+    if (s->weights.packed_bytes == 0) return PDL_OK;
+    return take(s, s->weights.packed_bytes, &s->weights.packed) ? no_memory(s) : PDL_OK;
 }
 
 static pdl_status_t fill_weights(pdl_session_t *s)
@@ -262,12 +266,12 @@ static pdl_status_t fill_weights(pdl_session_t *s)
     int64_t            most = 0;
     pdl_status_t       status = PDL_OK;
 
-    for (int i = 0; i < s->entry_count; i++)
-        if (s->entry[i].info.elements > most) most = s->entry[i].info.elements;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        if (s->weights.entry[i].info.elements > most) most = s->weights.entry[i].info.elements;
     float *plain = malloc((size_t)most * sizeof(*plain) + 1);
     if (!plain) return no_memory(s);
-    for (int i = 0; i < s->entry_count && !status; i++) {
-        const pdl__trace_entry_t *entry = &s->entry[i];
+    for (int i = 0; i < s->weights.entry_count && !status; i++) {
+        const pdl__trace_entry_t *entry = &s->weights.entry[i];
         const pdl__unit_t        *unit = &s->graph->unit[entry->unit];
         status = pdl_init_weight(pdl_model_layer(model, entry->owner), unit->description.weight[entry->k].name,
                                  entry->info.rank, entry->info.dims, s->spec.seed, plain);
@@ -287,10 +291,10 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (!unit->op || unit->description.packed_bytes == 0) continue;
-        pdl_op_run_t run = {.packed = (char *)s->packed + s->packed_at[u]};
+        pdl_op_run_t run = {.packed = (char *)s->weights.packed + s->weights.packed_at[u]};
         for (int k = 0; k < unit->description.weight_count; k++)
-            run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->entry[unit->weight[k]]);
-        pdl_status_t status = ops->refresh(unit->op, s->stream[PDL_STREAM_COMPUTE], &run);
+            run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->weights.entry[unit->weight[k]]);
+        pdl_status_t status = ops->refresh(unit->op, s->executor.stream[PDL_STREAM_COMPUTE], &run);
         if (status) return status;
     }
     return PDL_OK;
@@ -317,36 +321,38 @@ pdl_status_t pdl__weights_take(pdl_session_t *s)
 void pdl__session_free_weights(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++)
-        if (s->array[a])
-            s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->array[a],
-                                    (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
-    s->device->ops->release(s->device, PDL_SPACE_DEVICE, s->packed, s->packed_bytes);
-    for (int i = 0; i < s->entry_count; i++) free((char *)(uintptr_t)s->entry[i].info.name);
-    free(s->entry);
-    free(s->parameter);
-    free(s->parameter_entry);
-    free(s->sums);
-    free(s->packed_at);
+        if (s->weights.array[a])
+            s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.array[a],
+                                             (size_t)pdl__session_elements(s, (pdl_session_array_t)a) *
+                                                 weight_bytes(s));
+    s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.packed,
+                                     s->weights.packed_bytes);
+    for (int i = 0; i < s->weights.entry_count; i++) free((char *)(uintptr_t)s->weights.entry[i].info.name);
+    free(s->weights.entry);
+    free(s->weights.parameter);
+    free(s->weights.parameter_entry);
+    free(s->weights.sums);
+    free(s->weights.packed_at);
 }
 
 int pdl_session_tensor_count(const pdl_session_t *s)
 {
-    return s->entry_count;
+    return s->weights.entry_count;
 }
 
 const pdl_session_tensor_t *pdl_session_tensor(const pdl_session_t *s, int i)
 {
-    return &s->entry[i].info;
+    return &s->weights.entry[i].info;
 }
 
 int pdl_session_find(const pdl_session_t *s, const char *name)
 {
-    for (int i = 0; i < s->entry_count; i++)
-        if (strcmp(s->entry[i].info.name, name) == 0) return i;
+    for (int i = 0; i < s->weights.entry_count; i++)
+        if (strcmp(s->weights.entry[i].info.name, name) == 0) return i;
     return -1;
 }
 
 bool pdl_session_has(const pdl_session_t *s, int i, pdl_session_array_t array)
 {
-    return pdl__session_keeps(s, array) && (array == PDL_ARRAY_WEIGHT || s->entry[i].info.trainable);
+    return pdl__session_keeps(s, array) && (array == PDL_ARRAY_WEIGHT || s->weights.entry[i].info.trainable);
 }

@@ -10,7 +10,7 @@
 /* Floats of one worker's statistics. */
 static int64_t statistics_stride(const pdl_session_t *s)
 {
-    return s->elements - s->trainable;
+    return s->weights.elements - s->weights.trainable;
 }
 
 void *pdl__statistics_at(const pdl_session_t *s, const pdl__trace_entry_t *entry, int64_t worker)
@@ -22,42 +22,43 @@ void *pdl__statistics_at(const pdl_session_t *s, const pdl__trace_entry_t *entry
 
 int64_t pdl__worker_elements(const pdl_session_t *s)
 {
-    return (s->workers - 1) * statistics_stride(s);
+    return (s->weights.workers - 1) * statistics_stride(s);
 }
 
 int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
 {
-    return micro_batch / (s->micro_batches / s->workers);
+    return micro_batch / (s->micro_batches / s->weights.workers);
 }
 
 static size_t statistics_bytes(const pdl_session_t *s)
 {
-    return (size_t)(s->workers * statistics_stride(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
+    return (size_t)(s->weights.workers * statistics_stride(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
 /* Behind the weights that are trained, or the part of them that is held here. */
 static char *statistics_begin(const pdl_session_t *s)
 {
-    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->held : s->trainable;
+    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->weights.held : s->weights.trainable;
 
-    return (char *)s->array[PDL_ARRAY_WEIGHT] + (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+    return (char *)s->weights.array[PDL_ARRAY_WEIGHT] +
+           (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
 pdl_status_t pdl__spread_statistics(pdl_session_t *s)
 {
-    size_t       bytes = statistics_bytes(s) / (size_t)s->workers;
+    size_t       bytes = statistics_bytes(s) / (size_t)s->weights.workers;
     pdl_status_t status = PDL_OK;
 
-    for (int64_t w = 1; w < s->workers && !status; w++)
-        status = s->device->ops->copy(s->device, s->stream[PDL_STREAM_COMPUTE],
-                                      statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
+    for (int64_t w = 1; w < s->weights.workers && !status; w++)
+        status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
+                                               statistics_begin(s) + (size_t)w * bytes, statistics_begin(s), bytes);
     return status;
 }
 
 /* Whether there are several sets of statistics, here or on other ranks. */
 static bool statistics_differ(const pdl_session_t *s)
 {
-    return s->workers > 1 || pdl_ranks_size(s->spec.ranks) > 1;
+    return s->weights.workers > 1 || pdl_ranks_size(s->spec.ranks) > 1;
 }
 
 /* One statistic, over the workers here and on the ranks that have others of the same channels. The first's alone is
@@ -67,7 +68,7 @@ static pdl_status_t average_entry(pdl_session_t *s, const pdl__trace_entry_t *en
     pdl_ranks_t *group = s->graph->unit[entry->unit].statistics;
     bool         alone = !group || pdl_ranks_size(group) == 1;
     bool         first = s->spec.first_statistics, counts = !first || alone || pdl_ranks_rank(group) == 0;
-    int64_t      workers = first ? 1 : s->workers;
+    int64_t      workers = first ? 1 : s->weights.workers;
     double       values[513];
     float        piece[512];
     pdl_status_t status = PDL_OK;
@@ -76,8 +77,9 @@ static pdl_status_t average_entry(pdl_session_t *s, const pdl__trace_entry_t *en
         int64_t count = entry->storage - from < 512 ? entry->storage - from : 512;
         memset(values, 0, sizeof(values));
         for (int64_t w = 0; w < workers && counts; w++) {
-            status = s->device->ops->copy(s->device, NULL, piece, (float *)pdl__statistics_at(s, entry, w) + from,
-                                          (size_t)count * sizeof(*piece));
+            status = s->executor.device->ops->copy(s->executor.device, NULL, piece,
+                                                   (float *)pdl__statistics_at(s, entry, w) + from,
+                                                   (size_t)count * sizeof(*piece));
             if (status) return status;
             for (int64_t i = 0; i < count; i++) values[i] += (double)piece[i];
             values[count] += 1;
@@ -85,8 +87,9 @@ static pdl_status_t average_entry(pdl_session_t *s, const pdl__trace_entry_t *en
         if (!alone) status = pdl_ranks_sum(group, values, count + 1);
         for (int64_t i = 0; i < count; i++) piece[i] = (float)(values[i] / values[count]);
         if (!status)
-            status = s->device->ops->copy(s->device, NULL, (float *)pdl__statistics_at(s, entry, 0) + from, piece,
-                                          (size_t)count * sizeof(*piece));
+            status = s->executor.device->ops->copy(s->executor.device, NULL,
+                                                   (float *)pdl__statistics_at(s, entry, 0) + from, piece,
+                                                   (size_t)count * sizeof(*piece));
         if (status) return status;
     }
     return PDL_OK;
@@ -97,25 +100,28 @@ static pdl_status_t average_statistics(pdl_session_t *s)
     pdl_status_t status = pdl__session_await(s);
 
     if (s->spec.backend->weight_type != PDL_DTYPE_F32) return PDL_OK;
-    for (int i = 0; i < s->entry_count && !status; i++)
-        if (!s->entry[i].info.trainable) status = average_entry(s, &s->entry[i]);
+    for (int i = 0; i < s->weights.entry_count && !status; i++)
+        if (!s->weights.entry[i].info.trainable) status = average_entry(s, &s->weights.entry[i]);
     return status ? status : pdl__spread_statistics(s);
 }
 
 pdl_status_t pdl_session_mean_statistics(pdl_session_t *s, bool mean)
 {
-    if (!statistics_differ(s) || s->spec.separate || mean == s->statistics_are_mean) return PDL_OK;
-    s->statistics_are_mean = mean;
+    if (!statistics_differ(s) || s->spec.separate || mean == s->weights.statistics_are_mean) return PDL_OK;
+    s->weights.statistics_are_mean = mean;
     pdl_status_t status = pdl__session_await(s);
     if (status) return status;
     if (!mean)
-        return s->kept ? s->device->ops->copy(s->device, NULL, statistics_begin(s), s->kept, statistics_bytes(s))
-                       : PDL_OK;
-    if (!s->kept && statistics_bytes(s) > 0) {
-        s->kept = malloc(statistics_bytes(s));
-        if (!s->kept) return pdl_error(PDL_ERR_NOMEM, "out of memory for the statistics of workers");
+        return s->weights.kept ? s->executor.device->ops->copy(s->executor.device, NULL, statistics_begin(s),
+                                                               s->weights.kept, statistics_bytes(s))
+                               : PDL_OK;
+    if (!s->weights.kept && statistics_bytes(s) > 0) {
+        s->weights.kept = malloc(statistics_bytes(s));
+        if (!s->weights.kept) return pdl_error(PDL_ERR_NOMEM, "out of memory for the statistics of workers");
     }
-    if (s->kept) status = s->device->ops->copy(s->device, NULL, s->kept, statistics_begin(s), statistics_bytes(s));
+    if (s->weights.kept)
+        status = s->executor.device->ops->copy(s->executor.device, NULL, s->weights.kept, statistics_begin(s),
+                                               statistics_bytes(s));
     return status ? status : average_statistics(s);
 }
 
@@ -124,7 +130,8 @@ static pdl_status_t gather_own(pdl_session_t *s, int64_t bytes, void *all, int64
     void        *home = malloc((size_t)bytes + 1);
     pdl_status_t status = home ? pdl__session_await(s) : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
-    if (!status) status = s->device->ops->copy(s->device, NULL, home, statistics_begin(s), (size_t)bytes);
+    if (!status)
+        status = s->executor.device->ops->copy(s->executor.device, NULL, home, statistics_begin(s), (size_t)bytes);
     status = pdl_ranks_agree(s->spec.ranks, status);
     if (!status) status = pdl_ranks_gather_all(s->spec.ranks, bytes > 0 ? home : NULL, bytes, all, sizes);
     free(home);
@@ -166,8 +173,8 @@ pdl_status_t pdl__statistics_scatter(pdl_session_t *s, const void *all, int64_t 
     if (!status && total == bytes) {
         status = pdl__session_await(s);
         if (!status)
-            status = s->device->ops->copy(s->device, NULL, statistics_begin(s), (const char *)all + first,
-                                          statistics_bytes(s));
+            status = s->executor.device->ops->copy(s->executor.device, NULL, statistics_begin(s),
+                                                   (const char *)all + first, statistics_bytes(s));
     }
     free(sizes);
     return status;
@@ -223,10 +230,10 @@ pdl_status_t pdl_session_gather_samples(pdl_session_t *s)
         for (int64_t i = 0; i < count; i++) {
             /* Samples of others may still have what was gathered before. */
             int64_t place = (from + i) % s->count % s->micro_samples - first;
-            values[i] = place >= 0 && place < samples ? (double)s->results[from + i] / alike : 0;
+            values[i] = place >= 0 && place < samples ? (double)s->executor.results[from + i] / alike : 0;
         }
         status = pdl_ranks_sum(group, values, count);
-        for (int64_t i = 0; i < count && !status; i++) s->results[from + i] = (float)values[i];
+        for (int64_t i = 0; i < count && !status; i++) s->executor.results[from + i] = (float)values[i];
     }
     return status;
 }

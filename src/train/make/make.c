@@ -35,8 +35,10 @@ static pdl_status_t make_halo(const maker_t *m, const pdl__unit_t *unit)
 
     for (int i = 0; i < 2 && unit->halo && !status; i++) {
         pdl__halo_side_t *side = &unit->halo->side[i];
-        pdl_op_spec_t     spec = pdl__halo_side_spec(side, &main, &unit->description);
-        if (side->local) status = m->backend->ops->op_create(m->backend, &spec, &side->op);
+        if (side->local) {
+            pdl_op_spec_t spec = pdl__halo_side_spec(side, &main, &unit->description);
+            status = m->backend->ops->op_create(m->backend, &spec, &side->op);
+        }
         if (!status && side->move) status = make_move(m, side->move);
     }
     return status;

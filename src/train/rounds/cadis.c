@@ -66,8 +66,8 @@ int64_t pdl__cadis_numbers(const pdl__rounds_t *r)
 static pdl_status_t take(pdl__rounds_t *r)
 {
     pdl__cadis_t *c = &r->cadis;
-    size_t        layer = (size_t)(c->classes * (c->features + 1)), logits = (size_t)r->session->logits.classes;
-    size_t        workers = (size_t)r->workers, row = workers > logits ? workers : logits;
+    size_t layer = (size_t)(c->classes * (c->features + 1)), logits = (size_t)r->session->executor.logits.classes;
+    size_t workers = (size_t)r->workers, row = workers > logits ? workers : logits;
 
     c->change = calloc(workers * layer, sizeof(*c->change));
     c->common = calloc(layer, sizeof(*c->common));
@@ -86,8 +86,8 @@ pdl_status_t pdl__cadis_create(pdl__rounds_t *r)
 
     if (!s->layouts->trivial || s->layouts->stages->count > 1)
         return pdl_error(PDL_ERR_INPUT, "--aggregate cadis compares whole classifiers: use --strategy data");
-    r->cadis.before = s->logits.call;
-    r->cadis.before_context = s->logits.context;
+    r->cadis.before = s->executor.logits.call;
+    r->cadis.before_context = s->executor.logits.context;
     pdl_status_t status = find_classifier(r);
     if (!status) status = pdl__logits_create(s, look, r);
     return status ? status : take(r);
@@ -97,9 +97,9 @@ void pdl__cadis_destroy(pdl__rounds_t *r)
 {
     pdl__cadis_t *c = &r->cadis;
 
-    if (r->session->logits.call == look) {
-        r->session->logits.call = c->before;
-        r->session->logits.context = c->before_context;
+    if (r->session->executor.logits.call == look) {
+        r->session->executor.logits.call = c->before;
+        r->session->executor.logits.context = c->before_context;
     }
     free(c->change);
     free(c->common);

@@ -70,7 +70,7 @@ static pdl_status_t create_net(pdl__ensemble_t *e, int i)
     pdl_status_t status = pdl_session_create(&spec, &net->session);
     if (status) return status;
     e->batch = net->session->count;
-    e->classes = net->session->logits.classes;
+    e->classes = net->session->executor.logits.classes;
     net->logits = calloc((size_t)(e->batch * e->classes), sizeof(*net->logits));
     if (e->spec.options.mixup > 0) {
         pdl_shape_t shape = pdl_model_input(e->model);
@@ -205,7 +205,7 @@ static pdl_status_t train_cluster(pdl__ensemble_t *e, int64_t cluster)
         pdl_session_t *s = e->net[i].session;
         status = pdl__weight_set_copy(s, 0, set, o->keep_moments);
         if (!status && !o->keep_moments) status = pdl__weight_set_clear_moments(s, set);
-        s->moments_from = o->keep_moments ? 0 : e->updates;
+        s->weights.moments_from = o->keep_moments ? 0 : e->updates;
         pdl_session_set_updates(s, e->updates);
         if (!status) status = pdl__weight_set_select(s, set);
     }

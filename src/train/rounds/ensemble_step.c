@@ -115,7 +115,7 @@ pdl_status_t pdl__ensemble_step(pdl__ensemble_t *e, int64_t worker)
         status = e->spec.views.next(e->spec.views.context, n, &net->batch);
         if (status) break;
         mix(e, net);
-        net->session->draws_at = worker * e->batch;
+        net->session->executor.draws_at = worker * e->batch;
         status = pdl_session_step_begin(net->session, &net->batch);
     }
     if (!status) add_common_loss(e);
@@ -125,7 +125,7 @@ pdl_status_t pdl__ensemble_step(pdl__ensemble_t *e, int64_t worker)
         e->sums[0] += result.loss * result.samples;
         e->sums[4] += result.samples;
         e->stopped |= result.stop;
-        e->net[n].session->draws_at = e->net[n].session->first;
+        e->net[n].session->executor.draws_at = e->net[n].session->first;
     }
     return status;
 }
@@ -160,7 +160,7 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
         sums[1] += answer(e, i) == batch->labels[i];
         sums[2] += 1;
     }
-    sums[4] = e->net[0].session->not_finite; /* all nets see the same samples */
+    sums[4] = e->net[0].session->observer.not_finite; /* all nets see the same samples */
     if (!status) status = pdl_ranks_sum(e->ranks, sums, 5);
     if (!status && sums[4] > 0) status = pdl__finite_agree(e->net[0].session, e->ranks);
     result->samples = sums[2];
@@ -182,11 +182,11 @@ static pdl_status_t evaluate_ensemble(void *ensemble, const pdl_batch_t *batch, 
 pdl_status_t pdl__ensemble_score(pdl__ensemble_t *e, pdl_source_t *source, int loader_threads, bool normalise,
                                  pdl_score_t *score)
 {
-    const pdl_source_t *trained = e->net[0].session->source;
+    const pdl_source_t *trained = e->net[0].session->observer.source;
 
-    e->net[0].session->source = source;
+    e->net[0].session->observer.source = source;
     pdl_status_t status =
         pdl__score(e->net[0].session, evaluate_ensemble, e, source, loader_threads, normalise, score);
-    e->net[0].session->source = trained;
+    e->net[0].session->observer.source = trained;
     return status;
 }

@@ -20,7 +20,7 @@ pdl_status_t pdl__model_exchange_create(pdl__rounds_t *r, int first_spare)
 {
     pdl__model_exchange_t *t = &r->exchange;
     pdl_session_t         *s = r->session;
-    int64_t                bytes = s->elements * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
+    int64_t                bytes = s->weights.elements * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
     pdl_status_t           status = PDL_OK;
 
     t->slots = pdl__model_exchange_spares(&r->spec.options, pdl_ranks_size(r->ranks));
@@ -57,7 +57,7 @@ static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int set, int p
     pdl_session_t *s = r->session;
     pdl_status_t   status = pdl__session_await(s);
 
-    if (!s->device->host_access)
+    if (!s->executor.device->host_access)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "models are exchanged between ranks in memory of the host only; use --device cpu");
     for (int i = 0, a; !status && (a = pdl__weight_set_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
@@ -65,8 +65,8 @@ static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int set, int p
         int64_t bytes = pdl__weight_set_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
         int     tag = (int)(worker % PDL_RANKS_TAGS);
         if (sends) r->bytes += (double)bytes;
-        status = sends ? pdl_ranks_send_start(request, s->weight_set[set].array[a], bytes, peer, tag)
-                       : pdl_ranks_receive_start(request, s->weight_set[set].array[a], bytes, peer, tag);
+        status = sends ? pdl_ranks_send_start(request, s->weights.weight_set[set].array[a], bytes, peer, tag)
+                       : pdl_ranks_receive_start(request, s->weights.weight_set[set].array[a], bytes, peer, tag);
     }
     return status;
 }

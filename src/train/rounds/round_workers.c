@@ -145,7 +145,7 @@ static pdl_status_t create_rounds(pdl__round_workers_t *t, const pdl_session_spe
     spec.plan = t->plan;
     spec.separate = true;
     pdl_status_t status = pdl_session_create(&spec, &t->session);
-    if (!status) t->session->source = t->options.train;
+    if (!status) t->session->observer.source = t->options.train;
     if (!status) status = pdl__sampling_create(&t->options, t->session, 1, &t->sampling);
     if (status) return status;
     pdl__round_source_spec_t source = {.loader = pdl__sampling_loader(t->sampling), .seed = whole->seed};
@@ -181,7 +181,7 @@ static pdl_status_t create_ensemble(pdl__round_workers_t *t, const pdl_session_s
                                  .views = pdl__view_source_views(t->views)};
     spec.session.plan = t->plan;
     status = pdl__ensemble_create(&spec, &t->ensemble);
-    for (int i = 0; i < nets_of(t) && !status; i++) session_of(t, i)->source = o->train;
+    for (int i = 0; i < nets_of(t) && !status; i++) session_of(t, i)->observer.source = o->train;
     if (!status) status = pdl__sampling_create(o, session_of(t, 0), 1, &t->sampling);
     return status;
 }

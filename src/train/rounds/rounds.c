@@ -51,7 +51,7 @@ static pdl_status_t check(const pdl__rounds_t *r)
     pdl_status_t              status = pdl_aggregate_check(&r->spec.options);
 
     if (status) return status;
-    if (!session->separate || r->session->workers > 1 || r->session->count * ranks != r->session->batch)
+    if (!session->separate || r->session->weights.workers > 1 || r->session->count * ranks != r->session->batch)
         return pdl_error(PDL_ERR_INPUT, "rounds need a session of separate replicas with equal batches");
     if (r->workers < ranks)
         return pdl_error(PDL_ERR_INPUT, "%lld workers on %d data-parallel ranks: use --workers %d or more",
@@ -183,13 +183,13 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
         double start_s = pdl__now_s();
         status = pdl__weight_set_select(s, r->weight_set[w]);
         /* Where weight sets share the optimizer's state nobody comes back to it. */
-        if (!status && !s->weight_set_moments) status = pdl__weight_set_clear_moments(s, PDL__COMMON_SET);
+        if (!status && !s->weights.weight_set_moments) status = pdl__weight_set_clear_moments(s, PDL__COMMON_SET);
         pdl_session_set_updates(s, update);
-        s->draws_at = (r->first + w) * r->batch;
+        s->executor.draws_at = (r->first + w) * r->batch;
         for (int64_t i = 0; i < steps && !status && !r->stopped; i++) status = train_step(r, w);
         pdl__trace_span(s, PDL__MOMENT_TURN - (int)(r->first + w), start_s);
     }
-    s->draws_at = s->first;
+    s->executor.draws_at = s->first;
     return status;
 }
 
@@ -217,8 +217,8 @@ static pdl_status_t train_round(pdl__rounds_t *r)
             pdl__trace_span(s, PDL__MOMENT_MOVE, start_s);
         }
         r->sums[3] += pdl__now_s() - start_s;
-        if (!o->keep_moments) s->moments_from = update;
-        for (int64_t w = 0; w < r->count && s->weight_set_moments && !o->keep_moments && !status; w++)
+        if (!o->keep_moments) s->weights.moments_from = update;
+        for (int64_t w = 0; w < r->count && s->weights.weight_set_moments && !o->keep_moments && !status; w++)
             status = pdl__weight_set_clear_moments(s, r->weight_set[w]);
         for (int64_t e = 0; e < epochs_of(o, leg) && !status; e++) {
             status = train_turn(r, update, steps);

@@ -53,10 +53,10 @@ static pdl_status_t evaluate_session(void *session, const pdl_batch_t *batch, pd
 pdl_status_t pdl_evaluate(pdl_session_t *session, pdl_source_t *source, int loader_threads, bool normalise,
                           pdl_score_t *score)
 {
-    const pdl_source_t *trained = session->source;
+    const pdl_source_t *trained = session->observer.source;
 
-    session->source = source;
+    session->observer.source = source;
     pdl_status_t status = pdl__score(session, evaluate_session, session, source, loader_threads, normalise, score);
-    session->source = trained;
+    session->observer.source = trained;
     return status;
 }

@@ -309,7 +309,7 @@ static pdl_status_t prepare(run_t *run)
     spec.timeline = o->trace != NULL;
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = pdl_session_create(&spec, &run->session);
-    if (!status) run->session->source = o->train;
+    if (!status) run->session->observer.source = o->train;
     if (!status) status = pdl__sampling_create(o, run->session, run->epochs, &run->sampling);
     if (!status && o->checkpoint) status = pdl__identity_create(o, &run->identity);
     if (!status && o->checkpoint && o->resume) status = resume(run);

@@ -29,7 +29,7 @@ void pdl__times_add(pdl__times_t *times, const pdl_session_t *s, const double be
     pdl__update_times_t *update = &times->update[times->count++ % times->capacity];
 
     update->step_s = step_s;
-    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) update->class_s[i] = s->class_s[i] - before[i];
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) update->class_s[i] = s->observer.class_s[i] - before[i];
     update->class_s[PDL_CLASS_INPUT] = io_s;
 }
 
