@@ -43,7 +43,7 @@ pdl_op_spec_t pdl__halo_side_spec(const pdl__halo_side_t *side, const pdl_op_spe
     pdl_op_spec_t spec = *main;
 
     spec.layer = side->local;
-    spec.inputs = &side->local->in;
+    spec.inputs = side->local != NULL ? &side->local->in : NULL;
     spec.like = like;
     spec.accumulates = true; /* behind what the layer on own rows gives */
     return spec;
