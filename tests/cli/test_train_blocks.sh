@@ -60,12 +60,16 @@ plan one-keep "{data: 1}" data auto "blocks: [{to: loss, policy: keep}]"
 plan one-again "{data: 1}" data auto "blocks: [{to: loss, policy: recompute}]"
 plan pipe-keep "{pipeline: 2}" pipeline "[input, b1]" "blocks: [$keep, {to: loss, policy: keep}]"
 plan pipe-again "{pipeline: 2}" pipeline "[input, b1]" "blocks: [$again, {to: loss, policy: recompute}]"
+inter="[input, a2, b1, b3], schedule: interleaved, virtual_stages: 2"
+plan inter-full "{pipeline: 2}" pipeline "$inter" "recompute: full"
+plan inter-again "{pipeline: 2}" pipeline "$inter" \
+    "blocks: [{to: r1, policy: recompute}, $again, {to: sum, policy: recompute}, {to: loss, policy: recompute}]"
 
 train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --steps 4 --lr 0.05 --momentum 0.9)
 for name in one-none one-full one-mixed one-late one-keep one-again two-none two-mixed pipe-none pipe-mixed pipe-late; do
     expect 0 train $name.yaml "${train[@]}" --log $name.jsonl
 done
-for name in {one,two,pipe}-{none,full,mixed,late} {one,pipe}-{keep,again}; do
+for name in {one,two,pipe}-{none,full,mixed,late} {one,pipe}-{keep,again} inter-{full,again}; do
     for rank in 0 1; do
         [[ $name = one-* && $rank = 1 ]] && continue
         expect 0 train $name.yaml --device dry --data synthetic --samples 40 --threads 1 --rank $rank --json
@@ -87,6 +91,7 @@ def dry(name, rank=0):
 def again(name, rank=0):
     return {op["name"].split()[1] for op in dry(name, rank)["ops"] if op["kind"] == "recompute"}
 
+assert len(losses("one-none")) == 4
 for name in ("one-full", "one-mixed", "one-late", "one-keep", "one-again"):
     assert losses(name) == losses("one-none"), name
 assert losses("two-mixed") == losses("two-none")
@@ -96,7 +101,6 @@ first, second = {"a1", "a2", "n2", "a3", "d3"}, {"b1", "b2", "sum", "b3"}
 for mesh in ("one", "two", "pipe"):
     for rank in range(1 if mesh == "one" else 2):
         none, mixed, late = again(f"{mesh}-none", rank), again(f"{mesh}-mixed", rank), again(f"{mesh}-late", rank)
-        print(mesh, rank, mixed, late, again(f"{mesh}-full", rank))
         assert not none
         assert mixed <= first and late <= second
         assert bool(mixed) == (mesh != "pipe" or rank == 0)
@@ -107,8 +111,10 @@ for mesh in ("one", "two", "pipe"):
     held = [dry(f"{mesh}-{way}")["memory_bytes"] for way in ("full", "mixed", "none")]
     assert held[0] < held[2] and held[1] < held[2], (mesh, held)
 
-for mesh, ranks in ("one", 1), ("pipe", 2):
+for mesh, ranks in ("one", 1), ("pipe", 2), ("inter", 2):
     for short, block in ("none", "keep"), ("full", "again"):
+        if mesh == "inter" and short == "none":
+            continue
         for rank in range(ranks):
             assert dry(f"{mesh}-{short}", rank) == dry(f"{mesh}-{block}", rank), (mesh, short)
 

@@ -58,6 +58,9 @@ static void require_same(const pdl_plan_file_t *a, const pdl_plan_file_t *b)
     require(p->batch == q->batch && p->micro_batches == q->micro_batches);
     require(p->schedule == q->schedule);
     require(p->recompute == q->recompute && p->sharding == q->sharding && p->optimizer == q->optimizer);
+    require(p->block_count == q->block_count);
+    for (int k = 0; k < p->block_count; k++)
+        require(p->block[k].last == q->block[k].last && p->block[k].policy == q->block[k].policy);
     require(p->precision == q->precision && p->run_mode == q->run_mode && p->stages_given == q->stages_given);
     require(a->has_projection == b->has_projection);
     require(a->projection.iteration_s == b->projection.iteration_s);
