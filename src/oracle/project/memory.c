@@ -45,7 +45,7 @@ double pdl__state_bytes(const pdl_case_t *c)
            sharded(c, PDL_SHARDING_ZERO1, optimizer);
 }
 
-/* A tensor at the beginning of a segment, of which all that is kept is given. */
+/* The tensor that a segment begins with: the input of the layers, where they have one, else a typical one. */
 static double border_elements(const pdl_stages_t *st, int64_t s, double input, double saved)
 {
     if (input > 0) return input;
