@@ -77,7 +77,7 @@ pdl_status_t pdl_check_data(const pdl_model_t *model, const pdl_source_info_t *i
    pdl_source_open() reads. With a model, as it is delivered to it; without one (NULL), as stored. */
 pdl_status_t pdl_data_describe(const char *name_or_path, const pdl_model_t *model, pdl_dataset_t *dataset);
 
-/* Reads sample `index`. `values` takes the elements (8-bit pixels as 0..1), plain order; token sets fill `labels_in`
+/* Reads sample `index`. `values` takes the elements (8-bit pixels as 0..1), row-major; token sets fill `labels_in`
    instead. `labels` takes target_count classes, or `numbers` target_count values. May be called from several threads at once.
    `shift` moves the window of a token set to the right (by less than a window), so that epochs differ. */
 typedef struct pdl_sample {
@@ -129,7 +129,7 @@ typedef struct pdl_loader_spec {
 
 typedef struct pdl_batch {
     int64_t        epoch, step;
-    const float   *values; /* [samples][elements], plain; NULL for tokens */
+    const float   *values; /* [samples][elements], row-major; NULL for tokens */
     const int32_t *tokens; /* [samples][positions] */
     const int32_t *labels; /* [samples][target_count] */
     const float   *numbers;

@@ -1,11 +1,11 @@
 /*
- * Training in rounds: workers that update weights of their own on samples of their own, and bring them together now
- * and then instead of after every step.
+ * Training in rounds: every worker updates its own weights on its own samples, and the weights are averaged after a
+ * round instead of gradients after every step.
  *
  *   local:K  K updates each, then the mean of all weights (local SGD; a whole local epoch with K = 0: FedAvg)
  *   sem      each model is trained on the samples of two workers, drawn anew every round, before the mean
- *   cadis    the mean gives equal weight to groups of workers with like updates, and local training holds on to
- *            what the common model says
+ *   cadis    the mean gives equal weight to groups of workers with like updates, and local training is
+ *            distilled from the common model
  *   feddct   instead of one wide network, workers train several narrow ones together, which agree by a common loss
  *
  * docs/aggregation.md has the rules.
@@ -35,10 +35,10 @@ extern const char *const pdl_aggregation_names[PDL_AGGREGATE_COUNT]; /* step loc
 typedef struct pdl_aggregate_options {
     pdl_aggregation_t kind;
     int64_t           steps; /* local: updates of a round; 0: a local epoch */
-    /* sem: local epochs before and after the models change places; feddct: the first, of each worker; others: the
+    /* sem: local epochs before and after models are exchanged; feddct: the first, of each worker; others: the
        sum */
     int64_t  epochs[2];
-    int64_t  hops;            /* sem: places that a model visits in a round; 2 is a pair */
+    int64_t  hops;            /* sem: workers that train a model in a round; 2 is a pair */
     bool     keep_moments;    /* the optimizer's state survives the end of a round, and is sent along */
     bool     fixed_threshold; /* cadis: otherwise chosen from the similarities of each round */
     double   threshold, distill, temperature; /* cadis */

@@ -50,7 +50,7 @@ typedef struct pdl_checkpoint_info {
     int                   extra_count;
 } pdl_checkpoint_info_t;
 
-/* The tensors of one of the two files; `fill` writes tensor i, plain and of the type declared. */
+/* The tensors of one of the two files; `fill` writes tensor i, row-major and of the type declared. */
 typedef struct pdl_checkpoint_part {
     const pdl_stored_t *tensors;
     int                 count;

@@ -1,6 +1,6 @@
 /*
  * Initial weights. They are drawn from the seed, the weight's full name ("layer1.0.conv1.weight") and the index of
- * each element in the whole, plain tensor: no layout, rank count or order of drawing changes a number.
+ * each element in the whole, row-major tensor: no layout, rank count or order of drawing changes a number.
  */
 #ifndef PARADL_INIT_H
 #define PARADL_INIT_H

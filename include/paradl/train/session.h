@@ -144,7 +144,7 @@ pdl_status_t pdl_session_mean_statistics(pdl_session_t *session, bool mean);
 int64_t pdl_session_updates(const pdl_session_t *session);
 void    pdl_session_set_updates(pdl_session_t *session, int64_t updates);
 
-/* Weights and statistics by name ("layer1.0.conv1.weight"), plain order. */
+/* Weights and statistics by name ("layer1.0.conv1.weight"), row-major. */
 typedef struct pdl_session_tensor {
     const char *name;
     int         rank;

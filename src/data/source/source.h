@@ -105,7 +105,7 @@ pdl_status_t pdl__files_of_split(const char *path, pdl_split_t split, const char
 void         pdl__files_free(pdl__file_list_t *list);
 /* Whether PATH, or its training part where it is a folder, has files with one of the extensions. */
 bool pdl__files_exist(const char *path, bool folder, const char *const *extensions);
-/* Where *path is a folder, it becomes the path in `file`: of train or val with this extension; `own`: there is a val. */
+/* Where *path is a folder, it becomes the train or val file in it with this extension, in `file`; `own`: val exists. */
 pdl_status_t pdl__file_of_split(const char **path, pdl_split_t split, const char *extension, char file[PDL__PATH],
                                 bool *own);
 

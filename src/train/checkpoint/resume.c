@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* On rank 0: whether there is a checkpoint to resume from. A checkpoint of another kind of run is an error: the run does
-   not silently start anew. */
+/* On rank 0: whether there is a checkpoint to resume from. A checkpoint of another kind of run is an error; the run
+   does not start anew. */
 static pdl_status_t find(const char *run, const char *const *folders, int count, bool *found)
 {
     bool         other = false, nets = strcmp(run, folders[0]) != 0;

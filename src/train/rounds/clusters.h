@@ -1,5 +1,5 @@
 /*
- * Groups of workers with like updates, told by the last linear layer of their models (CADIS).
+ * Groups of workers with like updates of the last linear layer of their models (CADIS).
  */
 #ifndef PDL_TRAIN_CLUSTERS_H
 #define PDL_TRAIN_CLUSTERS_H

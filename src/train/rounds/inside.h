@@ -15,7 +15,7 @@ typedef struct pdl__model_exchange {
     int                  *spare; /* [slots] weight sets that hold no model, then [slots] those being sent */
 } pdl__model_exchange_t;
 
-/* Workers with like updates, and what they are told to hold on to. */
+/* Workers with like updates, and the distillation from the common weights. */
 typedef struct pdl__cadis {
     int             weight, bias; /* tensors of the session: the last linear layer; bias -1: it has none */
     int64_t         classes, features;
@@ -23,10 +23,10 @@ typedef struct pdl__cadis {
     float          *common;     /* the layer before the round */
     double         *state;      /* rounds seen, then a pdl__overlap_t of each pair [workers][workers] */
     double         *similarity; /* [workers][workers], of the rounds so far */
-    bool            teaches;    /* the hook is shown what the common weights say */
+    bool            teaches;    /* the hook sees the logits of the common weights */
     bool            distills;   /* in this round */
     float          *teacher;    /* [count][logits] */
-    double          trust[2];   /* sum over samples of what the common model was trusted with; samples */
+    double          trust[2];   /* sum over samples of the weight of the common model; samples */
     double         *work;       /* two rows: of logits, or of workers */
     double         *pairs;      /* similarities in order */
     pdl_logits_fn_t before;     /* a hook that was there already */
@@ -68,7 +68,7 @@ pdl_status_t pdl__model_exchange_run(pdl__rounds_t *rounds);
 /* cadis.c */
 pdl_status_t pdl__cadis_create(pdl__rounds_t *rounds);
 void         pdl__cadis_destroy(pdl__rounds_t *rounds);
-/* What the common weights say of a batch, before the worker's step. */
+/* The logits of the common weights for a batch, before the worker's step. */
 pdl_status_t pdl__cadis_teach(pdl__rounds_t *rounds, const pdl_batch_t *batch, int set);
 /* How many numbers are kept between rounds. */
 int64_t pdl__cadis_numbers(const pdl__rounds_t *rounds);

@@ -1,5 +1,5 @@
 /*
- * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models change places before
+ * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models are exchanged before
  * the mean, and CADIS, in which groups of workers have equal weight.
  */
 #include "train/exec/finite.h"
@@ -18,14 +18,14 @@ static int64_t legs_of(const pdl_aggregate_options_t *o)
     return o->kind == PDL_AGGREGATE_SEM ? o->hops : 1;
 }
 
-/* Local epochs at one place. */
+/* Local epochs of a model at one worker. */
 static int64_t epochs_of(const pdl_aggregate_options_t *o, int64_t leg)
 {
     if (o->kind == PDL_AGGREGATE_SEM) return o->epochs[leg > 0];
     return o->steps > 0 ? 1 : o->epochs[0] + o->epochs[1];
 }
 
-/* A worker comes back to its optimizer's state within a round, or in the next one. */
+/* Whether a worker uses its optimizer's state again, within a round or in the next one. */
 static bool moments_stay(const pdl_aggregate_options_t *o)
 {
     bool stay = o->keep_moments;
@@ -182,7 +182,7 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
     for (int64_t w = 0; w < r->count && !status; w++) {
         double start_s = pdl__now_s();
         status = pdl__weight_set_select(s, r->weight_set[w]);
-        /* Where weight sets share the optimizer's state nobody comes back to it. */
+        /* Where weight sets share the optimizer's state, no worker uses it again. */
         if (!status && !s->weights.weight_set_moments) status = pdl__weight_set_clear_moments(s, PDL__COMMON_SET);
         pdl_session_set_updates(s, update);
         s->executor.draws_at = (r->first + w) * r->batch;
@@ -200,7 +200,7 @@ static int64_t steps_of_round(const pdl__rounds_t *r)
     return left < r->plan.segment ? left : r->plan.segment;
 }
 
-/* What the models visit between two means. */
+/* The training between two means, with the exchanges of models. */
 static pdl_status_t train_round(pdl__rounds_t *r)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
@@ -259,7 +259,7 @@ static pdl_status_t average(pdl__rounds_t *r, pdl__round_result_t *result)
     return status ? status : pdl__weight_set_sum_run(&r->sum);
 }
 
-/* Who is done first waits here; whether the round counts is decided by all. */
+/* Waits for all ranks, which decide together whether the round counts. */
 static pdl_status_t meet(pdl__rounds_t *r, pdl__round_result_t *result)
 {
     double       sums[4] = {r->sums[0], r->sums[1], r->sums[2], r->stopped};
