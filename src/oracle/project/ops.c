@@ -10,6 +10,9 @@ typedef struct pricer {
     const pdl_plan_t    *plan;
     const pdl_program_t *program;
     pdl_profile_t       *profile;
+    /* Schedules of groups, which take a while to count; by masks of axes. */
+    pdl__algorithm_t algorithm[1 << PDL_MAX_AXES];
+    bool             known[1 << PDL_MAX_AXES];
 } pricer_t;
 
 /* The layer behind `at` on the way to `head`. */
@@ -77,7 +80,17 @@ static double vector_bytes(pdl_primitive_t primitive, double ranks, double sent)
     }
 }
 
-static pdl_status_t comm_seconds(const pricer_t *pr, const pdl_program_op_t *op, double *seconds)
+static pdl_status_t find_algorithm(pricer_t *pr, unsigned axes, const pdl_group_query_t *query)
+{
+    const pdl_plan_collective_t *named = &pr->plan->collective[pdl_plan_collective_axis(&pr->plan->mesh, axes)];
+
+    if (pr->known[axes]) return PDL_OK;
+    pr->known[axes] = true;
+    return pdl__algorithm(pr->oracle->system, &pr->oracle->p, query, named, PDL__ALL_COLLECTIVES,
+                          &pr->algorithm[axes]);
+}
+
+static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
     bool              halo = op->primitive == PDL_HALO || op->primitive == PDL_LOCAL;
@@ -85,22 +98,19 @@ static pdl_status_t comm_seconds(const pricer_t *pr, const pdl_program_op_t *op,
                                .pattern = op->primitive == PDL_ALLTOALL ? PDL_PATTERN_PAIRWISE
                                           : halo                        ? PDL_PATTERN_NEIGHBOURS
                                                                         : PDL_PATTERN_RING};
-    pdl__algorithm_t  algorithm;
     pdl_group_t       group;
 
     shape_group(mesh, op->group, &query.size, &query.stride);
     if (query.size == 1) return PDL_OK;
     if (!pr->oracle->p.asynchronous) *seconds += pr->oracle->p.call_s;
     pdl_status_t status = pdl__oracle_group(pr->oracle, &query, &group);
-    if (!status)
-        status = pdl__algorithm(pr->oracle->system, &pr->oracle->p, &query,
-                                &pr->plan->collective[pdl_plan_collective_axis(mesh, op->group)],
-                                PDL__ALL_COLLECTIVES, &algorithm);
+    if (!status) status = find_algorithm(pr, op->group, &query);
     if (status) return status;
-    double bytes = vector_bytes(op->primitive, (double)query.size, op->bytes);
+    const pdl__algorithm_t *algorithm = &pr->algorithm[op->group];
+    double                  bytes = vector_bytes(op->primitive, (double)query.size, op->bytes);
     /* Sums inside layers are scattered and gathered, which a schedule for whole sums cannot do. */
-    bool named = algorithm.form != PDL__FORM_COUNTED || pdl__counted_seconds(&algorithm, op->primitive, bytes) > 0;
-    *seconds += pdl__collective_seconds(&group, halo ? PDL_HALO : op->primitive, named ? &algorithm : &pdl__ring,
+    bool named = algorithm->form != PDL__FORM_COUNTED || pdl__counted_seconds(algorithm, op->primitive, bytes) > 0;
+    *seconds += pdl__collective_seconds(&group, halo ? PDL_HALO : op->primitive, named ? algorithm : &pdl__ring,
                                         pr->oracle->p.ring_only, bytes);
     return PDL_OK;
 }
@@ -139,7 +149,7 @@ static double update_seconds(const pricer_t *pr)
                                tensors);
 }
 
-static pdl_status_t price(const pricer_t *pr, const pdl_program_op_t *op, double *seconds)
+static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     int output = pdl_program_op_output(op);
 

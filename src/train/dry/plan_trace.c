@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 /* Layers times micro-batches of all ranks shown. */
-#define MOST_LAYERS 400000
+#define MOST_LAYERS 100000
 
 typedef struct timeline {
     pdl_replay_rank_t *ranks;
