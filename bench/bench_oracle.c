@@ -1,6 +1,6 @@
 /*
  * How fast the oracle answers on one core: closed-form evaluations per second for a 96-layer transformer, and
- * the time of a whole `plan` search for every model of the zoo at several numbers of PEs.
+ * the time of a whole `plan` search for every model of the zoo at several numbers of devices.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <malloc.h>
@@ -25,7 +25,7 @@ static int fail(void)
     return 1;
 }
 
-/* Every power-of-two mesh and micro-batch of a 3-D plan on 1,024 to 4,096 PEs, over and over for a second. */
+/* Every power-of-two mesh and micro-batch of a 3-D plan on 1,024 to 4,096 devices, over and over for a second. */
 static int evaluations(const pdl_system_t *system, const pdl_parameters_t *parameters)
 {
     pdl_model_t     *model;
@@ -106,8 +106,8 @@ static int plans(const pdl_system_t *system, const pdl_parameters_t *parameters)
             total += seconds;
             if (seconds > worst) worst = seconds, slowest = names[i];
         }
-        printf("plan         %zu models, %6lld PEs, named strategies: mean %.1f ms, slowest %.1f ms (%s)\n", count,
-               (long long)pes[k], 1e3 * total / (double)count, 1e3 * worst, slowest);
+        printf("plan         %zu models, %6lld devices, named strategies: mean %.1f ms, slowest %.1f ms (%s)\n",
+               count, (long long)pes[k], 1e3 * total / (double)count, 1e3 * worst, slowest);
     }
     pdl_share_free_list(names, count);
     return 0;

@@ -1,5 +1,5 @@
 /*
- * Plans a model through the library: which strategy is fastest on so many PEs of a system?
+ * Plans a model through the library: which strategy is fastest on so many devices of a system?
  *
  *     cc plan_model.c $(pkg-config --cflags --libs paradl) -o plan_model
  *     ./plan_model resnet50 abci-v 128

@@ -23,7 +23,7 @@ if ! "$paradl" data get fashion-mnist; then
     planned=synthetic
 fi
 
-say "plans for a small residual network on $ranks PEs"
+say "plans for a small residual network on $ranks devices"
 "$paradl" plan --model resnet-tiny --data "$planned" --system "$folder/here.yaml" --pe "$ranks" --batch 64 \
     --top 6
 # Of the plans that are projected to be about as fast, the one that every machine can carry out.

@@ -99,7 +99,7 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
     if (pdl__start_wanted(pe)) {
         pdl_status_t status = pdl__start_ranks(pe, v->threads, 60, NULL);
         if (status != PDL_ERR_UNSUPPORTED) return status;
-        fprintf(stderr, "%s: one PE is measured, messages are not\n", pdl_error_message());
+        fprintf(stderr, "%s: one device is measured, messages are not\n", pdl_error_message());
     }
     pdl_status_t status = pdl_ranks_create(&ranks);
     if (!status) status = measure(v, ranks);

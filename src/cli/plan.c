@@ -244,10 +244,11 @@ static pdl_status_t show(const values_t *v, const pdl_plan_report_t *report)
         status = pdl_report_plan(report, stdout);
     if (status || search->possible > 0) return status;
     if (search->count == 1)
-        return pdl_error(PDL_ERR_LIMIT, "%s on %lld PEs is not possible: %s",
+        return pdl_error(PDL_ERR_LIMIT, "%s on %lld devices is not possible: %s",
                          search->candidates[0].config.strategy->name, (long long)v->pe,
                          search->candidates[0].reason);
-    return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld PEs: see the reasons above", (long long)v->pe);
+    return pdl_error(PDL_ERR_LIMIT, "no strategy is possible on %lld devices: see the reasons above",
+                     (long long)v->pe);
 }
 
 /* What is said and written about the best candidates. */

@@ -92,7 +92,7 @@ static pdl_status_t project_policy(job_t *job, const pdl_plan_sim_t *sim)
     pdl_dataset_t         dataset;
     pdl_status_t          status = pdl_data_describe(job->file.data_name, job->file.model, &dataset);
 
-    if (!status) status = pdl_oracle_play(job->oracle, plan, &dataset, &projection);
+    if (!status) status = pdl_oracle_replay(job->oracle, plan, &dataset, &projection);
     if (status) return status;
     for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) projection.comm[i] = sim->simulated.comm[i];
     projection.bubble_s = sim->simulated.bubble_s;

@@ -7,6 +7,7 @@
  * vector is S such numberings one after another, and the allgather of segment k runs in the steps of the
  * reduce-scatter of segment k+1.
  */
+#include "base/integer.h"
 #include "coll/internal.h"
 
 static int digit_of(const pdl__level_t *level, int rank)
@@ -225,25 +226,14 @@ int pdl__levels_period(const pdl_schedule_t *schedule, int first[], int last[])
     return find_rings(schedule, first, last, NULL);
 }
 
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Sizes of blocks repeat every `apart` blocks (pdl__first_element()). A ring goes on by one segment of blocks in a step
    and begins again behind the last of its own blocks, which must not disturb the pattern. */
 int64_t pdl__levels_size_period(const pdl_schedule_t *schedule, int group, int64_t elements)
 {
     const pdl__level_t *ring[PDL_MAX_PERIODS];
-    int64_t             apart = schedule->blocks / common_divisor(schedule->blocks, elements);
+    int64_t             apart = schedule->blocks / pdl__common_divisor(schedule->blocks, elements);
 
     if (group < 0 || group >= find_rings(schedule, NULL, NULL, ring)) return 0;
     if (ring[group]->size * ring[group]->segment % apart != 0) return 0;
-    return apart / common_divisor(apart, ring[group]->segment);
+    return apart / pdl__common_divisor(apart, ring[group]->segment);
 }

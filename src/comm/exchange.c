@@ -10,7 +10,7 @@
  */
 #include <paradl/comm/exchange.h>
 
-#include "comm/clock.h"
+#include "base/clock.h"
 #include "comm/dry.h"
 #include "comm/trial.h"
 #include "comm/watch/watch.h"

@@ -2,15 +2,11 @@
  * Where the blocks of a schedule are in memory.
  */
 #include "comm/layout.h"
+#include "base/memory.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
-
-static pdl_status_t out_of_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the plan of a collective");
-}
 
 /* floor(b n / B), without overflow for any vector that fits into memory. */
 static int64_t cut(int64_t n, int64_t b, int64_t blocks)
@@ -30,7 +26,7 @@ static void lay_in_order(pdl__layout_t *layout, int64_t elements)
 static pdl_status_t make_parts(pdl__layout_t *layout, int64_t elements, const int64_t *counts)
 {
     layout->part = calloc((size_t)layout->ranks + 1, sizeof(*layout->part));
-    if (layout->part == NULL) return out_of_memory();
+    if (layout->part == NULL) return pdl__no_memory("for the plan of a collective");
     for (int r = 0; r < layout->ranks; r++) {
         layout->part[r + 1] = counts != NULL ? layout->part[r] + counts[r] : cut(elements, r + 1, layout->ranks);
     }
@@ -92,7 +88,7 @@ static pdl_status_t add_relays(pdl__layout_t *layout, const pdl_moves_t *receive
                 int64_t  more = *capacity > 0 ? 2 * *capacity : 64;
                 int64_t *grown = realloc(layout->relay, (size_t)more * sizeof(*grown));
 
-                if (grown == NULL) return out_of_memory();
+                if (grown == NULL) return pdl__no_memory("for the plan of a collective");
                 layout->relay = grown;
                 *capacity = more;
             }
@@ -130,7 +126,7 @@ static pdl_status_t lay_vector(pdl__layout_t *layout, const pdl_schedule_t *sche
 
     layout->first = calloc((size_t)layout->blocks, sizeof(*layout->first));
     layout->count = calloc((size_t)layout->blocks, sizeof(*layout->count));
-    if (layout->first == NULL || layout->count == NULL) return out_of_memory();
+    if (layout->first == NULL || layout->count == NULL) return pdl__no_memory("for the plan of a collective");
     if (collective != PDL_COLL_REDUCE_SCATTER && collective != PDL_COLL_ALLGATHER) {
         lay_in_order(layout, elements);
         return PDL_OK;

@@ -11,6 +11,7 @@
  * wait for each other's receives.
  */
 #include "comm/messages.h"
+#include "base/memory.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -23,11 +24,6 @@ typedef struct intervals {
     int               count, capacity;
 } intervals_t;
 
-static pdl_status_t out_of_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the plan of a collective");
-}
-
 /* Room for one more element of `size` bytes in an array; *array stays as it is on failure. */
 static pdl_status_t grow(void **array, int *capacity, int count, size_t size)
 {
@@ -38,7 +34,7 @@ static pdl_status_t grow(void **array, int *capacity, int count, size_t size)
     if (*capacity > INT_MAX / 2)
         return pdl_error(PDL_ERR_LIMIT, "a collective of more than %d messages: choose larger chunks", *capacity);
     grown = realloc(*array, (size_t)more * size);
-    if (grown == NULL) return out_of_memory();
+    if (grown == NULL) return pdl__no_memory("for the plan of a collective");
     *array = grown;
     *capacity = more;
     return PDL_OK;
@@ -277,7 +273,7 @@ pdl_status_t pdl__messages_init(const pdl_schedule_t *schedule, const pdl__layou
 
     *messages = (pdl__messages_t){.step_count = pdl_schedule_steps(schedule)};
     messages->step = calloc((size_t)messages->step_count + 1, sizeof(*messages->step));
-    if (messages->step == NULL) return out_of_memory();
+    if (messages->step == NULL) return pdl__no_memory("for the plan of a collective");
     for (int s = 0; !status && s < messages->step_count; s++) {
         status = plan_step(messages, schedule, layout, chunk_elements, slot_limit, scratch, &intervals, s);
         if (!status) note_most(messages, &messages->step[s]);

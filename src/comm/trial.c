@@ -3,7 +3,7 @@
  */
 #include "comm/trial.h"
 
-#include "comm/clock.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

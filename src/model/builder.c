@@ -3,6 +3,7 @@
  * it arrives, so that a mistake is reported at the place that made it.
  */
 #include "model/builder.h"
+#include "base/memory.h"
 #include "model/internal.h"
 
 #include <math.h>
@@ -89,17 +90,12 @@ int pdl__builder_find(const pdl_model_builder_t *builder, const char *name)
     return pdl_model_find_layer(builder->model, name);
 }
 
-static pdl_status_t out_of_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the layers of a model");
-}
-
 /* Twice as many slots as layers at least, so that a search ends soon. */
 static pdl_status_t grow_names(pdl_model_t *model, size_t slot_count)
 {
     int *slots = calloc(slot_count, sizeof(*slots));
 
-    if (slots == NULL) return out_of_memory();
+    if (slots == NULL) return pdl__no_memory("for the layers of a model");
     free(model->name_slots);
     model->name_slots = slots;
     model->name_slot_count = slot_count;
@@ -116,10 +112,10 @@ static pdl_status_t grow(pdl_model_builder_t *builder)
 
     if (model->count < model->capacity) return PDL_OK;
     layers = realloc(model->layers, (size_t)capacity * sizeof(*layers));
-    if (layers == NULL) return out_of_memory();
+    if (layers == NULL) return pdl__no_memory("for the layers of a model");
     model->layers = layers;
     differentiable = realloc(builder->differentiable, (size_t)capacity * sizeof(*differentiable));
-    if (differentiable == NULL) return out_of_memory();
+    if (differentiable == NULL) return pdl__no_memory("for the layers of a model");
     builder->differentiable = differentiable;
     if (grow_names(model, 4 * (size_t)capacity)) return PDL_ERR_NOMEM;
     model->capacity = capacity;

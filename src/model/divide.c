@@ -5,6 +5,7 @@
  * New widths are a function of the old ones alone: what had equal widths has equal widths again, so residual sums
  * fit.
  */
+#include "base/integer.h"
 #include "model/builder.h"
 
 #include <math.h>
@@ -37,16 +38,6 @@ static bool is_divisible(const pdl_layer_t *layer)
 static bool is_depthwise(const pdl_layer_t *layer)
 {
     return layer->groups > 1 && layer->groups == layer->in.channels;
-}
-
-static int64_t common_divisor(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
 }
 
 static pdl_status_t check(const pdl_model_t *model, int64_t nets)
@@ -103,7 +94,7 @@ static void find_widening(division_t *d)
             continue;
         }
         if (layer->out.channels % stem != 0) return;
-        factor = common_divisor(factor, layer->out.channels / stem);
+        factor = pdl__common_divisor(factor, layer->out.channels / stem);
     }
     if (factor < 2 || !residual) return;
     d->stem = stem;
@@ -133,7 +124,7 @@ static pdl_layer_t divide_layer(const division_t *d, const pdl_model_builder_t *
 
     layer.rate /= d->nets;
     if (!has_width(&layer)) {
-        layer.groups = common_divisor(layer.groups, in);
+        layer.groups = pdl__common_divisor(layer.groups, in);
         return layer;
     }
     if (depthwise) {
@@ -179,7 +170,7 @@ pdl_status_t pdl_model_divide(const pdl_model_t *model, int64_t nets, pdl_model_
         const pdl_layer_t *layer = pdl_model_layer(model, i);
         if (!has_width(layer) || layer->groups < 2 || is_depthwise(layer)) continue;
         int64_t groups = fewer_groups(&d, layer->groups);
-        d.multiple = d.multiple / common_divisor(d.multiple, groups) * groups;
+        d.multiple = d.multiple / pdl__common_divisor(d.multiple, groups) * groups;
     }
     status = build(&d, divided);
     free(d.kept);

@@ -145,7 +145,7 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     pdl_status_t status = pdl__case_of_plan(oracle, plan, dataset, &c);
     if (status) return status;
     if (c.pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c.pe, oracle->system->name,
+        return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has only %lld", (long long)c.pe, oracle->system->name,
                          (long long)oracle->system->pe_count);
     status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
     if (status) return status;

@@ -106,7 +106,7 @@ static void region_strides(const pdl_region_t *region, int64_t *stride)
     dense_strides(extent, region->rank, stride);
 }
 
-/* Dimensions of one element vanish, and those that lie one behind the other on both sides become one: what is left
+/* Dimensions of one element vanish, and those that follow one another on both sides become one: what is left
    has the longest runs. */
 static void merge_dimensions(pdl_box_t *box)
 {

@@ -19,9 +19,9 @@ pdl_status_t pdl_report_calibration(const pdl_calibration_t *c, const char *path
     char                      text[PDL_FORMAT_SIZE], line[128];
 
     snprintf(line, sizeof(line), "%d, each %d core%s", c->ranks, c->threads, c->threads > 1 ? "s" : "");
-    pair(table, "PEs", line);
-    pair(table, "multiply-adds of a PE", pdl_format_flop_rate(c->flop_per_s, text));
-    pair(table, "memory of a PE", pdl_format_byte_rate(c->bytes_per_s, text));
+    pair(table, "devices", line);
+    pair(table, "multiply-adds of a device", pdl_format_flop_rate(c->flop_per_s, text));
+    pair(table, "memory of a device", pdl_format_byte_rate(c->bytes_per_s, text));
     snprintf(line, sizeof(line), "%.0f %% of the first, %.0f %% of the second", 100 * c->matrix_efficiency,
              100 * c->memory_efficiency);
     pair(table, "layers reach", line);

@@ -135,8 +135,8 @@ static pdl_status_t add_system(const list_t *list, const char *name)
 
 static const char *const  yaml_extensions[] = {".yaml", NULL};
 static const pdl_column_t system_columns[] = {{"system", PDL_LEFT},
-                                              {"PEs", PDL_RIGHT},
-                                              {"PE", PDL_LEFT},
+                                              {"devices", PDL_RIGHT},
+                                              {"device", PDL_LEFT},
                                               {"description", PDL_LEFT}};
 static const kind_t       systems = {"systems", "systems", yaml_extensions, system_columns, 4, add_system};
 

@@ -9,7 +9,7 @@
 /* NAN where it is not known. */
 typedef struct pdl__rates {
     double samples_per_s, tokens_per_s; /* of the whole machine; tokens where samples are sequences */
-    double flop_per_s;                  /* of a PE: operations of the model, recomputation left out */
+    double flop_per_s;                  /* of a device: operations of the model, recomputation left out */
     double mfu;                         /* that, as a share of the peak of the precision */
 } pdl__rates_t;
 pdl__rates_t pdl__plan_rates(const pdl_plan_report_t *report, const pdl_candidate_t *c);

@@ -43,7 +43,7 @@ static void append(char *text, const char *format, const char *value)
     snprintf(text + used, CELL_SIZE - used, format, value);
 }
 
-/* ", infiniband x2, 3:1 above the rack": what the levels that the PEs span are like. */
+/* ", infiniband x2, 3:1 above the rack": what the levels that the devices span are like. */
 static void describe_network(const pdl_system_t *system, int64_t pe, char text[CELL_SIZE])
 {
     int  top = pdl_system_level_of_span(system, pe);
@@ -60,7 +60,7 @@ static void describe_network(const pdl_system_t *system, int64_t pe, char text[C
         if (level->oversubscription > 1) {
             snprintf(number, sizeof(number), "%g", level->oversubscription);
             append(text, ", %s:1 above the ", number);
-            append(text, "%s", i > 0 ? system->level[i - 1].name : "PE");
+            append(text, "%s", i > 0 ? system->level[i - 1].name : "device");
         }
     }
 }
@@ -123,7 +123,7 @@ static char *format_interval(const pdl_projection_t *projection, char text[CELL_
     return text;
 }
 
-/* A share in percent, a factor or a number of PEs: each finding has its own measure. */
+/* A share in percent, a factor or a number of devices: each finding has its own measure. */
 static char *format_finding(const pdl_finding_t *finding, char text[CELL_SIZE])
 {
     if (finding->share <= 1)
@@ -245,8 +245,8 @@ static const char *goal_header(const pdl_plan_report_t *report)
 {
     if (report->request->goal == PDL_GOAL_ENERGY) return "energy/sample";
     if (report->dataset != NULL && report->dataset->samples > 0)
-        return report->system->cost_per_pe_hour > 0 ? "cost/epoch" : "PE hours/epoch";
-    return report->system->cost_per_pe_hour > 0 ? "cost/M samples" : "PE hours/M samples";
+        return report->system->cost_per_pe_hour > 0 ? "cost/epoch" : "device hours/epoch";
+    return report->system->cost_per_pe_hour > 0 ? "cost/M samples" : "device hours/M samples";
 }
 
 static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MOST_COLUMNS])
@@ -264,7 +264,7 @@ static int make_columns(const pdl_plan_report_t *report, pdl_column_t columns[MO
     if (!is_orig(report)) columns[count++] = (pdl_column_t){"TFLOP/s", PDL_RIGHT};
     if (!is_orig(report)) columns[count++] = (pdl_column_t){"MFU", PDL_RIGHT};
     if (report->dataset != NULL) columns[count++] = (pdl_column_t){"epoch", PDL_RIGHT};
-    columns[count++] = (pdl_column_t){"memory/PE", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"memory/device", PDL_RIGHT};
     if (goal == PDL_GOAL_ENERGY || goal == PDL_GOAL_COST)
         columns[count++] = (pdl_column_t){goal_header(report), PDL_RIGHT};
     columns[count++] = (pdl_column_t){"limited by", PDL_LEFT};
@@ -331,11 +331,11 @@ static void print_best(const pdl_plan_report_t *report, FILE *stream)
                 (double)best->config.batch / p->total_s);
     if (p->compiled)
         fprintf(stream,
-                "memory/PE is compiled: what a rank of paradl train takes, messages included, to the byte.\n");
+                "memory/device is compiled: what a rank of paradl train takes, messages included, to the byte.\n");
     if (p->estimated && p->high_s > 0)
         fputs("The intervals are estimates: nothing of this machine and framework was measured.\n", stream);
     if (report->request->goal == PDL_GOAL_COST && !(report->system->cost_per_pe_hour > 0))
-        fprintf(stream, "%s has no price: add cost_per_pe_hour to its file to see costs instead of PE hours.\n",
+        fprintf(stream, "%s has no price: add cost_per_pe_hour to its file to see costs instead of device hours.\n",
                 report->system->name);
     if (report->explanation == NULL && p->finding_count > 0 && p->findings[0].hint[0] != '\0')
         fprintf(stream, "what would help: %s.\n", p->findings[0].hint);

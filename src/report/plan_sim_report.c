@@ -54,7 +54,7 @@ static void print_heading(const pdl_plan_sim_report_t *report, FILE *stream)
 {
     char ranks[PDL_FORMAT_SIZE], batch[PDL_FORMAT_SIZE], used[PDL_FORMAT_SIZE], has[PDL_FORMAT_SIZE], mesh[128];
 
-    fprintf(stream, "%s   %s on %s PE%s of %s: %s\n", report->model_name, report->plan->strategy,
+    fprintf(stream, "%s   %s on %s device%s of %s: %s\n", report->model_name, report->plan->strategy,
             pdl_format_count(report->sim->ranks, ranks), report->sim->ranks == 1 ? "" : "s", report->system_name,
             pdl_mesh_format(&report->plan->mesh, mesh, sizeof(mesh)));
     fprintf(stream, "batch %s, %lld micro-batch%s", pdl_format_count(report->plan->batch, batch),

@@ -1,5 +1,5 @@
 /*
- * A system: its PE, its levels and its storage. A data set, which is described in as few words.
+ * A system: its device, its levels and its storage. A data set, which is described in as few words.
  */
 #include "report/dataset_fields.h"
 
@@ -48,7 +48,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
 
     pdl_format_count(system->pe_count, text);
     snprintf(count, sizeof(count), "%s x %.100s", text, device->name);
-    add_pair(table, "PEs", count);
+    add_pair(table, "devices", count);
     add_pair(table, "memory", pdl_format_bytes(device->memory_bytes, text));
     add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
     add_peaks(table, device);
@@ -88,7 +88,7 @@ static void add_level(pdl_table_t *table, const pdl_system_t *system, const pdl_
 static pdl_status_t print_levels(const pdl_system_t *system, const pdl_level_t *levels, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"level", PDL_LEFT},  {"transport", PDL_LEFT},
-                                           {"joins", PDL_RIGHT}, {"PEs", PDL_RIGHT},
+                                           {"joins", PDL_RIGHT}, {"devices", PDL_RIGHT},
                                            {"link", PDL_RIGHT},  {"start-up", PDL_RIGHT},
                                            {"ports", PDL_RIGHT}, {"oversubscription", PDL_RIGHT}};
     pdl_table_t              *table = pdl_table_create(columns, sizeof(columns) / sizeof(columns[0]));

@@ -22,7 +22,8 @@ static const grouping_t groupings[] = {{PDL_BY_SOURCE, "source"},
                                        {PDL_BY_QUANTITY, "quantity"}};
 #define GROUPINGS ((int)(sizeof(groupings) / sizeof(groupings[0])))
 
-static const char *const left_out[] = {[PDL_LEAVE_PE] = "number of PEs", [PDL_LEAVE_PAIR] = "model and strategy"};
+static const char *const left_out[] = {
+    [PDL_LEAVE_PE] = "number of devices", [PDL_LEAVE_PAIR] = "model and strategy"};
 #define LEFT_OUT ((int)(sizeof(left_out) / sizeof(left_out[0])))
 
 static const char *key_of(const pdl_measured_row_t *row, pdl_row_key_t key)

@@ -39,7 +39,7 @@ pdl_status_t pdl_sim_exchange_rate(const pdl_system_t *system, const pdl_paramet
     pdl_status_t        status;
 
     if (workers < 2 || workers > pe || workers > PDL_EXCHANGE_WORKERS)
-        return pdl_error(PDL_ERR_LIMIT, "an exchange between %lld workers on %lld PEs: 2 to %d are simulated",
+        return pdl_error(PDL_ERR_LIMIT, "an exchange between %lld workers on %lld devices: 2 to %d are simulated",
                          (long long)workers, (long long)pe, PDL_EXCHANGE_WORKERS);
     hosts = malloc((size_t)workers * sizeof(*hosts));
     if (hosts == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");

@@ -2,10 +2,10 @@
  * The main loop of the flow-level engine: one instant after the other, all events of an instant together.
  */
 #include "sim/flow.h"
+#include "base/clock.h"
 
 #include <math.h>
 #include <stdlib.h>
-#include <time.h>
 
 static pdl_status_t create_jobs(pdl__engine_t *engine, const pdl_sim_job_t *jobs, int job_count)
 {
@@ -84,19 +84,11 @@ static pdl_status_t move_ranks(pdl__engine_t *engine)
     return PDL_OK;
 }
 
-static double wall_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 /* A line of progress, written over the one before, when a second has passed. */
 static void tell_progress(pdl__engine_t *engine, double *told)
 {
-    if (engine->options->progress == NULL || wall_s() - *told < 1) return;
-    *told = wall_s();
+    if (engine->options->progress == NULL || pdl__seconds() - *told < 1) return;
+    *told = pdl__seconds();
     engine->told = true;
     fprintf(engine->options->progress, "\rsimulate %s: step %d of %d, %.6g s simulated, %lld flows\033[K",
             pdl_schedule_algorithm(engine->job[0].schedule), engine->rank[0].step + 1, engine->job[0].steps,
@@ -114,7 +106,7 @@ static void end_progress(const pdl__engine_t *engine)
 
 static pdl_status_t run_events(pdl__engine_t *engine)
 {
-    double told = wall_s();
+    double told = pdl__seconds();
 
     for (;;) {
         int32_t      first = pdl__queue_pop(&engine->queue, &engine->now);

@@ -2,15 +2,11 @@
  * Links and flows of the simulated network, and the rates that follow from counting; see network.h.
  */
 #include "sim/network.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the flows of the simulation");
-}
 
 pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topology, double tick_s, int stride,
                                  pdl__queue_t *queue, int32_t first_entity)
@@ -29,7 +25,8 @@ pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topo
     net->wire = calloc(count > 0 ? count : 1, sizeof(*net->wire));
     net->dirty = malloc((count + 1) * sizeof(*net->dirty));
     net->freed = malloc((count + 1) * sizeof(*net->freed));
-    if (net->wire == NULL || net->dirty == NULL || net->freed == NULL) return no_memory();
+    if (net->wire == NULL || net->dirty == NULL || net->freed == NULL)
+        return pdl__no_memory("for the flows of the simulation");
     for (size_t i = 0; i < count; i++) {
         net->wire[i].capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE;
         net->wire[i].head = -1;
@@ -70,7 +67,7 @@ static pdl_status_t more_flows(pdl__network_t *net)
         !resize(&net->active, room, sizeof(*net->active)) || !resize(&net->batch, room, sizeof(*net->batch)) ||
         !resize(&net->reached, room, sizeof(*net->reached)) ||
         (net->entry != NULL && !resize(&net->entry, room * stride, sizeof(*net->entry))))
-        return no_memory();
+        return pdl__no_memory("for the flows of the simulation");
     net->room = (int32_t)room;
     return pdl__queue_grow(net->queue, net->first_entity + net->room);
 }

@@ -1,12 +1,12 @@
 /*
  * Simulation of collectives: checks the request, runs an engine, sums energy and the busiest link.
  */
+#include "base/clock.h"
 #include "sim/flow.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <time.h>
 
 const char *const pdl_engine_names[PDL_ENGINE_COUNT] = {"flow", "loads", "simgrid"};
 
@@ -80,14 +80,6 @@ static void add_energy(const pdl_topology_t *topology, pdl_sim_result_t *result)
     }
 }
 
-static double wall_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static pdl_status_t run_engine(const pdl_topology_t *topology, const pdl_sim_job_t *jobs, int job_count,
                                const pdl_sim_options_t *options, pdl_sim_result_t *result)
 {
@@ -115,7 +107,7 @@ pdl_status_t pdl_sim_run(const pdl_topology_t *topology, const pdl_sim_job_t *jo
                          const pdl_sim_options_t *options, pdl_sim_result_t *result)
 {
     pdl_sim_result_t done = {.busiest_link = -1};
-    double           begin = wall_s();
+    double           begin = pdl__seconds();
     pdl_status_t     status = check_options(options);
 
     for (int j = 0; j < job_count && !status; j++) status = check_job(topology, &jobs[j], j);
@@ -132,7 +124,7 @@ pdl_status_t pdl_sim_run(const pdl_topology_t *topology, const pdl_sim_job_t *jo
         return status;
     }
     finish(topology, options, &done);
-    done.wall_s = wall_s() - begin;
+    done.wall_s = pdl__seconds() - begin;
     *result = done;
     return PDL_OK;
 }

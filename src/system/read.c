@@ -222,7 +222,7 @@ static pdl_status_t read_level(const pdl_yaml_t *node, pdl_system_t *system)
         return pdl_yaml_error(node, "level %s would have %g ports by default; give ports", level->name,
                               level->ports);
     if (system->pe_count > INT64_MAX / 2 / level->fanout)
-        return pdl_yaml_error(node, "the fanouts up to level %s multiply to more PEs than can be counted",
+        return pdl_yaml_error(node, "the fanouts up to level %s multiply to more devices than can be counted",
                               level->name);
     system->pe_count *= level->fanout;
     system->level_count++;
@@ -261,7 +261,7 @@ static pdl_status_t read_host_level(const pdl_yaml_t *node, pdl_system_t *system
     int               found;
     st = pdl_yaml_enum(pdl_yaml_find(node, "name"), names, 1, &found);
     if (st) return st;
-    /* PEs that have several links between them may still share one way to the host. */
+    /* devices that have several links between them may still share one way to the host. */
     if (index == 0) level->ports = 1;
     st = read_link(node, system, level);
     if (st) return st;

@@ -38,16 +38,16 @@ refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 1e99
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 99999999999999999999
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe ''
 refuse 2 'abci-v has only' "${plan[@]}" --pe 100000
-refuse 2 '3d on 7 PEs is not possible' "${plan[@]}" --pe 7 --strategy 3d
-refuse 2 'data+filter on 13 PEs is not possible' "${plan[@]}" --pe 13 --strategy data+filter
-refuse 2 'pipeline on 512 PEs is not possible' "${plan[@]}" --pe 512 --strategy pipeline
-refuse 2 'filter on 512 PEs is not possible' "${plan[@]}" --pe 512 --strategy filter
+refuse 2 '3d on 7 devices is not possible' "${plan[@]}" --pe 7 --strategy 3d
+refuse 2 'data+filter on 13 devices is not possible' "${plan[@]}" --pe 13 --strategy data+filter
+refuse 2 'pipeline on 512 devices is not possible' "${plan[@]}" --pe 512 --strategy pipeline
+refuse 2 'filter on 512 devices is not possible' "${plan[@]}" --pe 512 --strategy filter
 refuse 2 'filtre' "${plan[@]}" --pe 4 --strategy filtre
 refuse 2 '--goal: expected time, memory, cost or energy' "${plan[@]}" --pe 4 --goal speed
 refuse 2 '--precision: expected' "${plan[@]}" --pe 4 --precision fp33
 refuse 2 '--max-memory: expected a size' "${plan[@]}" --pe 4 --max-memory lots
 refuse 2 '--max-memory: expected a size' "${plan[@]}" --pe 4 --max-memory=-1GiB
-refuse 2 'data on 4 PEs is not possible: needs' "${plan[@]}" --pe 4 --strategy data --max-memory 1MB
+refuse 2 'data on 4 devices is not possible: needs' "${plan[@]}" --pe 4 --strategy data --max-memory 1MB
 refuse 2 '--batch: expected a whole number' "${plan[@]}" --pe 4 --batch 0
 refuse 2 'exclude each other' "${plan[@]}" --pe 4 --batch 64 --samples-per-pe 16
 refuse 2 'no layer "nowhere"' "${plan[@]}" --pe 4 --strategy spatial --spatial-until nowhere
@@ -114,7 +114,7 @@ fi
 # Nothing possible at all: the table has the reasons, the message says so. Programs get the document.
 expect 2 "${plan[@]}" --pe 4 --max-memory 1MB
 has out "not possible: needs"
-has err "no strategy is possible on 4 PEs"
+has err "no strategy is possible on 4 devices"
 expect 2 "${plan[@]}" --pe 512 --strategy filter --json
 python3 - <<'PY' || fail "the JSON document of something impossible"
 import json

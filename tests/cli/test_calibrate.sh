@@ -38,7 +38,7 @@ expect 2 calibrate -o other.yaml --quick --pe 1 --model no-such-model --quiet
 has err "no-such-model"
 [ ! -e other.yaml ] || fail "a failed calibration leaves a file"
 expect 2 calibrate -o other.yaml --threads 0
-# Without mpirun there is one PE.
+# Without mpirun there is one device.
 PARADL_MPIRUN=./nowhere expect 2 calibrate -o other.yaml --quick --quiet --pe 2 --model no-such-model
 has err "messages are not"
 

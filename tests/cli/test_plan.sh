@@ -13,7 +13,7 @@ has table "128 x NVIDIA V100 SXM2 16 GB in 32 nodes"
 has table "limited by"
 has table "not possible: "
 has table "best: "
-has table "batch      8,192 samples: 64 samples per PE by default; --batch or --samples-per-pe sets another"
+has table "batch      8,192 samples: 64 samples per device by default; --batch or --samples-per-device sets another"
 ! grep -q "next:" table || fail "a next command is named although nothing was written"
 # Text is counted in windows of the model's sequence, whatever its description says.
 expect 0 plan --model llama2-7b --system selene --pe 64 --precision bf16 --data openwebtext --strategy data
@@ -115,14 +115,14 @@ has best.yaml "projected:"
 expect 0 plan "${request[@]}" --top 2
 [ "$(grep -c '^ *[0-9][0-9]*  ' out)" -eq 2 ] || fail "--top 2 shows $(grep -c '^ *[0-9][0-9]*  ' out)"
 expect 0 plan "${request[@]}" --goal memory --strategy data --samples-per-pe 8
-has out "1,024 samples: 8 per PE"
+has out "1,024 samples: 8 per device"
 expect 0 plan "${request[@]}" --goal energy --top 1
 has out "energy/sample"
 expect 0 plan "${request[@]}" --goal cost --top 1
-has out "PE hours/epoch"
+has out "device hours/epoch"
 has out "abci-v has no price: add cost_per_pe_hour"
 expect 0 plan --model resnet50 --system abci-v --pe 8 --goal cost --top 1
-has out "PE hours/M samples"
+has out "device hours/M samples"
 ! grep -q "e-0" out || fail "a cost nobody can read: $(cat out)"
 # Intervals are wide, and said to be estimates, where nothing was measured.
 ! grep -q "intervals are estimates" table || fail "abci-v was measured"
@@ -154,7 +154,7 @@ python3 -c 'import json; p = json.load(open("out")); b = {c["batch"] for c in p[
 assert b == {p["batch"]} == {128}, b' || fail "batches differ"
 # Lines that share a reason are one.
 expect 0 plan --model lenet --system local --pe 2
-[ "$(grep -c 'two axes need at least 4 PEs' out)" -eq 1 ] || fail "the same reason on several lines"
+[ "$(grep -c 'two axes need at least 4 devices' out)" -eq 1 ] || fail "the same reason on several lines"
 expect 0 plan --model resnet50 --system abci-v --pe 8 --strategy spatial --spatial-until layer1.0.conv1 --batch 32
 
 # Where nothing is possible the reasons come first, in a file too.

@@ -74,7 +74,7 @@ python3 timeline.py 2>message || fail "the timeline: $(tail -2 message)"
 printf 'paradl: plan/1\nmodel: resnet50\ndata: {batch: 256}\nstrategy: data\nmesh: [{data: 8}]\n' >lost.yaml
 refuse "lost.yaml names no system: add one with --system" simulate lost.yaml
 expect 0 simulate lost.yaml --system selene
-refuse "8 PEs, but local has only 2" simulate lost.yaml --system local
+refuse "8 devices, but local has only 2" simulate lost.yaml --system local
 refuse "unknown system" simulate lost.yaml --system nowhere
 refuse "leave out --topology" simulate lost.yaml --topology dln
 refuse "engines flow and loads" simulate lost.yaml --system selene --engine simgrid

@@ -26,7 +26,7 @@ for name in ("2", "3", "4", "3b", "2b"):
     assert worst <= 1e-5, (name, worst)
 PY
 
-# Layers that are too small for an axis stay whole; more ranks than the system has PEs find a mesh all the same.
+# Layers that are too small for an axis stay whole; more ranks than the system has devices find a mesh all the same.
 cat >small.yaml <<'YAML'
 paradl: model/1
 name: small

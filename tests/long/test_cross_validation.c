@@ -1,5 +1,5 @@
 /*
- * What the fit projects for rows it has not seen: all rows of one number of PEs, and all rows of one model and strategy,
+ * What the fit projects for rows it has not seen: all rows of one number of devices, and all rows of one model and strategy,
  * left out at a time. Every fold starts from the prior.
  */
 #include "test.h"

@@ -1,6 +1,6 @@
 /*
  * What `paradl plan` says against what `paradl simulate` says, for all plans that the search proposes for six networks on four
- * machines with 4, 24 and 256 PEs: the share that agrees within 1 % and within 5 %, without and with pipelines; for pipelines
+ * machines with 4, 24 and 256 devices: the share that agrees within 1 % and within 5 %, without and with pipelines; for pipelines
  * also that of the formulas without a play, which are all there is of pipelines with very many passes. With an argument every plan is listed.
  */
 #include "test.h"
@@ -61,7 +61,7 @@ static void compare(pdl_oracle_t *oracle, const pdl_candidate_t *candidate, cons
     pdl_projection_t       formula;
     const pdl_config_t    *c = &candidate->config;
     tally_t               *tally = c->pipeline > 1 ? &with_pipeline : &without_pipeline;
-    bool played = c->pipeline * c->virtual_stages * c->micro_batches <= 300000; /* pdl_oracle_play() */
+    bool played = c->pipeline * c->virtual_stages * c->micro_batches <= 300000; /* pdl_oracle_replay() */
 
     CHECK_OK(pdl_sim_plan(oracle, candidate->plan, &options, &sim));
     if (sim == NULL) return;

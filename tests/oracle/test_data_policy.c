@@ -6,7 +6,7 @@
 
 #include <paradl/oracle/data_policy.h>
 
-/* Nodes of 2 PEs behind a link of 1 GB/s, four nodes to a rack, racks behind 1 GB/s that four nodes share. */
+/* Nodes of 2 devices behind a link of 1 GB/s, four nodes to a rack, racks behind 1 GB/s that four nodes share. */
 static const char machine[] = "paradl: system/1\nname: toy\n"
                               "device: {name: x, memory: 16GB, memory_bandwidth: 1TB/s, peak: {fp32: 10TFLOP/s}}\n"
                               "levels:\n"
@@ -117,7 +117,7 @@ static void rates(void)
     pdl_system_destroy(system);
 }
 
-/* An iteration of 128 samples on 16 PEs: 100 ms forward, 200 ms backward, 50 ms gradients, 10 ms update. */
+/* An iteration of 128 samples on 16 devices: 100 ms forward, 200 ms backward, 50 ms gradients, 10 ms update. */
 typedef struct epoch {
     const pdl_system_t     *system;
     bench_t                 b;
@@ -286,7 +286,7 @@ static void refuses(void)
     e.question.pe = e.question.workers = 12801;
     check_refused(&e, PDL_ERR_LIMIT, "has only 12800 samples");
     e.question.pe = 1;
-    check_refused(&e, PDL_ERR_INPUT, "needs a PE");
+    check_refused(&e, PDL_ERR_INPUT, "needs a device");
     e.dataset.samples = 0;
     check_refused(&e, PDL_ERR_INPUT, "known size");
     e.question.dataset = NULL;

@@ -150,7 +150,7 @@ static void bounds_hold_and_quick_plays_agree(void)
         bench_t b = begin(models[between(0, 2)], between(0, 1) ? selene : abci, p);
         if (pdl_oracle_plan(b.oracle, &c, &plan) == PDL_OK &&
             pdl__evaluate_played(b.oracle, &c, NULL, &quick) == PDL_OK) {
-            CHECK_OK(pdl_oracle_play(b.oracle, plan, NULL, &played));
+            CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &played));
             CHECK_NEAR(quick.total_s, played.total_s, 0.01);
             CHECK_OK(pdl__played_bound(b.oracle, &c, &bound));
             CHECK(bound <= quick.total_s * (1 + 1e-9));
@@ -192,7 +192,7 @@ static void faster_links_are_never_slower(void)
     }
 }
 
-/* Every strategy on one PE is serial. */
+/* Every strategy on one device is serial. */
 static void one_pe_is_serial(void)
 {
     bench_t          b = begin("resnet50", abci, simple());

@@ -473,7 +473,7 @@ static void refuses_other_meshes(void)
     CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "larger than the batch");
     config.batch = 1 << 20;
     config.data = 1 << 20;
-    CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "PEs");
+    CHECK_ERROR(pdl_search_mixed(oracle, &config, NULL, &plan, &projection), "devices");
     config = on_mesh(4, 1, 8);
     CHECK_OK(pdl_search_mixed(oracle, &config, NULL, &plan, &projection));
     CHECK_OK(plan ? pdl_plan_check(plan) : PDL_ERR_INPUT);

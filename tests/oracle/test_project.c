@@ -241,7 +241,7 @@ static pdl_projection_t played(bench_t *b, const pdl_config_t *config)
     pdl_plan_t      *plan = NULL;
 
     CHECK_OK(pdl_oracle_plan(b->oracle, config, &plan));
-    CHECK_OK(pdl_oracle_play(b->oracle, plan, NULL, &projection));
+    CHECK_OK(pdl_oracle_replay(b->oracle, plan, NULL, &projection));
     pdl_plan_destroy(plan);
     return projection;
 }

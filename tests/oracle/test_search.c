@@ -342,7 +342,7 @@ static bool has(const pdl_layer_t *l, int64_t count, const char *what)
     return false;
 }
 
-/* "at most 74 PEs (layer conv1 has 224 rows, ...": what the layer has, and where the limit lies. */
+/* "at most 74 devices (layer conv1 has 224 rows, ...": what the layer has, and where the limit lies. */
 static void check_reason(const bench_t *b, const pdl_candidate_t *c)
 {
     const char *layer = strstr(c->reason, "layer "), *at_most = strstr(c->reason, "at most ");
@@ -408,14 +408,15 @@ static void expect_reason(const char *model, const char *strategy, int64_t pe, c
 static void reasons_name_what_is_in_the_way(void)
 {
     expect_reason("llama2-70b", "tensor", 64,
-                  "at most 8 PEs (layer layers.0.self_attn has 8 key-value heads for its 64 heads)");
+                  "at most 8 devices (layer layers.0.self_attn has 8 key-value heads for its 64 heads)");
     expect_reason("gpt2-1.5b", "data+tensor", 64,
-                  "layer h.0.attn has 25 heads: no divisor of the number of PEs divides them");
-    expect_reason("gpt2-1.5b", "tensor", 8, "layer h.0.attn has 25 heads: the number of PEs does not divide them");
+                  "layer h.0.attn has 25 heads: no divisor of the number of devices divides them");
+    expect_reason("gpt2-1.5b", "tensor", 8,
+                  "layer h.0.attn has 25 heads: the number of devices does not divide them");
     expect_reason("resnet50", "spatial", 512,
-                  "at most 74 PEs (layer conv1 has 224 rows, of which a piece needs 3 for the halo)");
-    expect_reason("resnet50", "data+filter", 2, "two axes need at least 4 PEs");
-    expect_reason("resnet50", "3d", 13, "13 PEs are no product of two axes: the number is prime");
+                  "at most 74 devices (layer conv1 has 224 rows, of which a piece needs 3 for the halo)");
+    expect_reason("resnet50", "data+filter", 2, "two axes need at least 4 devices");
+    expect_reason("resnet50", "3d", 13, "13 devices are no product of two axes: the number is prime");
 }
 
 int main(void)

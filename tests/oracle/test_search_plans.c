@@ -30,7 +30,7 @@ static void check_read_back(const char *path, const pdl_candidate_t *candidate, 
               pdl_mesh_format(&candidate->plan->mesh, before, sizeof(before)));
     oracle = make_oracle(file.model, system);
     CHECK_OK(pdl_plan_check(file.plan));
-    CHECK_OK(pdl_oracle_play(oracle, file.plan, NULL, &projection));
+    CHECK_OK(pdl_oracle_replay(oracle, file.plan, NULL, &projection));
     CHECK_NEAR(projection.total_s, candidate->projection.total_s, 1e-12);
     CHECK_NEAR(projection.memory_bytes, candidate->projection.memory_bytes, 1e-12);
     pdl_oracle_destroy(oracle);

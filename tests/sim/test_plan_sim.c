@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 /* Sixteen equal layers; the first has something to train before it, or its backward pass would be shorter. A
-   machine whose PEs hang on one switch, and another whose memory takes no time so that only those layers do. */
+   machine whose devices hang on one switch, and another whose memory takes no time so that only those layers do. */
 static const char uniform_text[] =
     "paradl: model/1\nname: uniform\ninput: {channels: 4096}\nblocks:\n  layer:\n    layers:\n"
     "      - linear: {name: fc, out: 4096, bias: false}\nlayers:\n  - layer_norm\n"
@@ -287,7 +287,7 @@ static void thousand_ranks_of_data_and_spatial(void)
     pdl_plan_sim_destroy(b);
 }
 
-/* PEs with a link per partner: a halo has one of the three, not all. */
+/* devices with a link per partner: a halo has one of the three, not all. */
 static void a_halo_has_one_link_of_a_mesh(void)
 {
     pdl_parameters_t p = plain();

@@ -202,7 +202,7 @@ static void compare(int64_t most_pe, int64_t most_pairwise, int cases)
         CHECK_NEAR(answer.phi, alone_s > 0 ? step_s / alone_s : 1, 1e-9);
         if (alone_s > 0) CHECK_NEAR(answer.seconds_per_byte * 1e9, step_s, 1e-9);
         if (test_failures != before)
-            printf("case %d: %lld PEs, size %lld, stride %lld, concurrent %lld, pattern %d, %d levels\n", i,
+            printf("case %d: %lld devices, size %lld, stride %lld, concurrent %lld, pattern %d, %d levels\n", i,
                    (long long)query.pe_count, (long long)query.size, (long long)query.stride,
                    (long long)query.concurrent, (int)query.pattern, system.level_count);
     }
@@ -221,7 +221,7 @@ static void counting_equals_solving_on_medium_machines(void)
 static void unequal_messages_speed_up_when_others_end(void)
 {
     const pdl_system_t *abci = load("abci-v");
-    /* PEs 0 and 1 share the first port of their node; the second message is three times as large. */
+    /* devices 0 and 1 share the first port of their node; the second message is three times as large. */
     const pdl_message_t messages[] = {{0, 4, 12.5e9}, {1, 5, 37.5e9}, {2, 2, 1e9}, {3, 7, 0}, {2, 6, 12.5e9}};
     double              finish_s[5], last_s;
 
@@ -276,7 +276,8 @@ static void large_jobs_are_answered_at_once(void)
                 total_s += s;
                 questions++;
             }
-    printf("     65,536 PEs: %.1f us on average, %.1f us at most\n", 1e6 * total_s / questions, 1e6 * slowest_s);
+    printf("     65,536 devices: %.1f us on average, %.1f us at most\n", 1e6 * total_s / questions,
+           1e6 * slowest_s);
     CHECK(total_s / questions < 2e-3);
     pdl_system_destroy(frontier);
 }

@@ -100,7 +100,7 @@ static void speeds_are_those_asked_for(void)
     CHECK_NEAR(pdl_topology_links(topology)[links[1]].bytes_per_s, 6.25e9, 1e-12);
     pdl_topology_destroy(topology);
     CHECK_ERROR(pdl_topology_of_system(system, system->pe_count + 1, NULL, &topology), "selene has");
-    CHECK_ERROR(pdl_topology_of_system(system, 0, NULL, &topology), "0 PEs");
+    CHECK_ERROR(pdl_topology_of_system(system, 0, NULL, &topology), "0 devices");
     pdl_system_destroy(system);
 }
 

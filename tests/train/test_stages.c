@@ -124,12 +124,12 @@ static void compare(const char *model, int64_t ranks, int virtual_stages)
     CHECK(memcmp(by_work, plan->stage_first, bytes) !=
           0); /* times differ from operations, so this is no accident */
     CHECK_OK(pdl_plan_check(plan));
-    CHECK_OK(pdl_oracle_play(b.oracle, plan, NULL, &planned));
+    CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &planned));
     read_again(plan, model, &file);
     CHECK(file.plan->stages_given);
     CHECK_INT(file.plan->virtual_stages, virtual_stages);
     CHECK(memcmp(file.plan->stage_first, plan->stage_first, bytes) == 0);
-    CHECK_OK(pdl_oracle_play(b.oracle, file.plan, NULL, &again));
+    CHECK_OK(pdl_oracle_replay(b.oracle, file.plan, NULL, &again));
     CHECK(planned.total_s == again.total_s);
     check_projected(&b, file.plan);
     check_simulated(&b, file.plan);
@@ -155,12 +155,12 @@ static void given_borders_are_kept(void)
 
     set_up(&b, "resnet50");
     pdl_plan_t *plan = make_plan(&b, 2, 2);
-    CHECK_OK(pdl_oracle_play(b.oracle, plan, NULL, &balanced));
+    CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &balanced));
     for (int k = 1; k < 4; k++) plan->stage_first[k] = 4 * k;
     plan->stages_given = true;
     CHECK_OK(pdl_plan_check(plan));
     CHECK_OK(pdl_oracle_settle(b.oracle, plan));
-    CHECK_OK(pdl_oracle_play(b.oracle, plan, NULL, &moved));
+    CHECK_OK(pdl_oracle_replay(b.oracle, plan, NULL, &moved));
     for (int k = 1; k < 4; k++) CHECK_INT(plan->stage_first[k], 4 * k);
     CHECK(moved.total_s > 1.1 * balanced.total_s);
     check_projected(&b, plan);

@@ -162,7 +162,7 @@ static void reproduces_spatial(void)
     pdl_system_destroy(direct);
 }
 
-/* Start-up times come from the level that the PEs span; 128 and 1024 PEs are beyond the second one. The values are
+/* Start-up times come from the level that the devices span; 128 and 1024 devices are beyond the second one. The values are
    the program's for VGG-16 with 32 samples a node, seconds per iteration. */
 static void chooses_level_by_span(void)
 {
@@ -184,7 +184,7 @@ static void chooses_level_by_span(void)
     }
 }
 
-/* Through the host the program knows two levels; 128 PEs use the direct start-up time of the rack. */
+/* Through the host the program knows two levels; 128 devices use the direct start-up time of the rack. */
 static void falls_back_to_direct_transport(void)
 {
     pdl_orig_result_t r = ask("cosmoflow512-orig", "spatial", "spatial",
@@ -266,7 +266,7 @@ static void replaces_missing_times_by_speed(void)
     CHECK_NEAR(r.memory_bytes, 8 * (10 * (98 + 75) + 54), 1e-12);
     question.pe = 8;
     CHECK_OK(pdl_orig_project(&question, "data", &r));
-    CHECK_STR(r.reason, "8 PEs are more than the 4 of the machine");
+    CHECK_STR(r.reason, "8 devices are more than the 4 of the machine");
     question.pe = 4;
     CHECK_OK(pdl_orig_batch(&question, "data+filter", 3, &question.batch));
     CHECK_INT(question.batch, 6); /* groups of two, by the platform */
@@ -311,7 +311,7 @@ static void pipelines(void)
     CHECK_NEAR(r.comm_s, 0, 0);
     CHECK_NEAR(r.memory_bytes, 9.36e9, 0.005 / 9.36);
     r = ask("vgg16-orig", "pipeline", NULL, (pdl_orig_case_t){.pe = 64, .batch = 64});
-    CHECK_STR(r.reason, "64 PEs are more than the 38 layers");
+    CHECK_STR(r.reason, "64 devices are more than the 38 layers");
     r = ask("vgg16-orig", "pipeline", NULL, (pdl_orig_case_t){.pe = 32, .batch = 32});
     CHECK(!r.feasible && strstr(r.reason, "stages of about equal time, not 32") != NULL);
     r = ask("vgg16-orig", "pipeline", NULL, (pdl_orig_case_t){.pe = 2, .batch = 1});
@@ -323,28 +323,28 @@ static void keeps_limits(void)
     pdl_orig_result_t r;
 
     r = ask("resnet50-orig", "serial", NULL, (pdl_orig_case_t){.pe = 2, .batch = 64});
-    CHECK_STR(r.reason, "serial training uses one PE, not 2");
+    CHECK_STR(r.reason, "serial training uses one device, not 2");
     CHECK(!r.feasible && r.compute_s == 0 && r.memory_bytes == 0);
     r = ask("resnet50-orig", "data", NULL, (pdl_orig_case_t){.pe = 16, .batch = 8});
-    CHECK_STR(r.reason, "16 PEs are more than the 8 samples of a batch");
+    CHECK_STR(r.reason, "16 devices are more than the 8 samples of a batch");
     r = ask("resnet50-orig", "filter", "filter", (pdl_orig_case_t){.pe = 128, .batch = 64});
-    CHECK_STR(r.reason, "128 PEs are more than the 64 filters of layer CONV_1");
+    CHECK_STR(r.reason, "128 devices are more than the 64 filters of layer CONV_1");
     r = ask("vgg16-orig", "channel", "channel", (pdl_orig_case_t){.pe = 64, .batch = 32});
     CHECK(r.feasible);
     r = ask("vgg16-orig", "channel", "channel", (pdl_orig_case_t){.pe = 65, .batch = 32});
-    CHECK_STR(r.reason, "65 PEs are more than the 64 channels of layer CONV1_2");
+    CHECK_STR(r.reason, "65 devices are more than the 64 channels of layer CONV1_2");
     r = ask("vgg16-orig", "spatial", "spatial", (pdl_orig_case_t){.pe = 8, .batch = 32});
     CHECK(r.feasible);
     r = ask("vgg16-orig", "spatial", "spatial", (pdl_orig_case_t){.pe = 9, .batch = 32});
-    CHECK(!r.feasible && strstr(r.reason, "9 PEs are more than the 8 columns of layer MPOOL") != NULL);
+    CHECK(!r.feasible && strstr(r.reason, "9 devices are more than the 8 columns of layer MPOOL") != NULL);
     r = ask("resnet50-orig", "data", NULL, (pdl_orig_case_t){.pe = 8192, .batch = 8192});
-    CHECK_STR(r.reason, "8192 PEs are more than the 4352 of the machine");
+    CHECK_STR(r.reason, "8192 devices are more than the 4352 of the machine");
     r = ask("resnet50-orig", "data+filter", "filter", (pdl_orig_case_t){.pe = 16, .batch = 2});
     CHECK_STR(r.reason, "4 groups are more than the 2 samples of a batch");
     r = ask("resnet50-orig", "data+spatial", "spatial", (pdl_orig_case_t){.pe = 16, .groups = 2, .batch = 64});
-    CHECK(!r.feasible && strstr(r.reason, "8 PEs are more than the 7 columns") != NULL);
+    CHECK(!r.feasible && strstr(r.reason, "8 devices are more than the 7 columns") != NULL);
     r = ask("resnet50-orig", "data+filter", "filter", (pdl_orig_case_t){.pe = 6, .batch = 64});
-    CHECK_STR(r.reason, "6 PEs do not form groups of equal size");
+    CHECK_STR(r.reason, "6 devices do not form groups of equal size");
     r = ask("resnet50-orig", "data+filter", "filter", (pdl_orig_case_t){.pe = 6, .groups = 2, .batch = 64});
     CHECK(r.feasible);
 }
@@ -357,7 +357,7 @@ static void refuses_for_memory(void)
 
     r = ask("resnet50-orig", "filter", "filter", (pdl_orig_case_t){.pe = 8, .batch = 128});
     CHECK(!r.feasible && !r.fits && r.compute_s > 0 && r.comm_s > 0);
-    CHECK(strstr(r.reason, "a PE needs") != NULL);
+    CHECK(strstr(r.reason, "a device needs") != NULL);
     r = ask("resnet50-orig", "data", NULL, (pdl_orig_case_t){.pe = 8, .batch = 1024});
     CHECK(r.feasible && !r.fits);
     r = ask("resnet50-orig", "data", NULL, (pdl_orig_case_t){.pe = 8, .batch = 8, .platform = &tiny});

@@ -45,7 +45,7 @@ double pdl_hiding_saving(double t_f_s, double t_b_s, double t_c_s, double batch,
                          int64_t refresh_every);
 
 /* Rate at which a worker can send when all of them send to random others: the narrowest of the levels, of which
-   each carries the part of the traffic that leaves its groups. `workers` are spread evenly over `pe` PEs. INFINITY
+   each carries the part of the traffic that leaves its groups. `workers` are spread evenly over `pe` devices. INFINITY
    for one worker. */
 double pdl_policy_exchange_rate(const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,
                                 int64_t workers);

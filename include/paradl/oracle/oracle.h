@@ -87,7 +87,7 @@ extern "C" {
     X(gather_returns, 0, "the end of a spatial split scatters in backward as it gathers in forward")             \
     X(asynchronous, 1, "kernels and collectives are queued ahead, so framework time per layer and call is hidden") \
     X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
-    X(leader_loads, 0, "one PE of a group loads the samples for all of it")                                      \
+    X(leader_loads, 0, "one device of a group loads the samples for all of it")                                      \
     X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
     X(own_runtime, 0, "memory as paradl train takes it; otherwise by liveness, workspace_bytes and memory_margin") \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
@@ -155,7 +155,7 @@ typedef struct pdl_projection {
     double forward_s, backward_s, update_s,
         compute_s; /* busiest stage, all micro-batches; compute_s is their sum */
     double bubble_s;
-    double staging_s;     /* decoding samples and handing them to the PEs of a group */
+    double staging_s;     /* decoding samples and handing them to the devices of a group */
     double input_s, io_s; /* reading or staging, whichever is slower; io_s: the part the rest does not hide */
     double comm_s;        /* exposed; the sum of the next */
     double comm[PDL_COMM_CLASS_COUNT];
@@ -177,7 +177,7 @@ typedef struct pdl_projection {
     int                    finding_count;
 } pdl_projection_t;
 
-/* One iteration that was played pass by pass; the parts add up to the total. Input is left out. */
+/* One iteration replayed pass by pass; the parts add up to the total. Input is left out. */
 typedef struct pdl_plan_parts {
     double compute_s; /* of the busiest stage, with the slow-down by hidden exchanges */
     double comm[PDL_COMM_CLASS_COUNT];
@@ -209,7 +209,7 @@ pdl_status_t pdl_oracle_create(const pdl_model_t *model, const pdl_system_t *sys
 void         pdl_oracle_destroy(pdl_oracle_t *oracle);
 /* Replaces the parameters and forgets what was kept. */
 void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *parameters);
-/* Memory cap per PE in bytes; 0: the device's. */
+/* Memory cap per device in bytes; 0: the device's. */
 void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
 
 /* Projects a checked plan; stages are balanced first unless they were given (written into the plan). `dataset` may be
@@ -217,11 +217,11 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
 pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                 pdl_projection_t *projection);
 
-/* The same with the passes of every stage played one after the other, each waiting for its inputs, and gradients exchanged
+/* The same with the passes of every stage replayed one after the other, each waiting for its inputs, and gradients exchanged
    bucket by bucket, instead of the formulas of even pipelines; communications have their closed form. Takes time in
    proportion to stages times micro-batches. Where these are more than 300,000: as pdl_oracle_project(). */
-pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
-                             pdl_projection_t *projection);
+pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                               pdl_projection_t *projection);
 
 /* Decides what a plan leaves open, for this machine, and writes it into the plan: the borders of its virtual stages, which
    are cut to take equally long, and the schedules of collectives, which are the cheapest for the messages that the plan has (the
@@ -233,7 +233,7 @@ pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan);
 pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
                                 const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
 
-/* Which axis lies innermost, that is inside a node first. */
+/* Which axis is innermost, that is inside a node first. */
 typedef enum pdl_order {
     PDL_ORDER_PIPELINE_DATA_INNER, /* tensor or spatial inside the node, then data, then pipeline */
     PDL_ORDER_DATA_PIPELINE_INNER, /* tensor or spatial, then pipeline, then data */

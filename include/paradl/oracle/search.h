@@ -1,5 +1,5 @@
 /*
- * Search: every strategy at a number of PEs and one batch, the best configuration of each, ranked by a goal, with
+ * Search: every strategy at a number of devices and one batch, the best configuration of each, ranked by a goal, with
  * the reasons of those that are not possible.
  *
  *     pdl_request_t request = pdl_request_default();
@@ -28,7 +28,7 @@ typedef pdl_status_t (*pdl_memory_fn_t)(void *context, const pdl_plan_t *plan, p
 typedef struct pdl_request {
     const pdl_dataset_t  *dataset; /* NULL: time per sample decides instead of time per epoch */
     int64_t               pe;
-    int64_t               batch;          /* over all PEs; 0: by samples_per_pe */
+    int64_t               batch;          /* over all devices; 0: by samples_per_pe */
     int64_t               samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
     const pdl_strategy_t *strategy;       /* NULL: all */
     pdl_goal_t            goal;
@@ -63,7 +63,7 @@ typedef struct pdl_search {
     char             batch_reason[160]; /* where it comes from; "" when the request gave it */
     int64_t          configurations;    /* evaluated */
     double           seconds;
-    bool certified; /* the whole space of the presets was enumerated, and all that might win was played */
+    bool certified; /* the whole space of the presets was enumerated, and all that might win was replayed */
 } pdl_search_t;
 
 /* Candidates whose scores differ by less than this share tie: no projection tells them apart. */

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /* Element (i_0, i_1, ...) of a box is element first[side] + sum of i_d stride[side][d] of either side. Dimensions
-   that lie one behind the other on both sides are one. */
+   that follow one another on both sides are one. */
 typedef struct pdl_box {
     int     rank;
     int64_t extent[PDL_REGION_DIMS];
@@ -26,7 +26,7 @@ typedef struct pdl_boxes {
     int64_t    elements; /* of all together */
 } pdl_boxes_t;
 
-/* The second side may be a message, in which the boxes lie one after the other. Its order depends only on the two
+/* The second side may be a message, in which the boxes follow one another. Its order depends only on the two
    regions, not on which of them comes first. */
 typedef enum pdl_sides { PDL_BOXES_A_B, PDL_BOXES_A_MESSAGE, PDL_BOXES_B_MESSAGE } pdl_sides_t;
 

@@ -1,6 +1,6 @@
 /*
  * The order in which the stages of a pipeline work: for each stage a list of forward and backward passes of one
- * micro-batch through one chunk of layers. The simulator plays it, the runtime executes it.
+ * micro-batch through one chunk of layers. The oracle replays it, the simulator simulates it, the runtime executes it.
  *
  *     pdl_pipeline_t pipeline = {PDL_SCHEDULE_1F1B, 4, 1, 16, true};
  *     int64_t count = pdl_pipeline_op_count(&pipeline);

@@ -10,7 +10,7 @@
  * An operation that communicates is issued at its place in the list, and complete where a later one waits for it; what
  * lies between is overlapped. Redistributions are issued early where something else can be computed meanwhile: forward as
  * soon as their input is there, backward before the weight gradients of the node that made what they move. They are issued
- * in the order of the nodes, whatever lies between them, which may differ from rank to rank.
+ * in the order of the nodes, whatever is between them, which may differ from rank to rank.
  */
 #ifndef PARADL_PROGRAM_H
 #define PARADL_PROGRAM_H

@@ -53,7 +53,7 @@ typedef struct pdl_plan_sim_report {
     const pdl_plan_t          *plan;
     const char                *model_name, *system_name, *parameters;
     const pdl_plan_sim_t      *sim;
-    double                     device_bytes; /* memory of a PE */
+    double                     device_bytes; /* memory of a device */
     const char                *trace;        /* path of the timeline that was written; NULL: none */
     const pdl_policy_report_t *policy;       /* or NULL */
 } pdl_plan_sim_report_t;

@@ -57,7 +57,7 @@ typedef struct pdl_plan_sim {
     int              comm_count;
     int64_t          ranks, flows;
     pdl_engine_t     engine;
-    char             busiest_link[64]; /* "PE 3 to node 0"; "" when nothing moves */
+    char             busiest_link[64]; /* "device 3 to node 0"; "" when nothing moves */
     double           busiest_bytes;    /* that it carries in one iteration */
     double           busiest_share;    /* of the iteration in which it is busy */
     double           wall_s;
@@ -68,7 +68,7 @@ pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan
                           pdl_plan_sim_t **sim);
 void         pdl_plan_sim_destroy(pdl_plan_sim_t *sim);
 
-/* Rate at which each of `workers`, spread evenly over `pe` PEs, sends in a personalised all-to-all that runs step by
+/* Rate at which each of `workers`, spread evenly over `pe` devices, sends in a personalised all-to-all that runs step by
    step on the network of the system; start-ups are left out. Seconds for the largest number of workers. */
 #define PDL_EXCHANGE_WORKERS 4096
 pdl_status_t pdl_sim_exchange_rate(const pdl_system_t *system, const pdl_parameters_t *parameters, int64_t pe,

@@ -1,8 +1,8 @@
 /*
- * A system is processing elements (PEs) at the leaves of a tree of network levels, with their speeds.
+ * A system is processing elements (devices) at the leaves of a tree of network levels, with their speeds.
  *
- * Level 0 joins PEs into the innermost group (a node), level 1 joins those groups, and so on. A message
- * between two PEs crosses the levels up to the lowest common one: it climbs out of its level-0 group through
+ * Level 0 joins devices into the innermost group (a node), level 1 joins those groups, and so on. A message
+ * between two devices crosses the levels up to the lowest common one: it climbs out of its level-0 group through
  * one of that group's ports, and so on. All numbers come from YAML under share/systems; none is in C.
  */
 #ifndef PARADL_SYSTEM_H
@@ -36,9 +36,9 @@ int pdl_precision_bytes(pdl_precision_t precision);
 typedef struct pdl_level {
     const char *name;                  /* "node", "rack" */
     const char *transport;             /* "nvlink", "infiniband"; for people and parameter files */
-    int64_t     fanout;                /* children joined: PEs at level 0, groups of the level below above it */
+    int64_t     fanout;                /* children joined: devices at level 0, groups of the level below above it */
     double      bandwidth_bytes_per_s; /* of one link in one direction */
-    double      latency_s;             /* start-up of a message between two PEs whose lowest common level is this */
+    double      latency_s;        /* start-up of a message between two devices whose lowest common level is this */
     double      ports;            /* links by which each child is attached to this level, before oversubscription */
     double      oversubscription; /* >= 1: only ports / oversubscription of those links carry data at a time */
     bool        shared_medium;    /* the children of a group share `ports` links instead of having that many each */
@@ -68,7 +68,7 @@ static inline double pdl_device_peak(const pdl_device_t *device, pdl_precision_t
 
 typedef struct pdl_storage {
     double node_bandwidth_bytes_per_s, total_bandwidth_bytes_per_s; /* 0: not described */
-    double decode_samples_per_s; /* per PE, all its loader threads; 0: not described */
+    double decode_samples_per_s; /* per device, all its loader threads; 0: not described */
     /* Apart from each other, for data policies; without keys of their own they are as the first two say. */
     double local_bandwidth_bytes_per_s;  /* of the storage of a node */
     double local_bytes;                  /* that it holds; 0: not described */
@@ -77,7 +77,7 @@ typedef struct pdl_storage {
     double shared_efficiency;            /* share of both rates that samples read in random order reach */
 } pdl_storage_t;
 
-/* What a layer, or a part of one, was measured to take on a PE (docs/calibration.md). */
+/* What a layer, or a part of one, was measured to take on a device (docs/calibration.md). */
 typedef struct pdl_measured {
     int    layer; /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
     int    after; /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
@@ -113,14 +113,14 @@ void         pdl_system_destroy(const pdl_system_t *system);
 /* Whether the device computes in this precision; the message lists those it has. */
 pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precision_t precision);
 
-/* The lowest level whose groups hold `span` consecutive PEs, the first of them at the start of a group. */
+/* The lowest level whose groups hold `span` consecutive devices, the first of them at the start of a group. */
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
-/* PEs in one group of a level. */
+/* devices in one group of a level. */
 int64_t pdl_system_group_size(const pdl_system_t *system, int level);
-/* The system for so many ranks. More ranks than it has PEs share these, which is the same for every plan: plans are compared
-   on a system with as many PEs in its innermost groups. The copy borrows from the original. */
+/* The system for so many ranks. More ranks than it has devices share these, which is the same for every plan: plans are compared
+   on a system with as many devices in its innermost groups. The copy borrows from the original. */
 pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks);
-/* Lowest common level of two PEs. */
+/* Lowest common level of two devices. */
 int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
 
 #ifdef __cplusplus

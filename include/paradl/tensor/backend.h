@@ -13,9 +13,9 @@
  *     backend->ops->forward(op, stream, &run);
  *     backend->ops->backward(op, stream, &run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT);
  *
- * How tensors lie. PLAIN: images and volumes [n][c][s0][s1][s2], sequences [n][t][c], vectors [n][c]. BLOCKED: the
+ * Formats of tensors. PLAIN: images and volumes [n][c][s0][s1][s2], sequences [n][t][c], vectors [n][c]. BLOCKED: the
  * backend's own arrangement, kept from layer to layer (CPU: [n][c/B][space][B], channels padded with zeros to
- * a multiple of B). Sequences, vectors and token indices are always PLAIN. The gradient of a tensor lies as the tensor does.
+ * a multiple of B). Sequences, vectors and token indices are always PLAIN. The gradient of a tensor has the format of the tensor.
  *
  * Elements are of the backend's type (`activation_type`); token indices and class labels are int32_t.
  */
@@ -37,7 +37,7 @@ typedef enum pdl_format { PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED } pdl_format_t;
 
 typedef struct pdl_backend pdl_backend_t;
 
-/* Where this rank's piece lies in the whole output tensor: dropout draws at global indices, so that every strategy
+/* Where this rank's piece is in the whole output tensor: dropout draws at global indices, so that every strategy
    drops the same elements. All of it is always filled in: where nothing is split, `whole` is the layer's output.
 
    Dropout: the element of sample n (global: first_sample + local), channel c and position p (both global; p counts
@@ -62,7 +62,7 @@ typedef struct pdl_origin {
    - Batch norm: running_var takes the unbiased variance (of one value: the value itself).
    - Layer, RMS norm and softmax work on the channels of each position; group norm on positions and channels of a group.
    - Average pooling divides by the whole window when count_padding, otherwise by its elements inside the input. Max
-     pooling hands the gradient to the first of equal maxima, in row-major order. A window that lies wholly in the
+     pooling hands the gradient to the first of equal maxima, in row-major order. A window wholly in the
      padding gives 0.
    - Upsample: nearest takes floor(i * in / out) in integers; bilinear (any rank) does not align corners.
    - flatten puts channels outermost, of sequences too. mul: a factor of one position scales whole channels.
@@ -86,7 +86,7 @@ struct pdl_op_description;
 typedef struct pdl_op_spec {
     const pdl_layer_t  *layer;  /* with the local shapes in `in` and `out`; borrowed until the op is destroyed */
     const pdl_shape_t  *inputs; /* local shape of every input; the added one included */
-    const pdl_format_t *given;  /* how they lie now; the op may ask for another */
+    const pdl_format_t *given;  /* their format now; the op may ask for another */
     int                 input_count;
     int64_t             samples; /* of one micro-batch, on this rank */
     pdl_fusion_t        fusion;

@@ -7,9 +7,9 @@
  * step over the time that a message on the slowest of the routes takes alone; it multiplies beta of that step.
  *
  * Routes are static. Up to its lowest common level a message uses, on each level, one link out of the sender's
- * group and one into the receiver's group. PEs are spread over the ports of their node in blocks (PEs 0 and 1 on
+ * group and one into the receiver's group. devices are spread over the ports of their node in blocks (devices 0 and 1 on
  * the first of two ports, 2 and 3 on the second); the ports of nodes over the links of higher groups one by one in
- * turn. A PE with several links of its own (a mesh inside the node) uses one per partner.
+ * turn. A device with several links of its own (a mesh inside the node) uses one per partner.
  */
 #ifndef PARADL_CONTENTION_H
 #define PARADL_CONTENTION_H
@@ -47,8 +47,8 @@ typedef enum pdl_pattern {
                               unless the middle one already loads every level as far as is possible */
 } pdl_pattern_t;
 
-/* Groups of a mesh axis: p ranks on PEs 0..p-1, the axis has `size` ranks that are `stride` PEs apart; all
-   p/size groups are active at once, or the first `concurrent` of them in the order of their first PE. */
+/* Groups of a mesh axis: p ranks on devices 0..p-1, the axis has `size` ranks that are `stride` devices apart; all
+   p/size groups are active at once, or the first `concurrent` of them in the order of their first device. */
 typedef struct pdl_contention_query {
     int64_t       pe_count, size, stride;
     int64_t       concurrent; /* groups active at once; 0: all */
@@ -66,20 +66,20 @@ typedef struct pdl_contention_answer {
 
 /* Messages of one step are equally large; then the step ends when the busiest link has carried its messages,
    and counting them is as exact as pdl_contention_run(). The counting uses that the pattern and the machine
-   repeat, so that it takes microseconds for any number of PEs. */
+   repeat, so that it takes microseconds for any number of devices. */
 pdl_status_t pdl_contention_explain(const pdl_system_t *system, const pdl_contention_query_t *query,
                                     pdl_contention_answer_t *answer);
 
 /* What the links of the first group of every level carry in one step, for steps in which other groups carry no more: those
-   of collectives. The messages of a few PEs are looked at, so that it takes as long for any machine: those of the first ones,
+   of collectives. The messages of a few devices are looked at, so that it takes as long for any machine: those of the first ones,
    and for groups that are larger others spread over the group, whose messages share its links evenly. */
 typedef struct pdl_step_loads pdl_step_loads_t;
 pdl_status_t pdl_step_loads_create(const pdl_system_t *system, int64_t pe_count, pdl_step_loads_t **loads);
 void         pdl_step_loads_destroy(pdl_step_loads_t *loads); /* NULL is allowed */
-/* The PEs whose messages are to be added, 0 <= place < pdl_step_loads_places(). */
+/* The devices whose messages are to be added, 0 <= place < pdl_step_loads_places(). */
 int     pdl_step_loads_places(const pdl_step_loads_t *loads);
 int64_t pdl_step_loads_pe(const pdl_step_loads_t *loads, int place);
-/* The PE of this place sends (or, `in`, receives) so much to (from) `peer`. */
+/* The device of this place sends (or, `in`, receives) so much to (from) `peer`. */
 void pdl_step_loads_add(pdl_step_loads_t *loads, int place, int64_t peer, bool in, double amount);
 /* Ends the step: the most seconds that a link needs for its amounts, at efficiency[level] of its bandwidth, and the
    highest level that was crossed. */

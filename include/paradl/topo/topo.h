@@ -99,7 +99,7 @@ typedef struct pdl_machine_speed {
     double fabric_share, network_share, fabric_step_s, network_step_s;
 } pdl_machine_speed_t;
 
-/* The machine tree of a system with its first `hosts` PEs as hosts; `speed` NULL: as the system says. Its links and
+/* The machine tree of a system with its first `hosts` devices as hosts; `speed` NULL: as the system says. Its links and
    routes are those of paradl/contention.h. */
 pdl_status_t pdl_topology_of_system(const pdl_system_t *system, int64_t hosts, const pdl_machine_speed_t *speed,
                                     pdl_topology_t **topology);

@@ -42,9 +42,9 @@ typedef struct pdl_calibrated_message {
 typedef struct pdl_calibration {
     char   date[32], processor[128], topology[192], libraries[96];
     int    ranks, threads;
-    double flop_per_s_alone, flop_per_s;   /* of a PE: the others idle; all at work */
+    double flop_per_s_alone, flop_per_s;   /* of a device: the others idle; all at work */
     double bytes_per_s_alone, bytes_per_s; /* of memory, likewise */
-    double memory_bytes;                   /* of a PE */
+    double memory_bytes;                   /* of a device */
     double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
     double matrix_efficiency, memory_efficiency, launch_s;
     double latency_s, link_bytes_per_s; /* between ranks; 0 where there is only one */

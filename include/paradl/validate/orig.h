@@ -27,8 +27,8 @@ extern "C" {
 
 /* A .plat file. The program reads the speed of the network and then ignores it, and so do we. */
 typedef struct pdl_orig_platform {
-    double  memory_bytes; /* of one PE */
-    double  flop_per_s;   /* of one PE, for models without measured times */
+    double  memory_bytes; /* of one device */
+    double  flop_per_s;   /* of one device, for models without measured times */
     double  bandwidth_bytes_per_s, latency_s;
     int64_t max_pe, pe_per_node;
 } pdl_orig_platform_t;
@@ -43,9 +43,9 @@ typedef struct pdl_orig_case {
     int64_t                    dataset_samples;
     int64_t                    pe;       /* p */
     int64_t                    groups;   /* p1 of the hybrids; 0: a group is a node */
-    int64_t                    batch;    /* samples per weight update, over all PEs */
-    int64_t                    segments; /* micro-batches of the pipeline; 0: as many as PEs */
-    double divisor; /* of the bandwidth where groups contend; 0: twice the PEs of a group, as published */
+    int64_t                    batch;    /* samples per weight update, over all devices */
+    int64_t                    segments; /* micro-batches of the pipeline; 0: as many as devices */
+    double divisor; /* of the bandwidth where groups contend; 0: twice the devices of a group, as published */
 } pdl_orig_case_t;
 
 #define PDL_ORIG_REASON_SIZE 160
@@ -56,13 +56,13 @@ typedef struct pdl_orig_result {
     double  collective_s;      /* in the layers, forward and backward: filter, channel */
     double  halo_s, gather_s;  /* spatial: borders; joining the pieces after the last split layer */
     double  transfer_s;        /* between the stages of a pipeline */
-    double  memory_bytes;      /* of the PE that needs most */
-    double  samples_fit;       /* samples of a PE (data), of a group (hybrids) or of the batch (others) for which
+    double  memory_bytes;      /* of the device that needs most */
+    double  samples_fit; /* samples of a device (data), of a group (hybrids) or of the batch (others) for which
                                   the memory would suffice; below 1: not even for one */
-    int64_t iterations;        /* per epoch */
-    bool    fits;              /* memory_bytes is at most what a PE has. The program does not ask this of a batch
+    int64_t iterations;  /* per epoch */
+    bool    fits;        /* memory_bytes is at most what a device has. The program does not ask this of a batch
                                   that was set by hand, but for filter and channel */
-    bool    feasible;          /* what the program, or a limit of the strategy, refuses is not */
+    bool    feasible;    /* what the program, or a limit of the strategy, refuses is not */
     char    reason[PDL_ORIG_REASON_SIZE]; /* why not; else "" */
 } pdl_orig_result_t;
 
@@ -73,7 +73,7 @@ const char *pdl_orig_strategy_name(int i);
    program refuses for its memory has both. */
 pdl_status_t pdl_orig_project(const pdl_orig_case_t *question, const char *strategy, pdl_orig_result_t *result);
 
-/* Samples per update when `samples` is what a PE (data) or a group (hybrids) holds at any number of PEs; the other
+/* Samples per update when `samples` is what a device (data) or a group (hybrids) holds at any number of devices; the other
    strategies keep the batch (weak scaling of the program). `groups` as in the case. */
 pdl_status_t pdl_orig_batch(const pdl_orig_case_t *question, const char *strategy, int64_t samples, int64_t *batch);
 

@@ -58,7 +58,7 @@ typedef enum pdl_row_key {
 /* Accuracy over expressed rows whose key equals `value` (NULL: any), of one quantity (NULL: any); `core_only`. */
 pdl_accuracy_t pdl_validation_accuracy(const pdl_validation_t *validation, pdl_row_key_t key, const char *value,
                                        const char *quantity, bool core_only);
-/* Share of pairs of strategies at equal (model, PEs) whose order by time per sample is projected as measured.
+/* Share of pairs of strategies at equal (model, devices) whose order by time per sample is projected as measured.
    Pairs that differ by less than 1 % in the measurement, the reading error of the charts, are ties and do not
    count. */
 typedef struct pdl_ranking {
@@ -76,7 +76,7 @@ typedef struct pdl_cross_validation {
     double compute, comm, total, covered, ranking;
     int    folds;
 } pdl_cross_validation_t;
-/* Leaves out all core rows of one number of PEs (or of one model and strategy) at a time, fits to the rest,
+/* Leaves out all core rows of one number of devices (or of one model and strategy) at a time, fits to the rest,
    projects what was left out. Every fold starts from the prior, so that nothing of the left-out rows leaks in;
    the interval is that of `parameters`, with which the rows are projected again at the end. */
 pdl_status_t pdl_validation_cross(pdl_validation_t *validation, const pdl_parameters_t *parameters,

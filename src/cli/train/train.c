@@ -166,7 +166,7 @@ static void project_plan(job_t *job, const pdl_system_t *system, const pdl_param
     pdl_oracle_t *oracle = NULL;
 
     if (!pdl_oracle_create(plan->model, system, parameters, &oracle))
-        job->projected = pdl_oracle_play(oracle, plan, NULL, &job->projection) == PDL_OK &&
+        job->projected = pdl_oracle_replay(oracle, plan, NULL, &job->projection) == PDL_OK &&
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {
         simulate(job, oracle, plan);

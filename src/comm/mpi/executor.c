@@ -8,6 +8,7 @@
  */
 #include <paradl/comm/comm.h>
 
+#include "base/memory.h"
 #include "comm/messages.h"
 #include "comm/mpi/check.h"
 #include "comm/mpi/reduce.h"
@@ -45,11 +46,6 @@ struct pdl_executor {
     int64_t sends;      /* ... their number */
 };
 
-static pdl_status_t out_of_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the buffers of a collective");
-}
-
 /* malloc of elements, at least one byte so that NULL is a failure. */
 static char *reserve(const pdl_executor_t *executor, int64_t elements)
 {
@@ -79,7 +75,7 @@ static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_s
     pdl_status_t status;
     int          narrow;
 
-    if (scratch == NULL) return out_of_memory();
+    if (scratch == NULL) return pdl__no_memory("for the buffers of a collective");
     if (chunk < 1) chunk = 1;
     status = pdl__mpi_count(chunk, &narrow);
     if (!status)
@@ -104,7 +100,7 @@ static pdl_status_t make_buffers(pdl_executor_t *executor)
         executor->area[PDL__AREA_RELAY] == NULL ||
         !enlarge(executor, messages->slot_elements, &scratch->slots, &scratch->slots_bytes) ||
         !enlarge(executor, messages->pack_elements, &scratch->pack, &scratch->pack_bytes))
-        return out_of_memory();
+        return pdl__no_memory("for the buffers of a collective");
     return PDL_OK;
 }
 
@@ -132,7 +128,7 @@ pdl_status_t pdl_executor_create(const pdl_executor_spec_t *spec, pdl_executor_t
 
     if (status) return status;
     executor = calloc(1, sizeof(*executor));
-    if (executor == NULL) return out_of_memory();
+    if (executor == NULL) return pdl__no_memory("for the buffers of a collective");
     executor->comm = spec->comm;
     executor->type = spec->type;
     executor->collective = pdl_schedule_collective(spec->schedule);
@@ -414,7 +410,7 @@ pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)
 {
     pdl_scratch_t *made = calloc(1, sizeof(*made));
 
-    if (made == NULL) return out_of_memory();
+    if (made == NULL) return pdl__no_memory("for the buffers of a collective");
     *scratch = made;
     return PDL_OK;
 }

@@ -3,7 +3,7 @@
  */
 #include "comm/watch/watch.h"
 
-#include "comm/clock.h"
+#include "base/clock.h"
 #include "comm/launch.h"
 #include "comm/transport.h"
 #include "comm/watch/links.h"

@@ -3,7 +3,7 @@
  */
 #include "data/hide/state.h"
 
-#include "comm/clock.h"
+#include "base/clock.h"
 
 #include <paradl/base/random.h>
 

@@ -7,7 +7,7 @@
  */
 #include "data/hide/state.h"
 
-#include "comm/clock.h"
+#include "base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

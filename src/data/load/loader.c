@@ -6,6 +6,7 @@
  * share one batch and the first is ready soon. What a sample becomes depends only on the seed, the epoch and its index;
  * which worker prepares it does not matter. With the ring full the workers sleep and leave the cores to the training.
  */
+#include "base/clock.h"
 #include "data/image/augment.h"
 #include "data/load/affinity.h"
 
@@ -16,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MESSAGE_SIZE 512
 
@@ -259,17 +259,9 @@ static void *work(void *argument)
     return NULL;
 }
 
-static double now_s(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
 {
-    const double  start_s = now_s();
+    const double  start_s = pdl__seconds();
     const slot_t *slot;
 
     pthread_mutex_lock(&loader->lock);
@@ -300,7 +292,7 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
                            .numbers = slot->numbers,
                            .weight = slot->weight,
                            .index = slot->index,
-                           .waited_s = now_s() - start_s};
+                           .waited_s = pdl__seconds() - start_s};
     return PDL_OK;
 }
 

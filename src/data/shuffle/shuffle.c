@@ -6,7 +6,7 @@
  */
 #include "data/shuffle/shuffle.h"
 
-#include "comm/clock.h"
+#include "base/clock.h"
 
 #include <paradl/base/random.h>
 #include <paradl/plan/mesh.h>

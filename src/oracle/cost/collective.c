@@ -12,7 +12,7 @@ static double usable_rails(const pdl_system_t *system, const pdl_parameters_t *p
 {
     /* Neighbours have one message each, which takes one way. */
     if (q->pattern == PDL_PATTERN_NEIGHBOURS) return 1;
-    /* A PE with several links inside its node has one per partner. */
+    /* A device with several links inside its node has one per partner. */
     if (level == 0) return fmax(1, fmin(system->level[0].ports, (double)q->size - 1));
     if (!p->multi_rail || q->host_path) return 1;
     double node = (double)pdl_system_group_size(system, 0);
@@ -40,9 +40,9 @@ static void link_speed(const pdl_system_t *system, const pdl_parameters_t *p, co
     if (level == 0 && !q->host_path) *seconds_per_byte /= usable_rails(system, p, q, 0);
 }
 
-/* Between nodes: a ring for each port that the group can drive, or, where groups that leave the node at neighbouring PEs
-   share a port, one that leaves it at each of its PEs, so that all of them share all ports. Every ring passes through
-   every PE: together they are no faster than the link of a PE. */
+/* Between nodes: a ring for each port that the group can drive, or, where groups that leave the node at neighbouring devices
+   share a port, one that leaves it at each of its devices, so that all of them share all ports. Every ring passes through
+   every device: together they are no faster than the link of a device. */
 static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *q,
                               const pdl_contention_answer_t *answer, pdl_group_t *group)
 {
@@ -90,7 +90,7 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     return PDL_OK;
 }
 
-/* Several rings over the links of the same PEs: while one starts a step the others move bytes, so that a step takes as long as
+/* Several rings over the links of the same devices: while one starts a step the others move bytes, so that a step takes as long as
    one ring alone needs, or as the link is busy with all of them, but for the start-ups inside the node, which they share. */
 static double ring_seconds(const pdl_group_t *g, double bytes)
 {

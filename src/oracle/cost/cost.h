@@ -49,7 +49,7 @@ typedef struct pdl_group {
     double step_s;           /* start-up of one step */
     double seconds_per_byte; /* self-contention phi included */
     double
-        lone_per_byte; /* where several rings share the links of PEs: of one of them beside resting ones; else 0 */
+        lone_per_byte; /* where several rings share the links of devices: of one of them beside resting ones; else 0 */
     double phi;
     double kappa; /* congestion of the level by other jobs */
     int    level;

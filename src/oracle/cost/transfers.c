@@ -2,6 +2,7 @@
  * Equal messages between stages, run once for every pattern.
  */
 #include "oracle/cost/transfers.h"
+#include "base/memory.h"
 #include <math.h>
 #include <paradl/topo/contention.h>
 #include <stdlib.h>
@@ -45,11 +46,6 @@ static bool same(const slot_t *slot, const pdl__sends_t *sends)
 {
     return slot->ranks == sends->ranks && slot->stride == sends->stride && slot->stages == sends->stages &&
            memcmp(slot->to, sends->to, (size_t)sends->stages * sizeof(*slot->to)) == 0;
-}
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for transfers between stages");
 }
 
 pdl__sends_share_t pdl__sends_share(const pdl_system_t *system, int64_t ranks, int64_t stride, int stages)
@@ -99,7 +95,7 @@ static pdl_status_t run(const pdl_system_t *system, const pdl__sends_t *sends, d
     double            *finish_s = malloc((size_t)sends->ranks * sizeof(*finish_s));
     pdl__sends_share_t share = {0, 0, false};
     int                count = messages && finish_s ? list_messages(system, sends, messages, &share) : 0, stage = 0;
-    pdl_status_t       status = messages && finish_s ? PDL_OK : no_memory();
+    pdl_status_t       status = messages && finish_s ? PDL_OK : pdl__no_memory("for transfers between stages");
 
     if (!status) status = pdl_contention_run(system, false, messages, count, finish_s, NULL);
     for (int i = 0; i < sends->stages * PDL_MAX_LEVELS; i++) per_byte[i] = -1;
@@ -131,7 +127,8 @@ static pdl_status_t fill(slot_t *slot, const pdl_system_t *system, const pdl__se
 
     *slot = (slot_t){sends->ranks, sends->stride, sends->stages, malloc(stages * sizeof(int)),
                      malloc(stages * PDL_MAX_LEVELS * sizeof(double))};
-    pdl_status_t status = slot->to && slot->per_byte ? run(system, sends, slot->per_byte) : no_memory();
+    pdl_status_t status = slot->to && slot->per_byte ? run(system, sends, slot->per_byte)
+                                                     : pdl__no_memory("for transfers between stages");
     if (!status) {
         memcpy(slot->to, sends->to, stages * sizeof(int));
         return PDL_OK;
@@ -146,7 +143,7 @@ pdl_status_t pdl__sends_find(pdl__sends_cache_t **cache, const pdl_system_t *sys
                              const double **per_byte)
 {
     if (!*cache) *cache = calloc(1, sizeof(**cache));
-    if (!*cache) return no_memory();
+    if (!*cache) return pdl__no_memory("for transfers between stages");
     if ((*cache)->count >= FULL) empty(*cache);
     for (uint64_t i = hash(sends);; i++) {
         slot_t *slot = &(*cache)->slots[i % SLOTS];

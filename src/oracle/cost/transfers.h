@@ -33,7 +33,7 @@ typedef struct pdl__sends_share {
 } pdl__sends_share_t;
 pdl__sends_share_t pdl__sends_share(const pdl_system_t *system, int64_t ranks, int64_t stride, int stages);
 
-/* The highest level that a message between two PEs crosses. */
+/* The highest level that a message between two devices crosses. */
 int pdl__sends_level(const pdl_system_t *system, int64_t from, int64_t to);
 
 #endif

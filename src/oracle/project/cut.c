@@ -2,16 +2,12 @@
  * The model cut for the player: times of layers with their communication, chunks of pipeline stages, and segments
  * whose gradients are exchanged together.
  */
+#include "base/memory.h"
 #include "oracle/project/play.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the parts of a plan");
-}
 
 static pdl_status_t price(const pdl__cut_t *cut, const pdl__comm_query_t *query, int stage, double times,
                           double *seconds)
@@ -124,7 +120,7 @@ static pdl_status_t time_layers(pdl__cut_t *cut)
     pdl_status_t  status = pdl__price_groups(&pr);
 
     cut->layers = calloc((size_t)cut->profile->partition->layer_count, sizeof(*cut->layers));
-    if (cut->layers == NULL) return no_memory();
+    if (cut->layers == NULL) return pdl__no_memory("for the parts of a plan");
     for (int k = 0; k < cut->pipeline.stages * cut->pipeline.chunks && !status; k++)
         for (int i = cut->chunks[k].first; i < cut->chunks[k].last && !status; i++)
             status = time_layer(cut, &pr, i, k / cut->pipeline.chunks);
@@ -327,7 +323,8 @@ static pdl_status_t price_sends(pdl__cut_t *cut, int chunk, int direction)
     int          p = cut->pipeline.stages, runs = p * cut->pipeline.chunks;
     int         *to = calloc((size_t)p, sizeof(*to));
     double      *bytes = calloc((size_t)p, sizeof(*bytes)), *seconds = calloc((size_t)p, sizeof(*seconds));
-    pdl_status_t status = to == NULL || bytes == NULL || seconds == NULL ? no_memory() : PDL_OK;
+    pdl_status_t status =
+        to == NULL || bytes == NULL || seconds == NULL ? pdl__no_memory("for the parts of a plan") : PDL_OK;
 
     for (int s = 0; s < p && !status; s++) {
         int run = chunk * p + s, next = run + (direction == 0 ? 1 : -1);
@@ -362,7 +359,8 @@ static pdl_status_t price_tie(pdl__cut_t *cut, int owner, pdl__stage_tie_t *tie)
     int         *to = calloc((size_t)p, sizeof(*to));
     double      *bytes = calloc((size_t)p, sizeof(*bytes)), *seconds = calloc((size_t)p, sizeof(*seconds));
     double       half = cut->profile->partition->local[owner].weights * cut->profile->compute.item_bytes / 2;
-    pdl_status_t status = to == NULL || bytes == NULL || seconds == NULL ? no_memory() : PDL_OK;
+    pdl_status_t status =
+        to == NULL || bytes == NULL || seconds == NULL ? pdl__no_memory("for the parts of a plan") : PDL_OK;
 
     for (int s = 0; s < p && !status; s++) to[s] = -1;
     if (!status) {
@@ -384,7 +382,7 @@ static pdl_status_t find_ties(pdl__cut_t *cut)
     int                layers = cut->profile->partition->layer_count;
 
     cut->ties = calloc((size_t)layers, sizeof(*cut->ties));
-    if (cut->ties == NULL) return no_memory();
+    if (cut->ties == NULL) return pdl__no_memory("for the parts of a plan");
     for (int i = 0; i < layers && cut->pipeline.training; i++) {
         int              owner = pdl_model_layer(model, i)->tied_to;
         pdl__stage_tie_t tie = {owner >= 0 ? stage_of_layer(cut, owner) : 0, stage_of_layer(cut, i), 0};
@@ -409,7 +407,7 @@ static pdl_status_t allocate(pdl__cut_t *cut)
     cut->slow = calloc(stages, sizeof(double));
     if (cut->chunks == NULL || cut->segments == NULL || cut->update_s == NULL || cut->tail_s == NULL ||
         cut->gather_s == NULL || cut->slow == NULL)
-        return no_memory();
+        return pdl__no_memory("for the parts of a plan");
     return PDL_OK;
 }
 

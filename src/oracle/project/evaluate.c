@@ -228,8 +228,8 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
     pdl_status_t status = pdl_strategy_check_mesh(config->strategy, &mesh);
     if (status) return status;
     if (c->pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has only %lld", (long long)c->pe, oracle->system->name,
-                         (long long)oracle->system->pe_count);
+        return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has only %lld", (long long)c->pe,
+                         oracle->system->name, (long long)oracle->system->pe_count);
     if (config->context > 1 && config->data % config->context != 0)
         return pdl_error(PDL_ERR_INPUT, "%lld ranks a sample do not divide the data axis of %lld",
                          (long long)config->context, (long long)config->data);

@@ -57,7 +57,7 @@ static double seconds_of(pdl_oracle_t *oracle, const pdl_request_t *request, con
     pdl_status_t     status;
 
     if (c->config.strategy->per_layer)
-        status = pdl_oracle_play(oracle, c->plan, request->dataset, &projection);
+        status = pdl_oracle_replay(oracle, c->plan, request->dataset, &projection);
     else
         status = pdl__evaluate_played(oracle, &c->config, request->dataset, &projection);
     return status ? -1 : projection.total_s;
@@ -159,7 +159,7 @@ static pdl_status_t say_memory(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl
     if (b->projection.memory_bytes >= 0.98 * a->projection.memory_bytes || oracle->p.own_runtime) return PDL_OK;
     pdl_status_t status = seconds_within(oracle, request, s, &seconds);
     if (status || seconds <= b->projection.total_s) return status;
-    pdl__say(w, "%s would win with %s of memory per PE: %s then ", b->config.strategy->name,
+    pdl__say(w, "%s would win with %s of memory per device: %s then ", b->config.strategy->name,
              pdl_format_bytes(b->projection.memory_bytes, less), a->config.strategy->name);
     if (isinf(seconds))
         pdl__say(w, "does not fit.\n");
@@ -203,7 +203,7 @@ pdl_status_t pdl_search_explain(pdl_oracle_t *oracle, const pdl_request_t *reque
 
     if (size) text[0] = '\0';
     if (s->possible == 0) {
-        pdl__say(&w, "No strategy fits: more PEs, more memory per PE or fewer samples are needed.\n");
+        pdl__say(&w, "No strategy fits: more devices, more memory per device or fewer samples are needed.\n");
         return PDL_OK;
     }
     const pdl_candidate_t *best = &s->candidates[0];

@@ -23,11 +23,12 @@ static void find_gradient(const pdl_case_t *c, pdl_projection_t *out)
 
     if (share <= 0.2) return;
     if (out->contention > 1.01)
-        snprintf(hint, sizeof(hint), "%.2g exchanges share each port: pack them into one, or give groups fewer PEs",
+        snprintf(hint, sizeof(hint),
+                 "%.2g exchanges share each port: pack them into one, or give groups fewer devices",
                  out->contention);
     else if (c->micro_batches == 1)
         snprintf(hint, sizeof(hint),
-                 "accumulate gradients over several micro-batches, or use a larger batch per PE");
+                 "accumulate gradients over several micro-batches, or use a larger batch per device");
     else
         snprintf(hint, sizeof(hint), "use fewer data-parallel replicas, or split the model as well");
     find(out, "gradient exchange", true, share, hint);
@@ -94,7 +95,7 @@ static void find_compute(const pdl_case_t *c, pdl_projection_t *out)
              "more micro-batches, or interleaved chunks");
     if (c->inner > 1 && out->replicated_share > 0.3)
         find(out, "redundant computation", false, out->replicated_share,
-             "layers between the split ones are computed by every PE of the group: keep them split");
+             "layers between the split ones are computed by every device of the group: keep them split");
 }
 
 void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_projection_t *out)
@@ -106,6 +107,6 @@ void pdl__find_limits(const pdl_oracle_t *oracle, const pdl_case_t *c, pdl_proje
     find_compute(c, out);
     find_memory(oracle, c, out);
     if (c->data == c->batch && c->data > 1)
-        find(out, "number of PEs", true, (double)c->data,
-             "one sample per replica already: only other axes can use more PEs");
+        find(out, "number of devices", true, (double)c->data,
+             "one sample per replica already: only other axes can use more devices");
 }

@@ -128,7 +128,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);
 }
 
-/* Threads of a rank: the cores of a node, where a PE is one, are shared out over the ranks on it. */
+/* Threads of a rank: the cores of a node, where a device is one, are shared out over the ranks on it. */
 static int threads_of(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
     double cores = (double)oracle->system->level[0].fanout * oracle->system->device.compute_units;

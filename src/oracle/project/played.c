@@ -78,8 +78,8 @@ pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profi
     return PDL_OK;
 }
 
-pdl_status_t pdl_oracle_play(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
-                             pdl_projection_t *out)
+pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
+                               pdl_projection_t *out)
 {
     pdl_plan_parts_t parts;
     pdl_case_t       c;

@@ -51,7 +51,8 @@ static pdl_status_t check(const pdl_policy_question_t *q)
                          "a data policy needs a data set of known size: name one with --data, such as "
                          "imagenet");
     if (q->workers < 1 || q->pe < q->workers || q->batch < 1)
-        return pdl_error(PDL_ERR_INPUT, "%lld workers on %lld PEs with a batch of %lld: a worker needs a PE",
+        return pdl_error(PDL_ERR_INPUT,
+                         "%lld workers on %lld devices with a batch of %lld: a worker needs a device",
                          (long long)q->workers, (long long)q->pe, (long long)q->batch);
     if (q->dataset->samples < q->workers)
         return pdl_error(PDL_ERR_LIMIT, "%lld workers, but %s has only %lld samples", (long long)q->workers,

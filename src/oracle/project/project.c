@@ -161,7 +161,7 @@ static double reading_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return seconds;
 }
 
-/* Decoding is shared by the PEs, or by the leaders of groups where those load for all; a leader then passes the
+/* Decoding is shared by the devices, or by the leaders of groups where those load for all; a leader then passes the
    decoded samples on. */
 static double staging_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {

@@ -44,7 +44,7 @@ static void refuse_memory(const pdl__searcher_t *s, double bytes, pdl_candidate_
 {
     char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], reason[sizeof(c->reason)];
 
-    snprintf(reason, sizeof(reason), "needs %s per PE at the least (compiled), of %s",
+    snprintf(reason, sizeof(reason), "needs %s per device at the least (compiled), of %s",
              pdl_format_bytes(bytes, need), pdl_format_bytes(capacity_of(s), have));
     refuse(c, reason);
 }
@@ -61,7 +61,7 @@ static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int
     trial->plan->recompute = trial->config.recompute = recompute;
     trial->plan->stages_given = false; /* other times, other borders */
     status = pdl_plan_check(trial->plan);
-    if (!status) status = pdl_oracle_play(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         refuse(trial, pdl_error_message());
         return PDL_OK;
@@ -212,7 +212,7 @@ static pdl_status_t rescue(const pdl__searcher_t *s, pdl_candidate_t *c)
     if (c->projection.memory_bytes <= 0 || c->config.batch <= 0 || c->config.strategy->per_layer) return PDL_OK;
     pdl_status_t status = pdl_oracle_plan(s->oracle, &c->config, &c->plan);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) return PDL_OK;
-    if (!status) status = pdl_oracle_play(s->oracle, c->plan, s->request->dataset, &c->projection);
+    if (!status) status = pdl_oracle_replay(s->oracle, c->plan, s->request->dataset, &c->projection);
     if (status) return status;
     pdl__score_candidate(s, c);
     c->possible = true;

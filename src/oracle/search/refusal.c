@@ -1,5 +1,5 @@
 /*
- * Why a strategy is not possible on a number of PEs: the layer in the way, what it has, and what that allows.
+ * Why a strategy is not possible on a number of devices: the layer in the way, what it has, and what that allows.
  */
 #include "oracle/search/searcher.h"
 #include <stdio.h>
@@ -17,7 +17,7 @@ static int64_t smallest_divisor(int64_t n)
     return n;
 }
 
-/* Whether some size of the inner axis divides the key-value heads, whole groups of which every PE gets. */
+/* Whether some size of the inner axis divides the key-value heads, whole groups of which every device gets. */
 static bool heads_divide(int64_t heads, int64_t pe, bool two_axes)
 {
     if (!two_axes) return heads % pe == 0;
@@ -29,9 +29,9 @@ static bool heads_divide(int64_t heads, int64_t pe, bool two_axes)
 static void describe_factors(int64_t pe, char *reason, size_t size)
 {
     if (pe < 4)
-        snprintf(reason, size, "two axes need at least 4 PEs");
+        snprintf(reason, size, "two axes need at least 4 devices");
     else
-        snprintf(reason, size, "%lld PEs are no product of two axes: the number is prime", (long long)pe);
+        snprintf(reason, size, "%lld devices are no product of two axes: the number is prime", (long long)pe);
 }
 
 void pdl__describe_refusal(pdl__searcher_t *s)
@@ -53,9 +53,10 @@ void pdl__describe_refusal(pdl__searcher_t *s)
     const pdl_layer_t *l = pdl_model_layer(s->oracle->model, layer);
     pdl_preset_describe_limit(s->oracle->model, strategy, &options, layer, what, sizeof(what));
     if (smallest > limit)
-        snprintf(reason, size, "at most %lld PEs%s (layer %s has %s)", (long long)limit,
+        snprintf(reason, size, "at most %lld devices%s (layer %s has %s)", (long long)limit,
                  two ? " may share a layer" : "", l->name, what);
     else if (pdl_layer_traits(l)->shared == PDL_SHARED_HEADS && !heads_divide(l->kv_heads, pe, two))
         snprintf(reason, size, "layer %s has %s: %s", l->name, what,
-                 two ? "no divisor of the number of PEs divides them" : "the number of PEs does not divide them");
+                 two ? "no divisor of the number of devices divides them"
+                     : "the number of devices does not divide them");
 }

@@ -1,13 +1,13 @@
 /*
- * Search over strategies: enumerates the meshes of each preset at a number of PEs, with the policies that
+ * Search over strategies: enumerates the meshes of each preset at a number of devices, with the policies that
  * trade time for memory, and ranks the best of each (docs/oracle.md, "Search").
  */
+#include "base/clock.h"
 #include "oracle/search/searcher.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 const char *const pdl_goal_names[PDL_GOAL_COUNT] = {"time", "memory", "cost", "energy"};
 
@@ -310,11 +310,11 @@ static void describe_memory(pdl__searcher_t *s)
     /* What the process needs besides is not part of what the trainer takes (memory.c). */
     if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
         cap -= s->oracle->system->device.reserved_bytes;
-    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per PE at the least, of %s",
+    snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per device at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
     if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)
         snprintf(s->best->reason, sizeof(s->best->reason),
-                 "needs %s per PE at the least, of %s; a batch of %s fits", need, have,
+                 "needs %s per device at the least, of %s; a batch of %s fits", need, have,
                  pdl_format_count(batch, count));
     s->best->config = s->leanest.config;
     s->best->projection = s->leanest.projection;
@@ -334,7 +334,7 @@ static pdl_status_t finish_candidate(pdl__searcher_t *s)
         status = pdl_oracle_plan(s->oracle, &best->config, &best->plan);
         if (!status) status = pdl_oracle_largest_batch(s->oracle, &best->config, &best->largest_batch);
     }
-    if (!status) status = pdl_oracle_play(s->oracle, best->plan, s->request->dataset, &best->projection);
+    if (!status) status = pdl_oracle_replay(s->oracle, best->plan, s->request->dataset, &best->projection);
     if (!status) pdl__score_candidate(s, best);
     /* Of single layers no policies were tried. */
     if (!status && !best->config.strategy->per_layer) status = pdl__advise(s);
@@ -387,24 +387,16 @@ static pdl_status_t search_all(pdl__searcher_t *s, pdl_search_t *search)
     return status;
 }
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static pdl_status_t check_request(const pdl_oracle_t *oracle, const pdl_request_t *r)
 {
-    if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld PEs: at least 1", (long long)r->pe);
+    if (r->pe < 1) return pdl_error(PDL_ERR_INPUT, "%lld devices: at least 1", (long long)r->pe);
     if (r->pe > oracle->system->pe_count)
-        return pdl_error(PDL_ERR_INPUT, "%lld PEs, but system %s has only %lld", (long long)r->pe,
+        return pdl_error(PDL_ERR_INPUT, "%lld devices, but system %s has only %lld", (long long)r->pe,
                          oracle->system->name, (long long)oracle->system->pe_count);
     return PDL_OK;
 }
 
-/* One PE leaves a mixed plan nothing to split. */
+/* One device leaves a mixed plan nothing to split. */
 static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
 {
     const pdl_strategy_t *strategy = s->request->strategy;
@@ -423,7 +415,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
 {
     pdl_request_t   chosen = *request;
     pdl__searcher_t s = {.oracle = oracle, .request = &chosen};
-    double          begin = now_s();
+    double          begin = pdl__seconds();
     double          cap = oracle->memory_cap;
     int             rows = 0;
     pdl_status_t    status = check_request(oracle, request);
@@ -448,7 +440,7 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
         return status;
     }
     search->configurations = s.configurations;
-    search->seconds = now_s() - begin;
+    search->seconds = pdl__seconds() - begin;
     search->certified = !s.capped;
     *out = search;
     return PDL_OK;

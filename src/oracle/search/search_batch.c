@@ -16,7 +16,7 @@ static int64_t power_of_two_within(int64_t limit)
     return power;
 }
 
-/* Samples per PE where nobody says how many, from their size alone: the batch does not depend on machine, precision or
+/* Samples per device where nobody says how many, from their size alone: the batch does not depend on machine, precision or
    memory, so that answers for several of them compare. */
 static int64_t usual_samples(const pdl_shape_t *sample)
 {
@@ -36,7 +36,7 @@ static int64_t largest_divisor(int64_t of, int64_t within)
 
 static pdl_status_t refuse_batch(int64_t samples, int64_t pe)
 {
-    return pdl_error(PDL_ERR_INPUT, "%lld samples per PE on %lld PEs: a batch has at most %d samples",
+    return pdl_error(PDL_ERR_INPUT, "%lld samples per device on %lld devices: a batch has at most %d samples",
                      (long long)samples, (long long)pe, INT32_MAX);
 }
 
@@ -47,7 +47,7 @@ static void say_usual(const pdl_oracle_t *oracle, int64_t samples, char *why, si
 
     if (sample->sequence)
         snprintf(tokens, sizeof(tokens), " of %s tokens", pdl_format_count(sample->extent[0], count));
-    snprintf(why, size, "%lld sample%s%s per PE by default; --batch or --samples-per-pe sets another",
+    snprintf(why, size, "%lld sample%s%s per device by default; --batch or --samples-per-device sets another",
              (long long)samples, samples == 1 ? "" : "s", tokens);
 }
 
@@ -62,7 +62,7 @@ pdl_status_t pdl__choose_batch(const pdl_oracle_t *oracle, const pdl_request_t *
     if (*batch > 0) return PDL_OK;
     if (samples > INT32_MAX / pe) return refuse_batch(samples, pe);
     *batch = samples * pe;
-    if (samples > 0) snprintf(why, size, "%lld per PE", (long long)samples);
+    if (samples > 0) snprintf(why, size, "%lld per device", (long long)samples);
     if (samples > 0) return PDL_OK;
     samples = usual_samples(&pdl_model_layer(oracle->model, 0)->out);
     *batch = samples * pe;
@@ -71,6 +71,6 @@ pdl_status_t pdl__choose_batch(const pdl_oracle_t *oracle, const pdl_request_t *
     /* An update on more samples than there are means nothing. */
     samples = data->samples / pe;
     *batch = samples > 0 ? power_of_two_within(samples) * pe : largest_divisor(pe, data->samples);
-    snprintf(why, size, "as many as %s has, shared out evenly over PEs; --batch sets another", data->name);
+    snprintf(why, size, "as many as %s has, shared out evenly over devices; --batch sets another", data->name);
     return PDL_OK;
 }

@@ -31,7 +31,7 @@ static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
         return false;
     }
     trial.possible = trial.projection.fits;
-    if (trial.possible) status = pdl_oracle_play(s->oracle, trial.plan, s->request->dataset, &trial.projection);
+    if (trial.possible) status = pdl_oracle_replay(s->oracle, trial.plan, s->request->dataset, &trial.projection);
     if (status) s->status = status;
     pdl__score_candidate(s, &trial);
     if (trial.possible && (!s->best->possible || trial.score < s->best->score)) {
@@ -76,10 +76,10 @@ static void enumerate(pdl__searcher_t *s)
     }
     if (s->best->possible || s->best->reason[0] != '\0') return;
     if (any)
-        snprintf(s->best->reason, sizeof(s->best->reason), "groups of up to %lld PEs do not hold the weights",
+        snprintf(s->best->reason, sizeof(s->best->reason), "groups of up to %lld devices do not hold the weights",
                  (long long)most);
     else
-        snprintf(s->best->reason, sizeof(s->best->reason), "no group of 2 to %lld PEs shares out %lld evenly",
+        snprintf(s->best->reason, sizeof(s->best->reason), "no group of 2 to %lld devices shares out %lld evenly",
                  (long long)most, (long long)p);
 }
 

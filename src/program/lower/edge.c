@@ -2,6 +2,7 @@
  * Redistributions and halos as lists of moves, axis by axis in the order in which the plan was priced.
  */
 #include "program/lower/edge.h"
+#include "base/memory.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,11 +48,6 @@ int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format)
     return format == PDL_FORMAT_BLOCKED ? backend->block : 1;
 }
 
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing redistributions");
-}
-
 /* A move among the ranks that differ in `axes`; regions are in memory order, one per member, and taken over. */
 static pdl_status_t add_move(path_t *p, unsigned axes, pdl_region_t *own, pdl_region_t *need,
                              pdl__planned_move_t **move)
@@ -67,7 +63,7 @@ static pdl_status_t take_regions(int64_t members, pdl_region_t **own, pdl_region
 {
     *own = calloc((size_t)members, sizeof(**own));
     *need = calloc((size_t)members, sizeof(**need));
-    return *own && *need ? PDL_OK : no_memory();
+    return *own && *need ? PDL_OK : pdl__no_memory("while preparing redistributions");
 }
 
 static pdl_status_t drop_regions(pdl_region_t *own, pdl_region_t *need, pdl_status_t status)
@@ -357,7 +353,7 @@ pdl_status_t pdl__edge_create(const pdl__layouts_t *layouts, int producer, int l
                              .block = block,
                              .now = *written};
 
-    if (!edge) return no_memory();
+    if (!edge) return pdl__no_memory("while preparing redistributions");
     edge->type = type;
     pdl_status_t status = redistribute(&p, &layouts->layer[layer].reads);
     int          first_halo = edge->count[PDL_FORWARD];
@@ -377,7 +373,7 @@ pdl_status_t pdl__edge_create_sum(const pdl__layouts_t *layouts, unsigned axes, 
 {
     pdl__edge_t *edge = calloc(1, sizeof(*edge));
     path_t       p = {.layouts = layouts, .edge = edge, .direction = PDL_BACKWARD};
-    pdl_status_t status = edge ? PDL_OK : no_memory();
+    pdl_status_t status = edge ? PDL_OK : pdl__no_memory("while preparing redistributions");
 
     if (!edge) return status;
     edge->type = type;

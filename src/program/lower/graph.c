@@ -2,15 +2,11 @@
  * Lowering: walks the layers in order and makes a unit of each, with a conversion in front where what arrives has another
  * format than the op wants to read.
  */
+#include "base/memory.h"
 #include "program/builder.h"
 #include "program/lower/lowering.h"
 #include <paradl/model/dataset.h>
 #include <stdlib.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
-}
 
 /* Samples are loaded wherever a layer reads them. */
 static pdl_status_t lower_source(pdl__lowering_t *l)
@@ -20,7 +16,7 @@ static pdl_status_t lower_source(pdl__lowering_t *l)
 
     if (!pdl__pipe_reads(l->spec->layouts->stages, 0, l->spec->layouts->stages->at, &gradient)) return PDL_OK;
     unit = pdl__add_unit(l->graph, PDL__UNIT_SOURCE, 0);
-    if (!unit) return no_memory();
+    if (!unit) return pdl__no_memory("while preparing a model of this size");
     l->graph->source = 0;
     unit->shape = pdl_model_input(l->model);
     unit->format = PDL_FORMAT_PLAIN;
@@ -46,7 +42,7 @@ static pdl_status_t lower_view(pdl__lowering_t *l, int i)
 
     if (status) return status;
     pdl__unit_t *unit = pdl__add_unit(l->graph, PDL__UNIT_VIEW, i);
-    if (!unit) return no_memory();
+    if (!unit) return pdl__no_memory("while preparing a model of this size");
     unit->region = region;
     unit->shape = pdl__local_shape(&layer->out, &region);
     unit->format = l->graph->unit[from].format;
@@ -108,7 +104,7 @@ static pdl_status_t begin_walk(side_by_side_t *s, int c, const pdl__graph_spec_t
                            .head = s->table,
                            .unit_of = s->table + layers * (size_t)(c + 1),
                            .all = &s->walks};
-    if (!l->graph) return no_memory();
+    if (!l->graph) return pdl__no_memory("while preparing a model of this size");
     l->graph->backend = spec->backend;
     l->graph->loss = l->graph->source = -1;
     for (size_t i = 0; i < layers; i++) l->unit_of[i] = -1;
@@ -126,7 +122,7 @@ static pdl_status_t begin_walks(side_by_side_t *s, const pdl__graph_spec_t *spec
     s->walks.of = calloc((size_t)count, sizeof(*s->walks.of));
     s->spec = calloc((size_t)count, sizeof(*s->spec));
     s->table = malloc((size_t)(count + 1) * layers * sizeof(*s->table));
-    if (!s->walks.of || !s->spec || !s->table) return no_memory();
+    if (!s->walks.of || !s->spec || !s->table) return pdl__no_memory("while preparing a model of this size");
     for (; s->walks.count < count && !status; s->walks.count++) status = begin_walk(s, s->walks.count, spec);
     return status ? status : pdl__fuse_layers(spec->layouts, spec->backend, s->table);
 }

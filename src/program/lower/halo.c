@@ -2,6 +2,7 @@
  * Halos that are in flight while the rest is computed: ops, moves and buffers, as a program knows them.
  */
 #include "program/lower/halo.h"
+#include "base/memory.h"
 #include "program/lower/edge.h"
 #include <stdlib.h>
 
@@ -20,18 +21,13 @@ typedef struct making {
     pdl_layer_t            *local;
 } making_t;
 
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing halos");
-}
-
 /* The layer, with the rows [in) and [out) of the extent that is cut. */
 static pdl_status_t make_layer(const making_t *m, pdl_range_t in, pdl_range_t out, pdl_layer_t **local)
 {
     pdl_region_t reads = m->spec->in, writes = m->spec->out;
 
     *local = malloc(sizeof(**local));
-    if (!*local) return no_memory();
+    if (!*local) return pdl__no_memory("while preparing halos");
     reads.range[m->dim][0] = in;
     writes.range[m->dim][0] = out;
     return pdl__local_layer(m->spec->layouts, m->spec->layer, &reads, &writes, *local);
@@ -132,7 +128,7 @@ static pdl_status_t make_move(making_t *m, int which)
     pdl_region_t *gives = malloc((size_t)m->members * sizeof(*gives));
     pdl_region_t *needs = malloc((size_t)m->members * sizeof(*needs));
     int64_t       missing = 0;
-    pdl_status_t  status = gives && needs ? PDL_OK : no_memory();
+    pdl_status_t  status = gives && needs ? PDL_OK : pdl__no_memory("while preparing halos");
 
     for (int64_t k = 0; k < m->members && !status; k++) {
         gives[k] = rows_of(m, 0, m->rows[k].gives[which]);
@@ -206,7 +202,7 @@ static pdl_status_t begin(const pdl__halo_spec_t *spec, making_t *m)
                     .me = l->coordinates[spec->axis]};
     m->halo = calloc(1, sizeof(*m->halo));
     m->rows = calloc((size_t)m->members, sizeof(*m->rows));
-    if (!m->halo || !m->rows) return no_memory();
+    if (!m->halo || !m->rows) return pdl__no_memory("while preparing halos");
     pdl__halo_members(l, spec->layer, spec->axis, m->rows);
     m->halo->backend = spec->backend;
     m->halo->item = pdl_dtype_bytes(spec->backend->activation_type);

@@ -1,14 +1,10 @@
 /*
  * Units that compute: an op of a layer and of what is fused behind it, described for the part that this rank has.
  */
+#include "base/memory.h"
 #include "program/lower/lowering.h"
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
-}
 
 static bool has_tied_reader(const pdl_model_t *model, int i)
 {
@@ -63,7 +59,7 @@ static pdl_status_t localise(const pdl__lowering_t *l, int head, const pdl_regio
     *local = NULL;
     if (l->spec->layouts->trivial) return PDL_OK;
     *local = malloc(sizeof(**local));
-    if (!*local) return no_memory();
+    if (!*local) return pdl__no_memory("while preparing a model of this size");
     pdl_status_t status = pdl__local_layer(l->spec->layouts, head, in, out, *local);
     if (!status) return PDL_OK;
     free(*local);
@@ -310,7 +306,7 @@ pdl_status_t pdl__lower_op(pdl__lowering_t *l, int head, int tail)
     pdl__unit_t *unit = status ? NULL : pdl__add_unit(l->graph, PDL__UNIT_OP, head);
     if (!unit) {
         pdl__unit_free(&made);
-        return status ? status : no_memory();
+        return status ? status : pdl__no_memory("while preparing a model of this size");
     }
     made.tied_to = unit->tied_to;
     made.chunk = unit->chunk;

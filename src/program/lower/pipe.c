@@ -2,13 +2,9 @@
  * Virtual stages, as the plan has them.
  */
 #include "program/lower/pipe.h"
+#include "base/memory.h"
 #include <paradl/plan/pipeline.h>
 #include <stdlib.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while cutting a model into stages");
-}
 
 static void take_borders(pdl__pipe_t *s)
 {
@@ -38,7 +34,7 @@ pdl_status_t pdl__pipe_create(const pdl_plan_t *plan, int at, pdl__pipe_t **out)
     size_t       layers = (size_t)pdl_model_layer_count(plan->model);
     pdl__pipe_t *s = calloc(1, sizeof(*s));
 
-    if (!s) return no_memory();
+    if (!s) return pdl__no_memory("while cutting a model into stages");
     *s = (pdl__pipe_t){.plan = plan,
                        .count = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE),
                        .at = at,
@@ -48,7 +44,7 @@ pdl_status_t pdl__pipe_create(const pdl_plan_t *plan, int at, pdl__pipe_t **out)
                        .leads = calloc(layers, sizeof(*s->leads))};
     if (!s->run || !s->trains || !s->leads) {
         pdl__pipe_destroy(s);
-        return no_memory();
+        return pdl__no_memory("while cutting a model into stages");
     }
     if (s->count == 1) s->chunks = 1;
     take_borders(s);
@@ -118,7 +114,7 @@ pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_program_pa
     if (!ops || !order) {
         free(ops);
         free(order);
-        return no_memory();
+        return pdl__no_memory("while cutting a model into stages");
     }
     pdl_pipeline_order(&pipeline, s->at, ops);
     for (int k = 0; k < *count; k++)

@@ -1,13 +1,9 @@
 /*
  * Units that hold tensors: as they are written, in another format, redistributed for a reader, or of another stage.
  */
+#include "base/memory.h"
 #include "program/lower/lowering.h"
 #include <stdlib.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
-}
 
 pdl__unit_t *pdl__add_unit(pdl__graph_t *graph, pdl__unit_kind_t kind, int layer)
 {
@@ -45,7 +41,7 @@ pdl_status_t pdl__converted(pdl__graph_t *graph, int from, pdl_format_t format, 
             return PDL_OK;
         }
     pdl__unit_t *unit = pdl__add_unit(graph, PDL__UNIT_CONVERT, graph->unit[from].tail);
-    if (!unit) return no_memory();
+    if (!unit) return pdl__no_memory("while preparing a model of this size");
     unit->shape = graph->unit[from].shape;
     unit->region = graph->unit[from].region;
     unit->format = format;
@@ -78,7 +74,7 @@ pdl_status_t pdl__receive(pdl__lowering_t *l, int producer)
     pdl__unit_t          *unit = pdl__add_unit(l->graph, PDL__UNIT_RECEIVE, producer);
     bool                  gradient;
 
-    if (!unit) return no_memory();
+    if (!unit) return pdl__no_memory("while preparing a model of this size");
     l->unit_of[producer] = l->graph->unit_count - 1;
     pdl__pipe_reads(layouts->stages, producer, layouts->stages->at, &gradient);
     pdl_status_t status = pdl__layouts_region(layouts, &layouts->layer[producer].out, whole, -1, 0, &unit->region);
@@ -100,7 +96,7 @@ pdl_status_t pdl__send(pdl__lowering_t *l, int layer)
         if (k == stages->at || !pdl__pipe_reads(stages, layer, k, &gradient)) continue;
         status = pdl__converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
         pdl__unit_t *unit = status ? NULL : pdl__add_unit(l->graph, PDL__UNIT_SEND, layer);
-        if (!unit) return status ? status : no_memory();
+        if (!unit) return status ? status : pdl__no_memory("while preparing a model of this size");
         unit->shape = l->graph->unit[from].shape;
         unit->region = l->graph->unit[from].region;
         unit->format = PDL_FORMAT_PLAIN;
@@ -155,7 +151,7 @@ pdl_status_t pdl__arrive(pdl__lowering_t *l, int producer, int reader, int witho
     pdl__unit_t *unit = status ? NULL : pdl__add_unit(graph, PDL__UNIT_EDGE, producer);
     if (!unit) {
         pdl__edge_destroy(edge);
-        return status ? status : no_memory();
+        return status ? status : pdl__no_memory("while preparing a model of this size");
     }
     unit->edge = edge;
     unit->reader = reader;

@@ -6,6 +6,7 @@
  * partner, one message to each. A double tree over nodes that hold several ranks of a group has chains inside them: the
  * bytes of rings with the start-ups of a tree.
  */
+#include "base/memory.h"
 #include "sim/plan/plan.h"
 
 #include <paradl/topo/contention.h>
@@ -13,11 +14,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the communications of a plan");
-}
 
 /* Ranks 0 .. extent - 1 hold whole groups and stand for all. */
 typedef struct placement {
@@ -56,7 +52,8 @@ static pdl_status_t run_messages(pdl__pricer_t *pricer, const pdl_message_t *mes
 {
     pdl_sim_job_t *jobs = calloc((size_t)count + 1, sizeof(*jobs));
     int           *hosts = calloc((size_t)count + 1, 2 * sizeof(*hosts));
-    pdl_status_t   status = jobs == NULL || hosts == NULL ? no_memory() : PDL_OK;
+    pdl_status_t   status =
+        jobs == NULL || hosts == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 
     for (int i = 0; i < count && !status; i++) {
         hosts[2 * i] = (int)messages[i].from;
@@ -79,7 +76,7 @@ static pdl_status_t run_pairs(pdl__pricer_t *pricer, const placement_t *p, bool 
     int            count = 0;
     pdl_status_t   status;
 
-    if (messages == NULL) return no_memory();
+    if (messages == NULL) return pdl__no_memory("for the communications of a plan");
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t i = 0; i < p->size; i++)
             for (int64_t j = far ? 0 : i - 1; j < p->size && (far || j <= i + 1); j++)
@@ -113,7 +110,7 @@ static pdl_status_t make_schedules(const pdl_group_t *group, const pdl_comm_sim_
                                    int rails, pdl_schedule_t **schedules)
 {
     int         *order = malloc((size_t)group->ranks * sizeof(*order));
-    pdl_status_t status = order == NULL ? no_memory() : PDL_OK;
+    pdl_status_t status = order == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 
     for (int q = 0; q < rails && !status; q++) {
         pdl_schedule_spec_t spec = {.collective = collectives[comm->primitive],
@@ -137,7 +134,8 @@ static pdl_status_t run_schedules(pdl__pricer_t *pricer, const placement_t *p, p
 {
     pdl_sim_job_t *jobs = calloc((size_t)p->groups * (size_t)rails, sizeof(*jobs));
     int           *hosts = malloc((size_t)p->extent * sizeof(*hosts));
-    pdl_status_t   status = jobs == NULL || hosts == NULL ? no_memory() : PDL_OK;
+    pdl_status_t   status =
+        jobs == NULL || hosts == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 
     for (int64_t g = 0; g < p->groups && !status; g++) {
         for (int64_t i = 0; i < p->size; i++) hosts[g * p->size + i] = host_of(p, g, i);
@@ -192,7 +190,8 @@ static pdl_status_t run_ring_step(pdl__pricer_t *pricer, const placement_t *p, c
     int            rails = (int)fmax(group->rails, 1), size = (int)p->size, count = 0;
     pdl_message_t *messages = malloc((size_t)(p->groups * p->size * rails) * sizeof(*messages));
     int           *order = malloc((size_t)p->size * sizeof(*order));
-    pdl_status_t   status = messages == NULL || order == NULL ? no_memory() : PDL_OK;
+    pdl_status_t   status =
+        messages == NULL || order == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 
     for (int q = 0; q < rails && !status; q++) {
         ring_order(group, q, rails, order);
@@ -279,7 +278,7 @@ static pdl_status_t copy_loads(const pdl__pricer_t *pricer, const pdl__price_t *
     int count = pdl_topology_link_count(pricer->topology);
 
     price->link_bytes = malloc(((size_t)count + 1) * sizeof(double));
-    if (price->link_bytes == NULL) return no_memory();
+    if (price->link_bytes == NULL) return pdl__no_memory("for the communications of a plan");
     for (int i = 0; i < count; i++)
         price->link_bytes[i] = known->link_bytes[i] * price->comm.bytes / known->comm.bytes;
     return PDL_OK;
@@ -329,7 +328,7 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *qu
         int           capacity = 2 * pricer->capacity + 16;
         pdl__price_t *grown = realloc(pricer->prices, (size_t)capacity * sizeof(*grown));
 
-        if (grown == NULL) return no_memory();
+        if (grown == NULL) return pdl__no_memory("for the communications of a plan");
         pricer->prices = grown;
         pricer->capacity = capacity;
     }
@@ -392,7 +391,8 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
     pdl_message_t   *messages = malloc((size_t)pricer->ranks * sizeof(*messages));
     int             *stage_of = malloc((size_t)pricer->ranks * sizeof(*stage_of)), count = 0;
     pdl_sim_result_t result = {0};
-    pdl_status_t     status = messages == NULL || stage_of == NULL ? no_memory() : PDL_OK;
+    pdl_status_t     status =
+        messages == NULL || stage_of == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 
     for (int64_t r = 0; r < pricer->ranks && !status; r++) {
         int stage = (int)(r / stride % stages);
@@ -429,7 +429,7 @@ pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_
     if (!status) status = pdl_schedule_create(&pair, &pricer->message);
     if (status) return status;
     pricer->link_bytes = calloc((size_t)pdl_topology_link_count(pricer->topology) + 1, sizeof(double));
-    return pricer->link_bytes == NULL ? no_memory() : PDL_OK;
+    return pricer->link_bytes == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
 }
 
 void pdl__pricer_free(pdl__pricer_t *pricer)

@@ -2,24 +2,16 @@
  * Simulation of a plan: projects it, cuts it, prices its communications on the network, plays it, and says where
  * the time goes.
  */
+#include "base/clock.h"
 #include "sim/plan/plan.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 pdl_plan_sim_options_t pdl_plan_sim_options_default(void)
 {
     return (pdl_plan_sim_options_t){.engine = PDL_ENGINE_FLOW, .slow_factor = 1, .trace_ranks = 8};
-}
-
-static double wall_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
 static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, double total_s,
@@ -38,13 +30,13 @@ static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played
     }
 }
 
-/* "PE 3" or "node 0", by the level that the vertex is a group of. */
+/* "device 3" or "node 0", by the level that the vertex is a group of. */
 static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char *buffer, size_t size)
 {
     int first = hosts;
 
     if (vertex < hosts) {
-        snprintf(buffer, size, "PE %d", vertex);
+        snprintf(buffer, size, "device %d", vertex);
         return;
     }
     for (int l = 0; l < system->level_count; l++) {
@@ -150,7 +142,7 @@ static pdl_status_t check_options(const pdl_plan_t *plan, const pdl_plan_sim_opt
 pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                           pdl_plan_sim_t **out)
 {
-    double          begin = wall_s();
+    double          begin = pdl__seconds();
     pdl_plan_sim_t *sim;
     pdl_status_t    status = check_options(plan, options);
 
@@ -161,13 +153,13 @@ pdl_status_t pdl_sim_plan(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_plan
     sim->stage_count = (int)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
     sim->engine = options->engine;
     status = pdl_oracle_settle(oracle, plan);
-    if (!status) status = pdl_oracle_play(oracle, plan, NULL, &sim->projected);
+    if (!status) status = pdl_oracle_replay(oracle, plan, NULL, &sim->projected);
     if (!status) status = simulate(oracle, plan, options, sim);
     if (status) {
         pdl_plan_sim_destroy(sim);
         return status;
     }
-    sim->wall_s = wall_s() - begin;
+    sim->wall_s = pdl__seconds() - begin;
     *out = sim;
     return PDL_OK;
 }

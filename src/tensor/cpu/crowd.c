@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE /* gettid */
 #include "tensor/cpu/crowd.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,14 +75,6 @@ void pdl__crowd_decide(pdl__crowd_rule_t *rule, double share, double seconds)
 
 #ifdef _OPENMP
 
-static double now(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
-
 /* For how long a thread has waited for a core so far; negative: the system does not say. */
 static double waited_s(int file)
 {
@@ -140,7 +133,7 @@ static void follow_rule(void)
 
 static void *look_after(void *unused)
 {
-    double then_s = now();
+    double then_s = pdl__seconds();
 
     (void)unused;
     pthread_mutex_lock(&crowd.lock);
@@ -152,7 +145,7 @@ static void *look_after(void *unused)
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&crowd.changed, &crowd.lock, &until);
-        double seconds = now() - then_s;
+        double seconds = pdl__seconds() - then_s;
         if (crowd.stop || seconds < 0.5e-9 * LOOK_NS) continue;
         then_s += seconds;
         pdl__crowd_decide(&crowd.rule, look(seconds), seconds);

@@ -5,6 +5,7 @@
  * read, no lock is shared. So the thread sanitizer knows no order between streams but the one that events give them.
  */
 #define _GNU_SOURCE /* memfd_create */
+#include "base/clock.h"
 #include "tensor/guard/guard.h"
 
 #include "tensor/cpu/threads.h"
@@ -17,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 typedef struct region {
@@ -143,14 +143,6 @@ pdl_status_t pdl__guard_translate(pdl_tensor_device_t *base, const void *address
         status = pdl_error(PDL_ERR_INPUT, "guard: memory of the host is given to the device");
     memcpy(translated, &found, sizeof(found));
     return status;
-}
-
-static double now_s(void)
-{
-    struct timespec time;
-
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
 /* Somebody waits until so many jobs of a stream are done. */
@@ -283,7 +275,7 @@ static pdl_status_t reach(void *argument)
 {
     mark_t *mark = *(mark_t **)argument;
 
-    mark->time_s = now_s();
+    mark->time_s = pdl__seconds();
     atomic_store_explicit(&mark->reached, true, memory_order_release);
     return PDL_OK;
 }

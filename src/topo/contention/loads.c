@@ -8,19 +8,19 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define FIRST  128 /* PEs that are looked at one by one */
+#define FIRST  128 /* devices that are looked at one by one */
 #define SPREAD 64  /* and of each level whose groups are larger */
 
 struct pdl_step_loads {
     pdl__tree_t tree;
-    int         first;                  /* places of the first PEs; then SPREAD of each larger level */
+    int         first;                  /* places of the first devices; then SPREAD of each larger level */
     int         places, larger;         /* all, and the first level that is larger */
     int         top;                    /* the highest level that was crossed, -1: no message */
     double *carried[2][PDL_MAX_LEVELS]; /* out and in, per link of the first span; larger levels: of all links */
     double  storage[];
 };
 
-/* Levels are of interest up to that one whose children do not hold all PEs. */
+/* Levels are of interest up to that one whose children do not hold all devices. */
 static void set_places(pdl_step_loads_t *loads, int64_t pe_count)
 {
     int64_t extent = 1;

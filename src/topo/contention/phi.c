@@ -5,10 +5,11 @@
  * gives its messages the smallest fair share of all, and keeps doing so until they end, because completions
  * elsewhere only empty other links. So they end exactly at (messages / capacity), and nothing ends later.
  *
- * Why it is quick: PEs are numbered along the tree, and a pattern is two shifts: rank k of a group on PE x sends
+ * Why it is quick: devices are numbered along the tree, and a pattern is two shifts: rank k of a group on device x sends
  * to x + d for all k of a range. Groups of the machine in which no such range begins or ends all look alike, and so
- * do those at the same place in repeating blocks of size * stride PEs. One of each kind is counted.
+ * do those at the same place in repeating blocks of size * stride devices. One of each kind is counted.
  */
+#include "base/integer.h"
 #include "topo/contention/tree.h"
 
 #include <paradl/topo/contention.h>
@@ -16,18 +17,18 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* PEs base + first .. base + last - 1 of every block have messages with their peer `shift` PEs further. */
+/* devices base + first .. base + last - 1 of every block have messages with their peer `shift` devices further. */
 typedef struct shift {
     int64_t first, last, shift;
 } shift_t;
 
 typedef struct pattern {
-    int64_t block; /* PEs of `stride` interleaved groups */
+    int64_t block; /* devices of `stride` interleaved groups */
     int64_t stride;
     int64_t full_blocks; /* blocks in which all groups are active, and ... */
     int64_t partial;     /* ... how many groups are in the one after, in which not all are */
-    int64_t extent;      /* PEs from the first to the last active block */
-    int     most_per_pe; /* messages a PE sends or receives at most */
+    int64_t extent;      /* devices from the first to the last active block */
+    int     most_per_pe; /* messages a device sends or receives at most */
     shift_t shift[2];    /* of the senders; the receivers' is the mirror image */
 } pattern_t;
 
@@ -39,7 +40,7 @@ typedef struct counter {
     int64_t            now;
     int64_t            busiest;
     bool               all_cross; /* pretend that every message crosses every level, for an upper bound */
-    bool               saturated; /* a span was seen in which every PE has all its messages on this level */
+    bool               saturated; /* a span was seen in which every device has all its messages on this level */
 } counter_t;
 
 static int64_t min64(int64_t a, int64_t b)
@@ -49,16 +50,6 @@ static int64_t min64(int64_t a, int64_t b)
 static int64_t max64(int64_t a, int64_t b)
 {
     return a > b ? a : b;
-}
-
-static int64_t gcd64(int64_t a, int64_t b)
-{
-    while (b != 0) {
-        int64_t r = a % b;
-        a = b;
-        b = r;
-    }
-    return a;
 }
 
 static void add_message(counter_t *counter, int64_t link)
@@ -71,7 +62,7 @@ static void add_message(counter_t *counter, int64_t link)
     counter->busiest = max64(counter->busiest, counter->count[link]);
 }
 
-/* Moves the walk over PEs without active groups. */
+/* Moves the walk over devices without active groups. */
 static void skip(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64_t to, int64_t distance)
 {
     if (distance > 16)
@@ -80,7 +71,7 @@ static void skip(pdl__walk_t *walk, const pdl__tree_t *tree, int level, int64_t 
         while (distance-- > 0) pdl__walk_next(walk);
 }
 
-/* Counts PEs [from, to) of one block; returns how many of them are active. */
+/* Counts devices [from, to) of one block; returns how many of them are active. */
 static int64_t count_range(counter_t *counter, int64_t from, int64_t to, int64_t shift, int64_t block)
 {
     const pattern_t   *pattern = &counter->pattern;
@@ -115,7 +106,7 @@ static int64_t count_child(counter_t *counter, int64_t child_first, const shift_
     int64_t          size = counter->tree->level[counter->level].child, active = 0;
     int64_t          from = child_first, to = child_first + size;
 
-    /* Only PEs closer to the boundary than the shift have their peer on the other side. */
+    /* Only devices closer to the boundary than the shift have their peer on the other side. */
     if (!counter->all_cross) {
         if (shift->shift > 0)
             from = max64(from, to - min64(size, shift->shift));
@@ -168,13 +159,14 @@ static void count_spans(counter_t *counter, int64_t first, int64_t last)
     for (int64_t index = first; index <= last && !counter->saturated; index++) count_span(counter, index);
 }
 
-/* Where few of many interleaved groups are active, the active PEs are in runs of `partial` every `stride`. Counts
+/* Where few of many interleaved groups are active, the active devices are in runs of `partial` every `stride`. Counts
    the first two spans of runs at different places in their spans; if there are more, the second is full. */
 static void count_runs(counter_t *counter, int64_t base, int64_t from, int64_t to)
 {
     const pattern_t *pattern = &counter->pattern;
-    int64_t          span = counter->tree->level[counter->level].span, kinds = span / gcd64(pattern->stride, span);
-    int64_t          rank = (from - base + pattern->stride - 1) / pattern->stride;
+    int64_t          span = counter->tree->level[counter->level].span,
+            kinds = span / pdl__common_divisor(pattern->stride, span);
+    int64_t rank = (from - base + pattern->stride - 1) / pattern->stride;
 
     for (int64_t i = 0; i < kinds; i++) {
         int64_t run = base + (rank + i) * pattern->stride, end = min64(run + pattern->partial, to);
@@ -195,7 +187,7 @@ static void count_block(counter_t *counter, int64_t block)
     int              count = list_events(pattern, events);
 
     /* Where only some of the interleaved groups are active, spans differ by their place in the interleaving. */
-    if (partial) kinds = pattern->stride < span ? pattern->stride / gcd64(pattern->stride, span) : 0;
+    if (partial) kinds = pattern->stride < span ? pattern->stride / pdl__common_divisor(pattern->stride, span) : 0;
     for (int i = 0; i + 1 < count && !counter->saturated; i++) {
         if (events[i] == events[i + 1]) continue;
         int64_t from = base + events[i], to = base + events[i + 1];
@@ -211,7 +203,7 @@ static void count_level(counter_t *counter, int level)
 {
     const pattern_t *pattern = &counter->pattern;
     int64_t          span = counter->tree->level[level].span;
-    int64_t          common = gcd64(pattern->block, span);
+    int64_t          common = pdl__common_divisor(pattern->block, span);
 
     counter->level = level;
     counter->busiest = 0;
@@ -318,12 +310,12 @@ static void count_query(counter_t *counter, const pdl_contention_query_t *query,
 static pdl_status_t check_query(const pdl_system_t *system, const pdl_contention_query_t *query)
 {
     if (query->pe_count < 1 || query->size < 1 || query->stride < 1 || query->concurrent < 0)
-        return pdl_error(PDL_ERR_INPUT, "contention: PEs, size and stride of an axis must be at least 1");
+        return pdl_error(PDL_ERR_INPUT, "contention: devices, size and stride of an axis must be at least 1");
     if (query->pe_count > system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld PEs asked for, but %s has %lld", (long long)query->pe_count,
+        return pdl_error(PDL_ERR_LIMIT, "%lld devices asked for, but %s has %lld", (long long)query->pe_count,
                          system->name, (long long)system->pe_count);
     if (query->size > query->pe_count / query->stride || query->pe_count % (query->size * query->stride) != 0)
-        return pdl_error(PDL_ERR_INPUT, "contention: %lld PEs are not a multiple of %lld ranks %lld apart",
+        return pdl_error(PDL_ERR_INPUT, "contention: %lld devices are not a multiple of %lld ranks %lld apart",
                          (long long)query->pe_count, (long long)query->size, (long long)query->stride);
     return PDL_OK;
 }

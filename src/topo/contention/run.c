@@ -167,7 +167,7 @@ static pdl_status_t check_messages(const pdl_system_t *system, const pdl_message
     for (int m = 0; m < count; m++) {
         if (messages[m].from < 0 || messages[m].from >= system->pe_count || messages[m].to < 0 ||
             messages[m].to >= system->pe_count)
-            return pdl_error(PDL_ERR_INPUT, "message %d leaves the machine: %s has %lld PEs", m, system->name,
+            return pdl_error(PDL_ERR_INPUT, "message %d leaves the machine: %s has %lld devices", m, system->name,
                              (long long)system->pe_count);
         if (!(messages[m].bytes >= 0) || isinf(messages[m].bytes))
             return pdl_error(PDL_ERR_INPUT, "size of message %d must be finite and not negative", m);

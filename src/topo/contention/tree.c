@@ -43,7 +43,7 @@ static int64_t floor_mod(int64_t a, int64_t b)
     return r < 0 ? r + b : r;
 }
 
-/* The port by which messages of a PE leave its group of level - 1. */
+/* The port by which messages of a device leave its group of level - 1. */
 static int64_t port_above(const pdl__tree_t *tree, int level, int64_t pe)
 {
     const pdl__tree_level_t *below = &tree->level[level - 1];

@@ -1,7 +1,7 @@
 /*
  * The links of a machine tree and the static routes over them.
  *
- * The links of a level belong to spans of PEs: normally each child of the level (a PE on level 0, a group of the
+ * The links of a level belong to spans of devices: normally each child of the level (a device on level 0, a group of the
  * level below above it) has its own links to the level, in both directions; on a shared medium the children of a
  * group use the links of the group together.
  */
@@ -11,8 +11,8 @@
 #include <paradl/system/system.h>
 
 typedef struct pdl__tree_level {
-    int64_t child; /* PEs in one child */
-    int64_t span;  /* PEs that use one set of links */
+    int64_t child; /* devices in one child */
+    int64_t span;  /* devices that use one set of links */
     int64_t fanout;
     int64_t links;    /* of one span in each direction */
     double  capacity; /* of one link, bytes per second */
@@ -27,7 +27,7 @@ typedef struct pdl__tree {
 
 void pdl__tree_init(pdl__tree_t *tree, const pdl_system_t *system, bool host_path);
 
-/* Which of its span's links on `level` a PE uses for messages to or from `peer`. */
+/* Which of its span's links on `level` a device uses for messages to or from `peer`. */
 int64_t pdl__tree_link(const pdl__tree_t *tree, int level, int64_t pe, int64_t peer);
 
 /* Lowest common level; the number of levels when the tree does not join the two. */
@@ -42,12 +42,12 @@ typedef struct pdl__hop {
 } pdl__hop_t;
 int pdl__tree_route(const pdl__tree_t *tree, int64_t from, int64_t to, pdl__hop_t hops[PDL__ROUTE_MAX]);
 
-/* Walks over consecutive PEs and knows pdl__tree_link() of each without dividing: for levels above 0. */
+/* Walks over consecutive devices and knows pdl__tree_link() of each without dividing: for levels above 0. */
 typedef struct pdl__walk {
     const pdl__tree_t *tree;
     int                level;
-    int64_t            digit[PDL_MAX_LEVELS]; /* child index of the PE's group on each level */
-    int64_t            block_rest;            /* remainder that spreads PEs over the ports of their node */
+    int64_t            digit[PDL_MAX_LEVELS]; /* child index of the device's group on each level */
+    int64_t            block_rest;            /* remainder that spreads devices over the ports of their node */
     int64_t            port[PDL_MAX_LEVELS];
 } pdl__walk_t;
 

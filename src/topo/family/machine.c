@@ -1,5 +1,5 @@
 /*
- * The machine tree of a system as a topology: a PE is a host, a group of a level is a switch, and the links and
+ * The machine tree of a system as a topology: a device is a host, a group of a level is a switch, and the links and
  * routes are those of self-contention (paradl/contention.h), so that the simulator and the oracle see one network.
  *
  * The start-up of a message is that of the highest level it crosses. It is given to links so that the sum over the
@@ -108,8 +108,9 @@ static pdl_status_t build(pdl_topology_t *topology, const pdl_system_t *system, 
     topology->group = (int)pdl_system_group_size(system, 0);
     for (int l = 0; l < machine->levels; l++) add_level(topology, system, speed, l);
     topology->spec.hosts = hosts;
-    snprintf(topology->description, sizeof(topology->description), "%d of the PEs of %.60s, %d levels, %d links",
-             topology->hosts, system->name, machine->levels, topology->link_count);
+    snprintf(topology->description, sizeof(topology->description),
+             "%d of the devices of %.60s, %d levels, %d links", topology->hosts, system->name, machine->levels,
+             topology->link_count);
     return PDL_OK;
 }
 
@@ -127,7 +128,7 @@ pdl_status_t pdl_topology_of_system(const pdl_system_t *system, int64_t hosts, c
     pdl_status_t        status;
 
     if (hosts < 1 || hosts > system->pe_count)
-        return pdl_error(PDL_ERR_LIMIT, "%lld PEs, but %s has %lld", (long long)hosts, system->name,
+        return pdl_error(PDL_ERR_LIMIT, "%lld devices, but %s has %lld", (long long)hosts, system->name,
                          (long long)system->pe_count);
     made = pdl__topology_new(&machine_ops, system->name);
     if (made == NULL) return PDL_ERR_NOMEM;

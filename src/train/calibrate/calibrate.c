@@ -2,6 +2,7 @@
  * Calibration: measures this machine part after part and fits the few numbers of a system description.
  */
 #include "train/calibrate/calibrate.h"
+#include "base/clock.h"
 #include "train/exec/session.h"
 #include <math.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ void pdl__calibrate_say(const pdl__calibrate_t *c, const char *format, ...)
     va_list arguments;
 
     if (!c->options->talk || pdl_ranks_rank(c->ranks) != 0) return;
-    fprintf(c->options->talk, "%5.1f s  ", pdl__now_s() - c->start_s);
+    fprintf(c->options->talk, "%5.1f s  ", pdl__seconds() - c->start_s);
     va_start(arguments, format);
     vfprintf(c->options->talk, format, arguments);
     va_end(arguments);
@@ -115,7 +116,7 @@ static void stamp(pdl_calibration_t *r)
 
 pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibration_t **calibration)
 {
-    pdl__calibrate_t c = {.options = options, .ranks = options->ranks, .start_s = pdl__now_s()};
+    pdl__calibrate_t c = {.options = options, .ranks = options->ranks, .start_s = pdl__seconds()};
     pdl_status_t     status;
 
     c.result = calloc(1, sizeof(*c.result));
@@ -124,7 +125,7 @@ pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibra
     c.result->threads = options->threads;
     stamp(c.result);
     status = measure(&c);
-    c.result->elapsed_s = pdl__now_s() - c.start_s;
+    c.result->elapsed_s = pdl__seconds() - c.start_s;
     pdl_backend_destroy(c.backend);
     pdl_ranks_destroy(c.alone);
     for (int i = 0; i < c.model_count; i++) pdl_model_destroy(c.model[i]);

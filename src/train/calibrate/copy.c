@@ -2,6 +2,7 @@
  * Pieces of tensors that stay on their rank while others are sent: copied into the tensor that arrives, there, and summed
  * on the way back. Halos are small, this is all the rest.
  */
+#include "base/clock.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <paradl/comm/regions.h>
@@ -23,10 +24,10 @@ static pdl_status_t time_copies(pdl_move_t *move, float *wide, float *narrow, do
 
     *least_s = 1e30;
     for (int i = -2; i < ROUNDS && !status; i++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         status = pdl_move_forward(move, NULL, wide, narrow);
         if (!status) status = pdl_move_backward(move, NULL, narrow, wide);
-        double seconds = pdl__now_s() - start_s;
+        double seconds = pdl__seconds() - start_s;
         if (i >= 0 && seconds < *least_s) *least_s = seconds;
     }
     return status;
@@ -53,6 +54,6 @@ pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c)
     if (status) return status;
     seconds /= pdl_ranks_size(c->ranks);
     c->result->copy_bytes_per_s = 2 * sizeof(float) * (double)pdl_region_elements(&need) / seconds;
-    pdl__calibrate_say(c, "copies of tensors: %.1f GB/s a PE", 1e-9 * c->result->copy_bytes_per_s);
+    pdl__calibrate_say(c, "copies of tensors: %.1f GB/s a device", 1e-9 * c->result->copy_bytes_per_s);
     return PDL_OK;
 }

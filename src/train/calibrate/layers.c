@@ -2,6 +2,7 @@
  * The layers of a model timed inside the trainer itself: sessions on one rank with several batches, and on all ranks
  * with filters, channels or space split, which are the reduced shapes that plans lead to.
  */
+#include "base/clock.h"
 #include "oracle/cost/cost.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
@@ -289,7 +290,7 @@ static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, con
 /* Whether a step that takes that long with 16 samples is worth this shape; when time runs short, none is. */
 static pdl_status_t is_worth_it(pdl__calibrate_t *c, const shape_t *shape, double step_s, bool *worth)
 {
-    double       elapsed_s = pdl__now_s() - c->start_s, left_s;
+    double       elapsed_s = pdl__seconds() - c->start_s, left_s;
     pdl_status_t status = pdl_ranks_max(c->ranks, &elapsed_s, 1);
 
     if (!status) status = pdl_ranks_max(c->ranks, &step_s, 1);

@@ -1,6 +1,7 @@
 /*
  * What the machine can do at most: multiply-adds, memory, storage; and what it is made of.
  */
+#include "base/clock.h"
 #include "base/plugin.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
@@ -37,9 +38,9 @@ static void run_stream(worker_t *w)
     float *restrict a = w->memory, *b = a + STREAM_FLOATS, *c = b + STREAM_FLOATS;
 
     for (int round = 0; round < w->rounds; round++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         for (size_t i = 0; i < STREAM_FLOATS; i++) a[i] = b[i] + 0.5F * c[i];
-        double per_s = (double)STREAM_BYTES / (pdl__now_s() - start_s);
+        double per_s = (double)STREAM_BYTES / (pdl__seconds() - start_s);
         if (per_s > w->per_s) w->per_s = per_s;
     }
 }
@@ -141,11 +142,11 @@ static double storage_speed(size_t pieces)
         for (size_t i = 0; i < STORAGE_PIECE; i++) piece[i] = (char)(i * 2654435761U >> 13);
         while (done < pieces && write(file, piece, STORAGE_PIECE) == (ssize_t)STORAGE_PIECE) done++;
         if (done == pieces && fsync(file) == 0 && posix_fadvise(file, 0, 0, POSIX_FADV_DONTNEED) == 0) {
-            double start_s = pdl__now_s();
+            double start_s = pdl__seconds();
             for (done = 0; done < pieces; done++)
                 if (pread(file, piece, STORAGE_PIECE, (off_t)(done * STORAGE_PIECE)) != (ssize_t)STORAGE_PIECE)
                     break;
-            if (done == pieces) speed = (double)(pieces * STORAGE_PIECE) / (pdl__now_s() - start_s);
+            if (done == pieces) speed = (double)(pieces * STORAGE_PIECE) / (pdl__seconds() - start_s);
         }
         close(file);
     }
@@ -176,9 +177,9 @@ static pdl_status_t measure_samples(pdl__calibrate_t *c)
     spec.steps_per_epoch = pdl_global_order_steps(&order);
     status = pdl_loader_create(&spec, &loader);
     if (!status) status = pdl_loader_next(loader, &batch);
-    double start_s = pdl__now_s();
+    double start_s = pdl__seconds();
     for (int i = 0; i < batches && !status; i++) status = pdl_loader_next(loader, &batch);
-    c->result->samples_per_s = 64.0 * batches / (pdl__now_s() - start_s);
+    c->result->samples_per_s = 64.0 * batches / (pdl__seconds() - start_s);
     pdl_loader_destroy(loader);
     pdl_global_order_free(&order);
     pdl_source_close(spec.source);
@@ -191,9 +192,9 @@ pdl_status_t pdl__calibrate_machine(pdl__calibrate_t *c)
     pdl_status_t       status = measure_ceilings(c);
 
     if (status) return status;
-    pdl__calibrate_say(c, "multiply-adds: %.1f GFLOP/s a PE, %.1f when all compute", 1e-9 * r->flop_per_s_alone,
+    pdl__calibrate_say(c, "multiply-adds: %.1f GFLOP/s a device, %.1f when all compute", 1e-9 * r->flop_per_s_alone,
                        1e-9 * r->flop_per_s);
-    pdl__calibrate_say(c, "memory: %.1f GB/s a PE, %.1f when all read", 1e-9 * r->bytes_per_s_alone,
+    pdl__calibrate_say(c, "memory: %.1f GB/s a device, %.1f when all read", 1e-9 * r->bytes_per_s_alone,
                        1e-9 * r->bytes_per_s);
     if (pdl_ranks_rank(c->ranks) == 0) {
         r->storage_bytes_per_s = storage_speed(c->options->quick ? 32 : 128);

@@ -1,6 +1,7 @@
 /*
  * Messages between ranks of this node: there and back between two of them, and sums of gradients over all.
  */
+#include "base/clock.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <paradl/comm/exchange.h>
@@ -59,9 +60,9 @@ static pdl_status_t ping_pong(pdl__calibrate_t *c, pdl_ranks_request_t *request,
     if (rank < 2) {
         if (!status) status = there_and_back(request, data, bytes, rank);
         for (int i = 0; i < rounds && !status; i++) {
-            double start_s = pdl__now_s();
+            double start_s = pdl__seconds();
             status = there_and_back(request, data, bytes, rank);
-            all[i] = pdl__now_s() - start_s;
+            all[i] = pdl__seconds() - start_s;
         }
         if (!status) seconds = median(all, rounds) / 2;
     }
@@ -80,10 +81,10 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, void *data, int64_t bytes)
     pdl_status_t        status = pdl_exchange_create(&spec, &exchange);
 
     for (int i = -2; i < rounds && !status; i++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         status = pdl_exchange_ready(exchange, 0);
         if (!status) status = pdl_exchange_wait(exchange, 0);
-        if (i >= 0) all[i] = pdl__now_s() - start_s;
+        if (i >= 0) all[i] = pdl__seconds() - start_s;
     }
     seconds = median(all, rounds);
     pdl_exchange_destroy(exchange);

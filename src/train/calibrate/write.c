@@ -8,12 +8,12 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
 {
     fprintf(stream, "device:\n  name: %d core%s of %s\n  memory: %.0f\n", c->threads, c->threads > 1 ? "s" : "",
             c->processor, c->memory_bytes);
-    fprintf(stream, "  memory_bandwidth: %.4g  # all PEs at work; %.4g with the others idle\n", c->bytes_per_s,
+    fprintf(stream, "  memory_bandwidth: %.4g  # all devices at work; %.4g with the others idle\n", c->bytes_per_s,
             c->bytes_per_s_alone);
-    fprintf(
-        stream,
-        "  peak: {fp32: %.4g, bf16: %.4g}  # all PEs at work; %.4g with the others idle; bf16 was not measured\n",
-        c->flop_per_s, c->flop_per_s, c->flop_per_s_alone);
+    fprintf(stream,
+            "  peak: {fp32: %.4g, bf16: %.4g}  # all devices at work; %.4g with the others idle; bf16 was not "
+            "measured\n",
+            c->flop_per_s, c->flop_per_s, c->flop_per_s_alone);
     fprintf(stream, "  compute_units: %d\n  launch: %.3g\n  matrix_efficiency: %.3f\n  memory_efficiency: %.3f\n",
             c->threads, c->launch_s, c->matrix_efficiency, c->memory_efficiency);
     fprintf(stream, "  reserved: 100MB\n");
@@ -22,7 +22,7 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
 
 static void write_level(const pdl_calibration_t *c, FILE *stream)
 {
-    /* Of a single PE nothing is known about messages; those of memory stand in. */
+    /* Of a single device nothing is known about messages; those of memory stand in. */
     double bandwidth = c->link_bytes_per_s > 0 ? c->link_bytes_per_s : c->bytes_per_s / 4;
     double latency = c->link_bytes_per_s > 0 ? c->latency_s : 1e-6;
 
@@ -52,7 +52,7 @@ pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name,
 {
     fprintf(stream, "paradl: system/1\nname: %s\n", name);
     fprintf(stream,
-            "description: This machine as paradl calibrate measured it, a PE being one rank with %d core%s\n",
+            "description: This machine as paradl calibrate measured it, a device being one rank with %d core%s\n",
             c->threads, c->threads > 1 ? "s" : "");
     fprintf(stream, "source: >-\n  Measured on %s in %.0f s, %d ranks of %d threads. %s; %s. %s.\n", c->date,
             c->elapsed_s, c->ranks, c->threads, c->processor, c->topology, c->libraries);

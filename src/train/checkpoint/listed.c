@@ -1,14 +1,10 @@
 /*
  * The list of all weights and statistics of a model, whichever stage of the pipeline holds them: what a checkpoint consists of.
  */
+#include "base/memory.h"
 #include "train/exec/session.h"
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while listing the weights");
-}
 
 bool pdl__session_keeps(const pdl_session_t *s, pdl_session_array_t array)
 {
@@ -78,7 +74,7 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
     const pdl__pipe_t *stages = s->layouts->stages;
     int64_t(*size)[2] = calloc((size_t)stages->count, sizeof(*size));
     int64_t      count = 0, text = 0;
-    pdl_status_t status = size ? PDL_OK : no_memory();
+    pdl_status_t status = size ? PDL_OK : pdl__no_memory("while listing the weights");
 
     if (!status) count_own(s, &size[stages->at][0], &size[stages->at][1]);
     for (int k = 0; k < stages->count && !status; k++) {
@@ -90,8 +86,8 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
         s->weights.listed = calloc((size_t)count + 1, sizeof(*s->weights.listed));
         s->weights.listed_names = calloc((size_t)text + 1, 1);
         s->weights.listed_count = (int)count;
-        status =
-            s->weights.listed && s->weights.listed_names ? share_list(s, (const int64_t(*)[2])size) : no_memory();
+        status = s->weights.listed && s->weights.listed_names ? share_list(s, (const int64_t(*)[2])size)
+                                                              : pdl__no_memory("while listing the weights");
     }
     free(size);
     return status;

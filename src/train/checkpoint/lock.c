@@ -59,7 +59,7 @@ pdl_status_t pdl__checkpoint_claim(const char *folder, int tenths)
 {
     struct timespec tenth = {0, 100000000};
     struct stat     info;
-    int             directory;
+    int             directory = -1;
     pdl_status_t    status = open_folder(folder, &directory);
 
     if (status) return status;

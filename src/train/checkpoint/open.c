@@ -1,6 +1,7 @@
 /*
  * Opens checkpoints: finds the latest that is whole, to the last bit where it has checksums.
  */
+#include "base/memory.h"
 #include "train/checkpoint/checkpoint.h"
 
 #include "base/file.h"
@@ -25,11 +26,6 @@ struct pdl_checkpoint {
     char                 *description; /* of the model; or NULL */
 };
 
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory");
-}
-
 static char *join(const char *folder, const char *name)
 {
     size_t size = strlen(folder) + strlen(name) + 2;
@@ -46,7 +42,7 @@ static pdl_status_t open_part(pdl_checkpoint_t *checkpoint, const char *name, pd
     bool         summed = false;
     pdl_status_t status;
 
-    if (path == NULL) return no_memory();
+    if (path == NULL) return pdl__no_memory("while preparing this");
     if (access(path, F_OK) != 0 && errno == ENOENT)
         status = pdl_error(PDL_ERR_INPUT, "%s has no %s", checkpoint->path, name);
     else
@@ -67,7 +63,7 @@ static pdl_status_t read_description(pdl_checkpoint_t *checkpoint)
 
     if (sum == NULL) return PDL_OK;
     path = join(checkpoint->path, PDL__DESCRIPTION_FILE);
-    if (path == NULL) return no_memory();
+    if (path == NULL) return pdl__no_memory("while preparing this");
     status = pdl__file_read(path, &checkpoint->description, &length);
     if (!status) {
         snprintf(found, sizeof(found), "%016" PRIx64, pdl_sum64(checkpoint->description, length));
@@ -104,7 +100,7 @@ static pdl_status_t open_one(const char *path, bool folder, pdl_checkpoint_t **c
 
     if (made == NULL || (made->path = strdup(path)) == NULL) {
         free(made);
-        return no_memory();
+        return pdl__no_memory("while preparing this");
     }
     made->summed = true;
     status = folder ? open_parts(made) : pdl_safetensors_open(path, &made->model);
@@ -128,7 +124,7 @@ static pdl_status_t open_step(const char *const *folders, int count, const pdl__
 
         pdl__checkpoint_name(found->step, found->replaced, name);
         path = join(folders[i], name);
-        status = path != NULL ? open_one(path, true, &checkpoints[i]) : no_memory();
+        status = path != NULL ? open_one(path, true, &checkpoints[i]) : pdl__no_memory("while preparing this");
         free(path);
     }
     for (int i = 0; i < count && status; i++) {
@@ -149,7 +145,7 @@ static pdl_status_t note_damage(pdl_checkpoint_t *checkpoint, const char *damage
     size_t size = strlen(damage) + strlen(checkpoint->path) + 32;
 
     checkpoint->damage = malloc(size);
-    if (checkpoint->damage == NULL) return no_memory();
+    if (checkpoint->damage == NULL) return pdl__no_memory("while preparing this");
     snprintf(checkpoint->damage, size, "%s; %s is taken instead", damage, checkpoint->path);
     return PDL_OK;
 }

@@ -1,16 +1,12 @@
 /*
  * Buckets of the gradient exchange: which weights travel together, and over which ranks.
  */
+#include "base/memory.h"
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
 #include <paradl/plan/collectives.h>
 #include <stdlib.h>
 #include <string.h>
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
-}
 
 bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b)
 {
@@ -47,7 +43,7 @@ static pdl_status_t cut_group(pdl_session_t *s, pdl__buckets_t *group)
     int64_t wanted = wanted_elements(s), elements = 0;
 
     group->bucket = calloc((size_t)(group->last - group->first) + 1, sizeof(*group->bucket));
-    if (!group->bucket) return no_memory();
+    if (!group->bucket) return pdl__no_memory("while preparing to train");
     for (int i = group->first; i < group->last; i++) {
         pdl__bucket_t *bucket = &group->bucket[group->count];
         if (bucket->last == 0) *bucket = (pdl__bucket_t){.first = i};
@@ -73,7 +69,7 @@ pdl_status_t pdl__buckets_cut(pdl_session_t *s)
     }
     if (pdl_ranks_size(s->spec.ranks) == 1 || !s->spec.training) return PDL_OK;
     s->exchange.buckets = calloc((size_t)trainable + 1, sizeof(*s->exchange.buckets));
-    if (!s->exchange.buckets) return no_memory();
+    if (!s->exchange.buckets) return pdl__no_memory("while preparing to train");
     for (int i = 0; i < trainable && !status;) {
         pdl__buckets_t *group = &s->exchange.buckets[s->exchange.bucket_groups];
         *group = (pdl__buckets_t){.axes = s->weights.entry[i].axes, .first = i};
@@ -107,7 +103,7 @@ void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec
 static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
-    pdl_status_t        status = bound ? PDL_OK : no_memory();
+    pdl_status_t        status = bound ? PDL_OK : pdl__no_memory("while preparing to train");
     pdl_exchange_spec_t spec = {.device = s->executor.device,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
@@ -174,7 +170,7 @@ pdl_status_t pdl__buckets_describe(const pdl_session_t *s, pdl_program_update_t 
                                .ties = pdl__ties_count(s),
                                .sharding = s->weights.sharding,
                                .packs = s->weights.packed_bytes > 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)};
-    if (uses == NULL || list == NULL) return no_memory();
+    if (uses == NULL || list == NULL) return pdl__no_memory("while preparing to train");
     list_uses(s, uses, uses + units + 1);
     list_buckets(s, list);
     for (int a = 0; a < s->spec.plan->mesh.axis_count; a++)

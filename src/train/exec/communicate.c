@@ -1,6 +1,7 @@
 /*
  * Operations that communicate: moves of redistributions, messages between stages, and collectives of gradients and weights.
  */
+#include "base/clock.h"
 #include "train/exec/execute.h"
 #include "train/exec/shard.h"
 #include <paradl/comm/regions.h>
@@ -131,12 +132,12 @@ pdl_status_t pdl__poll(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
 
     if (s->exchange.bucket_groups == 0) return PDL_OK;
-    double start_s = pdl__now_s();
+    double start_s = pdl__seconds();
     for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
         status = pdl_exchange_poll(s->exchange.buckets[g].exchange);
         if (!status && s->exchange.buckets[g].gather) status = pdl_exchange_poll(s->exchange.buckets[g].gather);
     }
-    s->observer.class_s[PDL_CLASS_GRADIENT] += pdl__now_s() - start_s;
+    s->observer.class_s[PDL_CLASS_GRADIENT] += pdl__seconds() - start_s;
     return status;
 }
 

@@ -2,17 +2,9 @@
  * The loop over the operations of a program.
  */
 #include "train/exec/execute.h"
+#include "base/clock.h"
 #include "train/exec/shard.h"
 #include <paradl/comm/watch.h>
-#include <time.h>
-
-double pdl__now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, const pdl_program_op_t *op)
 {
@@ -162,7 +154,7 @@ static pdl_status_t wait_for(pdl_session_t *s, int i, pdl__execution_t *executio
 
     for (int k = 0; k < op->wait_count && !status; k++) {
         int    w = program->wait[op->first_wait + k];
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         status = pdl__complete(s, &program->op[w], execution);
         if (execution->mode == PDL__EXECUTE_TRAIN) pdl__session_note(s, w, true, start_s);
         if (!status) status = look_at_output(s, &program->op[w], execution);
@@ -178,7 +170,7 @@ static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution
     show_place(s, op, execution);
     pdl_status_t status = wait_for(s, i, execution);
     if (status) return status;
-    double start_s = pdl__now_s();
+    double start_s = pdl__seconds();
     find_buckets(s, op, execution);
     status = execute_one(s, op, execution);
     if (train && op->kind != PDL_OP_LOAD) pdl__session_note(s, i, false, start_s);

@@ -3,6 +3,7 @@
  *
  * Where the host may not use memory of the device, numbers and rows come home, meet in pinned memory and go back.
  */
+#include "base/clock.h"
 #include "train/exec/execute.h"
 #include "train/exec/session.h"
 
@@ -57,11 +58,11 @@ static pdl_status_t reduce(pdl_session_t *s, const pdl__unit_t *unit, const pdl_
 static pdl_status_t dispatch(pdl_session_t *s, pdl__unit_t *unit, const void *send, const int64_t *to,
                              void *receive, const int64_t *from)
 {
-    double       start_s = pdl__now_s(), before = unit->routes->sent;
+    double       start_s = pdl__seconds(), before = unit->routes->sent;
     pdl_status_t status = pdl__dispatch_run(unit->routes, send, to, receive, from);
 
     s->exchange.sent_bytes += unit->routes->sent - before;
-    s->observer.moved_s += pdl__now_s() - start_s;
+    s->observer.moved_s += pdl__seconds() - start_s;
     return status;
 }
 

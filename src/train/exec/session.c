@@ -1,6 +1,8 @@
 /*
  * A session: made once, then one update after the other.
  */
+#include "base/clock.h"
+#include "base/memory.h"
 #include "train/exec/finite.h"
 #include "train/exec/shard.h"
 #include "train/exec/weight_sets.h"
@@ -13,11 +15,6 @@ void pdl_session_defaults(pdl_session_spec_t *spec)
 {
     *spec = (pdl_session_spec_t){.training = true, .seed = 1, .bucket_bytes = (size_t)8 << 20, .overlap = true};
     pdl_optimizer_defaults(&spec->optimizer);
-}
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
 }
 
 /* The samples [first, first + count) of every batch that this rank's replica has; the data axes cut them one after the
@@ -254,16 +251,16 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     if (status) return status;
     if (s->spec.timeline) {
         s->observer.timeline = calloc(PDL__TIMELINE_CAPACITY, sizeof(*s->observer.timeline));
-        if (!s->observer.timeline) return no_memory();
+        if (!s->observer.timeline) return pdl__no_memory("while preparing to train");
     }
-    s->observer.timeline_zero_s = pdl__now_s();
+    s->observer.timeline_zero_s = pdl__seconds();
     return PDL_OK;
 }
 
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
 {
     pdl_session_t *s = calloc(1, sizeof(*s));
-    pdl_status_t   status = s ? PDL_OK : no_memory();
+    pdl_status_t   status = s ? PDL_OK : pdl__no_memory("while preparing to train");
 
     if (!status && spec->max_memory > 0) status = pdl__session_check_memory(spec);
     if (!status) {
@@ -367,7 +364,7 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
 
 pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double           start_s = pdl__now_s(), exchanged = exchanged_s(s);
+    double           start_s = pdl__seconds(), exchanged = exchanged_s(s);
     double           position = s->rate_position < 0 ? (double)s->updates : s->rate_position;
     pdl__execution_t execution = {.batch = batch,
                                   .mode = PDL__EXECUTE_TRAIN,
@@ -380,7 +377,7 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *s, const pdl_batch_t *batch,
     if (status) return status;
     s->updates++;
     s->updating = false;
-    result->step_s = pdl__now_s() - start_s;
+    result->step_s = pdl__seconds() - start_s;
     result->comm_s = exchanged_s(s) - exchanged;
     result->compute_s = result->step_s - result->comm_s;
     return PDL_OK;
@@ -396,12 +393,12 @@ pdl_status_t pdl_session_step(pdl_session_t *s, const pdl_batch_t *batch, pdl_st
 static pdl_status_t execute_forward(pdl_session_t *s, pdl__execute_mode_t mode, const pdl_batch_t *batch,
                                     pdl_step_result_t *result)
 {
-    double           start_s = pdl__now_s();
+    double           start_s = pdl__seconds();
     pdl__execution_t execution = {.batch = batch, .mode = mode, .result = result};
 
     *result = (pdl_step_result_t){0};
     pdl_status_t status = pdl__session_execute(s, s->forward_program, &execution);
-    result->step_s = result->compute_s = pdl__now_s() - start_s;
+    result->step_s = result->compute_s = pdl__seconds() - start_s;
     return status;
 }
 

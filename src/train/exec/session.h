@@ -318,7 +318,6 @@ void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_s
 
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, const pdl_program_op_t *op);
 /* Seconds since some fixed moment. */
-double pdl__now_s(void);
 #define PDL__TIMELINE_CAPACITY 400000
 /* trace.c: an operation of the training program, or the wait for it, has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, bool waits, double start_s);

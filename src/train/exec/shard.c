@@ -2,14 +2,10 @@
  * Who keeps which part of every bucket, and where.
  */
 #include "train/exec/shard.h"
+#include "base/memory.h"
 #include <stdlib.h>
 
 #define UNIT 16 /* elements: parts begin at cache lines, as buckets do */
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
-}
 
 static unsigned data_axes(const pdl_session_t *s)
 {
@@ -121,11 +117,12 @@ pdl_status_t pdl__shard_divide(pdl_session_t *s)
     if (s->spec.backend->weight_type != PDL_DTYPE_F32)
         return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not sharded: plan with sharding none");
     s->weights.shard = calloc(1, sizeof(*s->weights.shard));
-    if (!s->weights.shard) return no_memory();
+    if (!s->weights.shard) return pdl__no_memory("while preparing to train");
     s->weights.shard->weight_at = calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->weight_at));
     s->weights.shard->gradient_at =
         calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->gradient_at));
-    if (!s->weights.shard->weight_at || !s->weights.shard->gradient_at) return no_memory();
+    if (!s->weights.shard->weight_at || !s->weights.shard->gradient_at)
+        return pdl__no_memory("while preparing to train");
     pdl_status_t status = hold_parts(s);
     if (status) return status;
     s->weights.parameter_count = 0;
@@ -198,7 +195,7 @@ pdl_status_t pdl__shard_connect(pdl_session_t *s, pdl__buckets_t *group)
 {
     size_t       parts = (size_t)group->count * (size_t)pdl_ranks_size(group->shard_ranks);
     int64_t     *bound = calloc((size_t)group->count + 1 + parts, sizeof(*bound));
-    pdl_status_t status = bound ? PDL_OK : no_memory();
+    pdl_status_t status = bound ? PDL_OK : pdl__no_memory("while preparing to train");
 
     if (!status) status = connect_parts(s, group, bound, bound + group->count + 1);
     if (!status) status = connect_rest(s, group, bound);

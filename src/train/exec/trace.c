@@ -1,6 +1,7 @@
 /*
  * Times of a session: by class, and its timeline for Perfetto and chrome://tracing.
  */
+#include "base/clock.h"
 #include "train/exec/session.h"
 #include <paradl/base/output.h>
 #include <paradl/base/trace.h>
@@ -9,7 +10,7 @@
 void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
 {
     const pdl_program_op_t *entry = &s->program->op[op];
-    double                  end_s = pdl__now_s(), moved_s = s->observer.moved_s;
+    double                  end_s = pdl__seconds(), moved_s = s->observer.moved_s;
 
     /* Results are small: what they take is the time until the last rank has its own. */
     s->observer.class_s[PDL_CLASS_MOVE] += moved_s;
@@ -46,7 +47,7 @@ static bool is_communication(const pdl_session_t *s, const pdl__moment_t *moment
 void pdl__trace_span(pdl_session_t *s, int op, double start_s)
 {
     if (!s->observer.timeline || s->observer.timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, pdl__now_s(), 0, op, false};
+    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, pdl__seconds(), 0, op, false};
 }
 
 void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])

@@ -2,6 +2,8 @@
  * Rounds of an ensemble (FedDCT, IEEE TNSM 21(1), 2024): clusters of workers, turns in a cluster, means over
  * clusters.
  */
+#include "base/clock.h"
+#include "base/memory.h"
 #include "train/rounds/ensemble_inside.h"
 #include <math.h>
 #include <paradl/base/random.h>
@@ -9,11 +11,6 @@
 #include <string.h>
 
 #define LEAST_AGREEMENT 0.005 /* as the released program has it */
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for an ensemble");
-}
 
 double pdl__ensemble_weight(const pdl_aggregate_options_t *o, int64_t round)
 {
@@ -76,7 +73,7 @@ static pdl_status_t create_net(pdl__ensemble_t *e, int i)
         pdl_shape_t shape = pdl_model_input(e->model);
         net->mixed = calloc((size_t)(e->batch * pdl_shape_elements(&shape)), sizeof(*net->mixed));
     }
-    if (!net->logits || (e->spec.options.mixup > 0 && !net->mixed)) status = no_memory();
+    if (!net->logits || (e->spec.options.mixup > 0 && !net->mixed)) status = pdl__no_memory("for an ensemble");
     if (!status) status = pdl_session_data_ranks(net->session, &e->ranks);
     return pdl_ranks_agree(spec.ranks, status);
 }
@@ -94,7 +91,8 @@ static pdl_status_t take(pdl__ensemble_t *e)
     e->weight_set = calloc((size_t)e->clusters, sizeof(*e->weight_set));
     e->work = calloc((size_t)((e->nets + 1) * e->classes), sizeof(*e->work));
     e->partner = calloc((size_t)e->batch, sizeof(*e->partner));
-    if (!e->order || !e->samples || !e->share || !e->weight_set || !e->work || !e->partner) return no_memory();
+    if (!e->order || !e->samples || !e->share || !e->weight_set || !e->work || !e->partner)
+        return pdl__no_memory("for an ensemble");
     for (int64_t c = 0; c < e->clusters; c++) e->weight_set[c] = 1 + (int)c;
     pdl_session_t *session[PDL__MAX_NETS];
     bool           moments = e->spec.options.keep_moments;
@@ -109,14 +107,14 @@ pdl_status_t pdl__ensemble_create(const pdl__ensemble_spec_t *spec, pdl__ensembl
 {
     pdl__ensemble_t *e = calloc(1, sizeof(*e));
 
-    if (!e) return no_memory();
+    if (!e) return pdl__no_memory("for an ensemble");
     e->spec = *spec;
     e->workers = spec->workers;
     e->nets = (int)spec->options.nets;
     pdl_status_t status = check(e);
     if (!status) {
         e->net = calloc((size_t)e->nets, sizeof(*e->net));
-        status = e->net ? plan_net(e) : no_memory();
+        status = e->net ? plan_net(e) : pdl__no_memory("for an ensemble");
     }
     status = pdl_ranks_agree(spec->session.ranks, status);
     for (int i = 0; i < e->nets && !status; i++) status = create_net(e, i);
@@ -210,7 +208,7 @@ static pdl_status_t train_cluster(pdl__ensemble_t *e, int64_t cluster)
         if (!status) status = pdl__weight_set_select(s, set);
     }
     for (int64_t p = cluster * e->nets; p < end && !status; p++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         for (int64_t epoch = 0; epoch < o->epochs[0] && !status && !e->stopped; epoch++) {
             status = e->spec.views.open(e->spec.views.context, e->order[p], epoch);
             for (int64_t step = 0; step < e->steps && !status && !e->stopped; step++)
@@ -228,7 +226,7 @@ static pdl_status_t average(pdl__ensemble_t *e)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < e->nets && !status; i++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         status = pdl__weight_set_mean(e->net[i].session, (int)(e->last - e->first), e->weight_set,
                                       e->share + e->first, 0, moments);
         if (!status) status = pdl__weight_set_sum_run(&e->net[i].sum);
@@ -265,7 +263,7 @@ static pdl_status_t meet(pdl__ensemble_t *e, pdl__ensemble_result_t *result)
 
 pdl_status_t pdl__ensemble_run(pdl__ensemble_t *e, pdl__ensemble_result_t *result)
 {
-    double       start_s = pdl__now_s();
+    double       start_s = pdl__seconds();
     int64_t      updates = e->nets * e->spec.options.epochs[0] * e->steps;
     pdl_status_t status = PDL_OK;
 
@@ -275,8 +273,8 @@ pdl_status_t pdl__ensemble_run(pdl__ensemble_t *e, pdl__ensemble_result_t *resul
     e->stopped = false;
     draw_clusters(e);
     for (int64_t c = e->first; c < e->last && !status; c++) status = train_cluster(e, c);
-    result->train_s = pdl__now_s() - start_s;
-    start_s = pdl__now_s();
+    result->train_s = pdl__seconds() - start_s;
+    start_s = pdl__seconds();
     if (!status) status = meet(e, result);
     if (!status && !result->stop) {
         status = average(e);
@@ -285,7 +283,7 @@ pdl_status_t pdl__ensemble_run(pdl__ensemble_t *e, pdl__ensemble_result_t *resul
         result->updates = updates;
     }
     if (!status) status = leave_round(e);
-    result->exchange_s = pdl__now_s() - start_s;
+    result->exchange_s = pdl__seconds() - start_s;
     return status;
 }
 

@@ -1,6 +1,7 @@
 /*
  * One batch by all nets of an ensemble: forward of all of them, the common loss, then backward.
  */
+#include "base/clock.h"
 #include "train/exec/finite.h"
 #include "train/rounds/ensemble_inside.h"
 #include "train/run/evaluate.h"
@@ -146,7 +147,7 @@ static double loss_of(const pdl__ensemble_t *e, int64_t i, int32_t label)
 
 pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
-    double       sums[5] = {0, 0, 0, e->net[0].session->stop}, start_s = pdl__now_s();
+    double       sums[5] = {0, 0, 0, e->net[0].session->stop}, start_s = pdl__seconds();
     pdl_status_t status = PDL_OK;
 
     *result = (pdl_step_result_t){0};
@@ -170,7 +171,7 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
     if (!status && !isfinite(result->loss))
         status = pdl_error(PDL_ERR_NOT_FINITE,
                            "the loss of the mean of %d nets is not finite: lower the learning rate", e->nets);
-    result->step_s = result->compute_s = pdl__now_s() - start_s;
+    result->step_s = result->compute_s = pdl__seconds() - start_s;
     return status;
 }
 

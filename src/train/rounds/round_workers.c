@@ -2,6 +2,7 @@
  * The workers of a run in rounds: their sessions, samples and checkpoints.
  */
 #include "train/rounds/round_workers.h"
+#include "base/memory.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/clean.h"
 #include "train/checkpoint/resume.h"
@@ -52,11 +53,6 @@ static pdl_session_t *session_of(const pdl__round_workers_t *t, int net)
 pdl_session_t *pdl__round_workers_session(const pdl__round_workers_t *t)
 {
     return session_of(t, 0);
-}
-
-static pdl_status_t no_memory(void)
-{
-    return pdl_error(PDL_ERR_NOMEM, "out of memory for the workers");
 }
 
 /* Options that rounds refuse. */
@@ -191,7 +187,7 @@ pdl_status_t pdl__round_workers_create(const pdl_train_options_t *options, pdl__
     pdl__round_workers_t *t = calloc(1, sizeof(*t));
     int64_t               cycles, updates, total;
 
-    if (!t) return no_memory();
+    if (!t) return pdl__no_memory("for the workers");
     t->options = *options;
     pdl_session_spec_t spec = options->session;
     pdl_status_t       status = plan_workers(t);
@@ -202,7 +198,7 @@ pdl_status_t pdl__round_workers_create(const pdl_train_options_t *options, pdl__
         t->ids = calloc((size_t)t->workers, sizeof(*t->ids));
         t->count = calloc((size_t)t->workers, sizeof(*t->count));
         if (is_ensemble(t)) t->all = calloc((size_t)pdl_source_info(options->train)->samples, sizeof(*t->all));
-        if (!t->ids || !t->count || (is_ensemble(t) && !t->all)) status = no_memory();
+        if (!t->ids || !t->count || (is_ensemble(t) && !t->all)) status = pdl__no_memory("for the workers");
     }
     status = pdl_ranks_agree(spec.ranks, status);
     if (!status) status = is_ensemble(t) ? create_ensemble(t, &spec) : create_rounds(t, &spec);
@@ -242,7 +238,7 @@ static pdl_status_t share_partitions(pdl__round_workers_t *t, int64_t first, int
 {
     double      *counts = calloc((size_t)t->workers, sizeof(*counts));
     int64_t      at = 0, low, high;
-    pdl_status_t status = counts ? PDL_OK : no_memory();
+    pdl_status_t status = counts ? PDL_OK : pdl__no_memory("for the workers");
 
     status = pdl_ranks_agree(t->ranks, status);
     for (int64_t w = first; w < first + here && !status; w++) counts[w] = (double)t->count[w];
@@ -362,7 +358,7 @@ static pdl_status_t gather_extras(pdl__round_workers_t *t, pdl__extras_t *extras
 
     if (!state) return status;
     void *copy = malloc((size_t)count * sizeof(*state));
-    status = pdl_ranks_agree(t->options.session.ranks, copy ? PDL_OK : no_memory());
+    status = pdl_ranks_agree(t->options.session.ranks, copy ? PDL_OK : pdl__no_memory("for the workers"));
     if (status) {
         free(copy);
         pdl__extras_free(extras);
@@ -413,7 +409,7 @@ static pdl_status_t restore_rounds(pdl__round_workers_t *t, const pdl_checkpoint
         return pdl_error(PDL_ERR_INPUT, "%s: %s is not what a run has written", pdl_checkpoint_path(checkpoint),
                          rounds_name);
     double *numbers = malloc((size_t)stored->dims[0] + 1);
-    if (!numbers) return no_memory();
+    if (!numbers) return pdl__no_memory("for the workers");
     memcpy(numbers, stored->data, (size_t)stored->dims[0]);
     pdl_status_t status = pdl__rounds_restore(t->rounds, numbers, stored->dims[0] / (int64_t)sizeof(double));
     free(numbers);

@@ -2,6 +2,7 @@
  * Rounds of periodic averaging (local SGD, FedAvg) and their relatives: SEM, in which models are exchanged before
  * the mean, and CADIS, in which groups of workers have equal weight.
  */
+#include "base/clock.h"
 #include "train/exec/finite.h"
 #include "train/rounds/inside.h"
 #include <math.h>
@@ -180,7 +181,7 @@ static pdl_status_t train_turn(pdl__rounds_t *r, int64_t update, int64_t steps)
     pdl_status_t   status = PDL_OK;
 
     for (int64_t w = 0; w < r->count && !status; w++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         status = pdl__weight_set_select(s, r->weight_set[w]);
         /* Where weight sets share the optimizer's state, no worker uses it again. */
         if (!status && !s->weights.weight_set_moments) status = pdl__weight_set_clear_moments(s, PDL__COMMON_SET);
@@ -211,12 +212,12 @@ static pdl_status_t train_round(pdl__rounds_t *r)
     for (int64_t w = 0; w < r->count && !status; w++)
         status = pdl__weight_set_copy(s, PDL__COMMON_SET, r->weight_set[w], o->keep_moments);
     for (int64_t leg = 0; leg < legs_of(o) && !status; leg++) {
-        double start_s = pdl__now_s();
+        double start_s = pdl__seconds();
         if (leg > 0) {
             status = pdl__model_exchange_run(r);
             pdl__trace_span(s, PDL__MOMENT_MOVE, start_s);
         }
-        r->sums[3] += pdl__now_s() - start_s;
+        r->sums[3] += pdl__seconds() - start_s;
         if (!o->keep_moments) s->weights.moments_from = update;
         for (int64_t w = 0; w < r->count && s->weights.weight_set_moments && !o->keep_moments && !status; w++)
             status = pdl__weight_set_clear_moments(s, r->weight_set[w]);
@@ -275,7 +276,7 @@ static pdl_status_t meet(pdl__rounds_t *r, pdl__round_result_t *result)
 pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
 {
     const pdl_aggregate_options_t *o = &r->spec.options;
-    double                         start_s = pdl__now_s(), bytes = r->bytes + pdl__weight_set_sum_bytes(&r->sum);
+    double                         start_s = pdl__seconds(), bytes = r->bytes + pdl__weight_set_sum_bytes(&r->sum);
     int64_t                        before = r->updates;
 
     *result = (pdl__round_result_t){.round = r->round};
@@ -289,8 +290,8 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     pdl__worker_groups_draw(&r->groups, o->seed, r->round);
     pdl_status_t status = train_round(r);
     if (!status) status = pdl__finite_agree(r->session, r->session->replica);
-    result->train_s = pdl__now_s() - start_s - r->sums[3];
-    start_s = pdl__now_s();
+    result->train_s = pdl__seconds() - start_s - r->sums[3];
+    start_s = pdl__seconds();
     if (!status) status = meet(r, result);
     if (!status && !result->stop) status = average(r, result);
     pdl__trace_span(r->session, PDL__MOMENT_MEAN, start_s);
@@ -299,7 +300,7 @@ pdl_status_t pdl__rounds_run(pdl__rounds_t *r, pdl__round_result_t *result)
     if (!status && !o->keep_moments) status = pdl__weight_set_clear_moments(r->session, PDL__COMMON_SET);
     pdl_session_set_updates(r->session, r->updates);
     result->updates = r->updates - before;
-    result->exchange_s = pdl__now_s() - start_s + r->sums[3];
+    result->exchange_s = pdl__seconds() - start_s + r->sums[3];
     result->bytes = r->bytes + pdl__weight_set_sum_bytes(&r->sum) - bytes;
     if (!result->stop) {
         r->round++;

@@ -2,6 +2,7 @@
  * Scoring a session on all samples of a data set, each counted once whatever the number of ranks.
  */
 #include "train/run/evaluate.h"
+#include "base/clock.h"
 #include <paradl/comm/watch.h>
 
 pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluate, void *context,
@@ -20,7 +21,7 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
                                .threads = loader_threads,
                                .depth = 2,
                                .normalise = normalise};
-    double             start_s = pdl__now_s(), sums[3] = {0, 0, 0};
+    double             start_s = pdl__seconds(), sums[3] = {0, 0, 0};
     bool               stopped = false;
     pdl_loader_t      *loader = NULL;
     pdl_status_t       status = pdl_ranks_agree(session->spec.ranks, pdl_loader_create(&spec, &loader));
@@ -41,7 +42,7 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
     pdl_loader_destroy(loader);
     pdl_global_order_free(&order);
     if (status) return status;
-    *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__now_s() - start_s, stopped};
+    *score = (pdl_score_t){sums[0] / sums[2], sums[1] / sums[2], sums[2], pdl__seconds() - start_s, stopped};
     return PDL_OK;
 }
 

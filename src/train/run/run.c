@@ -1,6 +1,7 @@
 /*
  * A training run: the loop around the session.
  */
+#include "base/clock.h"
 #include "train/checkpoint/rescue.h"
 #include "train/checkpoint/resume.h"
 #include "train/exec/finite.h"
@@ -133,7 +134,7 @@ static double way_gone(const run_t *run, const pdl_batch_t *batch, int64_t steps
 
 static void tell_step(run_t *run, const pdl_batch_t *batch, const pdl_step_result_t *result, int64_t steps)
 {
-    double  now_s = pdl__now_s(), step_s = now_s - run->last_s;
+    double  now_s = pdl__seconds(), step_s = now_s - run->last_s;
     int64_t update = pdl_session_updates(run->session), made = update - run->first_update;
 
     pdl__times_add(&run->times, run->session, run->classes, step_s, batch->waited_s);
@@ -178,18 +179,18 @@ static pdl_status_t end_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_va
     pdl_score_t  score;
     pdl_status_t status = PDL_OK;
 
-    epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
+    epoch->epoch_s = pdl__seconds() - run->epoch_start_s;
     if (with_validation) status = validate(run, &score);
     if (status) return status;
     pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
-    run->last_s = run->epoch_start_s = pdl__now_s();
+    run->last_s = run->epoch_start_s = pdl__seconds();
     return PDL_OK;
 }
 
 /* A run that is stopped will go on with the epoch: the log gets its line when it is complete. */
 static void break_epoch(run_t *run, pdl_train_epoch_t *epoch)
 {
-    epoch->epoch_s = pdl__now_s() - run->epoch_start_s;
+    epoch->epoch_s = pdl__seconds() - run->epoch_start_s;
     pdl__summarise_epoch(run->sums, NULL, epoch);
     run->summary->last = *epoch;
 }
@@ -227,7 +228,7 @@ static pdl_status_t after_update(run_t *run, const pdl_batch_t *batch, int64_t s
     over = *last = over || run->summary->stopped;
     if (!status) run->placed = update;
     if (!status && o->checkpoint && (over || due(o->checkpoint_every, update, epoch_ends))) status = save(run);
-    run->last_s = pdl__now_s();
+    run->last_s = pdl__seconds();
     return status;
 }
 
@@ -275,7 +276,7 @@ static pdl_status_t loop(run_t *run)
 
     if (run->options->only_initial) return save(run);
 
-    run->begun_s = run->last_s = run->epoch_start_s = pdl__now_s();
+    run->begun_s = run->last_s = run->epoch_start_s = pdl__seconds();
     run->placed = pdl_session_updates(run->session);
     while (!last && !status) status = run_epoch(run, &last);
     status = pdl__finite_name_checkpoint(status, run->options->checkpoint);
@@ -292,7 +293,7 @@ static pdl_status_t summarise(run_t *run)
 
     summary->updates = pdl_session_updates(run->session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
-    summary->elapsed_s = pdl__now_s() - run->begun_s;
+    summary->elapsed_s = pdl__seconds() - run->begun_s;
     pdl_status_t status = pdl__summarise_times(&run->times, run->session, summary);
     return status ? status : pdl__summarise_memory(run->session, run->options->session.ranks, summary);
 }
@@ -320,11 +321,11 @@ static pdl_status_t prepare(run_t *run)
 
 static pdl_status_t run_steps(const pdl_train_options_t *options, pdl_train_summary_t *summary)
 {
-    run_t        run = {.options = options, .summary = summary, .start_s = pdl__now_s()};
+    run_t        run = {.options = options, .summary = summary, .start_s = pdl__seconds()};
     pdl_status_t status = prepare(&run);
 
     if (!status) {
-        summary->start_up_s = pdl__now_s() - run.start_s;
+        summary->start_up_s = pdl__seconds() - run.start_s;
         const pdl_train_observer_t *observer = &options->observer;
         if (observer->on_begin) observer->on_begin(observer->context, run.session, summary->start_up_s);
         pdl__signals_catch(run.session);

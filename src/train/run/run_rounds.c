@@ -2,6 +2,7 @@
  * A run in rounds: the loop over cycles and rounds of the workers.
  */
 #include "train/run/run_rounds.h"
+#include "base/clock.h"
 #include "train/checkpoint/rescue.h"
 #include "train/exec/finite.h"
 #include "train/exec/session.h"
@@ -49,8 +50,8 @@ static void tell_round(run_t *run, const pdl__round_result_t *round)
 {
     const pdl_train_observer_t *observer = &run->options->observer;
     int64_t                     update = pdl_session_updates(pdl__round_workers_session(run->workers));
-    double                      elapsed_s = pdl__now_s() - run->begun_s, all_s = round->train_s + round->exchange_s;
-    int64_t                     made = update - run->first_update;
+    double  elapsed_s = pdl__seconds() - run->begun_s, all_s = round->train_s + round->exchange_s;
+    int64_t made = update - run->first_update;
 
     run->train_s += round->train_s;
     run->exchange_s += round->exchange_s;
@@ -86,11 +87,11 @@ static pdl_status_t tell_epoch(run_t *run, pdl_train_epoch_t *epoch, bool with_v
     pdl_score_t  score;
     pdl_status_t status = PDL_OK;
 
-    epoch->epoch_s = pdl__now_s() - run->part_s;
+    epoch->epoch_s = pdl__seconds() - run->part_s;
     if (with_validation) status = pdl__round_workers_score(run->workers, &score);
     if (status) return status;
     pdl__report_epoch(&run->options->observer, run->sums, with_validation ? &score : NULL, epoch, run->summary);
-    run->part_s = pdl__now_s();
+    run->part_s = pdl__seconds();
     return PDL_OK;
 }
 
@@ -146,7 +147,7 @@ static pdl_status_t run_cycle(run_t *run)
     pdl__round_result_t round;
     pdl_status_t        status = pdl__round_workers_begin(run->workers, cycle, run->round, &rounds);
 
-    run->part_s = pdl__now_s();
+    run->part_s = pdl__seconds();
     while (!status && run->cycle == cycle && !run->summary->stopped && !is_over(run)) {
         status = pdl__round_workers_run(run->workers, &round);
         if (status) break;
@@ -188,7 +189,7 @@ static pdl_status_t summarise(run_t *run)
 
     summary->updates = pdl_session_updates(session) - run->first_update;
     summary->samples = run->options->session.plan->batch;
-    summary->elapsed_s = pdl__now_s() - run->begun_s;
+    summary->elapsed_s = pdl__seconds() - run->begun_s;
     if (summary->updates > 0) {
         summary->work_s = run->train_s / (double)summary->updates;
         summary->comm_s = run->exchange_s / (double)summary->updates;
@@ -203,16 +204,16 @@ static pdl_status_t summarise(run_t *run)
 pdl_status_t pdl__run_rounds(const pdl_train_options_t *options, pdl_train_summary_t *summary)
 {
     run_t        run = {.options = options, .summary = summary, .saved = -1};
-    double       start_s = pdl__now_s();
+    double       start_s = pdl__seconds();
     pdl_status_t status = prepare(&run);
 
     if (!status) {
         const pdl_train_observer_t *observer = &options->observer;
-        summary->start_up_s = pdl__now_s() - start_s;
+        summary->start_up_s = pdl__seconds() - start_s;
         if (observer->on_begin)
             observer->on_begin(observer->context, pdl__round_workers_session(run.workers), summary->start_up_s);
         pdl__signals_catch(pdl__round_workers_session(run.workers));
-        run.begun_s = pdl__now_s();
+        run.begun_s = pdl__seconds();
         while (!status && !is_over(&run) && !summary->stopped) status = run_cycle(&run);
         pdl__signals_release();
         status = pdl__finite_name_checkpoint(status, options->checkpoint);

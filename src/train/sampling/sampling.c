@@ -2,6 +2,7 @@
  * The samples of a run, epoch by epoch: what was learned of them decides which are hidden, partitions decide who trains
  * on the others, and the loader is opened for exactly these.
  */
+#include "base/clock.h"
 #include "train/sampling/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -265,11 +266,11 @@ pdl_status_t pdl__sampling_after(pdl__sampling_t *s, const pdl_batch_t *batch)
 pdl_status_t pdl__sampling_end(pdl__sampling_t *s, pdl_train_epoch_t *epoch)
 {
     const pdl_sampling_options_t *o = &s->options->sampling;
-    double                        start_s = pdl__now_s();
+    double                        start_s = pdl__seconds();
     pdl_status_t                  status = PDL_OK;
 
     if (s->hide && pdl_hide_refreshes(s->hide)) status = pdl__sampling_refresh(s);
-    epoch->refresh_s = pdl__now_s() - start_s;
+    epoch->refresh_s = pdl__seconds() - start_s;
     if (!status && s->hide) status = pdl_hide_combine(s->hide, s->options->session.ranks);
     if (!status) status = pdl_shuffle_end(s->shuffle, o->check);
     if (status) return status;

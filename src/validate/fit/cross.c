@@ -54,7 +54,7 @@ static void print_fold(const pdl_validation_t *v, const pdl_measured_row_t *row,
     }
     fprintf(progress, "left out ");
     if (what == PDL_LEAVE_PE)
-        fprintf(progress, "%lld PEs", (long long)row->pe);
+        fprintf(progress, "%lld devices", (long long)row->pe);
     else
         fprintf(progress, "%s %s", row->model, row->strategy);
     fprintf(progress, ": accuracy");

@@ -120,7 +120,7 @@ static void fill_row(pdl_validation_t *v, pdl_row_t *row, const pdl_parameters_t
 
     r->expressed = p->total_s > 0;
     if (!r->expressed) {
-        snprintf(r->reason, sizeof(r->reason), "not possible on %lld PEs", (long long)r->pe);
+        snprintf(r->reason, sizeof(r->reason), "not possible on %lld devices", (long long)r->pe);
         return;
     }
     double width = relative_width(p, parameters, row->quantity);

@@ -116,8 +116,8 @@ static pdl_status_t read_row(pdl_validation_t *v, const columns_t *c, size_t i, 
     if (!status) status = pdl_csv_number(v->csv, i, c->batch, &batch);
     if (status) return status;
     if (r->measured_s <= 0 || pe < 1 || pe > 1e9)
-        return pdl_error(PDL_ERR_INPUT, "%s:%zu: a measured time and a number of PEs above 0 are required", path,
-                         pdl_csv_line(v->csv, i));
+        return pdl_error(PDL_ERR_INPUT, "%s:%zu: a measured time and a number of devices above 0 are required",
+                         path, pdl_csv_line(v->csv, i));
     r->pe = (int64_t)pe;
     row->run = -1;
     if (!configure(v, c, i, &run, r)) return PDL_OK;

@@ -30,14 +30,14 @@ typedef struct pdl__orig {
     double              I;          /* iterations: ceil(D / B) */
     double              seconds, w; /* sums over all layers */
     double              divisor;
-    double              memory_bytes; /* of a PE */
+    double              memory_bytes; /* of a device */
 } pdl__orig_t;
 
 typedef struct pdl__orig_link {
     double alpha, beta;
 } pdl__orig_link_t;
 
-/* Between PEs of a communicator that spans `span` of them, directly or through the memory of the host. */
+/* Between devices of a communicator that spans `span` of them, directly or through the memory of the host. */
 pdl__orig_link_t pdl__orig_link(const pdl_system_t *system, int64_t span);
 pdl__orig_link_t pdl__orig_host_link(const pdl_system_t *system, int64_t span);
 
@@ -56,7 +56,7 @@ typedef enum pdl__orig_memory_check {
     PDL__ORIG_BATCH
 } pdl__orig_memory_check_t;
 
-/* Which of p1 and p2 the PEs make up. */
+/* Which of p1 and p2 the devices make up. */
 typedef enum pdl__orig_mesh { PDL__ORIG_SAMPLES, PDL__ORIG_MODEL, PDL__ORIG_BOTH } pdl__orig_mesh_t;
 
 typedef struct pdl__orig_strategy {

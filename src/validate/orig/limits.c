@@ -1,5 +1,5 @@
 /*
- * How many PEs each strategy can use: docs/oracle.md, "Limits on PEs".
+ * How many devices each strategy can use: docs/oracle.md, "Limits on devices".
  */
 #include "validate/orig/case.h"
 
@@ -48,7 +48,7 @@ static void check_pieces(const pdl__orig_t *orig, int first, extent_fn_t extent,
     if (least == NULL) {
         pdl__orig_refuse(result, "no layer is split");
     } else if (extent(least->layer) < orig->p2) {
-        pdl__orig_refuse(result, "%lld PEs are more than the %lld %s of layer %.60s", (long long)orig->p2,
+        pdl__orig_refuse(result, "%lld devices are more than the %lld %s of layer %.60s", (long long)orig->p2,
                          (long long)extent(least->layer), what, least->layer->name);
     }
 }
@@ -62,12 +62,12 @@ static void check_samples(const pdl__orig_t *orig, const char *what, pdl_orig_re
 
 void pdl__orig_limit_serial(const pdl__orig_t *orig, pdl_orig_result_t *result)
 {
-    if (orig->pe > 1) pdl__orig_refuse(result, "serial training uses one PE, not %lld", (long long)orig->pe);
+    if (orig->pe > 1) pdl__orig_refuse(result, "serial training uses one device, not %lld", (long long)orig->pe);
 }
 
 void pdl__orig_limit_data(const pdl__orig_t *orig, pdl_orig_result_t *result)
 {
-    check_samples(orig, "PEs", result);
+    check_samples(orig, "devices", result);
 }
 
 void pdl__orig_limit_spatial(const pdl__orig_t *orig, pdl_orig_result_t *result)
@@ -89,7 +89,7 @@ void pdl__orig_limit_channel(const pdl__orig_t *orig, pdl_orig_result_t *result)
 void pdl__orig_limit_pipeline(const pdl__orig_t *orig, pdl_orig_result_t *result)
 {
     if (orig->p2 > orig->count) {
-        pdl__orig_refuse(result, "%lld PEs are more than the %d layers", (long long)orig->p2, orig->count);
+        pdl__orig_refuse(result, "%lld devices are more than the %d layers", (long long)orig->p2, orig->count);
     } else if (orig->stages < orig->p2) {
         pdl__orig_refuse(result, "the layers can be cut into %d stages of about equal time, not %lld", orig->stages,
                          (long long)orig->p2);

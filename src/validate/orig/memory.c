@@ -1,5 +1,5 @@
 /*
- * Memory per PE as the published program counts it: it puts nothing in the place of gamma but leaves ReLU and
+ * Memory per device as the published program counts it: it puts nothing in the place of gamma but leaves ReLU and
  * batch normalisation out of |x| + |y|, except in the two spatial strategies, which count every layer.
  */
 #include "validate/orig/case.h"

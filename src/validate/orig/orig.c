@@ -50,7 +50,7 @@ static pdl_status_t find_strategy(const char *name, const pdl__orig_strategy_t *
 static pdl_status_t check_question(const pdl_orig_case_t *question)
 {
     if (question->pe < 1 || question->batch < 1 || question->dataset_samples < 1)
-        return pdl_error(PDL_ERR_INPUT, "PEs, batch and samples of the data set must be at least 1");
+        return pdl_error(PDL_ERR_INPUT, "devices, batch and samples of the data set must be at least 1");
     if (question->groups < 0 || question->segments < 0 || !(question->divisor >= 0))
         return pdl_error(PDL_ERR_INPUT, "groups, segments and contention divisor must not be negative");
     if (pdl_model_layer_count(question->model) < 2)
@@ -58,7 +58,7 @@ static pdl_status_t check_question(const pdl_orig_case_t *question)
     return PDL_OK;
 }
 
-/* Sets p1 and p2; false when the PEs do not form groups of equal size. */
+/* Sets p1 and p2; false when the devices do not form groups of equal size. */
 static bool set_mesh(const pdl_orig_case_t *question, pdl__orig_mesh_t mesh, int64_t *p1, int64_t *p2)
 {
     int64_t pe = question->pe;
@@ -142,7 +142,7 @@ static void set_sizes(const pdl_orig_case_t *question, pdl__orig_t *orig)
 static void check_limits(const pdl__orig_t *orig, const pdl__orig_strategy_t *strategy, pdl_orig_result_t *result)
 {
     if (orig->pe > orig->max_pe) {
-        pdl__orig_refuse(result, "%lld PEs are more than the %lld of the machine", (long long)orig->pe,
+        pdl__orig_refuse(result, "%lld devices are more than the %lld of the machine", (long long)orig->pe,
                          (long long)orig->max_pe);
     } else {
         strategy->limit(orig, result);
@@ -156,9 +156,9 @@ static void check_memory(const pdl__orig_t *orig, pdl__orig_memory_check_t check
     pdl_format_bytes(result->memory_bytes, need);
     pdl_format_bytes(orig->memory_bytes, have);
     if (check != PDL__ORIG_NEVER && result->samples_fit < 1) {
-        pdl__orig_refuse(result, "the model and one sample need more than the %s of a PE", have);
+        pdl__orig_refuse(result, "the model and one sample need more than the %s of a device", have);
     } else if (check == PDL__ORIG_BATCH && !result->fits) {
-        pdl__orig_refuse(result, "a PE needs %s and has %s", need, have);
+        pdl__orig_refuse(result, "a device needs %s and has %s", need, have);
     }
 }
 
@@ -189,7 +189,7 @@ pdl_status_t pdl_orig_project(const pdl_orig_case_t *question, const char *name,
     if (!status) status = check_question(question);
     if (status) return status;
     if (!set_mesh(question, strategy->mesh, &orig.p1, &orig.p2)) {
-        pdl__orig_refuse(&answer, "%lld PEs do not form groups of equal size", (long long)question->pe);
+        pdl__orig_refuse(&answer, "%lld devices do not form groups of equal size", (long long)question->pe);
         *result = answer;
         return PDL_OK;
     }
@@ -214,11 +214,11 @@ pdl_status_t pdl_orig_batch(const pdl_orig_case_t *question, const char *name, i
     pdl_status_t                status = find_strategy(name, &strategy);
 
     if (status) return status;
-    if (samples < 1 || question->pe < 1) return pdl_error(PDL_ERR_INPUT, "PEs and samples must be at least 1");
+    if (samples < 1 || question->pe < 1) return pdl_error(PDL_ERR_INPUT, "devices and samples must be at least 1");
     if (!set_mesh(question, strategy->mesh, &p1, &p2))
-        return pdl_error(PDL_ERR_INPUT, "%lld PEs do not form groups of equal size", (long long)question->pe);
+        return pdl_error(PDL_ERR_INPUT, "%lld devices do not form groups of equal size", (long long)question->pe);
     if (__builtin_mul_overflow(samples, p1, &product))
-        return pdl_error(PDL_ERR_INPUT, "%lld samples on each of %lld PEs are too many", (long long)samples,
+        return pdl_error(PDL_ERR_INPUT, "%lld samples on each of %lld devices are too many", (long long)samples,
                          (long long)p1);
     *batch = product;
     return PDL_OK;

@@ -8,7 +8,7 @@
  *     MAX_NODE|4096|GPUs
  *     GPU_PER_NODE|4|GPUs
  *
- * "Node" means a PE in the first two and in MAX_NODE.
+ * "Node" means a device in the first two and in MAX_NODE.
  */
 #include <paradl/base/units.h>
 #include <paradl/validate/orig.h>

@@ -1,6 +1,7 @@
 /*
  * --formulas orig for several strategies at once, in the form that the search of our own formulas has.
  */
+#include "base/clock.h"
 #include <paradl/base/share.h>
 #include <paradl/validate/orig.h>
 
@@ -8,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MOST_SAMPLES 64
 
@@ -66,7 +66,7 @@ static pdl_config_t config_of(const pdl_strategy_t *strategy, int64_t groups, in
     return pdl_config_on(strategy, &mesh);
 }
 
-/* The batch when nobody set one: as the program does, from what the memory of a PE holds. */
+/* The batch when nobody set one: as the program does, from what the memory of a device holds. */
 static pdl_status_t choose_batch(pdl_orig_case_t *question, const char *strategy, int64_t samples)
 {
     pdl_orig_result_t trial;
@@ -74,7 +74,7 @@ static pdl_status_t choose_batch(pdl_orig_case_t *question, const char *strategy
 
     if (question->batch > 0) return PDL_OK;
     if (samples > 0) return pdl_orig_batch(question, strategy, samples, &question->batch);
-    /* With a sample for each PE no limit on the batch is in the way. */
+    /* With a sample for each device no limit on the batch is in the way. */
     question->batch = question->pe;
     status = pdl_orig_project(question, strategy, &trial);
     if (status) return status;
@@ -135,7 +135,7 @@ static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model
     if (status) return status;
     question.split = flags;
     candidate->config.strategy = row;
-    /* One sample per group: the batch is the number of groups. PEs that form none are an answer, not a mistake. */
+    /* One sample per group: the batch is the number of groups. devices that form none are an answer, not a mistake. */
     status = pdl_orig_batch(&question, strategy, 1, &groups);
     if (status == PDL_ERR_INPUT) {
         snprintf(candidate->reason, sizeof(candidate->reason), "%s", pdl_error_message());
@@ -154,15 +154,7 @@ static pdl_status_t project_strategy(pdl_orig_case_t question, const char *model
     return PDL_OK;
 }
 
-static double now_s(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-/* "all" leaves out what the number of PEs excludes by its meaning: serial is for one, the others for several. */
+/* "all" leaves out what the number of devices excludes by its meaning: serial is for one, the others for several. */
 static bool is_wanted(const pdl_strategy_t *wanted, const pdl_strategy_t *strategy, int64_t pe)
 {
     return wanted != NULL ? wanted == strategy : (strategy->axes == 0) == (pe == 1);
@@ -193,7 +185,7 @@ static pdl_status_t project_all(const pdl_orig_case_t *question, const char *mod
 pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_name,
                              const pdl_strategy_t *strategy, int64_t samples, pdl_search_t **search)
 {
-    double        begin = now_s();
+    double        begin = pdl__seconds();
     pdl_search_t *made = calloc(1, sizeof(*made));
     pdl_status_t  status;
 
@@ -205,7 +197,7 @@ pdl_status_t pdl_orig_search(const pdl_orig_case_t *question, const char *model_
     }
     pdl_search_rank(made);
     made->configurations = made->count;
-    made->seconds = now_s() - begin;
+    made->seconds = pdl__seconds() - begin;
     made->certified = true;
     *search = made;
     return PDL_OK;

@@ -27,7 +27,7 @@ pdl__orig_link_t pdl__orig_host_link(const pdl_system_t *system, int64_t span)
     return link_of(level < HOST_LEVELS ? &system->host_level[level] : &system->level[level]);
 }
 
-/* Ring over p PEs: 2 (p-1) (alpha + items delta phi beta / p), an allreduce, or an allgather and its reverse. */
+/* Ring over p devices: 2 (p-1) (alpha + items delta phi beta / p), an allreduce, or an allgather and its reverse. */
 static double ring(int64_t p, pdl__orig_link_t link, double items, double phi)
 {
     double chunk_bytes = items * PDL__ORIG_ITEM_BYTES / (double)p;
@@ -72,7 +72,7 @@ void pdl__orig_time_filter(const pdl__orig_t *orig, pdl_orig_result_t *result)
     }
 }
 
-/* Filter in each group; between the groups all weights are exchanged, not the p2-th that a PE holds:
+/* Filter in each group; between the groups all weights are exchanged, not the p2-th that a device holds:
    2 I (p1-1)(alpha_x + phi sum|w| delta beta_x / p1). */
 void pdl__orig_time_data_filter(const pdl__orig_t *orig, pdl_orig_result_t *result)
 {
@@ -139,7 +139,7 @@ void pdl__orig_time_data_spatial(const pdl__orig_t *orig, pdl_orig_result_t *res
 
 /* Pipeline. The program cannot run its own (fault: pipeline), so these are the formulas with the right dimensions:
    compute D (p+S-1)/S max_i (FW+BW of stage i), transfer 2 D/B (p+S-2) max_i (alpha + (B/S)|y_i| delta beta). The
-   link between stages i and i+1 is that of a communicator over the first i+2 PEs, as the program has it. */
+   link between stages i and i+1 is that of a communicator over the first i+2 devices, as the program has it. */
 void pdl__orig_time_pipeline(const pdl__orig_t *orig, pdl_orig_result_t *result)
 {
     double S = (double)orig->segments, slots = (double)orig->p2 + S - 1;

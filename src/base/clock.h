@@ -1,8 +1,8 @@
 /*
  * Seconds since some moment, for differences.
  */
-#ifndef PDL_COMM_CLOCK_H
-#define PDL_COMM_CLOCK_H
+#ifndef PDL_BASE_CLOCK_H
+#define PDL_BASE_CLOCK_H
 
 #include <time.h>
 
