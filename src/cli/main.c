@@ -200,6 +200,9 @@ int main(int argc, char **argv)
     else
         fflush(stdout);
     /* Under mpirun or srun every rank meets the same error; one tells it. */
-    if (status && pdl_launch_speaks()) fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    if (status && pdl_launch_speaks())
+        fprintf(stderr, "paradl: %s\n", pdl_error_message());
+    else if (status)
+        pdl_launch_let_speak();
     return status ? pdl_status_exit(status) : pdl__exit_status;
 }

@@ -55,6 +55,9 @@ pdl_status_t pdl_launch_local(const pdl_launch_spec_t *spec, pdl_launch_end_t *e
 /* Whether this process is the one to print the message of a failure that all ranks may meet: true for a process by
    itself, for the first rank that asks in a job of pdl_launch_local() (and never again), for rank 0 elsewhere. */
 bool pdl_launch_speaks(void);
+/* Called by a rank that is about to fail and does not print why: launchers end the others when the first one fails, so it
+   leaves the one that prints a moment. */
+void pdl_launch_let_speak(void);
 
 /* Whether what this process writes to standard output (1) or error (2) ends up on a terminal. isatty() in a rank
    only knows what mpirun puts between. */
