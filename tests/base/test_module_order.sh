@@ -1,12 +1,27 @@
 #!/usr/bin/env bash
-# A module includes only itself and earlier modules; every public header compiles alone and with all others, as C99 and
-# as C++; no type name exists twice; no folder has more than 30 files.
+# A module includes only itself and earlier modules, and of these only public headers; every public header compiles alone
+# and with all others, as C99 and as C++; no type name exists twice; no folder has more than 30 files.
 set -euo pipefail
 cd "$SOURCE"
 
 order=(base model system topo coll plan tensor program oracle sim comm data train validate report cli)
 declare -A position
 for i in "${!order[@]}"; do position[${order[i]}]=$i; done
+
+# Private headers that another module includes all the same: none may be added, and each is to go.
+shared="cli comm/launch.h
+cli train/sampling/sampling.h
+oracle plan/border.h
+oracle plan/compile.h
+oracle plan/rules.h
+program plan/border.h
+program plan/rules.h
+sim oracle/project/play.h
+topo system/units.h
+train oracle/cost/cost.h
+train program/lower/graph.h
+validate oracle/cost/experiment.h
+validate oracle/internal.h"
 
 failures=0
 fail() {
@@ -43,6 +58,13 @@ while read -r place included; do
     *)
         fail "$place: \"$included\" is named without its folder"
         continue
+        ;;
+    esac
+    case $included in paradl/*) ;; *)
+        # The headers in src/base are the library's; those of other modules are their own, but for these.
+        if [ "$used" != "$module" ] && [ "$used" != base ] && ! grep -qxF "$module $included" <<<"$shared"; then
+            fail "$place: \"$included\" is private to $used: declare what $module needs in include/paradl/$used/"
+        fi
         ;;
     esac
     if [ -z "${position[$used]+known}" ]; then
