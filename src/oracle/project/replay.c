@@ -43,7 +43,7 @@ static pdl_status_t prepare(replay_t *r)
             if (program->op[i].micro_batch >= r->micro_batches) r->micro_batches = program->op[i].micro_batch + 1;
     }
     size_t tensors = (size_t)layers * (size_t)r->micro_batches * 2;
-    r->place = calloc((size_t)r->count, sizeof(*r->place));
+    r->place = calloc(r->count > 0 ? (size_t)r->count : 1, sizeof(*r->place));
     r->sent_s = malloc((tensors + 1) * sizeof(*r->sent_s));
     bool there = r->place != NULL && r->sent_s != NULL;
     for (size_t i = 0; i < tensors && there; i++) r->sent_s[i] = NOBODY;
