@@ -153,6 +153,10 @@ refuse "shares of 1" "${dln[@]}" --density 2
 # Algorithms that take the same time are called so, the simplest first; JSON says which were asked for, the segments of each,
 # and null for unknown energy. Parts never sum to more than the time, nor is a bound passed.
 expect 0 simulate --topology ring --hosts 16 --bytes 64MiB
+has out "best: double_ring, "
+tied=$(sed -nE 's/^ *[0-9]+ +(ring|ring_ring|leader) .*/\1/p' out | tr '\n' ' ')
+[ "$tied" = "ring ring_ring leader " ] || fail "ties are not ordered by simplicity: $tied"
+expect 0 simulate --topology ring --hosts 16 --bytes 64MiB --algorithm ring,ring_ring,leader
 has out "best: ring, "
 has out "As fast: ring_ring, leader."
 expect 0 simulate --topology ring --hosts 16 --bytes 1KiB --algorithm double_tree,recmul,tree --json
