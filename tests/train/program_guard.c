@@ -54,20 +54,6 @@ static pdl_status_t no_wait(pdl_tensor_device_t *device, pdl_tensor_stream_t *st
     return PDL_OK;
 }
 
-static double sum_weights(pdl_session_t *session)
-{
-    double sum = 0;
-
-    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
-        const pdl_session_tensor_t *info = pdl_session_tensor(session, i);
-        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
-        CHECK_OK(pdl_session_get(session, i, PDL_ARRAY_WEIGHT, plain));
-        for (int64_t k = 0; k < info->elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
-        free(plain);
-    }
-    return sum;
-}
-
 /* With a learning rate as low as this a mutation changes numbers, and none of them is infinite. */
 static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
 {

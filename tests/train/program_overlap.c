@@ -98,20 +98,6 @@ static int count_overlapped(const pdl_session_t *s)
     return overlapped;
 }
 
-static double sum_weights(pdl_session_t *session)
-{
-    double sum = 0;
-
-    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
-        const pdl_session_tensor_t *info = pdl_session_tensor(session, i);
-        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
-        CHECK_OK(pdl_session_get(session, i, PDL_ARRAY_WEIGHT, plain));
-        for (int64_t k = 0; k < info->elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
-        free(plain);
-    }
-    return sum;
-}
-
 static void train(const pdl_plan_t *plan, bool overlap, outcome_t *outcome)
 {
     pdl_cpu_options_t  cpu = {.threads = 1};

@@ -80,7 +80,7 @@ static void options_of(const setting_t *setting, pdl_optimizer_options_t *option
 }
 
 /* A sum over all weights and statistics that no exchange of two of them leaves as it was. */
-static double sum_weights(pdl_session_t *session)
+static double sum_magnitudes(pdl_session_t *session)
 {
     double sum = 0;
 
@@ -131,7 +131,7 @@ static pdl_status_t train(const pdl_plan_t *plan, const setting_t *setting, outc
         CHECK_OK(pdl_session_evaluate(session, &batch, &result));
         CHECK_OK(pdl_session_swap_ema(session));
         outcome->averaged = result.loss;
-        outcome->sum = sum_weights(session);
+        outcome->sum = sum_magnitudes(session);
         pdl_session_memory(session, &outcome->memory);
     }
     pdl_session_destroy(session);

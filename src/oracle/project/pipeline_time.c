@@ -74,7 +74,7 @@ static double one_way_after_the_other(const pdl__runs_t *r, const pass_t *pass)
 }
 
 /* A stage that is busy but while the pipeline in front of it fills and drains, and while the first and the last micro-batch
-   are on their way to its end and back, beside which it does the passes that it runs ahead. */
+   are in flight to its end and back, beside which it does the passes that it runs ahead. */
 static double busy_stage(const pdl__runs_t *r, const pass_t *pass, int64_t s, double front, double behind)
 {
     double m = (double)r->c->micro_batches, stages = (double)(r->c->pipeline - s), work = 0;

@@ -67,7 +67,7 @@ void pdl__dispatch_destroy(pdl__dispatch_t *routes)
     free(routes);
 }
 
-/* Bytes of a row on its way to an expert, and back. */
+/* Bytes of a row that is sent to an expert, and back. */
 static void row_bytes(const pdl__dispatch_t *routes, bool backward, double *there, double *back)
 {
     double in = (double)routes->layer->in.channels, out = (double)routes->layer->out.channels;

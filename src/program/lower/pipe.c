@@ -125,7 +125,7 @@ pdl_status_t pdl__pipe_order(const pdl__pipe_t *s, bool training, pdl_program_pa
 }
 
 /* A stage is ahead of one that lies d stages behind it by d micro-batches: with one message more it never waits for a
-   receiver that waits for it. Chunks make the lead longer; then all may be on their way. */
+   receiver that waits for it. Chunks make the lead longer; then all may be in flight. */
 int pdl__pipe_messages(const pdl__pipe_t *s, int from, int to)
 {
     int64_t most = s->plan->micro_batches, lead = to > from ? to - from + 1 : from - to + 1;

@@ -33,7 +33,7 @@ int pdl__pipe_holders(const pdl__pipe_t *stages, int owner);
 /* The passes of this rank in order; the caller frees *order. */
 pdl_status_t pdl__pipe_order(const pdl__pipe_t *stages, bool training, pdl_program_pass_t **order, int *count);
 
-/* Messages of a tensor between two stages that may be on their way before the sender waits for the first to be received. */
+/* Messages of a tensor between two stages that may be in flight before the sender waits for the first to be received. */
 int pdl__pipe_messages(const pdl__pipe_t *stages, int from, int to);
 
 #endif

@@ -92,13 +92,13 @@ typedef struct pdl__logits {
     void           *added;  /* `extra` of a micro-batch in the activation type */
 } pdl__logits_t;
 
-/* What a loss reads, among the small buffers of the device; and its results on their way home. */
+/* What a loss reads, among the small buffers of the device; and the results, copied to the host. */
 typedef struct pdl__targets {
     size_t numbers_at; /* regression: the targets of a micro-batch in the activation type */
     size_t labels_at;  /* labels of the positions this rank has, where they are copied */
     size_t weight_at;  /* of samples, where they are copied */
     char  *home;       /* pinned: [3][count] in the type of weights */
-    bool  *coming;     /* by micro-batch: those of it are on their way there */
+    bool  *coming;     /* by micro-batch: its results are in flight to the host */
 } pdl__targets_t;
 
 /* Weights and the state of the optimizer on this rank. Trainable ones come first, in the order in which backward finishes
