@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Speed of training on one NVIDIA GPU beside PyTorch's with torch.compile, from the same run: whole steps in bf16 (forward, loss, backward,
+# update) with our input pipeline running; PyTorch's data is on the GPU already.
+#
+# MODELS="resnet50 gpt2-124m" chooses models, ROUNDS=N the number of alternations (3), STEPS=N the steps of each (40), MODE=eager|compile the
+# peer's mode, PYTHON the interpreter that has torch. Without a GPU or torch a line says so.
+set -euo pipefail
+
+bench=$SOURCE/bench
+. "$bench/common.sh"
+rounds=${ROUNDS:-3}
+steps=${STEPS:-40}
+mode=${MODE:-compile}
+models=${MODELS:-"resnet50 wrn-28-10 gpt2-124m gpt2-1.5b"}
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+
+# settings MODEL: batch, model file, unit, units of a sample, options of ours.
+settings() {
+    case $1 in
+    resnet50) echo "256 resnet50 img 1 --optimizer sgd --momentum 0.9 --lr 0.01 --weight-decay 1e-4" ;;
+    wrn-28-10) echo "512 $bench/models/wrn-28-10-plain.yaml img 1 --optimizer sgd --momentum 0.9 --lr 0.01 --weight-decay 1e-4" ;;
+    gpt2-124m) echo "32 $bench/models/gpt2-124m-plain.yaml tok 1024 --optimizer adamw --lr 3e-4 --weight-decay 0.01" ;;
+    gpt2-1.5b) echo "8 $bench/models/gpt2-1.5b-plain.yaml tok 1024 --optimizer adamw --lr 3e-4 --weight-decay 0.01" ;;
+    *) echo "bench_gpu: no settings for $1" >&2 && return 1 ;;
+    esac
+}
+
+# Median seconds of a step of ours; the first ten choose kernels and warm up.
+ours() {
+    local batch=$1 model=$2
+    shift 4
+    rm -f "$scratch/log"
+    "$PARADL" train --device cuda --precision bf16 --model "$model" --data synthetic --samples $((batch * 4)) --batch "$batch" \
+        --steps $((steps + 10)) "$@" --no-valid --quiet --log "$scratch/log" >"$scratch/out" 2>&1 || {
+        echo "paradl train failed on $model: $(tail -n 3 "$scratch/out")" >&2
+        return 1
+    }
+    number step_s <"$scratch/log" | tail -n +11 | median
+}
+
+theirs() {
+    "$python" "$bench/peer_gpu.py" --model "$1" --mode "$mode" --steps "$steps" | number step_s
+}
+
+row() {
+    printf '%-12s %5s  %10s %16s  %10s %16s  %6s\n' "$@"
+}
+
+rate() {
+    awk -v n="$1" -v s="$2" -v unit="$3" 'BEGIN { printf "%.0f %s/s", n / s, unit }'
+}
+
+milliseconds() {
+    awk -v s="$1" 'BEGIN { printf "%.2f ms", s * 1000 }'
+}
+
+measure() {
+    local model=$1 chosen batch unit each mine peers=- peer_rate=- ratio=- round a b
+    chosen=$(settings "$model")
+    read -r batch _ unit each _ <<<"$chosen"
+    for name in ours theirs ratios; do : >"$scratch/$name"; done
+    for ((round = 0; round < rounds; round++)); do
+        # shellcheck disable=SC2086
+        a=$(ours $chosen) || return 0
+        echo "$a" >>"$scratch/ours"
+        [ -n "$python" ] || continue
+        b=$(theirs "$model")
+        echo "$b" >>"$scratch/theirs"
+        awk -v a="$a" -v b="$b" 'BEGIN { print b / a }' >>"$scratch/ratios"
+    done
+    mine=$(median <"$scratch/ours")
+    if [ -n "$python" ]; then
+        peers=$(median <"$scratch/theirs")
+        peer_rate=$(rate $((batch * each)) "$peers" "$unit")
+        peers=$(milliseconds "$peers")
+        ratio=$(median <"$scratch/ratios" | awk '{ printf "%.2f", $1 }')
+    fi
+    row "$model" "$batch" "$(milliseconds "$mine")" "$(rate $((batch * each)) "$mine" "$unit")" "$peers" "$peer_rate" "$ratio"
+}
+
+if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L >/dev/null 2>&1; then
+    echo "skipped: no NVIDIA GPU"
+    exit 0
+fi
+python=$(find_python)
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,temperature.gpu --format=csv,noheader
+if [ -n "$python" ]; then
+    "$python" -c 'import torch; print(f"PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, mode '"$mode"', '"$rounds"' alternations, medians")'
+else
+    echo "torch not installed: ours only, without a peer"
+fi
+row model batch ours "" PyTorch "" ratio
+for model in $models; do measure "$model"; done
