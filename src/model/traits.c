@@ -80,6 +80,7 @@ static const pdl_traits_t traits[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_LEAKY_RELU] =
         {.name = "leaky_relu", .original = "RELU", ACTIVATION, .keeps_output = true, .main_attribute = "slope"},
     [PDL_LAYER_GELU] = {.name = "gelu", ACTIVATION, .keeps_inputs = true, .fuses_tail = true},
+    [PDL_LAYER_GELU_TANH] = {.name = "gelu_tanh", ACTIVATION, .keeps_inputs = true, .fuses_tail = true},
     [PDL_LAYER_SILU] = {.name = "silu", ACTIVATION, .keeps_inputs = true, .fuses_tail = true},
     [PDL_LAYER_HARD_SWISH] = {.name = "hard_swish", ACTIVATION, .keeps_inputs = true, .fuses_tail = true},
     [PDL_LAYER_TANH] = {.name = "tanh", ACTIVATION, .keeps_output = true, .fuses_tail = true},

@@ -130,7 +130,7 @@ static void reads_decoder(void)
     CHECK_INT(layer_of(model, "wte", PDL_LAYER_EMBEDDING)->vocabulary, 1000);
     CHECK_INT(layer_of(model, "wpe", PDL_LAYER_POSITION)->weights, 32 * 64);
     CHECK_NEAR(layer_of(model, "h.0.ln_1", PDL_LAYER_LAYER_NORM)->epsilon, 1e-5, 1e-3);
-    CHECK_INT(count_of(model, PDL_LAYER_GELU), 2);
+    CHECK_INT(count_of(model, PDL_LAYER_GELU_TANH), 2);
     CHECK_INT(pdl_model_input(model).extent[0], 32);
     pdl_model_destroy(model);
 }

@@ -94,6 +94,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("5, size: [3, 4]", leaky_relu: 0.2), .samples = 2},
     {.text = IMAGE("17", leaky_relu: {}), .samples = 2},
     {.text = IMAGE("5, size: [3]", gelu: {}), .samples = 2},
+    {.text = IMAGE("5, size: [3, 4]", gelu: {approximate: tanh}), .samples = 2},
+    {.text = TOKENS("5, channels: 13", gelu_tanh: {}), .samples = 2},
     {.text = TOKENS("5, channels: 13", gelu: {}), .samples = 2},
     {.text = IMAGE("5, size: [3, 1, 2]", silu: {}), .samples = 2},
     {.text = TOKENS("5, channels: 3", silu: {}), .samples = 2},

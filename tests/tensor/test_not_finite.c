@@ -42,6 +42,7 @@ static const struct {
     {{.text = IMAGE("3, size: [7, 5]", relu: {}), .samples = 2}, FROM(OP_INPUT, 0), .count = 40},
     {{.text = IMAGE("16, size: [7, 5]", relu: {}), .samples = 2, .blocked = true}, FROM(OP_INPUT, 3), .count = 20},
     {{.text = IMAGE("3, size: [7]", leaky_relu: 0.1), .samples = 2}, FROM(OP_INPUT, 0), .count = 20},
+    {{.text = IMAGE("3, size: [7]", gelu_tanh: {}), .samples = 2}, FROM(OP_INPUT, 5), .count = 3},
     {{.text = IMAGE("3, size: [7]", gelu: {}), .samples = 2}, FROM(OP_INPUT, 5), .count = 3},
     {{.text = IMAGE("3, size: [7]", silu: {}), .samples = 2}, FROM(OP_INPUT, 5), .count = 3},
     {{.text = IMAGE("3, size: [7]", hard_swish: {}), .samples = 2}, FROM(OP_INPUT, 5), .count = 3},

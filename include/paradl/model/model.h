@@ -63,6 +63,7 @@ typedef enum pdl_layer_type {
     PDL_LAYER_CROSS_ENTROPY, /* softmax + negative log likelihood over channels, per position */
     PDL_LAYER_MSE,
     PDL_LAYER_HARD_SWISH, /* from here on in the order of arrival: the numbers are part of a model's hash */
+    PDL_LAYER_GELU_TANH,  /* the approximation of GPT-2 */
     PDL_LAYER_TYPE_COUNT
 } pdl_layer_type_t;
 

@@ -71,7 +71,7 @@ typedef struct pdl_origin {
      of q and k are turned by the angle position * 10000^(-i / half): (a, b) -> (a cos - b sin, b cos + a sin).
    - moe: per token, the top_k experts with the largest router logits (of equal ones the first), weighted by the softmax
      over the chosen logits. An expert is down(silu(gate x) * (up x)) when gated, else down(gelu(up x)).
-   - GELU is the exact one (erf). Cross-entropy counts the first of equal maxima as the prediction; smoothing as in
+   - GELU is the exact one (erf); GELU_TANH is x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2. Cross-entropy counts the first of equal maxima as the prediction; smoothing as in
      PyTorch. A sample with no class left has loss 0. MSE is the mean over all elements of the sample. */
 
 /* What is computed together with a layer, in this order: layer, + a second tensor, activation. */

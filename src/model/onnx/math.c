@@ -218,7 +218,7 @@ static const struct {
     {relu, PDL_LAYER_RELU, NULL},
     {relu_6, PDL_LAYER_RELU, "relu6"},
     {gelu, PDL_LAYER_GELU, NULL},
-    {gelu_tanh, PDL_LAYER_GELU, "gelu by tanh"},
+    {gelu_tanh, PDL_LAYER_GELU_TANH, NULL},
     {gelu_sigmoid, PDL_LAYER_GELU, "gelu by sigmoid"},
     {silu, PDL_LAYER_SILU, NULL},
     {hard_swish, PDL_LAYER_HARD_SWISH, NULL},

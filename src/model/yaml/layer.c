@@ -159,6 +159,7 @@ static bool is_structure(pdl_layer_type_t type, const char *key, bool table)
 
     for (int i = 0; always[i] != NULL; i++)
         if (strcmp(key, always[i]) == 0) return true;
+    if ((type == PDL_LAYER_GELU || type == PDL_LAYER_GELU_TANH) && strcmp(key, "approximate") == 0) return true;
     if (table && (strcmp(key, "x") == 0 || strcmp(key, "y") == 0)) return true;
     return (traits->pool && strcmp(key, "ceil") == 0) || (traits->transposed && strcmp(key, "output_pad") == 0);
 }
@@ -344,6 +345,23 @@ static pdl_status_t find_type(const pdl_yaml_t *entry, const char *text, pdl_lay
     return pdl_yaml_error(entry, "unknown layer type %.60s", text);
 }
 
+/* The approximation of GELU is a type of its own, so that kernels and fusions tell it by the type. */
+static pdl_status_t read_approximation(const pdl_yaml_t *mapping, const pdl__scope_t *scope, pdl_layer_type_t *type)
+{
+    const pdl_yaml_t *node = mapping ? pdl_yaml_find(mapping, "approximate") : NULL;
+    const char       *text = node ? pdl_yaml_text(node) : NULL;
+    int64_t           tanh = text != NULL && strcmp(text, "tanh") == 0;
+    pdl_status_t      status = PDL_OK;
+
+    if (node == NULL || (*type != PDL_LAYER_GELU && *type != PDL_LAYER_GELU_TANH)) return PDL_OK;
+    if (*type == PDL_LAYER_GELU_TANH)
+        return pdl_yaml_error(node, "gelu_tanh is the approximation: leave approximate out, or write gelu");
+    if (!tanh && (text == NULL || strcmp(text, "none") != 0)) status = pdl__yaml_integer(node, scope, 0, 1, &tanh);
+    if (status) return pdl_yaml_error(node, "approximate is tanh or none, or an expression that is 1 or 0");
+    if (tanh) *type = PDL_LAYER_GELU_TANH;
+    return PDL_OK;
+}
+
 pdl_status_t pdl__yaml_add_layer(pdl__yaml_reader_t *reader, pdl__yaml_frame_t *frame, const pdl_yaml_t *entry,
                                  const char *type, const pdl_yaml_t *value)
 {
@@ -360,6 +378,8 @@ pdl_status_t pdl__yaml_add_layer(pdl__yaml_reader_t *reader, pdl__yaml_frame_t *
         return status ? status : pdl__yaml_add_input(reader, frame, value);
     }
     if (mapping != NULL) from = pdl_yaml_find(mapping, "from");
+    status = read_approximation(mapping, frame->scope, &layer_type);
+    if (status) return status;
     layer = pdl__layer_default(layer_type);
     status = make_name(reader, frame, entry, mapping ? pdl_yaml_find(mapping, "name") : NULL, layer_type, name,
                        sizeof(name));

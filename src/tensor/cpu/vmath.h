@@ -95,6 +95,28 @@ PDL__INLINE float pdl__sigmoidf(float x)
     return 1.0f / (1.0f + pdl__expf(-x));
 }
 
+/* GELU by tanh: x (1 + tanh(u)) / 2 = x sigmoid(2 u) with u = sqrt(2 / pi) (x + 0.044715 x^3). Beyond 10 the sigmoid is 0 or 1
+   to rounding, and the cube need not overflow. */
+PDL__INLINE float pdl__gelu_tanh_inside(float x)
+{
+    return x > 10.0f ? 10.0f : x < -10.0f ? -10.0f : x;
+}
+
+PDL__INLINE float pdl__gelu_tanh(float x)
+{
+    float z = pdl__gelu_tanh_inside(x);
+
+    return x * pdl__sigmoidf(1.59576912f * (z + 0.044715f * z * z * z));
+}
+
+PDL__INLINE float pdl__gelu_tanh_slope(float x)
+{
+    float z = pdl__gelu_tanh_inside(x);
+    float s = pdl__sigmoidf(1.59576912f * (z + 0.044715f * z * z * z));
+
+    return s + z * s * (1.0f - s) * 1.59576912f * (1.0f + 0.134145f * z * z);
+}
+
 PDL__INLINE float pdl__silu(float x)
 {
     return x * pdl__sigmoidf(x);

@@ -12,6 +12,12 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
+/* sqrt(2 / pi) (x + 0.044715 x^3) */
+static double inside_tanh(double x)
+{
+    return sqrt(2 / PI) * (x + 0.044715 * x * x * x);
+}
+
 /* y = f(x) and its derivative; `slope` is the layer's, where it has one. */
 #define FUNCTION(name, y, derivative)                       \
     static double name##_value(double slope, double x)      \
@@ -28,6 +34,9 @@ static double sigmoid(double x)
 FUNCTION(relu, x<0 ? 0 : x, x> 0 ? 1 : 0) /* a NaN stays one */
 FUNCTION(leaky_relu, x > 0 ? x : slope * x, x > 0 ? 1 : slope)
 FUNCTION(gelu, x * 0.5 * erfc(-x / sqrt(2)), 0.5 * erfc(-x / sqrt(2)) + x * exp(-x * x / 2) / sqrt(2 * PI))
+FUNCTION(gelu_tanh, 0.5 * x * (1 + tanh(inside_tanh(x))),
+         0.5 * (1 + tanh(inside_tanh(x))) + 0.5 * x * (1 - tanh(inside_tanh(x)) * tanh(inside_tanh(x))) *
+                                                sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x))
 FUNCTION(silu, x *sigmoid(x), sigmoid(x) + x * sigmoid(x) * (1 - sigmoid(x)))
 FUNCTION(hard_swish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6, x <= -3 ? 0 : x >= 3 ? 1 : (2 * x + 3) / 6)
 FUNCTION(tanh, tanh(x), 1 - tanh(x) * tanh(x))
@@ -40,6 +49,7 @@ static const struct {
     [PDL_LAYER_RELU] = {relu_value, relu_derivative},
     [PDL_LAYER_LEAKY_RELU] = {leaky_relu_value, leaky_relu_derivative},
     [PDL_LAYER_GELU] = {gelu_value, gelu_derivative},
+    [PDL_LAYER_GELU_TANH] = {gelu_tanh_value, gelu_tanh_derivative},
     [PDL_LAYER_SILU] = {silu_value, silu_derivative},
     [PDL_LAYER_HARD_SWISH] = {hard_swish_value, hard_swish_derivative},
     [PDL_LAYER_TANH] = {tanh_value, tanh_derivative},

@@ -1,5 +1,5 @@
 /*
- * Activations: ReLU, leaky ReLU, GELU (with the error function), SiLU, hard swish, tanh, sigmoid.
+ * Activations: ReLU, leaky ReLU, GELU (with the error function, and by tanh), SiLU, hard swish, tanh, sigmoid.
  *
  * Those whose slope follows from the output keep only that, so they may work in place; GELU and both swishes keep the input.
  */
@@ -35,6 +35,7 @@
 ACTIVATION(relu, x<0 ? 0 : x, v> 0 ? g : 0)
 ACTIVATION(leaky_relu, x<0 ? slope * x : x, v> 0 ? g : slope *g)
 ACTIVATION(gelu, pdl__gelu(x), g *pdl__gelu_slope(v))
+ACTIVATION(gelu_tanh, pdl__gelu_tanh(x), g *pdl__gelu_tanh_slope(v))
 ACTIVATION(silu, pdl__silu(x), g *pdl__silu_slope(v))
 ACTIVATION(hard_swish, x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6, v <= -3 ? 0 : v >= 3 ? g : g * (2 * v + 3) / 6)
 ACTIVATION(tanh, pdl__tanhf(x), g *(1.0f - v * v))
@@ -44,6 +45,7 @@ static const pdl__activation_t activations[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_RELU] = {relu_forward, relu_backward},
     [PDL_LAYER_LEAKY_RELU] = {leaky_relu_forward, leaky_relu_backward},
     [PDL_LAYER_GELU] = {gelu_forward, gelu_backward},
+    [PDL_LAYER_GELU_TANH] = {gelu_tanh_forward, gelu_tanh_backward},
     [PDL_LAYER_SILU] = {silu_forward, silu_backward},
     [PDL_LAYER_HARD_SWISH] = {hard_swish_forward, hard_swish_backward},
     [PDL_LAYER_TANH] = {tanh_forward, tanh_backward},
