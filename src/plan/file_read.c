@@ -33,7 +33,8 @@ static pdl_status_t read_name(const pdl_yaml_t *mapping, const char *key, pdl_ne
 }
 
 /* A path in a plan is relative to the plan. Plans of the first version had paths relative to the folder in which the
-   command ran: what is not beside the plan, but there, is taken with a note. Words without a slash and a dot are names. */
+   command ran: what is not beside the plan, but there, is taken with a note. A word without a slash is a name, unless it has
+   a dot and there is such a file. */
 static void resolve(const char *plan, char *name, size_t size, pdl_plan_file_t *file)
 {
     const char *slash = plan != NULL ? strrchr(plan, '/') : NULL;
@@ -43,10 +44,12 @@ static void resolve(const char *plan, char *name, size_t size, pdl_plan_file_t *
     if (slash == NULL || name[0] == '/' || (strchr(name, '/') == NULL && strchr(name, '.') == NULL)) return;
     length = snprintf(beside, sizeof(beside), "%.*s/%s", (int)(slash - plan), plan, name);
     if (length < 0 || (size_t)length >= size) return;
-    if (access(beside, F_OK) != 0 && access(name, F_OK) == 0) {
-        snprintf(file->note, sizeof(file->note), "%.160s names %.160s, which is not beside it: taken from here",
-                 plan, name);
-        return;
+    if (access(beside, F_OK) != 0) {
+        bool here = access(name, F_OK) == 0;
+        if (here)
+            snprintf(file->note, sizeof(file->note), "%.160s names %.160s, which is not beside it: taken from here",
+                     plan, name);
+        if (here || strchr(name, '/') == NULL) return;
     }
     memcpy(name, beside, (size_t)length + 1);
 }

@@ -177,6 +177,9 @@ sed 's|^model: .*|model: plans/mine.yaml|' plans/far.yaml >plans/old.yaml
 expect 0 train plans/old.yaml "${score[@]}" --steps 1 --no-valid --quiet
 has err "plans/old.yaml names plans/mine.yaml, which is not beside it"
 expect 0 simulate plans/old.yaml
+# A name of a built-in model may have a dot.
+expect 0 plan --model megatron-1.7b --system selene --pe 8 --batch 8 --strategy data -o plans/dot.yaml
+expect 0 simulate plans/dot.yaml
 rm plans/mine.yaml
 expect 2 train plans/near.yaml "${score[@]}" --steps 1
 has err "plans/near.yaml:"
