@@ -4,6 +4,7 @@
 
 #include <paradl/model/dataset.h>
 #include <paradl/model/model.h>
+#include <paradl/model/onnx_weights.h>
 #include <paradl/model/traits.h>
 
 #endif

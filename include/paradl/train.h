@@ -7,6 +7,7 @@
 #include <paradl/train/checkpoint.h>
 #include <paradl/train/dry.h>
 #include <paradl/train/init.h>
+#include <paradl/train/initial.h>
 #include <paradl/train/optimizer.h>
 #include <paradl/train/safetensors.h>
 #include <paradl/train/session.h>

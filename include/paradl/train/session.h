@@ -26,6 +26,7 @@
 #include <paradl/oracle/oracle.h>
 #include <paradl/plan/plan.h>
 #include <paradl/tensor/backend.h>
+#include <paradl/train/initial.h>
 #include <paradl/train/optimizer.h>
 
 #ifdef __cplusplus
@@ -67,8 +68,9 @@ typedef struct pdl_session_spec {
        over this replica's samples. What brings them together is the caller's (aggregate.h). */
     bool separate;
     /* Called after the forward pass of the loss, once per micro-batch; may be NULL. */
-    pdl_logits_fn_t logits;
-    void           *logits_context;
+    pdl_logits_fn_t     logits;
+    void               *logits_context;
+    pdl_initial_file_t *initial; /* borrowed: weights that are not drawn, or NULL */
     size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, overlapped, SGD. */

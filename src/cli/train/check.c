@@ -23,7 +23,8 @@ enum {
     SAVES = 1 << 13,
     VALIDATES = 1 << 14,
     DRY = 1 << 15,
-    RESTARTS = 1 << 16
+    RESTARTS = 1 << 16,
+    INITIAL = 1 << 17
 };
 
 typedef struct rule {
@@ -69,12 +70,16 @@ static const rule_t needs[] = {
     {"elastic", RESTARTS, "says how a job goes on: add --restarts N"},
     {"keep", SAVES, "is for checkpoints: add --checkpoint DIR"},
     {"valid-every", VALIDATES, "and --no-valid contradict each other: leave out one of them"},
+    {"init-strict", INITIAL, "is for weights of a file: add --init FILE"},
     {"rank", DRY, "is for a program that is only shown: use --device dry"},
 };
 
 /* Options that do not go with one of these facts. */
 static const rule_t conflicts[] = {
     {"system", ROUNDS, "is what a step is compared with, and a round is no step: leave it out, or --aggregate"},
+    {"init", FEDDCT,
+     "has weights of one network, not of the narrow ones of --aggregate feddct: leave out one of them"},
+    {"init", DRY, "is not read where nothing is trained: leave out one of it and --device dry"},
     {"aggregate", DRY, "does not change the program of an update, which --device dry shows: leave it out"},
     {"shuffle", DRY, "does not change the program of an update, which --device dry shows: leave it out"},
     {"hide", DRY, "does not change the program of an update, which --device dry shows: leave it out"},
@@ -113,7 +118,7 @@ pdl_status_t pdl__train_check(const pdl__train_values_t *v, const pdl_train_opti
 {
     unsigned facts = facts_of_samples(options) | facts_of_rounds(&options->aggregate);
 
-    facts |= v->restarts > 0 ? RESTARTS : 0;
+    facts |= (v->restarts > 0 ? RESTARTS : 0) | (v->init ? INITIAL : 0);
     facts |= (v->checkpoint ? SAVES : 0) | (v->no_valid ? 0 : VALIDATES);
     if (v->device == PDL__DEVICE_DRY) facts |= DRY;
     for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)

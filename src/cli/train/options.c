@@ -33,6 +33,12 @@ const pdl__option_t pdl__train_option_table[] = {
      .first = true},
     {"seed", "N", "1", "of weights, order and dropout: the same seed gives the same run", INT(seed, 0),
      .first = true},
+    {"init", "FILE", NULL,
+     "initial weights: safetensors, a checkpoint, a folder of Hugging Face or an ONNX file; layers that do not fit "
+     "are "
+     "drawn anew and named",
+     TEXT(init), .first = true},
+    {"init-strict", NULL, NULL, "every weight and every tensor of --init has to fit", FLAG(init_strict)},
     {"augment", "LIST", NULL, "of training images, such as crop:4,flip,cutout:8", TEXT(augment)},
     {"no-normalise", NULL, NULL, "keeps pixels in 0..1 instead of mean 0 and deviation 1", FLAG(no_normalise)},
     {"vocabulary", "V", "char", "of text: char, byte, or a GPT-2 vocab.json with merges.txt beside it",

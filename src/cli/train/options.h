@@ -12,7 +12,7 @@ enum { PDL__DEVICE_CPU, PDL__DEVICE_DRY, PDL__DEVICE_COUNT };
 
 typedef struct pdl__train_values {
     pdl__sampling_values_t sampling;
-    const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *augment, *system, *vocabulary,
+    const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *init, *augment, *system, *vocabulary,
         *algorithm, *milestones;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
         checkpoint_every, keep, samples, virtual_stages, rank, restarts;
@@ -20,7 +20,7 @@ typedef struct pdl__train_values {
         trust, bucket, max_memory, stall_timeout;
     int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
     bool nesterov, elastic, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid,
-        no_normalise, json, quiet, optimizer_given, momentum_given, lr_given, steps_given;
+        no_normalise, init_strict, json, quiet, optimizer_given, momentum_given, lr_given, steps_given;
 } pdl__train_values_t;
 
 extern const pdl__option_t pdl__train_option_table[];

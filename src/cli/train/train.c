@@ -31,6 +31,7 @@ typedef struct job {
     const pdl_plan_t          *plan;
     pdl_backend_t             *backend;
     pdl_source_t              *train, *valid;
+    pdl_initial_file_t        *initial; /* NULL: weights are drawn */
     pdl_projection_t           projection;
     double                     classes[PDL_OP_CLASS_COUNT];
     bool                       projected;
@@ -321,7 +322,11 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = load_plan(job, operands);
     if (!status) status = open_data(job);
     if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
+    if (!status && job->values->init)
+        status = pdl_initial_open(job->values->init,
+                                  job->values->init_strict ? PDL_INITIAL_STRICT : PDL_INITIAL_ANY, &job->initial);
     if (status) return status;
+    job->options.session.initial = job->initial;
     apply_policy(job->plan, &job->options.sampling);
     status = project(job);
     if (status) return status;
@@ -383,6 +388,7 @@ static void release(job_t *job)
 {
     pdl_source_close(job->train);
     pdl_source_close(job->valid);
+    pdl_initial_close(job->initial);
     pdl_backend_destroy(job->backend);
     pdl_plan_sim_destroy(job->simulated);
     if (job->own_plan) pdl_plan_destroy(job->own_plan);

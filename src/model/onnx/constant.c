@@ -50,12 +50,13 @@ static double half_to_double(uint16_t half)
     return half & 0x8000 ? -magnitude : magnitude;
 }
 
-static size_t raw_size(int32_t type)
+size_t pdl__onnx_raw_size(int32_t type)
 {
     switch (type) {
     case ONNX__TENSOR_PROTO__DATA_TYPE__BOOL:
     case ONNX__TENSOR_PROTO__DATA_TYPE__UINT8:
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT8: return 1;
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16: return 2;
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT:
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT32: return 4;
@@ -66,9 +67,9 @@ static size_t raw_size(int32_t type)
 }
 
 /* raw_data is little-endian whatever the machine. */
-static double raw_number(const uint8_t *bytes, int32_t type)
+double pdl__onnx_raw_number(const uint8_t *bytes, int32_t type)
 {
-    size_t   size = raw_size(type);
+    size_t   size = pdl__onnx_raw_size(type);
     uint64_t bits = 0;
     float    single;
     double   number;
@@ -79,8 +80,9 @@ static double raw_number(const uint8_t *bytes, int32_t type)
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT32: return (int32_t)(uint32_t)bits;
     case ONNX__TENSOR_PROTO__DATA_TYPE__INT64: return (double)(int64_t)bits;
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16: return half_to_double((uint16_t)bits);
+    case ONNX__TENSOR_PROTO__DATA_TYPE__BFLOAT16:
     case ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT: {
-        uint32_t word = (uint32_t)bits;
+        uint32_t word = (uint32_t)(size == 2 ? bits << 16 : bits);
         memcpy(&single, &word, sizeof single);
         return (double)single;
     }
@@ -89,12 +91,13 @@ static double raw_number(const uint8_t *bytes, int32_t type)
     }
 }
 
-static bool decode(const Onnx__TensorProto *t, int64_t n, double *data)
+bool pdl__onnx_decode(const Onnx__TensorProto *t, int64_t n, double *data)
 {
-    size_t count = (size_t)n, size = raw_size(t->data_type);
+    size_t count = (size_t)n, size = pdl__onnx_raw_size(t->data_type);
 
     if (t->has_raw_data && size != 0 && t->raw_data.len == count * size) {
-        for (size_t i = 0; i < count; i++) data[i] = raw_number(t->raw_data.data + i * size, t->data_type);
+        for (size_t i = 0; i < count; i++)
+            data[i] = pdl__onnx_raw_number(t->raw_data.data + i * size, t->data_type);
     } else if (t->n_float_data == count && count > 0) {
         for (size_t i = 0; i < count; i++) data[i] = (double)t->float_data[i];
     } else if (t->n_int64_data == count && count > 0) {
@@ -119,7 +122,7 @@ const double *pdl__onnx_numbers(pdl__onnx_t *o, pdl__onnx_value_t *value)
 
         value->tensor = NULL; /* tried once, whatever comes of it */
         if (external || pdl__onnx_make_room(o, value) || value->data == NULL) return NULL;
-        if (!decode(tensor, pdl__onnx_elements(&value->view), value->data)) value->data = NULL;
+        if (!pdl__onnx_decode(tensor, pdl__onnx_elements(&value->view), value->data)) value->data = NULL;
     }
     return value->data;
 }
@@ -150,7 +153,7 @@ pdl_status_t pdl__onnx_from_tensor(pdl__onnx_t *o, const Onnx__TensorProto *tens
                              (long long)tensor->dims[i]);
         v->view.dims[i] = tensor->dims[i];
     }
-    v->tensor = tensor;
+    v->tensor = v->stored = tensor;
     v->real = tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT ||
               tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__DOUBLE ||
               tensor->data_type == ONNX__TENSOR_PROTO__DATA_TYPE__FLOAT16 ||

@@ -27,6 +27,21 @@ pdl_status_t pdl__onnx_add(pdl__onnx_t *o, pdl_layer_t *layer, const Onnx__NodeP
     return st;
 }
 
+pdl_status_t pdl__onnx_bind(pdl__onnx_t *o, int layer, const pdl__onnx_parts_t *parts)
+{
+    if (o->bound_count == o->bound_room) {
+        int                room = o->bound_room > 0 ? 2 * o->bound_room : 64;
+        pdl__onnx_bound_t *larger = pdl_arena_alloc(o->arena, (size_t)room, sizeof *larger);
+
+        if (larger == NULL) return PDL_ERR_NOMEM;
+        if (o->bound_count > 0) memcpy(larger, o->bound, (size_t)o->bound_count * sizeof *larger);
+        o->bound = larger;
+        o->bound_room = room;
+    }
+    o->bound[o->bound_count++] = (pdl__onnx_bound_t){layer, *parts};
+    return PDL_OK;
+}
+
 pdl_status_t pdl__onnx_settle(pdl__onnx_t *o, pdl__onnx_value_t *value)
 {
     pdl__onnx_pending_t *pending = value->pending;
@@ -44,6 +59,7 @@ pdl_status_t pdl__onnx_settle(pdl__onnx_t *o, pdl__onnx_value_t *value)
                               pdl_layer_traits(&pending->layer)->norm ? "a normalization without a learned scale"
                                                                       : "a class token without learned positions");
     st = pdl__onnx_add(o, &pending->layer, value->node, pending->hint, &pending->input, 1, &value->layer);
+    if (!st) st = pdl__onnx_bind(o, value->layer, &pending->parts);
     if (!st) value->pending = NULL;
     return st;
 }

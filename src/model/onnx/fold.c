@@ -86,6 +86,7 @@ pdl_status_t pdl__onnx_fold_unary(pdl__onnx_t *o)
     numbers = worth_decoding(x) ? pdl__onnx_numbers(o, x) : NULL;
     y->data = NULL;
     y->tensor = NULL;
+    if (!casts || !x->real || !y->real) y->stored = NULL;
     if (numbers != NULL) {
         st = pdl__onnx_make_room(o, y);
         if (st) return st;
@@ -168,7 +169,7 @@ pdl_status_t pdl__onnx_fold_pick(pdl__onnx_t *o, pdl__onnx_value_t *from, pdl__o
     pdl_status_t  st;
 
     to->data = NULL;
-    to->tensor = NULL;
+    to->tensor = to->stored = NULL;
     to->real = from->real;
     to->origin = from->origin;
     to->label = from->label;
@@ -252,7 +253,7 @@ pdl_status_t pdl__onnx_fold_concat(pdl__onnx_t *o)
     int                axis;
 
     if (y == NULL) return PDL_ERR_NOMEM;
-    y->tensor = NULL;
+    y->tensor = y->stored = NULL;
     y->data = NULL;
     st = pdl__onnx_concat_axis(o, y->view.rank, &axis);
     if (st) return st;

@@ -70,7 +70,7 @@ pdl_status_t pdl__onnx_fold_trilu(pdl__onnx_t *o)
     if (y == NULL) return PDL_ERR_NOMEM;
     if (x->view.rank < 2) return pdl__onnx_fail(o, PDL_ERR_INPUT, "a triangle needs two dimensions");
     y->data = NULL;
-    y->tensor = NULL;
+    y->tensor = y->stored = NULL;
     if (numbers != NULL && (shift == NULL || pdl__onnx_scalar(o, shift, &k))) {
         int64_t columns = x->view.dims[x->view.rank - 1], rows = x->view.dims[x->view.rank - 2];
 

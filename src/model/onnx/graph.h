@@ -51,12 +51,27 @@ typedef enum pdl__onnx_kind {
 
 typedef struct pdl__onnx_value pdl__onnx_value_t;
 
+/* The constants that are the weights of a layer, by their names in our layers; NULL: it has none such. */
+typedef enum pdl__onnx_part {
+    PDL__PART_WEIGHT,
+    PDL__PART_BIAS,
+    PDL__PART_MEAN,
+    PDL__PART_VAR,
+    PDL__PART_TOKEN,
+    PDL__PART_COUNT
+} pdl__onnx_part_t;
+typedef struct pdl__onnx_parts {
+    const pdl__onnx_value_t *part[PDL__PART_COUNT];
+    bool                     transposed; /* the weight is [inputs][outputs] */
+} pdl__onnx_parts_t;
+
 /* A layer that may still take a bias, a scale or a position vector from the nodes that follow. */
 typedef struct pdl__onnx_pending {
-    pdl_layer_t layer;  /* without name and inputs */
-    int         input;  /* index of the producer */
-    bool        scaled; /* norms: the scale has been seen */
-    const char *hint;   /* name of a weight or bias, or NULL */
+    pdl__onnx_parts_t parts;
+    pdl_layer_t       layer;  /* without name and inputs */
+    int               input;  /* index of the producer */
+    bool              scaled; /* norms: the scale has been seen */
+    const char       *hint;   /* name of a weight or bias, or NULL */
 } pdl__onnx_pending_t;
 
 struct pdl__onnx_value {
@@ -66,11 +81,13 @@ struct pdl__onnx_value {
     int                    uses; /* by nodes and as outputs of the graph */
 
     /* constants */
-    const Onnx__TensorProto *tensor; /* an initializer whose numbers have not been needed yet */
-    double                  *data;   /* NULL: only the shape is known */
-    const char              *origin; /* initializer it comes from, or NULL */
-    const char              *label;  /* what the file calls that weight: exporters share equal initializers */
-    bool                     real;   /* floating point */
+    const Onnx__TensorProto *tensor;  /* an initializer whose numbers have not been needed yet */
+    double                  *data;    /* NULL: only the shape is known */
+    const char              *origin;  /* initializer it comes from, or NULL */
+    const char              *label;   /* what the file calls that weight: exporters share equal initializers */
+    bool                     real;    /* floating point */
+    const Onnx__TensorProto *stored;  /* it has the numbers of this tensor, in its order, */
+    bool                     flipped; /* or transposed; NULL: others */
 
     /* activations */
     int                  layer; /* whose output this is; -1 while `pending` */
@@ -103,6 +120,12 @@ typedef struct pdl__onnx_tally {
     const char *prepares[2]; /* operators on the input that belong to the data set */
 } pdl__onnx_tally_t;
 
+/* The weights of a layer that has been added. */
+typedef struct pdl__onnx_bound {
+    int               layer;
+    pdl__onnx_parts_t parts;
+} pdl__onnx_bound_t;
+
 typedef struct pdl__onnx {
     const char            *file;
     pdl_arena_t           *arena;
@@ -115,6 +138,8 @@ typedef struct pdl__onnx {
     bool                   integer_input; /* tokens */
     bool                   classifies;    /* the output went through a softmax, which the loss contains */
     pdl__onnx_tally_t      tally;
+    pdl__onnx_bound_t     *bound; /* in the arena */
+    int                    bound_count, bound_room;
     struct {
         const char        *name;
         pdl__onnx_value_t *value;
@@ -163,7 +188,12 @@ int64_t pdl__onnx_elements(const pdl__onnx_view_t *view);
 const double *pdl__onnx_numbers(pdl__onnx_t *o, pdl__onnx_value_t *value);
 bool          pdl__onnx_scalar(pdl__onnx_t *o, pdl__onnx_value_t *value, double *scalar);
 int64_t       pdl__onnx_to_int(double number);
-pdl_status_t  pdl__onnx_from_tensor(pdl__onnx_t *o, const Onnx__TensorProto *tensor, pdl__onnx_value_t **value);
+/* The numbers of a tensor that the file holds; false when there are not so many. */
+bool pdl__onnx_decode(const Onnx__TensorProto *tensor, int64_t count, double *numbers);
+/* Bytes of an element where it is stored raw; 0: not known. */
+size_t       pdl__onnx_raw_size(int32_t type);
+double       pdl__onnx_raw_number(const uint8_t *bytes, int32_t type);
+pdl_status_t pdl__onnx_from_tensor(pdl__onnx_t *o, const Onnx__TensorProto *tensor, pdl__onnx_value_t **value);
 /* Room for the numbers of a new constant; leaves data NULL when there are too many to work out. */
 pdl_status_t pdl__onnx_make_room(pdl__onnx_t *o, pdl__onnx_value_t *value);
 /* The shape two operands broadcast to. */
@@ -221,6 +251,8 @@ const char *pdl__onnx_name(pdl__onnx_t *o, const Onnx__NodeProto *node, const ch
 /* Adds a layer with these producers; the name comes from `hint` (a weight) or from the node. */
 pdl_status_t pdl__onnx_add(pdl__onnx_t *o, pdl_layer_t *layer, const Onnx__NodeProto *node, const char *hint,
                            const int *inputs, int input_count, int *index);
+/* Remembers which constants are the weights of a layer. */
+pdl_status_t pdl__onnx_bind(pdl__onnx_t *o, int layer, const pdl__onnx_parts_t *parts);
 /* Settled: a layer exists, an expression may be on top of it. Materialised: the value is a layer's output. */
 pdl_status_t pdl__onnx_settle(pdl__onnx_t *o, pdl__onnx_value_t *value);
 pdl_status_t pdl__onnx_materialise(pdl__onnx_t *o, pdl__onnx_value_t *value);

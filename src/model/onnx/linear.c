@@ -98,6 +98,9 @@ static pdl_status_t linear(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__onnx_value
     bool tied = pdl_layer_is_linear(&pending->layer);
     if (tied) pending->layer.tied_to = tied_by_name(o, weight);
     if (tied && pending->layer.tied_to < 0 && !transposed) pending->layer.tied_to = tied_by_content(o, weight);
+    pending->parts = (pdl__onnx_parts_t){
+        .part = {[PDL__PART_WEIGHT] = pending->layer.tied_to < 0 ? weight : NULL, [PDL__PART_BIAS] = bias},
+        .transposed = !transposed};
     pending->input = x->layer;
     pending->scaled = true;
     pending->hint = weight->label;
@@ -210,17 +213,20 @@ static pdl_status_t output_pending(pdl__onnx_t *o, const pdl__onnx_value_t *x, c
 }
 
 /* The scale or shift of a norm, the bias of a matrix product. False when the layer has no place for it. */
-static bool take_per_channel(pdl__onnx_pending_t *pending, const char *label, char sign)
+static bool take_per_channel(pdl__onnx_pending_t *pending, const pdl__onnx_value_t *constant, char sign)
 {
     const pdl_traits_t *traits = pdl_layer_traits(&pending->layer);
+    const char         *label = constant->label;
 
     if (traits->norm && sign == '*' && !pending->scaled) {
         pending->scaled = true;
+        pending->parts.part[PDL__PART_WEIGHT] = constant;
         if (pending->hint == NULL) pending->hint = label;
         return true;
     }
     if (sign != '+' || !pending->scaled || pending->layer.bias || !traits->bias) return false;
     pending->layer.bias = true;
+    pending->parts.part[PDL__PART_BIAS] = constant;
     if (pending->hint == NULL || strncmp(pending->hint, "onnx::", 6) == 0) pending->hint = label;
     return true;
 }
@@ -238,6 +244,8 @@ static pdl_status_t add_positions(pdl__onnx_t *o, pdl__onnx_value_t *x, const pd
         if (st) return st;
         pending.input = x->layer;
     }
+    /* Of a sum of several the file has no tensor. */
+    pending.parts.part[PDL__PART_WEIGHT] = pending.scaled ? NULL : c;
     pending.scaled = true;
     if (pending.hint == NULL || (c->label != NULL && strstr(c->label, "pos") != NULL)) pending.hint = c->label;
     return output_pending(o, x, &pending);
@@ -256,13 +264,13 @@ pdl_status_t pdl__onnx_with_constant(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl__
     fit = fit_constant(o, x, constant);
     if (fit == FIT_CHANNELS && x->pending != NULL) {
         pending = *x->pending;
-        if (take_per_channel(&pending, constant->label, sign)) return output_pending(o, x, &pending);
+        if (take_per_channel(&pending, constant, sign)) return output_pending(o, x, &pending);
     }
     if (fit == FIT_CHANNELS && sign == '*' && x->expression && x->normalises) {
         pending = (pdl__onnx_pending_t){.layer = pdl__layer_default(PDL_LAYER_LAYER_NORM), .input = x->layer};
         if (pdl__onnx_recognise(x, &pending.layer) == PDL__FORM_LAYER) {
             pending.layer.bias = false;
-            take_per_channel(&pending, constant->label, sign);
+            take_per_channel(&pending, constant, sign);
             return output_pending(o, x, &pending);
         }
     }
@@ -289,6 +297,7 @@ static pdl_status_t prepend_token(pdl__onnx_t *o, const pdl__onnx_value_t *token
                               "the only constant that can be joined to an activation is a "
                               "class token in front of a sequence");
     pending.layer.class_token = true;
+    pending.parts.part[PDL__PART_TOKEN] = token;
     pending.input = x->layer;
     seen = *x;
     pdl__onnx_view_set(&seen.view, axis, PDL__AXIS_SPACE, shape->extent[0] + 1);

@@ -5,11 +5,17 @@
 
 #include <string.h>
 
+/* Scale, shift and statistics are operands 1 to 4 of the node, as far as it has them. */
 static pdl_status_t add_on(pdl__onnx_t *o, pdl__onnx_value_t *x, pdl_layer_t *layer, const char *hint)
 {
-    int          added;
-    pdl_status_t st = pdl__onnx_add(o, layer, o->node, hint, &x->layer, 1, &added);
+    pdl__onnx_parts_t parts = {.transposed = false};
+    int               added;
+    pdl_status_t      st = pdl__onnx_add(o, layer, o->node, hint, &x->layer, 1, &added);
 
+    if (st) return st;
+    for (size_t i = PDL__PART_WEIGHT; i <= PDL__PART_VAR; i++)
+        parts.part[i] = i + 1 < o->node->n_input ? pdl__onnx_input(o, i + 1) : NULL;
+    st = pdl__onnx_bind(o, added, &parts);
     return st ? st : pdl__onnx_output_view(o, added, &x->view);
 }
 

@@ -4,6 +4,7 @@
 #include "model/onnx/graph.h"
 #include "model/onnx/input.h"
 #include "model/onnx/onnx.h"
+#include "model/onnx/weights.h"
 #include "model/onnx/wire.h"
 
 #include <errno.h>
@@ -117,44 +118,63 @@ static void base_name(const char *path, char *name, size_t size)
     if (dot != NULL && dot != name) *dot = '\0';
 }
 
-pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const char *name, pdl_model_t **model)
+static pdl_status_t read_model(const void *data, size_t length, const char *name, pdl__onnx_t *o,
+                               Onnx__ModelProto **proto, pdl_model_t **model)
 {
-    pdl__onnx_t       o = {.file = name, .number_budget = NUMBER_BUDGET};
-    Onnx__ModelProto *proto = NULL;
-    char              short_name[128];
-    pdl_status_t      st = pdl__onnx_unpack(data, length, name, &proto);
+    char         short_name[128];
+    pdl_status_t st = pdl__onnx_unpack(data, length, name, proto);
 
+    if (!st) st = read_opset(o, *proto);
+    if (!st && (*proto)->graph == NULL)
+        st = pdl_error(PDL_ERR_INPUT, "%s: not an ONNX model (there is no graph in it)", name);
     if (st) return st;
-    st = read_opset(&o, proto);
-    if (st) goto free_proto;
-    st = PDL_ERR_INPUT;
-    if (proto->graph == NULL) {
-        pdl_error(st, "%s: not an ONNX model (there is no graph in it)", name);
-        goto free_proto;
-    }
-    o.graph = proto->graph;
+    o->graph = (*proto)->graph;
     base_name(name, short_name, sizeof short_name);
-    st = PDL_ERR_NOMEM;
-    o.arena = pdl_arena_create();
-    if (o.arena == NULL) goto free_proto;
-    o.builder = pdl__builder_create(short_name, "imported from ONNX");
-    if (o.builder == NULL) goto free_arena;
-
-    st = read_graph(&o);
-    if (!st) st = pdl__onnx_remark(&o, proto->producer_name);
+    o->arena = pdl_arena_create();
+    if (o->arena == NULL) return PDL_ERR_NOMEM;
+    o->builder = pdl__builder_create(short_name, "imported from ONNX");
+    if (o->builder == NULL) return PDL_ERR_NOMEM;
+    st = read_graph(o);
+    if (!st) st = pdl__onnx_remark(o, (*proto)->producer_name);
     if (st)
-        pdl__builder_destroy(o.builder);
+        pdl__builder_destroy(o->builder);
     else
-        st = pdl__builder_finish(o.builder, model);
-
-free_arena:
-    pdl_arena_destroy(o.arena);
-free_proto:
-    pdl__onnx_free(proto);
+        st = pdl__builder_finish(o->builder, model);
+    o->builder = NULL;
     return st;
 }
 
-pdl_status_t pdl__model_read_onnx_file(const char *path, pdl_model_t **model)
+static pdl_status_t read_onnx(const void *data, size_t length, const char *name, pdl_model_t **model,
+                              pdl_onnx_weights_t **weights)
+{
+    pdl__onnx_t       o = {.file = name, .number_budget = NUMBER_BUDGET};
+    Onnx__ModelProto *proto = NULL;
+    pdl_model_t      *read = NULL;
+    pdl_status_t      st = read_model(data, length, name, &o, &proto, &read);
+
+    /* These keep what they point into. */
+    if (!st && weights != NULL) {
+        st = pdl__onnx_keep(&o, proto, read, weights);
+        if (!st) {
+            o.arena = NULL;
+            proto = NULL;
+        }
+    }
+    if (o.arena != NULL) pdl_arena_destroy(o.arena);
+    if (proto != NULL) pdl__onnx_free(proto);
+    if (!st && model != NULL)
+        *model = read;
+    else
+        pdl_model_destroy(read);
+    return st;
+}
+
+pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const char *name, pdl_model_t **model)
+{
+    return read_onnx(data, length, name, model, NULL);
+}
+
+static pdl_status_t read_file(const char *path, pdl_model_t **model, pdl_onnx_weights_t **weights)
 {
     struct stat  info;
     void        *data;
@@ -173,7 +193,17 @@ pdl_status_t pdl__model_read_onnx_file(const char *path, pdl_model_t **model)
     data = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     close(fd);
     if (data == MAP_FAILED) return pdl_error(PDL_ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    st = pdl_model_read_onnx_memory(data, (size_t)info.st_size, path, model);
+    st = read_onnx(data, (size_t)info.st_size, path, model, weights);
     munmap(data, (size_t)info.st_size);
     return st;
+}
+
+pdl_status_t pdl__model_read_onnx_file(const char *path, pdl_model_t **model)
+{
+    return read_file(path, model, NULL);
+}
+
+pdl_status_t pdl_onnx_weights_load(const char *path, pdl_onnx_weights_t **weights)
+{
+    return read_file(path, NULL, weights);
 }

@@ -36,6 +36,7 @@ static pdl_status_t set_dims(pdl__onnx_t *o, pdl__onnx_value_t *y, const int64_t
         return pdl__onnx_fail(o, PDL_ERR_INPUT, "%lld elements cannot be reshaped to %lld",
                               (long long)pdl__onnx_elements(&y->view), (long long)pdl__onnx_elements(&view));
     y->view = view;
+    if (y->flipped) y->stored = NULL;
     return PDL_OK;
 }
 
@@ -108,6 +109,10 @@ pdl_status_t pdl__onnx_transpose(pdl__onnx_t *o)
     }
     pdl__onnx_view_transpose(&y->view, order);
     if (y->kind == PDL__ONNX_CONSTANT) st = pdl__onnx_fold_pick(o, x, y, order, origin, step);
+    if (y->kind == PDL__ONNX_CONSTANT && rank == 2) {
+        y->stored = x->stored;
+        y->flipped = x->flipped != (order[0] == 1);
+    }
     return st ? st : pdl__onnx_output(o, 0, y);
 }
 

@@ -197,6 +197,7 @@ static pdl_status_t embed(pdl__onnx_t *o, pdl__onnx_value_t *weight, pdl__onnx_v
     layer.vocabulary = weight->view.dims[0];
     layer.out.channels = weight->view.dims[1];
     st = pdl__onnx_add(o, &layer, o->node, weight->label, &x->layer, 1, &added);
+    if (!st) st = pdl__onnx_bind(o, added, &(pdl__onnx_parts_t){.part = {weight}});
     if (st) return st;
     view = x->view;
     pdl__onnx_view_insert(&view, view.rank);

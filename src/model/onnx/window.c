@@ -237,6 +237,7 @@ pdl_status_t pdl__onnx_conv(pdl__onnx_t *o)
     if (!st) st = transposed ? read_transposed(o, x, shape, &layer) : read_sliding(o, x, shape, &layer);
     if (!st) st = check_fill(o, x, &layer);
     if (!st) st = pdl__onnx_add(o, &layer, o->node, w->label, &x->layer, 1, &added);
+    if (!st) st = pdl__onnx_bind(o, added, &(pdl__onnx_parts_t){.part = {w, pdl__onnx_input(o, 2)}});
     if (st) return st;
     pdl__onnx_note_conv(o, &layer, w, pdl__onnx_input(o, 2));
     return pdl__onnx_output_image(o, added, pdl__onnx_view_batch(&x->view));

@@ -93,6 +93,12 @@ pdl_status_t pdl__session_list(pdl_session_t *s)
     return status;
 }
 
+int pdl__session_entry_of(const pdl_session_t *s, int listed)
+{
+    if (s->weights.listed[listed].stage == s->layouts->stages->at) return s->weights.listed[listed].entry;
+    return pdl_session_find(s, s->weights.listed[listed].info.name);
+}
+
 void pdl__session_free_list(pdl_session_t *s)
 {
     free(s->weights.listed);

@@ -276,13 +276,6 @@ static pdl_status_t restore_statistics(pdl_session_t *s, const pdl_checkpoint_t 
     return pdl__statistics_scatter(s, stored->data, (int64_t)stored->bytes);
 }
 
-/* The entry of this rank that holds a listed tensor: its own, or a copy of another stage's; -1: none. */
-static int entry_of(const pdl_session_t *s, int i)
-{
-    if (s->weights.listed[i].stage == s->layouts->stages->at) return s->weights.listed[i].entry;
-    return pdl_session_find(s, s->weights.listed[i].info.name);
-}
-
 /* Nothing good comes of such weights, and a score of them would look like one. */
 static pdl_status_t check_finite(const char *name, int64_t count, const float *values)
 {
@@ -307,7 +300,7 @@ static pdl_status_t restore_part(pdl_session_t *s, const pdl_safetensors_t *file
     if (!plain) return pdl_error(PDL_ERR_NOMEM, "out of memory while reading a checkpoint");
     for (int i = 0; i < part->count && !status; i++) {
         const pdl_stored_t *stored = pdl_safetensors_find(file, part->stored[i].name);
-        int                 entry = entry_of(s, part->from[i].tensor);
+        int                 entry = pdl__session_entry_of(s, part->from[i].tensor);
         if (entry < 0) continue;
         status = pdl_stored_to_float(stored, s->weights.entry[entry].info.elements, plain);
         if (!status) status = check_finite(part->stored[i].name, s->weights.entry[entry].info.elements, plain);

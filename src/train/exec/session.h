@@ -240,9 +240,14 @@ pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t 
 /* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
 pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, int64_t bytes);
 
+/* initial/apply.c: the weights of spec.initial, once all are listed. */
+pdl_status_t pdl__session_initialise(pdl_session_t *session);
+
 /* checkpoint/listed.c: collective. */
 pdl_status_t pdl__session_list(pdl_session_t *session);
-void         pdl__session_free_list(pdl_session_t *session);
+/* The entry of this rank that holds a listed tensor: its own, or a copy of another stage's; -1: none. */
+int  pdl__session_entry_of(const pdl_session_t *session, int listed);
+void pdl__session_free_list(pdl_session_t *session);
 /* Whether sessions like this one have an array at all: a stage without weights has none. */
 bool pdl__session_keeps(const pdl_session_t *session, pdl_session_array_t array);
 

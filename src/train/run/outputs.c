@@ -88,6 +88,11 @@ pdl_status_t pdl__outputs_begin(const pdl_train_options_t *o, int64_t updates)
     if (o->checkpoint && o->overwrite && pdl_ranks_rank(o->session.ranks) == 0)
         status = pdl__checkpoint_set_aside(o->checkpoint);
     if (!status && observer->on_start) status = observer->on_start(observer->context, updates);
+    /* A run that goes on has the weights of its checkpoint. */
+    for (int i = 0; !status && o->session.initial && updates == 0 && observer->on_note &&
+                    i < pdl_initial_line_count(o->session.initial);
+         i++)
+        observer->on_note(observer->context, pdl_initial_line(o->session.initial, i));
     return pdl_ranks_agree(o->session.ranks, status);
 }
 
