@@ -52,7 +52,9 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
     add_pair(table, "memory", pdl_format_bytes(device->memory_bytes, text));
     add_rate(table, "memory bandwidth", device->memory_bandwidth_bytes_per_s);
     add_peaks(table, device);
-    add_rate(table, "to host memory", device->host_bandwidth_bytes_per_s);
+    add_rate(table, "to host memory", device->host_link.bytes_per_s[PDL_HOST_TO_HOST]);
+    add_rate(table, "from host memory", device->host_link.bytes_per_s[PDL_HOST_TO_DEVICE]);
+    add_rate(table, "to and from it at once, each", device->host_link.bytes_per_s[PDL_HOST_BOTH]);
     add_rate(table, "copies of tensors", device->copy_bytes_per_s);
     add_rate(table, "storage of a node", system->storage.node_bandwidth_bytes_per_s);
     add_rate(table, "storage together", system->storage.total_bandwidth_bytes_per_s);
@@ -65,6 +67,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
         add_pair(table, "power", count);
     }
     if (system->parameters != NULL) add_pair(table, "parameters", system->parameters);
+    if (system->backend != NULL) add_pair(table, "paradl train computes by", system->backend);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     return status;
@@ -146,6 +149,13 @@ static void write_device(pdl_json_t *json, const pdl_device_t *device)
     }
     pdl_json_close(json);
     pdl_json_number(json, "power_w", device->power_w);
+    if (device->host_link.bytes_per_s[PDL_HOST_TO_HOST] > 0) {
+        pdl_json_open(json, "host_link", '{');
+        pdl_json_number(json, "d2h_bytes_per_s", device->host_link.bytes_per_s[PDL_HOST_TO_HOST]);
+        pdl_json_number(json, "h2d_bytes_per_s", device->host_link.bytes_per_s[PDL_HOST_TO_DEVICE]);
+        pdl_json_number(json, "both_bytes_per_s", device->host_link.bytes_per_s[PDL_HOST_BOTH]);
+        pdl_json_close(json);
+    }
     pdl_json_close(json);
 }
 
@@ -180,6 +190,7 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
     write_levels(&json, "levels", system->level, system->level_count);
     if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);
     pdl_json_string(&json, "parameters", system->parameters);
+    pdl_json_string(&json, "backend", system->backend);
     pdl_json_close(&json);
     return PDL_OK;
 }

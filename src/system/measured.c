@@ -3,6 +3,7 @@
  *
  *     measured:
  *       - {layer: conv, work: [2.4e6, 4.7e6], channels: [16, 32], window: 9, seconds: [1.1e-4, 2.3e-4]}
+ *       - {layer: conv, precision: bf16, work: [2.4e6, 4.7e6], channels: [16, 32], seconds: [1e-5, 2e-5]}
  *       - {layer: relu, after: conv, work: [1e5, 1e5], channels: [32, 32], seconds: [0, 0]}
  *       - {layer: update, work: [1e6, 0], seconds: [2e-4, 0]}
  */
@@ -10,7 +11,8 @@
 #include <math.h>
 #include <paradl/base/arena.h>
 
-static const char *const keys[] = {"layer", "after", "work", "channels", "window", "halo", "seconds", NULL};
+static const char *const keys[] = {"layer", "after",     "work",    "channels", "window",
+                                   "halo",  "precision", "seconds", NULL};
 
 /* Two numbers of at least `least`. */
 static pdl_status_t read_pair(const pdl_yaml_t *row, const char *key, pdl_unit_t unit, double least, double pair[2])
@@ -40,7 +42,7 @@ static pdl_status_t read_row(const pdl_yaml_t *node, pdl_measured_t *row)
     if (status) return status;
     for (int i = 0; i < PDL_LAYER_TYPE_COUNT; i++) names[i] = pdl_layer_type_name((pdl_layer_type_t)i);
     names[PDL_MEASURED_UPDATE] = "update";
-    *row = (pdl_measured_t){.after = -1, .window = 1};
+    *row = (pdl_measured_t){.after = -1, .window = 1, .precision = PDL_FP32};
     status = pdl_yaml_get_enum(node, "layer", names, PDL_LAYER_TYPE_COUNT + 1, PDL_REQUIRED, &row->layer);
     if (!status) status = pdl_yaml_get_enum(node, "after", names, PDL_LAYER_TYPE_COUNT, PDL_OPTIONAL, &row->after);
     if (!status) status = read_pair(node, "work", PDL_UNIT_NONE, 0, row->work);
@@ -48,6 +50,9 @@ static pdl_status_t read_row(const pdl_yaml_t *node, pdl_measured_t *row)
     if (!status) status = read_pair(node, "seconds", PDL_UNIT_SECONDS, 0, row->seconds);
     if (!status) status = pdl_yaml_get_number(node, "window", PDL_UNIT_NONE, PDL_OPTIONAL, &row->window);
     if (!status) status = pdl_yaml_get_bool(node, "halo", PDL_OPTIONAL, &row->halo);
+    if (!status)
+        status = pdl_yaml_get_enum(node, "precision", pdl_precision_names, PDL_PRECISION_COUNT, PDL_OPTIONAL,
+                                   &row->precision);
     if (!status) status = pdl_yaml_check_keys(node, keys);
     if (status) return status;
     if (!(row->window >= 1)) return pdl_yaml_error(node, "window must be at least 1");

@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_bandwidth, reserved, copy_bandwidth}
+ *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, step, sharing}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -17,11 +17,13 @@
  *        shared: {client_bandwidth, bandwidth, efficiency}}
  *     cost_per_pe_hour: 1.2
  *     parameters: abci-v
+ *     backend: cpu       # or cuda: paradl train runs there
  *     measured:          # optional: see measured.c
  *
  * Ports default to 1 up to the level that joins nodes and, above it, to as many links as lead into the group from
  * below. A host path may leave out outer levels: those are as without it.
  */
+#include "system/host_link.h"
 #include "system/measured.h"
 #include "system/units.h"
 #include <paradl/base/arena.h>
@@ -38,13 +40,28 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
-                                        "device",           "levels",     "host_path",   "storage",
-                                        "cost_per_pe_hour", "parameters", "measured",    NULL};
-static const char *const device_keys[] = {"name",           "memory",     "memory_bandwidth",  "peak",
-                                          "compute_units",  "launch",     "matrix_efficiency", "memory_efficiency",
-                                          "power",          "idle_power", "host_bandwidth",    "reserved",
-                                          "copy_bandwidth", NULL};
+static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
+                                        "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
+                                        "backend", "measured",  NULL};
+static const char *const backends[] = {"cpu", "cuda"};
+static const char *const device_keys[] = {"name",
+                                          "memory",
+                                          "memory_bandwidth",
+                                          "peak",
+                                          "compute_units",
+                                          "launch",
+                                          "matrix_efficiency",
+                                          "memory_efficiency",
+                                          "power",
+                                          "idle_power",
+                                          "host_bandwidth",
+                                          "reserved",
+                                          "copy_bandwidth",
+                                          "host_link",
+                                          "queue",
+                                          "step",
+                                          "sharing",
+                                          NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
 static const char *const host_level_keys[] = {"name",    "transport",  "bandwidth",
@@ -122,7 +139,7 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     int64_t      units = 1;
     pdl_status_t st;
 
-    device->matrix_efficiency = device->memory_efficiency = 1;
+    device->matrix_efficiency = device->memory_efficiency = device->sharers = 1;
     st = get_positive(node, "memory", PDL_UNIT_BYTES, PDL_REQUIRED, &device->memory_bytes);
     if (st) return st;
     st = get_positive(node, "memory_bandwidth", PDL_UNIT_BYTE_RATE, PDL_REQUIRED,
@@ -141,8 +158,11 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     if (st) return st;
     st = pdl_yaml_get_number(node, "idle_power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->idle_power_w);
     if (st) return st;
-    st = pdl_yaml_get_number(node, "host_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL,
-                             &device->host_bandwidth_bytes_per_s);
+    st = pdl_yaml_get_number(node, "queue", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->queue_s);
+    if (st) return st;
+    st = pdl_yaml_get_number(node, "step", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->step_s);
+    if (st) return st;
+    st = get_share(node, "sharing", &device->sharing);
     if (st) return st;
     st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
     if (st) return st;
@@ -161,6 +181,7 @@ static pdl_status_t read_device(const pdl_yaml_t *root, pdl_system_t *system)
     st = keep_string(system, node, "name", PDL_REQUIRED, &device->name);
     if (st) return st;
     st = read_device_numbers(node, device);
+    if (!st) st = pdl__system_read_host_link(node, system);
     if (!st) st = pdl__check_units(node);
     if (st) return st;
     peak = pdl_yaml_find(node, "peak");
@@ -345,6 +366,18 @@ static pdl_status_t read_storage(const pdl_yaml_t *root, pdl_storage_t *storage)
     return pdl_yaml_check_keys(node, storage_keys);
 }
 
+/* Descriptions that an earlier version measured, on processor cores, name no backend. */
+static pdl_status_t read_backend(const pdl_yaml_t *root, pdl_system_t *system)
+{
+    int          which = -1;
+    pdl_status_t st = pdl_yaml_get_enum(root, "backend", backends, 2, PDL_OPTIONAL, &which);
+
+    if (st) return st;
+    if (which < 0 && system->measured_count > 0) which = 0;
+    if (which >= 0) system->backend = backends[which];
+    return PDL_OK;
+}
+
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
 {
     pdl_status_t st = pdl_yaml_check_format(root, "system");
@@ -369,6 +402,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     st = read_storage(root, &system->storage);
     if (st) return st;
     st = pdl__system_read_measured(root, system);
+    if (!st) st = read_backend(root, system);
     if (st) return st;
     return pdl_yaml_get_number(root, "cost_per_pe_hour", PDL_UNIT_NONE, PDL_OPTIONAL, &system->cost_per_pe_hour);
 }

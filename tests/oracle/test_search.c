@@ -171,14 +171,10 @@ static pdl_search_t *search_counted(bench_t *b, count_t *count, double max_memor
 /* The count decides what fits: more micro-batches, then recomputation, then refusal. */
 static void memory_is_counted_in_the_search(void)
 {
-    bench_t          b = begin("lenet", "abci-v", 2);
-    count_t          count = {.bytes = 1e6};
-    pdl_parameters_t parameters;
+    bench_t b = begin("lenet", "local", 2);
+    count_t count = {.bytes = 1e6};
 
     b.request.batch = 32;
-    pdl_parameters_default(&parameters);
-    parameters.own_runtime = true;
-    pdl_oracle_set_parameters(b.oracle, &parameters);
     pdl_search_t          *result = search_counted(&b, &count, 4e6);
     const pdl_candidate_t *data = find(result, "data"), *pipeline = find(result, "pipeline");
     CHECK(data->possible && data->projection.compiled && data->projection.memory_bytes == 4e6);
@@ -199,8 +195,9 @@ static void memory_is_counted_in_the_search(void)
     result = search_counted(&b, &count, 0);
     CHECK(result->possible > 0 && !result->candidates[0].projection.compiled && count.calls == 1);
     pdl_search_destroy(result);
-    parameters.own_runtime = false;
-    pdl_oracle_set_parameters(b.oracle, &parameters);
+    end(&b);
+    b = begin("lenet", "abci-v", 2);
+    b.request.batch = 32;
     result = search_counted(&b, &count, 0);
     CHECK(result->possible > 0 && count.calls == 1);
     pdl_search_destroy(result);

@@ -71,6 +71,8 @@ static void everything_that_can_be_said_is_read(void)
     CHECK_INT(system->pe_count, 96);
     CHECK_INT(system->device.compute_units, 80);
     CHECK_NEAR(system->device.power_w, 300, 1e-15);
+    CHECK_NEAR(system->device.host_link.bytes_per_s[PDL_HOST_TO_DEVICE], 16e9, 1e-15);
+    CHECK(system->backend == NULL);
     CHECK_NEAR(system->device.reserved_bytes, 536870912, 0);
     CHECK_STR(system->level[1].transport, "ib");
     CHECK_NEAR(system->level[1].bandwidth_bytes_per_s, 12.5e9, 1e-15);
@@ -91,6 +93,54 @@ static void everything_that_can_be_said_is_read(void)
     CHECK_NEAR(system->storage.shared_bandwidth_bytes_per_s, 1e12, 0);
     CHECK_NEAR(system->storage.shared_efficiency, 1, 0);
     CHECK_NEAR(system->storage.local_bytes, 0, 0);
+    pdl_system_destroy(system);
+}
+
+static void the_link_to_the_host_is_read(void)
+{
+    const pdl_system_t *system =
+        read_text(HEAD DEVICE "  queue: 5us\n  step: 50us\n  sharing: 0.95\n"
+                              "  host_link:\n    d2h: 50GB/s\n    h2d: 40GB/s\n    both: 30GB/s\n"
+                              "    by_size:\n      - {bytes: 1MB, d2h: 10GB/s}\n"
+                              "      - {bytes: 10MB, d2h: 25GB/s, both: 20GB/s}\n" LEVELS "backend: cuda\n");
+
+    if (system == NULL) return;
+    const pdl_host_link_t *link = &system->device.host_link;
+    CHECK_STR(system->backend, "cuda");
+    CHECK_NEAR(system->device.queue_s, 5e-6, 1e-12);
+    CHECK_NEAR(system->device.step_s, 5e-5, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_HOST, 1e9), 0.02, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_DEVICE, 1e9), 0.025, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_BOTH, 3e9), 0.1, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_HOST, 10), 1e-4, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_TO_HOST, 5.5e6), 2.5e-4, 1e-12);
+    CHECK_NEAR(pdl_host_link_seconds(link, PDL_HOST_BOTH, 1e6), 2e-4, 1e-12); /* one after the other */
+    /* Two ranks share the device: its time is the oracle's business, its memory is halved. */
+    pdl_system_t wide = pdl_system_widen(system, 2 * system->pe_count);
+    CHECK_NEAR(wide.device.sharers, 2, 0);
+    CHECK_NEAR(wide.device.memory_bytes, system->device.memory_bytes / 2, 1e-15);
+    pdl_system_destroy(system);
+    CHECK_REFUSED(HEAD DEVICE "  host_bandwidth: 1GB/s\n  host_link: {d2h: 1GB/s}\n" LEVELS, "leave one out");
+    CHECK_REFUSED(HEAD DEVICE "  host_link: {both: 1GB/s}\n" LEVELS, "d2h or h2d is missing");
+    CHECK_REFUSED(HEAD DEVICE "  host_link: {d2h: 0GB/s}\n" LEVELS, "d2h must be");
+    CHECK_REFUSED(HEAD DEVICE "  host_link:\n    d2h: 1GB/s\n    by_size:\n      - {bytes: 2, d2h: 1GB/s}\n"
+                              "      - {bytes: 2, d2h: 1GB/s}\n" LEVELS,
+                  "must grow");
+    CHECK_REFUSED(HEAD DEVICE LEVELS "backend: opencl\n", "opencl");
+}
+
+/* What earlier versions measured was measured on processor cores. */
+static void measured_layers_mean_the_cpu(void)
+{
+    const pdl_system_t *system =
+        read_text(HEAD DEVICE LEVELS "measured:\n"
+                                     "  - {layer: relu, work: [1, 1], seconds: [1, 1]}\n"
+                                     "  - {layer: relu, precision: bf16, work: [1, 1], seconds: [1, 1]}\n");
+
+    if (system == NULL) return;
+    CHECK_STR(system->backend, "cpu");
+    CHECK_INT(system->measured[0].precision, PDL_FP32);
+    CHECK_INT(system->measured[1].precision, PDL_BF16);
     pdl_system_destroy(system);
 }
 
@@ -186,6 +236,8 @@ int main(void)
 {
     RUN(a_short_file_is_enough);
     RUN(everything_that_can_be_said_is_read);
+    RUN(the_link_to_the_host_is_read);
+    RUN(measured_layers_mean_the_cpu);
     RUN(mistakes_in_levels_are_named);
     RUN(too_many_levels_are_refused);
     RUN(mistakes_in_the_rest_are_named);

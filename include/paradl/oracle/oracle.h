@@ -89,7 +89,6 @@ extern "C" {
     X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
     X(leader_loads, 0, "one device of a group loads the samples for all of it")                                      \
     X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
-    X(own_runtime, 0, "memory as paradl train takes it; otherwise by liveness, workspace_bytes and memory_margin") \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \

@@ -38,7 +38,7 @@ typedef struct pdl_request {
     const char           *spatial_until;
     double                max_memory; /* bytes of a device that may be used; 0: all that it has */
     int64_t               top;        /* candidates that are shown, whose memory is counted; 0: all */
-    pdl_memory_fn_t       memory;     /* asked where parameters say own_runtime; NULL: the model's figures */
+    pdl_memory_fn_t       memory;     /* asked where the system names a backend; NULL: the model's figures */
     void                 *memory_context;
 } pdl_request_t;
 pdl_request_t pdl_request_default(void);

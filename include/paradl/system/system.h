@@ -45,17 +45,41 @@ typedef struct pdl_level {
     double      congestion;       /* kappa >= 1: slow-down by other jobs; 1 when the machine is alone */
 } pdl_level_t;
 
+/* Copies between a device and pinned memory of its host. */
+typedef enum pdl_host_way {
+    PDL_HOST_TO_HOST,   /* d2h */
+    PDL_HOST_TO_DEVICE, /* h2d */
+    PDL_HOST_BOTH,      /* each way, while the other is in use too */
+    PDL_HOST_WAYS
+} pdl_host_way_t;
+
+typedef struct pdl_host_size {
+    double bytes, bytes_per_s[PDL_HOST_WAYS];
+} pdl_host_size_t;
+
+typedef struct pdl_host_link {
+    double                 bytes_per_s[PDL_HOST_WAYS]; /* of large copies; 0: not known */
+    const pdl_host_size_t *size;                       /* of smaller ones, smallest first */
+    int                    size_count;
+} pdl_host_link_t;
+/* Of one copy; 0 where the link is not known. */
+double pdl_host_link_seconds(const pdl_host_link_t *link, pdl_host_way_t way, double bytes);
+
 typedef struct pdl_device {
-    const char *name;
-    double      memory_bytes, memory_bandwidth_bytes_per_s;
-    double      peak_flop_per_s[PDL_PRECISION_COUNT]; /* 0: not available */
-    int         compute_units;                        /* SMs or cores: granularity of work */
-    double      launch_s;                             /* least time of one kernel */
-    double      matrix_efficiency, memory_efficiency; /* reachable shares of the two peaks */
-    double      power_w, idle_power_w;
-    double      host_bandwidth_bytes_per_s; /* to host memory, for swapping; 0 unknown */
-    double      reserved_bytes;             /* runtime context and libraries */
-    double      copy_bytes_per_s; /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
+    const char     *name;
+    double          memory_bytes, memory_bandwidth_bytes_per_s;
+    double          peak_flop_per_s[PDL_PRECISION_COUNT]; /* 0: not available */
+    int             compute_units;                        /* SMs or cores: granularity of work */
+    double          launch_s;                             /* least time of one kernel */
+    double          matrix_efficiency, memory_efficiency; /* reachable shares of the two peaks */
+    double          power_w, idle_power_w;
+    double          queue_s; /* host time to queue one pass of a layer, where the host queues work ahead; 0: none */
+    double          step_s;  /* time of an update besides its operations: beginning, results */
+    double          sharing; /* share of its speed that ranks reach together which share it; 0: not known */
+    double          sharers; /* ranks on one device; 1 in a description (pdl_system_widen) */
+    pdl_host_link_t host_link;
+    double          reserved_bytes; /* runtime context and libraries */
+    double copy_bytes_per_s;        /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;
 
 /* Operations per second of a precision; those a device does not list run at its 32-bit speed. */
@@ -79,8 +103,9 @@ typedef struct pdl_storage {
 
 /* What a layer, or a part of one, was measured to take on a device (docs/calibration.md). */
 typedef struct pdl_measured {
-    int    layer; /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
-    int    after; /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
+    int    layer;     /* pdl_layer_type_t; PDL_MEASURED_UPDATE: the update of the weights */
+    int    precision; /* pdl_precision_t */
+    int    after;     /* activations and sums: type of the layer they follow, which may compute them too; else -1 */
     double work[2],
         seconds[2]; /* forward, backward: FLOP of products, bytes of all else; 0 s: costs nothing more */
     double in_channels, out_channels, window; /* of the part; elements of a kernel */
@@ -100,7 +125,9 @@ typedef struct pdl_system {
     int64_t       pe_count;         /* product of the fan-outs */
     double        cost_per_pe_hour; /* in any currency; 0 unknown */
     const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
-    const pdl_measured_t *measured; /* in 32 bits */
+    const char
+        *backend; /* of paradl train on it: "cpu", "cuda"; NULL: others train there, and memory is modelled */
+    const pdl_measured_t *measured;
     int                   measured_count;
     struct pdl_arena     *arena; /* owns all of the above */
 } pdl_system_t;
@@ -117,7 +144,8 @@ pdl_status_t pdl_system_check_precision(const pdl_system_t *system, pdl_precisio
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span);
 /* devices in one group of a level. */
 int64_t pdl_system_group_size(const pdl_system_t *system, int level);
-/* The system for so many ranks. More ranks than it has devices share these, which is the same for every plan: plans are compared
+/* The system for so many ranks. More ranks than it has devices share these: their time, if the description says what
+   is left of it, and their memory. Otherwise that is the same for every plan, and plans are compared
    on a system with as many devices in its innermost groups. The copy borrows from the original. */
 pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks);
 /* Lowest common level of two devices. */

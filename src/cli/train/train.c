@@ -171,7 +171,7 @@ static void project_plan(job_t *job, const pdl_system_t *system, const pdl_param
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {
         simulate(job, oracle, plan);
-        if (parameters->own_runtime) compile_memory(job, plan);
+        if (system->backend != NULL) compile_memory(job, plan);
         job->launch_s = parameters->kernel_s > 0 ? parameters->kernel_s : system->device.launch_s;
     }
     pdl_oracle_destroy(oracle);

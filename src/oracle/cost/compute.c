@@ -34,9 +34,12 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->causal_skip = p->causal_skip;
-    cost->measured = precision == PDL_FP32 ? system->measured : NULL;
+    cost->precision = precision;
+    cost->measured = pdl__measured_in(system, precision) ? system->measured : NULL;
     cost->measured_count = cost->measured ? system->measured_count : 0;
     cost->model = NULL;
+    cost->dilation = device->sharers > 1 ? device->sharers / device->sharing : 1;
+    cost->step_s = device->step_s;
 }
 
 static double kernel(const pdl_compute_cost_t *cost, double flop_per_s, double flop, double elements)
@@ -159,14 +162,16 @@ static void roofline_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *
 void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s)
 {
-    roofline_seconds(cost, layer, local, forward_s, backward_s);
-    if (cost->measured_count == 0 || !cost->model) return;
-    double         seconds[2] = {*forward_s, *backward_s};
-    pdl_measured_t row;
-    pdl__measured_describe(cost->model, layer, local, &row);
-    pdl__measured_apply(cost, &row, seconds);
-    *forward_s = seconds[0];
-    *backward_s = seconds[1];
+    double seconds[2];
+
+    roofline_seconds(cost, layer, local, &seconds[0], &seconds[1]);
+    if (cost->measured_count > 0 && cost->model) {
+        pdl_measured_t row;
+        pdl__measured_describe(cost->model, layer, local, cost->precision, &row);
+        pdl__measured_apply(cost, &row, seconds);
+    }
+    *forward_s = cost->dilation * seconds[0];
+    *backward_s = cost->dilation * seconds[1];
 }
 
 double pdl__update_bytes(pdl_optimizer_t optimizer, double weights)
@@ -184,8 +189,9 @@ double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *
 
     if (!p->fused_update && p->update_bytes_per_s > 0) seconds = weights * cost->item_bytes / p->update_bytes_per_s;
     seconds += tensors * p->update_tensor_s;
-    if (cost->measured_count == 0 || weights <= 0) return seconds;
+    if (cost->measured_count == 0 || weights <= 0) return cost->dilation * seconds + cost->step_s;
     pdl_measured_t row = {.layer = PDL_MEASURED_UPDATE,
+                          .precision = (int)cost->precision,
                           .after = -1,
                           .work = {bytes},
                           .in_channels = 1,
@@ -193,5 +199,5 @@ double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *
                           .window = 1};
     double         both[2] = {seconds, 0};
     pdl__measured_apply(cost, &row, both);
-    return both[0];
+    return cost->dilation * both[0] + cost->step_s;
 }

@@ -19,8 +19,11 @@ typedef struct pdl_compute_cost {
     double                attention_flop_per_s, expert_flop_per_s;
     double                narrow_tile;
     bool                  causal_skip, fused_attention, fused_softmax;
-    const pdl_measured_t *measured; /* layers as they were measured, for this precision; or NULL */
+    double                dilation; /* time over that of a rank which has its device to itself */
+    double                step_s;   /* of an update besides its operations */
+    const pdl_measured_t *measured; /* layers as they were measured, some of them in this precision; or NULL */
     int                   measured_count;
+    pdl_precision_t       precision;
     const pdl_model_t    *model; /* says what a layer follows; without it nothing measured is used */
 } pdl_compute_cost_t;
 
@@ -31,15 +34,17 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
 void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s);
 
-/* measured.c: a layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
+/* measured.c: whether layers of a machine were measured in a precision. */
+bool pdl__measured_in(const pdl_system_t *system, pdl_precision_t precision);
+/* A layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
 void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
-                            pdl_measured_t *row);
+                            pdl_precision_t precision, pdl_measured_t *row);
 /* Corrects projected seconds by the measured layers that are like this one. */
 void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2]);
 /* Bytes that an update passes over. */
 double pdl__update_bytes(pdl_optimizer_t optimizer, double weights);
 
-/* Seconds of updating `weights` elements in `tensors` tensors. */
+/* Seconds of updating `weights` elements in `tensors` tensors, and of what an update takes besides its operations. */
 double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
                            double weights, double tensors);
 

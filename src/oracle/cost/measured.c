@@ -1,7 +1,8 @@
 /*
- * Layers as they were measured. A layer that is like measured ones takes its work over the speed of those, the
- * nearer the more; one that is like none takes what the roofline says. Near means of the same type, with about as much
- * work, as many channels and as large a window, with a halo or without (docs/calibration.md).
+ * Layers as they were measured. A layer takes what a kernel of its work takes at the speed of the device, times a factor: that
+ * of measured layers that are like it, the nearer the more, and its trend with the work. One that is like
+ * none takes what the roofline says. Near means of the same type, with about as much work, as many channels and as large a
+ * window, with a halo or without (docs/calibration.md).
  */
 #include "oracle/cost/cost.h"
 #include <math.h>
@@ -9,6 +10,15 @@
 /* Logarithms that count as one step; how far off a layer is that is not known at all; squared distance within which rows count alike, and by which
    those are farther that another kernel computes. */
 static const double WORK_SCALE = 2, UNKNOWN = 4, CLOSE = 0.02, OTHER_KERNEL = 1;
+/* How far apart in work rows must be before their trend is believed, and how steep it may be. */
+static const double TREND_SPREAD = 0.3, STEEPEST = 1;
+
+bool pdl__measured_in(const pdl_system_t *system, pdl_precision_t precision)
+{
+    for (int i = 0; i < system->measured_count; i++)
+        if (system->measured[i].precision == (int)precision) return true;
+    return false;
+}
 
 /* The type of the latest layer that an activation or a sum reads, dropout left aside: that may compute it along. */
 static int type_before(const pdl_model_t *model, const pdl_layer_t *layer)
@@ -26,11 +36,12 @@ static int type_before(const pdl_model_t *model, const pdl_layer_t *layer)
 }
 
 void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
-                            pdl_measured_t *row)
+                            pdl_precision_t precision, pdl_measured_t *row)
 {
-    double bytes = local->samples * 4.0 * (local->x_elements + local->y_elements);
+    double bytes = local->samples * pdl_precision_bytes(precision) * (local->x_elements + local->y_elements);
 
     *row = (pdl_measured_t){.layer = layer->type,
+                            .precision = (int)precision,
                             .after = type_before(model, layer),
                             .work = {bytes, bytes},
                             .in_channels = fmax(1, local->in_channels),
@@ -59,30 +70,60 @@ static double distance(const pdl_measured_t *a, const pdl_measured_t *b, int i)
            (a->halo != b->halo ? OTHER_KERNEL : 0);
 }
 
+/* What a kernel of so much work takes at the reachable speed of the device. */
+static double plain_seconds(const pdl_compute_cost_t *cost, int layer, double work)
+{
+    bool product =
+        layer != PDL_MEASURED_UPDATE && pdl_type_traits((pdl_layer_type_t)layer)->work != PDL_WORK_ELEMENTS;
+
+    return cost->kernel_s + work / (product ? cost->flop_per_s : cost->bytes_per_s);
+}
+
+/* A line through the logarithms of factors over the logarithms of work, weighted. */
+typedef struct trend {
+    double weight, x, xx, y, xy;
+} trend_t;
+
+static void add_point(trend_t *t, double weight, double x, double y)
+{
+    t->weight += weight;
+    t->x += weight * x;
+    t->xx += weight * x * x;
+    t->y += weight * y;
+    t->xy += weight * x * y;
+}
+
+/* At x = 0. */
+static double trend_value(const trend_t *t)
+{
+    double spread = t->xx - t->x * t->x / t->weight, both = t->xy - t->x * t->y / t->weight;
+    double slope = both / (spread + TREND_SPREAD * t->weight);
+
+    return (t->y - fmin(fmax(slope, -STEEPEST), STEEPEST) * t->x) / t->weight;
+}
+
 static double corrected(const pdl_compute_cost_t *cost, const pdl_measured_t *row, int i, double seconds)
 {
-    double sum = 0, weights = 0, nearest = UNKNOWN;
-    bool   nothing = false;
+    trend_t trend = {0};
+    double  nearest = UNKNOWN, plain_s = plain_seconds(cost, row->layer, row->work[i]);
+    bool    nothing = false;
 
-    if (seconds > 0) {
-        weights = 1 / square(UNKNOWN);
-        sum = weights * log(seconds / row->work[i]);
-    }
+    if (seconds > 0) add_point(&trend, 1 / square(UNKNOWN), 0, log(seconds / plain_s));
     for (int k = 0; k < cost->measured_count; k++) {
         const pdl_measured_t *m = &cost->measured[k];
-        if (m->layer != row->layer || m->after != row->after || !(m->work[i] > 0)) continue;
+        if (m->layer != row->layer || m->after != row->after || m->precision != row->precision || !(m->work[i] > 0))
+            continue;
         double d = distance(m, row, i);
         if (d < nearest) {
             nearest = d;
             nothing = m->seconds[i] <= 0;
         }
         if (m->seconds[i] <= 0) continue;
-        double w = 1 / square(CLOSE + d);
-        sum += w * log(m->seconds[i] / m->work[i]);
-        weights += w;
+        add_point(&trend, 1 / square(CLOSE + d), log(m->work[i] / row->work[i]),
+                  log(m->seconds[i] / plain_seconds(cost, m->layer, m->work[i])));
     }
     if (nothing) return 0;
-    return weights > 0 ? row->work[i] * exp(sum / weights) : seconds;
+    return trend.weight > 0 ? plain_s * exp(trend_value(&trend)) : seconds;
 }
 
 void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2])

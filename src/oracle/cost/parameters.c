@@ -77,6 +77,8 @@ pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters
         const char *key = pdl_yaml_key(map, i);
         int         k = 0;
         while (k < SWITCH_COUNT && strcmp(switches[k].name, key) != 0) k++;
+        /* Systems name the backend now; sets that earlier versions wrote still have the switch. */
+        if (k == SWITCH_COUNT && strcmp(key, "own_runtime") == 0) continue;
         if (k == SWITCH_COUNT) return pdl_yaml_error(pdl_yaml_value(map, i), "unknown switch \"%s\"", key);
         pdl_status_t status = pdl_yaml_bool(pdl_yaml_value(map, i), switch_at(p, switches[k].offset));
         if (status) return status;

@@ -104,7 +104,7 @@ double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     const pdl_local_t *local = &pr->profile->partition->local[t->layer];
     double             bytes = t->elements * pr->profile->compute.item_bytes;
 
-    if (!pr->p->own_runtime || pr->system->device.copy_bytes_per_s <= 0) return 0;
+    if (pr->system->backend == NULL || pr->system->device.copy_bytes_per_s <= 0) return 0;
     switch (t->primitive) {
     case PDL_HALO:
         if (is_apart(pr, t)) return 0;
@@ -163,14 +163,24 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
     return seconds;
 }
 
-/* Host time to queue a layer. A mixture of experts is eight steps: router, choice, sorting, the product before the
-   activation, the activation, the product after it, sorting back, the weighted sum. */
-static double queue_seconds(const pdl_pricing_t *pr, const pdl_layer_t *layer)
+/* Host time to queue a layer. Where it was measured, every pass takes it that the device has something to do for. Otherwise a
+   mixture of experts is eight steps: router, choice, sorting, the product before the activation, the activation, the product
+   after it, sorting back, the weighted sum. */
+static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double forward, double backward,
+                      pdl_sums_t *s)
 {
     const pdl_traits_t *traits = pdl_layer_traits(layer);
+    double              pass_s = pr->system->device.queue_s, layer_s = pr->p->queue_layer_s;
 
-    if (traits->source || !pr->p->asynchronous) return 0;
-    return pr->p->queue_layer_s * (traits->work == PDL_WORK_EXPERTS ? 8 : 1);
+    if (traits->source || !pr->p->asynchronous) return;
+    if (layer_s == 0 && pass_s > 0) {
+        s->queue_forward += forward > 0 ? pass_s : 0;
+        s->queue_backward += backward > 0 ? pass_s : 0;
+        return;
+    }
+    if (traits->work == PDL_WORK_EXPERTS) layer_s *= 8;
+    s->queue_forward += layer_s / 3;
+    s->queue_backward += layer_s * 2 / 3;
 }
 
 static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, const pdl_local_t *local,
@@ -213,8 +223,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
-    s->queue_forward += queue_seconds(pr, layer) / 3;
-    s->queue_backward += queue_seconds(pr, layer) * 2 / 3;
+    add_queue(pr, layer, forward, backward, s);
     if (pdl__is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
     if (pdl_layer_traits(layer)->work == PDL_WORK_ATTENTION) {

@@ -156,7 +156,8 @@ static pdl_status_t say_memory(pdl__writer_t *w, pdl_oracle_t *oracle, const pdl
     double                 seconds;
 
     /* Where memory is counted by compiling, a cap on the model's figures says nothing. */
-    if (b->projection.memory_bytes >= 0.98 * a->projection.memory_bytes || oracle->p.own_runtime) return PDL_OK;
+    if (b->projection.memory_bytes >= 0.98 * a->projection.memory_bytes || oracle->system->backend != NULL)
+        return PDL_OK;
     pdl_status_t status = seconds_within(oracle, request, s, &seconds);
     if (status || seconds <= b->projection.total_s) return status;
     pdl__say(w, "%s would win with %s of memory per device: %s then ", b->config.strategy->name,

@@ -246,7 +246,7 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
                                  const pdl_stages_t *st, pdl_projection_t *out)
 {
     double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
-    bool   placed = oracle->p.own_runtime && c->pipeline == 1;
+    bool   placed = oracle->system->backend != NULL && c->pipeline == 1;
 
     const pdl__stage_memory_t *held = pdl__stages_memory(profile, st);
 

@@ -101,5 +101,6 @@ void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pd
     out->bytes[PDL_COMM_GRADIENT] = 0;
     if (!training) return;
     gradients = gradient_elements(c, all->mean_weights, all->summed_weights) + tied_elements(c, st);
-    out->bytes[PDL_COMM_GRADIENT] = stage_ranks * gradients * (oracle->p.own_runtime ? GRADIENT_BYTES : item);
+    out->bytes[PDL_COMM_GRADIENT] =
+        stage_ranks * gradients * (oracle->system->backend != NULL ? GRADIENT_BYTES : item);
 }

@@ -208,7 +208,7 @@ static fit_t consider_policies(pdl__searcher_t *s, pdl_config_t config)
    about the powers of two. */
 static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int64_t micro_batches)
 {
-    micro_batches = s->oracle->p.own_runtime ? micro_batches + 1 : 2 * micro_batches;
+    micro_batches = s->oracle->system->backend != NULL ? micro_batches + 1 : 2 * micro_batches;
     while (micro_batches < samples && samples % micro_batches != 0) micro_batches++;
     return micro_batches;
 }
@@ -217,7 +217,7 @@ static int64_t more_micro_batches(const pdl__searcher_t *s, int64_t samples, int
    sample that does not grow with their number, but for messages that are staged through host memory. */
 static bool parts_take_longer(const pdl__searcher_t *s)
 {
-    bool measured = s->oracle->system->measured_count > 0 && s->request->precision == PDL_FP32;
+    bool measured = pdl__measured_in(s->oracle->system, s->request->precision);
 
     return !measured && s->oracle->p.pinned_bytes <= 0;
 }
@@ -308,7 +308,7 @@ static void describe_memory(pdl__searcher_t *s)
     int64_t batch = 0;
 
     /* What the process needs besides is not part of what the trainer takes (memory.c). */
-    if (s->oracle->p.own_runtime && s->leanest.config.pipeline <= 1)
+    if (s->oracle->system->backend != NULL && s->leanest.config.pipeline <= 1)
         cap -= s->oracle->system->device.reserved_bytes;
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per device at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
@@ -408,7 +408,7 @@ static pdl_status_t search_one(pdl__searcher_t *s, pdl_search_t *search)
 /* The model of the project's own trainer counts what a process needs besides, which is not part of a given limit. */
 static double cap_of(const pdl_oracle_t *oracle, double max_memory)
 {
-    return max_memory + (oracle->p.own_runtime ? oracle->system->device.reserved_bytes : 0);
+    return max_memory + (oracle->system->backend != NULL ? oracle->system->device.reserved_bytes : 0);
 }
 
 pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, pdl_search_t **out)
@@ -433,7 +433,8 @@ pdl_status_t pdl_search_run(pdl_oracle_t *oracle, const pdl_request_t *request, 
     if (!status) status = request->strategy == NULL ? search_all(&s, search) : search_one(&s, search);
     pdl__shortlist_free(&s.shortlist);
     if (!status) pdl_search_rank(search);
-    if (!status && request->memory != NULL && oracle->p.own_runtime) status = pdl__count_memory(&s, search);
+    if (!status && request->memory != NULL && oracle->system->backend != NULL)
+        status = pdl__count_memory(&s, search);
     oracle->memory_cap = cap;
     if (status) {
         pdl_search_destroy(search);

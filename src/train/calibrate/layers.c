@@ -69,8 +69,8 @@ static pdl_status_t add_row(pdl__calibrate_t *c, const pdl_measured_t *row)
 
     for (int i = 0; i < r->row_count; i++) {
         pdl_measured_t *old = &r->row[i];
-        if (old->layer != row->layer || old->after != row->after || old->work[0] != row->work[0] ||
-            old->work[1] != row->work[1] || old->in_channels != row->in_channels ||
+        if (old->layer != row->layer || old->precision != row->precision || old->after != row->after ||
+            old->work[0] != row->work[0] || old->work[1] != row->work[1] || old->in_channels != row->in_channels ||
             old->out_channels != row->out_channels || old->window != row->window || old->halo != row->halo)
             continue;
         double n = ++c->times_measured[i];
@@ -228,7 +228,7 @@ static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, co
         const pdl_layer_t *layer = pdl_model_layer(t->plan->model, i);
         pdl_measured_t     row;
         if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
-        pdl__measured_describe(t->plan->model, layer, &partition->local[i], &row);
+        pdl__measured_describe(t->plan->model, layer, &partition->local[i], t->plan->precision, &row);
         for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
         add_points(t->c, &row);
         status = add_row(t->c, &row);
@@ -238,8 +238,12 @@ static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, co
 
 static pdl_status_t keep_update(trial_t *t)
 {
-    pdl_measured_t row = {
-        .layer = PDL_MEASURED_UPDATE, .after = -1, .in_channels = 1, .out_channels = 1, .window = 1};
+    pdl_measured_t row = {.layer = PDL_MEASURED_UPDATE,
+                          .precision = (int)t->plan->precision,
+                          .after = -1,
+                          .in_channels = 1,
+                          .out_channels = 1,
+                          .window = 1};
 
     row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->weights.trainable);
     for (int i = 0; i < t->session->program->op_count; i++)

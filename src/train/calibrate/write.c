@@ -40,6 +40,7 @@ static void write_row(const pdl_measured_t *row, FILE *stream)
         row->layer == PDL_MEASURED_UPDATE ? "update" : pdl_layer_type_name((pdl_layer_type_t)row->layer);
 
     fprintf(stream, "  - {layer: %s", name);
+    if (row->precision != PDL_FP32) fprintf(stream, ", precision: %s", pdl_precision_names[row->precision]);
     if (row->after >= 0) fprintf(stream, ", after: %s", pdl_layer_type_name((pdl_layer_type_t)row->after));
     fprintf(stream, ", work: [%.10g, %.10g], channels: [%g, %g]", row->work[0], row->work[1], row->in_channels,
             row->out_channels);
@@ -63,7 +64,7 @@ pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name,
                 c->samples_per_s);
     else
         fprintf(stream, "storage: {decode_samples_per_s: %.4g}\n", c->samples_per_s);
-    fprintf(stream, "parameters: local\n");
+    fprintf(stream, "parameters: local\nbackend: cpu\n");
     if (c->row_count > 0) fprintf(stream, "measured:\n");
     for (int i = 0; i < c->row_count; i++) write_row(&c->row[i], stream);
     return pdl_output_flush(stream, name);
