@@ -18,8 +18,25 @@ __attribute__((unused)) static double squares_of(pdl_backend_t *backend, const v
 {
     double sum = -1;
 
-    (void)backend->ops->sum_squares(backend, NULL, values, count, &sum);
+    (void)backend->ops->sum_squares(backend, NULL, values, &(pdl_slice_t){0, count}, 1, &sum);
     return sum;
+}
+
+/* An update of one range; returns the sum of squares that LAMB wants. Without norms the rate is that of the update. */
+__attribute__((unused)) static double update_range(pdl_backend_t *backend, pdl_update_t update, double scale,
+                                                   int64_t count, void *w, const void *g, void *m, void *v)
+{
+    double             sums[2] = {0};
+    pdl_update_range_t range = {.elements = count, .packed = -1, .decays = true};
+
+    update.scale = &scale;
+    update.sums = sums;
+    update.weights = w;
+    update.gradients = g;
+    update.moment[0] = m;
+    update.moment[1] = v;
+    (void)backend->ops->update(backend, NULL, &update, &range, 1);
+    return sums[1];
 }
 
 #endif

@@ -57,25 +57,51 @@ static void check_all(const bench_t *bench, int array, const double *values, int
     }
 }
 
-static pdl_optimizer_run_t begin(bench_t *bench, const pdl_parameter_t *parameters, int count)
+/* Of the parameters at hand. */
+static pdl_optimizer_table_t *table;
+
+static pdl_optimizer_run_t begin(bench_t *bench, const pdl_optimizer_options_t *options,
+                                 const pdl_parameter_t *parameters, int count)
 {
-    memset(bench->storage, 0, sizeof(bench->storage));
     static double numbers[2][32];
 
+    memset(bench->storage, 0, sizeof(bench->storage));
+    pdl_optimizer_table_destroy(table);
+    REQUIRE_OK(pdl_optimizer_table_create(options, parameters, count, &table));
     return (pdl_optimizer_run_t){.backend = bench->backend,
+                                 .table = table,
                                  .scalars = numbers[0],
                                  .home = numbers[1],
-                                 .parameters = parameters,
-                                 .count = count,
                                  .weights = bench->storage[W],
                                  .gradients = bench->storage[G],
                                  .moment = {bench->storage[M], bench->storage[V]},
                                  .ema = bench->storage[E]};
 }
 
+/* A step, the wait, and what came of it. */
+static pdl_status_t step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run, double *norm)
+{
+    double       found;
+    pdl_status_t status = pdl_optimizer_step(options, run);
+
+    return status ? status : pdl_optimizer_outcome(run, norm != NULL ? norm : &found);
+}
+
+/* A tensor at the same place in all arrays. */
+#define AT(offset, count, decay) \
+    {                            \
+        {.elements = count,      \
+         .weights = offset,      \
+         .gradients = offset,    \
+         .state = offset,        \
+         .packed = -1,           \
+         .decays = decay},       \
+            1                    \
+    }
+
 /* Five tensors: the first three decay and are side by side, then two that do not. */
 static const pdl_parameter_t five[] = {
-    {0, 2, true, 1}, {2, 4, true, 1}, {6, 1, true, 1}, {7, 3, false, 1}, {10, 1, false, 1},
+    AT(0, 2, true), AT(2, 4, true), AT(6, 1, true), AT(7, 3, false), AT(10, 1, false),
 };
 
 static int read_row(FILE *file, const char *letter, double *values, int count)
@@ -109,12 +135,12 @@ static void run_case(FILE *file)
         CHECK(read_row(file, "g", gradient[i], WEIGHTS) && read_row(file, "w", after[i], WEIGHTS));
     }
     for (int b = 0; b < bench_count; b++) {
-        pdl_optimizer_run_t run = begin(&benches[b], five, 5);
+        pdl_optimizer_run_t run = begin(&benches[b], &o, five, 5);
 
         put_all(&benches[b], W, values, WEIGHTS);
         for (i = 0; i < steps; i++, run.step++) {
             put_all(&benches[b], G, gradient[i], WEIGHTS);
-            CHECK_OK(pdl_optimizer_step(&o, &run, NULL));
+            CHECK_OK(step(&o, &run, NULL));
             check_all(&benches[b], W, after[i], WEIGHTS, name);
         }
     }
@@ -183,10 +209,10 @@ static double norm(const double *values, int64_t count)
 static void lars_loop(const pdl_optimizer_options_t *o, double rate, double *w, const double *g, double *v)
 {
     for (int t = 0; t < 5; t++) {
-        int64_t first = five[t].offset, count = five[t].elements;
-        double  local = 1, decay = five[t].decays ? o->weight_decay : 0;
+        int64_t first = five[t].range.state, count = five[t].range.elements;
+        double  local = 1, decay = five[t].range.decays ? o->weight_decay : 0;
 
-        if (five[t].decays && norm(w + first, count) > 0 && norm(g + first, count) > 0)
+        if (five[t].range.decays && norm(w + first, count) > 0 && norm(g + first, count) > 0)
             local = o->trust * norm(w + first, count) / (norm(g + first, count) + decay * norm(w + first, count));
         for (int64_t i = first; i < first + count; i++) {
             v[i] = o->momentum * v[i] + rate * local * (g[i] + decay * w[i]);
@@ -200,8 +226,8 @@ static void lamb_loop(const pdl_optimizer_options_t *o, int step, double rate, d
                       double *m, double *v)
 {
     for (int t = 0; t < 5; t++) {
-        int64_t first = five[t].offset, count = five[t].elements;
-        double  r[WEIGHTS], ratio = 1, decay = five[t].decays ? o->weight_decay : 0;
+        int64_t first = five[t].range.state, count = five[t].range.elements;
+        double  r[WEIGHTS], ratio = 1, decay = five[t].range.decays ? o->weight_decay : 0;
 
         for (int64_t i = first; i < first + count; i++) {
             m[i] = o->beta1 * m[i] + (1 - o->beta1) * g[i];
@@ -210,7 +236,8 @@ static void lamb_loop(const pdl_optimizer_options_t *o, int step, double rate, d
                 m[i] / (1 - pow(o->beta1, step + 1)) / (sqrt(v[i] / (1 - pow(o->beta2, step + 1))) + o->epsilon) +
                 decay * w[i];
         }
-        if (five[t].decays && norm(w + first, count) > 0) ratio = norm(w + first, count) / norm(r + first, count);
+        if (five[t].range.decays && norm(w + first, count) > 0)
+            ratio = norm(w + first, count) / norm(r + first, count);
         for (int64_t i = first; i < first + count; i++) w[i] -= rate * ratio * r[i];
     }
 }
@@ -226,7 +253,7 @@ static void scale_layers(pdl_method_t method)
     o.lr = 0.5;
     o.warmup_steps = 3;
     for (int b = 0; b < bench_count; b++) {
-        pdl_optimizer_run_t run = begin(&benches[b], five, 5);
+        pdl_optimizer_run_t run = begin(&benches[b], &o, five, 5);
         double              w[WEIGHTS], g[WEIGHTS], m[WEIGHTS] = {0}, v[WEIGHTS] = {0};
 
         /* The one-element tensor starts at zero: its norm is none to divide by. */
@@ -241,7 +268,7 @@ static void scale_layers(pdl_method_t method)
                 lars_loop(&o, rate, w, g, m);
             else
                 lamb_loop(&o, s, rate, w, g, m, v);
-            CHECK_OK(pdl_optimizer_step(&o, &run, NULL));
+            CHECK_OK(step(&o, &run, NULL));
             check_all(&benches[b], W, w, WEIGHTS, pdl_method_names[method]);
         }
     }
@@ -275,32 +302,33 @@ static void clips_by_the_global_norm(void)
 {
     pdl_optimizer_options_t o;
     double                  w[2] = {0, 0}, g[2] = {3, 0}, elsewhere = 16, found;
-    const pdl_parameter_t   one = {0, 2, true, 1};
+    const pdl_parameter_t   one = AT(0, 2, true);
 
     pdl_optimizer_defaults(&o);
     o.momentum = 0;
     o.lr = 1;
     for (int b = 0; b < bench_count; b++) {
-        pdl_optimizer_run_t run = begin(&benches[b], &one, 1);
+        pdl_optimizer_run_t run = begin(&benches[b], &o, &one, 1);
 
         run.reduce = other_rank;
         run.reduce_context = &elsewhere;
         put_all(&benches[b], G, g, 2);
         put_all(&benches[b], W, w, 2);
+        run.norm = true;
         o.clip_norm = 0;
-        CHECK_OK(pdl_optimizer_step(&o, &run, &found));
+        CHECK_OK(step(&o, &run, &found));
         CHECK_NEAR(found, 5, 1e-12);
         CHECK_NEAR(get(&benches[b], run.weights, 0), -3, 1e-7);
         put_all(&benches[b], W, w, 2);
         o.clip_norm = 0.5;
-        CHECK_OK(pdl_optimizer_step(&o, &run, &found));
+        CHECK_OK(step(&o, &run, &found));
         CHECK_NEAR(found, 5, 1e-12);
         CHECK_NEAR(get(&benches[b], run.weights, 0), -0.3, 1e-6);
         run.reduce = failing_rank;
-        CHECK_ERROR(pdl_optimizer_step(&o, &run, NULL), "rank 1 is gone");
+        CHECK_ERROR(step(&o, &run, NULL), "rank 1 is gone");
         run.reduce = NULL;
         put(&benches[b], run.gradients, 1, NAN);
-        CHECK_ERROR(pdl_optimizer_step(&o, &run, NULL), "step 0 are not finite");
+        CHECK_ERROR(step(&o, &run, NULL), "step 0 are not finite");
         CHECK_NEAR(get(&benches[b], run.weights, 0), -0.3, 1e-6);
     }
 }
@@ -308,7 +336,7 @@ static void clips_by_the_global_norm(void)
 /* Weights that overflow are noticed by every method and backend, wherever in a vector they are. */
 static void weights_that_overflow_are_noticed(void)
 {
-    const pdl_parameter_t one = {0, 2, true, 1};
+    const pdl_parameter_t one = AT(0, 2, true);
 
     for (int b = 0; b < bench_count; b++)
         for (int method = 0; method < PDL_METHOD_COUNT; method++)
@@ -320,13 +348,13 @@ static void weights_that_overflow_are_noticed(void)
                 o.method = (pdl_method_t)method;
                 o.momentum = k % 2 ? 0.9 : 0;
                 o.lr = 0.1;
-                pdl_optimizer_run_t run = begin(&benches[b], &one, 1);
+                pdl_optimizer_run_t run = begin(&benches[b], &o, &one, 1);
                 put_all(&benches[b], W, w, 2);
                 put_all(&benches[b], G, g, 2);
-                CHECK_OK(pdl_optimizer_step(&o, &run, NULL));
+                CHECK_OK(step(&o, &run, NULL));
                 put(&benches[b], run.gradients, 1, bad);
                 run.step = 1;
-                CHECK(pdl_optimizer_step(&o, &run, NULL) == PDL_ERR_NOT_FINITE);
+                CHECK(step(&o, &run, NULL) == PDL_ERR_NOT_FINITE);
                 CHECK_ERROR(PDL_ERR_NOT_FINITE, "not finite after step 1");
             }
 }
@@ -334,7 +362,7 @@ static void weights_that_overflow_are_noticed(void)
 static void averages_follow_the_weights(void)
 {
     pdl_optimizer_options_t o;
-    const pdl_parameter_t   two[] = {{0, 1, true, 1}, {2, 1, false, 1}}; /* a gap at 1 that nobody owns */
+    const pdl_parameter_t   two[] = {AT(0, 1, true), AT(2, 1, false)}; /* a gap at 1 that nobody owns */
     double                  ones[3] = {1, 1, 1};
 
     pdl_optimizer_defaults(&o);
@@ -342,14 +370,14 @@ static void averages_follow_the_weights(void)
     o.lr = 0.5;
     o.ema = 0.75;
     for (int b = 0; b < bench_count; b++) {
-        pdl_optimizer_run_t run = begin(&benches[b], two, 2);
+        pdl_optimizer_run_t run = begin(&benches[b], &o, two, 2);
         double              w = 1, average = 1;
 
         put_all(&benches[b], W, ones, 3);
         put_all(&benches[b], G, ones, 3);
         put_all(&benches[b], E, ones, 3);
         for (int s = 0; s < 4; s++, run.step++) {
-            CHECK_OK(pdl_optimizer_step(&o, &run, NULL));
+            CHECK_OK(step(&o, &run, NULL));
             w -= 0.5;
             average = 0.75 * average + 0.25 * w;
             CHECK_NEAR(get(&benches[b], run.ema, 0), average, 1e-6);
@@ -357,6 +385,61 @@ static void averages_follow_the_weights(void)
         }
         CHECK_NEAR(get(&benches[b], run.weights, 1), 1, 0);
         CHECK_NEAR(get(&benches[b], run.ema, 1), 1, 0);
+    }
+}
+
+/* A loss that is not finite, of which only the device knows yet, keeps weights and state as they are. */
+static void a_flag_keeps_the_weights(void)
+{
+    const pdl_parameter_t one = AT(0, 2, true);
+
+    for (int b = 0; b < bench_count; b++)
+        for (int method = 0; method < PDL_METHOD_COUNT; method++) {
+            pdl_optimizer_options_t o;
+            double                  values[2] = {1, 2};
+            float                   weight[2] = {1, 0};
+            int64_t                 flag = 0;
+
+            pdl_optimizer_defaults(&o);
+            o.method = (pdl_method_t)method;
+            pdl_optimizer_run_t run = begin(&benches[b], &o, &one, 1);
+            run.flag = &flag;
+            put_all(&benches[b], W, values, 2);
+            put_all(&benches[b], G, values, 2);
+            put(&benches[b], run.gradients, 1, NAN);
+            /* The second sample has no weight, so that the first is what counts. */
+            CHECK_OK(run.backend->ops->check_results(run.backend, NULL, run.gradients, weight, 2, &flag));
+            CHECK_INT(flag, 0);
+            CHECK_OK(run.backend->ops->check_results(run.backend, NULL, run.gradients, NULL, 2, &flag));
+            CHECK_INT(flag, 1);
+            CHECK_OK(step(&o, &run, NULL));
+            for (int i = 0; i < 2; i++) {
+                CHECK_NEAR(get(&benches[b], run.weights, i), values[i], 0);
+                CHECK_NEAR(get(&benches[b], run.moment[0], i), 0, 0);
+            }
+        }
+}
+
+/* A copy in the activation type has what was written, where a range has one. */
+static void copies_follow_the_weights(void)
+{
+    pdl_optimizer_options_t o;
+    pdl_parameter_t         two[] = {AT(0, 2, true), AT(2, 2, false)};
+    double                  values[4] = {1, 2, 3, 4};
+
+    pdl_optimizer_defaults(&o);
+    two[1].range.packed = 1;
+    for (int b = 0; b < bench_count; b++) {
+        float               packed[4] = {9, 9, 9, 9};
+        pdl_optimizer_run_t run = begin(&benches[b], &o, two, 2);
+
+        if (run.backend->weight_type != PDL_DTYPE_F32 || run.backend->activation_type != PDL_DTYPE_F32) continue;
+        run.packed = packed;
+        put_all(&benches[b], W, values, 4);
+        put_all(&benches[b], G, values, 4);
+        CHECK_OK(step(&o, &run, NULL));
+        CHECK(packed[0] == 9 && packed[3] == 9);
+        for (int i = 0; i < 2; i++) CHECK_NEAR((double)packed[1 + i], get(&benches[b], run.weights, 2 + i), 0);
     }
 }
 
@@ -446,10 +529,13 @@ int main(void)
     RUN(lamb_follows_its_paper);
     RUN(clips_by_the_global_norm);
     RUN(weights_that_overflow_are_noticed);
+    RUN(a_flag_keeps_the_weights);
+    RUN(copies_follow_the_weights);
     RUN(averages_follow_the_weights);
     RUN(warms_up_and_ends);
     RUN(counts_its_state);
     RUN(names_a_wrong_option);
     for (int b = 0; b < bench_count; b++) pdl_backend_destroy(benches[b].backend);
+    pdl_optimizer_table_destroy(table);
     return test_done();
 }

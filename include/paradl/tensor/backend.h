@@ -210,22 +210,45 @@ typedef struct pdl_op_run {
 #define PDL_BACKWARD_WEIGHT 2u
 #define PDL_BACKWARD_AGAIN  4u /* after another call for the same run, which has left the workspace as it is */
 
-/* One step of an optimizer over n elements; which of the state arrays are used depends on the kind. */
+/* One step of an optimizer; which of the state arrays are used depends on the kind. */
 typedef enum pdl_update_kind {
-    PDL_UPDATE_SGD,       /* w -= lr (g + decay w) */
-    PDL_UPDATE_MOMENTUM,  /* m = momentum m + g + decay w; w -= lr m */
-    PDL_UPDATE_NESTEROV,  /* m = momentum m + d, d = g + decay w; w -= lr (d + momentum m) */
-    PDL_UPDATE_ADAMW,     /* decoupled: w -= lr decay w, then the Adam step with bias correction */
-    PDL_UPDATE_LAMB_STATE /* only m and v change; *norm takes the sum of squares of the Adam direction + decay w */
+    PDL_UPDATE_SGD,      /* w -= lr (g + decay w) */
+    PDL_UPDATE_MOMENTUM, /* m = momentum m + g + decay w; w -= lr m */
+    PDL_UPDATE_NESTEROV, /* m = momentum m + d, d = g + decay w; w -= lr (d + momentum m) */
+    PDL_UPDATE_ADAMW,    /* decoupled: w -= lr decay w, then the Adam step with bias correction */
+    PDL_UPDATE_LAMB_STATE /* only m and v change; the sum of squares of the direction, Adam's + decay w, goes to `sums` */
     ,
-    PDL_UPDATE_LAMB_APPLY /* w -= lr (direction + decay w) */
+    PDL_UPDATE_LAMB_APPLY /* w -= lr |w| / |direction| (direction + decay w) */
 } pdl_update_kind_t;
 typedef struct pdl_update {
     pdl_update_kind_t kind;
     double            lr, momentum, beta1, beta2, epsilon, decay;
     double            correction1, correction2; /* 1 - beta^t */
-    double            gradient_scale;           /* g is multiplied by it first (clipping) */
+    double            trust; /* LARS, else 0: gradients and decay are multiplied by the local rate
+                                lr trust |w| / (|g| + decay |w|), and then lr is 1 */
+    /* Of the device. *scale (NULL: 1) multiplies gradients first (clipping); where it is not finite nothing is written. */
+    const double *scale;
+    double *sums; /* LARS, LAMB: of squares of every range, [2][ranges]: of weights, and of gradients or directions.
+                           A range without decay, or with a norm of 0, has a local rate of lr */
+    void   *weights, *moment[2];
+    const void *gradients;
+    void       *packed; /* copies of weights in the activation type, or NULL */
+    int64_t
+        *not_finite; /* NULL, or becomes 1 when a weight or second moment that was written is not finite, else it
+                                 stays. (A first moment that is not finite makes its weight the same.) */
 } pdl_update_t;
+
+/* Elements of these arrays that are treated alike. */
+typedef struct pdl_update_range {
+    int64_t elements;
+    int64_t weights, gradients, state; /* where they begin */
+    int64_t packed;                    /* of the copy; -1: there is none */
+    bool    decays;                    /* weight decay and layer-wise rates apply */
+} pdl_update_range_t;
+
+typedef struct pdl_slice {
+    int64_t at, elements; /* of an array */
+} pdl_slice_t;
 
 typedef struct pdl_backend_ops {
     const char *name;
@@ -258,14 +281,19 @@ typedef struct pdl_backend_ops {
     /* *index: the first element that is not finite, or -1. */
     pdl_status_t (*find_not_finite)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                     size_t bytes, int64_t *index);
-    /* Weights, gradients and optimizer state. */
+    /* *flag becomes 1 when one of `count` results of a loss (weight_type) is not finite and its weight (NULL: 1) is not 0;
+       else it stays as it was. */
+    pdl_status_t (*check_results)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,
+                                  const float *sample_weight, int64_t count, int64_t *flag);
+    /* Weights, gradients and optimizer state. Slices and ranges are the host's, and read before the call returns. */
     pdl_status_t (*sum_squares)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                int64_t count, double *sum);
-    /* *not_finite (NULL: not wanted) becomes 1 when a weight or second moment that it has written is not finite, else it
-       stays as it was. (A first moment that is not finite makes its weight the same.) */
+                                const pdl_slice_t *slices, int count, double *sums);
+    /* What multiplies gradients: clip[0] = norm = sqrt(sum of `count` sums), clip[1] = min(1, allowed / (norm + 1e-6)), or
+       1 where `allowed` is 0; NAN where the norm is not finite or *flag (NULL: 0) is not 0. */
+    pdl_status_t (*clip)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const double *sums, int count,
+                         double allowed, const int64_t *flag, double clip[2]);
     pdl_status_t (*update)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                           int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                           int64_t *not_finite);
+                           const pdl_update_range_t *ranges, int count);
     /* ema = keep ema + (1-keep) w */
     pdl_status_t (*average)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
                             void *ema, const void *w);

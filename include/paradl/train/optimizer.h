@@ -66,11 +66,15 @@ double pdl_optimizer_rate(const pdl_optimizer_options_t *options);
 double pdl_learning_rate(const pdl_optimizer_options_t *options, double step);
 
 typedef struct pdl_parameter {
-    int64_t offset,
-        elements;   /* in the flat arrays; weights and statistics that are not trained are not in the list */
-    bool    decays; /* weight decay and layer-wise scaling apply */
-    int64_t copies; /* ranks that hold the same weights, of use with `reduce` below; 0 means 1 */
+    pdl_update_range_t range;  /* weights and statistics that are not trained are not in the list */
+    int64_t            copies; /* ranks that hold the same weights, of use with `reduce` below; 0 means 1 */
 } pdl_parameter_t;
+
+/* Parameters as updates take them, made once. */
+typedef struct pdl_optimizer_table pdl_optimizer_table_t;
+pdl_status_t pdl_optimizer_table_create(const pdl_optimizer_options_t *options, const pdl_parameter_t *parameters,
+                                        int count, pdl_optimizer_table_t **table);
+void         pdl_optimizer_table_destroy(pdl_optimizer_table_t *table); /* NULL is allowed */
 
 /* Arrays of the optimizer's state per weight element: 0, 1 or 2 (and one more for EMA). */
 int pdl_optimizer_moments(const pdl_optimizer_options_t *options);
@@ -78,21 +82,24 @@ int pdl_optimizer_moments(const pdl_optimizer_options_t *options);
 /* Adds values over ranks. */
 typedef pdl_status_t (*pdl_reduce_fn_t)(void *context, double *values, int64_t count);
 
+/* Numbers of an update, on the device and on the host. */
+#define PDL_OPTIMIZER_NUMBERS(parameters) (2 * (int64_t)(parameters) + 3)
+
 typedef struct pdl_optimizer_run {
-    pdl_backend_t         *backend;
-    const pdl_parameter_t *parameters;
-    int                    count;
-    void                  *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
-    int64_t                step;                                  /* 0 for the first update */
-    const double          *lr; /* of this update; NULL: that of the schedule at `step` */
-    pdl_tensor_stream_t   *stream;
-    double                *scalars, *home; /* room for 2 * count + 1 numbers of the device, and of the host */
+    pdl_backend_t               *backend;
+    const pdl_optimizer_table_t *table;
+    void                        *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
+    void                        *packed; /* copies of weights in the activation type, or NULL */
+    int64_t                      step;   /* 0 for the first update */
+    const double                *lr;     /* of this update; NULL: that of the schedule at `step` */
+    bool                         norm;   /* the norm of the gradients is wanted */
+    pdl_tensor_stream_t         *stream;
+    double                      *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
+    const int64_t               *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;
     void           *reduce_context;
-    /* Where weights and gradients are, if not at the offsets of the state: one for every parameter, or NULL. */
-    const int64_t *weight_at, *gradient_at;
     /* Parameters that are parts of larger tensors, whose norms lars and lamb want: parameter i is a part of
        tensor[i], which is less than `tensors`. reduce_tensors adds over the ranks that have parts of the same
        tensors: two values a tensor in `sums`, each part over its `copies`. NULL: all are whole. */
@@ -103,11 +110,13 @@ typedef struct pdl_optimizer_run {
     void           *tensors_context;
 } pdl_optimizer_run_t;
 
-/* One update; *gradient_norm (may be NULL) is the norm before clipping, computed only if it is wanted or needed.
-   PDL_ERR_NOT_FINITE: that norm is not finite on any rank, and nothing was written; or it is, or was not wanted, and
-   weights or state that this rank has written are not finite. */
-pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run,
-                                double *gradient_norm);
+/* One update is given to the stream, and its numbers start home. The host waits for the stream only where ranks have
+   to add norms. PDL_ERR_NOT_FINITE: the norm of the gradients is not finite on any rank, and nothing is written. */
+pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run);
+/* Once the stream has been waited for: the norm before clipping, or 0 where it was neither wanted nor needed.
+   PDL_ERR_NOT_FINITE: that norm is not finite and nothing was written; or it is, and weights or state that this rank has
+   written are not finite. */
+pdl_status_t pdl_optimizer_outcome(const pdl_optimizer_run_t *run, double *gradient_norm);
 
 #ifdef __cplusplus
 }

@@ -81,11 +81,10 @@ pdl_status_t pdl__cpu_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, c
 pdl_status_t pdl__cpu_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                       size_t bytes, int64_t *index);
 pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                  int64_t count, double *sum);
+                                  const pdl_slice_t *slices, int count, double *sums);
 pdl_status_t pdl__cpu_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
                               void *ema, const void *w);
 pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                             int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                             int64_t *not_finite);
+                             const pdl_update_range_t *ranges, int count);
 
 #endif

@@ -10,34 +10,35 @@ typedef struct guard {
     pdl_backend_t *cpu;
 } guard_t;
 
-static pdl_backend_t *cpu_of(pdl_backend_t *backend)
+pdl_backend_t *pdl__guard_cpu(pdl_backend_t *backend)
 {
     return ((guard_t *)backend)->cpu;
 }
 
 static bool guard_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
 {
-    return cpu_of(backend)->ops->fuses(cpu_of(backend), layer, fusion);
+    return pdl__guard_cpu(backend)->ops->fuses(pdl__guard_cpu(backend), layer, fusion);
 }
 
 static size_t guard_tensor_bytes(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
                                  pdl_format_t format)
 {
-    return cpu_of(backend)->ops->tensor_bytes(cpu_of(backend), shape, samples, format);
+    return pdl__guard_cpu(backend)->ops->tensor_bytes(pdl__guard_cpu(backend), shape, samples, format);
 }
 
 static pdl_status_t guard_op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spec,
                                       pdl_op_description_t *description)
 {
-    return cpu_of(backend)->ops->op_describe(cpu_of(backend), spec, description);
+    return pdl__guard_cpu(backend)->ops->op_describe(pdl__guard_cpu(backend), spec, description);
 }
 
 /* An op of the guard has that of the CPU as its private data. */
 static pdl_status_t guard_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
 {
     pdl_op_t    *inner = NULL, *made = malloc(sizeof(*made));
-    pdl_status_t status = made != NULL ? cpu_of(backend)->ops->op_create(cpu_of(backend), spec, &inner)
-                                       : pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
+    pdl_status_t status = made != NULL
+                              ? pdl__guard_cpu(backend)->ops->op_create(pdl__guard_cpu(backend), spec, &inner)
+                              : pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
 
     if (status) {
         free(made);
@@ -154,13 +155,12 @@ static pdl_status_t guard_weight_export(pdl_op_t *op, int k, const void *storage
 typedef struct vectors {
     pdl_backend_t *cpu;
     pdl_shape_t    shape;
-    pdl_update_t   update;
     pdl_format_t   from, to;
     int64_t        count;
     size_t         bytes;
     double         keep;
     const void    *a, *b;
-    void          *c, *d, *e, *f; /* NULL, or written */
+    void          *c; /* written */
 } vectors_t;
 
 static pdl_status_t run_convert(void *argument)
@@ -198,20 +198,6 @@ static pdl_status_t run_find_not_finite(void *argument)
     return v->cpu->ops->find_not_finite(v->cpu, NULL, v->a, v->bytes, v->c);
 }
 
-static pdl_status_t run_sum_squares(void *argument)
-{
-    const vectors_t *v = argument;
-
-    return v->cpu->ops->sum_squares(v->cpu, NULL, v->a, v->count, v->c);
-}
-
-static pdl_status_t run_update(void *argument)
-{
-    const vectors_t *v = argument;
-
-    return v->cpu->ops->update(v->cpu, NULL, &v->update, v->count, v->c, v->a, v->d, v->e, v->f, (void *)v->b);
-}
-
 static pdl_status_t run_average(void *argument)
 {
     const vectors_t *v = argument;
@@ -223,15 +209,15 @@ static pdl_status_t run_average(void *argument)
 static pdl_status_t call_vectors(pdl_backend_t *backend, pdl_tensor_stream_t *stream, vectors_t v, bool host,
                                  pdl__guard_fn_t function)
 {
-    const void  *addresses[] = {v.a, v.b, v.c, v.d, v.e, v.f};
-    void        *at[6];
+    const void  *addresses[] = {v.a, v.b, v.c};
+    void        *at[3];
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < 6 && !status; i++)
+    for (int i = 0; i < 3 && !status; i++)
         status = pdl__guard_translate(backend->device, addresses[i], 0, host, &at[i]);
     if (status) return status;
-    v.cpu = cpu_of(backend);
-    v.a = at[0], v.b = at[1], v.c = at[2], v.d = at[3], v.e = at[4], v.f = at[5];
+    v.cpu = pdl__guard_cpu(backend);
+    v.a = at[0], v.b = at[1], v.c = at[2];
     return pdl__guard_enqueue(stream, function, &v, sizeof(v));
 }
 
@@ -270,22 +256,6 @@ static pdl_status_t guard_find_not_finite(pdl_backend_t *backend, pdl_tensor_str
                         run_find_not_finite);
 }
 
-static pdl_status_t guard_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                      int64_t count, double *sum)
-{
-    return call_vectors(backend, stream, (vectors_t){.a = values, .c = sum, .count = count}, false,
-                        run_sum_squares);
-}
-
-static pdl_status_t guard_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                                 int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                                 int64_t *not_finite)
-{
-    vectors_t all = {.update = *update, .count = count, .a = g, .b = not_finite, .c = w, .d = m, .e = v, .f = norm};
-
-    return call_vectors(backend, stream, all, false, run_update);
-}
-
 static pdl_status_t guard_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
                                   void *ema, const void *w)
 {
@@ -295,7 +265,7 @@ static pdl_status_t guard_average(pdl_backend_t *backend, pdl_tensor_stream_t *s
 
 static void guard_destroy(pdl_backend_t *backend)
 {
-    pdl_backend_destroy(cpu_of(backend));
+    pdl_backend_destroy(pdl__guard_cpu(backend));
     backend->device->ops->destroy(backend->device);
     free(backend);
 }
@@ -319,8 +289,10 @@ pdl_status_t pdl_backend_create_guard(const pdl_cpu_options_t *options, bool laz
         .to_float = guard_to_float,
         .add = guard_add,
         .find_not_finite = guard_find_not_finite,
-        .sum_squares = guard_sum_squares,
-        .update = guard_update,
+        .check_results = pdl__guard_check_results,
+        .sum_squares = pdl__guard_sum_squares,
+        .clip = pdl__guard_clip,
+        .update = pdl__guard_update,
         .average = guard_average,
         .destroy = guard_destroy,
     };

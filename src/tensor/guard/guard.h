@@ -24,4 +24,17 @@ pdl_status_t pdl__guard_enqueue(pdl_tensor_stream_t *stream, pdl__guard_fn_t run
 pdl_status_t pdl__guard_translate(pdl_tensor_device_t *device, const void *address, size_t bytes, bool host,
                                   void *translated);
 
+/* backend.c: the CPU backend behind the guard's. */
+pdl_backend_t *pdl__guard_cpu(pdl_backend_t *backend);
+
+/* update.c: entries of the backend's table. */
+pdl_status_t pdl__guard_check_results(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,
+                                      const float *sample_weight, int64_t count, int64_t *flag);
+pdl_status_t pdl__guard_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                    const pdl_slice_t *slices, int count, double *sums);
+pdl_status_t pdl__guard_clip(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const double *sums, int count,
+                             double allowed, const int64_t *flag, double clip[2]);
+pdl_status_t pdl__guard_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                               const pdl_update_range_t *ranges, int count);
+
 #endif

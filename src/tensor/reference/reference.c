@@ -5,6 +5,7 @@
 #include "tensor/reference/reference.h"
 
 #include "tensor/describe.h"
+#include "tensor/update.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -207,7 +208,9 @@ static const pdl_backend_ops_t reference_ops = {
     .to_float = pdl__reference_to_float,
     .add = pdl__reference_sum,
     .find_not_finite = pdl__reference_find_not_finite,
+    .check_results = pdl__host_check_results,
     .sum_squares = pdl__reference_sum_squares,
+    .clip = pdl__host_clip,
     .update = pdl__reference_update,
     .average = pdl__reference_average,
     .destroy = destroy,

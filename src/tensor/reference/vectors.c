@@ -3,6 +3,7 @@
  * optimizers.
  */
 #include "tensor/reference/reference.h"
+#include "tensor/update.h"
 
 #include <math.h>
 #include <string.h>
@@ -62,14 +63,15 @@ pdl_status_t pdl__reference_find_not_finite(pdl_backend_t *backend, pdl_tensor_s
 }
 
 pdl_status_t pdl__reference_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                        int64_t count, double *sum)
+                                        const pdl_slice_t *slices, int count, double *sums)
 {
-    const double *from = values;
-    double        total = 0;
-
     (void)backend, (void)stream;
-    for (int64_t i = 0; i < count; i++) total += from[i] * from[i];
-    *sum = total;
+    for (int i = 0; i < count; i++) {
+        const double *from = (const double *)values + slices[i].at;
+
+        sums[i] = 0;
+        for (int64_t k = 0; k < slices[i].elements; k++) sums[i] += from[k] * from[k];
+    }
     return PDL_OK;
 }
 
@@ -85,45 +87,64 @@ static double adam_direction(const pdl_update_t *u, double m, double v)
     return m / u->correction1 / (sqrt(v / u->correction2) + u->epsilon);
 }
 
-pdl_status_t pdl__reference_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *u,
-                                   int64_t count, void *weights, const void *gradient, void *first, void *second,
-                                   double *norm, int64_t *not_finite)
+static double *moment_of(const pdl_update_t *u, int k, const pdl_update_range_t *range)
 {
-    double       *w = weights, *m = first, *v = second, direction, squares = 0;
-    const double *gradients = gradient;
+    return u->moment[k] != NULL ? (double *)u->moment[k] + range->state : NULL;
+}
+
+/* Returns the sum of squares that LAMB wants. */
+static double update_range(const pdl_update_t *u, const pdl__update_rates_t *rates, const pdl_update_range_t *range)
+{
+    double *w = (double *)u->weights + range->weights, *m = moment_of(u, 0, range), *v = moment_of(u, 1, range);
+    const double *gradients = (const double *)u->gradients + range->gradients;
+    double        direction, squares = 0;
     bool          finite = true;
 
-    (void)backend, (void)stream;
-    for (int64_t i = 0; i < count; i++) {
-        double g = gradients ? gradients[i] * u->gradient_scale : 0;
+    for (int64_t i = 0; i < range->elements; i++) {
+        double g = gradients[i] * rates->scale;
 
         switch (u->kind) {
-        case PDL_UPDATE_SGD: w[i] -= u->lr * (g + u->decay * w[i]); break;
+        case PDL_UPDATE_SGD: w[i] -= rates->lr * (g + rates->decay * w[i]); break;
         case PDL_UPDATE_MOMENTUM:
-            m[i] = u->momentum * m[i] + g + u->decay * w[i];
-            w[i] -= u->lr * m[i];
+            m[i] = u->momentum * m[i] + g + rates->decay * w[i];
+            w[i] -= rates->lr * m[i];
             break;
         case PDL_UPDATE_NESTEROV:
-            g += u->decay * w[i];
+            g += rates->decay * w[i];
             m[i] = u->momentum * m[i] + g;
-            w[i] -= u->lr * (g + u->momentum * m[i]);
+            w[i] -= rates->lr * (g + u->momentum * m[i]);
             break;
         case PDL_UPDATE_ADAMW:
             move_moments(u, g, &m[i], &v[i]);
-            w[i] -= u->lr * u->decay * w[i];
-            w[i] -= u->lr * adam_direction(u, m[i], v[i]);
+            w[i] -= rates->lr * rates->decay * w[i];
+            w[i] -= rates->lr * adam_direction(u, m[i], v[i]);
             break;
         case PDL_UPDATE_LAMB_STATE:
             move_moments(u, g, &m[i], &v[i]);
-            direction = adam_direction(u, m[i], v[i]) + u->decay * w[i];
+            direction = adam_direction(u, m[i], v[i]) + rates->decay * w[i];
             squares += direction * direction;
             break;
-        case PDL_UPDATE_LAMB_APPLY: w[i] -= u->lr * (adam_direction(u, m[i], v[i]) + u->decay * w[i]); break;
+        case PDL_UPDATE_LAMB_APPLY:
+            w[i] -= rates->lr * (adam_direction(u, m[i], v[i]) + rates->decay * w[i]);
+            break;
         }
         finite = finite && isfinite(w[i]) && (v == NULL || isfinite(v[i]));
     }
-    if (u->kind == PDL_UPDATE_LAMB_STATE) *norm = squares;
-    if (not_finite != NULL && !finite) *not_finite = 1;
+    if (u->not_finite != NULL && !finite) *u->not_finite = 1;
+    return squares;
+}
+
+pdl_status_t pdl__reference_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *u,
+                                   const pdl_update_range_t *ranges, int count)
+{
+    pdl__update_rates_t rates;
+
+    (void)backend, (void)stream;
+    for (int i = 0; i < count; i++) {
+        if (!pdl__update_rates(u, ranges, count, i, &rates)) continue;
+        double squares = update_range(u, &rates, &ranges[i]);
+        if (u->kind == PDL_UPDATE_LAMB_STATE) u->sums[count + i] = squares;
+    }
     return PDL_OK;
 }
 

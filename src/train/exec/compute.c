@@ -22,7 +22,7 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
     const pdl__unit_t   *source = &s->graph->unit[s->graph->source];
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     void                *target = pdl__buffer_at(s, execution, op->input[0]);
-    int64_t              from = op->micro_batch * s->micro_samples, bad = -1;
+    int64_t              from = op->micro_batch * s->micro_samples;
 
     if (s->graph->tokens) {
         int64_t positions = pdl_shape_positions(&source->shape);
@@ -33,11 +33,8 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
     pdl_status_t status =
         s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
                                          s->micro_samples * elements, target);
-    /* In training a bad sample is seen in the gradients; a score could hide it. */
-    size_t bytes = (size_t)(s->micro_samples * elements) * pdl_dtype_bytes(s->spec.backend->activation_type);
-    if (!status && execution->mode == PDL__EXECUTE_EVALUATE) status = pdl__find_not_finite(s, target, bytes, &bad);
-    if (!status && bad >= 0) pdl__finite_note_input(s, batch);
-    return status;
+    if (status || execution->mode != PDL__EXECUTE_EVALUATE) return status;
+    return pdl__finite_watch_input(s, op->micro_batch, target, s->micro_samples * elements);
 }
 
 /* Batch norm over all ranks that have other samples or positions of the same channels. */
@@ -107,6 +104,7 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     if (!status) status = pack_weights(s, op, kernel, &run);
     if (!status) status = pdl__run_forward(s, unit, kernel, &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
+    if (!status && unit->loss && execution->defers) status = pdl__finite_watch_results(s, unit, &run);
     if (!status && unit->loss && s->executor.logits.call && !execution->searches)
         status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
     return status;

@@ -3,6 +3,7 @@
  */
 #include "train/exec/execute.h"
 #include "base/clock.h"
+#include "train/exec/finite.h"
 #include "train/exec/shard.h"
 #include <paradl/comm/watch.h>
 
@@ -176,21 +177,35 @@ static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution
     if (train && op->kind != PDL_OP_LOAD) pdl__session_note(s, i, false, start_s);
     if (status) return status;
     if (!pdl_program_op_in_flight(op)) status = look_at_output(s, op, execution);
-    return !status && (train || s->weights.shard) ? pdl__poll(s) : status;
+    return !status && (train || s->weights.sharding != PDL_SHARDING_NONE) ? pdl__poll(s) : status;
+}
+
+/* Where one rank updates by itself the host need not see the results before. */
+static pdl_status_t begin(pdl_session_t *s, pdl__execution_t *execution)
+{
+    bool train = execution->mode == PDL__EXECUTE_TRAIN;
+
+    if (s->dry) return pdl_error(PDL_ERR_UNSUPPORTED, "a dry rank computes nothing");
+    execution->found = -1;
+    execution->updated = false;
+    execution->resumed = execution->next > 0;
+    execution->defers = train && !execution->resumed && !execution->halts && pdl_ranks_size(s->replica) == 1;
+    s->observer.moved_s = 0;
+    pdl_status_t status = execution->resumed ? PDL_OK : pdl__borders_begin(s, train);
+    if (status || !execution->defers) return status;
+    return s->executor.device->ops->fill(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
+                                         pdl__finite_flag(s), sizeof(int64_t));
 }
 
 pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program, pdl__execution_t *execution)
 {
-    pdl_status_t status = s->dry                 ? pdl_error(PDL_ERR_UNSUPPORTED, "a dry rank computes nothing")
-                          : execution->next == 0 ? pdl__borders_begin(s, execution->mode == PDL__EXECUTE_TRAIN)
-                                                 : PDL_OK;
+    pdl_status_t status = begin(s, execution);
 
     execution->program = program;
-    execution->found = -1;
-    s->observer.moved_s = 0;
     for (; execution->next < program->op_count && !status; execution->next++) {
         if (execution->halts && !of_forward_pass(&program->op[execution->next])) return PDL_OK;
         status = execute(s, execution->next, execution);
     }
-    return status ? status : pdl__borders_end(s);
+    if (!status) status = pdl__borders_end(s);
+    return status ? status : pdl__execute_end(s, execution);
 }

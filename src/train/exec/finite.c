@@ -97,28 +97,26 @@ static void write_remedy(const pdl_session_t *s, const pdl_batch_t *batch, bool 
 }
 
 /* Whether a sum of squares is finite, of weights, gradients or state. */
-static bool is_finite(const pdl_session_t *s, const void *values, int64_t count)
+static bool is_finite(const pdl_session_t *s, const void *array, int64_t at, int64_t elements)
 {
     pdl_backend_t       *backend = s->spec.backend;
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     double               sum = NAN;
 
-    return !backend->ops->sum_squares(backend, compute, values, count, s->executor.scalars) &&
+    return !backend->ops->sum_squares(backend, compute, array, &(pdl_slice_t){at, elements}, 1,
+                                      s->executor.scalars) &&
            !pdl_device_fetch(s->executor.device, compute, &sum, s->executor.scalars, sizeof(sum)) && isfinite(sum);
 }
 
 /* The entry of the first parameter that is not finite in an array, or -1. */
 static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 {
-    size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
-
     for (int i = 0; i < s->weights.parameter_count && s->weights.array[array]; i++) {
-        const pdl_parameter_t *p = &s->weights.parameter[i];
-        int64_t                at = p->offset;
-        if (s->weights.shard && array == PDL_ARRAY_GRADIENT) at = s->weights.shard->gradient_at[i];
-        if (s->weights.shard && array == PDL_ARRAY_WEIGHT) at = s->weights.shard->weight_at[i];
-        const char *values = (const char *)s->weights.array[array] + (size_t)at * item;
-        if (!is_finite(s, values, p->elements)) return s->weights.parameter_entry[i];
+        const pdl_update_range_t *range = &s->weights.parameter[i].range;
+        int64_t                   at = array == PDL_ARRAY_GRADIENT ? range->gradients
+                                       : array == PDL_ARRAY_WEIGHT ? range->weights
+                                                                   : range->state;
+        if (!is_finite(s, s->weights.array[array], at, range->elements)) return s->weights.parameter_entry[i];
     }
     return -1;
 }
@@ -128,29 +126,65 @@ static int bad_statistic(const pdl_session_t *s)
 {
     for (int i = 0; i < s->weights.entry_count; i++)
         for (int64_t w = 0; w < s->weights.workers && !s->weights.entry[i].info.trainable; w++)
-            if (!is_finite(s, pdl__statistics_at(s, &s->weights.entry[i], w), s->weights.entry[i].storage))
+            if (!is_finite(s, pdl__statistics_at(s, &s->weights.entry[i], w), 0, s->weights.entry[i].storage))
                 return i;
     return -1;
 }
 
-/* All of them with one wait. */
-bool pdl__finite_statistics(const pdl_session_t *s)
+pdl_status_t pdl__finite_watch_statistics(pdl_session_t *s)
 {
     pdl_backend_t       *backend = s->spec.backend;
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
-    int64_t              count = 0;
-    double               zero = 0;
-    pdl_status_t         status = PDL_OK;
+    pdl_slice_t          slice = pdl__statistics(s);
+    int64_t              at = s->executor.flag_at + 1;
 
-    for (int i = 0; i < s->weights.entry_count; i++)
-        for (int64_t w = 0; w < s->weights.workers && !s->weights.entry[i].info.trainable && !status; w++)
-            status = backend->ops->sum_squares(backend, compute, pdl__statistics_at(s, &s->weights.entry[i], w),
-                                               s->weights.entry[i].storage, s->executor.scalars + count++);
-    if (!status && count > 0)
-        status = pdl_device_fetch(s->executor.device, compute, s->executor.scalars_home, s->executor.scalars,
-                                  (size_t)count * sizeof(double));
-    for (int64_t i = 0; i < count; i++) zero += s->executor.scalars_home[i] * 0;
-    return !status && zero == 0;
+    s->executor.scalars_home[at] = 0;
+    if (slice.elements == 0) return PDL_OK;
+    pdl_status_t status = backend->ops->sum_squares(backend, compute, s->weights.array[PDL_ARRAY_WEIGHT], &slice, 1,
+                                                    s->executor.scalars + at);
+    return status ? status
+                  : s->executor.device->ops->copy(s->executor.device, compute, s->executor.scalars_home + at,
+                                                  s->executor.scalars + at, sizeof(double));
+}
+
+bool pdl__finite_statistics(const pdl_session_t *s)
+{
+    return isfinite(s->executor.scalars_home[s->executor.flag_at + 1]);
+}
+
+int64_t *pdl__finite_flag(const pdl_session_t *s)
+{
+    return (int64_t *)(void *)(s->executor.scalars + s->executor.flag_at);
+}
+
+pdl_status_t pdl__finite_watch_results(pdl_session_t *s, const pdl__unit_t *loss, const pdl_op_run_t *run)
+{
+    pdl_backend_t *backend = s->spec.backend;
+
+    return backend->ops->check_results(backend, s->executor.stream[PDL_STREAM_COMPUTE], run->output,
+                                       run->sample_weight, pdl__region_samples(&loss->region), pdl__finite_flag(s));
+}
+
+pdl_status_t pdl__finite_watch_input(pdl_session_t *s, int micro_batch, const void *input, int64_t elements)
+{
+    pdl_backend_t       *backend = s->spec.backend;
+    pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
+    int64_t              at = s->executor.inputs_at + micro_batch;
+    size_t               bytes = (size_t)elements * pdl_dtype_bytes(backend->activation_type);
+    pdl_status_t         status = backend->ops->find_not_finite(backend, compute, input, bytes,
+                                                                (int64_t *)(void *)(s->executor.scalars + at));
+
+    return status ? status
+                  : s->executor.device->ops->copy(s->executor.device, compute, s->executor.scalars_home + at,
+                                                  s->executor.scalars + at, sizeof(double));
+}
+
+void pdl__finite_check_inputs(pdl_session_t *s, const pdl_batch_t *batch)
+{
+    const int64_t *found = (const int64_t *)(const void *)(s->executor.scalars_home + s->executor.inputs_at);
+
+    for (int m = 0; m < s->micro_batches && !s->graph->tokens && s->graph->source >= 0; m++)
+        if (found[m] >= 0) pdl__finite_note_input(s, batch);
 }
 
 void pdl__finite_note_update(pdl_session_t *s, const pdl_batch_t *batch, double lr)

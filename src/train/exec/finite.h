@@ -10,8 +10,16 @@
 
 /* Local. Weights, state or statistics that the update at hand has written are not finite. */
 void pdl__finite_note_update(pdl_session_t *session, const pdl_batch_t *batch, double lr);
-/* Local. Whether statistics of batch norm are finite. */
-bool pdl__finite_statistics(const pdl_session_t *session);
+/* Local. Whether statistics of batch norm are finite: starts home, and is known once the stream has been waited for. */
+pdl_status_t pdl__finite_watch_statistics(pdl_session_t *session);
+bool         pdl__finite_statistics(const pdl_session_t *session);
+/* Local. The device notes whether the loss of a sample is not finite; pdl__finite_flag() is cleared first. */
+pdl_status_t pdl__finite_watch_results(pdl_session_t *session, const pdl__unit_t *loss, const pdl_op_run_t *run);
+int64_t     *pdl__finite_flag(const pdl_session_t *session);
+/* Local. In training a sample that is not finite is seen in the gradients; a score could hide it. Whether an input is
+   finite starts home; once the stream has been waited for, the second notes it. */
+pdl_status_t pdl__finite_watch_input(pdl_session_t *session, int micro_batch, const void *input, int64_t elements);
+void         pdl__finite_check_inputs(pdl_session_t *session, const pdl_batch_t *batch);
 /* Local. A sample that is not finite, of the batch at hand. */
 void pdl__finite_note_input(pdl_session_t *session, const pdl_batch_t *batch);
 /* Collective over `ranks`. The error for what some of them noted, or PDL_OK. */

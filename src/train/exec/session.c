@@ -194,18 +194,18 @@ static pdl_status_t check_loss(const pdl_session_t *s)
                      loss->spec.layer->name);
 }
 
-/* Small buffers of the device, one behind the other. Sums of squares: two of every weight and one more, or one of every
-   statistic. */
+/* Small buffers of the device, one behind the other. */
 static void place_small(pdl_session_t *s)
 {
-    int64_t zeros = 0, sums = 2 * (int64_t)s->weights.entry_count + 1,
-            statistics = s->weights.entry_count * s->weights.workers;
+    int64_t zeros = 0;
 
     for (int i = 0; i < s->weights.entry_count; i++)
         if (s->graph->unit[s->weights.entry[i].unit].zero_bias && s->weights.entry[i].info.rank == 1 &&
             s->weights.entry[i].storage > zeros)
             zeros = s->weights.entry[i].storage;
-    s->executor.scalar_count = sums > statistics ? sums : statistics;
+    s->executor.flag_at = PDL_OPTIMIZER_NUMBERS(s->weights.entry_count);
+    s->executor.inputs_at = s->executor.flag_at + 2;
+    s->executor.scalar_count = s->executor.inputs_at + s->micro_batches;
     s->executor.zeros_at = (size_t)(s->executor.scalar_count + 7) / 8 * 64;
     s->executor.small_bytes =
         s->executor.zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
@@ -308,7 +308,6 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__session_free_list(s);
     pdl__weight_sets_give(s);
     if (s->graph) pdl__session_free_weights(s);
-    pdl__shard_destroy(s);
     if (s->executor.arena)
         s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->executor.arena,
                                          s->executor.arena_bytes);
@@ -436,11 +435,10 @@ pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
 
     if (!pdl__session_keeps(s, PDL_ARRAY_EMA)) return PDL_OK;
     for (int i = 0; i < s->weights.parameter_count && !status; i++) {
-        const pdl_parameter_t *p = &s->weights.parameter[i];
-        int64_t                at = s->weights.shard ? s->weights.shard->weight_at[i] : p->offset;
-        status = swap_bytes(s, (char *)s->weights.array[PDL_ARRAY_WEIGHT] + (size_t)at * item,
-                            (char *)s->weights.array[PDL_ARRAY_EMA] + (size_t)p->offset * item,
-                            (size_t)p->elements * item);
+        const pdl_update_range_t *range = &s->weights.parameter[i].range;
+        status = swap_bytes(s, (char *)s->weights.array[PDL_ARRAY_WEIGHT] + (size_t)range->weights * item,
+                            (char *)s->weights.array[PDL_ARRAY_EMA] + (size_t)range->state * item,
+                            (size_t)range->elements * item);
     }
     if (!status) status = pdl__shard_gather(s);
     return status ? status : pdl__session_refresh(s);

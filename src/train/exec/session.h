@@ -11,8 +11,6 @@
 #include <paradl/train/train.h>
 #include <signal.h>
 
-typedef struct pdl__shard pdl__shard_t; /* shard.h */
-
 /* One weight or statistic: [offset, offset + storage) of the flat arrays. */
 typedef struct pdl__trace_entry {
     pdl_session_tensor_t info;
@@ -97,37 +95,37 @@ typedef struct pdl__targets {
     size_t numbers_at; /* regression: the targets of a micro-batch in the activation type */
     size_t labels_at;  /* labels of the positions this rank has, where they are copied */
     size_t weight_at;  /* of samples, where they are copied */
-    char  *home;       /* pinned: [3][count] in the type of weights */
+    char  *home;       /* pinned: [micro-batches][3][samples] in the type of weights */
     bool  *coming;     /* by micro-batch: its results are in flight to the host */
 } pdl__targets_t;
 
 /* Weights and the state of the optimizer on this rank. Trainable ones come first, in the order in which backward finishes
    their gradients. */
 typedef struct pdl__weights {
-    int64_t             workers; /* with statistics of their own */
-    void               *kept;    /* statistics of the workers while their mean is in use, or NULL */
-    bool                statistics_are_mean;
-    pdl__trace_entry_t *entry;
-    int                 entry_count;
-    pdl__listed_t      *listed; /* those of all stages, the same on every rank */
-    int                 listed_count;
-    char               *listed_names;
-    int64_t             elements, trainable; /* of the flat arrays; of these, trainable */
-    void               *array[PDL_ARRAY_COUNT];
-    pdl_parameter_t    *parameter; /* what this rank updates: weights, or its parts of them */
-    int                 parameter_count;
-    int                *parameter_entry;
-    double             *sums;     /* two of every entry: for the norms of weights that lie in parts */
-    pdl_sharding_t      sharding; /* none where there is nobody to share with */
-    int64_t             held;     /* trainable elements of an array of parts */
-    pdl__shard_t       *shard;    /* NULL unless sharded */
-    void               *packed;
-    size_t              packed_bytes;
-    size_t             *packed_at;    /* per unit */
-    int64_t             moments_from; /* the update before which the optimizer's state was zero */
-    pdl__weight_set_t  *weight_set;   /* set 0 is the session's own; NULL: there are no others */
-    int                 weight_set_count, selected;
-    bool                weight_set_moments;
+    int64_t                workers; /* with statistics of their own */
+    void                  *kept;    /* statistics of the workers while their mean is in use, or NULL */
+    bool                   statistics_are_mean;
+    pdl__trace_entry_t    *entry;
+    int                    entry_count;
+    pdl__listed_t         *listed; /* those of all stages, the same on every rank */
+    int                    listed_count;
+    char                  *listed_names;
+    int64_t                elements, trainable; /* of the flat arrays; of these, trainable */
+    void                  *array[PDL_ARRAY_COUNT];
+    pdl_parameter_t       *parameter; /* what this rank updates: weights, or its parts of them */
+    int                    parameter_count;
+    int                   *parameter_entry;
+    pdl_optimizer_table_t *table;    /* of them */
+    double                *sums;     /* two of every entry: for the norms of weights that lie in parts */
+    pdl_sharding_t         sharding; /* none where there is nobody to share with */
+    int64_t                held;     /* trainable elements of an array of parts */
+    void                  *packed;
+    size_t                 packed_bytes;
+    size_t                *packed_at;    /* per unit */
+    int64_t                moments_from; /* the update before which the optimizer's state was zero */
+    pdl__weight_set_t     *weight_set;   /* set 0 is the session's own; NULL: there are no others */
+    int                    weight_set_count, selected;
+    bool                   weight_set_moments;
 } pdl__weights_t;
 
 /* How gradients, and weights that are sharded, go between ranks. */
@@ -148,10 +146,12 @@ typedef struct pdl__executor {
     pdl_tensor_event_t  *event;                    /* orders streams */
     char                *arena;
     size_t               arena_bytes;
-    void                *zeros;        /* the bias that another rank adds */
-    char                *small;        /* small buffers of the device: */
-    double              *scalars;      /* numbers for the host, */
-    size_t               zeros_at;     /* zeros */
+    void                *zeros;     /* the bias that another rank adds */
+    char                *small;     /* small buffers of the device: */
+    double              *scalars;   /* numbers for the host: of the optimizer first, then */
+    int64_t              flag_at;   /* whether results of a loss are not finite, a sum of squares of statistics; */
+    int64_t              inputs_at; /* of the input of every micro-batch, the first element that is not finite */
+    size_t               zeros_at;  /* zeros */
     size_t               small_bytes;  /* and those of `targets` */
     double              *scalars_home; /* pinned: the numbers here, */
     double        *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
@@ -234,6 +234,7 @@ void *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, con
 void        *pdl__statistics_at(const pdl_session_t *session, const pdl__trace_entry_t *entry, int64_t worker);
 int64_t      pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
 int64_t      pdl__worker_of(const pdl_session_t *session, int micro_batch);
+pdl_slice_t  pdl__statistics(const pdl_session_t *session);  /* of all workers, in the array of weights */
 pdl_status_t pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
 /* Collective. The statistics of all workers of all ranks, to be freed; NULL where there is only one set of them. */
 pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t *bytes);
@@ -279,7 +280,8 @@ void         pdl__targets_destroy(pdl_session_t *session);
 /* What the loss of a micro-batch reads, where it can read it. */
 pdl_status_t pdl__targets_set(pdl_session_t *session, int64_t micro_batch, const pdl_batch_t *batch,
                               pdl_op_run_t *run);
-/* Loss, correctness and confidence of a micro-batch start home; and all of them are in session->executor.results. */
+/* Loss, correctness and confidence of a micro-batch start home; and, after a wait, all of them are in
+   session->executor.results. */
 pdl_status_t pdl__results_keep(pdl_session_t *session, int64_t micro_batch, const void *output);
 pdl_status_t pdl__results_fetch(pdl_session_t *session);
 /* The part of a sample's positions whose loss this rank computes: a mean over them is that part of the whole mean. */
@@ -314,6 +316,10 @@ typedef struct pdl__execution {
     int                  next;     /* operation to begin with; where it stopped */
     bool                 searches; /* executes a forward pass again, for: */
     int                  found;    /* the unit whose output is the first that is not finite, or -1 */
+    bool                 resumed;  /* set by the call: results are here already */
+    bool                 defers;   /* likewise: one wait at the end; until then the device knows whether results are
+                                      finite */
+    bool                 updated;  /* weights, which the end looks at */
 } pdl__execution_t;
 pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *program,
                                   pdl__execution_t *execution);

@@ -93,20 +93,24 @@ static void add_parameter(pdl_session_t *s, int i)
     int64_t                   low = entry->offset, high = low + entry->storage, held = entry->held;
     int                       n = s->weights.parameter_count;
 
-    s->weights.parameter[n] =
-        (pdl_parameter_t){.copies = entry->copies, .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
+    int64_t copies = entry->copies;
+
     if (group && group->shard_ranks) {
         const pdl__bucket_t *bucket = &group->bucket[entry->bucket];
         if (low < bucket->part_low) low = bucket->part_low;
         if (high > bucket->part_high) high = bucket->part_high;
         held = bucket->held + low - bucket->part_low;
-        s->weights.parameter[n].copies /= pdl_ranks_size(group->shard_ranks);
+        copies /= pdl_ranks_size(group->shard_ranks);
     }
     if (low >= high) return;
-    s->weights.parameter[n].offset = held;
-    s->weights.parameter[n].elements = high - low;
-    s->weights.shard->weight_at[n] = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low;
-    s->weights.shard->gradient_at[n] = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low;
+    s->weights.parameter[n] =
+        (pdl_parameter_t){.range = {.elements = high - low,
+                                    .weights = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? held : low,
+                                    .gradients = pdl__shard_divides(s, PDL_ARRAY_GRADIENT) ? held : low,
+                                    .state = held,
+                                    .packed = -1,
+                                    .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all},
+                          .copies = copies};
     s->weights.parameter_entry[n] = i;
     s->weights.parameter_count++;
 }
@@ -116,13 +120,6 @@ pdl_status_t pdl__shard_divide(pdl_session_t *s)
     if (s->weights.sharding == PDL_SHARDING_NONE) return PDL_OK;
     if (s->spec.backend->weight_type != PDL_DTYPE_F32)
         return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not sharded: plan with sharding none");
-    s->weights.shard = calloc(1, sizeof(*s->weights.shard));
-    if (!s->weights.shard) return pdl__no_memory("while preparing to train");
-    s->weights.shard->weight_at = calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->weight_at));
-    s->weights.shard->gradient_at =
-        calloc((size_t)s->weights.entry_count + 1, sizeof(*s->weights.shard->gradient_at));
-    if (!s->weights.shard->weight_at || !s->weights.shard->gradient_at)
-        return pdl__no_memory("while preparing to train");
     pdl_status_t status = hold_parts(s);
     if (status) return status;
     s->weights.parameter_count = 0;
@@ -201,16 +198,6 @@ pdl_status_t pdl__shard_connect(pdl_session_t *s, pdl__buckets_t *group)
     if (!status) status = connect_rest(s, group, bound);
     free(bound);
     return status;
-}
-
-void pdl__shard_destroy(pdl_session_t *s)
-{
-    pdl__shard_t *shard = s->weights.shard;
-
-    if (!shard) return;
-    free(shard->weight_at);
-    free(shard->gradient_at);
-    free(shard);
 }
 
 pdl_status_t pdl__shard_gather(pdl_session_t *s)

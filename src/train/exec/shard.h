@@ -5,23 +5,17 @@
  * Every bucket of the gradient exchange is cut into as many parts as there are ranks on the data axes. The parts of
  * a rank lie one after the other in its arrays. Gradients are reduced and scattered, the rank updates its parts, and
  * weights are gathered: after the update, or with zero3 shortly before a layer uses them. What is there for a while
- * only, a whole bucket of gradients or of weights, is a buffer of the
- * program (src/program/update.c).
+ * only, a whole bucket of gradients or of weights, is a buffer of the program (src/program/update.c).
  */
 #ifndef PDL_TRAIN_SHARD_H
 #define PDL_TRAIN_SHARD_H
 
 #include "train/exec/session.h"
 
-struct pdl__shard {
-    int64_t *weight_at, *gradient_at; /* of every parameter */
-};
-
 /* shard.c. Local: what is sharded on this rank, before memory is taken. */
 void         pdl__shard_choose(pdl_session_t *session);
 pdl_status_t pdl__shard_divide(pdl_session_t *session);
 pdl_status_t pdl__shard_connect(pdl_session_t *session, pdl__buckets_t *group); /* collective */
-void         pdl__shard_destroy(pdl_session_t *session);
 /* Whether an array holds parts instead of whole weights. */
 bool pdl__shard_divides(const pdl_session_t *session, pdl_session_array_t array);
 /* This rank's part of a bucket in an array. */

@@ -145,32 +145,32 @@ pdl_status_t pdl__targets_set(pdl_session_t *s, int64_t micro_batch, const pdl_b
     return status;
 }
 
+/* The results of a micro-batch, where they come home. */
+static char *home_of(const pdl_session_t *s, int64_t micro_batch)
+{
+    return s->executor.targets.home +
+           (size_t)(micro_batch * 3 * loss_samples(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
 pdl_status_t pdl__results_keep(pdl_session_t *s, int64_t micro_batch, const void *output)
 {
-    size_t       item = pdl_dtype_bytes(s->spec.backend->weight_type);
-    int64_t      samples = loss_samples(s), first = first_result(s, micro_batch);
-    pdl_status_t status = PDL_OK;
-
     s->executor.targets.coming[micro_batch] = true;
-    for (int row = 0; row < 3 && !status; row++)
-        status = copy(s, s->executor.targets.home + (size_t)(row * s->count + first) * item,
-                      (const char *)output + (size_t)(row * samples) * item, (size_t)samples * item);
-    return status;
+    return copy(s, home_of(s, micro_batch), output,
+                (size_t)(3 * loss_samples(s)) * pdl_dtype_bytes(s->spec.backend->weight_type));
 }
 
 /* From where they have come home to their places in the batch. */
 static void place_results(pdl_session_t *s, int64_t micro_batch)
 {
-    const void *home = s->executor.targets.home;
+    const void *home = home_of(s, micro_batch);
     bool        doubles = s->spec.backend->weight_type == PDL_DTYPE_F64;
     float       share = (float)pdl__loss_share(s);
     int64_t     first = first_result(s, micro_batch), samples = loss_samples(s);
 
-    for (int row = 0; row < 3; row++)
-        for (int64_t i = row * s->count + first; i < row * s->count + first + samples; i++) {
-            float value = doubles ? (float)((const double *)home)[i] : ((const float *)home)[i];
-            s->executor.results[i] = value * share;
-        }
+    for (int64_t i = 0; i < 3 * samples; i++) {
+        float value = doubles ? (float)((const double *)home)[i] : ((const float *)home)[i];
+        s->executor.results[i / samples * s->count + first + i % samples] = value * share;
+    }
 }
 
 pdl_status_t pdl__results_fetch(pdl_session_t *s)

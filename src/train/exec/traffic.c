@@ -94,7 +94,7 @@ static double norm_bytes(const pdl_session_t *s)
 {
     const pdl_optimizer_options_t *o = &s->spec.optimizer;
     const pdl__layouts_t          *l = s->layouts;
-    bool                           in_parts = !l->trivial || s->weights.shard;
+    bool                           in_parts = !l->trivial || s->weights.sharding != PDL_SHARDING_NONE;
     double                         bytes = 0;
 
     if (o->clip_norm > 0 && (in_parts || l->stages->count > 1)) bytes += sum_bytes(s->replica, 1);

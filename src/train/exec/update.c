@@ -28,19 +28,16 @@ static void sum_samples(const pdl_session_t *s, const pdl_batch_t *batch, double
     }
 }
 
-pdl_status_t pdl__execute_result(pdl_session_t *s, pdl__execution_t *execution)
+/* What came home of all samples, over all ranks. */
+static pdl_status_t judge_results(pdl_session_t *s, pdl__execution_t *execution)
 {
     const pdl_batch_t *batch = execution->batch;
     pdl_step_result_t *result = execution->result;
     pdl_ranks_t       *ranks = execution->mode == PDL__EXECUTE_TRAIN ? s->replica : s->spec.ranks;
+    double             sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->observer.not_finite > 0};
 
-    double sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->observer.not_finite > 0};
-
-    pdl_status_t status = pdl__results_fetch(s);
-
-    if (status || result == NULL) return status; /* nobody asked for their sums */
     if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
+    pdl_status_t status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
     if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
     if (status) return status;
     result->samples = sums[2];
@@ -48,6 +45,16 @@ pdl_status_t pdl__execute_result(pdl_session_t *s, pdl__execution_t *execution)
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;
     result->stop = sums[3] > 0;
     return isfinite(result->loss) ? PDL_OK : pdl__finite_explain(s, ranks, batch, execution->mode, "loss");
+}
+
+pdl_status_t pdl__execute_result(pdl_session_t *s, pdl__execution_t *execution)
+{
+    if (execution->defers) return PDL_OK;
+    pdl_status_t status = execution->resumed ? PDL_OK : pdl__results_fetch(s);
+
+    if (status || execution->result == NULL) return status; /* nobody asked for their sums */
+    if (execution->mode == PDL__EXECUTE_EVALUATE) pdl__finite_check_inputs(s, execution->batch);
+    return judge_results(s, execution);
 }
 
 static pdl_status_t sum_over_ranks(void *context, double *values, int64_t count)
@@ -67,52 +74,66 @@ static pdl_status_t sum_tensors(void *context, double *values, int64_t count)
     return pdl_ranks_sum(s->groups->stage, values, count);
 }
 
-/* What the optimizer says of numbers that are not finite: a norm is the same on all ranks, weights are this one's. */
-static pdl_status_t check_update(pdl_session_t *s, const pdl_batch_t *batch, pdl_status_t status,
-                                 const pdl_step_result_t *result)
+static pdl_optimizer_run_t prepare_update(pdl_session_t *s, const pdl__execution_t *execution)
 {
-    if (status == PDL_ERR_NOT_FINITE && !isfinite(result->gradient_norm))
-        return pdl__finite_explain(s, s->replica, batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
-    if (status == PDL_ERR_NOT_FINITE || (!status && !pdl__finite_statistics(s))) {
-        pdl__finite_note_update(s, batch, result->lr);
-        status = pdl_ranks_size(s->replica) == 1 ? pdl__finite_agree(s, s->replica) : PDL_OK;
-    }
-    return status;
-}
-
-pdl_status_t pdl__execute_update(pdl_session_t *s, pdl__execution_t *execution)
-{
-    pdl_step_result_t  *result = execution->result;
+    bool                sharded = s->weights.sharding != PDL_SHARDING_NONE;
     pdl_optimizer_run_t run = {.backend = s->spec.backend,
+                               .table = s->weights.table,
                                .stream = s->executor.stream[PDL_STREAM_COMPUTE],
                                .scalars = s->executor.scalars,
                                .home = s->executor.scalars_home,
-                               .parameters = s->weights.parameter,
-                               .count = s->weights.parameter_count,
+                               .flag = execution->defers ? pdl__finite_flag(s) : NULL,
                                .weights = s->weights.array[PDL_ARRAY_WEIGHT],
                                .gradients = s->weights.array[PDL_ARRAY_GRADIENT],
                                .moment = {s->weights.array[PDL_ARRAY_MOMENT1], s->weights.array[PDL_ARRAY_MOMENT2]},
                                .ema = s->weights.array[PDL_ARRAY_EMA],
                                .step = s->updates - s->weights.moments_from,
-                               .lr = &result->lr};
-    bool                clips = s->spec.optimizer.clip_norm > 0;
-    s->updating = true;
-    if (!s->layouts->trivial || s->layouts->stages->count > 1 || s->weights.shard) {
+                               .lr = &execution->result->lr};
+
+    if (!s->layouts->trivial || s->layouts->stages->count > 1 || sharded) {
         run.reduce = sum_over_ranks;
         run.reduce_context = s->replica;
     }
-    if (!s->layouts->trivial || s->weights.shard) {
+    if (!s->layouts->trivial || sharded) {
         run.tensor = s->weights.parameter_entry;
         run.tensors = s->weights.entry_count;
         run.sums = s->weights.sums;
         run.reduce_tensors = sum_tensors;
         run.tensors_context = s;
     }
-    if (s->weights.shard) {
-        run.weight_at = s->weights.shard->weight_at;
-        run.gradient_at = s->weights.shard->gradient_at;
-    }
-    pdl_status_t status = pdl_optimizer_step(&s->spec.optimizer, &run, clips ? &result->gradient_norm : NULL);
+    return run;
+}
 
-    return check_update(s, execution->batch, status, result);
+static pdl_status_t explain_norm(pdl_session_t *s, const pdl__execution_t *execution)
+{
+    return pdl__finite_explain(s, s->replica, execution->batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
+}
+
+pdl_status_t pdl__execute_update(pdl_session_t *s, pdl__execution_t *execution)
+{
+    pdl_optimizer_run_t run = prepare_update(s, execution);
+    pdl_status_t        status = pdl__finite_watch_statistics(s);
+
+    s->updating = execution->updated = true;
+    if (!status) status = pdl_optimizer_step(&s->spec.optimizer, &run);
+    return status == PDL_ERR_NOT_FINITE ? explain_norm(s, execution) : status;
+}
+
+/* Of numbers that are not finite: a norm is the same on all ranks, weights are this one's. */
+pdl_status_t pdl__execute_end(pdl_session_t *s, pdl__execution_t *execution)
+{
+    if (!execution->updated) return PDL_OK;
+    pdl_step_result_t  *result = execution->result;
+    pdl_optimizer_run_t run = prepare_update(s, execution);
+    pdl_status_t        status = pdl__results_fetch(s);
+
+    if (!status && execution->defers) status = judge_results(s, execution);
+    if (status) return status;
+    status = pdl_optimizer_outcome(&run, &result->gradient_norm);
+    if (status == PDL_ERR_NOT_FINITE && !isfinite(result->gradient_norm)) return explain_norm(s, execution);
+    if (status == PDL_ERR_NOT_FINITE || (!status && !pdl__finite_statistics(s))) {
+        pdl__finite_note_update(s, execution->batch, result->lr);
+        status = pdl_ranks_size(s->replica) == 1 ? pdl__finite_agree(s, s->replica) : PDL_OK;
+    }
+    return status;
 }

@@ -152,10 +152,13 @@ static void place_next(pdl_session_t *s, int i)
     if (!entry->info.trainable) return;
     s->weights.parameter_entry[s->weights.parameter_count] = i;
     s->weights.parameter[s->weights.parameter_count++] =
-        (pdl_parameter_t){.offset = entry->offset,
-                          .elements = entry->storage,
-                          .copies = entry->copies,
-                          .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all};
+        (pdl_parameter_t){.range = {.elements = entry->storage,
+                                    .weights = entry->offset,
+                                    .gradients = entry->offset,
+                                    .state = entry->offset,
+                                    .packed = -1,
+                                    .decays = entry->info.rank > 1 || s->spec.optimizer.decay_all},
+                          .copies = entry->copies};
 }
 
 /* A bucket is what travels, so there are no gaps in it. Weights that fill cache lines come first: of these every
@@ -307,6 +310,9 @@ pdl_status_t pdl__weights_plan(pdl_session_t *s)
     if (!status) status = pdl__buckets_cut(s);
     if (!status) place_entries(s);
     if (!status) status = pdl__shard_divide(s);
+    if (!status)
+        status = pdl_optimizer_table_create(&s->spec.optimizer, s->weights.parameter, s->weights.parameter_count,
+                                            &s->weights.table);
     return status ? status : place_packed(s);
 }
 
@@ -330,6 +336,7 @@ void pdl__session_free_weights(pdl_session_t *s)
     for (int i = 0; i < s->weights.entry_count; i++) free((char *)(uintptr_t)s->weights.entry[i].info.name);
     free(s->weights.entry);
     free(s->weights.parameter);
+    pdl_optimizer_table_destroy(s->weights.table);
     free(s->weights.parameter_entry);
     free(s->weights.sums);
     free(s->weights.packed_at);

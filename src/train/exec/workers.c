@@ -30,18 +30,22 @@ int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
     return micro_batch / (s->micro_batches / s->weights.workers);
 }
 
-static size_t statistics_bytes(const pdl_session_t *s)
+/* Behind the weights that are trained, or the part of them that is held here. */
+pdl_slice_t pdl__statistics(const pdl_session_t *s)
 {
-    return (size_t)(s->weights.workers * statistics_stride(s)) * pdl_dtype_bytes(s->spec.backend->weight_type);
+    return (pdl_slice_t){.at = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->weights.held : s->weights.trainable,
+                         .elements = s->weights.workers * statistics_stride(s)};
 }
 
-/* Behind the weights that are trained, or the part of them that is held here. */
+static size_t statistics_bytes(const pdl_session_t *s)
+{
+    return (size_t)pdl__statistics(s).elements * pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
 static char *statistics_begin(const pdl_session_t *s)
 {
-    int64_t trainable = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->weights.held : s->weights.trainable;
-
     return (char *)s->weights.array[PDL_ARRAY_WEIGHT] +
-           (size_t)trainable * pdl_dtype_bytes(s->spec.backend->weight_type);
+           (size_t)pdl__statistics(s).at * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
 pdl_status_t pdl__spread_statistics(pdl_session_t *s)

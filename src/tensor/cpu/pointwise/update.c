@@ -1,6 +1,7 @@
 /*
  * One step of an optimizer, in one pass over weights, gradients and moments.
  */
+#include "tensor/update.h"
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/cpu/threads.h"
@@ -145,36 +146,62 @@ static double update_lamb_state(pdl__update_step_t *step)
     return sum;
 }
 
-pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                             int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                             int64_t *not_finite)
+/* The copy that kernels read, behind the weights. */
+static void pack(pdl_backend_t *backend, const pdl_update_t *update, const pdl_update_range_t *range)
 {
-    pdl__update_step_t step = {.w = w,
-                               .g = g,
-                               .m = m,
-                               .v = v,
-                               .lr = (float)update->lr,
+    size_t item = pdl_dtype_bytes(backend->activation_type);
+
+    if (update->packed == NULL || range->packed < 0) return;
+    (void)pdl__cpu_from_float(backend, NULL, (const float *)update->weights + range->weights, range->elements,
+                              (char *)update->packed + (size_t)range->packed * item);
+}
+
+static float *moment_of(const pdl_update_t *update, int k, const pdl_update_range_t *range)
+{
+    return update->moment[k] != NULL ? (float *)update->moment[k] + range->state : NULL;
+}
+
+static void update_range(const pdl_update_t *update, const pdl__update_rates_t *rates,
+                         const pdl_update_range_t *range, double *sum)
+{
+    pdl__update_step_t step = {.w = (float *)update->weights + range->weights,
+                               .g = (const float *)update->gradients + range->gradients,
+                               .m = moment_of(update, 0, range),
+                               .v = moment_of(update, 1, range),
+                               .lr = (float)rates->lr,
                                .momentum = (float)update->momentum,
                                .beta1 = (float)update->beta1,
                                .beta2 = (float)update->beta2,
                                .rest1 = (float)(1 - update->beta1),
                                .rest2 = (float)(1 - update->beta2),
                                .epsilon = (float)update->epsilon,
-                               .decay = (float)update->decay,
-                               .scale = (float)update->gradient_scale,
-                               .count = count};
+                               .decay = (float)rates->decay,
+                               .scale = (float)rates->scale,
+                               .count = range->elements};
 
-    (void)backend, (void)stream;
     if (update->correction1 > 0) step.direction = (float)(1.0 / update->correction1);
     if (update->correction2 > 0) step.root = (float)(1.0 / sqrt(update->correction2));
     switch (update->kind) {
-    case PDL_UPDATE_SGD: pdl_threads_run(count, GRAIN, step_sgd, &step); break;
-    case PDL_UPDATE_MOMENTUM: pdl_threads_run(count, GRAIN, step_momentum, &step); break;
-    case PDL_UPDATE_NESTEROV: pdl_threads_run(count, GRAIN, step_nesterov, &step); break;
-    case PDL_UPDATE_ADAMW: pdl_threads_run(count, GRAIN, step_adamw, &step); break;
-    case PDL_UPDATE_LAMB_STATE: *norm = update_lamb_state(&step); break;
-    case PDL_UPDATE_LAMB_APPLY: pdl_threads_run(count, GRAIN, step_lamb_apply, &step); break;
+    case PDL_UPDATE_SGD: pdl_threads_run(step.count, GRAIN, step_sgd, &step); break;
+    case PDL_UPDATE_MOMENTUM: pdl_threads_run(step.count, GRAIN, step_momentum, &step); break;
+    case PDL_UPDATE_NESTEROV: pdl_threads_run(step.count, GRAIN, step_nesterov, &step); break;
+    case PDL_UPDATE_ADAMW: pdl_threads_run(step.count, GRAIN, step_adamw, &step); break;
+    case PDL_UPDATE_LAMB_STATE: *sum = update_lamb_state(&step); break;
+    case PDL_UPDATE_LAMB_APPLY: pdl_threads_run(step.count, GRAIN, step_lamb_apply, &step); break;
     }
-    if (not_finite != NULL && step.not_finite) *not_finite = 1;
+    if (update->not_finite != NULL && step.not_finite) *update->not_finite = 1;
+}
+
+pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                             const pdl_update_range_t *ranges, int count)
+{
+    pdl__update_rates_t rates;
+
+    (void)stream;
+    for (int i = 0; i < count; i++) {
+        if (!pdl__update_rates(update, ranges, count, i, &rates)) continue;
+        update_range(update, &rates, &ranges[i], update->sums != NULL ? &update->sums[count + i] : NULL);
+        if (update->kind != PDL_UPDATE_LAMB_STATE) pack(backend, update, &ranges[i]);
+    }
     return PDL_OK;
 }

@@ -244,17 +244,22 @@ PDL__CLONES static void sum_chunks(void *context, int64_t first, int64_t end)
     }
 }
 
-pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                  int64_t count, double *sum)
+static double sum_slice(const float *values, int64_t count)
 {
     pdl__squares_t squares = {.values = values, .count = count};
     int64_t        size = chunk_elements(count, 256), chunks = (count + size - 1) / size;
     double         total = 0;
 
-    (void)backend, (void)stream;
     pdl_threads_run(chunks, 2, sum_chunks, &squares);
     for (int64_t c = 0; c < chunks; c++) total += squares.sum[c];
-    *sum = total;
+    return total;
+}
+
+pdl_status_t pdl__cpu_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                  const pdl_slice_t *slices, int count, double *sums)
+{
+    (void)backend, (void)stream;
+    for (int i = 0; i < count; i++) sums[i] = sum_slice((const float *)values + slices[i].at, slices[i].elements);
     return PDL_OK;
 }
 

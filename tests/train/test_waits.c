@@ -1,0 +1,161 @@
+/*
+ * A step of one rank gives everything to the device and waits once, at its end; an evaluation too. What is decided on the
+ * device meanwhile is what the host decides on the CPU.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <paradl/train/train.h>
+
+#define STEPS 3
+#define BATCH 4
+#define ROOM  4096
+#include "batch_fixture.h"
+
+typedef struct setting {
+    const char  *model;
+    pdl_method_t method;
+    double       clip, ema;
+    int          micro_batches;
+} setting_t;
+
+static const setting_t settings[] = {
+    {"lenet", PDL_METHOD_SGD, 0, 0, 1},
+    {"lenet", PDL_METHOD_LARS, 1, 0.9, 2},
+    {"lenet", PDL_METHOD_LAMB, 0.1, 0, 1},
+    {"resnet-tiny", PDL_METHOD_SGD, 0.5, 0, 2},
+    {"gpt-char-small", PDL_METHOD_ADAMW, 1, 0.5, 1},
+};
+
+static int waits;
+
+static pdl_status_t (*synchronise)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
+
+static pdl_status_t count_waits(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream)
+{
+    waits++;
+    return synchronise(device, stream);
+}
+
+typedef struct run {
+    pdl_model_t     *model;
+    pdl_plan_t      *plan;
+    pdl_backend_t   *backend;
+    pdl_ranks_t     *ranks;
+    pdl_session_t   *session;
+    pdl_device_ops_t counting;
+    pdl_batch_t      batch;
+} run_t;
+
+static void begin(run_t *run, const setting_t *setting, bool guard)
+{
+    pdl_cpu_options_t  cpu = {.threads = 1};
+    pdl_session_spec_t spec;
+
+    *run = (run_t){0};
+    REQUIRE_OK(pdl_model_load(setting->model, &run->model));
+    REQUIRE_OK(pdl_plan_create(run->model, &(pdl_mesh_t){.axis_count = 0}, BATCH, &run->plan));
+    run->plan->micro_batches = setting->micro_batches;
+    CHECK_OK(pdl_plan_check(run->plan));
+    REQUIRE_OK(pdl_ranks_create(&run->ranks));
+    REQUIRE_OK(guard ? pdl_backend_create_guard(&cpu, true, &run->backend)
+                     : pdl_backend_create("cpu", &cpu, &run->backend));
+    if (guard) {
+        run->counting = *run->backend->device->ops;
+        synchronise = run->counting.synchronise;
+        run->counting.synchronise = count_waits;
+        run->backend->device->ops = &run->counting;
+    }
+    pdl_session_defaults(&spec);
+    spec.plan = run->plan;
+    spec.backend = run->backend;
+    spec.ranks = run->ranks;
+    spec.optimizer.method = setting->method;
+    spec.optimizer.weight_decay = 0.01;
+    spec.optimizer.clip_norm = setting->clip;
+    spec.optimizer.ema = setting->ema;
+    spec.optimizer.lr = 1e-3;
+    REQUIRE_OK(pdl_session_create(&spec, &run->session));
+    run->batch = part_of_batch(run->plan, run->session);
+}
+
+static void end(run_t *run)
+{
+    pdl_session_destroy(run->session);
+    pdl_backend_destroy(run->backend);
+    pdl_ranks_destroy(run->ranks);
+    pdl_plan_destroy(run->plan);
+    pdl_model_destroy(run->model);
+}
+
+static void steps_wait_once(void)
+{
+    fill_batch(2);
+    for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+        run_t             cpu, guard;
+        pdl_step_result_t expected, found;
+
+        begin(&cpu, &settings[i], false);
+        begin(&guard, &settings[i], true);
+        for (int step = 0; step <= STEPS; step++) {
+            bool trains = step < STEPS;
+
+            CHECK_OK((trains ? pdl_session_step : pdl_session_evaluate)(cpu.session, &cpu.batch, &expected));
+            waits = 0;
+            CHECK_OK((trains ? pdl_session_step : pdl_session_evaluate)(guard.session, &guard.batch, &found));
+            CHECK_INT(waits, 1);
+            CHECK_NEAR(found.loss, expected.loss, 0);
+            CHECK_NEAR(found.gradient_norm, expected.gradient_norm, 0);
+            CHECK(!trains || (settings[i].clip > 0) == (found.gradient_norm > 0));
+        }
+        CHECK_NEAR(sum_weights(guard.session), sum_weights(cpu.session), 0);
+        end(&cpu);
+        end(&guard);
+    }
+}
+
+/* The host learns of a bad loss when the update has been given to the device, which left the weights alone. */
+static void bad_steps_change_nothing(void)
+{
+    for (int guard = 0; guard < 2; guard++)
+        for (int clips = 0; clips < 2; clips++) {
+            const setting_t   setting = {"lenet", PDL_METHOD_SGD, clips, 0, 2};
+            pdl_step_result_t result;
+            run_t             run;
+
+            fill_batch(2);
+            begin(&run, &setting, guard);
+            CHECK_OK(pdl_session_step(run.session, &run.batch, &result));
+            double before = sum_weights(run.session);
+            values[17] = INFINITY;
+            CHECK_ERROR(pdl_session_step(run.session, &run.batch, &result),
+                        "sample 0 of the batch (the first is 0) holds a value that is not finite");
+            CHECK_NEAR(sum_weights(run.session), before, 0);
+            end(&run);
+        }
+}
+
+/* Of a sample without weight only the gradients speak. */
+static void samples_without_weight_do_not_count(void)
+{
+    const setting_t   setting = {"lenet", PDL_METHOD_SGD, 0, 0, 1};
+    pdl_step_result_t result;
+    run_t             run;
+
+    fill_batch(2);
+    begin(&run, &setting, true);
+    weight[1] = 0;
+    CHECK_OK(pdl_session_step(run.session, &run.batch, &result));
+    CHECK_NEAR(result.samples, BATCH - 1, 0);
+    end(&run);
+}
+
+int main(void)
+{
+    RUN(steps_wait_once);
+    RUN(bad_steps_change_nothing);
+    RUN(samples_without_weight_do_not_count);
+    return test_done();
+}
