@@ -17,6 +17,7 @@ typedef struct pdl__pending {
 typedef struct pdl__held {
     int  value, saved;  /* buffers */
     int  halo[2];       /* buffers: the halos of its sides */
+    int  forward;       /* operation that made it */
     int  contributions; /* gradients that wait for it */
     bool there;         /* its output and saved state are held */
 } pdl__held_t;

@@ -100,6 +100,20 @@ static bool takes_input(const pdl__builder_t *b, int i)
            b->last_reader[owner] == i && b->nodes[owner].out_bytes == node->out_bytes;
 }
 
+/* Where the gradient goes that a loss makes of its input in forward: over the input when nobody reads that again. */
+static int early_gradient(pdl__builder_t *b, int i, int input)
+{
+    int  owner = b->root[b->nodes[i].input[0]];
+    bool last = !b->kept[owner] && b->nodes[owner].kind != PDL_NODE_SOURCE && b->last_reader[owner] == i;
+
+    return last ? input : pdl__program_buffer(b, owner, b->nodes[owner].out_bytes);
+}
+
+static bool makes_gradient(const pdl__builder_t *b, const pdl_program_node_t *node)
+{
+    return b->options->training && node->gradient_in_forward && node->input_gradients & 1;
+}
+
 /* Forward of a redistribution up to move `to`, behind those that have been issued. */
 static void move_forward(pdl__builder_t *b, int i, int to, bool again)
 {
@@ -109,8 +123,11 @@ static void move_forward(pdl__builder_t *b, int i, int to, bool again)
 
     op.again = again;
     if (from == 0) {
-        b->held[i] =
-            (pdl__held_t){pdl__program_buffer(b, i, node->out_bytes), -1, {-1, -1}, b->held[i].contributions, true};
+        b->held[i] = (pdl__held_t){.value = pdl__program_buffer(b, i, node->out_bytes),
+                                   .saved = -1,
+                                   .halo = {-1, -1},
+                                   .contributions = b->held[i].contributions,
+                                   .there = true};
         b->reached[i] = b->held[b->root[node->input[0]]].value;
     }
     op.input[0] = b->reached[i];
@@ -142,7 +159,13 @@ static void run_forward(pdl__builder_t *b, int i, bool again)
     op.workspace = pdl__program_buffer(b, i, node->workspace_bytes);
     if (node->kind == PDL_NODE_RECEIVE || node->kind == PDL_NODE_SEND) op.stream = PDL_STREAM_STAGE;
     if (node->kind == PDL_NODE_SEND) op.bytes = (double)b->nodes[b->root[node->input[0]]].out_bytes;
-    b->held[i] = (pdl__held_t){op.output, op.saved, {-1, -1}, b->held[i].contributions, true};
+    if (makes_gradient(b, node)) op.input_gradient[0] = early_gradient(b, i, op.input[0]);
+    b->held[i] = (pdl__held_t){.value = op.output,
+                               .saved = op.saved,
+                               .halo = {-1, -1},
+                               .forward = b->program->op_count,
+                               .contributions = b->held[i].contributions,
+                               .there = true};
     if (node->side != NULL)
         pdl__program_sides_forward(b, &op, b->held[i].halo);
     else
@@ -441,6 +464,16 @@ static void backward_other(pdl__builder_t *b, const pdl_program_op_t *backward)
     pdl__program_emit(b, &op);
 }
 
+/* Of a loss whose gradient is there already, ranks may still have to sum it. */
+static void hand_on_gradient(pdl__builder_t *b, int i)
+{
+    int made = b->held[i].forward, reached[PDL_PROGRAM_INPUTS];
+
+    if (b->status) return;
+    sum_over_ranks(b, made, true, true, reached);
+    contribute(b, b->root[b->nodes[i].input[0]], b->program->op[made].input_gradient[0]);
+}
+
 static void run_backward(pdl__builder_t *b, int i)
 {
     const pdl_program_node_t *node = &b->nodes[i];
@@ -448,6 +481,10 @@ static void run_backward(pdl__builder_t *b, int i)
     int                       target[PDL_PROGRAM_INPUTS];
     bool                      taken = false;
 
+    if (makes_gradient(b, node)) {
+        hand_on_gradient(b, i);
+        return;
+    }
     if (!node->loss) collect_gradients(b, i, op.gradient);
     if (!node->loss && op.gradient[0] < 0) return; /* nothing that leads to the loss reads it */
     for (int j = 0; j < node->input_count; j++)

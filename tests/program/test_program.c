@@ -198,6 +198,13 @@ static bool compute_side(machine_t *m, const pdl_program_op_t *op)
     return right && finds_buckets(m, op, false);
 }
 
+static bool has_sum(const pdl_program_node_t *node, int j)
+{
+    return node->kind == PDL_NODE_COMPUTE && node->sum_count[j] > 0;
+}
+
+static int over_input; /* gradients that a loss has made over its input, in all trials */
+
 static bool forward(machine_t *m, const pdl_program_op_t *op)
 {
     const pdl_program_node_t *node = &m->nodes[op->node];
@@ -209,7 +216,11 @@ static bool forward(machine_t *m, const pdl_program_op_t *op)
     write_cells(m, op->workspace, (cell_t){SCRATCH, op->node, op->micro_batch, 0, 0});
     write_cells(m, op->output, (cell_t){VALUE, op->node, op->micro_batch, 0, 0});
     write_cells(m, op->saved, (cell_t){SAVED, op->node, op->micro_batch, 0, 0});
-    return true;
+    if (op->input_gradient[0] < 0) return true;
+    over_input += op->input_gradient[0] == op->input[0];
+    write_cells(m, op->input_gradient[0],
+                (cell_t){GRADIENT, -1, op->micro_batch, 1 + (has_sum(node, 0) ? NOT_SUMMED : 0), 0});
+    return node->gradient_in_forward;
 }
 
 /* Sides whose rows come back and are added to the gradient. */
@@ -220,11 +231,6 @@ static int gives(const pdl_program_node_t *node, int j)
     for (int k = 0; node->side != NULL && j == 0 && k < 2; k++)
         sides += node->side[k].move[0].group && node->side[k].gives;
     return sides;
-}
-
-static bool has_sum(const pdl_program_node_t *node, int j)
-{
-    return node->kind == PDL_NODE_COMPUTE && node->sum_count[j] > 0;
 }
 
 /* A gradient belongs to whichever nodes wait for it, so only its paths are looked at. */
@@ -506,6 +512,13 @@ static void draw_graph(graph_t *g, int count, bool recompute)
                 node->gradient[j] = PDL_GRADIENT_PASSED;
         }
         node->divides = below(2);
+        if (loss && below(2)) {
+            node->gradient_in_forward = true;
+            node->input_count = 1;
+            node->input_gradients &= 1;
+            node->keeps_inputs = 0;
+            node->keeps_output = false;
+        }
         if (below(6) == 0) draw_sum(g, i);
         if (!loss && below(4) == 0)
             draw_redistribution(g, i);
@@ -534,7 +547,7 @@ static void draw_weights(graph_t *g)
 
     for (int i = 0; i < g->count; i++) {
         g->first_use[i] = uses;
-        if (g->nodes[i].kind != PDL_NODE_COMPUTE || below(3) == 0) continue;
+        if (g->nodes[i].kind != PDL_NODE_COMPUTE || g->nodes[i].gradient_in_forward || below(3) == 0) continue;
         g->use[uses++] = g->weights > 0 && below(5) == 0 ? below(g->weights) : g->weights++;
     }
     g->first_use[g->count] = uses;
@@ -599,7 +612,10 @@ static void check_program(const graph_t *g, pdl_program_options_t *options)
     /* Of layers that lead to the loss, each makes its weight gradients once a micro-batch. */
     for (int i = 1; i < g->count && options->training; i++)
         if (g->nodes[i].kind == PDL_NODE_COMPUTE)
-            CHECK_INT(m.made[i], m.expected[i] > 0 ? options->micro_batches : 0);
+            CHECK_INT(m.made[i],
+                      m.expected[i] > 0 && !(g->nodes[i].gradient_in_forward && g->nodes[i].input_gradients)
+                          ? options->micro_batches
+                          : 0);
     for (int i = 0; i < program->op_count; i++)
         CHECK(strlen(pdl_program_op_name(program, i, name, sizeof(name))) > 0);
     free(m.cells);
@@ -715,6 +731,7 @@ int main(void)
     RUN(test_random_graphs);
     RUN(test_pipelines);
     CHECK(overlapped > 1000);
+    CHECK(over_input > 0);
     RUN(test_chain_is_tight);
     return test_done();
 }

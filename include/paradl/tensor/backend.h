@@ -93,6 +93,8 @@ typedef struct pdl_op_spec {
     bool                training;       /* otherwise only forward will run, with running statistics */
     bool                input_gradient; /* backward to the inputs is wanted */
     bool                accumulates;    /* weight gradients may be added to what is there (run.accumulate) */
+    /* A loss: forward in training may make the gradient of its input (run.input_gradient[0]), and backward is not called. */
+    bool         gradient_in_forward;
     bool         plain_weights; /* its weight is stored plain: another op uses it too, or ranks with other shapes */
     uint64_t     id;            /* of the layer in the model: makes its random streams distinct */
     pdl_origin_t origin;
@@ -153,16 +155,19 @@ typedef struct pdl_meeting {
 
 /* What an op is before any kernel is prepared: from shapes, formats and the precision alone. */
 typedef struct pdl_op_description {
-    pdl_format_t       in_format[PDL_MAX_INPUTS], out_format;
-    size_t             out_bytes;
-    size_t             saved_bytes;     /* from forward to backward, besides inputs and output: masks, statistics */
-    size_t             workspace_bytes; /* scratch while forward or backward runs; content is lost between */
-    size_t             packed_bytes;    /* persistent copies of the weights made by `refresh` (bf16); else 0 */
-    unsigned           keeps_inputs;    /* bit per input that backward reads again */
-    bool               keeps_output;    /* backward reads the output again */
-    bool               inplace;         /* the output may be written over input 0 when nobody else wants that */
-    bool               sums_gradients;  /* backward takes two gradients of the output and adds them itself */
-    bool               divides; /* dgrad and wgrad are kernels of their own and lose little by being apart */
+    pdl_format_t in_format[PDL_MAX_INPUTS], out_format;
+    size_t       out_bytes;
+    size_t       saved_bytes;     /* from forward to backward, besides inputs and output: masks, statistics */
+    size_t       workspace_bytes; /* scratch while forward or backward runs; content is lost between */
+    size_t       packed_bytes;    /* persistent copies of the weights made by `refresh` (bf16); else 0 */
+    unsigned     keeps_inputs;    /* bit per input that backward reads again */
+    bool         keeps_output;    /* backward reads the output again */
+    bool
+        gradient_in_forward; /* where the spec allows it: forward with run.input_gradient[0] writes that, which may be
+                                 input 0 itself; backward is not called, and nothing is kept for it */
+    bool               inplace;        /* the output may be written over input 0 when nobody else wants that */
+    bool               sums_gradients; /* backward takes two gradients of the output and adds them itself */
+    bool               divides;        /* dgrad and wgrad are kernels of their own and lose little by being apart */
     pdl_gradient_use_t gradient_use[PDL_MAX_INPUTS];
     int                weight_count;
     pdl_weight_t       weight[PDL_MAX_WEIGHTS];

@@ -72,8 +72,9 @@ typedef struct pdl__graph_spec {
     const pdl__layouts_t *layouts;
     pdl_backend_t        *backend;
     bool                  training;
-    bool                  separate; /* statistics are not shared over data axes */
-    bool                  overlap;  /* tensors are in flight while something else is computed */
+    bool                  separate;     /* statistics are not shared over data axes */
+    bool                  overlap;      /* tensors are in flight while something else is computed */
+    bool                  shows_logits; /* somebody looks at the input of the loss before its gradient is made */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {

@@ -118,6 +118,8 @@ static pdl_op_spec_t describe_op(const pdl__lowering_t *l, int head, int tail, b
                                .fusion = pdl__fusion_of(l->model, head, tail),
                                .training = l->spec->training,
                                .input_gradient = l->spec->training && gradient,
+                               .gradient_in_forward = pdl_layer_traits(layer)->loss != PDL_LOSS_NONE &&
+                                                      l->spec->training && gradient && !l->spec->shows_logits,
                                .accumulates = l->spec->plan->micro_batches > 1 || shared,
                                .plain_weights = shared || !l->spec->layouts->trivial,
                                .id = (uint64_t)head,

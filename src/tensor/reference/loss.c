@@ -99,12 +99,11 @@ static pdl_status_t backward_cross_entropy(const pdl_op_t *op, const pdl_op_run_
         for (int64_t p = 0; p < positions; p++) {
             position_t at = look(shape, x, n, p);
 
-            if (classes[p] < 0) continue;
             for (int64_t c = 0; c < shape->channels; c++) {
                 int64_t i = pdl__reference_at(shape, n, c, p);
                 double  wanted = (c == classes[p] ? 1 - smoothing : 0) + smoothing / (double)shape->channels;
 
-                dx[i] = scale * (exp(x[i] - at.largest) / at.sum - wanted);
+                dx[i] = classes[p] < 0 ? 0 : scale * (exp(x[i] - at.largest) / at.sum - wanted);
             }
         }
     }

@@ -97,6 +97,11 @@ static void describe(pdl_op_t *op)
     description->keeps_inputs = spec->training ? (1u << spec->input_count) - 1 : 0;
     description->keeps_output = spec->training;
     if (kind_of(layer)->describe != NULL) kind_of(layer)->describe(op);
+    if (spec->gradient_in_forward && spec->classes == 0) {
+        description->gradient_in_forward = true;
+        description->keeps_inputs = 0;
+        description->keeps_output = false;
+    }
     pdl__describe_work(spec, description);
 }
 
@@ -147,7 +152,9 @@ static pdl_status_t forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl
 {
     (void)stream;
     if (run->phase == 0) memset(run->output, 0, op->description.out_bytes);
-    return kind_of(op->spec.layer)->forward(op, run);
+    pdl_status_t status = kind_of(op->spec.layer)->forward(op, run);
+    if (status || !op->description.gradient_in_forward || run->input_gradient[0] == NULL) return status;
+    return kind_of(op->spec.layer)->backward(op, run);
 }
 
 /* Leaves out what is not wanted and clears what is only added to. */

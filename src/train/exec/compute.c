@@ -64,7 +64,10 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
                                .loss_scale = 1.0 / (double)s->executor.mean_over,
                                .label_smoothing = execution->mode == PDL__EXECUTE_TRAIN ? s->spec.label_smoothing : 0};
 
-    for (int j = 0; j < unit->input_count; j++) run.input[j] = pdl__buffer_at(s, execution, op->input[j]);
+    for (int j = 0; j < unit->input_count; j++) {
+        run.input[j] = pdl__buffer_at(s, execution, op->input[j]);
+        run.input_gradient[j] = pdl__buffer_at(s, execution, op->input_gradient[j]);
+    }
     if (s->weights.packed) run.packed = (char *)s->weights.packed + s->weights.packed_at[op->node];
     for (int k = 0; k < unit->description.weight_count; k++) {
         const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
@@ -119,10 +122,8 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_op_t *op, cons
 
     run->accumulate = op->adds;
     for (int g = 0; g < 2; g++) run->output_gradient[g] = pdl__buffer_at(s, execution, op->gradient[g]);
-    for (int j = 0; j < unit->input_count; j++) {
-        run->input_gradient[j] = pdl__buffer_at(s, execution, op->input_gradient[j]);
+    for (int j = 0; j < unit->input_count; j++)
         if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
-    }
     for (int k = 0; k < unit->description.weight_count; k++) {
         const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
         if (!entry->info.trainable || op->kind == PDL_OP_DGRAD) continue;

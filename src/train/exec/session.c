@@ -177,7 +177,8 @@ static pdl_status_t create_graph(pdl_session_t *s)
                               .backend = s->spec.backend,
                               .training = s->spec.training,
                               .separate = s->spec.separate,
-                              .overlap = s->spec.overlap};
+                              .overlap = s->spec.overlap,
+                              .shows_logits = s->spec.logits != NULL};
 
     pdl_status_t status = pdl__graph_create(&spec, &s->graph);
     return status || s->dry ? status : pdl__graph_make(s->graph, s->groups);
