@@ -1,5 +1,5 @@
 /*
- * Measuring this machine: what a processing element (one rank with some cores) computes and moves, layer by layer,
+ * Measuring this machine: what a device (one rank with some cores, or a GPU) computes and moves, layer by layer,
  * and what messages between ranks, memory and storage take. The result is a system description for the oracle.
  *
  *     pdl_calibration_options_t options = {.ranks = ranks, .threads = 1, .talk = stderr};
@@ -14,6 +14,7 @@
 #include <paradl/base/status.h>
 #include <paradl/comm/ranks.h>
 #include <paradl/system/system.h>
+#include <paradl/tensor/backend.h>
 #include <stdbool.h>
 #include <stdio.h>
 
@@ -23,13 +24,26 @@ extern "C" {
 
 #define PDL_CALIBRATION_MODELS 16
 
+/* What computes in place of processor cores: its times are those of its events. */
+typedef struct pdl_calibration_device {
+    const char *backend; /* as system descriptions name it */
+    char        name[128], versions[160];
+    double      memory_bytes;
+    int         units; /* multiprocessors */
+    int         count; /* on this node; ranks beyond that share them */
+    pdl_status_t (*create)(const struct pdl_calibration_device *device, pdl_dtype_t precision,
+                           pdl_backend_t **backend);
+    void *context;
+} pdl_calibration_device_t;
+
 typedef struct pdl_calibration_options {
-    pdl_ranks_t *ranks;                          /* borrowed; all of this node */
-    int          threads;                        /* of a rank */
-    const char  *models[PDL_CALIBRATION_MODELS]; /* whose layers are timed beside those of the standard ones */
-    int          model_count;
-    bool         quick; /* fewer models, shapes and repetitions */
-    FILE        *talk;  /* progress; NULL: none */
+    pdl_ranks_t                    *ranks;      /* borrowed; all of this node */
+    const pdl_calibration_device_t *device;     /* borrowed; NULL: processor cores */
+    int                             threads;    /* of a rank */
+    const char *models[PDL_CALIBRATION_MODELS]; /* whose layers are timed beside those of the standard ones */
+    int         model_count;
+    bool        quick; /* fewer models, shapes and repetitions */
+    FILE       *talk;  /* progress; NULL: none */
 } pdl_calibration_options_t;
 
 /* One size of a message (two ranks) or of an allreduce of gradients (all). */
@@ -38,18 +52,27 @@ typedef struct pdl_calibrated_message {
     double bytes, seconds;
 } pdl_calibrated_message_t;
 #define PDL_CALIBRATION_MESSAGES 32
+#define PDL_CALIBRATION_SIZES    8
 
 typedef struct pdl_calibration {
-    char   date[32], processor[128], topology[192], libraries[96];
-    int    ranks, threads;
-    double flop_per_s_alone, flop_per_s;   /* of a device: the others idle; all at work */
+    char   date[32], processor[128], topology[192], libraries[160];
+    char   backend[16];
+    int    ranks, threads;                 /* cores of a rank; multiprocessors of a device */
+    int    devices;                        /* as many as ranks, or fewer, which these share */
+    double flop_per_s_alone, flop_per_s;   /* of a device in 32 bits: the others idle; all at work */
+    double half_flop_per_s;                /* in bf16; 0: not measured */
     double bytes_per_s_alone, bytes_per_s; /* of memory, likewise */
     double memory_bytes;                   /* of a device */
     double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
     double matrix_efficiency, memory_efficiency, launch_s;
-    double latency_s, link_bytes_per_s; /* between ranks; 0 where there is only one */
-    double storage_bytes_per_s;         /* 0: could not be measured */
-    double samples_per_s;               /* read, decoded and normalised by one thread */
+    /* Where the host queues work for a device: the host's time for a kernel, and the device's for one that does nothing; the
+       host's for a pass of a layer, and what an update takes besides; of its speed, what ranks reach together that share it. */
+    double          kernel_queue_s, kernel_gap_s, queue_s, step_s, sharing;
+    pdl_host_size_t host[PDL_CALIBRATION_SIZES]; /* copies to and from the host */
+    int             host_count;
+    double          latency_s, link_bytes_per_s; /* between ranks; 0 where there is only one */
+    double          storage_bytes_per_s;         /* 0: could not be measured */
+    double          samples_per_s;               /* read, decoded and normalised by one thread */
 
     pdl_calibrated_message_t message[PDL_CALIBRATION_MESSAGES];
     int                      message_count;

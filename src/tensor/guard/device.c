@@ -131,7 +131,8 @@ pdl_status_t pdl__guard_translate(pdl_tensor_device_t *base, const void *address
         const region_t *region = &device->region[i];
         uintptr_t       first = (uintptr_t)region->guarded;
 
-        if (at < first || at >= first + region->bytes) continue;
+        /* The end of a region is a place for nothing. */
+        if (at < first || at > first + region->bytes || (at == first + region->bytes && bytes > 0)) continue;
         found = region->memory + (at - first);
         if (bytes > first + region->bytes - at)
             status = pdl_error(PDL_ERR_INPUT, "guard: %zu bytes at %zu of %zu", bytes, (size_t)(at - first),

@@ -58,10 +58,12 @@ void pdl__calibrate_say(const pdl__calibrate_t *c, const char *format, ...)
 /* Names that are wrong are found before anything is measured. */
 static pdl_status_t load_models(pdl__calibrate_t *c)
 {
-    static const char *const standard[] = {"lenet", "resnet-tiny", "gpt-char-small", NULL};
+    /* A device is not to be judged by small networks alone, and these are what it waits for its host with. */
+    static const char *const standard[] = {"lenet", "resnet-tiny", "gpt-char-small", "resnet50", "gpt2-124m"};
+    int                      count = c->options->device == NULL ? 3 : c->options->quick ? 1 : 5;
     pdl_status_t             status = PDL_OK;
 
-    for (int i = 0; standard[i]; i++) c->name[c->model_count++] = standard[i];
+    for (int i = 0; i < count; i++) c->name[c->model_count++] = standard[i];
     for (int i = 0; i < c->options->model_count; i++) c->name[c->model_count++] = c->options->models[i];
     for (int i = 0; i < c->model_count && !status; i++) status = pdl_model_load(c->name[i], &c->model[i]);
     return status;
@@ -72,32 +74,74 @@ static double within(double value, double low, double high)
     return fmin(fmax(value, low), high);
 }
 
+/* Of both precisions, their geometric mean. */
+static double matrix_efficiency(const pdl__calibrate_t *c)
+{
+    double peak[PDL__PRECISIONS] = {c->result->flop_per_s, c->result->half_flop_per_s}, a, b, product = 1;
+    int    count = 0;
+
+    for (int p = 0; p < PDL__PRECISIONS; p++) {
+        pdl__line_fit(&c->products[p], &a, &b);
+        if (!(b > 0) || !(peak[p] > 0)) continue;
+        product *= within(1 / (b * peak[p]), 0.01, 1);
+        count++;
+    }
+    return count > 0 ? pow(product, 1.0 / count) : 1;
+}
+
+/* What the host takes to queue a pass of a layer, and an update takes besides its passes. */
+static void fit_steps(pdl__calibrate_t *c)
+{
+    double a, b;
+
+    pdl__line_fit(&c->steps, &a, &b);
+    if (c->steps.points == 0) a = c->rests > 0 ? c->rest_s / c->rests : 0;
+    c->result->queue_s = within(b, 0, 1e-2);
+    c->result->step_s = within(a, 0, 1e-1);
+}
+
 /* Shares of the two ceilings, the least time of a kernel, and the links. */
 static void fit(pdl__calibrate_t *c)
 {
     pdl_calibration_t *r = c->result;
     double             a, b;
 
-    pdl__line_fit(&c->products, &a, &b);
-    r->matrix_efficiency = b > 0 ? within(1 / (b * r->flop_per_s), 0.01, 1) : 1;
+    r->matrix_efficiency = matrix_efficiency(c);
     pdl__line_fit(&c->passes, &a, &b);
     r->memory_efficiency = b > 0 ? within(1 / (b * r->bytes_per_s), 0.01, 1) : 1;
     r->launch_s = within(a, 1e-8, 1e-3);
+    if (c->queues) fit_steps(c);
     if (c->messages.points == 0) return;
     pdl__line_fit(&c->messages, &a, &b);
     r->latency_s = within(a, 1e-8, 1);
     r->link_bytes_per_s = within(b > 0 ? 1 / b : 1e12, 1e3, 1e12);
 }
 
+static pdl_status_t create_backends(pdl__calibrate_t *c)
+{
+    const pdl_calibration_device_t *device = c->options->device;
+    pdl_cpu_options_t cpu = {.threads = c->options->threads, .precision = PDL_DTYPE_F32, .bind = true};
+    pdl_status_t      status;
+
+    if (device == NULL) return pdl_backend_create("cpu", &cpu, &c->backend[0]);
+    status = device->create(device, PDL_DTYPE_F32, &c->backend[0]);
+    if (!status) status = device->create(device, PDL_DTYPE_BF16, &c->backend[1]);
+    if (status == PDL_ERR_UNSUPPORTED && c->backend[0]) status = PDL_OK; /* fp32 it has */
+    c->queues = !status && !c->backend[0]->device->host_access;
+    c->shared = c->result->ranks > c->result->devices;
+    return status;
+}
+
 static pdl_status_t measure(pdl__calibrate_t *c)
 {
-    pdl_cpu_options_t cpu = {.threads = c->options->threads, .precision = PDL_DTYPE_F32, .bind = true};
-    pdl_status_t      status = pdl_ranks_agree(c->ranks, load_models(c));
+    pdl_status_t status = pdl_ranks_agree(c->ranks, load_models(c));
 
     if (!status) status = pdl_ranks_split(c->ranks, pdl_ranks_rank(c->ranks), 0, &c->alone);
-    if (!status) status = pdl_ranks_agree(c->ranks, pdl_backend_create("cpu", &cpu, &c->backend));
+    if (!status) status = pdl_ranks_agree(c->ranks, create_backends(c));
     if (!status) status = pdl__calibrate_machine(c);
-    if (!status) status = pdl__calibrate_copy(c);
+    if (!status && c->queues) status = pdl__calibrate_device(c);
+    if (!status && c->queues) status = pdl__calibrate_link(c);
+    if (!status && !c->queues) status = pdl__calibrate_copy(c);
     if (!status) status = pdl__calibrate_messages(c);
     if (!status) status = pdl__calibrate_layers(c);
     if (status) return status;
@@ -105,13 +149,15 @@ static pdl_status_t measure(pdl__calibrate_t *c)
     return PDL_OK;
 }
 
-static void stamp(pdl_calibration_t *r)
+static void stamp(pdl_calibration_t *r, const pdl_calibration_device_t *device)
 {
     time_t    now = time(NULL);
     struct tm utc;
 
     if (gmtime_r(&now, &utc)) strftime(r->date, sizeof(r->date), "%Y-%m-%d %H:%M UTC", &utc);
-    pdl__calibrate_topology(r);
+    snprintf(r->backend, sizeof(r->backend), "%s", device ? device->backend : "cpu");
+    r->devices = device && device->count < r->ranks ? device->count : r->ranks;
+    pdl__calibrate_topology(r, device);
 }
 
 pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibration_t **calibration)
@@ -123,10 +169,10 @@ pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibra
     if (!c.result) return pdl_error(PDL_ERR_NOMEM, "out of memory for a calibration");
     c.result->ranks = pdl_ranks_size(options->ranks);
     c.result->threads = options->threads;
-    stamp(c.result);
+    stamp(c.result, options->device);
     status = measure(&c);
     c.result->elapsed_s = pdl__seconds() - c.start_s;
-    pdl_backend_destroy(c.backend);
+    for (int p = 0; p < PDL__PRECISIONS; p++) pdl_backend_destroy(c.backend[p]);
     pdl_ranks_destroy(c.alone);
     for (int i = 0; i < c.model_count; i++) pdl_model_destroy(c.model[i]);
     free(c.times_measured);

@@ -16,30 +16,51 @@ void pdl__line_add(pdl__line_t *line, double x, double seconds);
 /* Neither is negative. */
 void pdl__line_fit(const pdl__line_t *line, double *a, double *b);
 
+enum { PDL__PRECISIONS = 2 };
+
 typedef struct pdl__calibrate {
     const pdl_calibration_options_t *options;
     pdl_calibration_t               *result;
-    pdl_ranks_t                     *ranks, *alone; /* all; this one by itself */
-    pdl_backend_t                   *backend;
-    const char                      *name[PDL_CALIBRATION_MODELS + 4];
-    pdl_model_t                     *model[PDL_CALIBRATION_MODELS + 4];
+    pdl_ranks_t                     *ranks, *alone;            /* all; this one by itself */
+    pdl_backend_t                   *backend[PDL__PRECISIONS]; /* fp32, bf16; NULL: not measured */
+    bool                             queues; /* the host queues work for a device, which has memory of its own */
+    bool                             shared; /* several ranks have one device */
+    const char                      *name[PDL_CALIBRATION_MODELS + 6];
+    pdl_model_t                     *model[PDL_CALIBRATION_MODELS + 6];
     int                              model_count;
     int                             *times_measured; /* per row: layers alike are averaged */
-    pdl__line_t                      products, passes, messages;
-    double                           start_s;
+    pdl__line_t                      products[PDL__PRECISIONS], passes, messages;
+    pdl__line_t                      steps; /* updates that wait for their host, over passes of layers */
+    double rest_s; /* of updates that wait for the device, what its operations do not take */
+    int    rests;
+    double start_s;
 } pdl__calibrate_t;
 
 /* One line of progress, from the first rank. */
 PDL_PRINTF(2, 3) void pdl__calibrate_say(const pdl__calibrate_t *c, const char *format, ...);
 
-/* calibrate_machine.c: processor, memory, storage, samples. */
+/* machine.c: processor, memory, storage, samples. */
 pdl_status_t pdl__calibrate_machine(pdl__calibrate_t *c);
-void         pdl__calibrate_topology(pdl_calibration_t *result);
-/* calibrate_messages.c: between ranks. */
+/* device.c: memory and products of a device that the host queues work for, and what queueing takes; link.c: copies to and from
+   the host. */
+pdl_status_t pdl__calibrate_device(pdl__calibrate_t *c);
+pdl_status_t pdl__calibrate_link(pdl__calibrate_t *c);
+/* stall.c: work for a stream that takes so long that the host can queue more behind it. */
+typedef struct pdl__stall {
+    pdl_tensor_device_t *device;
+    void                *memory;
+    size_t               bytes;
+    double               fill_s;
+} pdl__stall_t;
+pdl_status_t pdl__stall_create(pdl_tensor_device_t *device, pdl__stall_t *stall);
+void         pdl__stall_free(pdl__stall_t *stall);
+pdl_status_t pdl__stall(const pdl__stall_t *stall, pdl_tensor_stream_t *stream, double seconds);
+void         pdl__calibrate_topology(pdl_calibration_t *result, const pdl_calibration_device_t *device);
+/* messages.c: between ranks. */
 pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c);
 /* copy.c: pieces of tensors on one rank. */
 pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c);
-/* calibrate_layers.c: the layers of all models, whole and in parts, as many as there is time for. */
+/* layers.c: the layers of all models, whole and in parts, as many as there is time for. */
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c);
 
 #endif

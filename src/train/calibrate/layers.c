@@ -18,6 +18,11 @@
 #define MOST_S  110.0
 #define QUICK_S 25.0
 
+/* Operations of a device are timed while it has more to do than the host can queue in that many times an update. */
+#define STALL 1.5
+/* An update that takes so many times what its device takes waits for its host. */
+#define HOST_BOUND 1.15
+
 /* One way to run a model. */
 typedef struct shape {
     const char     *strategy;
@@ -31,20 +36,28 @@ static const shape_t shapes[] = {{"serial", PDL_AXIS_DATA, 16, true},     {"seri
                                  {"spatial", PDL_AXIS_SPATIAL, 32, true}, {"serial", PDL_AXIS_DATA, 8, false},
                                  {"serial", PDL_AXIS_DATA, 64, false},    {"filter", PDL_AXIS_TENSOR, 16, false},
                                  {"channel", PDL_AXIS_TENSOR, 16, false}, {"spatial", PDL_AXIS_SPATIAL, 16, false}};
-#define SHAPES ((int)(sizeof(shapes) / sizeof(*shapes)))
+/* A device has more to do at once. Ranks on it would disturb each other's times. */
+static const shape_t device_shapes[] = {{"serial", PDL_AXIS_DATA, 16, true},
+                                        {"serial", PDL_AXIS_DATA, 64, false},
+                                        {"serial", PDL_AXIS_DATA, 4, false},
+                                        {"serial", PDL_AXIS_DATA, 256, false}};
+#define COUNT(list) ((int)(sizeof(list) / sizeof(*(list))))
 
 /* One session and the times of its operations. */
 typedef struct trial {
     pdl__calibrate_t  *c;
+    int                precision; /* of the backends */
     pdl_ranks_t       *ranks;
     pdl_plan_t        *plan;
     pdl_session_t     *session;
     pdl_source_t      *source;
     pdl_loader_t      *loader;
     pdl_global_order_t order;
-    double            *times, *moved; /* [op + 2][MOST_STEPS]; the first two: exchange, update */
+    pdl_batch_t        batch;
+    double            *times, *moved; /* [op][MOST_STEPS] */
     int                steps;
-    double             step_s;
+    double             step_s; /* of the latest; then, of a device, the median */
+    pdl__stall_t       stall;
 } trial_t;
 
 static int compare_numbers(const void *a, const void *b)
@@ -125,8 +138,9 @@ static pdl_status_t prepare(trial_t *t)
 
     pdl_session_defaults(&spec);
     t->plan->optimizer = PDL_OPTIMIZER_MOMENTUM;
+    t->plan->precision = t->precision == 0 ? PDL_FP32 : PDL_BF16;
     spec.plan = t->plan;
-    spec.backend = t->c->backend;
+    spec.backend = t->c->backend[t->precision];
     spec.ranks = t->ranks;
     spec.timeline = true;
     spec.overlap = false; /* what waits for other ranks is measured by itself */
@@ -138,18 +152,20 @@ static pdl_status_t prepare(trial_t *t)
     t->times = calloc(count, sizeof(*t->times));
     t->moved = calloc(count, sizeof(*t->moved));
     status = t->times && t->moved ? open_samples(t) : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
+    if (!status && t->c->queues) status = pdl_loader_next(t->loader, &t->batch);
+    if (!status && t->c->queues) status = pdl__stall_create(spec.backend->device, &t->stall);
     return pdl_ranks_agree(t->ranks, status);
 }
 
+/* A device gets the same samples again and again: making them is no part of this. */
 static pdl_status_t step(trial_t *t, int number)
 {
     pdl_step_result_t result;
-    pdl_batch_t       batch;
     pdl_session_t    *s = t->session;
-    pdl_status_t      status = pdl_loader_next(t->loader, &batch);
+    pdl_status_t      status = t->c->queues ? PDL_OK : pdl_loader_next(t->loader, &t->batch);
 
     s->observer.timeline_count = 0;
-    if (!status) status = pdl_session_step(s, &batch, &result);
+    if (!status) status = pdl_session_step(s, &t->batch, &result);
     if (status) return status;
     t->step_s = result.step_s;
     for (int i = 0; i < s->observer.timeline_count && number >= 0; i++) {
@@ -162,9 +178,9 @@ static pdl_status_t step(trial_t *t, int number)
 }
 
 /* As many steps as there is time for, the same number on all ranks. */
-static pdl_status_t run_steps(trial_t *t)
+static pdl_status_t choose_steps(trial_t *t)
 {
-    double       budget_s = t->c->options->quick ? 0.15 : 1.4;
+    double       budget_s = t->c->options->quick ? 0.15 : t->c->queues ? 0.4 : 1.4;
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1);
@@ -172,6 +188,38 @@ static pdl_status_t run_steps(trial_t *t)
     if (status) return status;
     double wanted = budget_s / t->step_s;
     t->steps = wanted < LEAST_STEPS ? LEAST_STEPS : wanted > MOST_STEPS ? MOST_STEPS : (int)wanted;
+    return PDL_OK;
+}
+
+/* First what an update takes when nobody looks; then its operations, queued while the device is busy. */
+static pdl_status_t run_queued_steps(trial_t *t)
+{
+    pdl_session_t *s = t->session;
+    pdl__moment_t *timeline = s->observer.timeline;
+    double         all[MOST_STEPS] = {0};
+
+    s->observer.timeline = NULL;
+    pdl_status_t status = choose_steps(t);
+    for (int i = 0; i < t->steps && !status; i++) {
+        status = step(t, -1);
+        all[i] = t->step_s;
+    }
+    s->observer.timeline = timeline;
+    double update_s = median(all, t->steps > 0 ? t->steps : 1);
+    for (int i = -1; i < t->steps && !status; i++) {
+        status = pdl__stall(&t->stall, s->executor.stream[PDL_STREAM_COMPUTE], STALL * update_s);
+        if (!status) status = step(t, i);
+    }
+    t->step_s = update_s;
+    return status;
+}
+
+static pdl_status_t run_steps(trial_t *t)
+{
+    pdl_status_t status;
+
+    if (t->c->queues) return run_queued_steps(t);
+    status = choose_steps(t);
     for (int i = 0; i < t->steps && !status; i++) status = step(t, i);
     return status;
 }
@@ -212,12 +260,13 @@ static bool is_absorbed(const pdl_layer_t *layer)
     return pdl_layer_traits(layer)->activation || pdl_layer_traits(layer)->combine == PDL_COMBINE_SUM;
 }
 
-static void add_points(pdl__calibrate_t *c, const pdl_measured_t *row)
+static void add_points(pdl__calibrate_t *c, int precision, const pdl_measured_t *row)
 {
     bool product = pdl_op_class((pdl_layer_type_t)row->layer, false) == PDL_CLASS_PRODUCT_FORWARD;
 
     for (int k = 0; k < 2; k++)
-        if (row->work[k] > 0) pdl__line_add(product ? &c->products : &c->passes, row->work[k], row->seconds[k]);
+        if (row->work[k] > 0)
+            pdl__line_add(product ? &c->products[precision] : &c->passes, row->work[k], row->seconds[k]);
 }
 
 static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, const double (*layer_s)[2])
@@ -230,7 +279,7 @@ static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, co
         if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
         pdl__measured_describe(t->plan->model, layer, &partition->local[i], t->plan->precision, &row);
         for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
-        add_points(t->c, &row);
+        add_points(t->c, t->precision, &row);
         status = add_row(t->c, &row);
     }
     return status;
@@ -252,6 +301,24 @@ static pdl_status_t keep_update(trial_t *t)
     return row.work[0] > 0 ? add_row(t->c, &row) : PDL_OK;
 }
 
+/* An update takes what its device takes and something besides, or what its host takes to queue it. */
+static void keep_step(trial_t *t, const double (*layer_s)[2])
+{
+    double device_s = 0;
+    int    passes = 0;
+
+    if (!t->c->queues) return;
+    for (int i = 0; i < t->session->program->op_count; i++)
+        device_s += median(t->times + (size_t)i * MOST_STEPS, t->steps);
+    for (int i = 0; i < 2 * pdl_model_layer_count(t->plan->model); i++) passes += layer_s[i / 2][i % 2] > 0;
+    if (t->step_s > HOST_BOUND * device_s) {
+        pdl__line_add(&t->c->steps, passes, t->step_s);
+    } else {
+        t->c->rest_s += fmax(0, t->step_s - device_s);
+        t->c->rests++;
+    }
+}
+
 static pdl_status_t collect(trial_t *t)
 {
     int layers = pdl_model_layer_count(t->plan->model);
@@ -262,6 +329,7 @@ static pdl_status_t collect(trial_t *t)
     if (!status) status = pdl_partition_create(t->plan, (double)t->session->micro_samples, &partition);
     if (!status) {
         sum_operations(t, layer_s);
+        keep_step(t, (const double(*)[2])layer_s);
         status = keep_layers(t, partition, (const double(*)[2])layer_s);
     }
     if (!status) status = keep_update(t);
@@ -270,9 +338,18 @@ static pdl_status_t collect(trial_t *t)
     return status;
 }
 
-static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, const shape_t *shape, double *step_s)
+/* What the trainer cannot run yet, and what a device has no memory for, is not an error of the machine. */
+static pdl_status_t forgive(const pdl__calibrate_t *c, pdl_status_t status)
 {
-    trial_t      t = {.c = c, .ranks = pdl_strategy_find(shape->strategy)->axes == 0 ? c->alone : c->ranks};
+    if (status == PDL_ERR_UNSUPPORTED) return PDL_OK;
+    return c->queues && (status == PDL_ERR_NOMEM || status == PDL_ERR_LIMIT) ? PDL_OK : status;
+}
+
+static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, const shape_t *shape, int precision,
+                              double *step_s)
+{
+    bool         alone = pdl_strategy_find(shape->strategy)->axes == 0;
+    trial_t      t = {.c = c, .precision = precision, .ranks = alone ? c->alone : c->ranks};
     bool         possible = make_plan(&t, model, shape);
     pdl_status_t status = possible ? prepare(&t) : PDL_OK;
 
@@ -280,6 +357,7 @@ static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, con
     if (possible && !status) status = run_steps(&t);
     if (possible && !status) status = collect(&t);
     if (!status) *step_s = t.step_s;
+    pdl__stall_free(&t.stall);
     pdl_loader_destroy(t.loader);
     pdl_global_order_free(&t.order);
     pdl_source_close(t.source);
@@ -287,8 +365,7 @@ static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, con
     if (t.plan) pdl_plan_destroy(t.plan);
     free(t.times);
     free(t.moved);
-    /* What the trainer cannot run yet is not an error of the machine. */
-    return status == PDL_ERR_UNSUPPORTED ? PDL_OK : status;
+    return forgive(c, status);
 }
 
 /* Whether a step that takes that long with 16 samples is worth this shape; when time runs short, none is. */
@@ -305,22 +382,33 @@ static pdl_status_t is_worth_it(pdl__calibrate_t *c, const shape_t *shape, doubl
     return status;
 }
 
+/* One shape of one model. Of ranks that share a device, the first has it to itself. */
+static pdl_status_t try_shape(pdl__calibrate_t *c, const shape_t *shape, int m, int precision, double *first_s)
+{
+    bool         worth, first = *first_s == 0;
+    double       step_s = 0;
+    pdl_status_t status = is_worth_it(c, shape, *first_s, &worth);
+
+    if (status || !worth) return status;
+    if (!c->shared || pdl_ranks_rank(c->ranks) == 0) status = run_trial(c, c->model[m], shape, precision, &step_s);
+    status = pdl_ranks_agree(c->ranks, status);
+    if (first) *first_s = step_s;
+    if (!status && step_s > 0)
+        pdl__calibrate_say(c, "%s, %s, batch %lld%s: %.1f ms a step", c->name[m], shape->strategy,
+                           (long long)shape->batch, precision > 0 ? ", bf16" : "", 1e3 * step_s);
+    return status;
+}
+
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c)
 {
-    double       first_s[PDL_CALIBRATION_MODELS + 4] = {0}, step_s;
-    pdl_status_t status = PDL_OK;
+    const shape_t *shape = c->queues ? device_shapes : shapes;
+    int            count = c->queues ? COUNT(device_shapes) : COUNT(shapes);
+    double         first_s[PDL__PRECISIONS][PDL_CALIBRATION_MODELS + 6] = {{0}};
+    pdl_status_t   status = PDL_OK;
 
-    for (int i = 0; i < SHAPES * c->model_count && !status; i++) {
-        const shape_t *shape = &shapes[i / c->model_count];
-        int            m = i % c->model_count;
-        bool           worth;
-        status = is_worth_it(c, shape, first_s[m], &worth);
-        if (status || !worth) continue;
-        status = pdl_ranks_agree(c->ranks, run_trial(c, c->model[m], shape, &step_s));
-        if (i < c->model_count) first_s[m] = step_s;
-        if (!status && step_s > 0)
-            pdl__calibrate_say(c, "%s, %s, batch %lld: %.1f ms a step", c->name[m], shape->strategy,
-                               (long long)shape->batch, 1e3 * step_s);
-    }
+    for (int i = 0; i < count; i++)
+        for (int m = 0; m < c->model_count; m++)
+            for (int p = 0; p < PDL__PRECISIONS && !status; p++)
+                if (c->backend[p]) status = try_shape(c, &shape[i], m, p, &first_s[p][m]);
     return status;
 }

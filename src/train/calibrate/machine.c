@@ -110,7 +110,12 @@ static pdl_status_t measure_ceilings(pdl__calibrate_t *c)
     if (!status) status = both(c, run_fma, NULL, &r->flop_per_s_alone, &r->flop_per_s);
     if (!status) status = both(c, run_stream, memory, &r->bytes_per_s_alone, &r->bytes_per_s);
     if (memory) pdl_memory_give(memory, threads * STREAM_BYTES);
-    return status;
+    if (status) return status;
+    pdl__calibrate_say(c, "multiply-adds: %.1f GFLOP/s a device, %.1f when all compute", 1e-9 * r->flop_per_s_alone,
+                       1e-9 * r->flop_per_s);
+    pdl__calibrate_say(c, "memory: %.1f GB/s a device, %.1f when all read", 1e-9 * r->bytes_per_s_alone,
+                       1e-9 * r->bytes_per_s);
+    return PDL_OK;
 }
 
 /* A file that nobody else sees, where samples are kept if that folder exists. */
@@ -189,13 +194,9 @@ static pdl_status_t measure_samples(pdl__calibrate_t *c)
 pdl_status_t pdl__calibrate_machine(pdl__calibrate_t *c)
 {
     pdl_calibration_t *r = c->result;
-    pdl_status_t       status = measure_ceilings(c);
+    pdl_status_t       status = c->queues ? PDL_OK : measure_ceilings(c);
 
     if (status) return status;
-    pdl__calibrate_say(c, "multiply-adds: %.1f GFLOP/s a device, %.1f when all compute", 1e-9 * r->flop_per_s_alone,
-                       1e-9 * r->flop_per_s);
-    pdl__calibrate_say(c, "memory: %.1f GB/s a device, %.1f when all read", 1e-9 * r->bytes_per_s_alone,
-                       1e-9 * r->bytes_per_s);
     if (pdl_ranks_rank(c->ranks) == 0) {
         r->storage_bytes_per_s = storage_speed(c->options->quick ? 32 : 128);
         status = measure_samples(c);
@@ -218,11 +219,18 @@ static void make_plain(char *text)
         if (strchr(":#{}[]\"'", *text) || (unsigned char)*text < ' ') *text = ' ';
 }
 
-void pdl__calibrate_topology(pdl_calibration_t *r)
+void pdl__calibrate_topology(pdl_calibration_t *r, const pdl_calibration_device_t *device)
 {
     r->memory_bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE) / r->ranks;
     snprintf(r->libraries, sizeof(r->libraries), "oneDNN %s, hwloc %s", pdl__plugin_version(PDL__PLUGIN_DNNL),
              pdl__plugin_version(PDL__PLUGIN_HWLOC));
     pdl_cpu_describe(r->processor, sizeof(r->processor), r->topology, sizeof(r->topology));
+    if (device != NULL) {
+        r->memory_bytes = device->memory_bytes;
+        r->threads = device->units;
+        snprintf(r->processor, sizeof(r->processor), "%s", device->name);
+        snprintf(r->libraries, sizeof(r->libraries), "%s", device->versions);
+    }
     make_plain(r->processor);
+    make_plain(r->libraries);
 }

@@ -3,21 +3,61 @@
  */
 #include <paradl/base/output.h>
 #include <paradl/train/calibrate.h>
+#include <string.h>
 
-static void write_device(const pdl_calibration_t *c, FILE *stream)
+static bool is_cpu(const pdl_calibration_t *c)
 {
-    fprintf(stream, "device:\n  name: %d core%s of %s\n  memory: %.0f\n", c->threads, c->threads > 1 ? "s" : "",
-            c->processor, c->memory_bytes);
+    return strcmp(c->backend, "cpu") == 0;
+}
+
+static void write_speeds(const pdl_calibration_t *c, FILE *stream)
+{
     fprintf(stream, "  memory_bandwidth: %.4g  # all devices at work; %.4g with the others idle\n", c->bytes_per_s,
             c->bytes_per_s_alone);
-    fprintf(stream,
-            "  peak: {fp32: %.4g, bf16: %.4g}  # all devices at work; %.4g with the others idle; bf16 was not "
-            "measured\n",
-            c->flop_per_s, c->flop_per_s, c->flop_per_s_alone);
+    fprintf(stream, "  peak: {fp32: %.4g, bf16: %.4g}  # all devices at work; %.4g with the others idle%s\n",
+            c->flop_per_s, c->half_flop_per_s > 0 ? c->half_flop_per_s : c->flop_per_s, c->flop_per_s_alone,
+            c->half_flop_per_s > 0 ? "" : "; bf16 was not measured");
     fprintf(stream, "  compute_units: %d\n  launch: %.3g\n  matrix_efficiency: %.3f\n  memory_efficiency: %.3f\n",
             c->threads, c->launch_s, c->matrix_efficiency, c->memory_efficiency);
-    fprintf(stream, "  reserved: 100MB\n");
+}
+
+static void write_rates(const double rate[PDL_HOST_WAYS], FILE *stream)
+{
+    fprintf(stream, "d2h: %.4g, h2d: %.4g, both: %.4g", rate[PDL_HOST_TO_HOST], rate[PDL_HOST_TO_DEVICE],
+            rate[PDL_HOST_BOTH]);
+}
+
+static void write_host_link(const pdl_calibration_t *c, FILE *stream)
+{
+    const pdl_host_size_t *large = &c->host[c->host_count - 1];
+
+    if (c->host_count == 0) return;
+    fprintf(stream, "  host_link: {");
+    write_rates(large->bytes_per_s, stream);
+    fprintf(stream, ", by_size: [\n");
+    for (int i = 0; i < c->host_count; i++) {
+        fprintf(stream, "    {bytes: %.0f, ", c->host[i].bytes);
+        write_rates(c->host[i].bytes_per_s, stream);
+        fprintf(stream, "}%s\n", i + 1 < c->host_count ? "," : "]}");
+    }
+}
+
+/* What is left out of the memory: that of the program and its libraries on the host, of the driver on a device. */
+static void write_device(const pdl_calibration_t *c, FILE *stream)
+{
+    if (is_cpu(c))
+        fprintf(stream, "device:\n  name: %d core%s of %s\n", c->threads, c->threads > 1 ? "s" : "", c->processor);
+    else
+        fprintf(stream, "device:\n  name: %s\n", c->processor);
+    fprintf(stream, "  memory: %.0f\n", c->memory_bytes);
+    write_speeds(c, stream);
+    fprintf(stream, "  reserved: %s\n", is_cpu(c) ? "100MB" : "600MB");
     if (c->copy_bytes_per_s > 0) fprintf(stream, "  copy_bandwidth: %.4g\n", c->copy_bytes_per_s);
+    if (c->queue_s > 0 || c->step_s > 0)
+        fprintf(stream, "  queue: %.3g\n  step: %.3g  # small kernels: %.3g s of the host, %.3g s of the device\n",
+                c->queue_s, c->step_s, c->kernel_queue_s, c->kernel_gap_s);
+    if (c->sharing > 0) fprintf(stream, "  sharing: %.3f  # of %d ranks\n", c->sharing, c->ranks);
+    write_host_link(c, stream);
 }
 
 static void write_level(const pdl_calibration_t *c, FILE *stream)
@@ -29,9 +69,8 @@ static void write_level(const pdl_calibration_t *c, FILE *stream)
     for (int i = 0; i < c->message_count; i++)
         fprintf(stream, "# %s of %.0f bytes: %.4g s\n", c->message[i].allreduce ? "allreduce" : "message",
                 c->message[i].bytes, c->message[i].seconds);
-    fprintf(stream,
-            "levels:\n  - {name: node, transport: shared-memory, fanout: %d, bandwidth: %.4g, latency: %.4g}\n",
-            c->ranks, bandwidth, latency);
+    fprintf(stream, "levels:\n  - {name: node, transport: %s, fanout: %d, bandwidth: %.4g, latency: %.4g}\n",
+            is_cpu(c) ? "shared-memory" : "device", c->devices, bandwidth, latency);
 }
 
 static void write_row(const pdl_measured_t *row, FILE *stream)
@@ -52,11 +91,14 @@ static void write_row(const pdl_measured_t *row, FILE *stream)
 pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name, FILE *stream)
 {
     fprintf(stream, "paradl: system/1\nname: %s\n", name);
+    fprintf(stream, "description: This machine as paradl calibrate measured it, a device being ");
+    if (is_cpu(c))
+        fprintf(stream, "one rank with %d core%s\n", c->threads, c->threads > 1 ? "s" : "");
+    else
+        fprintf(stream, "a %s\n", c->processor);
     fprintf(stream,
-            "description: This machine as paradl calibrate measured it, a device being one rank with %d core%s\n",
-            c->threads, c->threads > 1 ? "s" : "");
-    fprintf(stream, "source: >-\n  Measured on %s in %.0f s, %d ranks of %d threads. %s; %s. %s.\n", c->date,
-            c->elapsed_s, c->ranks, c->threads, c->processor, c->topology, c->libraries);
+            "source: >-\n  Measured on %s in %.0f s, %d ranks, %d threads or multiprocessors each. %s; %s. %s.\n",
+            c->date, c->elapsed_s, c->ranks, c->threads, c->processor, c->topology, c->libraries);
     write_device(c, stream);
     write_level(c, stream);
     if (c->storage_bytes_per_s > 0)
@@ -64,7 +106,7 @@ pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name,
                 c->samples_per_s);
     else
         fprintf(stream, "storage: {decode_samples_per_s: %.4g}\n", c->samples_per_s);
-    fprintf(stream, "parameters: local\nbackend: cpu\n");
+    fprintf(stream, "parameters: %s\nbackend: %s\n", is_cpu(c) ? "local" : c->backend, c->backend);
     if (c->row_count > 0) fprintf(stream, "measured:\n");
     for (int i = 0; i < c->row_count; i++) write_row(&c->row[i], stream);
     return pdl_output_flush(stream, name);
