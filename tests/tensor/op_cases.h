@@ -229,8 +229,21 @@ __attribute__((unused)) static const op_case_t large_op_cases[] = {
     {.text = IMAGE("37, size: [31, 29]", max_pool: {kernel: 3, stride: 2, pad: 1}), .samples = 3},
     {.text = IMAGE("37, size: [31, 29]", dropout: 0.3), .samples = 3},
 };
+
+/* Ops that go on from earlier tokens (spec.context): test_cache.c says how they are run. */
+static const struct cached_op_case {
+    const char *text;
+    int64_t     samples, context;
+} cached_op_cases[] = {
+    {TOKENS("3, channels: 30", attention: {heads: 2, causal: true}), 2, 11},
+    {TOKENS("1, channels: 24", attention: {heads: 2, causal: true}), 3, 5},
+    {TOKENS("5, channels: 32", attention: {heads: 4, kv_heads: 2, causal: true, rotary: true}), 2, 13},
+    {TOKENS("70, channels: 48", attention: {heads: 2, head_dim: 8, causal: true, rate: 0.3}), 2, 201},
+    {TOKENS("3, channels: 8", position: {}), 3, 9},
+};
 /* clang-format on */
-#define OP_CASE_COUNT       ((int)(sizeof(op_cases) / sizeof(op_cases[0])))
-#define LARGE_OP_CASE_COUNT ((int)(sizeof(large_op_cases) / sizeof(large_op_cases[0])))
+#define CACHED_OP_CASE_COUNT ((int)(sizeof(cached_op_cases) / sizeof(cached_op_cases[0])))
+#define OP_CASE_COUNT        ((int)(sizeof(op_cases) / sizeof(op_cases[0])))
+#define LARGE_OP_CASE_COUNT  ((int)(sizeof(large_op_cases) / sizeof(large_op_cases[0])))
 
 #endif

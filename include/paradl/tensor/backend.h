@@ -112,6 +112,10 @@ typedef struct pdl_op_spec {
     const int64_t *expert_first; /* [expert_ranks + 1]: where those of every rank begin; NULL: all are here */
     int            expert_rank, expert_ranks;
     int64_t        expert_rows; /* tokens of all these ranks */
+    /* Generation: the op computes new tokens (in.extent[0] of every sample) that follow earlier ones, in sequences of at most
+       `context` tokens; see `past` in pdl_op_run_t. 0: whole sequences. Of use to attention, which has to be causal, and to
+       position, whose weight is [context][C] then. Not for training. */
+    int64_t context;
     /* Convolutions: what an op of the same layer for other extents is, or NULL. Input, output and weights are to have
        its formats. */
     const struct pdl_op_description *like;
@@ -160,6 +164,7 @@ typedef struct pdl_op_description {
     size_t       saved_bytes;     /* from forward to backward, besides inputs and output: masks, statistics */
     size_t       workspace_bytes; /* scratch while forward or backward runs; content is lost between */
     size_t       packed_bytes;    /* persistent copies of the weights made by `refresh` (bf16); else 0 */
+    size_t       cache_bytes;     /* attention with a context: run.cache; else 0 */
     unsigned     keeps_inputs;    /* bit per input that backward reads again */
     bool         keeps_output;    /* backward reads the output again */
     bool
@@ -197,10 +202,20 @@ typedef struct pdl_op_run {
     bool        training;                         /* dropout and batch statistics are active */
     bool        again;                            /* forward is repeated for backward: running statistics stay */
     int         phase;                            /* of an op whose ranks meet; else 0 */
-    uint64_t    seed, step;                       /* of random numbers */
-    int64_t     first_sample;                     /* index in the global batch of this rank's first sample */
-    int64_t     total_samples;                    /* batch norm: over the ranks that share statistics */
-    int64_t     total_values; /* of one channel over these ranks; 0: total_samples times the positions */
+    /* Ops with a context. past: int32_t [samples], of the device, read when the op runs: token t of sample n of this run is at
+       position past[n] + t of its sequence, 0 <= past[n] <= context. Samples need not be equally long: the caller goes on from
+       what counts, and tokens beyond that are overwritten by the next run. A token at position `context` or later is not stored,
+       and its output has no meaning (but is finite).
+       cache: cache_bytes of the device, kept from run to run. Attention writes keys and values of the new tokens to it, then query t
+       reads positions 0 .. past[n] + t. Layout and type are the backend's own and follow from layer, samples and context alone: ops of
+       one layer for other numbers of new tokens go on with the same memory. (CPU and reference: keys, then values, each
+       [samples][context][kv_heads][head_dim] in float or double, keys turned by their rotary angles.) */
+    const int32_t *past;
+    void          *cache;
+    uint64_t       seed, step;    /* of random numbers */
+    int64_t        first_sample;  /* index in the global batch of this rank's first sample */
+    int64_t        total_samples; /* batch norm: over the ranks that share statistics */
+    int64_t        total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
     /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its
        positions), the share of its positions predicted right (MSE: 0), and the probability given to the right
        class (mean over positions; MSE: 0). Their input gradient is that of sum over samples of scale * sample_weight * loss. */

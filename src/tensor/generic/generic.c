@@ -66,7 +66,8 @@ static void add_weights(const pdl_op_spec_t *spec, pdl_op_description_t *d)
     const pdl_layer_t  *layer = spec->layer;
     const pdl_traits_t *traits = pdl_layer_traits(layer);
     const int64_t      *channels = &layer->out.channels;
-    int64_t             table[2] = {layer->vocabulary, *channels}, places[2] = {layer->out.extent[0], *channels};
+    int64_t             table[2] = {layer->vocabulary, *channels},
+            places[2] = {spec->context > 0 ? spec->context : layer->out.extent[0], *channels};
 
     switch (traits->kernel) {
     case PDL_KERNEL_NONE: return;
@@ -134,6 +135,9 @@ static pdl_status_t op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spe
         d.keeps_inputs = traits->keeps_inputs || traits->loss != PDL_LOSS_NONE ? (1u << spec->input_count) - 1 : 0;
         d.keeps_output = traits->keeps_output && traits->loss == PDL_LOSS_NONE;
     }
+    if (traits->work == PDL_WORK_ATTENTION && spec->context > 0)
+        d.cache_bytes = 2 * (size_t)(spec->samples * spec->context * layer->kv_heads * layer->head_dim) *
+                        pdl_dtype_bytes(backend->activation_type);
     describe_gradients(spec, &d);
     add_weights(spec, &d);
     pdl__describe_work(spec, &d);

@@ -101,6 +101,8 @@ static pdl_status_t call_op(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl
     TRANSLATE(saved, call.run.saved != NULL ? op->description.saved_bytes : 0);
     TRANSLATE(workspace, call.run.workspace != NULL ? op->description.workspace_bytes : 0);
     TRANSLATE(packed, 0);
+    TRANSLATE(past, 0);
+    TRANSLATE(cache, call.run.cache != NULL ? op->description.cache_bytes : 0);
     TRANSLATE(target, 0);
     TRANSLATE(sample_weight, 0);
     for (int i = 0; i < PDL_MAX_INPUTS; i++) {

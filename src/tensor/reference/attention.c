@@ -11,12 +11,13 @@
 #define ROTARY_BASE 10000.0
 
 /* One query head with the key/value head it reads. Workspace: q, k, dq, dk [T][D], then probabilities and their
-   gradients [T]. */
+   gradients [T]; with a context q [T][D] and probabilities [context]. */
 typedef struct head {
     const pdl_op_t     *op;
     const pdl_op_run_t *run;
     int64_t             sample, index;
     int64_t             tokens, dim;
+    int64_t             past;                            /* tokens before the first of this run */
     int64_t             q_channel, k_channel, v_channel; /* of their first elements */
     double             *q, *k, *dq, *dk, *p, *dp;
 } head_t;
@@ -25,7 +26,10 @@ static void describe(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
 
-    op->description.workspace_bytes = (size_t)(layer->in.extent[0] * (4 * layer->head_dim + 2)) * sizeof(double);
+    op->description.workspace_bytes =
+        (size_t)(layer->in.extent[0] * (4 * layer->head_dim + 2) + op->spec.context) * sizeof(double);
+    op->description.cache_bytes =
+        2 * (size_t)(op->spec.samples * op->spec.context * layer->kv_heads * layer->head_dim) * sizeof(double);
 }
 
 static head_t make_head(const pdl_op_t *op, const pdl_op_run_t *run, int64_t sample, int64_t index)
@@ -41,6 +45,7 @@ static head_t make_head(const pdl_op_t *op, const pdl_op_run_t *run, int64_t sam
                     .index = index,
                     .tokens = tokens,
                     .dim = dim,
+                    .past = op->spec.context > 0 ? run->past[sample] : 0,
                     .q_channel = index * dim,
                     .k_channel = (layer->heads + kv) * dim,
                     .v_channel = (layer->heads + layer->kv_heads + kv) * dim,
@@ -59,7 +64,7 @@ static void rotate(const head_t *head, double *vectors, int direction)
 
     for (int64_t t = 0; t < head->tokens; t++)
         for (int64_t i = 0; i < half; i++) {
-            double  position = (double)(head->op->spec.origin.space[0] + t);
+            double  position = (double)(head->op->spec.origin.space[0] + head->past + t);
             double  angle = direction * position * pow(ROTARY_BASE, -(double)i / (double)half);
             double *a = &vectors[t * head->dim + i], *b = a + half, old = *a;
 
@@ -189,13 +194,68 @@ static void backward_head(const head_t *head)
     store_rows(head, head->dk, head->k_channel);
 }
 
+/* The element of the cache that belongs to channel i of a token: part 0 keys, 1 values. */
+static double *cached(const head_t *head, int part, int64_t token, int64_t i)
+{
+    const pdl_op_spec_t *spec = &head->op->spec;
+    int64_t              kv = spec->layer->kv_heads * head->dim;
+    int64_t              channel = head->k_channel - spec->layer->heads * head->dim + i;
+
+    return (double *)head->run->cache + ((part * spec->samples + head->sample) * spec->context + token) * kv +
+           channel;
+}
+
+/* Several query heads store the same keys. */
+static void store(const head_t *head)
+{
+    const pdl_layer_t *layer = head->op->spec.layer;
+    const double      *x = head->run->input[0];
+
+    load_rows(head, head->k_channel, head->k);
+    for (int64_t t = 0; t < head->tokens && head->past + t < head->op->spec.context; t++)
+        for (int64_t i = 0; i < head->dim; i++) {
+            *cached(head, 0, head->past + t, i) = head->k[t * head->dim + i];
+            *cached(head, 1, head->past + t, i) =
+                x[pdl__reference_at(&layer->in, head->sample, head->v_channel + i, t)];
+        }
+}
+
+/* A query with all that is stored up to itself. */
+static void forward_query(const head_t *head, int64_t query)
+{
+    const pdl_shape_t *out = &head->op->spec.layer->out;
+    int64_t            keys = head->past + query + 1;
+    double            *y = head->run->output, *p = head->p, largest = -INFINITY, sum = 0;
+
+    for (int64_t j = 0; j < keys; j++) {
+        p[j] = dot(&head->q[query * head->dim], cached(head, 0, j, 0), head->dim) / sqrt((double)head->dim);
+        largest = fmax(largest, p[j]);
+    }
+    for (int64_t j = 0; j < keys; j++) sum += p[j] = exp(p[j] - largest);
+    for (int64_t j = 0; j < keys; j++)
+        for (int64_t i = 0; i < head->dim; i++)
+            y[pdl__reference_at(out, head->sample, head->q_channel + i, query)] +=
+                p[j] / sum * *cached(head, 1, j, i);
+}
+
+static void forward_cached(const head_t *head)
+{
+    store(head);
+    load_rows(head, head->q_channel, head->q);
+    for (int64_t query = 0; query < head->tokens && head->past + query < head->op->spec.context; query++)
+        forward_query(head, query);
+}
+
 static pdl_status_t forward(const pdl_op_t *op, const pdl_op_run_t *run)
 {
     for (int64_t n = 0; n < op->spec.samples; n++)
         for (int64_t h = 0; h < op->spec.layer->heads; h++) {
             head_t head = make_head(op, run, n, h);
 
-            forward_head(&head);
+            if (op->spec.context > 0)
+                forward_cached(&head);
+            else
+                forward_head(&head);
         }
     return PDL_OK;
 }

@@ -104,7 +104,7 @@ static pdl_status_t backward_embedding(const pdl_op_t *op, const pdl_op_run_t *r
 static void describe_position(pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            dims[2] = {layer->out.extent[0], layer->out.channels};
+    int64_t dims[2] = {op->spec.context > 0 ? op->spec.context : layer->out.extent[0], layer->out.channels};
 
     pdl__reference_weight(op, "weight", true, 2, dims);
     if (layer->class_token) pdl__reference_weight(op, "class_token", true, 1, &layer->out.channels);
@@ -120,9 +120,11 @@ static pdl_status_t forward_position(const pdl_op_t *op, const pdl_op_run_t *run
     for (int64_t n = 0; n < op->spec.samples; n++)
         for (int64_t t = 0; t < layer->out.extent[0]; t++)
             for (int64_t c = 0; c < channels; c++) {
-                double from = t < first ? token[c] : x[pdl__reference_at(&layer->in, n, c, t - first)];
+                double  from = t < first ? token[c] : x[pdl__reference_at(&layer->in, n, c, t - first)];
+                int64_t at = op->spec.context > 0 ? run->past[n] + t : t;
 
-                y[pdl__reference_at(&layer->out, n, c, t)] = from + w[t * channels + c];
+                if (at < op->description.weight[0].dims[0]) from += w[at * channels + c];
+                y[pdl__reference_at(&layer->out, n, c, t)] = from;
             }
     return PDL_OK;
 }

@@ -20,12 +20,13 @@ static pdl_status_t attention_prepare(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     pdl__attention_t *attention = op->private_data;
     int64_t           half = attention->dim / 2;
+    int64_t           positions = attention->context > 0 ? attention->context : attention->tokens;
 
     (void)cpu;
     if (!op->spec.layer->rotary) return PDL_OK;
-    attention->rotary = malloc((size_t)(attention->tokens * attention->dim) * sizeof(float));
+    attention->rotary = malloc((size_t)(positions * attention->dim) * sizeof(float));
     if (attention->rotary == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", op->spec.layer->name);
-    for (int64_t t = 0; t < attention->tokens; t++)
+    for (int64_t t = 0; t < positions; t++)
         for (int64_t i = 0; i < half; i++) {
             double angle = (double)(op->spec.origin.space[0] + t) * pow(rotary_base, -(double)i / (double)half);
 
@@ -53,6 +54,9 @@ static pdl_status_t attention_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     if (layer->rotary && layer->head_dim % 2 != 0)
         return pdl_error(PDL_ERR_INPUT, "%s: rotary attention needs an even head_dim, not %lld", layer->name,
                          (long long)layer->head_dim);
+    if (op->spec.context > 0 && (!layer->causal || op->spec.training))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: only causal attention can go on from earlier tokens",
+                         layer->name);
     attention = calloc(1, sizeof(*attention));
     if (attention == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
     attention->samples = op->spec.samples;
@@ -65,9 +69,13 @@ static pdl_status_t attention_describe(pdl__cpu_t *cpu, pdl_op_t *op)
     attention->out_stride = layer->out.channels;
     attention->all_heads = origin->whole.channels > 0 ? origin->whole.channels / layer->head_dim : layer->heads;
     attention->at_head = origin->channel / layer->head_dim;
+    attention->context = op->spec.context;
     attention->causal = layer->causal;
     attention->scale = (float)(1 / sqrt((double)layer->head_dim));
     attention->rate = (float)layer->rate;
+    op->description.cache_bytes =
+        2 * (size_t)(attention->samples * attention->context * attention->kv_heads * attention->dim) *
+        sizeof(float);
     op->private_data = attention;
     forward = pdl__attention_forward_scratch(attention) * cpu->base.threads;
     backward = pdl__attention_backward_scratch(attention) * cpu->base.threads +
@@ -111,7 +119,8 @@ pdl__matrix_t pdl__attention_rows(const pdl__attention_pass_t *pass, int64_t sam
 
     rows += (sample * attention->tokens + token) * attention->in_stride + channel;
     if (!rotate || attention->rotary == NULL) return (pdl__matrix_t){rows, attention->in_stride, false};
-    pdl__attention_rotate(attention, token, count, 1, rows, attention->in_stride, rotated, attention->dim);
+    pdl__attention_rotate(attention, pdl__attention_past(pass, sample) + token, count, 1, rows,
+                          attention->in_stride, rotated, attention->dim);
     return (pdl__matrix_t){rotated, attention->dim, false};
 }
 
@@ -235,12 +244,19 @@ static void forward_keys(const pdl__attention_pass_t *pass, forward_t *f, int64_
                          int64_t query, int64_t queries, int64_t key, int64_t keys)
 {
     const pdl__attention_t *attention = pass->attention;
-    int64_t                 group = head / (attention->heads / attention->kv_heads), ahead = query - key;
+    int64_t                 group = head / (attention->heads / attention->kv_heads);
+    int64_t                 ahead = pdl__attention_past(pass, sample) + query - key;
     int64_t                 k_channel = (attention->heads + group) * attention->dim;
     int64_t                 v_channel = k_channel + attention->kv_heads * attention->dim;
-    pdl__matrix_t           k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated);
-    pdl__matrix_t           v = pdl__attention_rows(pass, sample, v_channel, key, keys, false, NULL);
+    pdl__matrix_t           k, v;
 
+    if (attention->context > 0) {
+        k = pdl__attention_cached(pass, 0, sample, group, key);
+        v = pdl__attention_cached(pass, 1, sample, group, key);
+    } else {
+        k = pdl__attention_rows(pass, sample, k_channel, key, keys, true, f->rotated);
+        v = pdl__attention_rows(pass, sample, v_channel, key, keys, false, NULL);
+    }
     k.transposed = true;
     pdl__gemm_pack_b(&k, attention->dim, keys, f->k);
     pdl__gemm_pack_b(&v, keys, attention->dim, f->v);
@@ -267,12 +283,19 @@ static void forward_tile(const pdl__attention_pass_t *pass, forward_t *f, int64_
 {
     const pdl__attention_t *attention = pass->attention;
     int64_t                 queries = attention->tokens - query < QUERIES ? attention->tokens - query : QUERIES;
-    int64_t                 end = attention->causal ? query + queries : attention->tokens;
+    int64_t                 past = pdl__attention_past(pass, sample);
+    int64_t                 beyond = attention->context > 0 ? past + query + queries - attention->context : 0;
+    int64_t                 end;
     float        *y = (float *)pass->run->output + (sample * attention->tokens + query) * attention->out_stride;
     int64_t       at = (sample * attention->heads + head) * attention->tokens + query;
-    pdl__matrix_t q =
-        pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated_queries);
+    pdl__matrix_t q;
 
+    for (int64_t i = queries - (beyond > queries ? queries : beyond); beyond > 0 && i < queries; i++)
+        memset(y + i * attention->out_stride + head * attention->dim, 0, (size_t)attention->dim * sizeof(float));
+    if (beyond > 0) queries -= beyond;
+    if (queries <= 0) return;
+    end = attention->causal ? past + query + queries : attention->tokens;
+    q = pdl__attention_rows(pass, sample, head * attention->dim, query, queries, true, f->rotated_queries);
     f->q = pdl__gemm_left(&q, queries, attention->dim, f->queries);
     memset(f->sum, 0, (size_t)(QUERIES * attention->wide) * sizeof(float));
     for (int64_t i = 0; i < queries; i++) {
@@ -313,6 +336,7 @@ static pdl_status_t attention_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pdl__attention_pass_t pass =
         pdl__attention_start(op, run, run->workspace, pdl__attention_forward_scratch(op->private_data));
 
+    if (op->spec.context > 0) pdl__attention_store(&pass);
     pdl_threads_run(pass.workers, 1, forward_worker, &pass);
     return PDL_OK;
 }

@@ -18,9 +18,10 @@ typedef struct pdl__attention {
     int64_t in_stride;          /* from one token's q, k, v to the next */
     int64_t out_stride;         /* heads * dim */
     int64_t all_heads, at_head; /* of the whole tensor, of which this may be a piece */
+    int64_t context;            /* generation: positions that the cache has; else 0 */
     bool    causal;
     float   scale, rate; /* of scores; of dropout */
-    float  *rotary;      /* [tokens][dim / 2][2]: cosine and sine, or NULL */
+    float  *rotary;      /* [tokens, or context][dim / 2][2]: cosine and sine, or NULL */
 } pdl__attention_t;
 
 /* One run, forward or backward. */
@@ -57,6 +58,12 @@ void pdl__attention_rotate(const pdl__attention_t *attention, int64_t token, int
 /* keep[j] = 0 or 1 / (1 - rate) for `count` keys from `key` on; false when nothing is dropped. */
 bool pdl__attention_keep(const pdl__attention_pass_t *pass, int64_t sample, int64_t head, int64_t query,
                          int64_t key, int64_t count, float *keep);
+
+/* cache.c: tokens of a sample that are stored before this run; all tokens of a run to the cache; and keys (part 0) or values (1) in it. */
+int64_t       pdl__attention_past(const pdl__attention_pass_t *pass, int64_t sample);
+void          pdl__attention_store(const pdl__attention_pass_t *pass);
+pdl__matrix_t pdl__attention_cached(const pdl__attention_pass_t *pass, int part, int64_t sample, int64_t group,
+                                    int64_t token);
 
 /* scores [queries][PDL__ATTENTION_KEYS] of a tile from a left factor and panels, leaving out what no query of a
    panel may see: key j is seen by query i when j <= i + ahead. */

@@ -121,9 +121,11 @@ static pdl_status_t embedding_backward(pdl_op_t *op, const pdl_op_run_t *run, un
 static pdl_status_t position_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            dims[2] = {layer->out.extent[0], layer->out.channels};
+    int64_t dims[2] = {op->spec.context > 0 ? op->spec.context : layer->out.extent[0], layer->out.channels};
 
     (void)cpu;
+    if (op->spec.context > 0 && layer->class_token)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: a class token has no place behind earlier tokens", layer->name);
     pdl__cpu_add_weight(op, "weight", 2, dims, true);
     if (layer->class_token) pdl__cpu_add_weight(op, "class_token", 1, &layer->out.channels, true);
     op->description.inplace = !layer->class_token;
@@ -133,6 +135,8 @@ static pdl_status_t position_describe(pdl__cpu_t *cpu, pdl_op_t *op)
 
 typedef struct position {
     const pdl_layer_t *layer;
+    const int32_t     *past; /* of every sample; NULL: 0 */
+    int64_t            rows; /* of the weight */
     const float       *x, *weight, *token;
     float             *y;
 } position_t;
@@ -144,11 +148,12 @@ static void position_slice(void *context, int64_t first, int64_t end)
     int64_t           moved = position->token != NULL ? 1 : 0;
 
     for (int64_t i = first; i < end; i++) {
-        int64_t      n = i / tokens, t = i % tokens;
+        int64_t      n = i / tokens, t = i % tokens, at = position->past != NULL ? position->past[n] + t : t;
         const float *from =
             t < moved ? position->token : position->x + (n * (tokens - moved) + t - moved) * channels;
 
-        add_to(channels, from, position->weight + t * channels, position->y + i * channels);
+        if (at >= position->rows) at = position->rows - 1; /* of no meaning, but a number */
+        add_to(channels, from, position->weight + at * channels, position->y + i * channels);
     }
 }
 
@@ -156,6 +161,8 @@ static pdl_status_t position_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl_layer_t *layer = op->spec.layer;
     position_t         position = {.layer = layer,
+                                   .past = op->spec.context > 0 ? run->past : NULL,
+                                   .rows = op->description.weight[0].dims[0],
                                    .x = run->input[0],
                                    .weight = run->weight[0],
                                    .token = layer->class_token ? run->weight[1] : NULL,
