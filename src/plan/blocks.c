@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT] = {"keep", "recompute", "swap"};
+const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT] = {"keep", "recompute", "swap", "swap_boundary"};
 
 pdl_status_t pdl_plan_set_blocks(pdl_plan_t *plan, const pdl_plan_block_t *blocks, int count)
 {
@@ -76,7 +76,7 @@ static pdl_status_t check_block(const pdl_plan_t *plan, int k)
                          "the block to \"%.100s\" overlaps the one before it, which goes to \"%.100s\": give the "
                          "blocks in the order of the layers",
                          name_of(plan, block->last), name_of(plan, first - 1));
-    if (block->policy == PDL_MEMORY_SWAP)
+    if (block->policy == PDL_MEMORY_SWAP || block->policy == PDL_MEMORY_SWAP_BOUNDARY)
         return pdl_error(PDL_ERR_UNSUPPORTED,
                          "block to \"%.100s\": swapping is not built yet; use recompute or keep",
                          name_of(plan, block->last));

@@ -55,8 +55,9 @@ typedef enum pdl_recompute {
 /* What becomes of the activations of a block of layers between forward and backward. */
 typedef enum pdl_memory_policy {
     PDL_MEMORY_KEEP,
-    PDL_MEMORY_RECOMPUTE, /* what other blocks read is kept, the rest is made again */
-    PDL_MEMORY_SWAP,      /* not built yet: pdl_plan_check() refuses it */
+    PDL_MEMORY_RECOMPUTE,     /* what other blocks read is kept, the rest is made again */
+    PDL_MEMORY_SWAP,          /* not executed yet, like the next: pdl_plan_check() refuses it */
+    PDL_MEMORY_SWAP_BOUNDARY, /* the input of the block is swapped, the rest is made again */
     PDL_MEMORY_POLICY_COUNT
 } pdl_memory_policy_t;
 typedef enum pdl_sharding {
@@ -76,7 +77,7 @@ typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
 extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
-extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap */
+extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap swap_boundary */
 extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 

@@ -1,0 +1,64 @@
+/*
+ * Out-of-core training of a chain of blocks: what becomes of the activations of every block between forward and
+ * backward, so that a device with little memory takes the least time (docs/out_of_core.md).
+ *
+ *     pdl_memory_policy_t policy[BLOCKS];
+ *     pdl_chain_result_t  result;
+ *     pdl_chain_solve(&chain, policy, &result);
+ *     printf("%g s, %g bytes\n", result.step_s, result.peak_bytes);
+ *
+ * The device computes one block at a time, a link copies activations to the host and another one back, both in order.
+ * Forward: a block waits until its activations fit. KEEP holds them; SWAP copies them out and releases them when that is
+ * done; RECOMPUTE releases all but the boundary input at once; SWAP_BOUNDARY copies out the boundary input too.
+ * Backward: what was copied out is copied in, last block first, as soon as the link is free and memory is left for
+ * the blocks that are recomputed before it is used; what was released is computed again.
+ */
+#ifndef PARADL_CHAIN_H
+#define PARADL_CHAIN_H
+
+#include <paradl/base/status.h>
+#include <paradl/plan/plan.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_chain_block {
+    double forward_s, backward_s;
+    double bytes;          /* activations that backward reads, the boundary input included */
+    double boundary_bytes; /* input of the block: what recomputation begins with */
+} pdl_chain_block_t;
+
+typedef struct pdl_chain {
+    const pdl_chain_block_t *block;
+    int                      count;
+    double                   memory_bytes;      /* for activations */
+    double                   out_rate, in_rate; /* device to host and back, bytes/s */
+    double                   latency_s;         /* of every copy */
+} pdl_chain_t;
+
+typedef struct pdl_chain_result {
+    double step_s, peak_bytes;
+    double stall_s;     /* the device waits for copies or memory */
+    double recompute_s; /* forward passes that are repeated */
+    double out_s, in_s; /* the links are busy */
+    double in_core_s;   /* the step, were there memory enough */
+} pdl_chain_result_t;
+
+/* The step that these policies give; `stall_s` (may be NULL) takes the waits of every block, forward and backward together.
+   PDL_ERR_UNSUPPORTED when memory does not suffice; the message says at which block. PDL_ERR_INPUT when the chain makes no
+   sense. */
+pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_policy_t *policy,
+                                pdl_chain_result_t *result, double *stall_s);
+
+/* The best policies found: never worse than all blocks alike, or the first ones alike and the others kept.
+   PDL_ERR_UNSUPPORTED when none fits; the message names the smallest memory that does. */
+pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *policy, pdl_chain_result_t *result);
+
+/* The least memory with which any policy works. */
+double pdl_chain_least_bytes(const pdl_chain_t *chain);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

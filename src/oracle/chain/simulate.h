@@ -1,0 +1,39 @@
+/*
+ * The simulator of a chain without checks and allocations, for the solver.
+ */
+#ifndef PDL_ORACLE_CHAIN_SIMULATE_H
+#define PDL_ORACLE_CHAIN_SIMULATE_H
+
+#include <paradl/oracle/chain.h>
+#include <stdbool.h>
+
+typedef struct pdl__chain_run {
+    const pdl_chain_t         *chain;
+    const pdl_memory_policy_t *policy;
+    double                    *out_end; /* when the copy out of every block is complete */
+    double                    *stall_s; /* NULL: not wanted */
+    double                     now, used, out_free;
+    int                        leaving; /* the first block whose copy out has not released its memory */
+    /* backward */
+    int                next;   /* the block that computes, or will */
+    int                coming; /* the block whose activations are copied in, or will be; below 0: none is left */
+    bool               computes, copies_in;
+    double             compute_end, in_end, idle_since;
+    pdl_chain_result_t result;
+} pdl__chain_run_t;
+
+static inline bool pdl__chain_copies(pdl_memory_policy_t policy)
+{
+    return policy == PDL_MEMORY_SWAP || policy == PDL_MEMORY_SWAP_BOUNDARY;
+}
+
+static inline bool pdl__chain_recomputes(pdl_memory_policy_t policy)
+{
+    return policy == PDL_MEMORY_RECOMPUTE || policy == PDL_MEMORY_SWAP_BOUNDARY;
+}
+
+/* -1, or the block for which memory does not suffice. `out_end` has room for every block. */
+int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end, double *stall_s,
+                   pdl_chain_result_t *result);
+
+#endif

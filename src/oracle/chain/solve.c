@@ -1,0 +1,248 @@
+/*
+ * The search for policies: single rules, improved by changing one block or exchanging two, each plan judged by the
+ * simulator. Long chains begin with a beam too (beam.c).
+ */
+#include "oracle/chain/beam.h"
+
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Above this many blocks pairs are exchanged only near each other, and the beam gives more to begin with. */
+enum { LONG_CHAIN = 80, NEAR = 6 };
+
+typedef struct search {
+    const pdl_chain_t   *chain;
+    double              *out_end; /* of the simulator */
+    pdl_memory_policy_t *now, *best;
+    pdl_chain_result_t   found; /* of `best`; step_s 0: nothing fits so far */
+    double               computing_s;
+} search_t;
+
+static bool is_long(const search_t *s)
+{
+    return s->chain->count > LONG_CHAIN;
+}
+
+/* No plan is faster than all that the device computes. */
+static double computing(const search_t *s, const pdl_memory_policy_t *policy)
+{
+    double seconds = s->computing_s;
+
+    for (int i = 0; i < s->chain->count; i++)
+        if (pdl__chain_recomputes(policy[i])) seconds += s->chain->block[i].forward_s;
+    return seconds;
+}
+
+/* Seconds of a step, or `limit` when it is not below that. */
+static double judge(const search_t *s, const pdl_memory_policy_t *policy, double limit, pdl_chain_result_t *result)
+{
+    if (computing(s, policy) >= limit) return limit;
+    if (pdl__chain_run(s->chain, policy, s->out_end, NULL, result) >= 0) return limit;
+    return result->step_s < limit ? result->step_s : limit;
+}
+
+/* Less than rounding is no gain. */
+static double limit_of(double step_s)
+{
+    return step_s * (1 - 1e-9);
+}
+
+typedef struct move {
+    int                 a, b; /* b below 0: only a changes */
+    pdl_memory_policy_t to;
+} move_t;
+
+static void apply(pdl_memory_policy_t *policy, const move_t *move, pdl_memory_policy_t undo[2])
+{
+    undo[0] = policy[move->a];
+    policy[move->a] = move->to;
+    if (move->b >= 0) {
+        undo[1] = policy[move->b];
+        policy[move->b] = undo[0];
+    }
+}
+
+static void revert(pdl_memory_policy_t *policy, const move_t *move, const pdl_memory_policy_t undo[2])
+{
+    policy[move->a] = undo[0];
+    if (move->b >= 0) policy[move->b] = undo[1];
+}
+
+/* What a round of moves has found: the best one, which is made afterwards; in long chains every gain is made at once. */
+typedef struct round {
+    pdl_chain_result_t best;
+    move_t             chosen;
+    bool               gained;
+} round_t;
+
+static void try_move(search_t *s, move_t move, round_t *round)
+{
+    pdl_memory_policy_t undo[2];
+    pdl_chain_result_t  result;
+    double              limit = limit_of(round->best.step_s);
+
+    apply(s->now, &move, undo);
+    bool gains = judge(s, s->now, limit, &result) < limit;
+    if (gains) {
+        round->best = result;
+        round->chosen = move;
+        round->gained = true;
+    }
+    if (!gains || !is_long(s)) revert(s->now, &move, undo);
+}
+
+static void try_changes(search_t *s, round_t *round)
+{
+    for (int i = 0; i < s->chain->count; i++)
+        for (int to = 0; to < PDL_MEMORY_POLICY_COUNT; to++)
+            if ((int)s->now[i] != to) try_move(s, (move_t){i, -1, (pdl_memory_policy_t)to}, round);
+}
+
+static void try_exchanges(search_t *s, round_t *round)
+{
+    int n = s->chain->count, far = is_long(s) ? NEAR : n;
+
+    for (int i = 0; i < n; i++)
+        for (int j = i + 1; j < n && j <= i + far; j++)
+            if (s->now[i] != s->now[j]) try_move(s, (move_t){i, j, s->now[j]}, round);
+}
+
+/* From s->now downhill; the end is kept if it is the best of all. */
+static void descend(search_t *s)
+{
+    round_t round;
+
+    if (pdl__chain_run(s->chain, s->now, s->out_end, NULL, &round.best) >= 0) return;
+    do {
+        pdl_memory_policy_t undo[2];
+
+        round.gained = false;
+        try_changes(s, &round);
+        if (!round.gained) try_exchanges(s, &round);
+        if (round.gained && !is_long(s)) apply(s->now, &round.chosen, undo);
+    } while (round.gained);
+    if (s->found.step_s > 0 && round.best.step_s >= limit_of(s->found.step_s)) return;
+    s->found = round.best;
+    memcpy(s->best, s->now, (size_t)s->chain->count * sizeof(*s->best));
+}
+
+static void set_first(search_t *s, int count, pdl_memory_policy_t policy)
+{
+    for (int i = 0; i < s->chain->count; i++) s->now[i] = i < count ? policy : PDL_MEMORY_KEEP;
+}
+
+/* The first blocks alike and the others kept: the best such plan, and all blocks alike. */
+static void descend_from_rule(search_t *s, pdl_memory_policy_t policy)
+{
+    int    n = s->chain->count, best = -1;
+    double least = 0;
+
+    for (int count = 0; count <= n; count++) {
+        pdl_chain_result_t result;
+        set_first(s, count, policy);
+        if (pdl__chain_run(s->chain, s->now, s->out_end, NULL, &result) >= 0) continue;
+        if (best < 0 || result.step_s < least) {
+            best = count;
+            least = result.step_s;
+        }
+    }
+    if (best < 0) return;
+    set_first(s, best, policy);
+    descend(s);
+    set_first(s, n, policy);
+    if (best < n) descend(s);
+}
+
+static pdl_status_t check(const pdl_chain_t *chain)
+{
+    bool sensible = chain->count > 0 && chain->latency_s >= 0;
+
+    if (!sensible) return pdl_error(PDL_ERR_INPUT, "a chain needs at least one block");
+    if (!(chain->out_rate > 0) || !(chain->in_rate > 0))
+        return pdl_error(PDL_ERR_INPUT, "the link between device and host needs a rate above 0 both ways");
+    for (int i = 0; i < chain->count; i++) {
+        const pdl_chain_block_t *block = &chain->block[i];
+        if (!(block->forward_s >= 0 && block->backward_s >= 0 && block->boundary_bytes >= 0 &&
+              block->bytes >= block->boundary_bytes))
+            return pdl_error(PDL_ERR_INPUT,
+                             "block %d of the chain: times must not be negative, nor the boundary larger than all",
+                             i + 1);
+    }
+    return PDL_OK;
+}
+
+pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_policy_t *policy,
+                                pdl_chain_result_t *result, double *stall_s)
+{
+    pdl_status_t status = check(chain);
+
+    if (status) return status;
+    double *out_end = malloc((size_t)chain->count * sizeof(*out_end));
+    if (out_end == NULL) return pdl__no_memory("while simulating a step");
+    int stuck = pdl__chain_run(chain, policy, out_end, stall_s, result);
+    free(out_end);
+    if (stuck < 0) return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED, "block %d of %d does not fit in %.0f bytes with these policies",
+                     stuck + 1, chain->count, chain->memory_bytes);
+}
+
+double pdl_chain_least_bytes(const pdl_chain_t *chain)
+{
+    double most = 0;
+
+    for (int i = 0; i < chain->count; i++)
+        if (chain->block[i].bytes > most) most = chain->block[i].bytes;
+    return most;
+}
+
+static void search_rules(search_t *s)
+{
+    for (int policy = 1; policy < PDL_MEMORY_POLICY_COUNT; policy++)
+        descend_from_rule(s, (pdl_memory_policy_t)policy);
+}
+
+/* From every end of the beam. */
+static pdl_status_t search_beam(search_t *s)
+{
+    size_t               count = (size_t)s->chain->count;
+    pdl_memory_policy_t *ends = malloc(PDL__BEAM_RESULTS * count * sizeof(*ends));
+    int                  found = 0;
+    pdl_status_t         status =
+        ends != NULL ? pdl__chain_beam(s->chain, ends, &found) : pdl__no_memory("while choosing what is kept");
+
+    for (int k = 0; k < found; k++) {
+        memcpy(s->now, ends + (size_t)k * count, count * sizeof(*s->now));
+        descend(s);
+    }
+    free(ends);
+    return status;
+}
+
+pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *policy, pdl_chain_result_t *result)
+{
+    search_t     s = {.chain = chain, .best = policy};
+    pdl_status_t status = check(chain);
+
+    if (status) return status;
+    s.out_end = malloc((size_t)chain->count * sizeof(*s.out_end));
+    s.now = malloc((size_t)chain->count * sizeof(*s.now));
+    if (s.out_end == NULL || s.now == NULL) {
+        status = pdl__no_memory("while choosing what is kept");
+    } else {
+        for (int i = 0; i < chain->count; i++)
+            s.computing_s += chain->block[i].forward_s + chain->block[i].backward_s;
+        search_rules(&s);
+        if (is_long(&s)) status = search_beam(&s);
+    }
+    free(s.out_end);
+    free(s.now);
+    if (status) return status;
+    if (s.found.step_s > 0) {
+        *result = s.found;
+        return PDL_OK;
+    }
+    return pdl_error(PDL_ERR_UNSUPPORTED, "no policy fits in %.0f bytes: the least is %.0f", chain->memory_bytes,
+                     pdl_chain_least_bytes(chain));
+}
