@@ -2,6 +2,7 @@
 #ifndef PARADL_ORACLE_MODULE_H
 #define PARADL_ORACLE_MODULE_H
 
+#include <paradl/oracle/chain.h>
 #include <paradl/oracle/data_policy.h>
 #include <paradl/oracle/oracle.h>
 #include <paradl/oracle/replay.h>

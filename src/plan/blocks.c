@@ -39,6 +39,16 @@ int pdl_plan_block_of(const pdl_plan_t *plan, int layer)
     return low;
 }
 
+bool pdl_memory_swaps(pdl_memory_policy_t policy)
+{
+    return policy == PDL_MEMORY_SWAP || policy == PDL_MEMORY_SWAP_BOUNDARY;
+}
+
+bool pdl_memory_recomputes(pdl_memory_policy_t policy)
+{
+    return policy == PDL_MEMORY_RECOMPUTE || policy == PDL_MEMORY_SWAP_BOUNDARY;
+}
+
 pdl_memory_policy_t pdl_plan_memory_policy(const pdl_plan_t *plan, int layer)
 {
     if (plan->block_count > 0) return plan->block[pdl_plan_block_of(plan, layer)].policy;
@@ -76,10 +86,6 @@ static pdl_status_t check_block(const pdl_plan_t *plan, int k)
                          "the block to \"%.100s\" overlaps the one before it, which goes to \"%.100s\": give the "
                          "blocks in the order of the layers",
                          name_of(plan, block->last), name_of(plan, first - 1));
-    if (block->policy == PDL_MEMORY_SWAP || block->policy == PDL_MEMORY_SWAP_BOUNDARY)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "block to \"%.100s\": swapping is not built yet; use recompute or keep",
-                         name_of(plan, block->last));
     return check_borders(plan, first, block->last);
 }
 

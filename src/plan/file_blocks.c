@@ -4,11 +4,25 @@
 #include "plan/blocks.h"
 #include <stdlib.h>
 
+enum { MOST_BLOCKS = 1000000 };
+
+/* Blocks between a copy and its use, where there is a copy. */
+static pdl_status_t read_distance(const pdl_yaml_t *item, const char *key, int policy, int64_t *blocks)
+{
+    const pdl_yaml_t *node = pdl_yaml_find(item, key);
+    pdl_status_t      status = pdl_yaml_get_int(item, key, 1, MOST_BLOCKS, PDL_OPTIONAL, blocks);
+
+    if (status || node == NULL || pdl_memory_swaps((pdl_memory_policy_t)policy)) return status;
+    return pdl_yaml_error(node, "%s is of blocks that are swapped, and policy is %s: leave it out", key,
+                          pdl_memory_policy_names[policy]);
+}
+
 static pdl_status_t read_block(const pdl_yaml_t *item, const pdl_plan_t *plan, pdl_plan_block_t *block)
 {
-    static const char *const keys[] = {"to", "policy", NULL};
+    static const char *const keys[] = {"to", "policy", "release_after", "prefetch", NULL};
     const char              *name;
     int                      policy = PDL_MEMORY_KEEP;
+    int64_t                  distance[2] = {0, 0};
     pdl_status_t status = pdl_yaml_expect(item, PDL_YAML_MAPPING, "a block such as {to: fc, policy: keep}");
 
     if (!status) status = pdl_yaml_check_keys(item, keys);
@@ -16,8 +30,10 @@ static pdl_status_t read_block(const pdl_yaml_t *item, const pdl_plan_t *plan, p
     if (!status)
         status = pdl_yaml_get_enum(item, "policy", pdl_memory_policy_names, PDL_MEMORY_POLICY_COUNT, PDL_REQUIRED,
                                    &policy);
+    for (int k = 0; k < 2 && !status; k++) status = read_distance(item, keys[2 + k], policy, &distance[k]);
     if (status) return status;
-    *block = (pdl_plan_block_t){pdl_model_find_layer(plan->model, name), (pdl_memory_policy_t)policy};
+    *block = (pdl_plan_block_t){pdl_model_find_layer(plan->model, name), (pdl_memory_policy_t)policy,
+                                (int)distance[0], (int)distance[1]};
     if (block->last >= 0) return PDL_OK;
     return pdl_yaml_error(
         pdl_yaml_find(item, "to"),
@@ -64,6 +80,10 @@ void pdl__blocks_write(const pdl_plan_t *plan, FILE *stream)
     for (int k = 0; k < plan->block_count; k++) {
         fputs("    - {to: ", stream);
         pdl_yaml_write_quoted(pdl_model_layer(plan->model, plan->block[k].last)->name, stream);
-        fprintf(stream, ", policy: %s}\n", pdl_memory_policy_names[plan->block[k].policy]);
+        const pdl_plan_block_t *block = &plan->block[k];
+        fprintf(stream, ", policy: %s", pdl_memory_policy_names[block->policy]);
+        if (block->release_after > 0) fprintf(stream, ", release_after: %d", block->release_after);
+        if (block->prefetch > 0) fprintf(stream, ", prefetch: %d", block->prefetch);
+        fputs("}\n", stream);
     }
 }

@@ -13,6 +13,11 @@ typedef struct pdl__pending {
     int owner, micro_batch, buffer;
 } pdl__pending_t;
 
+/* A copy out, and the blocks that are computed before its memory is released. */
+typedef struct pdl__leaving {
+    int op, micro_batch, blocks;
+} pdl__leaving_t;
+
 /* What a node holds of one micro-batch. */
 typedef struct pdl__held {
     int  value, saved;  /* buffers */
@@ -20,6 +25,7 @@ typedef struct pdl__held {
     int  forward;       /* operation that made it */
     int  contributions; /* gradients that wait for it */
     bool there;         /* its output and saved state are held */
+    int  host[2];       /* buffers: both while they are swapped out */
 } pdl__held_t;
 
 typedef struct pdl__builder {
@@ -35,7 +41,10 @@ typedef struct pdl__builder {
     int            *issued;      /* moves of it that have been issued in the pass at hand */
     int            *reached;     /* the buffer to which these have brought it */
     bool           *kept;        /* backward reads its output */
-    int             waiting;     /* operation whose weight gradients are made later, or -1 */
+    int             block;       /* of the pass at hand */
+    pdl__leaving_t *leaving;     /* copies out whose memory is to be released */
+    int             leaving_count, leaving_capacity;
+    int             waiting; /* operation whose weight gradients are made later, or -1 */
     pdl__pending_t *pending;
     int             pending_count, pending_capacity;
     pdl_status_t    status; /* the first failure */
@@ -59,6 +68,14 @@ void pdl__program_sides_dgrad(pdl__builder_t *builder, const pdl_program_op_t *i
 void pdl__program_sides_wgrad(pdl__builder_t *builder, const pdl_program_op_t *interior, const int halo[2]);
 void pdl__program_sides_add(pdl__builder_t *builder, const pdl_program_op_t *interior, const int back[2]);
 
+/* swap.c: copies to the host and back. Before a node of a pass: what is due at the boundary of a block. Behind a node of a
+   forward pass: what nobody reads any more in it is copied out. Brings back what backward needs. */
+void pdl__program_enter_block(pdl__builder_t *builder, int node, bool backward);
+void pdl__program_copy_out(pdl__builder_t *builder, int node);
+void pdl__program_copy_in(pdl__builder_t *builder, int owner);
+/* Tensors of swapped nodes are not on the device at the end of a forward pass. */
+bool pdl__program_leaves(const pdl__builder_t *builder, int node);
+
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);
 pdl_status_t pdl__program_wait(pdl__builder_t *builder);
@@ -69,7 +86,7 @@ typedef enum pdl__use { PDL__READS, PDL__WRITES } pdl__use_t;
 void pdl__program_visit(const pdl_program_t *program, const pdl_program_op_t           *op,
                         void (*visit)(void *context, int buffer, pdl__use_t use), void *context);
 
-/* Marks the nodes whose output is made again in backward, by the plan's blocks. */
-pdl_status_t pdl__program_choose_recompute(pdl_program_node_t *nodes, int count, const pdl_plan_t *plan);
+/* Marks the nodes whose output is made again in backward, or swapped, by the plan's blocks. */
+pdl_status_t pdl__program_choose_policies(pdl_program_node_t *nodes, int count, const pdl_plan_t *plan);
 
 #endif

@@ -15,8 +15,8 @@ int pdl__program_buffer(pdl__builder_t *b, int node, size_t bytes)
     b->status = pdl__program_grow((void **)&program->buffer, program->buffer_count, &b->buffer_capacity,
                                   sizeof(*program->buffer));
     if (b->status) return -1;
-    program->buffer[program->buffer_count] =
-        (pdl_program_buffer_t){.bytes = bytes, .first = -1, .last = -1, .node = node, .bucket = -1};
+    program->buffer[program->buffer_count] = (pdl_program_buffer_t){
+        .bytes = bytes, .space = PDL_SPACE_DEVICE, .first = -1, .last = -1, .node = node, .bucket = -1};
     return program->buffer_count++;
 }
 
@@ -226,19 +226,28 @@ static void forward_pass(pdl__builder_t *b, int chunk)
 
     load_sources(b, chunk);
     for (int i = 0; i < b->node_count; i++) b->issued[i] = 0;
+    b->block = -1;
     for (int i = 0; i < b->node_count && !b->status; i++) {
-        if (computes(b, i, chunk)) run_forward(b, i, false);
+        bool here = computes(b, i, chunk);
+        if (here) pdl__program_enter_block(b, i, false);
+        if (here) run_forward(b, i, false);
         if (b->options->overlap) next = issue_moves(b, next, i, chunk);
+        if (here) pdl__program_copy_out(b, i);
     }
-    /* What is to be made again is not there any more. */
+    /* What is to be made again is not there any more, nor what was copied out. */
     for (int i = 0; i < b->node_count; i++)
-        if (b->nodes[i].recompute && b->nodes[i].chunk == chunk) b->held[i].there = false;
+        if ((b->nodes[i].recompute || pdl__program_leaves(b, i)) && b->nodes[i].chunk == chunk)
+            b->held[i].there = false;
 }
 
 /* Makes the output and saved state of a node available to backward. */
 static void ensure(pdl__builder_t *b, int owner)
 {
     if (b->held[owner].there || b->status) return;
+    if (pdl__program_leaves(b, owner)) {
+        pdl__program_copy_in(b, owner);
+        return;
+    }
     const pdl_program_node_t *node = &b->nodes[owner];
     for (int j = 0; j < node->input_count; j++) ensure(b, b->root[node->input[j]]);
     run_forward(b, owner, true);
@@ -528,9 +537,12 @@ static void study_nodes(pdl__builder_t *b, bool training)
 
 static void backward_pass(pdl__builder_t *b, int chunk)
 {
+    b->block = -1;
     for (int i = b->node_count - 1; i >= 0 && !b->status; i--) {
         const pdl_program_node_t *node = &b->nodes[i];
-        if (node->backward && computes(b, i, chunk)) run_backward(b, i);
+        if (!node->backward || !computes(b, i, chunk)) continue;
+        pdl__program_enter_block(b, i, true);
+        run_backward(b, i);
     }
 }
 

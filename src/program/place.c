@@ -39,6 +39,7 @@ static int find_lives(pdl_program_t *program, int *op_of)
     return life.now;
 }
 
+/* On the device. */
 static pdl_status_t most_alive(const pdl_program_t *program, int tensors, int steps, size_t *most)
 {
     size_t *change = calloc((size_t)steps + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
@@ -47,6 +48,7 @@ static pdl_status_t most_alive(const pdl_program_t *program, int tensors, int st
     if (change == NULL) return pdl__program_no_memory();
     ends += steps + 1;
     for (int k = 0; k < tensors; k++) {
+        if (program->buffer[k].space != PDL_SPACE_DEVICE) continue;
         change[program->buffer[k].first] += program->buffer[k].bytes;
         ends[program->buffer[k].last] += program->buffer[k].bytes;
     }
@@ -93,22 +95,40 @@ static bool collides(const pdl_program_buffer_t *block, int count)
 
 /* Micro-batches, unless a pipeline has several in flight, need the same buffers one after the other. Those are placed
    once, for placing takes a time that grows with the square of their number. */
-static pdl_status_t place_tensors(pdl_program_t *program, int total, int micro_batches)
+static pdl_status_t place_alike(pdl_program_buffer_t *buffers, int total, int micro_batches, size_t *arena_bytes)
 {
-    pdl_program_buffer_t *buffers = program->buffer;
-    int                   count = total / micro_batches;
-    bool                  same = micro_batches > 1 && total % micro_batches == 0;
-    pdl_status_t          status = PDL_OK;
+    int          count = total / micro_batches;
+    bool         same = micro_batches > 1 && total % micro_batches == 0;
+    pdl_status_t status = PDL_OK;
 
     for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
-    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &program->arena_bytes);
+    if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, arena_bytes);
     for (int k = 1; k < micro_batches && same && !status; k++) {
         pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
         for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
         same = !collides(block, count);
     }
     if (same || status) return status;
-    return pdl_colour_intervals(buffers, total, ALIGNMENT, &program->arena_bytes);
+    return pdl_colour_intervals(buffers, total, ALIGNMENT, arena_bytes);
+}
+
+/* Those of one space. */
+static pdl_status_t place_tensors(pdl_program_t *program, pdl_space_t space, int total, int micro_batches,
+                                  size_t *arena_bytes)
+{
+    pdl_program_buffer_t *chosen = malloc(((size_t)total + 1) * sizeof(*chosen));
+    int                   count = 0;
+
+    *arena_bytes = 0;
+    if (chosen == NULL) return pdl__program_no_memory();
+    for (int k = 0; k < total; k++)
+        if (program->buffer[k].space == space) chosen[count++] = program->buffer[k];
+    pdl_status_t status = count > 0 ? place_alike(chosen, count, micro_batches, arena_bytes) : PDL_OK;
+    count = 0;
+    for (int k = 0; k < total && !status; k++)
+        if (program->buffer[k].space == space) program->buffer[k].offset = chosen[count++].offset;
+    free(chosen);
+    return status;
 }
 
 /* Whole buckets of gradients or weights, behind what has been placed. */
@@ -140,7 +160,8 @@ pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches)
     /* Those of buckets were made last. */
     while (tensors > 0 && program->buffer[tensors - 1].bucket >= 0) tensors--;
     int steps = status ? 0 : find_lives(program, op_of);
-    if (!status) status = place_tensors(program, tensors, micro_batches);
+    if (!status) status = place_tensors(program, PDL_SPACE_DEVICE, tensors, micro_batches, &program->arena_bytes);
+    if (!status) status = place_tensors(program, PDL_SPACE_PINNED, tensors, micro_batches, &program->host_bytes);
     if (!status) status = most_alive(program, tensors, steps, &program->live_bytes);
     for (int weights = 0; weights < 2 && !status; weights++) status = place_whole(program, tensors, weights);
     for (int k = 0; k < program->buffer_count && !status; k++) {

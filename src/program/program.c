@@ -33,7 +33,7 @@ static pdl_status_t create_builder(pdl__builder_t *b)
     b->issued = b->last_reader + n;
     b->reached = b->issued + n;
     b->kept = (bool *)(b->reached + n);
-    b->waiting = -1;
+    b->waiting = b->block = -1;
     b->program->model = b->options->model;
     b->program->node_count = b->node_count;
     b->program->node = malloc(n * sizeof(*b->program->node));
@@ -66,6 +66,7 @@ pdl_status_t pdl_program_create(const pdl_program_node_t *nodes, int node_count,
     free(b.root);
     free(b.all_held);
     free(b.pending);
+    free(b.leaving);
     if (b.status) {
         pdl_program_destroy(b.program);
         return b.status;

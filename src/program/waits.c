@@ -7,8 +7,8 @@
 
 bool pdl_program_op_in_flight(const pdl_program_op_t *op)
 {
-    return op->kind == PDL_OP_RECV || op->kind == PDL_OP_COLLECTIVE ||
-           (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0);
+    return op->kind == PDL_OP_RECV || op->kind == PDL_OP_COLLECTIVE || op->kind == PDL_OP_COPY_OUT ||
+           op->kind == PDL_OP_COPY_IN || (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0);
 }
 
 /* Whether backward leaves the gradient of an input where the gradient of the output is. */
@@ -90,6 +90,12 @@ static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
     }
 }
 
+/* Memory of what is copied out is released at its time. */
+static bool is_due(const pdl_program_op_t *before, int at)
+{
+    return before->kind == PDL_OP_COPY_OUT && before->until > 0 && before->until <= at;
+}
+
 static pdl_status_t add_wait(flight_t *f, int k)
 {
     pdl_program_t *program = f->builder->program;
@@ -112,7 +118,8 @@ static pdl_status_t wait_for_flights(flight_t *f)
     program->op[f->at].first_wait = program->wait_count;
     for (int k = 0; k < f->count && !status; k++) {
         f->candidate = f->op[k];
-        f->collides = !f->builder->options->overlap || follows(&program->op[f->at], &program->op[f->candidate]);
+        f->collides = !f->builder->options->overlap || follows(&program->op[f->at], &program->op[f->candidate]) ||
+                      is_due(&program->op[f->candidate], f->at);
         if (!f->collides) pdl__program_visit(program, &program->op[f->at], look_at, f);
         if (f->collides)
             status = add_wait(f, k);

@@ -54,6 +54,10 @@ for mesh in one two pipe; do
     plan $mesh-none "$axes" $strategy "$stages" "recompute: none"
     plan $mesh-full "$axes" $strategy "$stages" "recompute: full"
     plan $mesh-mixed "$axes" $strategy "$stages" "blocks: [$again, {to: loss, policy: keep}]"
+    plan $mesh-swap "$axes" $strategy "$stages" "blocks: [{to: d3, policy: swap}, {to: loss, policy: keep}]"
+    plan $mesh-parts "$axes" $strategy "$stages" \
+        "blocks: [{to: r1, policy: swap, release_after: 3, prefetch: 2}, {to: r2, policy: recompute}, {to: d3, policy: swap_boundary}, {to: s1, policy: swap}, {to: loss, policy: keep}]"
+    plan $mesh-all "$axes" $strategy "$stages" "blocks: [{to: a2, policy: swap}, {to: d3, policy: swap, prefetch: 9}, {to: s2, policy: swap, release_after: 9}, {to: loss, policy: swap}]"
     plan $mesh-late "$axes" $strategy "$stages" "blocks: [$keep, {to: b3, policy: recompute}, {to: loss, policy: keep}]"
 done
 plan one-keep "{data: 1}" data auto "blocks: [{to: loss, policy: keep}]"
@@ -66,10 +70,10 @@ plan inter-again "{pipeline: 2}" pipeline "$inter" \
     "blocks: [{to: r1, policy: recompute}, $again, {to: sum, policy: recompute}, {to: loss, policy: recompute}]"
 
 train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --steps 4 --lr 0.05 --momentum 0.9)
-for name in one-none one-full one-mixed one-late one-keep one-again two-none two-mixed pipe-none pipe-mixed pipe-late; do
+for name in one-{none,full,mixed,late,keep,again} {two,pipe}-{none,mixed} pipe-late {one,two,pipe}-{swap,parts,all}; do
     expect 0 train $name.yaml "${train[@]}" --log $name.jsonl
 done
-for name in {one,two,pipe}-{none,full,mixed,late} {one,pipe}-{keep,again} inter-{full,again}; do
+for name in {one,two,pipe}-{none,full,mixed,late,swap,parts,all} {one,pipe}-{keep,again} inter-{full,again}; do
     for rank in 0 1; do
         [[ $name = one-* && $rank = 1 ]] && continue
         expect 0 train $name.yaml --device dry --data synthetic --samples 40 --threads 1 --rank $rank --json
@@ -96,6 +100,9 @@ for name in ("one-full", "one-mixed", "one-late", "one-keep", "one-again"):
     assert losses(name) == losses("one-none"), name
 assert losses("two-mixed") == losses("two-none")
 assert losses("pipe-mixed") == losses("pipe-late") == losses("pipe-none")
+for mesh in ("one", "two", "pipe"):
+    for name in ("swap", "parts", "all"):
+        assert losses(f"{mesh}-{name}") == losses(f"{mesh}-none"), (mesh, name)
 
 first, second = {"a1", "a2", "n2", "a3", "d3"}, {"b1", "b2", "sum", "b3"}
 for mesh in ("one", "two", "pipe"):
@@ -131,7 +138,10 @@ for mesh in ("one", "two", "pipe"):
 PY
 
 expect 2 train one-none.yaml "${train[@]}" --recompute full
-plan swap "{data: 1}" data auto "blocks: [{to: d3, policy: swap}, {to: loss, policy: keep}]"
-expect 2 train swap.yaml "${train[@]}"
-has err "swap.yaml:7: block to \"d3\": swapping is not built yet; use recompute or keep"
+plan keep "{data: 1}" data auto "blocks: [{to: d3, policy: keep, prefetch: 2}, {to: loss, policy: keep}]"
+expect 2 train keep.yaml "${train[@]}"
+has err "keep.yaml:7: prefetch is of blocks that are swapped, and policy is keep: leave it out"
+plan never "{data: 1}" data auto "blocks: [{to: d3, policy: swap, release_after: 0}, {to: loss, policy: keep}]"
+expect 2 train never.yaml "${train[@]}"
+has err "never.yaml:7: release_after"
 finish

@@ -43,8 +43,8 @@ static void blocks_are_counted_by_their_policy(void)
         rule[k] = project(&b, plan);
     }
     plan->recompute = PDL_RECOMPUTE_NONE;
-    pdl_plan_block_t blocks[] = {{plan->stage_first[1] - 1, PDL_MEMORY_KEEP},
-                                 {plan->stage_first[2] - 1, PDL_MEMORY_KEEP}};
+    pdl_plan_block_t blocks[] = {{.last = plan->stage_first[1] - 1, .policy = PDL_MEMORY_KEEP},
+                                 {.last = plan->stage_first[2] - 1, .policy = PDL_MEMORY_KEEP}};
     for (int k = 0; k < 2; k++) {
         blocks[0].policy = blocks[1].policy = k == 0 ? PDL_MEMORY_KEEP : PDL_MEMORY_RECOMPUTE;
         CHECK_OK(pdl_plan_set_blocks(plan, blocks, 2));

@@ -247,7 +247,13 @@ static void randomize_blocks(pdl_plan_t *plan)
         bool ends = i == layers - 1 || below(run) == 0;
 
         for (int64_t s = 1; s < pdl_plan_stage_count(plan); s++) ends |= plan->stage_first[s] == i + 1;
-        if (ends) blocks[count++] = (pdl_plan_block_t){i, (pdl_memory_policy_t)below(PDL_MEMORY_SWAP)};
+        if (!ends) continue;
+        pdl_plan_block_t block = {.last = i, .policy = (pdl_memory_policy_t)below(PDL_MEMORY_POLICY_COUNT)};
+        if (pdl_memory_swaps(block.policy)) {
+            block.release_after = below(3);
+            block.prefetch = below(3);
+        }
+        blocks[count++] = block;
     }
     plan->recompute = PDL_RECOMPUTE_NONE;
     CHECK_OK(pdl_plan_set_blocks(plan, blocks, count));
@@ -536,7 +542,7 @@ static void mistakes_name_the_place(void)
         {STAGES "memory: {blocks: [keep]}", "p.yaml:7: expected a block such as"},
         {STAGES "memory: {blocks: [{to: loss}]}", "p.yaml:7: key \"policy\" is missing"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: loss, policy: drop}]}",
-         "p.yaml:8: policy: expected keep, recompute or swap"},
+         "p.yaml:8: policy: expected keep, recompute, swap or swap_boundary"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: nowhere, policy: keep}]}",
          "p.yaml:8: model lenet has no layer \"nowhere\" for a block to end with"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: conv1, policy: keep}]}",
@@ -546,8 +552,10 @@ static void mistakes_name_the_place(void)
         {STAGES "memory: {blocks: [{to: conv1, policy: keep},\n{to: loss, policy: recompute}]}",
          "p.yaml:8: the block from \"relu1\" to \"loss\" crosses into the stage that begins with \"conv2\": end a "
          "block with \"pool1\""},
-        {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: loss, policy: swap}]}",
-         "p.yaml:8: block to \"loss\": swapping is not built yet; use recompute or keep"},
+        {STAGES "memory: {blocks: [{to: pool1, policy: swap},\n{to: loss, policy: recompute, prefetch: 2}]}",
+         "p.yaml:8: prefetch is of blocks that are swapped, and policy is recompute"},
+        {STAGES "memory: {blocks: [{to: pool1, policy: swap, release_after: 0},\n{to: loss, policy: keep}]}",
+         "p.yaml:7: release_after: expected"},
         {"memory: {blocks: [{to: loss, policy: keep}]}", "p.yaml:6: blocks end where stages do: name the first"},
         {"memory: {sharding: zero4}", "p.yaml:6: sharding: expected none"},
         {"memory: {sequence_parallel: 1}", "p.yaml:6: sequence_parallel: expected true or false"},

@@ -26,18 +26,21 @@ typedef struct setting {
     int            micro_batches;
     bool           mutated; /* without waits the numbers are others */
     bool           shares;  /* statistics of batch norm */
+    bool           swaps;   /* blocks with all memory policies */
 } setting_t;
 
 static const setting_t settings[] = {
-    {"lenet", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false},
-    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false},
-    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO3, 1, false, false},
-    {"lenet", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true, false},
-    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false},
-    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false},
-    {"lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false},
-    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, true},
-    {"gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false},
+    {"lenet", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false, false},
+    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO3, 1, false, false, false},
+    {"lenet", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, true, false, false},
+    {"gpt-char-small", "pipeline", {{{PDL_AXIS_PIPELINE, 2, 0}}, 1}, PDL_SHARDING_NONE, 2, false, false, false},
+    {"resnet-tiny", "spatial", {{{PDL_AXIS_SPATIAL, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false, false},
+    {"lenet", "filter", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, true, false},
+    {"gpt-char-small", "tensor", {{{PDL_AXIS_TENSOR, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, false, false, false},
+    {"resnet-tiny", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_NONE, 1, true, false, true},
+    {"gpt-char-small", "data", {{{PDL_AXIS_DATA, 2, 0}}, 1}, PDL_SHARDING_ZERO2, 2, false, false, true},
 };
 
 typedef struct outcome {
@@ -98,6 +101,23 @@ static bool same(const outcome_t *a, const outcome_t *b)
     return memcmp(a->loss, b->loss, sizeof(a->loss)) == 0 && a->sum == b->sum;
 }
 
+/* Every third layer ends a block. */
+static void set_blocks(pdl_plan_t *plan)
+{
+    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_SWAP, PDL_MEMORY_RECOMPUTE, PDL_MEMORY_SWAP_BOUNDARY,
+                                                   PDL_MEMORY_SWAP, PDL_MEMORY_KEEP};
+    pdl_plan_block_t                 blocks[64];
+    int                              count = 0, last = pdl_model_layer_count(plan->model) - 1;
+
+    for (int i = 2; i <= last; i += 3) {
+        blocks[count] = (pdl_plan_block_t){.last = i, .policy = policies[count % 5]};
+        if (pdl_memory_swaps(blocks[count].policy)) blocks[count].prefetch = 1 + count % 3;
+        count++;
+    }
+    blocks[count - 1].last = last;
+    REQUIRE_OK(pdl_plan_set_blocks(plan, blocks, count));
+}
+
 static void compare(const setting_t *setting)
 {
     char         mesh[128];
@@ -111,6 +131,7 @@ static void compare(const setting_t *setting)
     plan->sharding = setting->sharding;
     plan->micro_batches = setting->micro_batches;
     plan->sync_batch_norm = setting->shares;
+    if (setting->swaps) set_blocks(plan);
     CHECK_OK(pdl_plan_check(plan));
     train(plan, race ? RACE : CPU, &cpu);
     if (pdl_ranks_rank(ranks) == 0)

@@ -154,6 +154,24 @@ static void draw_modes(pdl_plan_t *plan)
                 (uint8_t)draw_mode(pdl_model_layer(plan->model, i), &plan->mesh, a, &plan->modes[i]);
 }
 
+/* Blocks with any memory policy; stages are none. */
+static pdl_status_t draw_blocks(pdl_plan_t *plan)
+{
+    pdl_plan_block_t blocks[64];
+    int              count = 0, layers = pdl_model_layer_count(plan->model);
+
+    for (int i = 0; i < layers; i++) {
+        pdl_plan_block_t block = {.last = i,
+                                  .policy = (pdl_memory_policy_t)between(0, PDL_MEMORY_POLICY_COUNT - 1)};
+        if (pdl_memory_swaps(block.policy)) {
+            block.release_after = (int)between(0, 3);
+            block.prefetch = (int)between(0, 3);
+        }
+        if (i == layers - 1 || (count < 63 && between(0, 2) == 0)) blocks[count++] = block;
+    }
+    return pdl_plan_set_blocks(plan, blocks, count);
+}
+
 static void fill_batch(const pdl_model_t *model, int64_t batch, float *values, int32_t *tokens, int32_t *labels,
                        float *numbers, int classes)
 {
@@ -279,6 +297,7 @@ static int try_plan(int seed)
     plan->sharding = (pdl_sharding_t)between(PDL_SHARDING_NONE, PDL_SHARDING_ZERO3);
     /* Batch norm, in the first network, would see other samples together. */
     if (which > 0 && batch % (2 * pdl_mesh_extent(&mesh, PDL_AXIS_DATA)) == 0) plan->micro_batches = between(1, 2);
+    if (between(0, 1) && draw_blocks(plan)) return -1;
     plan->sync_batch_norm = true;
     serial->sync_batch_norm = true;
     describe(plan, text, sizeof(text));

@@ -150,8 +150,8 @@ static void test_blocks(void)
         pdl_model_t     *model = NULL;
         pdl_plan_t      *plan = plan_of(&networks[i], &model);
         int              last = pdl_model_layer_count(model) - 1;
-        pdl_plan_block_t keep = {last, PDL_MEMORY_KEEP}, again = {last, PDL_MEMORY_RECOMPUTE};
-        pdl_plan_block_t halves[] = {{last / 2, PDL_MEMORY_RECOMPUTE}, keep};
+        pdl_plan_block_t keep = {.last = last}, again = {.last = last, .policy = PDL_MEMORY_RECOMPUTE};
+        pdl_plan_block_t halves[] = {{.last = last / 2, .policy = PDL_MEMORY_RECOMPUTE}, keep};
 
         double none = taken_bytes(plan), projected_none = projected_bytes(plan);
         plan->recompute = PDL_RECOMPUTE_FULL;

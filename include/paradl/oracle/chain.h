@@ -1,6 +1,6 @@
 /*
  * Out-of-core training of a chain of blocks: what becomes of the activations of every block between forward and
- * backward, so that a device with little memory takes the least time (docs/out_of_core.md).
+ * backward, so that a device with little memory takes the least time.
  *
  *     pdl_memory_policy_t policy[BLOCKS];
  *     pdl_chain_result_t  result;

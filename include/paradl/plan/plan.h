@@ -56,8 +56,8 @@ typedef enum pdl_recompute {
 typedef enum pdl_memory_policy {
     PDL_MEMORY_KEEP,
     PDL_MEMORY_RECOMPUTE,     /* what other blocks read is kept, the rest is made again */
-    PDL_MEMORY_SWAP,          /* not executed yet, like the next: pdl_plan_check() refuses it */
-    PDL_MEMORY_SWAP_BOUNDARY, /* the input of the block is swapped, the rest is made again */
+    PDL_MEMORY_SWAP,          /* copied to the host in forward, and back in backward */
+    PDL_MEMORY_SWAP_BOUNDARY, /* what it reads of other blocks is copied so, the rest is made again */
     PDL_MEMORY_POLICY_COUNT
 } pdl_memory_policy_t;
 typedef enum pdl_sharding {
@@ -133,6 +133,9 @@ typedef struct pdl_modes {
 typedef struct pdl_plan_block {
     int                 last;
     pdl_memory_policy_t policy;
+    /* Swapped: memory is released when so many further blocks have been computed, and copying back begins when so many are
+       left before the one that needs it; 0 stands for 1. */
+    int release_after, prefetch;
 } pdl_plan_block_t;
 
 typedef struct pdl_plan {
@@ -175,6 +178,9 @@ pdl_status_t pdl_plan_set_blocks(pdl_plan_t *plan, const pdl_plan_block_t *block
 /* The block of a layer, and its policy: the one place where it is decided what is kept. */
 int                 pdl_plan_block_of(const pdl_plan_t *plan, int layer);
 pdl_memory_policy_t pdl_plan_memory_policy(const pdl_plan_t *plan, int layer);
+/* Whether the policy copies tensors to the host and back; whether it makes some again. */
+bool pdl_memory_swaps(pdl_memory_policy_t policy);
+bool pdl_memory_recomputes(pdl_memory_policy_t policy);
 /* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
 void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 

@@ -66,10 +66,14 @@ typedef struct pdl_program_node {
     int             chunk;                     /* the pass it belongs to; 0 unless `order` tells passes apart */
     int             input[PDL_PROGRAM_INPUTS]; /* producers, all smaller than this node's index */
     int             input_count;
-    bool            backward;        /* takes part in backward */
-    bool            loss;            /* backward starts here: it reads no gradient */
-    bool            recompute;       /* its output is not kept for backward, but made again when needed */
-    unsigned        input_gradients; /* bit per input whose gradient backward makes */
+    bool            backward;                /* takes part in backward */
+    bool            loss;                    /* backward starts here: it reads no gradient */
+    bool            recompute;               /* its output is not kept for backward, but made again when needed */
+    bool            swap;                    /* what backward reads of it is on the host meanwhile */
+    int             block;                   /* of the plan's memory policies, in the order of the layers */
+    int             wanted_by;               /* swapped: the block whose backward reads it first, */
+    int             release_after, prefetch; /* and its distances */
+    unsigned        input_gradients;         /* bit per input whose gradient backward makes */
     unsigned        keeps_inputs;
     bool            keeps_output, inplace, sums_gradients;
     bool            gradient_in_forward; /* of a loss: forward makes the gradient of input 0, over it if it can */
@@ -165,16 +169,18 @@ typedef struct pdl_program_op {
     unsigned              group; /* mask of mesh axes; 0: none */
     pdl_primitive_t       primitive;
     pdl_collective_role_t role;
-    double                bytes;                  /* this rank sends */
+    double                bytes; /* this rank sends; of copies, what they copy */
+    int                   until; /* copy out: the operation that waits for it, unless one before has to; 0: none */
     int                   first_wait, wait_count; /* in the program's list of waits */
 } pdl_program_op_t;
 
 typedef struct pdl_program_buffer {
-    size_t bytes, offset;
-    int    first, last; /* operations that use it first, and use or wait for it last */
-    int    node;        /* -1: it is a whole bucket */
-    int    bucket;      /* -1: none */
-    bool   weights;     /* or gradients */
+    size_t      bytes, offset; /* the latter in the arena of its space */
+    pdl_space_t space;         /* of the device, or pinned on the host */
+    int         first, last;   /* operations that use it first, and use or wait for it last */
+    int         node;          /* -1: it is a whole bucket */
+    int         bucket;        /* -1: none */
+    bool        weights;       /* or gradients */
 } pdl_program_buffer_t;
 
 /* Gradients that are exchanged together. */
@@ -201,6 +207,7 @@ typedef struct pdl_program {
     size_t                arena_bytes; /* highest mark */
     size_t                live_bytes;  /* most bytes of tensors alive at once: the lower bound of what they take */
     size_t                whole_bytes[2]; /* of the arena: whole buckets of gradients, and of weights */
+    size_t                host_bytes;     /* highest mark of the arena on the host */
     pdl_program_bucket_t *bucket;
     int                   bucket_count;
 } pdl_program_t;

@@ -42,7 +42,7 @@ static int place_of(const beam_t *b, const state_t *state)
 static bool extend(const beam_t *b, const state_t *before, int i, pdl_memory_policy_t policy, state_t *after)
 {
     const pdl_chain_block_t *block = &b->chain->block[i];
-    bool                     swaps = pdl__chain_copies(policy), again = pdl__chain_recomputes(policy);
+    bool                     swaps = pdl_memory_swaps(policy), again = pdl_memory_recomputes(policy);
     double                   bytes = again ? block->boundary_bytes : block->bytes;
 
     *after = *before;

@@ -43,7 +43,7 @@ static void take(pdl__chain_run_t *run, double bytes)
 /* The block whose copy out is complete next, from `from` on; the number of blocks when there is none. */
 static int next_out(const pdl__chain_run_t *run, int from)
 {
-    while (from < run->chain->count && !pdl__chain_copies(run->policy[from])) from++;
+    while (from < run->chain->count && !pdl_memory_swaps(run->policy[from])) from++;
     return from;
 }
 
@@ -86,27 +86,27 @@ static bool forward(pdl__chain_run_t *run, int i)
     note_stall(run, i, run->now - wanted_at);
     take(run, block->bytes);
     run->now += block->forward_s;
-    if (pdl__chain_recomputes(run->policy[i])) run->used -= inner(run, i);
-    if (pdl__chain_copies(run->policy[i])) copy_out(run, i);
+    if (pdl_memory_recomputes(run->policy[i])) run->used -= inner(run, i);
+    if (pdl_memory_swaps(run->policy[i])) copy_out(run, i);
     return true;
 }
 
 /* The next block in backward order whose activations are to be copied in. */
 static int next_in(const pdl__chain_run_t *run, int from)
 {
-    while (from >= 0 && !pdl__chain_copies(run->policy[from])) from--;
+    while (from >= 0 && !pdl_memory_swaps(run->policy[from])) from--;
     return from;
 }
 
 static bool starts(pdl__chain_run_t *run, int i)
 {
-    if (pdl__chain_copies(run->policy[i]) && run->coming >= i) return false;
-    return !pdl__chain_recomputes(run->policy[i]) || fits(run, inner(run, i));
+    if (pdl_memory_swaps(run->policy[i]) && run->coming >= i) return false;
+    return !pdl_memory_recomputes(run->policy[i]) || fits(run, inner(run, i));
 }
 
 static void start(pdl__chain_run_t *run, int i)
 {
-    bool   again = pdl__chain_recomputes(run->policy[i]);
+    bool   again = pdl_memory_recomputes(run->policy[i]);
     double repeated_s = again ? block_of(run, i)->forward_s : 0;
 
     if (again) take(run, inner(run, i));
@@ -123,7 +123,7 @@ static double reserve(const pdl__chain_run_t *run, int j)
     double most = 0;
 
     for (int k = j + 1; k <= run->next - run->computes; k++)
-        if (pdl__chain_recomputes(run->policy[k]) && inner(run, k) > most) most = inner(run, k);
+        if (pdl_memory_recomputes(run->policy[k]) && inner(run, k) > most) most = inner(run, k);
     return most;
 }
 

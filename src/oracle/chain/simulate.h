@@ -22,16 +22,6 @@ typedef struct pdl__chain_run {
     pdl_chain_result_t result;
 } pdl__chain_run_t;
 
-static inline bool pdl__chain_copies(pdl_memory_policy_t policy)
-{
-    return policy == PDL_MEMORY_SWAP || policy == PDL_MEMORY_SWAP_BOUNDARY;
-}
-
-static inline bool pdl__chain_recomputes(pdl_memory_policy_t policy)
-{
-    return policy == PDL_MEMORY_RECOMPUTE || policy == PDL_MEMORY_SWAP_BOUNDARY;
-}
-
 /* -1, or the block for which memory does not suffice. `out_end` has room for every block. */
 int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end, double *stall_s,
                    pdl_chain_result_t *result);

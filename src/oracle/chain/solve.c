@@ -31,7 +31,7 @@ static double computing(const search_t *s, const pdl_memory_policy_t *policy)
     double seconds = s->computing_s;
 
     for (int i = 0; i < s->chain->count; i++)
-        if (pdl__chain_recomputes(policy[i])) seconds += s->chain->block[i].forward_s;
+        if (pdl_memory_recomputes(policy[i])) seconds += s->chain->block[i].forward_s;
     return seconds;
 }
 

@@ -77,7 +77,7 @@ static double saved_of_blocks(const pdl_oracle_t *oracle, const pdl_profile_t *p
     for (int first = st->first[s], end; first < last; first = end) {
         int block = pdl_plan_block_of(profile->plan, first);
         for (end = first + 1; end < last && pdl_plan_block_of(profile->plan, end) == block;) end++;
-        if (pdl_plan_memory_policy(profile->plan, first) != PDL_MEMORY_RECOMPUTE) continue;
+        if (!pdl_memory_recomputes(pdl_plan_memory_policy(profile->plan, first))) continue;
         pdl_activation_memory_t m;
         pdl_partition_memory(profile->partition, first, end, &m);
         double here = m.saved + scores_between(oracle, profile, first, end);

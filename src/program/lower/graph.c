@@ -148,7 +148,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     end_walks(&s);
     if (!status) status = pdl__graph_nodes(graph);
     if (!status && spec->training)
-        status = pdl__program_choose_recompute(graph->node, graph->unit_count, spec->plan);
+        status = pdl__program_choose_policies(graph->node, graph->unit_count, spec->plan);
     if (status) {
         pdl__graph_destroy(graph);
         return status;

@@ -1,5 +1,6 @@
 /*
- * Operations that communicate: moves of redistributions, messages between stages, and collectives of gradients and weights.
+ * Operations that communicate: moves of redistributions, messages between stages, collectives of gradients and weights, and
+ * copies to the host and back.
  */
 #include "base/clock.h"
 #include "train/exec/execute.h"
@@ -98,6 +99,11 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
         return pdl__channel_send(channel_of(s, op), s->executor.stream[op->stream],
                                  pdl__buffer_at(s, execution, op->input[0]));
     case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN:
+        return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
+                                             pdl__buffer_at(s, execution, op->output),
+                                             pdl__buffer_at(s, execution, op->input[0]), (size_t)op->bytes);
     default: return PDL_OK; /* what is received has been asked for already */
     }
 }
@@ -111,6 +117,8 @@ static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const p
 
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE: return pdl_move_finish(move_of(s, op, &transpose));
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN: return PDL_OK; /* the order of streams is all */
     case PDL_OP_RECV:
         status = pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
         return status ? status

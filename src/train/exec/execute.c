@@ -13,7 +13,9 @@ pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, const pdl_program_op_t *
     case PDL_OP_LOAD: return PDL_CLASS_INPUT;
     case PDL_OP_REDISTRIBUTE:
     case PDL_OP_SEND:
-    case PDL_OP_RECV: return PDL_CLASS_MOVE;
+    case PDL_OP_RECV:
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN: return PDL_CLASS_MOVE;
     case PDL_OP_COLLECTIVE:
     case PDL_OP_RESULT: return PDL_CLASS_GRADIENT;
     case PDL_OP_UPDATE: return PDL_CLASS_UPDATE;
@@ -28,7 +30,9 @@ pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, const pdl_program_op_t *
 
 void *pdl__buffer_at(const pdl_session_t *s, const pdl__execution_t *execution, int buffer)
 {
-    return buffer < 0 ? NULL : s->executor.arena + execution->program->buffer[buffer].offset;
+    if (buffer < 0) return NULL;
+    const pdl_program_buffer_t *entry = &execution->program->buffer[buffer];
+    return (entry->space == PDL_SPACE_DEVICE ? s->executor.arena : s->executor.host_arena) + entry->offset;
 }
 
 /* Where the whole buckets are whose weights or gradients an operation uses. */
@@ -100,14 +104,14 @@ static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_op_t *op, pd
     case PDL_OP_REDISTRIBUTE:
     case PDL_OP_COLLECTIVE:
     case PDL_OP_SEND:
-    case PDL_OP_RECV: return pdl__issue(s, op, execution);
+    case PDL_OP_RECV:
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN: return pdl__issue(s, op, execution);
     case PDL_OP_RESULT: return pdl__execute_result(s, execution);
     case PDL_OP_UPDATE: return pdl__execute_update(s, execution);
-    case PDL_OP_COPY_OUT:
-    case PDL_OP_COPY_IN:
     case PDL_OP_KIND_COUNT: break;
     }
-    return pdl_error(PDL_ERR_UNSUPPORTED, "operation %s cannot be executed here", pdl_op_kind_names[op->kind]);
+    return pdl_error(PDL_ERR_UNSUPPORTED, "there is no operation of kind %d", (int)op->kind);
 }
 
 static bool of_forward_pass(const pdl_program_op_t *op)

@@ -167,6 +167,7 @@ static pdl_status_t create_programs(pdl_session_t *s)
     s->executor.arena_bytes = s->forward_program->arena_bytes;
     if (s->program && s->program->arena_bytes > s->executor.arena_bytes)
         s->executor.arena_bytes = s->program->arena_bytes;
+    if (s->program) s->executor.host_bytes = s->program->host_bytes;
     return PDL_OK;
 }
 
@@ -248,6 +249,12 @@ static pdl_status_t take_buffers(pdl_session_t *s)
                          (double)s->executor.arena_bytes / (double)(1 << 30));
     }
     s->executor.arena = arena;
+    if (s->executor.host_bytes > 0 &&
+        s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, s->executor.host_bytes, &arena))
+        return pdl_error(PDL_ERR_NOMEM,
+                         "no memory on the host for %.1f GiB of swapped activations: recompute some blocks instead",
+                         (double)s->executor.host_bytes / (double)(1 << 30));
+    if (s->executor.host_bytes > 0) s->executor.host_arena = arena;
     status = take_small(s);
     if (status) return status;
     if (s->spec.timeline) {
@@ -312,6 +319,9 @@ void pdl_session_destroy(pdl_session_t *s)
     if (s->executor.arena)
         s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->executor.arena,
                                          s->executor.arena_bytes);
+    if (s->executor.host_arena)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->executor.host_arena,
+                                         s->executor.host_bytes);
     if (s->executor.small)
         s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->executor.small,
                                          s->executor.small_bytes);

@@ -144,8 +144,8 @@ typedef struct pdl__executor {
     pdl_tensor_device_t *device;                   /* of the backend */
     pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
     pdl_tensor_event_t  *event;                    /* orders streams */
-    char                *arena;
-    size_t               arena_bytes;
+    char                *arena, *host_arena;       /* of the device, and pinned */
+    size_t               arena_bytes, host_bytes;
     void                *zeros;     /* the bias that another rank adds */
     char                *small;     /* small buffers of the device: */
     double              *scalars;   /* numbers for the host: of the optimizer first, then */
