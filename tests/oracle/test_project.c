@@ -271,6 +271,47 @@ static void even_pipelines_are_exact(void)
 }
 
 /* The word table is used by the first and the last stage: both hold it, and sum its gradients. */
+/* Two ranks on one device take twice the time, and what is lost; stages take turns on it. */
+static void ranks_that_share_a_device_take_longer(void)
+{
+    pdl_system_t     one = *abci, two;
+    pdl_parameters_t p = simple();
+    pdl_config_t     config = pdl_config_default("data");
+    double           alone;
+
+    one.level[0].fanout = one.level[1].fanout = one.level_count = (int)(one.pe_count = 1);
+    one.device.sharing = 0.8;
+    one.device.step_s = 0.01;
+    two = pdl_system_widen(&one, 2);
+    CHECK_NEAR(two.device.sharers, 2, 0);
+    bench_t b = begin("alexnet", &one, p);
+    config.batch = 32;
+    alone = evaluate(&b, &config).compute_s - one.device.step_s;
+    end(&b);
+    b = begin("alexnet", &two, p);
+    config.data = 2;
+    config.batch = 64;
+    CHECK_NEAR(evaluate(&b, &config).compute_s, alone * 2 / 0.8 + one.device.step_s, 1e-6);
+    end(&b);
+}
+
+/* A device that is faster than its host waits for it: a pass that it has nothing to do for takes none of the host's time. */
+static void the_host_takes_its_time_for_every_pass(void)
+{
+    pdl_system_t     slow = *abci;
+    pdl_parameters_t p = simple();
+    pdl_config_t     config = pdl_config_default("serial");
+
+    slow.device.queue_s = 1;
+    bench_t b = begin("paradl: model/1\nname: two\ninput: {channels: 8}\nlayers:\n  - linear: 8\n  - linear: 8\n"
+                      "  - cross_entropy\n",
+                      &slow, p);
+    CHECK_NEAR(evaluate(&b, &config).compute_s, 6, 0.01);
+    config.run_mode = PDL_INFERENCE;
+    CHECK_NEAR(evaluate(&b, &config).compute_s, 3, 0.01);
+    end(&b);
+}
+
 static void tied_embeddings_are_summed(void)
 {
     bench_t          b = begin("gpt2-124m", abci, simple());
@@ -509,6 +550,8 @@ int main(void)
     RUN(pipeline_follows_its_formula);
     RUN(even_pipelines_are_exact);
     RUN(tied_embeddings_are_summed);
+    RUN(ranks_that_share_a_device_take_longer);
+    RUN(the_host_takes_its_time_for_every_pass);
     RUN(stages_are_cut_where_little_crosses);
     RUN(micro_batches_in_flight);
     RUN(sharded_states);

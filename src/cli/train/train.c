@@ -164,9 +164,11 @@ static int64_t workers_of_rank(const job_t *job)
 static void project_plan(job_t *job, const pdl_system_t *system, const pdl_parameters_t *parameters,
                          pdl_plan_t *plan)
 {
+    /* Ranks that share devices are projected where it is known what that costs. */
+    pdl_system_t wide = system->device.sharing > 0 ? pdl_system_widen(system, pdl_mesh_size(&plan->mesh)) : *system;
     pdl_oracle_t *oracle = NULL;
 
-    if (!pdl_oracle_create(plan->model, system, parameters, &oracle))
+    if (!pdl_oracle_create(plan->model, &wide, parameters, &oracle))
         job->projected = pdl_oracle_replay(oracle, plan, NULL, &job->projection) == PDL_OK &&
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {

@@ -5,6 +5,7 @@
 #include "oracle/cost/profile.h"
 #include "plan/border.h"
 #include "plan/rules.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -333,6 +334,15 @@ static bool uses_rings_only(const pdl_partition_t *partition)
     return pdl_mesh_extent(&partition->plan->mesh, PDL_AXIS_SPATIAL) == 1;
 }
 
+/* Stages that wait leave a device that they share to those that work. */
+static double pipeline_share(const pdl_plan_t *plan)
+{
+    double stages = (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
+    double passes = (double)plan->micro_batches * (double)plan->virtual_stages;
+
+    return passes / (passes + stages - 1);
+}
+
 static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, double micro_batch)
 {
     pdl_profile_t *profile = pr->profile;
@@ -348,6 +358,8 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     if (!profile->prefix || !profile->borders || !profile->single || !profile->run)
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     pdl__compute_cost(pr->system, pr->p, plan->precision, &profile->compute);
+    if (profile->compute.dilation > 1)
+        profile->compute.dilation = fmax(1, profile->compute.dilation * pipeline_share(plan));
     profile->compute.model = profile->plan->model;
     pr->rings_only = uses_rings_only(profile->partition);
     status = pdl__price_groups(pr);
