@@ -23,7 +23,7 @@ FUZZERS      ?=
 CAMPAIGN     ?=
 BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core test_train_networks test_train_session
 
-SOURCES = $(shell find src include tests examples bench -name '*.[ch]' 2>/dev/null)
+SOURCES = $(shell find src include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
 .PHONY: all setup demo test check-format test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:

@@ -1,5 +1,5 @@
 # Libraries that may be missing where paradl runs are behind plugins, libparadl-NAME.so, made of src/<module>/plugin/NAME.c
-# and loaded when they are asked for (src/base/plugin.h). What is not found here is reported and left out.
+# or of the sources in src/<module>/plugin/NAME/, and loaded when they are asked for (src/base/plugin.h). What is not found here is reported and left out.
 option(PDL_PLUGINS_INSIDE "Put the plugins into the library instead: for fuzzing" ${PDL_FUZZ})
 set(PDL_PLUGIN_FOLDER ${PROJECT_BINARY_DIR}/lib/paradl)
 set(PDL_PLUGINS)
@@ -31,6 +31,8 @@ if(NOT MPI_VERSION)
     set(MPI_VERSION "of the standard ${MPI_C_VERSION}")
 endif()
 
+include(Cuda)
+
 if(PDL_BARE)
     foreach(id SIMGRID HDF5 JPEG PNG URING DNNL HWLOC MPI)
         set(${id}_FOUND 0)
@@ -44,6 +46,10 @@ function(pdl_plugin id module name package target)
     set(version "")
     if(${id}_FOUND AND module IN_LIST PDL_MODULES)
         set(source ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}.c)
+        if(NOT EXISTS ${source})
+            file(GLOB source CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}/*.c
+                 ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}/*.cu)
+        endif()
         set(version ${${id}_VERSION})
         set(PDL_${id}_FOUND ${version} PARENT_SCOPE)
         if(PDL_PLUGINS_INSIDE)
@@ -54,7 +60,7 @@ function(pdl_plugin id module name package target)
         else()
             add_library(paradl_${name} MODULE ${source} ${PROJECT_SOURCE_DIR}/src/base/plugin/side.c)
             set_target_properties(paradl_${name} PROPERTIES OUTPUT_NAME paradl-${name} C_VISIBILITY_PRESET hidden
-                                  LIBRARY_OUTPUT_DIRECTORY ${PDL_PLUGIN_FOLDER})
+                                  LINKER_LANGUAGE C LIBRARY_OUTPUT_DIRECTORY ${PDL_PLUGIN_FOLDER})
             target_include_directories(paradl_${name} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
             target_compile_definitions(paradl_${name} PRIVATE PDL_PLUGIN_SIDE PDL_VERSION="${PROJECT_VERSION}")
             target_link_libraries(paradl_${name} PRIVATE pdl_options ${target} Threads::Threads m)
@@ -81,6 +87,8 @@ pdl_plugin(PNG data png libpng-dev PkgConfig::PNG)
 pdl_plugin(URING data uring liburing-dev PkgConfig::URING)
 pdl_plugin(DNNL tensor dnnl libdnnl-dev pdl_dnnl)
 pdl_plugin(HWLOC tensor hwloc libhwloc-dev PkgConfig::HWLOC)
+pdl_plugin(CUDA tensor cuda "${PDL_CUDA_PACKAGE}" pdl_cuda)
+pdl_emulated_cuda()
 
 # For tests that write such files.
 add_library(pdl_formats INTERFACE)

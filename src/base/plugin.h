@@ -1,6 +1,6 @@
 /*
  * Plugins: the parts of the library that need a library of others which may be missing. Each is a shared library of ours,
- * libparadl-NAME.so, made of src/<module>/plugin/NAME.c and compiled against the real headers; it is loaded when it is
+ * libparadl-NAME.so, made of src/<module>/plugin/NAME.c or of the files of src/<module>/plugin/NAME/ and compiled against the real headers; it is loaded when it is
  * asked for, and gives a table of functions. The command therefore starts fast, and also where those libraries are not
  * installed. Plugins call nothing of the library but pdl_error(), which leads back to it (src/base/plugin/side.c).
  */
@@ -21,7 +21,9 @@
     X(URING, uring, "liburing", "liburing-dev")   \
     X(DNNL, dnnl, "oneDNN", "libdnnl-dev")        \
     X(HWLOC, hwloc, "hwloc", "libhwloc-dev")      \
-    X(MPI, ranks, "MPI", "libopenmpi-dev and openmpi-bin")
+    X(MPI, ranks, "MPI", "libopenmpi-dev and openmpi-bin") \
+    X(CUDA, cuda, "CUDA", "NVIDIA's CUDA toolkit with cuDNN 9") \
+    X(CUDA_EMULATED, cuda_emulated, "the emulated GPU of the tests", "g++")
 /* clang-format on */
 
 typedef enum pdl__plugin_id {

@@ -57,7 +57,7 @@ pdl_status_t pdl__print_version(FILE *stream)
     add_plugin(table, "JPEG images", PDL__PLUGIN_JPEG);
     add_plugin(table, "PNG images", PDL__PLUGIN_PNG);
     add_plugin(table, "sample stores", PDL__PLUGIN_URING);
-    add_part(table, "CUDA", "not used", "");
+    add_plugin(table, "GPUs", PDL__PLUGIN_CUDA);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     return status;

@@ -1,7 +1,7 @@
 /*
  * What all backends share.
  */
-#include <paradl/tensor/backend.h>
+#include "tensor/describe.h"
 
 #include <string.h>
 
@@ -26,6 +26,12 @@ pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *optio
     if (strcmp(name, "cpu") == 0) return pdl_backend_create_cpu(options, backend);
     if (strcmp(name, "reference") == 0) return pdl_backend_create_reference(backend);
     return pdl_error(PDL_ERR_UNSUPPORTED, "there is no device %s: use cpu", name);
+}
+
+int64_t pdl_backend_block(const pdl_backend_t *backend, int64_t channels)
+{
+    if (backend->block != PDL__BLOCK_ALL) return backend->block;
+    return (channels + PDL__PADDED - 1) / PDL__PADDED * PDL__PADDED;
 }
 
 int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward)

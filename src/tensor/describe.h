@@ -7,6 +7,10 @@
 #include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
 
+/* Backends whose blocks have all channels of a tensor, and what these are padded to. */
+#define PDL__BLOCK_ALL 0
+#define PDL__PADDED    8
+
 /* Fills in flop and `divides`, once the weights are known. */
 void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *description);
 

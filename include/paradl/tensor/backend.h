@@ -1,7 +1,7 @@
 /*
  * A backend computes layers: it is a table of operations, and nothing above it knows which one it has. There is the
- * CPU backend (oneDNN and own kernels, fp32 and bf16), a slow, obvious reference in double precision that the
- * tests compare with, and a generic one that describes ops and computes none.
+ * CPU backend (oneDNN and own kernels, fp32 and bf16), that of NVIDIA GPUs (cuDNN, cuBLASLt and own kernels), a slow,
+ * obvious reference in double precision that the tests compare with, and a generic one that describes ops and computes none.
  *
  * A layer becomes an *op*: made once for given local shapes, after which it runs without allocating anything. Which
  * formats its tensors have and how much memory it wants is in its description, which is to be had without the op;
@@ -330,9 +330,12 @@ struct pdl_backend {
     pdl_dtype_t              activation_type; /* of activations and their gradients */
     pdl_dtype_t              weight_type;     /* of masters, gradients, moments: F32, the reference F64 */
     int                      threads;
-    int64_t                  block; /* channels that are together at every position of a BLOCKED tensor, as the
-                                       innermost dimension: [n][c/block][space][block]; 1: there is no such format */
+    int64_t                  block; /* of BLOCKED tensors, see pdl_backend_block(); 1: there is no such format */
 };
+
+/* Channels that are together at every position of a BLOCKED tensor, as the innermost dimension:
+   [n][c/block][space][block]. GPUs have all channels of a tensor in one block. */
+int64_t pdl_backend_block(const pdl_backend_t *backend, int64_t channels);
 
 typedef struct pdl_cpu_options {
     int         threads;   /* 0: one per core this process may use */
@@ -342,10 +345,22 @@ typedef struct pdl_cpu_options {
     bool        describes; /* ops are described and none is made: no threads are started */
 } pdl_cpu_options_t;
 
+typedef struct pdl_cuda_options {
+    int         device;    /* number of the GPU */
+    pdl_dtype_t precision; /* PDL_DTYPE_F32 or PDL_DTYPE_BF16 */
+    bool        tf32;      /* products in fp32 may round their factors to 10 bits */
+    bool        any_order; /* sums need not have the same order, and bits, in every run */
+    bool        describes; /* ops are described and none is made: no GPU is needed */
+    bool        emulated;  /* for tests: the processor takes the part of a GPU, slowly */
+    const char *choices;   /* file that keeps which kernels were chosen; NULL: they are chosen anew */
+} pdl_cuda_options_t;
+
 /* By name: "cpu", or "reference", which has no options. PDL_ERR_UNSUPPORTED where it cannot be had, the message says why. */
 pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *options, pdl_backend_t **backend);
 /* PDL_ERR_UNSUPPORTED when the processor cannot do it, the message says what it can. */
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
+/* A GPU of NVIDIA. BLOCKED tensors are [n][space][c], with c padded to a multiple of 8. */
+pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_backend_t **backend);
 /* Double precision, one thread, plain tensors only, no fusions. */
 pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
 /* For tests: the CPU, with memory that only calls of the device may touch and a thread for every stream. `lazy`: streams do

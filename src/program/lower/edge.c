@@ -43,9 +43,9 @@ static pdl_region_t in_memory(const path_t *p, const pdl_region_t *region)
     return pdl__edge_in_memory(p->shape, p->block, region);
 }
 
-int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format)
+int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format, int64_t channels)
 {
-    return format == PDL_FORMAT_BLOCKED ? backend->block : 1;
+    return format == PDL_FORMAT_BLOCKED ? pdl_backend_block(backend, channels) : 1;
 }
 
 /* A move among the ranks that differ in `axes`; regions are in memory order, one per member, and taken over. */

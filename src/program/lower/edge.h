@@ -37,8 +37,8 @@ bool pdl__edge_keeps_channels(const pdl__layouts_t *layouts, int producer, int l
    ranks. */
 pdl_status_t pdl__edge_create(const pdl__layouts_t *layouts, int producer, int layer, int without, pdl_dtype_t type,
                               bool gradient, int64_t block, pdl__edge_t **edge);
-/* Channels that are together at every position of an image in this format. */
-int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format);
+/* Channels that are together at every position of an image of so many channels in this format. */
+int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format, int64_t channels);
 /* A region of a tensor of this shape with its dimensions as they lie in memory. */
 pdl_region_t pdl__edge_in_memory(const pdl_shape_t *shape, int64_t block, const pdl_region_t *region);
 /* Where the tensor arrives as it was written, and only its gradient is to be summed over these axes: in place, on the

@@ -180,8 +180,10 @@ static pdl_status_t plan_moves(making_t *m)
 {
     pdl_status_t status = PDL_OK;
 
-    m->block[0] = pdl__edge_block(m->halo->backend, m->description.in_format[0]);
-    m->block[1] = pdl__edge_block(m->halo->backend, m->description.out_format);
+    m->block[0] = pdl__edge_block(m->halo->backend, m->description.in_format[0],
+                                  pdl_region_extent(&m->spec->in, PDL_DIM_CHANNEL));
+    m->block[1] = pdl__edge_block(m->halo->backend, m->description.out_format,
+                                  pdl_region_extent(&m->spec->out, PDL_DIM_CHANNEL));
     for (int i = 0; i < 2 && !status; i++) {
         status = make_copies(m, i);
         if (!status) status = make_move(m, i);

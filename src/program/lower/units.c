@@ -122,7 +122,7 @@ static int64_t block_in_flight(const pdl__lowering_t *l, int producer, int reade
     if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return 1;
     for (int c = 0; c < l->all->count; c++)
         if (pdl__format_of(&l->all->of[c], producer) == PDL_FORMAT_PLAIN) return 1;
-    return l->graph->backend->block;
+    return pdl_backend_block(l->graph->backend, pdl_model_layer(l->model, producer)->out.channels);
 }
 
 pdl_status_t pdl__arrive(pdl__lowering_t *l, int producer, int reader, int without, int *result)

@@ -1,0 +1,296 @@
+/*
+ * The table of the backend of NVIDIA GPUs: finds the entry of a layer's type and keeps the parts every op has.
+ */
+#include "tensor/cuda/cuda.h"
+
+#include "base/plugin.h"
+#include "tensor/cuda/vectors.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {NULL};
+
+/* NULL: the backend has none. */
+static const pdl__cuda_kind_t *kind_of_type(pdl_layer_type_t type)
+{
+    return kinds[type];
+}
+
+/* An op with the arrays its spec points to. */
+typedef struct cuda_op {
+    pdl_op_t     op; /* first: a pdl_op_t is cast to this */
+    pdl_shape_t  inputs[PDL_MAX_INPUTS];
+    pdl_format_t given[PDL_MAX_INPUTS];
+} cuda_op_t;
+
+static const pdl__cuda_kind_t *kind_of(const pdl_op_t *op)
+{
+    return kind_of_type(op->spec.layer->type);
+}
+
+bool pdl__cuda_blockable(const pdl_shape_t *shape)
+{
+    return !shape->sequence && shape->rank > 0;
+}
+
+pdl_format_t pdl__cuda_format(const pdl_shape_t *shape)
+{
+    return pdl__cuda_blockable(shape) ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
+}
+
+int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format)
+{
+    if (format == PDL_FORMAT_PLAIN || !pdl__cuda_blockable(shape)) return shape->channels;
+    return (shape->channels + PDL__PADDED - 1) / PDL__PADDED * PDL__PADDED;
+}
+
+int64_t pdl__cuda_elements(const pdl_shape_t *shape, int64_t samples, pdl_format_t format)
+{
+    return samples * pdl__cuda_channels(shape, format) * pdl_shape_positions(shape);
+}
+
+void pdl__cuda_set_formats(pdl_op_t *op)
+{
+    for (int i = 0; i < op->spec.input_count; i++)
+        op->description.in_format[i] = pdl__cuda_format(&op->spec.inputs[i]);
+    op->description.out_format = pdl__cuda_format(&op->spec.layer->out);
+}
+
+pdl_weight_t *pdl__cuda_add_weight(pdl_op_t *op, const char *name, int rank, const int64_t *dims, bool trainable)
+{
+    pdl_weight_t *weight = &op->description.weight[op->description.weight_count++];
+
+    *weight = (pdl_weight_t){.name = name, .rank = rank, .elements = 1, .trainable = trainable};
+    for (int i = 0; i < rank; i++) {
+        weight->dims[i] = dims[i];
+        weight->elements *= dims[i];
+    }
+    return weight;
+}
+
+static bool cuda_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)
+{
+    const pdl__cuda_kind_t *kind = kind_of_type(layer->type);
+
+    (void)backend;
+    if (!fusion->add && fusion->activation == PDL_NO_ACTIVATION) return true;
+    return kind != NULL && kind->fuses != NULL && kind->fuses(layer, fusion);
+}
+
+static size_t cuda_tensor_bytes(pdl_backend_t *backend, const pdl_shape_t *shape, int64_t samples,
+                                pdl_format_t format)
+{
+    return (size_t)pdl__cuda_elements(shape, samples, format) * pdl_dtype_bytes(backend->activation_type);
+}
+
+static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec)
+{
+    const pdl_layer_t *layer = spec->layer;
+
+    if (kind_of_type(layer->type) == NULL)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: layers of type %s are not computed on GPUs; use --device cpu",
+                         layer->name, pdl_layer_type_name(layer->type));
+    if (spec->input_count < 1 || spec->input_count > PDL_MAX_INPUTS)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %d inputs; a layer has 1 to %d", layer->name, spec->input_count,
+                         PDL_MAX_INPUTS);
+    if (spec->samples < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s: %lld samples; a micro-batch has at least 1", layer->name,
+                         (long long)spec->samples);
+    if (!cuda_fuses(backend, layer, &spec->fusion))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s cannot be fused with what follows it", layer->name,
+                         pdl_layer_type_name(layer->type));
+    return PDL_OK;
+}
+
+static void free_private(pdl_op_t *op)
+{
+    if (kind_of(op)->destroy != NULL)
+        kind_of(op)->destroy(op);
+    else
+        free(op->private_data);
+}
+
+/* The op without its kernels: what is described and what is made begin here. */
+static pdl_status_t describe(pdl_backend_t *backend, const pdl_op_spec_t *spec, cuda_op_t *made)
+{
+    pdl_op_t             *op = &made->op;
+    pdl_op_description_t *description = &op->description;
+    pdl_status_t          status = check_spec(backend, spec);
+
+    if (status) return status;
+    *made = (cuda_op_t){.op = {.backend = backend, .spec = *spec}};
+    memcpy(made->inputs, spec->inputs, (size_t)spec->input_count * sizeof(made->inputs[0]));
+    if (spec->given != NULL) memcpy(made->given, spec->given, (size_t)spec->input_count * sizeof(made->given[0]));
+    op->spec.inputs = made->inputs;
+    op->spec.given = made->given;
+    status = kind_of(op)->describe((pdl__cuda_t *)backend, op);
+    if (status) return status;
+    if (description->out_bytes == 0)
+        description->out_bytes =
+            cuda_tensor_bytes(backend, &spec->layer->out, spec->samples, description->out_format);
+    pdl__describe_work(&op->spec, description);
+    return PDL_OK;
+}
+
+static pdl_status_t cuda_op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spec,
+                                     pdl_op_description_t *description)
+{
+    cuda_op_t    described;
+    pdl_status_t status = describe(backend, spec, &described);
+
+    if (status) return status;
+    *description = described.op.description;
+    free_private(&described.op);
+    return PDL_OK;
+}
+
+/* The name of the layer goes before a message of the plugin. */
+static pdl_status_t name_layer(const pdl_op_t *op, pdl_status_t status)
+{
+    return status ? pdl_error(status, "%s: %s", op->spec.layer->name, pdl_error_message()) : PDL_OK;
+}
+
+static pdl_status_t cuda_op_create(pdl_backend_t *backend, const pdl_op_spec_t *spec, pdl_op_t **op)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+    cuda_op_t   *made;
+    pdl_status_t status;
+
+    if (cuda->api == NULL)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: this backend was created to describe ops only",
+                         spec->layer->name);
+    made = malloc(sizeof(*made));
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", spec->layer->name);
+    status = describe(backend, spec, made);
+    if (status) {
+        free(made);
+        return status;
+    }
+    if (kind_of(&made->op)->prepare != NULL)
+        status = name_layer(&made->op, kind_of(&made->op)->prepare(cuda, &made->op));
+    if (status) {
+        free_private(&made->op);
+        free(made);
+        return status;
+    }
+    *op = &made->op;
+    return PDL_OK;
+}
+
+static void cuda_op_destroy(pdl_op_t *op)
+{
+    if (op == NULL) return;
+    free_private(op);
+    free(op);
+}
+
+static pdl_status_t cuda_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
+{
+    pdl_tensor_device_t *device = op->backend->device;
+    pdl_status_t         status = kind_of(op)->forward(op, pdl__cuda_begin(device, stream), run);
+
+    return name_layer(op, pdl__cuda_end(device, stream, status));
+}
+
+static pdl_status_t cuda_backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what)
+{
+    pdl_tensor_device_t *device = op->backend->device;
+    pdl_status_t         status;
+
+    if (!op->spec.training)
+        return pdl_error(PDL_ERR_INPUT, "%s: backward of an op that was made for inference", op->spec.layer->name);
+    status = kind_of(op)->backward(op, pdl__cuda_begin(device, stream), run, what);
+    return name_layer(op, pdl__cuda_end(device, stream, status));
+}
+
+static pdl_status_t cuda_refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
+{
+    pdl_tensor_device_t *device = op->backend->device;
+    pdl_status_t         status;
+
+    if (kind_of(op)->refresh == NULL) return PDL_OK;
+    status = kind_of(op)->refresh(op, pdl__cuda_begin(device, stream), run);
+    return name_layer(op, pdl__cuda_end(device, stream, status));
+}
+
+static void cuda_destroy(pdl_backend_t *backend)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+
+    if (cuda->api != NULL) backend->device->ops->destroy(backend->device);
+    free(cuda->choices);
+    free(cuda);
+}
+
+static const pdl_backend_ops_t cuda_ops = {
+    .name = "cuda",
+    .fuses = cuda_fuses,
+    .tensor_bytes = cuda_tensor_bytes,
+    .op_describe = cuda_op_describe,
+    .op_create = cuda_op_create,
+    .op_destroy = cuda_op_destroy,
+    .forward = cuda_forward,
+    .backward = cuda_backward,
+    .refresh = cuda_refresh,
+    .weight_import = pdl__cuda_weight_import,
+    .weight_export = pdl__cuda_weight_export,
+    .convert = pdl__cuda_convert_tensor,
+    .from_float = pdl__cuda_from_float,
+    .to_float = pdl__cuda_to_float,
+    .add = pdl__cuda_sum,
+    .find_not_finite = pdl__cuda_find_not_finite,
+    .sum_squares = pdl__cuda_sum_squares,
+    .update = pdl__cuda_step,
+    .average = pdl__cuda_average,
+    .destroy = cuda_destroy,
+};
+
+/* Loads the plugin and opens the GPU. */
+static pdl_status_t open_gpu(pdl__cuda_t *cuda)
+{
+    const void  *table = NULL;
+    pdl_status_t status = pdl__plugin_load(cuda->options.emulated ? PDL__PLUGIN_CUDA_EMULATED : PDL__PLUGIN_CUDA,
+                                           "--device cuda", sizeof(pdl__cuda_api_t), &table);
+    const pdl__cuda_api_t *api = table;
+
+    if (!status) status = api->runtime->open(cuda->options.device, &cuda->gpu);
+    if (status) return status;
+    status = pdl__cuda_device_create(api, cuda->gpu, &cuda->base.device);
+    if (status) {
+        api->runtime->close(cuda->gpu);
+        return status;
+    }
+    cuda->api = api;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_backend_t **backend)
+{
+    pdl__cuda_t *cuda;
+    pdl_status_t status = PDL_OK;
+
+    if (options->precision != PDL_DTYPE_F32 && options->precision != PDL_DTYPE_BF16)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "GPUs compute in fp32 or bf16; give one of them as the precision");
+    cuda = calloc(1, sizeof(*cuda));
+    if (cuda == NULL) return pdl_error(PDL_ERR_NOMEM, "CUDA backend: out of memory");
+    cuda->base = (pdl_backend_t){.ops = &cuda_ops,
+                                 .device = pdl_device_cpu(), /* of one that only describes */
+                                 .activation_type = options->precision,
+                                 .weight_type = PDL_DTYPE_F32,
+                                 .threads = 1,
+                                 .block = PDL__BLOCK_ALL};
+    cuda->options = *options;
+    if (options->choices != NULL) {
+        cuda->choices = strdup(options->choices);
+        cuda->options.choices = cuda->choices;
+        if (cuda->choices == NULL) status = pdl_error(PDL_ERR_NOMEM, "CUDA backend: out of memory");
+    }
+    if (!status && !options->describes) status = open_gpu(cuda);
+    if (status) {
+        cuda_destroy(&cuda->base);
+        return status;
+    }
+    *backend = &cuda->base;
+    return PDL_OK;
+}

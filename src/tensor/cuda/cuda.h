@@ -1,0 +1,69 @@
+/*
+ * Inside the backend of NVIDIA GPUs: one table entry per layer type, and what they share.
+ *
+ * This side has no header of CUDA and is always compiled: it describes ops, so that plans for GPUs can be made on any machine,
+ * and calls the kernels of the plugin (tensor/plugin/cuda/api.h), which is loaded when a GPU is asked for.
+ *
+ * BLOCKED activations are [n][s0][s1][s2][c], with c padded to a multiple of 8; padded channels are zero and stay zero, in
+ * gradients too. Every op on images or volumes wants them BLOCKED, whatever is given. Weights, their gradients and moments are
+ * fp32 in the plain order of PyTorch; what products and convolutions read are packed copies made by `refresh`.
+ */
+#ifndef PDL_TENSOR_CUDA_H
+#define PDL_TENSOR_CUDA_H
+
+#include "tensor/describe.h"
+#include "tensor/plugin/cuda/api.h"
+
+#include <paradl/model/traits.h>
+#include <paradl/tensor/backend.h>
+
+typedef struct pdl__cuda {
+    pdl_backend_t          base; /* first: a pdl_backend_t is cast to this */
+    pdl_cuda_options_t     options;
+    const pdl__cuda_api_t *api; /* NULL: ops are only described */
+    pdl__gpu_t            *gpu;
+    char                  *choices; /* options.choices, owned */
+} pdl__cuda_t;
+
+/* What the backend does for one type of layer. `describe` finds op->spec filled in (with copies of what its pointers point to),
+   all inputs and the output PLAIN, and nothing else; it decides the description, and leaves in private_data what kernels need to
+   know. It knows nothing of a GPU: cuda->api may be NULL, and what is described may not depend on it. When it fails it leaves
+   nothing behind. When it leaves out_bytes 0, they are those of layer->out in op->description.out_format. `prepare` makes plans
+   and tables and may take memory and time; when it fails, `destroy` is called. The others enqueue kernels on `stream`, which is
+   never NULL. */
+typedef struct pdl__cuda_kind {
+    pdl_status_t (*describe)(pdl__cuda_t *cuda, pdl_op_t *op);
+    pdl_status_t (*prepare)(pdl__cuda_t *cuda, pdl_op_t *op); /* NULL: there is nothing to make */
+    void (*destroy)(pdl_op_t *op);                            /* frees private_data; NULL: free() */
+    pdl_status_t (*forward)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run);
+    pdl_status_t (*backward)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what);
+    pdl_status_t (*refresh)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run); /* NULL: nothing */
+    bool (*fuses)(const pdl_layer_t *layer, const pdl_fusion_t *fusion);                         /* NULL: nothing */
+} pdl__cuda_kind_t;
+
+static inline pdl__cuda_t *pdl__cuda_of(const pdl_op_t *op)
+{
+    return (pdl__cuda_t *)op->backend;
+}
+
+/* Whether a tensor of this shape is BLOCKED on GPUs: images and volumes. */
+bool pdl__cuda_blockable(const pdl_shape_t *shape);
+/* The format in which ops want and give a tensor of this shape. */
+pdl_format_t pdl__cuda_format(const pdl_shape_t *shape);
+/* Channels of a tensor with their padding. */
+int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format);
+/* Elements of a tensor in memory, padding included. */
+int64_t pdl__cuda_elements(const pdl_shape_t *shape, int64_t samples, pdl_format_t format);
+/* All inputs and the output of an op in the formats that ops on GPUs want. */
+void pdl__cuda_set_formats(pdl_op_t *op);
+
+/* Appends a weight of an op; elements is the product of dims. */
+pdl_weight_t *pdl__cuda_add_weight(pdl_op_t *op, const char *name, int rank, const int64_t *dims, bool trainable);
+
+/* device.c: the device of an open GPU, which it owns. */
+pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu, pdl_tensor_device_t **device);
+/* The stream for a call: where that is NULL, one of the device's own, for which pdl__cuda_end() waits. */
+pdl_tensor_stream_t *pdl__cuda_begin(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
+pdl_status_t         pdl__cuda_end(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_status_t status);
+
+#endif

@@ -1,0 +1,137 @@
+/*
+ * Calls on vectors, tensors and weights that are not about ops.
+ */
+#include "tensor/cuda/vectors.h"
+#include "tensor/cuda/cuda.h"
+
+#define SCRATCH_FLOATS ((int64_t)(PDL__STREAM_SCRATCH / sizeof(float)))
+
+/* A call of the plugin in `stream`, or at once. */
+#define CALL(family, function, ...)                                          \
+    pdl__cuda_end(backend->device, stream,                                   \
+                  ((pdl__cuda_t *)backend)                                   \
+                      ->api->family->function(((pdl__cuda_t *)backend)->gpu, \
+                                              pdl__cuda_begin(backend->device, stream), __VA_ARGS__))
+
+pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                      int64_t samples, pdl_format_t from, const void *source, pdl_format_t to,
+                                      void *target)
+{
+    if (from == to || !pdl__cuda_blockable(shape))
+        return backend->device->ops->copy(backend->device, stream, target, source,
+                                          backend->ops->tensor_bytes(backend, shape, samples, from));
+    return CALL(vectors, convert, backend->activation_type, samples, shape->channels, pdl_shape_positions(shape),
+                to == PDL_FORMAT_BLOCKED, source, target);
+}
+
+/* Plain floats of the host that are to be cast go piece by piece through the scratch memory of the stream. */
+static pdl_status_t cast_from_host(pdl__cuda_t *cuda, pdl_tensor_stream_t *stream, const float *source,
+                                   int64_t count, char *target)
+{
+    const pdl__cuda_api_t *api = cuda->api;
+    pdl_dtype_t            type = cuda->base.activation_type;
+    float                 *scratch = api->runtime->scratch(stream);
+    pdl_status_t           status = PDL_OK;
+
+    for (int64_t i = 0; i < count && !status; i += SCRATCH_FLOATS) {
+        int64_t piece = count - i < SCRATCH_FLOATS ? count - i : SCRATCH_FLOATS;
+
+        status = api->runtime->copy(cuda->gpu, stream, scratch, source + i, (size_t)piece * sizeof(float));
+        if (!status)
+            status = api->vectors->cast(cuda->gpu, stream, PDL_DTYPE_F32, scratch, type,
+                                        target + (size_t)i * pdl_dtype_bytes(type), piece);
+    }
+    return status;
+}
+
+static pdl_status_t cast_to_host(pdl__cuda_t *cuda, pdl_tensor_stream_t *stream, const char *source, int64_t count,
+                                 float *target)
+{
+    const pdl__cuda_api_t *api = cuda->api;
+    pdl_dtype_t            type = cuda->base.activation_type;
+    float                 *scratch = api->runtime->scratch(stream);
+    pdl_status_t           status = PDL_OK;
+
+    for (int64_t i = 0; i < count && !status; i += SCRATCH_FLOATS) {
+        int64_t piece = count - i < SCRATCH_FLOATS ? count - i : SCRATCH_FLOATS;
+
+        status = api->vectors->cast(cuda->gpu, stream, type, source + (size_t)i * pdl_dtype_bytes(type),
+                                    PDL_DTYPE_F32, scratch, piece);
+        if (!status)
+            status = api->runtime->copy(cuda->gpu, stream, target + i, scratch, (size_t)piece * sizeof(float));
+    }
+    return status;
+}
+
+pdl_status_t pdl__cuda_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
+                                  int64_t count, void *target)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+
+    if (backend->activation_type != PDL_DTYPE_F32 && !cuda->api->runtime->reaches(cuda->gpu, source))
+        return pdl__cuda_end(backend->device, stream,
+                             cast_from_host(cuda, pdl__cuda_begin(backend->device, stream), source, count, target));
+    return CALL(vectors, cast, PDL_DTYPE_F32, source, backend->activation_type, target, count);
+}
+
+pdl_status_t pdl__cuda_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,
+                                int64_t count, float *target)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+
+    if (backend->activation_type != PDL_DTYPE_F32 && !cuda->api->runtime->reaches(cuda->gpu, target))
+        return pdl__cuda_end(backend->device, stream,
+                             cast_to_host(cuda, pdl__cuda_begin(backend->device, stream), source, count, target));
+    return CALL(vectors, cast, backend->activation_type, source, PDL_DTYPE_F32, target, count);
+}
+
+pdl_status_t pdl__cuda_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                           size_t bytes, void *sum)
+{
+    int64_t count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
+
+    return CALL(vectors, add, backend->activation_type, a, b, count, sum);
+}
+
+pdl_status_t pdl__cuda_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
+                                       size_t bytes, int64_t *index)
+{
+    int64_t count = (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type));
+
+    return CALL(vectors, find_not_finite, backend->activation_type, data, count, index);
+}
+
+pdl_status_t pdl__cuda_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                   int64_t count, double *sum)
+{
+    return CALL(vectors, sum_squares, values, count, sum);
+}
+
+pdl_status_t pdl__cuda_step(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
+                            int64_t count, void *w, const void *g, void *m, void *v, double *norm,
+                            int64_t *not_finite)
+{
+    return CALL(vectors, update, update, count, w, g, m, v, norm, not_finite);
+}
+
+pdl_status_t pdl__cuda_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
+                               void *ema, const void *w)
+{
+    return CALL(vectors, average, keep, count, ema, w);
+}
+
+pdl_status_t pdl__cuda_weight_import(pdl_op_t *op, int k, const float *plain, void *storage)
+{
+    pdl_tensor_device_t *device = op->backend->device;
+
+    return device->ops->copy(device, NULL, storage, plain,
+                             (size_t)op->description.weight[k].elements * sizeof(*plain));
+}
+
+pdl_status_t pdl__cuda_weight_export(pdl_op_t *op, int k, const void *storage, float *plain)
+{
+    pdl_tensor_device_t *device = op->backend->device;
+
+    return device->ops->copy(device, NULL, plain, storage,
+                             (size_t)op->description.weight[k].elements * sizeof(*plain));
+}

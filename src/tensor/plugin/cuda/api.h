@@ -1,0 +1,21 @@
+/*
+ * What the plugin of CUDA gives the library: a table of tables, one for each family of kernels. There are two plugins with
+ * this table: libparadl-cuda.so, for NVIDIA GPUs, and libparadl-cuda-emulated.so, which runs the same kernels on the
+ * processor, slowly, for the tests.
+ *
+ * All functions but those of the runtime enqueue work and return. A stream is one of pdl__cuda_runtime_t.stream_create, never
+ * NULL, and memory is the device's unless said otherwise. No function synchronises, takes memory or makes a plan unless it says
+ * so: that is done once, when ops are made.
+ */
+#ifndef PDL_TENSOR_CUDA_API_H
+#define PDL_TENSOR_CUDA_API_H
+
+#include "tensor/plugin/cuda/runtime.h"
+#include "tensor/plugin/cuda/vectors.h"
+
+typedef struct pdl__cuda_api {
+    const pdl__cuda_runtime_t *runtime;
+    const pdl__cuda_vectors_t *vectors;
+} pdl__cuda_api_t;
+
+#endif

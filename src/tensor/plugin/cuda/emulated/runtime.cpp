@@ -1,0 +1,225 @@
+/*
+ * A GPU of two multiprocessors that is none: its memory is that of the process, and streams work at once.
+ */
+#include "tensor/plugin/cuda/gpu.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define MULTIPROCESSORS 2
+#define ALIGNMENT       256
+
+struct pdl_tensor_event {
+    struct timespec time;
+};
+
+namespace
+{
+
+/* What has been taken, so that memory of the host is known as such. */
+struct piece {
+    char  *memory;
+    size_t bytes;
+    piece *next;
+};
+piece          *pieces;
+pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
+
+pdl_status_t count_gpus(int *devices)
+{
+    *devices = 1;
+    return PDL_OK;
+}
+
+pdl_status_t open_gpu(int device, pdl__gpu_t **gpu)
+{
+    pdl__gpu_t *made;
+
+    if (device != 0) return pdl_error(PDL_ERR_INPUT, "there is no GPU %d: there is one, number 0", device);
+    made = (pdl__gpu_t *)calloc(1, sizeof(*made));
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    made->multiprocessors = MULTIPROCESSORS;
+    *gpu = made;
+    return PDL_OK;
+}
+
+void close_gpu(pdl__gpu_t *gpu)
+{
+    if (gpu == NULL) return;
+    for (const pdl__gpu_part_t &part : gpu->part)
+        if (part.destroy != NULL) part.destroy(part.state);
+    free(gpu);
+}
+
+pdl_status_t describe_gpu(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties)
+{
+    (void)gpu;
+    *properties = {};
+    snprintf(properties->name, sizeof(properties->name), "emulated GPU");
+    snprintf(properties->versions, sizeof(properties->versions), "emulated");
+    properties->capability = 90;
+    properties->multiprocessors = MULTIPROCESSORS;
+    properties->memory_bytes = properties->free_bytes = (size_t)8 << 30;
+    return PDL_OK;
+}
+
+pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory)
+{
+    size_t room = (bytes / ALIGNMENT + 1) * ALIGNMENT;
+    piece *made = space == PDL_SPACE_HOST ? NULL : (piece *)malloc(sizeof(*made));
+
+    (void)gpu;
+    *memory = bytes < (size_t)1 << 40 ? aligned_alloc(ALIGNMENT, room) : NULL;
+    if (*memory == NULL || (space != PDL_SPACE_HOST && made == NULL)) {
+        free(*memory);
+        free(made);
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
+    }
+    if (space == PDL_SPACE_DEVICE) memset(*memory, 0, room);
+    if (made == NULL) return PDL_OK;
+    pthread_mutex_lock(&pieces_lock);
+    *made = {(char *)*memory, room, pieces};
+    pieces = made;
+    pthread_mutex_unlock(&pieces_lock);
+    return PDL_OK;
+}
+
+void give(pdl__gpu_t *gpu, pdl_space_t space, void *memory)
+{
+    (void)gpu, (void)space;
+    pthread_mutex_lock(&pieces_lock);
+    for (piece **at = &pieces; *at != NULL; at = &(*at)->next) {
+        piece *found = *at;
+
+        if (found->memory != memory) continue;
+        *at = found->next;
+        free(found);
+        break;
+    }
+    pthread_mutex_unlock(&pieces_lock);
+    free(memory);
+}
+
+bool reaches(pdl__gpu_t *gpu, const void *address)
+{
+    bool found = false;
+
+    (void)gpu;
+    pthread_mutex_lock(&pieces_lock);
+    for (const piece *at = pieces; at != NULL && !found; at = at->next)
+        found = (const char *)address >= at->memory && (const char *)address < at->memory + at->bytes;
+    pthread_mutex_unlock(&pieces_lock);
+    return found;
+}
+
+pdl_status_t copy(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes)
+{
+    (void)gpu, (void)stream;
+    if (bytes > 0) memmove(to, from, bytes);
+    return PDL_OK;
+}
+
+pdl_status_t fill(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *memory, size_t bytes)
+{
+    (void)gpu, (void)stream;
+    if (bytes > 0) memset(memory, 0, bytes);
+    return PDL_OK;
+}
+
+void *scratch_of(pdl_tensor_stream_t *stream)
+{
+    return stream->scratch;
+}
+
+void destroy_stream(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream)
+{
+    if (stream == NULL) return;
+    give(gpu, PDL_SPACE_DEVICE, stream->scratch);
+    free(stream);
+}
+
+pdl_status_t create_stream(pdl__gpu_t *gpu, pdl_tensor_stream_t **stream)
+{
+    pdl_tensor_stream_t *made = (pdl_tensor_stream_t *)calloc(1, sizeof(*made));
+    pdl_status_t         status = made != NULL ? take(gpu, PDL_SPACE_DEVICE, PDL__STREAM_SCRATCH, &made->scratch)
+                                               : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    if (status) {
+        free(made);
+        return status;
+    }
+    *stream = made;
+    return PDL_OK;
+}
+
+pdl_status_t create_event(pdl__gpu_t *gpu, pdl_tensor_event_t **event)
+{
+    (void)gpu;
+    *event = (pdl_tensor_event_t *)calloc(1, sizeof(**event));
+    return *event != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+}
+
+void destroy_event(pdl__gpu_t *gpu, pdl_tensor_event_t *event)
+{
+    (void)gpu;
+    free(event);
+}
+
+pdl_status_t record(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
+{
+    (void)gpu, (void)stream;
+    clock_gettime(CLOCK_MONOTONIC, &event->time);
+    return PDL_OK;
+}
+
+pdl_status_t wait(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
+{
+    (void)gpu, (void)stream, (void)event;
+    return PDL_OK;
+}
+
+pdl_status_t query(pdl__gpu_t *gpu, pdl_tensor_event_t *event, bool *done)
+{
+    (void)gpu, (void)event;
+    *done = true;
+    return PDL_OK;
+}
+
+pdl_status_t synchronise(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream)
+{
+    (void)gpu, (void)stream;
+    return PDL_OK;
+}
+
+double elapsed(pdl__gpu_t *gpu, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to)
+{
+    (void)gpu;
+    return (double)(to->time.tv_sec - from->time.tv_sec) + 1e-9 * (double)(to->time.tv_nsec - from->time.tv_nsec);
+}
+
+} // namespace
+
+extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
+    .count = count_gpus,
+    .open = open_gpu,
+    .close = close_gpu,
+    .properties = describe_gpu,
+    .alloc = take,
+    .release = give,
+    .reaches = reaches,
+    .copy = copy,
+    .fill = fill,
+    .stream_create = create_stream,
+    .stream_destroy = destroy_stream,
+    .scratch = scratch_of,
+    .event_create = create_event,
+    .event_destroy = destroy_event,
+    .record = record,
+    .wait = wait,
+    .query = query,
+    .synchronise = synchronise,
+    .elapsed = elapsed,
+};

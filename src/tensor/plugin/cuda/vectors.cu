@@ -1,0 +1,197 @@
+/*
+ * Flat vectors: copies between types, sums, checks, averages.
+ */
+#include "tensor/plugin/cuda/elements.h"
+#include "tensor/plugin/cuda/vectors.h"
+#include "tensor/plugin/cuda/vectors_parts.h"
+
+template <typename A, typename B> struct cast_each {
+    const A *from;
+    B       *to;
+
+    __device__ void eight(int64_t i) const
+    {
+        float values[8];
+
+        pdl_load8(from + i, values);
+        pdl_store8(to + i, values);
+    }
+    __device__ void one(int64_t i) const
+    {
+        to[i] = B((float)from[i]);
+    }
+};
+
+static pdl_status_t cast(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t from, const void *source,
+                         pdl_dtype_t to, void *target, int64_t count)
+{
+    bool aligned = pdl_aligned(source) && pdl_aligned(target);
+
+    if (from == to)
+        return pdl__cuda_runtime.copy(gpu, stream, target, source, (size_t)count * pdl_dtype_size(from));
+    if (from == PDL_DTYPE_F32)
+        return pdl_each(gpu, stream, count, aligned,
+                        cast_each<float, pdl_bf16>{(const float *)source, (pdl_bf16 *)target});
+    return pdl_each(gpu, stream, count, aligned,
+                    cast_each<pdl_bf16, float>{(const pdl_bf16 *)source, (float *)target});
+}
+
+/* sum = a + b, with `sum` of type S. */
+template <typename T, typename S> struct sum_each {
+    const S *a;
+    const T *b;
+    S       *sum;
+
+    __device__ void eight(int64_t i) const
+    {
+        float first[8], second[8];
+
+        pdl_load8(a + i, first);
+        pdl_load8(b + i, second);
+        for (int k = 0; k < 8; k++) first[k] += second[k];
+        pdl_store8(sum + i, first);
+    }
+    __device__ void one(int64_t i) const
+    {
+        sum[i] = S((float)a[i] + (float)b[i]);
+    }
+};
+
+struct sum_doubles {
+    const double *values;
+    double       *sum;
+
+    __device__ void eight(int64_t i) const
+    {
+        for (int k = 0; k < 8; k++) sum[i + k] += values[i + k];
+    }
+    __device__ void one(int64_t i) const
+    {
+        sum[i] += values[i];
+    }
+};
+
+template <typename T, typename S>
+static pdl_status_t sum_typed(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const void *a, const void *b,
+                              int64_t count, void *sum)
+{
+    return pdl_each(gpu, stream, count, pdl_aligned(a) && pdl_aligned(b) && pdl_aligned(sum),
+                    sum_each<T, S>{(const S *)a, (const T *)b, (S *)sum});
+}
+
+static pdl_status_t add(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *a,
+                        const void *b, int64_t count, void *sum)
+{
+    return type == PDL_DTYPE_BF16 ? sum_typed<pdl_bf16, pdl_bf16>(gpu, stream, a, b, count, sum)
+                                  : sum_typed<float, float>(gpu, stream, a, b, count, sum);
+}
+
+static pdl_status_t reduce(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *values,
+                           void *sum, int64_t count)
+{
+    if (type == PDL_DTYPE_F64)
+        return pdl_each(gpu, stream, count, false, sum_doubles{(const double *)values, (double *)sum});
+    return type == PDL_DTYPE_BF16 ? sum_typed<pdl_bf16, float>(gpu, stream, sum, values, count, sum)
+                                  : sum_typed<float, float>(gpu, stream, sum, values, count, sum);
+}
+
+struct average_each {
+    float       *ema;
+    const float *w;
+    float        keep, rest;
+
+    __device__ void eight(int64_t i) const
+    {
+        float old[8], now[8];
+
+        pdl_load8(ema + i, old);
+        pdl_load8(w + i, now);
+        for (int k = 0; k < 8; k++) old[k] = keep * old[k] + rest * now[k];
+        pdl_store8(ema + i, old);
+    }
+    __device__ void one(int64_t i) const
+    {
+        ema[i] = keep * ema[i] + rest * w[i];
+    }
+};
+
+static pdl_status_t average(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, double keep, int64_t count, float *ema,
+                            const float *w)
+{
+    return pdl_each(gpu, stream, count, pdl_aligned(ema) && pdl_aligned(w),
+                    average_each{ema, w, (float)keep, 1.0f - (float)keep});
+}
+
+/* The first element that is not finite has the smallest index: a minimum of integers, in any order the same. */
+template <typename T> struct not_finite_each {
+    const T            *data;
+    unsigned long long *index;
+
+    __device__ void one(int64_t i) const
+    {
+        if (!isfinite((float)data[i])) atomicMin(index, (unsigned long long)i);
+    }
+    __device__ void eight(int64_t i) const
+    {
+        float values[8], zero = 0;
+
+        pdl_load8(data + i, values);
+        for (int k = 0; k < 8; k++) zero += values[k] * 0.0f;
+        if (zero == 0) return;
+        for (int k = 0; k < 8; k++) one(i + k);
+    }
+};
+
+__global__ void set_none(int64_t *index)
+{
+    *index = -1;
+}
+
+static pdl_status_t find_not_finite(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                    const void *data, int64_t count, int64_t *index)
+{
+    unsigned long long *least = (unsigned long long *)index; /* -1 is the largest of them */
+    pdl_status_t        status = PDL_LAUNCH(set_none, 1, 1, 0, stream, index);
+
+    if (status) return status;
+    if (type == PDL_DTYPE_BF16)
+        return pdl_each(gpu, stream, count, pdl_aligned(data),
+                        not_finite_each<pdl_bf16>{(const pdl_bf16 *)data, least});
+    return pdl_each(gpu, stream, count, pdl_aligned(data), not_finite_each<float>{(const float *)data, least});
+}
+
+struct square_each {
+    const float *values;
+
+    __device__ double one(int64_t i) const
+    {
+        return (double)values[i] * (double)values[i];
+    }
+    __device__ double eight(int64_t i) const
+    {
+        float  x[8];
+        double sum = 0;
+
+        pdl_load8(values + i, x);
+        for (int k = 0; k < 8; k++) sum += (double)x[k] * (double)x[k];
+        return sum;
+    }
+};
+
+static pdl_status_t sum_squares(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values, int64_t count,
+                                double *sum)
+{
+    return pdl_total(gpu, stream, count, pdl_aligned(values), square_each{values}, sum);
+}
+
+extern "C" const pdl__cuda_vectors_t pdl__cuda_vectors = {
+    .cast = cast,
+    .convert = pdl__cuda_convert,
+    .add = add,
+    .boxes = pdl__cuda_boxes,
+    .reduce = reduce,
+    .find_not_finite = find_not_finite,
+    .sum_squares = sum_squares,
+    .update = pdl__cuda_update,
+    .average = average,
+};

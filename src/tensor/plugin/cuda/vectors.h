@@ -1,0 +1,46 @@
+/*
+ * Kernels on flat vectors and on formats of tensors, and the steps of optimizers.
+ */
+#ifndef PDL_TENSOR_CUDA_VECTORS_H
+#define PDL_TENSOR_CUDA_VECTORS_H
+
+#include "tensor/plugin/cuda/runtime.h"
+
+#include <paradl/tensor/backend.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl__cuda_vectors {
+    /* Between F32 and BF16. */
+    pdl_status_t (*cast)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t from, const void *source,
+                         pdl_dtype_t to, void *target, int64_t count);
+    /* [n][c][positions] to [n][positions][c padded to a multiple of 8 with zeros], or back. */
+    pdl_status_t (*convert)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
+                            int64_t channels, int64_t positions, bool to_blocked, const void *source, void *target);
+    /* sum = a + b; `sum` may be either. */
+    pdl_status_t (*add)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *a,
+                        const void *b, int64_t count, void *sum);
+    /* As in pdl_device_ops_t. */
+    pdl_status_t (*boxes)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes, int from,
+                          pdl_dtype_t type, const void *source, void *target, bool add);
+    pdl_status_t (*reduce)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *values,
+                           void *sum, int64_t count);
+    /* As in pdl_backend_ops_t. */
+    pdl_status_t (*find_not_finite)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                    const void *data, int64_t count, int64_t *index);
+    pdl_status_t (*sum_squares)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values, int64_t count,
+                                double *sum);
+    pdl_status_t (*update)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_update_t *update, int64_t count,
+                           float *w, const float *g, float *m, float *v, double *norm, int64_t *not_finite);
+    pdl_status_t (*average)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, double keep, int64_t count, float *ema,
+                            const float *w);
+} pdl__cuda_vectors_t;
+
+extern const pdl__cuda_vectors_t pdl__cuda_vectors;
+
+#ifdef __cplusplus
+}
+#endif
+#endif
