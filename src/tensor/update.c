@@ -5,29 +5,14 @@
 
 #include <math.h>
 
-/* LARS (You, Gitman, Ginsburg 2017): the momentum gathers steps that are already scaled by both rates. */
-static void scale_layer(const pdl_update_t *update, const double norm[2], bool decays, pdl__update_rates_t *rates)
+bool pdl__host_update_rates(const pdl_update_t *update, const pdl_update_range_t *ranges, int count, int i,
+                            pdl__update_rates_t *rates)
 {
-    double rate = update->lr, g = norm[1] * fabs(rates->scale);
-
-    if (decays && norm[0] > 0 && g > 0) rate *= update->trust * norm[0] / (g + rates->decay * norm[0]);
-    rates->lr = 1;
-    rates->scale *= rate;
-    rates->decay *= rate;
-}
-
-bool pdl__update_rates(const pdl_update_t *update, const pdl_update_range_t *ranges, int count, int i,
-                       pdl__update_rates_t *rates)
-{
-    bool   decays = ranges[i].decays, apply = update->kind == PDL_UPDATE_LAMB_APPLY;
     double norm[2] = {0};
 
-    *rates = (pdl__update_rates_t){.lr = update->lr,
-                                   .scale = update->scale != NULL ? *update->scale : 1,
-                                   .decay = decays ? update->decay : 0};
-    for (int k = 0; k < 2 && (update->trust > 0 || apply); k++) norm[k] = sqrt(update->sums[k * count + i]);
-    if (update->trust > 0) scale_layer(update, norm, decays, rates);
-    if (apply && decays && norm[0] > 0 && norm[1] > 0) rates->lr *= norm[0] / norm[1];
+    for (int k = 0; k < 2 && (update->trust > 0 || update->kind == PDL_UPDATE_LAMB_APPLY); k++)
+        norm[k] = sqrt(update->sums[k * count + i]);
+    *rates = pdl__update_rates(update, update->scale != NULL ? *update->scale : 1, ranges[i].decays, norm);
     return isfinite(rates->scale);
 }
 

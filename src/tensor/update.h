@@ -4,16 +4,11 @@
 #ifndef PDL_TENSOR_UPDATE_H
 #define PDL_TENSOR_UPDATE_H
 
-#include <paradl/tensor/backend.h>
-
-/* The factors of one range: of its step, gradients and weights. */
-typedef struct pdl__update_rates {
-    double lr, scale, decay;
-} pdl__update_rates_t;
+#include "tensor/rates.h"
 
 /* Of range i of `count`. False: nothing is to be written. */
-bool pdl__update_rates(const pdl_update_t *update, const pdl_update_range_t *ranges, int count, int i,
-                       pdl__update_rates_t *rates);
+bool pdl__host_update_rates(const pdl_update_t *update, const pdl_update_range_t *ranges, int count, int i,
+                            pdl__update_rates_t *rates);
 
 /* Entries of the table of a backend. */
 pdl_status_t pdl__host_check_results(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,

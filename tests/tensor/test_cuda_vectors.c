@@ -75,7 +75,7 @@ static void numbers_for_the_host(void)
         fill(a, MOST, 2);
         for (int64_t i = 0; i < counts[k]; i++) expected += (double)a[i] * (double)a[i];
         x = cuda_put(f32, a, sizeof(a));
-        CHECK_OK(f32->ops->sum_squares(f32, NULL, x, counts[k], sum));
+        CHECK_OK(f32->ops->sum_squares(f32, NULL, x, &(pdl_slice_t){0, counts[k]}, 1, sum));
         CHECK_OK(f32->device->ops->copy(f32->device, NULL, &found, sum, sizeof(found)));
         CHECK_NEAR(found, expected, 1e-12);
         CHECK_OK(f32->ops->find_not_finite(f32, NULL, x, (size_t)counts[k] * sizeof(float), index));
@@ -168,39 +168,88 @@ static void boxes_move_elements(void)
     }
 }
 
-#define VECTOR 41
+/* More ranges than one launch takes, of all lengths up to some vectors, aligned and not; one in three has no packed copy and
+   no decay. */
+#define RANGES 90
+#define ROOM   (RANGES * 64)
 
 typedef struct state {
-    double w[VECTOR], g[VECTOR], m[VECTOR], v[VECTOR], norm;
+    double w[ROOM], g[ROOM], m[ROOM], v[ROOM], sums[2 * RANGES], packed[ROOM], scale;
 } state_t;
 
-static void fill_state(state_t *state)
+static pdl_update_range_t ranges[RANGES];
+
+static void fill_state(state_t *state, double scale)
 {
-    for (int i = 0; i < VECTOR; i++) {
+    for (int i = 0; i < ROOM; i++) {
         state->w[i] = op_value(1, 0, i);
         state->g[i] = op_value(1, 1, i);
         state->m[i] = op_value(1, 2, i);
         state->v[i] = fabs(op_value(1, 3, i));
+        state->packed[i] = 7;
     }
-    state->norm = 0;
+    for (int i = 0; i < 2 * RANGES; i++) state->sums[i] = 1 + i % 7;
+    state->scale = scale;
+    for (int i = 0; i < RANGES; i++)
+        ranges[i] = (pdl_update_range_t){.elements = i % 50,
+                                         .weights = 64 * i,
+                                         .gradients = 64 * i + (i % 5 == 4),
+                                         .state = 64 * i,
+                                         .packed = i % 3 == 2 ? -1 : 64 * i,
+                                         .decays = i % 3 != 2};
 }
 
-static void update_there(const pdl_update_t *update, int64_t count, state_t *state)
+static void update_there(pdl_update_t update, state_t *state)
 {
-    float   x[4][VECTOR], *there[4];
-    double *arrays[] = {state->w, state->g, state->m, state->v},
-           *norm = cuda_put(f32, &state->norm, sizeof(double));
+    static float x[5][ROOM];
+    double      *arrays[] = {state->w, state->g, state->m, state->v, state->packed}, *scale, *sums;
+    float       *there[5];
 
-    for (int a = 0; a < 4; a++) {
-        for (int i = 0; i < VECTOR; i++) x[a][i] = (float)arrays[a][i];
+    for (int a = 0; a < 5; a++) {
+        for (int i = 0; i < ROOM; i++) x[a][i] = (float)arrays[a][i];
         there[a] = cuda_put(f32, x[a], sizeof(x[a]));
     }
-    CHECK_OK(f32->ops->update(f32, NULL, update, count, there[0], there[1], there[2], there[3], norm, NULL));
-    for (int a = 0; a < 4; a++) {
+    update.weights = there[0], update.gradients = there[1], update.packed = there[4];
+    update.moment[0] = there[2], update.moment[1] = there[3];
+    update.scale = scale = cuda_put(f32, &state->scale, sizeof(double));
+    update.sums = sums = cuda_put(f32, state->sums, sizeof(state->sums));
+    CHECK_OK(f32->ops->update(f32, NULL, &update, ranges, RANGES));
+    for (int a = 0; a < 5; a++) {
         cuda_take(f32, there[a], x[a], sizeof(x[a]));
-        for (int i = 0; i < VECTOR; i++) arrays[a][i] = (double)x[a][i];
+        for (int i = 0; i < ROOM; i++) arrays[a][i] = (double)x[a][i];
     }
-    cuda_take(f32, norm, &state->norm, sizeof(double));
+    cuda_take(f32, sums, state->sums, sizeof(state->sums));
+    cuda_take(f32, scale, NULL, sizeof(double));
+}
+
+static void update_here(pdl_update_t update, state_t *state)
+{
+    update.weights = state->w, update.gradients = state->g, update.packed = state->packed;
+    update.moment[0] = state->m, update.moment[1] = state->v;
+    update.scale = &state->scale;
+    update.sums = state->sums;
+    CHECK_OK(reference->ops->update(reference, NULL, &update, ranges, RANGES));
+}
+
+static void compare_updates(const pdl_update_t *update, double scale)
+{
+    static state_t expected, found;
+
+    fill_state(&expected, scale);
+    update_here(*update, &expected);
+    fill_state(&found, scale);
+    update_there(*update, &found);
+    CHECK(op_difference(found.w, expected.w, ROOM) <= 1e-6);
+    CHECK(op_difference(found.m, expected.m, ROOM) <= 1e-6);
+    CHECK(op_difference(found.v, expected.v, ROOM) <= 1e-6);
+    CHECK(op_difference(found.sums, expected.sums, 2 * RANGES) <= 1e-6);
+    for (int i = 0; i < RANGES; i++)
+        for (int64_t k = 0; k < 64; k++) {
+            bool copied = k < ranges[i].elements && ranges[i].packed >= 0 && isfinite(scale) &&
+                          update->kind != PDL_UPDATE_LAMB_STATE;
+
+            CHECK(found.packed[64 * i + k] == (copied ? found.w[64 * i + k] : 7));
+        }
 }
 
 static void updates_match_the_reference(void)
@@ -212,24 +261,55 @@ static void updates_match_the_reference(void)
                       .epsilon = 1e-3,
                       .decay = 0.01,
                       .correction1 = 0.2,
-                      .correction2 = 0.1,
-                      .gradient_scale = 0.5};
+                      .correction2 = 0.1};
 
-    for (int kind = PDL_UPDATE_SGD; kind <= PDL_UPDATE_LAMB_APPLY; kind++)
-        for (int64_t count = 0; count <= VECTOR; count += 5) {
-            state_t expected, found;
+    for (int kind = PDL_UPDATE_SGD; kind <= PDL_UPDATE_LAMB_APPLY; kind++) {
+        u.kind = (pdl_update_kind_t)kind;
+        compare_updates(&u, 0.5);
+    }
+    compare_updates(&u, NAN);
+    u.kind = PDL_UPDATE_MOMENTUM;
+    u.trust = 0.02;
+    compare_updates(&u, 0.25);
+}
 
-            u.kind = (pdl_update_kind_t)kind;
-            fill_state(&expected);
-            fill_state(&found);
-            reference->ops->update(reference, NULL, &u, count, expected.w, expected.g, expected.m, expected.v,
-                                   &expected.norm, NULL);
-            update_there(&u, count, &found);
-            CHECK(op_difference(found.w, expected.w, VECTOR) <= 1e-6);
-            CHECK(op_difference(found.m, expected.m, VECTOR) <= 1e-6);
-            CHECK(op_difference(found.v, expected.v, VECTOR) <= 1e-6);
-            CHECK_NEAR(found.norm, expected.norm, 1e-5);
-        }
+static void what_is_not_finite_is_told(void)
+{
+    float        values[40] = {0}, weight[40] = {0};
+    int64_t      flag = 0;
+    double       sums[3] = {1, 2, 6}, out[2];
+    pdl_update_t update = {.kind = PDL_UPDATE_SGD, .lr = 1};
+    float       *x = cuda_put(f32, values, sizeof(values)), *y = cuda_put(f32, weight, sizeof(weight));
+    int64_t     *there = cuda_put(f32, &flag, sizeof(flag));
+    double      *s = cuda_put(f32, sums, sizeof(sums)), *clip = cuda_put(f32, sums, sizeof(out));
+
+    values[33] = INFINITY;
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, x, values, sizeof(values)));
+    CHECK_OK(f32->ops->check_results(f32, NULL, x, y, 40, there));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, &flag, there, sizeof(flag)));
+    CHECK_INT(flag, 0);
+    CHECK_OK(f32->ops->clip(f32, NULL, s, 3, 1, there, clip));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, out, clip, sizeof(out)));
+    CHECK_NEAR(out[0], 3, 1e-12);
+    CHECK_NEAR(out[1], 1 / (3 + 1e-6), 1e-12);
+    CHECK_OK(f32->ops->check_results(f32, NULL, x, NULL, 40, there));
+    CHECK_OK(f32->ops->clip(f32, NULL, s, 3, 0, there, clip));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, out, clip, sizeof(out)));
+    CHECK(isnan(out[1]));
+    /* The weights that an update writes. */
+    CHECK_OK(f32->device->ops->fill(f32->device, NULL, there, sizeof(flag)));
+    update.weights = y, update.gradients = x, update.not_finite = there;
+    CHECK_OK(f32->ops->update(f32, NULL, &update, &(pdl_update_range_t){.elements = 33, .packed = -1}, 1));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, &flag, there, sizeof(flag)));
+    CHECK_INT(flag, 0);
+    CHECK_OK(f32->ops->update(f32, NULL, &update, &(pdl_update_range_t){.elements = 34, .packed = -1}, 1));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, &flag, there, sizeof(flag)));
+    CHECK_INT(flag, 1);
+    cuda_take(f32, x, NULL, 0);
+    cuda_take(f32, y, NULL, 0);
+    cuda_take(f32, there, NULL, 0);
+    cuda_take(f32, s, NULL, 0);
+    cuda_take(f32, clip, NULL, 0);
 }
 
 int main(int count, char **arguments)
@@ -243,6 +323,7 @@ int main(int count, char **arguments)
     RUN(formats_keep_values);
     RUN(boxes_move_elements);
     RUN(updates_match_the_reference);
+    RUN(what_is_not_finite_is_told);
     pdl_backend_destroy(reference);
     pdl_backend_destroy(bf16);
     pdl_backend_destroy(f32);

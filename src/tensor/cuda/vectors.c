@@ -101,17 +101,28 @@ pdl_status_t pdl__cuda_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream
     return CALL(vectors, find_not_finite, backend->activation_type, data, count, index);
 }
 
-pdl_status_t pdl__cuda_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                   int64_t count, double *sum)
+pdl_status_t pdl__cuda_check_results(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,
+                                     const float *sample_weight, int64_t count, int64_t *flag)
 {
-    return CALL(vectors, sum_squares, values, count, sum);
+    return CALL(vectors, check_results, results, sample_weight, count, flag);
+}
+
+pdl_status_t pdl__cuda_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                                   const pdl_slice_t *slices, int count, double *sums)
+{
+    return CALL(vectors, sum_squares, values, slices, count, sums);
+}
+
+pdl_status_t pdl__cuda_clip(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const double *sums, int count,
+                            double allowed, const int64_t *flag, double clip[2])
+{
+    return CALL(vectors, clip, sums, count, allowed, flag, clip);
 }
 
 pdl_status_t pdl__cuda_step(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                            int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                            int64_t *not_finite)
+                            const pdl_update_range_t *ranges, int count)
 {
-    return CALL(vectors, update, update, count, w, g, m, v, norm, not_finite);
+    return CALL(vectors, update, backend->activation_type, update, ranges, count);
 }
 
 pdl_status_t pdl__cuda_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,

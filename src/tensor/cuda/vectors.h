@@ -17,11 +17,14 @@ pdl_status_t pdl__cuda_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, 
                            size_t bytes, void *sum);
 pdl_status_t pdl__cuda_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                        size_t bytes, int64_t *index);
+pdl_status_t pdl__cuda_check_results(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,
+                                     const float *sample_weight, int64_t count, int64_t *flag);
 pdl_status_t pdl__cuda_sum_squares(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
-                                   int64_t count, double *sum);
+                                   const pdl_slice_t *slices, int count, double *sums);
+pdl_status_t pdl__cuda_clip(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const double *sums, int count,
+                            double allowed, const int64_t *flag, double clip[2]);
 pdl_status_t pdl__cuda_step(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                            int64_t count, void *w, const void *g, void *m, void *v, double *norm,
-                            int64_t *not_finite);
+                            const pdl_update_range_t *ranges, int count);
 pdl_status_t pdl__cuda_average(pdl_backend_t *backend, pdl_tensor_stream_t *stream, double keep, int64_t count,
                                void *ema, const void *w);
 /* The storage of weights is plain. */

@@ -141,7 +141,7 @@ pdl_status_t pdl__reference_update(pdl_backend_t *backend, pdl_tensor_stream_t *
 
     (void)backend, (void)stream;
     for (int i = 0; i < count; i++) {
-        if (!pdl__update_rates(u, ranges, count, i, &rates)) continue;
+        if (!pdl__host_update_rates(u, ranges, count, i, &rates)) continue;
         double squares = update_range(u, &rates, &ranges[i]);
         if (u->kind == PDL_UPDATE_LAMB_STATE) u->sums[count + i] = squares;
     }

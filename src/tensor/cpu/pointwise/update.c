@@ -199,7 +199,7 @@ pdl_status_t pdl__cpu_update(pdl_backend_t *backend, pdl_tensor_stream_t *stream
 
     (void)stream;
     for (int i = 0; i < count; i++) {
-        if (!pdl__update_rates(update, ranges, count, i, &rates)) continue;
+        if (!pdl__host_update_rates(update, ranges, count, i, &rates)) continue;
         update_range(update, &rates, &ranges[i], update->sums != NULL ? &update->sums[count + i] : NULL);
         if (update->kind != PDL_UPDATE_LAMB_STATE) pack(backend, update, &ranges[i]);
     }

@@ -15,7 +15,8 @@ typedef struct batch {
 } batch_t;
 
 /* Copies where `S` is what `T` is, otherwise adds to floats. */
-template <typename T, typename S, bool ADD> __global__ void move_boxes(batch_t b, const T *source, S *target)
+template <typename T, typename S, bool ADD>
+__global__ void move_boxes(const __grid_constant__ batch_t b, const T *source, S *target)
 {
     for (int64_t i = pdl_grid_thread(); i < b.first[b.count]; i += pdl_grid_threads()) {
         int k = 0;

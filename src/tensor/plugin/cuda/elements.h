@@ -44,41 +44,4 @@ static inline pdl_status_t pdl_each(const pdl__gpu_t *gpu, pdl_tensor_stream_t *
                       PDL__EACH_THREADS, 0, stream, function, packs, count);
 }
 
-/* Partial sums of what `function` gives, one a block. Their number and order depend on the count alone. */
-template <typename F> __global__ void pdl__total_kernel(F function, int64_t packs, int64_t count, double *partial)
-{
-    __shared__ double shared[32];
-    double            sum = 0;
-
-    for (int64_t i = pdl_grid_thread(); i < packs; i += pdl_grid_threads()) sum += function.eight(8 * i);
-    for (int64_t i = 8 * packs + pdl_grid_thread(); i < count; i += pdl_grid_threads()) sum += function.one(i);
-    sum = pdl_block_sum(sum, shared);
-    if (pdl_thread() == 0) partial[blockIdx.x] = sum;
-}
-
-static __global__ void pdl__total_finish(const double *partial, int count, double *total)
-{
-    __shared__ double shared[32];
-    double            sum = 0;
-
-    for (int i = pdl_thread(); i < count; i += pdl_threads()) sum += partial[i];
-    sum = pdl_block_sum(sum, shared);
-    if (pdl_thread() == 0) *total = sum;
-}
-
-/* *total = the sum of what `function` gives for all elements, in double. */
-template <typename F>
-static inline pdl_status_t pdl_total(const pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, int64_t count,
-                                     bool aligned, F function, double *total)
-{
-    int64_t      packs = aligned ? count / 8 : 0, wanted = (count / 8 + PDL__EACH_THREADS - 1) / PDL__EACH_THREADS;
-    int          blocks = wanted < 1 ? 1 : wanted > PDL__STREAM_PARTIALS ? PDL__STREAM_PARTIALS : (int)wanted;
-    auto         kernel = pdl__total_kernel<F>;
-    double      *partial = (double *)stream->scratch;
-    pdl_status_t status = PDL_LAUNCH(kernel, blocks, PDL__EACH_THREADS, 0, stream, function, packs, count, partial);
-
-    (void)gpu;
-    return status ? status : PDL_LAUNCH(pdl__total_finish, 1, PDL__EACH_THREADS, 0, stream, partial, blocks, total);
-}
-
 #endif

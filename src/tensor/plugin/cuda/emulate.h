@@ -19,8 +19,9 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__      static
-#define __constant__    static const
+#define __shared__   static
+#define __constant__ static const
+#define __grid_constant__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)

@@ -1,28 +1,62 @@
 /*
- * One step of an optimizer, in one pass over weights, gradients and moments.
+ * One step of an optimizer, in one pass over weights, gradients and moments, for a table of ranges.
  */
-#include "tensor/plugin/cuda/elements.h"
+#include "tensor/plugin/cuda/spans.h"
 #include "tensor/plugin/cuda/vectors_parts.h"
+#include "tensor/rates.h"
 
-struct numbers {
-    float lr, momentum, beta1, beta2, epsilon, decay, scale;
-    float rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
-    float direction;    /* lr-free factor of m: 1 / correction1 */
-    float root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
+namespace
+{
+
+/* All that is alike for the ranges of an update. */
+struct arrays {
+    pdl_update_t update;       /* its pointers are the device's */
+    int          ranges;       /* all of them: sums are [2][ranges] */
+    float        rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
+    float        direction;    /* lr-free factor of m: 1 / correction1 */
+    float        root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
 };
 
-/* The rules: a step for one element. HAS: which of m and v there are. WRITES_W: whether the weight changes. */
+/* The numbers of one range, and of all. */
+struct numbers {
+    float lr, scale, decay, momentum, beta1, beta2, rest1, rest2, epsilon, direction, root;
+};
+
+/* False: nothing is to be written. */
+__device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &span, numbers &n)
+{
+    const pdl_update_t &u = a.update;
+    double              norm[2] = {};
+
+    for (int k = 0; k < 2 && (u.trust > 0 || u.kind == PDL_UPDATE_LAMB_APPLY); k++)
+        norm[k] = sqrt(u.sums[k * a.ranges + span.index]);
+    pdl__update_rates_t rates = pdl__update_rates(&u, u.scale != NULL ? *u.scale : 1, span.decays, norm);
+    n = {(float)rates.lr,
+         (float)rates.scale,
+         (float)rates.decay,
+         (float)u.momentum,
+         (float)u.beta1,
+         (float)u.beta2,
+         a.rest1,
+         a.rest2,
+         (float)u.epsilon,
+         a.direction,
+         a.root};
+    return isfinite(rates.scale);
+}
+
+/* The rules: a step for one element. */
 struct sgd {
-    static constexpr bool  has_m = false, has_v = false;
-    static __device__ void step(const numbers &n, float &w, float g, float &, float &)
+    static constexpr bool                  has_m = false, has_v = false;
+    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &, float &)
     {
         w -= n.lr * (n.scale * g + n.decay * w);
     }
 };
 
 struct momentum {
-    static constexpr bool  has_m = true, has_v = false;
-    static __device__ void step(const numbers &n, float &w, float g, float &m, float &)
+    static constexpr bool                  has_m = true, has_v = false;
+    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &)
     {
         m = n.momentum * m + n.scale * g + n.decay * w;
         w -= n.lr * m;
@@ -30,8 +64,8 @@ struct momentum {
 };
 
 struct nesterov {
-    static constexpr bool  has_m = true, has_v = false;
-    static __device__ void step(const numbers &n, float &w, float g, float &m, float &)
+    static constexpr bool                  has_m = true, has_v = false;
+    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &)
     {
         float d = n.scale * g + n.decay * w;
 
@@ -40,7 +74,7 @@ struct nesterov {
     }
 };
 
-static __device__ __forceinline__ void moments(const numbers &n, float g, float &m, float &v)
+__device__ __forceinline__ void moments(const numbers &n, float g, float &m, float &v)
 {
     g *= n.scale;
     m = n.beta1 * m + n.rest1 * g;
@@ -48,33 +82,45 @@ static __device__ __forceinline__ void moments(const numbers &n, float g, float 
 }
 
 struct adamw {
-    static constexpr bool  has_m = true, has_v = true;
-    static __device__ void step(const numbers &n, float &w, float g, float &m, float &v)
+    static constexpr bool                  has_m = true, has_v = true;
+    static __device__ __forceinline__ void step(const numbers &n, float &w, float g, float &m, float &v)
     {
         moments(n, g, m, v);
         w = w - n.lr * n.decay * w - n.lr * n.direction * m / (sqrtf(v) * n.root + n.epsilon);
     }
 };
 
-static __device__ __forceinline__ float lamb_direction(const numbers &n, float w, float m, float v)
+__device__ __forceinline__ float lamb_direction(const numbers &n, float w, float m, float v)
 {
     return n.direction * m / (sqrtf(v) * n.root + n.epsilon) + n.decay * w;
 }
 
 struct lamb_apply {
-    static constexpr bool  has_m = true, has_v = true;
-    static __device__ void step(const numbers &n, float &w, float, float &m, float &v)
+    static constexpr bool                  has_m = true, has_v = true;
+    static __device__ __forceinline__ void step(const numbers &n, float &w, float, float &m, float &v)
     {
         w -= n.lr * lamb_direction(n, w, m, v);
     }
 };
 
-template <typename R> struct update_each {
-    numbers      n;
-    float       *w;
+/* Where the arrays of a range begin. */
+template <typename T> struct places {
+    float       *w, *m, *v;
     const float *g;
-    float       *m, *v;
-    int64_t     *not_finite;
+    T           *packed;
+
+    __device__ places(const arrays &a, const pdl_span &span)
+        : w((float *)a.update.weights + span.at[0]), m((float *)a.update.moment[0] + span.at[2]),
+          v((float *)a.update.moment[1] + span.at[2]), g((const float *)a.update.gradients + span.at[1]),
+          packed(a.update.packed != NULL && span.at[3] >= 0 ? (T *)a.update.packed + span.at[3] : NULL)
+    {
+    }
+};
+
+template <typename R, typename T> struct update_step {
+    places<T> at;
+    numbers   n;
+    int64_t  *not_finite;
 
     /* What was written times 0 is a NaN if it was not finite. All write the same. */
     __device__ void note(float zero) const
@@ -83,95 +129,142 @@ template <typename R> struct update_each {
     }
     __device__ void eight(int64_t i) const
     {
-        float ws[8], gs[8], ms[8] = {}, vs[8] = {}, zero = 0;
+        float w[8], g[8], m[8] = {}, v[8] = {}, zero = 0;
 
-        pdl_load8(w + i, ws);
-        pdl_load8(g + i, gs);
-        if (R::has_m) pdl_load8(m + i, ms);
-        if (R::has_v) pdl_load8(v + i, vs);
+        pdl_load8(at.w + i, w);
+        pdl_load8(at.g + i, g);
+        if (R::has_m) pdl_load8(at.m + i, m);
+        if (R::has_v) pdl_load8(at.v + i, v);
         for (int k = 0; k < 8; k++) {
-            R::step(n, ws[k], gs[k], ms[k], vs[k]);
-            zero += ws[k] * 0.0f + vs[k] * 0.0f;
+            R::step(n, w[k], g[k], m[k], v[k]);
+            zero += w[k] * 0.0f + v[k] * 0.0f;
         }
-        pdl_store8(w + i, ws);
-        if (R::has_m) pdl_store8(m + i, ms);
-        if (R::has_v) pdl_store8(v + i, vs);
+        pdl_store8(at.w + i, w);
+        if (R::has_m) pdl_store8(at.m + i, m);
+        if (R::has_v) pdl_store8(at.v + i, v);
+        if (at.packed != NULL) pdl_store8(at.packed + i, w);
         note(zero);
     }
     __device__ void one(int64_t i) const
     {
-        float ws = w[i], ms = R::has_m ? m[i] : 0, vs = R::has_v ? v[i] : 0;
+        float w = at.w[i], m = R::has_m ? at.m[i] : 0, v = R::has_v ? at.v[i] : 0;
 
-        R::step(n, ws, g[i], ms, vs);
-        w[i] = ws;
-        if (R::has_m) m[i] = ms;
-        if (R::has_v) v[i] = vs;
-        note(ws * 0.0f + vs * 0.0f);
+        R::step(n, w, at.g[i], m, v);
+        at.w[i] = w;
+        if (R::has_m) at.m[i] = m;
+        if (R::has_v) at.v[i] = v;
+        if (at.packed != NULL) at.packed[i] = T(w);
+        note(w * 0.0f + v * 0.0f);
     }
 };
 
-/* Only the moments change; gives the square of the direction. */
-struct lamb_state {
-    numbers      n;
-    const float *w, *g;
-    float       *m, *v;
-
-    __device__ double one(int64_t i) const
-    {
-        float ms = m[i], vs = v[i], d;
-
-        moments(n, g[i], ms, vs);
-        d = lamb_direction(n, w[i], ms, vs);
-        m[i] = ms;
-        v[i] = vs;
-        return (double)d * (double)d;
-    }
-    __device__ double eight(int64_t i) const
-    {
-        float  ws[8], gs[8], ms[8], vs[8];
-        double sum = 0;
-
-        pdl_load8(w + i, ws);
-        pdl_load8(g + i, gs);
-        pdl_load8(m + i, ms);
-        pdl_load8(v + i, vs);
-        for (int k = 0; k < 8; k++) {
-            moments(n, gs[k], ms[k], vs[k]);
-            float d = lamb_direction(n, ws[k], ms[k], vs[k]);
-            sum += (double)d * (double)d;
-        }
-        pdl_store8(m + i, ms);
-        pdl_store8(v + i, vs);
-        return sum;
-    }
-};
-
-pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_update_t *u, int64_t count,
-                              float *w, const float *g, float *m, float *v, double *norm, int64_t *not_finite)
+template <typename R, typename T>
+__global__ void update_spans(const __grid_constant__ pdl_spans spans, const __grid_constant__ arrays a)
 {
-    numbers n = {};
-    bool    aligned = pdl_aligned(w) && pdl_aligned(g) && pdl_aligned(m) && pdl_aligned(v);
+    const pdl_span   &span = spans.mine();
+    update_step<R, T> step = {places<T>(a, span), {}, a.update.not_finite};
 
-    n.lr = (float)u->lr;
-    n.momentum = (float)u->momentum;
-    n.beta1 = (float)u->beta1;
-    n.beta2 = (float)u->beta2;
-    n.rest1 = (float)(1 - u->beta1);
-    n.rest2 = (float)(1 - u->beta2);
-    n.epsilon = (float)u->epsilon;
-    n.decay = (float)u->decay;
-    n.scale = (float)u->gradient_scale;
-    if (u->correction1 > 0) n.direction = (float)(1.0 / u->correction1);
-    if (u->correction2 > 0) n.root = (float)(1.0 / sqrt(u->correction2));
-#define STEP(rule) return pdl_each(gpu, stream, count, aligned, update_each<rule>{n, w, g, m, v, not_finite})
-    switch (u->kind) {
-    case PDL_UPDATE_SGD: STEP(sgd);
-    case PDL_UPDATE_MOMENTUM: STEP(momentum);
-    case PDL_UPDATE_NESTEROV: STEP(nesterov);
-    case PDL_UPDATE_ADAMW: STEP(adamw);
-    case PDL_UPDATE_LAMB_APPLY: STEP(lamb_apply);
-    case PDL_UPDATE_LAMB_STATE: return pdl_total(gpu, stream, count, aligned, lamb_state{n, w, g, m, v}, norm);
+    if (find_numbers(a, span, step.n)) pdl_walk(span, step);
+}
+
+/* Only the moments change; partial sums of the squares of directions. */
+struct lamb_step {
+    places<float> at;
+    numbers       n;
+    double       *sum;
+
+    __device__ void one(int64_t i) const
+    {
+        float m = at.m[i], v = at.v[i], d;
+
+        moments(n, at.g[i], m, v);
+        d = lamb_direction(n, at.w[i], m, v);
+        at.m[i] = m;
+        at.v[i] = v;
+        *sum += (double)d * (double)d;
     }
-#undef STEP
-    return PDL_OK;
+    __device__ void eight(int64_t i) const
+    {
+        for (int k = 0; k < 8; k++) one(i + k);
+    }
+};
+
+__global__ void lamb_spans(const __grid_constant__ pdl_spans spans, const __grid_constant__ arrays a,
+                           double *partial)
+{
+    __shared__ double shared[32];
+    const pdl_span   &span = spans.mine();
+    double            sum = 0;
+    lamb_step         step = {places<float>(a, span), {}, &sum};
+
+    if (!find_numbers(a, span, step.n)) return;
+    pdl_walk(span, step);
+    sum = pdl_block_sum(sum, shared);
+    if (pdl_thread() == 0) partial[blockIdx.x] = sum;
+}
+
+pdl_status_t update_lamb(pdl_tensor_stream_t *stream, const pdl_spans &spans, const arrays &a)
+{
+    double      *partial = (double *)stream->scratch;
+    pdl_status_t status = PDL_LAUNCH(lamb_spans, spans.blocks, PDL__SPAN_THREADS, 0, stream, spans, a, partial);
+
+    return status ? status
+                  : PDL_LAUNCH(pdl__finish_spans, spans.count, PDL__SPAN_THREADS, 0, stream, spans, partial,
+                               a.update.scale, a.update.sums + a.ranges);
+}
+
+template <typename T>
+pdl_status_t update_batch(pdl_tensor_stream_t *stream, const pdl_spans &spans, const arrays &a)
+{
+    auto kernel = update_spans<sgd, T>;
+
+    switch (a.update.kind) {
+    case PDL_UPDATE_SGD: break;
+    case PDL_UPDATE_MOMENTUM: kernel = update_spans<momentum, T>; break;
+    case PDL_UPDATE_NESTEROV: kernel = update_spans<nesterov, T>; break;
+    case PDL_UPDATE_ADAMW: kernel = update_spans<adamw, T>; break;
+    case PDL_UPDATE_LAMB_APPLY: kernel = update_spans<lamb_apply, T>; break;
+    case PDL_UPDATE_LAMB_STATE: return update_lamb(stream, spans, a);
+    }
+    return PDL_LAUNCH(kernel, spans.blocks, PDL__SPAN_THREADS, 0, stream, spans, a);
+}
+
+/* Where a range is, and whether eight elements can be read at once. */
+pdl_span span_of(const pdl_update_t *u, const pdl_update_range_t *range, int index)
+{
+    bool     packs = u->packed != NULL && range->packed >= 0;
+    pdl_span span = {range->elements, {range->weights, range->gradients, range->state, packs ? range->packed : -1}};
+
+    span.index = index;
+    span.decays = range->decays;
+    span.aligned = pdl_aligned((const float *)u->weights + range->weights) &&
+                   pdl_aligned((const float *)u->gradients + range->gradients) &&
+                   (u->moment[0] == NULL || pdl_aligned((const float *)u->moment[0] + range->state)) &&
+                   (u->moment[1] == NULL || pdl_aligned((const float *)u->moment[1] + range->state)) &&
+                   (!packs || (range->packed % 8 == 0 && pdl_aligned(u->packed)));
+    return span;
+}
+
+} // namespace
+
+pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const pdl_update_t *u,
+                              const pdl_update_range_t *ranges, int count)
+{
+    arrays       a = {*u, count, (float)(1 - u->beta1), (float)(1 - u->beta2), 0, 0};
+    int          most = u->kind == PDL_UPDATE_LAMB_STATE ? PDL__SPAN_PARTIALS : 8 * gpu->multiprocessors;
+    pdl_status_t status = PDL_OK;
+
+    if (u->correction1 > 0) a.direction = (float)(1.0 / u->correction1);
+    if (u->correction2 > 0) a.root = (float)(1.0 / sqrt(u->correction2));
+    for (int i = 0; i < count && !status;) {
+        pdl_spans spans = {};
+
+        for (; i < count && spans.count < PDL__SPANS; i++)
+            if (ranges[i].elements > 0 || u->kind == PDL_UPDATE_LAMB_STATE)
+                spans.add(span_of(u, &ranges[i], i), most);
+        if (spans.count == 0) break;
+        status = type == PDL_DTYPE_BF16 ? update_batch<pdl_bf16>(stream, spans, a)
+                                        : update_batch<float>(stream, spans, a);
+    }
+    return status;
 }

@@ -1,7 +1,7 @@
 /*
  * Flat vectors: copies between types, sums, checks, averages.
  */
-#include "tensor/plugin/cuda/elements.h"
+#include "tensor/plugin/cuda/spans.h"
 #include "tensor/plugin/cuda/vectors.h"
 #include "tensor/plugin/cuda/vectors_parts.h"
 
@@ -160,28 +160,99 @@ static pdl_status_t find_not_finite(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream
     return pdl_each(gpu, stream, count, pdl_aligned(data), not_finite_each<float>{(const float *)data, least});
 }
 
-struct square_each {
-    const float *values;
+/* Of losses: those that count must be finite. */
+struct check_each {
+    const float *results, *weight;
+    int64_t     *flag;
 
-    __device__ double one(int64_t i) const
+    __device__ void one(int64_t i) const
     {
-        return (double)values[i] * (double)values[i];
+        if (!isfinite(results[i]) && (weight == NULL || weight[i] != 0)) *flag = 1;
     }
-    __device__ double eight(int64_t i) const
+    __device__ void eight(int64_t i) const
     {
-        float  x[8];
-        double sum = 0;
-
-        pdl_load8(values + i, x);
-        for (int k = 0; k < 8; k++) sum += (double)x[k] * (double)x[k];
-        return sum;
+        for (int k = 0; k < 8; k++) one(i + k);
     }
 };
 
-static pdl_status_t sum_squares(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values, int64_t count,
-                                double *sum)
+static pdl_status_t check_results(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *results,
+                                  const float *sample_weight, int64_t count, int64_t *flag)
 {
-    return pdl_total(gpu, stream, count, pdl_aligned(values), square_each{values}, sum);
+    return pdl_each(gpu, stream, count, false, check_each{results, sample_weight, flag});
+}
+
+struct square_step {
+    const float *values;
+    double      *sum;
+
+    __device__ void one(int64_t i) const
+    {
+        *sum += (double)values[i] * (double)values[i];
+    }
+    __device__ void eight(int64_t i) const
+    {
+        float x[8];
+
+        pdl_load8(values + i, x);
+        for (int k = 0; k < 8; k++) *sum += (double)x[k] * (double)x[k];
+    }
+};
+
+__global__ void square_spans(const __grid_constant__ pdl_spans spans, const float *values, double *partial)
+{
+    __shared__ double shared[32];
+    const pdl_span   &span = spans.mine();
+    double            sum = 0;
+
+    pdl_walk(span, square_step{values + span.at[0], &sum});
+    sum = pdl_block_sum(sum, shared);
+    if (pdl_thread() == 0) partial[blockIdx.x] = sum;
+}
+
+static pdl_status_t sum_squares(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values,
+                                const pdl_slice_t *slices, int count, double *sums)
+{
+    double       *partial = (double *)stream->scratch;
+    const double *scale = NULL;
+    pdl_status_t  status = PDL_OK;
+
+    (void)gpu;
+    for (int i = 0; i < count && !status;) {
+        pdl_spans spans = {};
+
+        for (; i < count && spans.count < PDL__SPANS; i++) {
+            pdl_span span = {slices[i].elements, {slices[i].at}};
+
+            span.index = i;
+            span.aligned = pdl_aligned(values + slices[i].at);
+            spans.add(span, PDL__SPAN_PARTIALS);
+        }
+        status = PDL_LAUNCH(square_spans, spans.blocks, PDL__SPAN_THREADS, 0, stream, spans, values, partial);
+        if (!status)
+            status = PDL_LAUNCH(pdl__finish_spans, spans.count, PDL__SPAN_THREADS, 0, stream, spans, partial, scale,
+                                sums);
+    }
+    return status;
+}
+
+__global__ void find_clip(const double *sums, int count, double allowed, const int64_t *flag, double *clip)
+{
+    __shared__ double shared[32];
+    double            sum = 0;
+
+    for (int i = pdl_thread(); i < count; i += pdl_threads()) sum += sums[i];
+    sum = sqrt(pdl_block_sum(sum, shared));
+    if (pdl_thread() > 0) return;
+    clip[0] = sum;
+    clip[1] = allowed > 0 ? fmin(1.0, allowed / (sum + 1e-6)) : 1;
+    if (!isfinite(sum) || (flag != NULL && *flag != 0)) clip[1] = NAN;
+}
+
+static pdl_status_t clip(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const double *sums, int count,
+                         double allowed, const int64_t *flag, double *clip)
+{
+    (void)gpu;
+    return PDL_LAUNCH(find_clip, 1, 128, 0, stream, sums, count, allowed, flag, clip);
 }
 
 extern "C" const pdl__cuda_vectors_t pdl__cuda_vectors = {
@@ -191,7 +262,9 @@ extern "C" const pdl__cuda_vectors_t pdl__cuda_vectors = {
     .boxes = pdl__cuda_boxes,
     .reduce = reduce,
     .find_not_finite = find_not_finite,
+    .check_results = check_results,
     .sum_squares = sum_squares,
+    .clip = clip,
     .update = pdl__cuda_update,
     .average = average,
 };

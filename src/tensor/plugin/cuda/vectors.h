@@ -30,10 +30,15 @@ typedef struct pdl__cuda_vectors {
     /* As in pdl_backend_ops_t. */
     pdl_status_t (*find_not_finite)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                     const void *data, int64_t count, int64_t *index);
-    pdl_status_t (*sum_squares)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values, int64_t count,
-                                double *sum);
-    pdl_status_t (*update)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_update_t *update, int64_t count,
-                           float *w, const float *g, float *m, float *v, double *norm, int64_t *not_finite);
+    pdl_status_t (*check_results)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *results,
+                                  const float *sample_weight, int64_t count, int64_t *flag);
+    pdl_status_t (*sum_squares)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *values,
+                                const pdl_slice_t *slices, int count, double *sums);
+    pdl_status_t (*clip)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const double *sums, int count,
+                         double allowed, const int64_t *flag, double *clip);
+    /* `type`: of packed copies. */
+    pdl_status_t (*update)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                           const pdl_update_t *update, const pdl_update_range_t *ranges, int count);
     pdl_status_t (*average)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, double keep, int64_t count, float *ema,
                             const float *w);
 } pdl__cuda_vectors_t;

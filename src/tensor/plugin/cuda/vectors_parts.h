@@ -16,9 +16,8 @@ pdl_status_t pdl__cuda_convert(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl
 pdl_status_t pdl__cuda_boxes(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes, int from,
                              pdl_dtype_t type, const void *source, void *target, bool add);
 /* update.cu */
-pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_update_t *update,
-                              int64_t count, float *w, const float *g, float *m, float *v, double *norm,
-                              int64_t *not_finite);
+pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                              const pdl_update_t *update, const pdl_update_range_t *ranges, int count);
 }
 
 #endif
