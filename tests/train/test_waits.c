@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <paradl/train/train.h>
+#include "train/exec/session.h"
 
 #define STEPS 3
 #define BATCH 4
@@ -77,6 +77,7 @@ static void begin(run_t *run, const setting_t *setting, bool guard)
     spec.optimizer.clip_norm = setting->clip;
     spec.optimizer.ema = setting->ema;
     spec.optimizer.lr = 1e-3;
+    spec.timeline = setting->micro_batches > 1;
     REQUIRE_OK(pdl_session_create(&spec, &run->session));
     run->batch = part_of_batch(run->plan, run->session);
 }
@@ -152,8 +153,38 @@ static void samples_without_weight_do_not_count(void)
     end(&run);
 }
 
+/* Of every operation that computes one moment, in the order of the program and one behind the other. */
+static void times_are_those_of_the_device(void)
+{
+    const setting_t   setting = {"lenet", PDL_METHOD_SGD, 0, 0, 2};
+    pdl_step_result_t result;
+    double            class_s[PDL_OP_CLASS_COUNT], before_s = 0, sum_s = 0, classes_s = 0;
+    run_t             run;
+    int               moment = 0;
+
+    fill_batch(2);
+    begin(&run, &setting, true);
+    CHECK_OK(pdl_session_step(run.session, &run.batch, &result));
+    const pdl_program_t *program = run.session->program;
+    for (int i = 0; i < program->op_count; i++) {
+        if (program->op[i].kind == PDL_OP_LOAD || program->op[i].kind == PDL_OP_RESULT) continue;
+        const pdl__moment_t *at = &run.session->observer.timeline[moment++];
+        CHECK_INT(at->op, i);
+        CHECK(at->start_s >= before_s && at->end_s >= at->start_s);
+        before_s = at->end_s;
+        sum_s += at->end_s - at->start_s;
+    }
+    CHECK_INT(run.session->observer.timeline_count, moment);
+    pdl_session_classes(run.session, class_s);
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) classes_s += class_s[i];
+    CHECK(sum_s > 0 && sum_s < result.step_s);
+    CHECK_NEAR(classes_s, sum_s, 1e-9);
+    end(&run);
+}
+
 int main(void)
 {
+    RUN(times_are_those_of_the_device);
     RUN(steps_wait_once);
     RUN(bad_steps_change_nothing);
     RUN(samples_without_weight_do_not_count);

@@ -84,6 +84,7 @@ typedef struct pdl_device_ops {
 struct pdl_tensor_device {
     const pdl_device_ops_t *ops;
     bool                    host_access; /* the host, and with it MPI, may use device memory where it is */
+    bool asynchronous; /* streams work while the host goes on: times are those of events, not of the host's clock */
 };
 
 /* The memory of this process and the caller's thread: streams do their work at once, events are times. Never fails, and

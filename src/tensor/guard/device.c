@@ -463,6 +463,7 @@ pdl_status_t pdl__guard_device_create(int threads, bool lazy, pdl_tensor_device_
 
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     made->base.ops = &ops;
+    made->base.asynchronous = true;
     made->threads = threads;
     made->lazy = lazy;
     pthread_mutex_init(&made->lock, NULL);

@@ -179,6 +179,7 @@ static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution
     find_buckets(s, op, execution);
     status = execute_one(s, op, execution);
     if (train && op->kind != PDL_OP_LOAD) pdl__session_note(s, i, false, start_s);
+    if (!status && train) status = pdl__events_mark(s, i);
     if (status) return status;
     if (!pdl_program_op_in_flight(op)) status = look_at_output(s, op, execution);
     return !status && (train || s->weights.sharding != PDL_SHARDING_NONE) ? pdl__poll(s) : status;
@@ -196,6 +197,7 @@ static pdl_status_t begin(pdl_session_t *s, pdl__execution_t *execution)
     execution->defers = train && !execution->resumed && !execution->halts && pdl_ranks_size(s->replica) == 1;
     s->observer.moved_s = 0;
     pdl_status_t status = execution->resumed ? PDL_OK : pdl__borders_begin(s, train);
+    if (!status && train && !execution->resumed) status = pdl__events_begin(s);
     if (status || !execution->defers) return status;
     return s->executor.device->ops->fill(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
                                          pdl__finite_flag(s), sizeof(int64_t));

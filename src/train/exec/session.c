@@ -262,7 +262,7 @@ static pdl_status_t take_buffers(pdl_session_t *s)
         if (!s->observer.timeline) return pdl__no_memory("while preparing to train");
     }
     s->observer.timeline_zero_s = pdl__seconds();
-    return PDL_OK;
+    return pdl__events_create(s);
 }
 
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
@@ -343,6 +343,7 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__separate_destroy(s);
     pdl__logits_destroy(s);
     free(s->observer.timeline);
+    pdl__events_destroy(s);
     free(s->weights.kept);
     pdl_ranks_destroy(s->dry_ranks);
     destroy_streams(s);

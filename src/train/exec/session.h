@@ -172,6 +172,15 @@ typedef struct pdl__observer {
     double              timeline_zero_s;
     double              class_s[PDL_OP_CLASS_COUNT]; /* of all steps */
     double              moved_s;                     /* redistribution of the operation at hand */
+    /* Devices that work while the host goes on (events.c): */
+    pdl_tensor_event_t    *
+        *event; /* the first at the begin of a step, then one behind every operation that computes */
+    int     event_count;
+    double  begun_s;                        /* the step, by the host's clock */
+    double  measured_s[PDL_OP_CLASS_COUNT]; /* of the step that was measured last */
+    int64_t steps;                          /* begun */
+    bool    measures;                       /* the step at hand, */
+    int     marked;                         /* of which so many operations have an event */
 } pdl__observer_t;
 
 /* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
@@ -330,8 +339,18 @@ void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_s
 pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, const pdl_program_op_t *op);
 /* Seconds since some fixed moment. */
 #define PDL__TIMELINE_CAPACITY 400000
+/* events.c: events of the device, where it has times of its own: made, and destroyed; a step begins, an operation has been
+   given to the stream that computes, and the step has been waited for. */
+pdl_status_t pdl__events_create(pdl_session_t *session);
+void         pdl__events_destroy(pdl_session_t *session);
+pdl_status_t pdl__events_begin(pdl_session_t *session);
+pdl_status_t pdl__events_mark(pdl_session_t *session, int op);
+void         pdl__events_end(pdl_session_t *session);
+
 /* trace.c: an operation of the training program, or the wait for it, has ended that began at start_s. */
 void pdl__session_note(pdl_session_t *session, int op, bool waits, double start_s);
+/* A moment of the timeline, if there is one. */
+void pdl__trace_moment(pdl_session_t *session, const pdl__moment_t *moment);
 /* Something of a round has ended that began at start_s; only the timeline has it. */
 void pdl__trace_span(pdl_session_t *session, int op, double start_s);
 /* The timelines of sessions of this rank into one file; rank r > 0 adds ".r" to its name. */

@@ -12,12 +12,18 @@ void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
     const pdl_program_op_t *entry = &s->program->op[op];
     double                  end_s = pdl__seconds(), moved_s = s->observer.moved_s;
 
-    /* Results are small: what they take is the time until the last rank has its own. */
     s->observer.class_s[PDL_CLASS_MOVE] += moved_s;
-    if (entry->kind != PDL_OP_RESULT) s->observer.class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
     s->observer.moved_s = 0;
+    if (s->observer.event_count > 0 && !waits && entry->stream == PDL_STREAM_COMPUTE) return; /* by events */
+    /* Results are small: what they take is the time until the last rank has its own. */
+    if (entry->kind != PDL_OP_RESULT) s->observer.class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
+    pdl__trace_moment(s, &(pdl__moment_t){start_s, end_s, moved_s, op, waits});
+}
+
+void pdl__trace_moment(pdl_session_t *s, const pdl__moment_t *moment)
+{
     if (!s->observer.timeline || s->observer.timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, end_s, moved_s, op, waits};
+    s->observer.timeline[s->observer.timeline_count++] = *moment;
 }
 
 static const char *event_name(const pdl_session_t *s, const pdl__moment_t *moment, char *text, size_t size)
@@ -46,8 +52,7 @@ static bool is_communication(const pdl_session_t *s, const pdl__moment_t *moment
 
 void pdl__trace_span(pdl_session_t *s, int op, double start_s)
 {
-    if (!s->observer.timeline || s->observer.timeline_count == PDL__TIMELINE_CAPACITY) return;
-    s->observer.timeline[s->observer.timeline_count++] = (pdl__moment_t){start_s, pdl__seconds(), 0, op, false};
+    pdl__trace_moment(s, &(pdl__moment_t){start_s, pdl__seconds(), 0, op, false});
 }
 
 void pdl_session_classes(const pdl_session_t *s, double seconds[PDL_OP_CLASS_COUNT])
