@@ -9,6 +9,7 @@
 #include <paradl/comm/ranks.h>
 #include <paradl/comm/regions.h>
 #include <paradl/comm/route.h>
+#include <paradl/comm/transport.h>
 #include <paradl/comm/watch.h>
 
 #endif

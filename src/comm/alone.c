@@ -2,7 +2,7 @@
  * In place of src/comm/mpi/ in a build without MPI. Only pdl_bench_run() and, by a process that a launcher has started,
  * pdl__world_start() are ever called: one rank alone needs none of the others.
  */
-#include "comm/transport.h"
+#include "comm/inside.h"
 
 #include "base/plugin.h"
 
@@ -67,6 +67,11 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world)
 {
     (void)world;
     return missing();
+}
+
+void pdl__world_progress(pdl__world_t *world, pdl__progress_t *progress)
+{
+    (void)world, (void)progress;
 }
 
 void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch)
@@ -140,29 +145,6 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reducti
     return missing();
 }
 
-void pdl__reduction_destroy(pdl__reduction_t *reduction)
-{
-    (void)reduction;
-}
-
-pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
-{
-    (void)reduction, (void)data;
-    return missing();
-}
-
-pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
-{
-    (void)reduction, (void)done;
-    return missing();
-}
-
-int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
-{
-    (void)reduction;
-    return 0;
-}
-
 pdl_status_t pdl_bench_run(const pdl_bench_options_t *options, pdl_bench_t **bench)
 {
     (void)options, (void)bench;
@@ -172,10 +154,4 @@ pdl_status_t pdl_bench_run(const pdl_bench_options_t *options, pdl_bench_t **ben
 void pdl_bench_destroy(pdl_bench_t *bench)
 {
     (void)bench;
-}
-
-int64_t pdl__reduction_messages(const pdl__reduction_t *reduction)
-{
-    (void)reduction;
-    return 0;
 }

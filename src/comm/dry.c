@@ -18,7 +18,7 @@ int64_t pdl__library_bytes(const pdl__reduction_spec_t *spec, int ranks)
 static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__reduction_spec_t *spec, int rank,
                                    pdl__counted_t *counted)
 {
-    int64_t extent = sizeof(float), chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES) / extent;
+    int64_t         extent = sizeof(float), chunk = spec->chunk_bytes / extent;
     pdl_moves_t    *scratch = malloc(sizeof(*scratch));
     pdl__layout_t   layout = {0};
     pdl__messages_t messages = {0};
@@ -27,7 +27,7 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
     if (scratch == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     status = pdl__layout_init(schedule, rank, spec->elements, spec->counts, scratch, &layout);
     if (!status)
-        status = pdl__messages_init(schedule, &layout, chunk < 1 ? 1 : chunk, PDL__SLOT_BYTES / extent, scratch,
+        status = pdl__messages_init(schedule, &layout, chunk < 1 ? 1 : chunk, spec->slot_bytes / extent, scratch,
                                     &messages);
     if (!status) {
         *counted = (pdl__counted_t){.slots_bytes = messages.slot_elements * extent,

@@ -4,7 +4,7 @@
 #ifndef PDL_COMM_DRY_H
 #define PDL_COMM_DRY_H
 
-#include "comm/transport.h"
+#include "comm/inside.h"
 
 #include <stdint.h>
 

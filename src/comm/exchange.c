@@ -4,14 +4,13 @@
  * Ready buckets form a queue. Each bucket has a lane, of which there are a few; the first of the queue starts when
  * its lane is free. As buckets become ready in the same order everywhere, those of a lane start in the same order
  * everywhere, whatever the pace of the ranks.
- *
- * Where the host may not use the memory of the device, a lane has pinned memory: a bucket is copied there when it
- * starts, its messages begin when the copy is complete, and the result is copied back.
  */
 #include <paradl/comm/exchange.h>
 
 #include "base/clock.h"
+#include "comm/device/reduction.h"
 #include "comm/dry.h"
+#include "comm/messages.h"
 #include "comm/trial.h"
 #include "comm/watch/watch.h"
 
@@ -19,9 +18,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define WHOLE (INT64_MAX / 4) /* bytes that no message has */
 #define LANES 4 /* buckets in flight at once: the next ones begin while the last messages of the first arrive */
 
-typedef enum bucket_state { IDLE, QUEUED, LEAVING, MOVING, ARRIVED } bucket_state_t;
+typedef enum bucket_state { IDLE, QUEUED, MOVING, ARRIVED } bucket_state_t;
 
 typedef struct bucket {
     bucket_state_t    state;
@@ -34,21 +34,16 @@ typedef struct bucket {
 } bucket_t;
 
 struct pdl_exchange {
-    pdl_ranks_t         *ranks;
-    bucket_t            *bucket;
-    int                  buckets;
-    pdl__lanes_t        *lanes;
-    int                  moving[LANES]; /* the bucket in each lane, or -1 */
-    pdl_tensor_device_t *device;
-    pdl_tensor_stream_t *stream;
-    int64_t staged[LANES]; /* bytes of pinned memory of each lane; 0 where the host uses that of the device */
-    float  *stage[LANES];
-    pdl_tensor_event_t *left[LANES]; /* the copy is complete */
-    int                *queue;       /* circular */
-    int                 queue_first, queue_count;
-    bool                overlap;
-    size_t              counted_bytes; /* that the lanes of dry ranks would hold */
-    double              bytes, waited_s, polled_s;
+    pdl_ranks_t    *ranks;
+    bucket_t       *bucket;
+    int             buckets;
+    pdl__reducers_t reducers;
+    int             moving[LANES]; /* the bucket in each lane, or -1 */
+    int            *queue;         /* circular */
+    int             queue_first, queue_count;
+    bool            overlap;
+    size_t          counted_bytes; /* that the lanes of dry ranks would hold */
+    double          bytes, waited_s, polled_s;
 };
 
 static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
@@ -75,7 +70,7 @@ static pdl_status_t name_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *
     bool         measured = algorithm != NULL && strcmp(algorithm, "measure") == 0;
     pdl_status_t status = PDL_OK;
 
-    if (measured && trials->lanes != NULL && spec->collective == PDL_COLL_ALLREDUCE)
+    if (measured && trials->reducers != NULL && spec->collective == PDL_COLL_ALLREDUCE)
         status = pdl__trials_run(trials, bucket->count, &algorithm);
     else if (measured || algorithm == NULL)
         algorithm = "ring";
@@ -86,52 +81,33 @@ static pdl_status_t name_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *
     return PDL_OK;
 }
 
+/* Devices add whole messages as fast as parts of them, and libraries want them whole. */
+void pdl__cut_messages(const pdl_exchange_spec_t *spec, pdl__reduction_spec_t *wanted)
+{
+    bool direct = pdl__transport_direct(spec->transport);
+
+    wanted->chunk_bytes = direct && spec->chunk_bytes > 0 ? spec->chunk_bytes : direct ? PDL__CHUNK_BYTES : WHOLE;
+    wanted->slot_bytes = direct ? PDL__SLOT_BYTES : WHOLE;
+}
+
+pdl_status_t pdl__reducers_create(const pdl__reducers_t *reducers, const pdl__reduction_spec_t *spec,
+                                  pdl__reduction_t **reduction)
+{
+    return reducers->device != NULL ? pdl__device_reduction_create(reducers->device, spec, reduction)
+                                    : pdl__reduction_create(reducers->mpi, spec, reduction);
+}
+
 static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b, const bucket_t *bucket)
 {
-    return (pdl__reduction_spec_t){.lane = bucket->lane,
-                                   .collective = spec->collective,
-                                   .algorithm = bucket->algorithm,
-                                   .ranks_per_node = spec->ranks_per_node,
-                                   .elements = bucket->count,
-                                   .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL,
-                                   .chunk_bytes = spec->chunk_bytes};
-}
-
-/* Lanes that need pinned memory need as much as their largest bucket. */
-static void measure_stages(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
-{
-    for (int b = 0; b < spec->buckets && !exchange->device->host_access; b++) {
-        int64_t bytes = (spec->bound[b + 1] - spec->bound[b]) * (int64_t)sizeof(float);
-
-        if (bytes > exchange->staged[b % LANES]) exchange->staged[b % LANES] = bytes;
-    }
-}
-
-static pdl_status_t make_stages(pdl_exchange_t *exchange)
-{
-    const pdl_device_ops_t *ops = exchange->device->ops;
-    pdl_status_t            status = PDL_OK;
-
-    for (int lane = 0; !status && lane < LANES; lane++) {
-        void *memory = NULL;
-
-        if (exchange->staged[lane] == 0) continue;
-        status = ops->alloc(exchange->device, PDL_SPACE_PINNED, (size_t)exchange->staged[lane], &memory);
-        exchange->stage[lane] = memory;
-        if (!status) status = ops->event_create(exchange->device, &exchange->left[lane]);
-    }
-    return status;
-}
-
-static void free_stages(pdl_exchange_t *exchange)
-{
-    const pdl_device_ops_t *ops = exchange->device->ops;
-
-    for (int lane = 0; lane < LANES; lane++) {
-        if (exchange->staged[lane] == 0) continue;
-        ops->event_destroy(exchange->device, exchange->left[lane]);
-        ops->release(exchange->device, PDL_SPACE_PINNED, exchange->stage[lane], (size_t)exchange->staged[lane]);
-    }
+    pdl__reduction_spec_t wanted =
+        (pdl__reduction_spec_t){.lane = bucket->lane,
+                                .collective = spec->collective,
+                                .algorithm = bucket->algorithm,
+                                .ranks_per_node = spec->ranks_per_node,
+                                .elements = bucket->count,
+                                .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL};
+    pdl__cut_messages(spec, &wanted);
+    return wanted;
 }
 
 static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *trials, int b, bucket_t *bucket)
@@ -145,8 +121,8 @@ static pdl_status_t make_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *
     status = name_bucket(spec, trials, b, bucket);
     if (status) return status;
     pdl__reduction_spec_t wanted = reduction_of(spec, b, bucket);
-    status = pdl__reduction_create(trials->lanes, &wanted, &bucket->reduction);
-    if (!status) bucket->sent = pdl__reduction_bytes(bucket->reduction);
+    status = pdl__reducers_create(trials->reducers, &wanted, &bucket->reduction);
+    if (!status) bucket->sent = bucket->reduction->bytes;
     return status;
 }
 
@@ -179,13 +155,12 @@ static pdl_status_t count_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_
 
 static pdl_status_t make_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_t *exchange)
 {
-    pdl__trials_t trials = {.spec = spec};
-    pdl_status_t  status;
+    pdl__trials_t trials = {.spec = spec, .reducers = &exchange->reducers};
+    pdl_status_t  status = pdl__transport_direct(spec->transport)
+                               ? pdl__lanes_create(spec->ranks, LANES, &exchange->reducers.mpi)
+                               : pdl__device_lanes_create(spec->transport, spec->stream, spec->ranks, LANES,
+                                                          &exchange->reducers.device);
 
-    status = pdl_ranks_agree(spec->ranks, make_stages(exchange));
-    if (!status) status = pdl__lanes_create(spec->ranks, LANES, &exchange->lanes);
-    if (status) return status;
-    trials.lanes = exchange->lanes;
     for (int b = 0; !status && b < spec->buckets; b++)
         status = pdl_ranks_agree(spec->ranks, make_bucket(spec, &trials, b, &exchange->bucket[b]));
     return status;
@@ -211,9 +186,6 @@ pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t
         exchange->ranks = spec->ranks;
         exchange->buckets = spec->buckets;
         exchange->overlap = spec->overlap;
-        exchange->device = spec->device != NULL ? spec->device : pdl_device_cpu();
-        exchange->stream = spec->stream;
-        if (pdl_ranks_size(spec->ranks) > 1) measure_stages(spec, exchange);
         if (pdl_ranks_size(spec->ranks) > 1)
             status = pdl_ranks_dry(spec->ranks) ? count_buckets(spec, exchange) : make_buckets(spec, exchange);
     }
@@ -236,8 +208,8 @@ void pdl_exchange_destroy(pdl_exchange_t *exchange)
         /* MPI may still write to a bucket in flight: its memory is left alone. */
         if (!moving) pdl__reduction_destroy(exchange->bucket[b].reduction);
     }
-    if (!moving) pdl__lanes_destroy(exchange->lanes);
-    if (!moving && exchange->device != NULL) free_stages(exchange);
+    if (!moving) pdl__lanes_destroy(exchange->reducers.mpi);
+    if (!moving) pdl__device_lanes_destroy(exchange->reducers.device);
     free(exchange->bucket);
     free(exchange->queue);
     free(exchange);
@@ -279,24 +251,6 @@ pdl_status_t pdl_exchange_ready(pdl_exchange_t *exchange, int b)
     return exchange->overlap ? pdl_exchange_poll(exchange) : PDL_OK;
 }
 
-/* A bucket takes its lane. */
-static pdl_status_t start_bucket(pdl_exchange_t *exchange, bucket_t *bucket)
-{
-    pdl_tensor_device_t *device = exchange->device;
-    int                  lane = bucket->lane;
-    pdl_status_t         status;
-
-    exchange->bytes += (double)bucket->sent;
-    if (device->host_access) {
-        bucket->state = MOVING;
-        return pdl__reduction_start(bucket->reduction, bucket->data);
-    }
-    bucket->state = LEAVING;
-    status = device->ops->copy(device, exchange->stream, exchange->stage[lane], bucket->data,
-                               (size_t)bucket->count * sizeof(float));
-    return status ? status : device->ops->record(device, exchange->stream, exchange->left[lane]);
-}
-
 static pdl_status_t start_ready(pdl_exchange_t *exchange)
 {
     pdl_status_t status = PDL_OK;
@@ -309,30 +263,11 @@ static pdl_status_t start_ready(pdl_exchange_t *exchange)
         exchange->queue_first = (exchange->queue_first + 1) % exchange->buckets;
         exchange->queue_count--;
         exchange->moving[bucket->lane] = b;
-        status = start_bucket(exchange, bucket);
+        exchange->bytes += (double)bucket->sent;
+        bucket->state = MOVING;
+        status = pdl__reduction_start(bucket->reduction, bucket->data);
     }
     return status;
-}
-
-/* The bucket of a lane, one stage further if it can; *done says that it has arrived. */
-static pdl_status_t advance(pdl_exchange_t *exchange, int lane, bool *done)
-{
-    pdl_tensor_device_t *device = exchange->device;
-    bucket_t            *bucket = &exchange->bucket[exchange->moving[lane]];
-    bool                 left = true;
-    pdl_status_t         status = PDL_OK;
-
-    *done = false;
-    if (bucket->state == LEAVING) {
-        status = device->ops->query(device, exchange->left[lane], &left);
-        if (status || !left) return status;
-        bucket->state = MOVING;
-        status = pdl__reduction_start(bucket->reduction, exchange->stage[lane]);
-    }
-    if (!status) status = pdl__reduction_test(bucket->reduction, done);
-    if (status || !*done || device->host_access) return status;
-    return device->ops->copy(device, exchange->stream, bucket->data, exchange->stage[lane],
-                             (size_t)bucket->count * sizeof(float));
 }
 
 static pdl_status_t move(pdl_exchange_t *exchange)
@@ -344,7 +279,7 @@ static pdl_status_t move(pdl_exchange_t *exchange)
         bool done = false;
 
         if (b < 0) continue;
-        status = advance(exchange, lane, &done);
+        status = pdl__reduction_test(exchange->bucket[b].reduction, &done);
         if (status || !done) continue;
         exchange->bucket[b].state = ARRIVED;
         exchange->moving[lane] = -1;
@@ -353,12 +288,20 @@ static pdl_status_t move(pdl_exchange_t *exchange)
     return status;
 }
 
+static int in_flight(const pdl_exchange_t *exchange)
+{
+    int count = 0;
+
+    for (int lane = 0; lane < LANES; lane++) count += exchange->moving[lane] >= 0;
+    return count;
+}
+
 pdl_status_t pdl_exchange_poll(pdl_exchange_t *exchange)
 {
     double       begin;
     pdl_status_t status;
 
-    if (!exchange->overlap || exchange->lanes == NULL) return PDL_OK;
+    if (!exchange->overlap || exchange->queue_count + in_flight(exchange) == 0) return PDL_OK;
     begin = pdl__seconds();
     status = move(exchange);
     exchange->polled_s += pdl__seconds() - begin;
@@ -380,6 +323,7 @@ pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b)
         while (!status && bucket->state != ARRIVED) {
             status = move(exchange);
             if (!status && bucket->state != ARRIVED) status = pdl__watch_check(exchange->ranks->watch);
+            if (!status && bucket->state != ARRIVED) status = pdl__progress(exchange->ranks->progress);
         }
         pdl__watch_waits(exchange->ranks->watch, false);
         exchange->waited_s += pdl__seconds() - begin;
@@ -414,8 +358,9 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
 {
     *sent = 0;
     for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
-    *held = exchange->lanes != NULL ? pdl__lanes_bytes(exchange->lanes) : exchange->counted_bytes;
-    for (int lane = 0; lane < LANES; lane++) *held += (size_t)exchange->staged[lane];
+    *held = exchange->counted_bytes;
+    if (exchange->reducers.mpi != NULL) *held += pdl__lanes_bytes(exchange->reducers.mpi);
+    if (exchange->reducers.device != NULL) *held += pdl__device_lanes_bytes(exchange->reducers.device);
 }
 
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)

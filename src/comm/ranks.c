@@ -3,8 +3,8 @@
  */
 #include <paradl/comm/ranks.h>
 
+#include "comm/inside.h"
 #include "comm/launch.h"
-#include "comm/transport.h"
 #include "comm/watch/watch.h"
 
 #include <paradl/comm/launch.h>
@@ -36,8 +36,10 @@ pdl_status_t pdl_ranks_create(pdl_ranks_t **result)
     if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     ranks->size = ranks->node_size = 1;
     ranks->counted = ranks->sent;
+    ranks->progress = &ranks->own_progress;
     if (pdl_launch_active() || pdl__world_running()) status = pdl__world_start(ranks);
     ranks->job_rank = ranks->rank;
+    if (!status && ranks->world != NULL) pdl__world_progress(ranks->world, ranks->progress);
     if (!status) status = make_room(ranks);
     if (status) {
         pdl_ranks_destroy(ranks);
@@ -66,6 +68,7 @@ pdl_status_t pdl_ranks_split(pdl_ranks_t *ranks, int colour, int key, pdl_ranks_
         group->job_rank = ranks->job_rank;
         group->counted = ranks->counted;
         group->watch = ranks->watch;
+        group->progress = ranks->progress;
         group->group = true;
         if (ranks->size > 1) status = pdl__world_split(ranks, colour, key, group);
         if (!status) status = make_room(group);
@@ -89,6 +92,7 @@ pdl_status_t pdl_ranks_create_dry(int rank, int size, pdl_ranks_t **result)
     if (ranks == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     *ranks = (pdl_ranks_t){.rank = rank, .size = size, .node_size = 1, .job_rank = rank, .dry = true};
     ranks->counted = ranks->sent;
+    ranks->progress = &ranks->own_progress;
     *result = ranks;
     return PDL_OK;
 }

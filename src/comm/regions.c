@@ -2,21 +2,20 @@
  * Moves of regions.
  *
  * What two members have in common is one message, in the same order on both sides, and one buffer, which is packed
- * in one direction and received into in the other. Where the host may use the memory of the device, a part that is one
- * run of memory is sent from where it is, and received there unless it has to be added; elsewhere every part goes through
- * pinned memory, and the host waits until parts are packed.
+ * in one direction and received into in the other. A part that is one run of memory is sent from where it is, and received
+ * there unless it has to be added.
  */
 #include <paradl/comm/regions.h>
 #include <paradl/plan/parts.h>
 
-#include "comm/requests.h"
+#include "comm/device/carrier.h"
 
 #include <stdlib.h>
 
 /* How one part goes. */
 typedef struct way {
-    char                *buffer; /* NULL: never needed */
-    pdl_ranks_request_t *request;
+    char       *buffer; /* NULL: never needed */
+    pdl_wire_t *wire;
 } way_t;
 
 /* The parts of one direction, each with its way. */
@@ -30,6 +29,7 @@ typedef enum move_state { IDLE, FORWARD, BACKWARD } move_state_t;
 struct pdl_move {
     pdl_move_parts_t     parts;
     side_t               gives, takes;
+    pdl_transport_t     *transport;
     pdl_tensor_device_t *device;
     pdl_dtype_t          type;
     bool                 dry;  /* has no buffers and cannot be started */
@@ -49,7 +49,7 @@ static int64_t part_bytes(const pdl_move_t *move, const pdl_part_t *part)
     return part->boxes.elements * (int64_t)move->item;
 }
 
-static pdl_status_t make_requests(pdl_move_t *move, pdl_ranks_t *group, const pdl_parts_t *parts, side_t *side)
+static pdl_status_t make_wires(pdl_move_t *move, pdl_ranks_t *group, const pdl_parts_t *parts, side_t *side)
 {
     pdl_status_t status = PDL_OK;
 
@@ -57,67 +57,32 @@ static pdl_status_t make_requests(pdl_move_t *move, pdl_ranks_t *group, const pd
     side->way = calloc((size_t)parts->count + 1, sizeof(*side->way));
     if (side->way == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
     for (int i = 0; !status && i < parts->count; i++)
-        status = pdl_ranks_request_create(group, part_bytes(move, &parts->part[i]), &side->way[i].request);
+        status = pdl_wire_create(move->transport, group, PDL_SENT_MOVES, part_bytes(move, &parts->part[i]),
+                                 &side->way[i].wire);
     return status;
-}
-
-/* Whether a part is sent from its place in the memory of the device, and received there. */
-static bool in_place(const pdl_move_t *move, const pdl_part_t *part)
-{
-    return part->run && move->device->host_access;
-}
-
-static bool has_buffer(const pdl_move_t *move, const side_t *side, int i)
-{
-    return !move->device->host_access || pdl_move_buffers(&move->parts, side->parts, i);
-}
-
-/* Sums apart from the target are made by the device, in memory of its own; on the CPU they are behind the messages. */
-static size_t sums_bytes(const pdl_move_t *move)
-{
-    bool apart = pdl_move_sums_apart(&move->parts, (int64_t)move->item);
-
-    return apart && !move->device->host_access ? (size_t)move->parts.own_elements * sizeof(float) : 0;
-}
-
-static void count_bytes(pdl_move_t *move)
-{
-    const side_t *both[2] = {&move->gives, &move->takes};
-
-    if (move->device->host_access) {
-        move->buffer_bytes = pdl_move_buffer_size(&move->parts, (int64_t)move->item);
-        return;
-    }
-    for (int b = 0; b < 2; b++) {
-        for (int i = 0; i < both[b]->parts->count; i++)
-            move->buffer_bytes += pdl_move_padded(part_bytes(move, &both[b]->parts->part[i]));
-    }
 }
 
 static pdl_status_t make_buffers(pdl_move_t *move)
 {
-    const pdl_device_ops_t *ops = move->device->ops;
-    side_t                 *both[2] = {&move->gives, &move->takes};
-    void                   *memory = NULL;
-    char                   *next;
-    pdl_status_t            status = PDL_OK;
+    side_t      *both[2] = {&move->gives, &move->takes};
+    void        *memory = NULL;
+    char        *next;
+    pdl_status_t status;
 
-    count_bytes(move);
+    move->buffer_bytes = pdl_move_buffer_size(&move->parts, (int64_t)move->item);
     if (move->buffer_bytes == 0 || move->dry) return PDL_OK;
-    status = ops->alloc(move->device, PDL_SPACE_PINNED, (size_t)move->buffer_bytes, &memory);
+    status = pdl_transport_take(move->transport, (size_t)move->buffer_bytes, &memory);
+    if (status) return status;
     next = move->buffer = memory;
-    for (int b = 0; b < 2 && !status; b++) {
+    for (int b = 0; b < 2; b++) {
         for (int i = 0; i < both[b]->parts->count; i++) {
-            if (!has_buffer(move, both[b], i)) continue;
+            if (!pdl_move_buffers(&move->parts, both[b]->parts, i)) continue;
             both[b]->way[i].buffer = next;
             next += pdl_move_padded(part_bytes(move, &both[b]->parts->part[i]));
         }
     }
-    if (status || !pdl_move_sums_apart(&move->parts, (int64_t)move->item)) return status;
-    memory = next;
-    if (sums_bytes(move) > 0) status = ops->alloc(move->device, PDL_SPACE_DEVICE, sums_bytes(move), &memory);
-    if (!status) move->sums = memory;
-    return status;
+    if (pdl_move_sums_apart(&move->parts, (int64_t)move->item)) move->sums = (float *)(void *)next;
+    return PDL_OK;
 }
 
 pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
@@ -127,13 +92,14 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
 
     if (move == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a move");
     move->dry = pdl_ranks_dry(spec->group);
-    move->device = spec->device != NULL ? spec->device : pdl_device_cpu();
+    move->transport = spec->transport;
+    move->device = pdl_transport_device(spec->transport);
     move->type = spec->type;
     move->item = pdl_dtype_bytes(spec->type);
     status = pdl_move_parts_init(spec->own, spec->need, pdl_ranks_size(spec->group), pdl_ranks_rank(spec->group),
                                  &move->parts);
-    if (!status) status = make_requests(move, spec->group, &move->parts.gives, &move->gives);
-    if (!status) status = make_requests(move, spec->group, &move->parts.takes, &move->takes);
+    if (!status) status = make_wires(move, spec->group, &move->parts.gives, &move->gives);
+    if (!status) status = make_wires(move, spec->group, &move->parts.takes, &move->takes);
     if (!status) status = make_buffers(move);
     if (status) {
         pdl_move_destroy(move);
@@ -143,24 +109,19 @@ pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **result)
     return PDL_OK;
 }
 
-static void destroy_requests(side_t *side)
+static void destroy_wires(side_t *side)
 {
-    for (int i = 0; side->way != NULL && i < side->parts->count; i++)
-        pdl_ranks_request_destroy(side->way[i].request);
+    for (int i = 0; side->way != NULL && i < side->parts->count; i++) pdl_wire_destroy(side->way[i].wire);
     free(side->way);
 }
 
 void pdl_move_destroy(pdl_move_t *move)
 {
     if (move == NULL) return;
-    destroy_requests(&move->gives);
-    destroy_requests(&move->takes);
-    /* MPI may still write into the buffer after a failure: it is left alone. */
-    if (move->state == IDLE) {
-        if (sums_bytes(move) > 0)
-            move->device->ops->release(move->device, PDL_SPACE_DEVICE, move->sums, sums_bytes(move));
-        move->device->ops->release(move->device, PDL_SPACE_PINNED, move->buffer, (size_t)move->buffer_bytes);
-    }
+    destroy_wires(&move->gives);
+    destroy_wires(&move->takes);
+    /* Others may still write into the buffer after a failure: it is left alone. */
+    if (move->state == IDLE) pdl_transport_give(move->transport, move->buffer, (size_t)move->buffer_bytes);
     pdl_move_parts_fini(&move->parts);
     free(move);
 }
@@ -176,7 +137,7 @@ static pdl_status_t pack(const pdl_move_t *move, const side_t *side, int i)
 {
     const pdl_part_t *part = &side->parts->part[i];
 
-    if (in_place(move, part) || part->packed != i) return PDL_OK;
+    if (part->run || part->packed != i) return PDL_OK;
     return copy_boxes(move, &part->boxes, 0, move->source, side->way[i].buffer);
 }
 
@@ -185,19 +146,8 @@ static pdl_status_t send_part(const pdl_move_t *move, const side_t *side, int i)
     const pdl_part_t *part = &side->parts->part[i];
     const char       *data = side->way[part->packed].buffer;
 
-    if (in_place(move, part)) data = (const char *)move->source + (size_t)part->boxes.box[0].first[0] * move->item;
-    return pdl__request_send(side->way[i].request, data, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
-}
-
-/* Where the host has to wait for the device before it may send, all parts are packed first; this also leaves the buffers
-   of an earlier move to those who receive. */
-static pdl_status_t stage_parts(const pdl_move_t *move, const side_t *side)
-{
-    pdl_status_t status = PDL_OK;
-
-    if (move->device->host_access) return PDL_OK;
-    for (int i = 0; !status && i < side->parts->count; i++) status = pack(move, side, i);
-    return status ? status : move->device->ops->synchronise(move->device, move->stream);
+    if (part->run) data = (const char *)move->source + (size_t)part->boxes.box[0].first[0] * move->item;
+    return pdl_wire_send(side->way[i].wire, move->stream, data, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
 }
 
 static pdl_status_t send_parts(const pdl_move_t *move, const side_t *side)
@@ -205,7 +155,7 @@ static pdl_status_t send_parts(const pdl_move_t *move, const side_t *side)
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; !status && i < side->parts->count; i++) {
-        if (move->device->host_access) status = pack(move, side, i);
+        status = pack(move, side, i);
         if (!status) status = send_part(move, side, i);
     }
     return status;
@@ -219,19 +169,29 @@ static pdl_status_t receive_parts(const pdl_move_t *move, const side_t *side, ch
     for (int i = 0; !status && i < side->parts->count; i++) {
         const pdl_part_t *part = &side->parts->part[i];
         const way_t      *way = &side->way[i];
-        bool              there = target != NULL && in_place(move, part);
+        bool              there = target != NULL && part->run;
         char             *place = there ? target + (size_t)part->boxes.box[0].first[0] * move->item : way->buffer;
 
-        status = pdl__request_receive(way->request, place, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
+        status =
+            pdl_wire_receive(way->wire, move->stream, place, part_bytes(move, part), part->peer, PDL__MOVE_TAG);
     }
     return status;
+}
+
+static pdl_status_t start_parts(const pdl_move_t *move, const side_t *from, char *target, const side_t *to)
+{
+    pdl_status_t status = pdl_transport_begin(move->transport);
+
+    if (!status) status = receive_parts(move, from, target);
+    if (!status) status = send_parts(move, to);
+    return status ? status : pdl_transport_end(move->transport);
 }
 
 static pdl_status_t wait_parts(const side_t *side)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; !status && i < side->parts->count; i++) status = pdl_ranks_request_wait(side->way[i].request);
+    for (int i = 0; !status && i < side->parts->count; i++) status = pdl_wire_wait(side->way[i].wire);
     return status;
 }
 
@@ -266,20 +226,17 @@ static pdl_status_t contribute(pdl_move_t *move, const pdl_boxes_t *boxes, const
 
 static pdl_status_t start_forward(pdl_move_t *move)
 {
-    pdl_status_t status = stage_parts(move, &move->gives);
+    pdl_status_t status =
+        move->parts.gaps ? clear(move, move->target, move->parts.need_elements, move->item) : PDL_OK;
 
-    if (!status && move->parts.gaps) status = clear(move, move->target, move->parts.need_elements, move->item);
-    if (!status) status = receive_parts(move, &move->takes, move->target);
-    if (!status) status = send_parts(move, &move->gives);
+    if (!status) status = start_parts(move, &move->takes, move->target, &move->gives);
     return status ? status : copy_boxes(move, &move->parts.local, 0, move->source, move->target);
 }
 
 static pdl_status_t start_backward(pdl_move_t *move)
 {
-    pdl_status_t status = stage_parts(move, &move->takes);
+    pdl_status_t status = start_parts(move, &move->gives, NULL, &move->takes);
 
-    if (!status) status = receive_parts(move, &move->gives, NULL);
-    if (!status) status = send_parts(move, &move->takes);
     move->begun = false;
     if (!status && move->parts.local_first) status = contribute(move, &move->parts.local, move->source);
     return status;
@@ -293,8 +250,8 @@ static pdl_status_t finish_forward(pdl_move_t *move)
         const pdl_part_t *part = &move->parts.takes.part[i];
         const way_t      *way = &move->takes.way[i];
 
-        status = pdl_ranks_request_wait(way->request);
-        if (!status && !in_place(move, part)) status = copy_boxes(move, &part->boxes, 1, way->buffer, move->target);
+        status = pdl_wire_wait(way->wire);
+        if (!status && !part->run) status = copy_boxes(move, &part->boxes, 1, way->buffer, move->target);
     }
     return status ? status : wait_parts(&move->gives);
 }
@@ -312,7 +269,7 @@ static pdl_status_t finish_backward(pdl_move_t *move)
             status = contribute(move, &parts->local, move->source);
             local_left = false;
         }
-        if (!status) status = pdl_ranks_request_wait(move->gives.way[i].request);
+        if (!status) status = pdl_wire_wait(move->gives.way[i].wire);
         if (!status) status = contribute(move, &part->boxes, move->gives.way[i].buffer);
     }
     if (!status && local_left) status = contribute(move, &parts->local, move->source);
@@ -367,5 +324,5 @@ int64_t pdl_move_bytes(const pdl_move_t *move, int backward)
 
 int64_t pdl_move_buffer_bytes(const pdl_move_t *move)
 {
-    return move->buffer_bytes + (int64_t)sums_bytes(move);
+    return move->buffer_bytes;
 }

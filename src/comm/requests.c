@@ -2,7 +2,7 @@
  * Messages between two ranks.
  */
 #include "comm/requests.h"
-#include "comm/transport.h"
+#include "comm/inside.h"
 #include "comm/watch/watch.h"
 
 #include <inttypes.h>
@@ -66,7 +66,6 @@ static pdl_status_t check(const pdl_ranks_request_t *request, int64_t bytes, int
 pdl_status_t pdl__request_send(pdl_ranks_request_t *request, const void *data, int64_t bytes, int peer, int tag)
 {
     request->moving = true;
-    request->ranks->counted[tag >= PDL__ROUTE_TAG ? PDL_SENT_MOVES : PDL_SENT_MESSAGES] += (double)bytes;
     return pdl__pieces_send(request->pieces, request->ranks->world, data, bytes, peer, tag);
 }
 
@@ -80,7 +79,9 @@ pdl_status_t pdl_ranks_send_start(pdl_ranks_request_t *request, const void *data
 {
     pdl_status_t status = check(request, bytes, peer, tag);
 
-    return status ? status : pdl__request_send(request, data, bytes, peer, tag);
+    if (status) return status;
+    request->ranks->counted[PDL_SENT_MESSAGES] += (double)bytes;
+    return pdl__request_send(request, data, bytes, peer, tag);
 }
 
 pdl_status_t pdl_ranks_receive_start(pdl_ranks_request_t *request, void *data, int64_t bytes, int peer, int tag)

@@ -3,17 +3,17 @@
  */
 #include <paradl/comm/route.h>
 
-#include "comm/requests.h"
+#include "comm/device/carrier.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct pdl_route {
-    int                   rank, size;
-    pdl_ranks_request_t **sends, **receives; /* one for each rank; NULL for this one */
+    int              rank, size;
+    pdl_transport_t *transport;
+    pdl_wire_t     **sends, **receives; /* one for each rank; NULL for this one */
 };
 
-static pdl_status_t make_requests(pdl_ranks_t *group, int64_t most_bytes, pdl_route_t *route)
+static pdl_status_t make_wires(pdl_ranks_t *group, int64_t most_bytes, pdl_route_t *route)
 {
     pdl_status_t status = PDL_OK;
 
@@ -24,19 +24,22 @@ static pdl_status_t make_requests(pdl_ranks_t *group, int64_t most_bytes, pdl_ro
     if (route->sends == NULL || route->receives == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int r = 0; r < route->size && !status; r++) {
         if (r == route->rank) continue;
-        status = pdl_ranks_request_create(group, most_bytes, &route->sends[r]);
-        if (!status) status = pdl_ranks_request_create(group, most_bytes, &route->receives[r]);
+        status = pdl_wire_create(route->transport, group, PDL_SENT_MOVES, most_bytes, &route->sends[r]);
+        if (!status)
+            status = pdl_wire_create(route->transport, group, PDL_SENT_MOVES, most_bytes, &route->receives[r]);
     }
     return status;
 }
 
-pdl_status_t pdl_route_create(pdl_ranks_t *group, int64_t most_bytes, pdl_route_t **result)
+pdl_status_t pdl_route_create(pdl_transport_t *transport, pdl_ranks_t *group, int64_t most_bytes,
+                              pdl_route_t **result)
 {
     pdl_route_t *route = calloc(1, sizeof(*route));
     pdl_status_t status;
 
     if (route == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    status = make_requests(group, most_bytes, route);
+    route->transport = transport;
+    status = make_wires(group, most_bytes, route);
     if (status) {
         pdl_route_destroy(route);
         return status;
@@ -49,44 +52,46 @@ void pdl_route_destroy(pdl_route_t *route)
 {
     if (route == NULL) return;
     for (int r = 0; r < route->size; r++) {
-        if (route->sends != NULL) pdl_ranks_request_destroy(route->sends[r]);
-        if (route->receives != NULL) pdl_ranks_request_destroy(route->receives[r]);
+        if (route->sends != NULL) pdl_wire_destroy(route->sends[r]);
+        if (route->receives != NULL) pdl_wire_destroy(route->receives[r]);
     }
     free(route->sends);
     free(route->receives);
     free(route);
 }
 
-static pdl_status_t start(pdl_route_t *route, const char *send, const int64_t *to, char *receive,
-                          const int64_t *from)
+static pdl_status_t start(pdl_route_t *route, pdl_tensor_stream_t *stream, const char *send, const int64_t *to,
+                          char *receive, const int64_t *from)
 {
-    const char  *own = NULL;
-    char        *place = NULL;
-    pdl_status_t status = PDL_OK;
+    pdl_tensor_device_t *device = pdl_transport_device(route->transport);
+    const char          *own = NULL;
+    char                *place = NULL;
+    pdl_status_t         status = pdl_transport_begin(route->transport);
 
     for (int r = 0; r < route->size && !status; receive += from[r++]) {
         if (r == route->rank) place = receive;
         if (r == route->rank || from[r] == 0) continue;
-        status = pdl__request_receive(route->receives[r], receive, from[r], r, PDL__ROUTE_TAG);
+        status = pdl_wire_receive(route->receives[r], stream, receive, from[r], r, PDL__ROUTE_TAG);
     }
     for (int r = 0; r < route->size && !status; send += to[r++]) {
         if (r == route->rank) own = send;
         if (r == route->rank || to[r] == 0) continue;
-        status = pdl__request_send(route->sends[r], send, to[r], r, PDL__ROUTE_TAG);
+        status = pdl_wire_send(route->sends[r], stream, send, to[r], r, PDL__ROUTE_TAG);
     }
-    if (!status && to[route->rank] > 0) memcpy(place, own, (size_t)to[route->rank]);
-    return status;
+    if (!status) status = pdl_transport_end(route->transport);
+    if (status || to[route->rank] == 0) return status;
+    return device->ops->copy(device, stream, place, own, (size_t)to[route->rank]);
 }
 
-pdl_status_t pdl_route_run(pdl_route_t *route, const void *send, const int64_t *to, void *receive,
-                           const int64_t *from)
+pdl_status_t pdl_route_run(pdl_route_t *route, pdl_tensor_stream_t *stream, const void *send, const int64_t *to,
+                           void *receive, const int64_t *from)
 {
-    pdl_status_t status = start(route, send, to, receive, from);
+    pdl_status_t status = start(route, stream, send, to, receive, from);
 
     for (int r = 0; r < route->size && !status; r++) {
         if (r == route->rank) continue;
-        status = pdl_ranks_request_wait(route->receives[r]);
-        if (!status) status = pdl_ranks_request_wait(route->sends[r]);
+        status = pdl_wire_wait(route->receives[r]);
+        if (!status) status = pdl_wire_wait(route->sends[r]);
     }
     return status;
 }

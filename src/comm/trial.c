@@ -4,6 +4,7 @@
 #include "comm/trial.h"
 
 #include "base/clock.h"
+#include "comm/device/carrier.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,16 +22,18 @@ typedef struct trial {
     double            seconds[MOST_NAMES]; /* of the fastest run, in which the slowest rank counts */
     int               count;
     float            *data;
+    size_t            bytes;
 } trial_t;
 
 static pdl_status_t add_schedule(const pdl__trials_t *trials, const char *name, int64_t elements, trial_t *trial)
 {
     pdl__reduction_spec_t spec = {.algorithm = name,
                                   .ranks_per_node = trials->spec->ranks_per_node,
-                                  .elements = elements,
-                                  .chunk_bytes = trials->spec->chunk_bytes};
-    pdl_status_t          status = pdl__reduction_create(trials->lanes, &spec, &trial->reduction[trial->count]);
+                                  .elements = elements};
+    pdl_status_t          status;
 
+    pdl__cut_messages(trials->spec, &spec);
+    status = pdl__reducers_create(trials->reducers, &spec, &trial->reduction[trial->count]);
     if (status == PDL_ERR_LIMIT) return PDL_OK; /* on all ranks alike */
     if (!status) trial->name[trial->count++] = name;
     return status;
@@ -38,11 +41,15 @@ static pdl_status_t add_schedule(const pdl__trials_t *trials, const char *name, 
 
 static pdl_status_t make_trial(const pdl__trials_t *trials, double bytes, trial_t *trial)
 {
-    int64_t      elements = (int64_t)(bytes < TRIAL_BYTES ? bytes : TRIAL_BYTES) / (int64_t)sizeof(float);
-    pdl_status_t status = PDL_OK;
+    pdl_tensor_device_t *device = pdl_transport_device(trials->spec->transport);
+    int64_t              elements = (int64_t)(bytes < TRIAL_BYTES ? bytes : TRIAL_BYTES) / (int64_t)sizeof(float);
+    void                *data = NULL;
+    pdl_status_t         status;
 
-    trial->data = calloc((size_t)elements, sizeof(*trial->data));
-    if (trial->data == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a trial");
+    trial->bytes = (size_t)elements * sizeof(*trial->data);
+    status = pdl_transport_take(trials->spec->transport, trial->bytes, &data);
+    trial->data = data;
+    if (!status) status = device->ops->fill(device, trials->spec->stream, data, trial->bytes);
     for (const char *const *name = pdl_coll_common(); *name != NULL && !status; name++) {
         if (trial->count + 1 == MOST_NAMES) break;
         if (!pdl_coll_nested(*name) || trials->spec->ranks_per_node > 1)
@@ -52,10 +59,12 @@ static pdl_status_t make_trial(const pdl__trials_t *trials, double bytes, trial_
 }
 
 /* One after the other in every round, so that what disturbs the machine disturbs all of them. */
-static pdl_status_t run_trial(pdl_ranks_t *ranks, trial_t *trial)
+static pdl_status_t run_trial(const pdl_exchange_spec_t *spec, trial_t *trial)
 {
-    pdl_status_t status = PDL_OK;
-    double       spent = 0; /* the same on all ranks, like the times */
+    pdl_tensor_device_t *device = pdl_transport_device(spec->transport);
+    pdl_ranks_t         *ranks = spec->ranks;
+    pdl_status_t         status = PDL_OK;
+    double               spent = 0; /* the same on all ranks, like the times */
 
     for (int run = -1; !status && run < TRIAL_RUNS && spent < TRIAL_S; run++) {
         double times[MOST_NAMES];
@@ -67,7 +76,11 @@ static pdl_status_t run_trial(pdl_ranks_t *ranks, trial_t *trial)
             status = pdl_ranks_barrier(ranks);
             begin = pdl__seconds();
             if (!status) status = pdl__reduction_start(trial->reduction[i], trial->data);
-            while (!status && !done) status = pdl__reduction_test(trial->reduction[i], &done);
+            while (!status && !done) {
+                status = pdl__reduction_test(trial->reduction[i], &done);
+                if (!status && !done) status = pdl__progress(ranks->progress);
+            }
+            if (!status) status = device->ops->synchronise(device, spec->stream);
             times[i] = pdl__seconds() - begin;
         }
         if (!status) status = pdl_ranks_max(ranks, times, trial->count);
@@ -98,10 +111,10 @@ static pdl_status_t find_fastest(const pdl__trials_t *trials, double bytes, cons
     trial_t      trial = {.count = 0};
     pdl_status_t status = pdl_ranks_agree(trials->spec->ranks, make_trial(trials, bytes, &trial));
 
-    if (!status) status = run_trial(trials->spec->ranks, &trial);
+    if (!status) status = run_trial(trials->spec, &trial);
     if (!status) *fastest = winner(&trial);
     for (int i = 0; i < trial.count; i++) pdl__reduction_destroy(trial.reduction[i]);
-    free(trial.data);
+    pdl_transport_give(trials->spec->transport, trial.data, trial.bytes);
     return status;
 }
 

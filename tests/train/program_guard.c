@@ -58,7 +58,7 @@ static pdl_status_t no_wait(pdl_tensor_device_t *device, pdl_tensor_stream_t *st
 }
 
 /* With a learning rate as low as this a mutation changes numbers, and none of them is infinite. */
-static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
+static void train(const pdl_plan_t *plan, device_t device, pdl_transport_kind_t transport, outcome_t *outcome)
 {
     pdl_cpu_options_t  cpu = {.threads = 1};
     pdl_backend_t     *backend = NULL;
@@ -79,6 +79,7 @@ static void train(const pdl_plan_t *plan, device_t device, outcome_t *outcome)
     spec.plan = plan;
     spec.backend = backend;
     spec.ranks = ranks;
+    spec.transport = device == CPU ? PDL_TRANSPORT_AUTO : transport;
     spec.optimizer.lr = 1e-3;
     spec.bucket_bytes = 50000;
     REQUIRE_OK(pdl_session_create(&spec, &session));
@@ -133,16 +134,18 @@ static void compare(const setting_t *setting)
     plan->sync_batch_norm = setting->shares;
     if (setting->swaps) set_blocks(plan);
     CHECK_OK(pdl_plan_check(plan));
-    train(plan, race ? RACE : CPU, &cpu);
+    train(plan, race ? RACE : CPU, PDL_TRANSPORT_HOST, &cpu);
     if (pdl_ranks_rank(ranks) == 0)
         printf("%s %s: loss %.9g\n", setting->model, pdl_mesh_format(&setting->mesh, mesh, sizeof(mesh)),
                cpu.loss[STEPS]);
     for (device_t device = EAGER; !race && device <= (quick ? EAGER : LAZY); device++) {
-        train(plan, device, &guard);
-        CHECK(same(&cpu, &guard) && cpu.loss[0] > 0);
+        for (pdl_transport_kind_t kind = PDL_TRANSPORT_HOST; kind <= PDL_TRANSPORT_IPC; kind++) {
+            train(plan, device, kind, &guard);
+            CHECK(same(&cpu, &guard) && cpu.loss[0] > 0);
+        }
     }
     if (setting->mutated && !quick && !race) {
-        train(plan, MUTATED, &guard);
+        train(plan, MUTATED, PDL_TRANSPORT_HOST, &guard);
         double differs = memcmp(cpu.loss, guard.loss, sizeof(cpu.loss)) != 0;
         CHECK_OK(pdl_ranks_sum(ranks, &differs, 1));
         CHECK(differs > 0);

@@ -21,8 +21,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/coll/coll.h>
-#include <paradl/comm/ranks.h>
-#include <paradl/tensor/device.h>
+#include <paradl/comm/transport.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,16 +40,16 @@ typedef struct pdl_exchange_spec {
        After a reduce-scatter a rank's part of the bucket is the sum, and the rest is lost. */
     pdl_collective_t collective;
     const int64_t   *part;
-    /* Of every bucket: one of the project's schedules, "library" for MPI's own, or for sums "measure" for the fastest of the
+    /* Of every bucket: one of the project's schedules, "library" for that of MPI or of the device, or for sums "measure" for the fastest of the
        common schedules and the library in a short trial. NULL: a ring, which measures for parts as well. */
     const char        *algorithm;
     const char *const *algorithms;     /* instead, one for each bucket; or NULL */
     int64_t            ranks_per_node; /* for schedules that look at it; 0: 1 */
     int64_t            chunk_bytes;    /* messages are cut into such pieces; 0: default */
     bool               overlap;        /* false: nothing moves before wait */
-    /* Whose memory `data` is; NULL: the CPU's. What the device does is done in `stream`, which the caller puts behind
-       what fills a bucket before it is ready, and before what uses it after it has been waited for. */
-    pdl_tensor_device_t *device;
+    /* Which the ranks have joined; NULL: `data` is memory of the CPU. What the device does is done in `stream`, which the
+       caller puts behind what fills a bucket before it is ready, and before what uses it after it has been waited for. */
+    pdl_transport_t     *transport;
     pdl_tensor_stream_t *stream;
 } pdl_exchange_spec_t;
 

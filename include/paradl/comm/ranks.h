@@ -103,7 +103,7 @@ void pdl_ranks_abort(pdl_ranks_t *ranks, pdl_status_t status);
  * A request is used again and again, for one message at a time. Messages of the same two ranks and tag arrive in
  * the order in which they were sent. Only creation allocates.
  */
-#define PDL_RANKS_TAGS 32766 /* tags are 0 or more, and less than this */
+#define PDL_RANKS_TAGS 16382 /* tags are 0 or more, and less than this */
 
 typedef struct pdl_ranks_request pdl_ranks_request_t;
 

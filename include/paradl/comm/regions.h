@@ -24,7 +24,7 @@
 #define PARADL_REGIONS_H
 
 #include <paradl/base/status.h>
-#include <paradl/comm/ranks.h>
+#include <paradl/comm/transport.h>
 #include <paradl/plan/layout.h>
 #include <paradl/tensor/backend.h>
 #include <stdint.h>
@@ -41,7 +41,7 @@ typedef struct pdl_move_spec {
     const pdl_region_t *need;  /* of every member */
     pdl_dtype_t         type; /* of the elements: PDL_DTYPE_F32, which is 0, or PDL_DTYPE_BF16. What lies in 32 bits
                                   may be moved as float as long as nothing is added */
-    pdl_tensor_device_t *device; /* whose memory the regions are in; NULL: the CPU's */
+    pdl_transport_t    *transport; /* which the group has joined; NULL: regions are in memory of the CPU */
 } pdl_move_spec_t;
 
 typedef struct pdl_move pdl_move_t;

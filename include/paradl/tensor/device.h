@@ -41,6 +41,61 @@ typedef struct pdl_tensor_device pdl_tensor_device_t;
 typedef struct pdl_tensor_stream pdl_tensor_stream_t;
 typedef struct pdl_tensor_event  pdl_tensor_event_t;
 
+/* Memory and events of one process that others of the same machine use. A handle is bytes that any of them understands. */
+#define PDL_SHARED_HANDLE 64
+typedef struct pdl_shared_memory {
+    uint64_t id;     /* of the allocation: no other of this process ever has it */
+    uint64_t offset; /* of the address in the allocation */
+    char     handle[PDL_SHARED_HANDLE];
+} pdl_shared_memory_t;
+
+typedef struct pdl_sharing_ops {
+    /* Of any address of memory of the device. */
+    pdl_status_t (*export_memory)(pdl_tensor_device_t *device, const void *address, pdl_shared_memory_t *memory);
+    /* The beginning of the allocation, as this process has it; not of memory of its own. */
+    pdl_status_t (*import_memory)(pdl_tensor_device_t *device, const pdl_shared_memory_t *memory, void **address);
+    void (*forget_memory)(pdl_tensor_device_t *device, void *address);
+    /* Events are destroyed by event_destroy. */
+    pdl_status_t (*export_event)(pdl_tensor_device_t *device, pdl_tensor_event_t **event,
+                                 char handle[PDL_SHARED_HANDLE]);
+    pdl_status_t (*import_event)(pdl_tensor_device_t *device, const char handle[PDL_SHARED_HANDLE],
+                                 pdl_tensor_event_t **event);
+    /* As those of the device. *count says which time it was recorded: who waits in another process tells it. */
+    pdl_status_t (*record)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event,
+                           uint64_t *count);
+    pdl_status_t (*wait)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event,
+                         uint64_t count);
+} pdl_sharing_ops_t;
+
+/* A library that sends between devices, one for every rank; what it does is work of a stream. Functions of a communicator are
+   called by all of its ranks in the same order. */
+#define PDL_LIBRARY_ID 128
+typedef enum pdl_library_collective {
+    PDL_LIBRARY_SUM,
+    PDL_LIBRARY_SCATTER,
+    PDL_LIBRARY_GATHER
+} pdl_library_collective_t;
+typedef struct pdl_library_ops {
+    const char *name;
+    /* What one rank asks for and gives to the others. */
+    pdl_status_t (*identify)(pdl_tensor_device_t *device, char id[PDL_LIBRARY_ID]);
+    /* Begins to make a communicator, and whether it is there; destroyed also while it is not. */
+    pdl_status_t (*join)(pdl_tensor_device_t *device, const char id[PDL_LIBRARY_ID], int rank, int ranks,
+                         void **communicator);
+    pdl_status_t (*ready)(pdl_tensor_device_t *device, void *communicator, bool *ready);
+    void (*leave)(pdl_tensor_device_t *device, void *communicator);
+    /* Messages between these begin together. */
+    pdl_status_t (*begin)(pdl_tensor_device_t *device);
+    pdl_status_t (*end)(pdl_tensor_device_t *device);
+    pdl_status_t (*send)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *communicator,
+                         const void *data, size_t bytes, int peer);
+    pdl_status_t (*receive)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *communicator,
+                            void *data, size_t bytes, int peer);
+    /* In place, of floats; of the last two every rank has `count / ranks` elements, one rank after the other. */
+    pdl_status_t (*collective)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *communicator,
+                               pdl_library_collective_t collective, float *data, int64_t count);
+} pdl_library_ops_t;
+
 typedef struct pdl_device_ops {
     const char *name;
     /* Never inside a step. Device memory is zero. */
@@ -79,6 +134,12 @@ typedef struct pdl_device_ops {
     /* Seconds from one event to another; both have happened. */
     double (*elapsed)(pdl_tensor_device_t *device, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to);
     void (*destroy)(pdl_tensor_device_t *device);
+
+    /* Between processes; where they can be NULL they are for this process alone. */
+    const pdl_sharing_ops_t *sharing;
+    const pdl_library_ops_t *library;
+    /* Which device of the machine it is, the same in all processes; NULL: there is only one. */
+    void (*identity)(pdl_tensor_device_t *device, char text[PDL_SHARED_HANDLE]);
 } pdl_device_ops_t;
 
 struct pdl_tensor_device {

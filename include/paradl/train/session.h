@@ -21,7 +21,7 @@
 #define PARADL_SESSION_H
 
 #include <paradl/base/status.h>
-#include <paradl/comm/ranks.h>
+#include <paradl/comm/transport.h>
 #include <paradl/data/data.h>
 #include <paradl/oracle/oracle.h>
 #include <paradl/plan/plan.h>
@@ -57,9 +57,10 @@ typedef struct pdl_session_spec {
     size_t                  bucket_bytes; /* of the gradient exchange */
     /* Of all exchanges of gradients, instead of what the plan says: a schedule's name, "library", or "measure" (pdl_exchange_spec_t).
        NULL: as the plan says. */
-    const char *algorithm;
-    bool        overlap;  /* exchange while backward runs, move tensors while others are made */
-    bool        timeline; /* keep the times of operations for pdl_session_trace() */
+    const char          *algorithm;
+    pdl_transport_kind_t transport; /* of memory of the backend between ranks */
+    bool                 overlap;   /* exchange while backward runs, move tensors while others are made */
+    bool                 timeline;  /* keep the times of operations for pdl_session_trace() */
     /* Workers that share this rank's samples, each with statistics of its own in batch norm: the numbers of as many
        ranks. 0 means 1. Not together with sync_batch_norm, where it would change nothing. */
     int64_t workers;

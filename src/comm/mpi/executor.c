@@ -1,17 +1,12 @@
 /*
- * Runs the messages of one rank over MPI.
- *
- * In a step all sends are started at once, receives in their fixed order, as many at a time as there are slots.
- * The oldest receive is completed first, added to its place and its slot given to the next: while a chunk is
- * reduced the following ones arrive. Arrival never decides the order of the reductions, so results do not vary
- * from run to run.
+ * Runs the steps of one rank over MPI, in memory of the host.
  */
 #include <paradl/comm/comm.h>
 
 #include "base/memory.h"
-#include "comm/messages.h"
 #include "comm/mpi/check.h"
 #include "comm/mpi/reduce.h"
+#include "comm/steps.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -25,26 +20,69 @@ struct pdl_scratch {
 };
 
 struct pdl_executor {
+    pdl__steps_t
+        steps; /* first: a pdl__steps_t is cast to this. The relay of its areas is ours, others come with a run */
     MPI_Comm         comm;
     MPI_Datatype     type;
     pdl_collective_t collective;
     int64_t          elements;
     pdl__reducer_t   reducer;
-    pdl__layout_t    layout;
-    pdl__messages_t  messages;
     MPI_Request     *send_request;    /* of the current step */
     MPI_Request     *receive_request; /* by slot */
     pdl_scratch_t   *scratch;         /* `own`, or shared */
     pdl_scratch_t    own;
-    char            *area[PDL__AREA_COUNT]; /* the relay is ours, the others come with each run */
-    /* Where a run stands. */
-    int     step;
-    int     receive;    /* of the step, the oldest that is not complete */
-    int     sends_done; /* of the step */
-    bool    in_step;    /* its messages have been started */
-    int64_t posted;     /* bytes of all sends since creation, and ... */
-    int64_t sends;      /* ... their number */
 };
+
+static pdl_status_t send(pdl__steps_t *steps, int i, const char *from, int64_t count, int peer)
+{
+    pdl_executor_t *executor = (pdl_executor_t *)steps;
+    int             narrow;
+    pdl_status_t    status = pdl__mpi_count(count, &narrow);
+
+    if (status) return status;
+    return PDL_MPI(pdl__mpi->Isend(from, narrow, executor->type, peer, steps->step % TAGS, executor->comm,
+                                   &executor->send_request[i]));
+}
+
+static pdl_status_t receive(pdl__steps_t *steps, int i, char *to, int64_t count, int peer)
+{
+    pdl_executor_t *executor = (pdl_executor_t *)steps;
+    int             narrow;
+    pdl_status_t    status = pdl__mpi_count(count, &narrow);
+
+    if (status) return status;
+    return PDL_MPI(pdl__mpi->Irecv(to, narrow, executor->type, peer, steps->step % TAGS, executor->comm,
+                                   &executor->receive_request[i]));
+}
+
+static pdl_status_t complete(pdl__steps_t *steps, bool send, int i, bool block, bool *done)
+{
+    pdl_executor_t *executor = (pdl_executor_t *)steps;
+    MPI_Request    *request = send ? &executor->send_request[i] : &executor->receive_request[i];
+    pdl_status_t    status;
+    int             flag = 1;
+
+    if (block)
+        status = PDL_MPI(pdl__mpi->Wait(request, MPI_STATUS_IGNORE));
+    else
+        status = PDL_MPI(pdl__mpi->Test(request, &flag, MPI_STATUS_IGNORE));
+    *done = flag != 0;
+    return status;
+}
+
+static pdl_status_t add(pdl__steps_t *steps, const char *from, char *to, int64_t count)
+{
+    return pdl__reducer_apply(&((pdl_executor_t *)steps)->reducer, from, to, count);
+}
+
+static pdl_status_t copy(pdl__steps_t *steps, const char *from, char *to, int64_t count)
+{
+    memcpy(to, from, (size_t)(count * steps->extent));
+    return PDL_OK;
+}
+
+static const pdl__steps_ops_t ops = {
+    .send = send, .receive = receive, .complete = complete, .add = add, .copy = copy};
 
 /* malloc of elements, at least one byte so that NULL is a failure. */
 static char *reserve(const pdl_executor_t *executor, int64_t elements)
@@ -69,35 +107,28 @@ static bool enlarge(const pdl_executor_t *executor, int64_t elements, char **buf
 
 static pdl_status_t make_messages(pdl_executor_t *executor, const pdl_executor_spec_t *spec, int rank)
 {
-    int64_t      extent = executor->reducer.extent;
-    int64_t      chunk = (spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES) / extent;
-    pdl_moves_t *scratch = malloc(sizeof(*scratch));
-    pdl_status_t status;
-    int          narrow;
+    int64_t chunk = spec->chunk_bytes > 0 ? spec->chunk_bytes : PDL__CHUNK_BYTES;
+    int     narrow;
 
-    if (scratch == NULL) return pdl__no_memory("for the buffers of a collective");
-    if (chunk < 1) chunk = 1;
-    status = pdl__mpi_count(chunk, &narrow);
-    if (!status)
-        status = pdl__layout_init(spec->schedule, rank, spec->elements, spec->counts, scratch, &executor->layout);
-    if (!status)
-        status = pdl__messages_init(spec->schedule, &executor->layout, chunk, PDL__SLOT_BYTES / extent, scratch,
-                                    &executor->messages);
-    free(scratch);
-    return status;
+    executor->steps.ops = &ops;
+    executor->steps.extent = executor->reducer.extent;
+    pdl_status_t status = pdl__mpi_count(chunk / executor->steps.extent, &narrow);
+    if (status) return status;
+    return pdl__steps_init(&executor->steps, spec->schedule, rank, spec->elements, spec->counts, chunk,
+                           PDL__SLOT_BYTES);
 }
 
 static pdl_status_t make_buffers(pdl_executor_t *executor)
 {
-    const pdl__messages_t *messages = &executor->messages;
-    const pdl__layout_t   *layout = &executor->layout;
+    const pdl__messages_t *messages = &executor->steps.messages;
+    const pdl__layout_t   *layout = &executor->steps.layout;
     pdl_scratch_t         *scratch = executor->scratch;
 
     executor->send_request = malloc(((size_t)messages->most_sends + 1) * sizeof(MPI_Request));
     executor->receive_request = malloc(((size_t)messages->most_window + 1) * sizeof(MPI_Request));
-    executor->area[PDL__AREA_RELAY] = reserve(executor, layout->relay_count * layout->pair_elements);
+    executor->steps.area[PDL__AREA_RELAY] = reserve(executor, layout->relay_count * layout->pair_elements);
     if (executor->send_request == NULL || executor->receive_request == NULL ||
-        executor->area[PDL__AREA_RELAY] == NULL ||
+        executor->steps.area[PDL__AREA_RELAY] == NULL ||
         !enlarge(executor, messages->slot_elements, &scratch->slots, &scratch->slots_bytes) ||
         !enlarge(executor, messages->pack_elements, &scratch->pack, &scratch->pack_bytes))
         return pdl__no_memory("for the buffers of a collective");
@@ -141,7 +172,6 @@ pdl_status_t pdl_executor_create(const pdl_executor_spec_t *spec, pdl_executor_t
         pdl_executor_destroy(executor);
         return status;
     }
-    executor->step = executor->messages.step_count;
     *result = executor;
     return PDL_OK;
 }
@@ -149,181 +179,13 @@ pdl_status_t pdl_executor_create(const pdl_executor_spec_t *spec, pdl_executor_t
 void pdl_executor_destroy(pdl_executor_t *executor)
 {
     if (executor == NULL) return;
-    pdl__layout_fini(&executor->layout);
-    pdl__messages_fini(&executor->messages);
+    pdl__steps_fini(&executor->steps);
     free(executor->send_request);
     free(executor->receive_request);
     free(executor->own.slots);
     free(executor->own.pack);
-    free(executor->area[PDL__AREA_RELAY]);
+    free(executor->steps.area[PDL__AREA_RELAY]);
     free(executor);
-}
-
-static char *place_of(const pdl_executor_t *executor, const pdl__piece_t *segment)
-{
-    return executor->area[segment->area] + segment->first * executor->reducer.extent;
-}
-
-static char *slot_of(const pdl_executor_t *executor, const pdl__step_t *step, int receive)
-{
-    return executor->scratch->slots + receive % step->window * step->slot_elements * executor->reducer.extent;
-}
-
-static const pdl__message_t *receive_of(const pdl_executor_t *executor, const pdl__step_t *step, int receive)
-{
-    return &executor->messages.receives.message[step->receive_first + receive];
-}
-
-static pdl_status_t post_receive(pdl_executor_t *executor, const pdl__step_t *step, int receive)
-{
-    const pdl__message_t *message;
-    pdl_status_t          status;
-    char                 *place;
-    int                   count;
-
-    if (receive >= step->receive_count) return PDL_OK;
-    message = receive_of(executor, step, receive);
-    place = message->staged ? slot_of(executor, step, receive)
-                            : place_of(executor, &executor->messages.segment[message->segment_first]);
-    status = pdl__mpi_count(message->count, &count);
-    if (status) return status;
-    return PDL_MPI(pdl__mpi->Irecv(place, count, executor->type, message->peer, executor->step % TAGS,
-                                   executor->comm, &executor->receive_request[receive % step->window]));
-}
-
-/* Brings the segments of a send together. */
-static void pack_message(const pdl_executor_t *executor, const pdl__message_t *message)
-{
-    int64_t extent = executor->reducer.extent;
-    char   *next = executor->scratch->pack + message->pack_first * extent;
-
-    for (int i = 0; i < message->segment_count; i++) {
-        const pdl__piece_t *segment = &executor->messages.segment[message->segment_first + i];
-
-        memcpy(next, place_of(executor, segment), (size_t)(segment->count * extent));
-        next += segment->count * extent;
-    }
-}
-
-static pdl_status_t post_send(pdl_executor_t *executor, const pdl__step_t *step, int send)
-{
-    const pdl__message_t *message = &executor->messages.sends.message[step->send_first + send];
-    pdl_status_t          status;
-    const char           *from;
-    int                   count;
-
-    if (message->pack_first >= 0)
-        from = executor->scratch->pack + message->pack_first * executor->reducer.extent;
-    else
-        from = place_of(executor, &executor->messages.segment[message->segment_first]);
-    status = pdl__mpi_count(message->count, &count);
-    if (status) return status;
-    executor->posted += message->count * executor->reducer.extent;
-    executor->sends++;
-    return PDL_MPI(pdl__mpi->Isend(from, count, executor->type, message->peer, executor->step % TAGS,
-                                   executor->comm, &executor->send_request[send]));
-}
-
-/* Packs before anything of the step can arrive. */
-static pdl_status_t begin_step(pdl_executor_t *executor, const pdl__step_t *step)
-{
-    pdl_status_t status = PDL_OK;
-
-    executor->receive = 0;
-    executor->sends_done = 0;
-    executor->in_step = true;
-    for (int s = 0; s < step->send_count; s++) {
-        const pdl__message_t *message = &executor->messages.sends.message[step->send_first + s];
-
-        if (message->pack_first >= 0) pack_message(executor, message);
-    }
-    for (int r = 0; !status && r < step->window; r++) status = post_receive(executor, step, r);
-    for (int s = 0; !status && s < step->send_count; s++) status = post_send(executor, step, s);
-    return status;
-}
-
-/* Waits for a request, or only looks at it; one that was complete before is complete. */
-static pdl_status_t complete(MPI_Request *request, bool block, bool *done)
-{
-    pdl_status_t status;
-    int          flag = 1;
-
-    if (block)
-        status = PDL_MPI(pdl__mpi->Wait(request, MPI_STATUS_IGNORE));
-    else
-        status = PDL_MPI(pdl__mpi->Test(request, &flag, MPI_STATUS_IGNORE));
-    *done = flag != 0;
-    return status;
-}
-
-static pdl_status_t complete_sends(pdl_executor_t *executor, int count, bool block, bool *done)
-{
-    pdl_status_t status = PDL_OK;
-
-    *done = true;
-    while (!status && *done && executor->sends_done < count) {
-        status = complete(&executor->send_request[executor->sends_done], block, done);
-        if (!status && *done) executor->sends_done++;
-    }
-    return status;
-}
-
-/* Adds or copies what has arrived in a slot to its place. */
-static pdl_status_t apply(pdl_executor_t *executor, const pdl__message_t *message, const char *slot)
-{
-    int64_t      extent = executor->reducer.extent;
-    pdl_status_t status = PDL_OK;
-
-    for (int i = 0; !status && i < message->segment_count; i++) {
-        const pdl__piece_t *segment = &executor->messages.segment[message->segment_first + i];
-        char               *place = place_of(executor, segment);
-
-        if (message->reduce)
-            status = pdl__reducer_apply(&executor->reducer, slot, place, segment->count);
-        else
-            memcpy(place, slot, (size_t)(segment->count * extent));
-        slot += segment->count * extent;
-    }
-    return status;
-}
-
-/* The oldest receive: when it and the sends from its place are complete, its slot is emptied and posted again. */
-static pdl_status_t advance_receive(pdl_executor_t *executor, const pdl__step_t *step, bool block, bool *done)
-{
-    int                   r = executor->receive;
-    const pdl__message_t *message = receive_of(executor, step, r);
-    pdl_status_t          status = complete(&executor->receive_request[r % step->window], block, done);
-
-    if (!status && *done) status = complete_sends(executor, message->sends_before, block, done);
-    if (status || !*done) return status;
-    if (r > 0 && receive_of(executor, step, r - 1)->folds) {
-        status = pdl__reducer_apply(&executor->reducer, slot_of(executor, step, r - 1), slot_of(executor, step, r),
-                                    message->count);
-        if (!status) status = post_receive(executor, step, r - 1 + step->window);
-    }
-    executor->receive++;
-    if (status || message->folds) return status;
-    if (message->staged) status = apply(executor, message, slot_of(executor, step, r));
-    return status ? status : post_receive(executor, step, r + step->window);
-}
-
-static pdl_status_t advance(pdl_executor_t *executor, bool block, bool *done)
-{
-    pdl_status_t status = PDL_OK;
-
-    *done = true;
-    while (executor->step < executor->messages.step_count) {
-        const pdl__step_t *step = &executor->messages.step[executor->step];
-
-        if (!executor->in_step) status = begin_step(executor, step);
-        while (!status && *done && executor->receive < step->receive_count)
-            status = advance_receive(executor, step, block, done);
-        if (!status && *done) status = complete_sends(executor, step->send_count, block, done);
-        if (status || !*done) return status;
-        executor->step++;
-        executor->in_step = false;
-    }
-    return PDL_OK;
 }
 
 static void copy_elements(const pdl_executor_t *executor, char *data, int64_t first, const char *from,
@@ -337,7 +199,7 @@ static void copy_elements(const pdl_executor_t *executor, char *data, int64_t fi
 /* Brings the contribution of this rank to where the schedule expects it. */
 static void place_input(pdl_executor_t *executor, const char *input, char *data)
 {
-    const pdl__layout_t *layout = &executor->layout;
+    const pdl__layout_t *layout = &executor->steps.layout;
     int64_t              first, count;
 
     switch (executor->collective) {
@@ -361,16 +223,17 @@ pdl_status_t pdl_executor_start(pdl_executor_t *executor, const void *input, voi
         return pdl_error(PDL_ERR_INPUT, "all-to-all needs an input apart from its result");
     if (input != NULL) place_input(executor, input, data);
     /* Messages are sent from the input of an all-to-all but never received there. */
-    executor->area[PDL__AREA_INPUT] = (char *)(uintptr_t)input;
-    executor->area[PDL__AREA_DATA] = data;
-    executor->step = 0;
-    executor->in_step = false;
+    executor->steps.area[PDL__AREA_INPUT] = (char *)(uintptr_t)input;
+    executor->steps.area[PDL__AREA_DATA] = data;
+    executor->steps.slots = executor->scratch->slots;
+    executor->steps.pack = executor->scratch->pack;
+    pdl__steps_start(&executor->steps);
     return PDL_OK;
 }
 
 pdl_status_t pdl_executor_test(pdl_executor_t *executor, bool *done)
 {
-    return advance(executor, false, done);
+    return pdl__steps_advance(&executor->steps, false, done);
 }
 
 pdl_status_t pdl_executor_run(pdl_executor_t *executor, const void *input, void *data)
@@ -378,32 +241,28 @@ pdl_status_t pdl_executor_run(pdl_executor_t *executor, const void *input, void 
     bool         done;
     pdl_status_t status = pdl_executor_start(executor, input, data);
 
-    return status ? status : advance(executor, true, &done);
+    return status ? status : pdl__steps_advance(&executor->steps, true, &done);
 }
 
 void pdl_executor_part(const pdl_executor_t *executor, int rank, int64_t *first, int64_t *count)
 {
-    *first = executor->layout.part[rank];
-    *count = executor->layout.part[rank + 1] - *first;
+    *first = executor->steps.layout.part[rank];
+    *count = executor->steps.layout.part[rank + 1] - *first;
 }
 
 int64_t pdl_executor_sent(const pdl_executor_t *executor)
 {
-    const pdl__message_list_t *sends = &executor->messages.sends;
-    int64_t                    elements = 0;
-
-    for (int i = 0; i < sends->count; i++) elements += sends->message[i].count;
-    return elements * executor->reducer.extent;
+    return pdl__steps_sent(&executor->steps);
 }
 
 int64_t pdl_executor_posted(const pdl_executor_t *executor)
 {
-    return executor->posted;
+    return executor->steps.posted;
 }
 
 int64_t pdl_executor_messages(const pdl_executor_t *executor)
 {
-    return executor->sends;
+    return executor->steps.sends;
 }
 
 pdl_status_t pdl_scratch_create(pdl_scratch_t **scratch)

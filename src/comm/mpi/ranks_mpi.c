@@ -91,6 +91,7 @@ pdl_status_t pdl__world_split(const pdl_ranks_t *ranks, int colour, int key, pdl
     pdl_status_t status = PDL_MPI(pdl__mpi->Comm_split(ranks->world->comm, colour, key, &group->world->comm));
 
     group->world->watch = ranks->world->watch;
+    group->world->progress = ranks->world->progress;
     return status ? status : find_place(group, group->world);
 }
 
@@ -109,11 +110,11 @@ pdl_status_t pdl__world_gather(pdl__world_t *world, const void *mine, void *all,
     MPI_Request  request;
     pdl_status_t status;
 
-    if (world->watch == NULL)
+    if (world->watch == NULL && world->progress->transport == NULL)
         return PDL_MPI(pdl__mpi->Allgather(mine, bytes, pdl__mpi->byte, all, bytes, pdl__mpi->byte, world->comm));
     status = PDL_MPI(
         pdl__mpi->Iallgather(mine, bytes, pdl__mpi->byte, all, bytes, pdl__mpi->byte, world->comm, &request));
-    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
+    return status ? status : pdl__wait_mpi(world, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void *all, const int *bytes,
@@ -123,7 +124,7 @@ pdl_status_t pdl__world_gather_some(pdl__world_t *world, const void *mine, void 
     pdl_status_t status = PDL_MPI(pdl__mpi->Iallgatherv(mine, bytes[rank], pdl__mpi->byte, all, bytes, first,
                                                         pdl__mpi->byte, world->comm, &request));
 
-    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
+    return status ? status : pdl__wait_mpi(world, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, int root)
@@ -131,9 +132,10 @@ pdl_status_t pdl__world_broadcast(pdl__world_t *world, void *data, int bytes, in
     MPI_Request  request;
     pdl_status_t status;
 
-    if (world->watch == NULL) return PDL_MPI(pdl__mpi->Bcast(data, bytes, pdl__mpi->byte, root, world->comm));
+    if (world->watch == NULL && world->progress->transport == NULL)
+        return PDL_MPI(pdl__mpi->Bcast(data, bytes, pdl__mpi->byte, root, world->comm));
     status = PDL_MPI(pdl__mpi->Ibcast(data, bytes, pdl__mpi->byte, root, world->comm, &request));
-    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
+    return status ? status : pdl__wait_mpi(world, &request, MPI_STATUS_IGNORE);
 }
 
 pdl_status_t pdl__world_barrier(pdl__world_t *world)
@@ -141,7 +143,12 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world)
     MPI_Request  request;
     pdl_status_t status = PDL_MPI(pdl__mpi->Ibarrier(world->comm, &request));
 
-    return status ? status : pdl__wait_mpi(world->watch, &request, MPI_STATUS_IGNORE);
+    return status ? status : pdl__wait_mpi(world, &request, MPI_STATUS_IGNORE);
+}
+
+void pdl__world_progress(pdl__world_t *world, pdl__progress_t *progress)
+{
+    world->progress = progress;
 }
 
 void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch)

@@ -23,18 +23,18 @@ struct pdl__lanes {
     double *counted; /* of the ranks: bytes that exchanges have sent */
 };
 
-struct pdl__reduction {
-    lane_t          lane;
-    pdl_executor_t *executor; /* NULL: MPI's own */
-    MPI_Request     request;
-    int64_t         bytes;
-    double         *counted;
+typedef struct mpi_reduction {
+    pdl__reduction_t base; /* first: a pdl__reduction_t is cast to this */
+    lane_t           lane;
+    pdl_executor_t  *executor; /* NULL: MPI's own */
+    MPI_Request      request;
+    double          *counted;
     /* of MPI's own: */
     pdl_collective_t collective;
     int              elements, rank;
     int             *counts, *first; /* of each rank's part */
     float           *data;
-};
+} mpi_reduction_t;
 
 pdl_status_t pdl__lanes_create(const pdl_ranks_t *ranks, int count, pdl__lanes_t **result)
 {
@@ -86,13 +86,13 @@ size_t pdl__lanes_bytes(const pdl__lanes_t *lanes)
 }
 
 static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
-                                pdl__reduction_t *reduction)
+                                mpi_reduction_t *reduction)
 {
     int          first = 0;
     pdl_status_t status = PDL_MPI(pdl__mpi->Comm_rank(reduction->lane.comm, &reduction->rank));
 
     reduction->collective = spec->collective;
-    reduction->bytes = pdl__library_bytes(spec, lanes->ranks);
+    reduction->base.bytes = pdl__library_bytes(spec, lanes->ranks);
     if (!status) status = pdl__mpi_count(spec->elements, &reduction->elements);
     if (status || spec->collective == PDL_COLL_ALLREDUCE) return status;
     reduction->counts = calloc((size_t)lanes->ranks, 2 * sizeof(*reduction->counts));
@@ -107,7 +107,7 @@ static pdl_status_t use_library(const pdl__lanes_t *lanes, const pdl__reduction_
 }
 
 static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
-                                 pdl__reduction_t *reduction)
+                                 mpi_reduction_t *reduction)
 {
     pdl_schedule_spec_t wanted = {.collective = spec->collective,
                                   .algorithm = spec->algorithm,
@@ -129,44 +129,25 @@ static pdl_status_t use_schedule(const pdl__lanes_t *lanes, const pdl__reduction
                                                         .scratch = reduction->lane.scratch},
                                  &reduction->executor);
     pdl_schedule_destroy(schedule);
-    if (!status) reduction->bytes = pdl_executor_sent(reduction->executor);
+    if (!status) reduction->base.bytes = pdl_executor_sent(reduction->executor);
     return status;
 }
 
-pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
-                                   pdl__reduction_t **result)
+static void reduction_destroy(pdl__reduction_t *base)
 {
-    pdl__reduction_t *reduction = calloc(1, sizeof(*reduction));
-    pdl_status_t      status;
+    mpi_reduction_t *reduction = (mpi_reduction_t *)base;
 
-    if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    reduction->lane = lanes->lane[spec->lane];
-    reduction->request = pdl__mpi->request_null;
-    reduction->counted = lanes->counted;
-    if (strcmp(spec->algorithm, "library") == 0)
-        status = use_library(lanes, spec, reduction);
-    else
-        status = use_schedule(lanes, spec, reduction);
-    if (status) {
-        pdl__reduction_destroy(reduction);
-        return status;
-    }
-    *result = reduction;
-    return PDL_OK;
-}
-
-void pdl__reduction_destroy(pdl__reduction_t *reduction)
-{
-    if (reduction == NULL) return;
     pdl_executor_destroy(reduction->executor);
     free(reduction->counts);
     free(reduction);
 }
 
-pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
+static pdl_status_t reduction_start(pdl__reduction_t *base, float *data)
 {
+    mpi_reduction_t *reduction = (mpi_reduction_t *)base;
+
     if (reduction->executor != NULL) return pdl_executor_start(reduction->executor, NULL, data);
-    *reduction->counted += (double)reduction->bytes;
+    *reduction->counted += (double)base->bytes;
     reduction->data = data;
     if (reduction->collective == PDL_COLL_REDUCE_SCATTER)
         return PDL_MPI(pdl__mpi->Ireduce_scatter(MPI_IN_PLACE, data, reduction->counts, pdl__mpi->float32,
@@ -180,10 +161,11 @@ pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
                                         pdl__mpi->op[PDL__OP_SUM], reduction->lane.comm, &reduction->request));
 }
 
-pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
+static pdl_status_t reduction_test(pdl__reduction_t *base, bool *done)
 {
-    int          flag = 0;
-    pdl_status_t status;
+    mpi_reduction_t *reduction = (mpi_reduction_t *)base;
+    int              flag = 0;
+    pdl_status_t     status;
 
     if (reduction->executor != NULL) {
         int64_t before = pdl_executor_posted(reduction->executor);
@@ -201,12 +183,36 @@ pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
     return status;
 }
 
-int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction)
+static int64_t reduction_messages(const pdl__reduction_t *base)
 {
-    return reduction->bytes;
+    const mpi_reduction_t *reduction = (const mpi_reduction_t *)base;
+
+    return reduction->executor != NULL ? pdl_executor_messages(reduction->executor) : 0;
 }
 
-int64_t pdl__reduction_messages(const pdl__reduction_t *reduction)
+pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
+                                   pdl__reduction_t **result)
 {
-    return reduction->executor != NULL ? pdl_executor_messages(reduction->executor) : 0;
+    static const pdl__reduction_ops_t ops = {.start = reduction_start,
+                                             .test = reduction_test,
+                                             .messages = reduction_messages,
+                                             .destroy = reduction_destroy};
+    mpi_reduction_t                  *reduction = calloc(1, sizeof(*reduction));
+    pdl_status_t                      status;
+
+    if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    reduction->base.ops = &ops;
+    reduction->lane = lanes->lane[spec->lane];
+    reduction->request = pdl__mpi->request_null;
+    reduction->counted = lanes->counted;
+    if (strcmp(spec->algorithm, "library") == 0)
+        status = use_library(lanes, spec, reduction);
+    else
+        status = use_schedule(lanes, spec, reduction);
+    if (status) {
+        reduction_destroy(&reduction->base);
+        return status;
+    }
+    *result = &reduction->base;
+    return PDL_OK;
 }

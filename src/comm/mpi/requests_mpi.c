@@ -9,7 +9,7 @@
 #define PIECE_BYTES ((int64_t)1 << 30)
 
 struct pdl__pieces {
-    pdl__watch_t *watch;
+    pdl__world_t *world;
     int           count; /* in flight */
     int           peer;
     int64_t       receiving; /* bytes; -1: this is a send */
@@ -53,7 +53,7 @@ pdl_status_t pdl__pieces_send(pdl__pieces_t *pieces, pdl__world_t *world, const 
     int          count = (int)pieces_of(bytes);
     pdl_status_t status = PDL_OK;
 
-    pieces->watch = world->watch;
+    pieces->world = world;
     pieces->count = 0;
     pieces->peer = peer;
     pieces->receiving = -1;
@@ -71,7 +71,7 @@ pdl_status_t pdl__pieces_receive(pdl__pieces_t *pieces, pdl__world_t *world, voi
     int          count = (int)pieces_of(bytes);
     pdl_status_t status = PDL_OK;
 
-    pieces->watch = world->watch;
+    pieces->world = world;
     pieces->count = 0;
     pieces->peer = peer;
     pieces->receiving = bytes;
@@ -88,7 +88,7 @@ static pdl_status_t wait_piece(pdl__pieces_t *pieces, int i)
 {
     MPI_Status   arrived;
     int          bytes;
-    pdl_status_t status = pdl__wait_mpi(pieces->watch, &pieces->request[i], &arrived);
+    pdl_status_t status = pdl__wait_mpi(pieces->world, &pieces->request[i], &arrived);
 
     if (status || pieces->receiving < 0) return status;
     status = PDL_MPI(pdl__mpi->Get_count(&arrived, pdl__mpi->byte, &bytes));
@@ -104,7 +104,7 @@ pdl_status_t pdl__pieces_wait(pdl__pieces_t *pieces)
     /* Also after a failure: nothing is in flight when this returns, unless ranks are lost. */
     for (int i = 0; i < pieces->count; i++) {
         pdl_status_t status =
-            first ? pdl__wait_mpi(pieces->watch, &pieces->request[i], MPI_STATUS_IGNORE) : wait_piece(pieces, i);
+            first ? pdl__wait_mpi(pieces->world, &pieces->request[i], MPI_STATUS_IGNORE) : wait_piece(pieces, i);
 
         if (!first) first = status;
     }

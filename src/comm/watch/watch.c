@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "comm/launch.h"
-#include "comm/transport.h"
+#include "comm/inside.h"
 #include "comm/watch/links.h"
 
 #include <errno.h>

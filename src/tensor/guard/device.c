@@ -6,7 +6,7 @@
  */
 #define _GNU_SOURCE /* memfd_create */
 #include "base/clock.h"
-#include "tensor/guard/guard.h"
+#include "tensor/guard/memory.h"
 
 #include "tensor/cpu/threads.h"
 
@@ -20,21 +20,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-typedef struct region {
-    char  *guarded, *memory; /* the same, as the host and as kernels have it */
-    size_t bytes;
-} region_t;
-
-typedef struct device {
-    pdl_tensor_device_t base; /* first: a pdl_tensor_device_t is cast to this */
-    int                 threads;
-    bool                lazy;
-    pthread_mutex_t     lock; /* of the regions; streams never take it */
-    region_t           *region;
-    int                 count, capacity;
-    struct mark        *marks; /* all that were made */
-} device_t;
-
 typedef struct job {
     _Atomic(struct job *) next; /* written by the host, read by the stream */
     pdl__guard_fn_t       run;
@@ -42,17 +27,17 @@ typedef struct job {
 } job_t;
 
 struct pdl_tensor_stream {
-    device_t       *device;
-    pthread_t       thread;
-    sem_t           work;
-    job_t          *last;   /* the host's */
-    uint64_t        given;  /* the host's: jobs */
-    job_t          *before; /* the stream's: the job that was done last */
-    pthread_mutex_t lock;   /* of what follows */
-    pthread_cond_t  changed;
-    uint64_t        done, wanted;
-    pdl_status_t    status; /* of the first that failed, until somebody waits */
-    char            message[512];
+    pdl__guard_device_t *device;
+    pthread_t            thread;
+    sem_t                work;
+    job_t               *last;   /* the host's */
+    uint64_t             given;  /* the host's: jobs */
+    job_t               *before; /* the stream's: the job that was done last */
+    pthread_mutex_t      lock;   /* of what follows */
+    pthread_cond_t       changed;
+    uint64_t             done, wanted;
+    pdl_status_t         status; /* of the first that failed, until somebody waits */
+    char                 message[512];
 };
 
 /* A point in a stream. */
@@ -64,72 +49,86 @@ typedef struct mark {
     double               time_s;
 } mark_t;
 
-struct pdl_tensor_event {
-    mark_t *mark; /* the host's: as it was recorded last; NULL: never */
-};
-
-static pdl_status_t guard_alloc(pdl_tensor_device_t *base, pdl_space_t space, size_t bytes, void **memory)
+pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, size_t bytes, void **guarded)
 {
-    device_t *device = (device_t *)base;
-    region_t  made = {.bytes = bytes > 0 ? bytes : 1};
-    int       file;
+    pdl__guard_region_t made = {.bytes = bytes, .file = file};
 
-    if (space != PDL_SPACE_DEVICE) {
-        *memory = malloc(made.bytes);
-        return *memory != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
-    }
-    file = memfd_create("paradl-guard", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, (off_t)made.bytes) != 0) {
-        if (file >= 0) close(file);
-        return pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
-    }
     made.memory = mmap(NULL, made.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     made.guarded = mmap(NULL, made.bytes, PROT_NONE, MAP_SHARED, file, 0);
-    close(file);
     pthread_mutex_lock(&device->lock);
     if (device->count == device->capacity) {
-        region_t *grown = realloc(device->region, (size_t)(2 * device->capacity + 16) * sizeof(*grown));
+        pdl__guard_region_t *grown = realloc(device->region, (size_t)(2 * device->capacity + 16) * sizeof(*grown));
         if (grown != NULL) {
             device->region = grown;
             device->capacity = 2 * device->capacity + 16;
         }
     }
     bool enough = made.memory != MAP_FAILED && made.guarded != MAP_FAILED && device->count < device->capacity;
+    made.id = device->next_id++;
     if (enough) device->region[device->count++] = made;
     pthread_mutex_unlock(&device->lock);
-    *memory = made.guarded;
-    return enough ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
+    *guarded = made.guarded;
+    if (enough) return PDL_OK;
+    close(file);
+    return pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
 }
 
-static void guard_release(pdl_tensor_device_t *base, pdl_space_t space, void *memory, size_t bytes)
+static pdl_status_t guard_alloc(pdl_tensor_device_t *base, pdl_space_t space, size_t bytes, void **memory)
 {
-    device_t *device = (device_t *)base;
+    size_t taken = bytes > 0 ? bytes : 1;
+    int    file;
 
-    (void)bytes;
-    if (space != PDL_SPACE_DEVICE) free(memory);
-    if (space != PDL_SPACE_DEVICE || memory == NULL) return;
+    if (space != PDL_SPACE_DEVICE) {
+        *memory = malloc(taken);
+        return *memory != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
+    }
+    file = memfd_create("paradl-guard", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, (off_t)taken) != 0) {
+        if (file >= 0) close(file);
+        return pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
+    }
+    return pdl__guard_map((pdl__guard_device_t *)base, file, taken, memory);
+}
+
+static void unmap(const pdl__guard_region_t *region)
+{
+    munmap(region->guarded, region->bytes);
+    munmap(region->memory, region->bytes);
+    close(region->file);
+}
+
+void pdl__guard_unmap(pdl__guard_device_t *device, const void *guarded)
+{
     pthread_mutex_lock(&device->lock);
     for (int i = 0; i < device->count; i++) {
-        if (device->region[i].guarded != memory) continue;
-        munmap(device->region[i].guarded, device->region[i].bytes);
-        munmap(device->region[i].memory, device->region[i].bytes);
+        if (device->region[i].guarded != guarded) continue;
+        unmap(&device->region[i]);
         device->region[i] = device->region[--device->count];
     }
     pthread_mutex_unlock(&device->lock);
 }
 
+static void guard_release(pdl_tensor_device_t *base, pdl_space_t space, void *memory, size_t bytes)
+{
+    (void)bytes;
+    if (space != PDL_SPACE_DEVICE)
+        free(memory);
+    else if (memory != NULL)
+        pdl__guard_unmap((pdl__guard_device_t *)base, memory);
+}
+
 pdl_status_t pdl__guard_translate(pdl_tensor_device_t *base, const void *address, size_t bytes, bool host,
                                   void *translated)
 {
-    device_t    *device = (device_t *)base;
-    uintptr_t    at = (uintptr_t)address;
-    void        *found = host || address == NULL ? (void *)at : NULL;
-    pdl_status_t status = PDL_OK;
+    pdl__guard_device_t *device = (pdl__guard_device_t *)base;
+    uintptr_t            at = (uintptr_t)address;
+    void                *found = host || address == NULL ? (void *)at : NULL;
+    pdl_status_t         status = PDL_OK;
 
     pthread_mutex_lock(&device->lock);
     for (int i = 0; i < device->count; i++) {
-        const region_t *region = &device->region[i];
-        uintptr_t       first = (uintptr_t)region->guarded;
+        const pdl__guard_region_t *region = &device->region[i];
+        uintptr_t                  first = (uintptr_t)region->guarded;
 
         /* The end of a region is a place for nothing. */
         if (at < first || at > first + region->bytes || (at == first + region->bytes && bytes > 0)) continue;
@@ -154,6 +153,11 @@ static void want(pdl_tensor_stream_t *stream, uint64_t jobs)
     if (stream->wanted < jobs) stream->wanted = jobs;
     pthread_cond_broadcast(&stream->changed);
     pthread_mutex_unlock(&stream->lock);
+}
+
+void pdl__guard_want_all(pdl_tensor_stream_t *stream)
+{
+    if (stream != NULL) want(stream, stream->given);
 }
 
 static void await_demand(pdl_tensor_stream_t *stream)
@@ -217,7 +221,7 @@ static pdl_status_t guard_stream_create(pdl_tensor_device_t *base, pdl_tensor_st
         free(made);
         return pdl_error(PDL_ERR_NOMEM, "out of memory");
     }
-    made->device = (device_t *)base;
+    made->device = (pdl__guard_device_t *)base;
     pthread_mutex_init(&made->lock, NULL);
     pthread_cond_init(&made->changed, NULL);
     sem_init(&made->work, 0, 0);
@@ -269,6 +273,7 @@ static pdl_status_t guard_event_create(pdl_tensor_device_t *base, pdl_tensor_eve
 static void guard_event_destroy(pdl_tensor_device_t *base, pdl_tensor_event_t *event)
 {
     (void)base;
+    if (event != NULL) pdl__guard_unshare(event);
     free(event);
 }
 
@@ -284,8 +289,8 @@ static pdl_status_t reach(void *argument)
 /* Every record is a mark of its own, so that nobody takes one for another. */
 static pdl_status_t guard_record(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
 {
-    device_t *device = (device_t *)base;
-    mark_t   *mark = calloc(1, sizeof(*mark));
+    pdl__guard_device_t *device = (pdl__guard_device_t *)base;
+    mark_t              *mark = calloc(1, sizeof(*mark));
 
     if (mark == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     *mark = (mark_t){.next = device->marks, .stream = stream, .job = stream != NULL ? stream->given + 1 : 0};
@@ -420,12 +425,9 @@ static pdl_status_t guard_round(pdl_tensor_device_t *base, pdl_tensor_stream_t *
 
 static void guard_destroy(pdl_tensor_device_t *base)
 {
-    device_t *device = (device_t *)base;
+    pdl__guard_device_t *device = (pdl__guard_device_t *)base;
 
-    for (int i = 0; i < device->count; i++) {
-        munmap(device->region[i].guarded, device->region[i].bytes);
-        munmap(device->region[i].memory, device->region[i].bytes);
-    }
+    for (int i = 0; i < device->count; i++) unmap(&device->region[i]);
     while (device->marks != NULL) {
         mark_t *mark = device->marks;
 
@@ -458,8 +460,9 @@ pdl_status_t pdl__guard_device_create(int threads, bool lazy, pdl_tensor_device_
         .synchronise = guard_synchronise,
         .elapsed = guard_elapsed,
         .destroy = guard_destroy,
+        .sharing = &pdl__guard_sharing,
     };
-    device_t *made = calloc(1, sizeof(*made));
+    pdl__guard_device_t *made = calloc(1, sizeof(*made));
 
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     made->base.ops = &ops;

@@ -74,7 +74,8 @@ static pdl_status_t ping_pong(pdl__calibrate_t *c, pdl_ranks_request_t *request,
 /* Memory in which sums are made: the host's, or that of a device, with the stream that moves it. */
 typedef struct place {
     pdl_tensor_device_t *device;
-    pdl_tensor_stream_t *stream; /* NULL: the host's */
+    pdl_transport_t     *transport; /* NULL: the host's */
+    pdl_tensor_stream_t *stream;    /* NULL: the host's */
     void                *data;
 } place_t;
 
@@ -90,6 +91,7 @@ static pdl_status_t place_take(const pdl__calibrate_t *c, place_t *place)
 
 static void place_give(place_t *place)
 {
+    pdl_transport_destroy(place->transport);
     place->device->ops->stream_destroy(place->device, place->stream);
     place->device->ops->release(place->device, PDL_SPACE_DEVICE, place->data, (size_t)MOST_BYTES);
 }
@@ -111,7 +113,7 @@ static pdl_status_t allreduce(pdl__calibrate_t *c, const place_t *place, int64_t
                                 .bound = bound,
                                 .buckets = 1,
                                 .algorithm = "ring",
-                                .device = place->device,
+                                .transport = place->transport,
                                 .stream = place->stream};
     pdl_exchange_t     *exchange = NULL;
     int                 rounds = bytes > 65536 ? 20 : 100;
@@ -154,6 +156,8 @@ pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c)
         return PDL_OK;
     }
     status = pdl_ranks_agree(c->ranks, place_take(c, &place));
+    if (!status && c->queues)
+        status = pdl_transport_create(c->ranks, place.device, PDL_TRANSPORT_AUTO, &place.transport);
     if (!status) status = measure_messages(c, &place);
     place_give(&place);
     if (status) return status;

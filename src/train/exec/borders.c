@@ -10,13 +10,15 @@ static bool is_border(const pdl__unit_t *unit)
 
 pdl_status_t pdl__borders_begin(pdl_session_t *s, bool training)
 {
-    pdl_status_t status = PDL_OK;
+    pdl_tensor_stream_t *stream = s->executor.stream[PDL_STREAM_STAGE];
+    pdl_status_t         status = PDL_OK;
 
     for (int u = 0; u < s->graph->unit_count && !status; u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
-        if (unit->kind == PDL__UNIT_RECEIVE) status = pdl__channel_expect(unit->there_channel, s->micro_batches);
+        if (unit->kind == PDL__UNIT_RECEIVE)
+            status = pdl__channel_expect(unit->there_channel, stream, s->micro_batches);
         if (unit->kind == PDL__UNIT_SEND && unit->back_channel && training)
-            status = pdl__channel_expect(unit->back_channel, s->micro_batches);
+            status = pdl__channel_expect(unit->back_channel, stream, s->micro_batches);
     }
     return status;
 }

@@ -104,7 +104,7 @@ static pdl_status_t connect_group(pdl_session_t *s, pdl__buckets_t *group)
 {
     int64_t            *bound = calloc((size_t)group->count + 1, sizeof(*bound));
     pdl_status_t        status = bound ? PDL_OK : pdl__no_memory("while preparing to train");
-    pdl_exchange_spec_t spec = {.device = s->executor.device,
+    pdl_exchange_spec_t spec = {.transport = s->executor.transport,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count,

@@ -96,8 +96,10 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE: return issue_move(s, op, execution);
     case PDL_OP_SEND:
-        return pdl__channel_send(channel_of(s, op), s->executor.stream[op->stream],
-                                 pdl__buffer_at(s, execution, op->input[0]));
+        status = pdl__channel_send(channel_of(s, op), s->executor.stream[op->stream],
+                                   pdl__buffer_at(s, execution, op->input[0]));
+        /* Nobody waits for a send: what comes next may overwrite its tensor behind the copy. */
+        return status ? status : pdl__session_order(s, op->stream, PDL_STREAM_COMPUTE);
     case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
@@ -139,12 +141,13 @@ pdl_status_t pdl__poll(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->exchange.bucket_groups == 0) return PDL_OK;
+    if (s->exchange.bucket_groups == 0) return pdl_transport_poll(s->executor.transport);
     double start_s = pdl__seconds();
     for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
         status = pdl_exchange_poll(s->exchange.buckets[g].exchange);
         if (!status && s->exchange.buckets[g].gather) status = pdl_exchange_poll(s->exchange.buckets[g].gather);
     }
+    if (!status) status = pdl_transport_poll(s->executor.transport);
     s->observer.class_s[PDL_CLASS_GRADIENT] += pdl__seconds() - start_s;
     return status;
 }

@@ -1,25 +1,18 @@
 /*
  * Ops in phases: between two of them their ranks meet.
  *
- * Where the host may not use memory of the device, numbers and rows come home, meet in pinned memory and go back.
+ * Where the host may not use memory of the device, numbers come home, meet in pinned memory and go back. Of rows only their
+ * number comes home.
  */
 #include "base/clock.h"
 #include "train/exec/execute.h"
 #include "train/exec/session.h"
 
-static int64_t bytes_of(const int64_t *bytes, int ranks)
-{
-    int64_t sum = 0;
-
-    for (int r = 0; r < ranks; r++) sum += bytes[r];
-    return sum;
-}
-
-/* Pinned memory for a meeting: numbers, or what is sent and what comes, and how many bytes they are. */
+/* Pinned memory for a meeting: numbers, or how many bytes are sent to and come from every rank. */
 static size_t meeting_bytes(const pdl__unit_t *unit, const pdl_meeting_t *meeting)
 {
     if (meeting->kind != PDL_MEETING_ROUTE) return (size_t)meeting->count * sizeof(double);
-    return 2 * ((size_t)unit->routes->members * (sizeof(int64_t) + (size_t)unit->routes->bytes));
+    return 2 * (size_t)unit->routes->members * sizeof(int64_t);
 }
 
 size_t pdl__phases_bytes(const pdl_session_t *s)
@@ -59,7 +52,8 @@ static pdl_status_t dispatch(pdl_session_t *s, pdl__unit_t *unit, const void *se
                              void *receive, const int64_t *from)
 {
     double       start_s = pdl__seconds(), before = unit->routes->sent;
-    pdl_status_t status = pdl__dispatch_run(unit->routes, send, to, receive, from);
+    pdl_status_t status =
+        pdl__dispatch_run(unit->routes, s->executor.stream[PDL_STREAM_COMPUTE], send, to, receive, from);
 
     s->exchange.sent_bytes += unit->routes->sent - before;
     s->observer.moved_s += pdl__seconds() - start_s;
@@ -78,17 +72,11 @@ static pdl_status_t route(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_
 
     if (s->executor.device->host_access)
         return dispatch(s, unit, send, (int64_t *)(void *)to, receive, (int64_t *)(void *)from);
-    pdl_status_t status = pdl_device_fetch(s->executor.device, compute, bytes, to, (size_t)ranks * sizeof(*bytes));
+    pdl_status_t status =
+        s->executor.device->ops->copy(s->executor.device, compute, bytes, to, (size_t)ranks * sizeof(*bytes));
     if (!status)
         status = pdl_device_fetch(s->executor.device, compute, bytes + ranks, from, (size_t)ranks * sizeof(*bytes));
-    if (status) return status;
-    char *home = (char *)(bytes + 2 * ranks), *come = home + bytes_of(bytes, ranks);
-    status = pdl_device_fetch(s->executor.device, compute, home, send, (size_t)bytes_of(bytes, ranks));
-    if (!status) status = dispatch(s, unit, home, bytes, come, bytes + ranks);
-    if (!status)
-        status = s->executor.device->ops->copy(s->executor.device, compute, receive, come,
-                                               (size_t)bytes_of(bytes + ranks, ranks));
-    return status;
+    return status ? status : dispatch(s, unit, send, bytes, receive, bytes + ranks);
 }
 
 static pdl_status_t meet(pdl_session_t *s, pdl__unit_t *unit, const pdl_op_run_t *run, bool backward, int m)

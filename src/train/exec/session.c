@@ -182,7 +182,7 @@ static pdl_status_t create_graph(pdl_session_t *s)
                               .shows_logits = s->spec.logits != NULL};
 
     pdl_status_t status = pdl__graph_create(&spec, &s->graph);
-    return status || s->dry ? status : pdl__graph_make(s->graph, s->groups);
+    return status || s->dry ? status : pdl__graph_make(s->graph, s->groups, s->executor.transport);
 }
 
 static pdl_status_t check_loss(const pdl_session_t *s)
@@ -284,7 +284,9 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
     if (!status && spec->training) s->spec.optimizer.lr = pdl_optimizer_rate(&spec->optimizer);
     status = pdl_ranks_agree(spec->ranks, status);
-    if (!status) status = pdl__groups_create(&s->spec.plan->mesh, spec->ranks, &s->groups);
+    if (!status)
+        status = pdl_transport_create(spec->ranks, s->executor.device, spec->transport, &s->executor.transport);
+    if (!status) status = pdl__groups_create(&s->spec.plan->mesh, spec->ranks, s->executor.transport, &s->groups);
     if (!status) status = pdl__separate_create(s);
     if (!status) status = create_graph(s);
     if (!status) status = pdl__weights_plan(s);
@@ -313,6 +315,8 @@ void pdl_session_destroy(pdl_session_t *s)
     (void)pdl__session_await(s); /* after a failure the reason is known already */
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
+    pdl__graph_unmake(s->graph);
+    pdl_transport_destroy(s->executor.transport);
     pdl__session_free_list(s);
     pdl__weight_sets_give(s);
     if (s->graph) pdl__session_free_weights(s);
@@ -335,7 +339,6 @@ void pdl_session_destroy(pdl_session_t *s)
     }
     pdl_program_destroy(s->program);
     pdl_program_destroy(s->forward_program);
-    pdl__graph_unmake(s->graph);
     pdl__graph_destroy(s->graph);
     pdl__groups_destroy(s->groups);
     pdl__layouts_destroy(s->layouts);

@@ -142,6 +142,7 @@ typedef struct pdl__executor {
     int64_t              mean_over;                /* samples whose mean the loss is */
     int64_t              draws_at;                 /* index of the first sample in the random numbers of a step */
     pdl_tensor_device_t *device;                   /* of the backend */
+    pdl_transport_t     *transport;                /* of its memory between ranks */
     pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
     pdl_tensor_event_t  *event;                    /* orders streams */
     char                *arena, *host_arena;       /* of the device, and pinned */

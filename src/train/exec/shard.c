@@ -130,7 +130,7 @@ pdl_status_t pdl__shard_divide(pdl_session_t *s)
 /* Sums of this rank's parts over the axes of the group that are no data axes. */
 static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound)
 {
-    pdl_exchange_spec_t spec = {.device = s->executor.device,
+    pdl_exchange_spec_t spec = {.transport = s->executor.transport,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count};
@@ -162,7 +162,7 @@ static pdl_status_t place_whole(pdl_session_t *s, pdl_session_array_t array, con
 static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64_t *bound, int64_t *part)
 {
     int                 ranks = pdl_ranks_size(group->shard_ranks);
-    pdl_exchange_spec_t spec = {.device = s->executor.device,
+    pdl_exchange_spec_t spec = {.transport = s->executor.transport,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = group->shard_ranks,
                                 .bound = bound,

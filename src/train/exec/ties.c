@@ -20,8 +20,10 @@ static pdl_status_t holders_of(const pdl_session_t *s, int owner, bool holds, pd
     const pdl__pipe_t *stages = s->layouts->stages;
     int                before = 0;
 
-    if (!pdl_ranks_dry(s->groups->stages))
-        return pdl_ranks_split(s->groups->stages, holds ? 0 : 1, stages->at, group);
+    if (!pdl_ranks_dry(s->groups->stages)) {
+        pdl_status_t status = pdl_ranks_split(s->groups->stages, holds ? 0 : 1, stages->at, group);
+        return status || !holds ? status : pdl_transport_join(s->executor.transport, *group);
+    }
     for (int k = 0; k < stages->at; k++) before += pdl__pipe_holds(stages, owner, k);
     return holds ? pdl_ranks_create_dry(before, pdl__pipe_holders(stages, owner), group) : PDL_OK;
 }
@@ -57,7 +59,7 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     tie->ranks = group;
     int64_t             count;
     float              *data = own_gradient(s, &s->weights.entry[i], &count);
-    pdl_exchange_spec_t spec = {.device = s->executor.device,
+    pdl_exchange_spec_t spec = {.transport = s->executor.transport,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = group,
                                 .data = data,

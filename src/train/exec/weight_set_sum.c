@@ -13,7 +13,7 @@ static pdl_status_t create_exchange(pdl__weight_set_sum_t *sum, int array)
 
     if (!bound) return pdl_error(PDL_ERR_NOMEM, "out of memory for the exchange of weights");
     for (int64_t b = 1; b <= count; b++) bound[b] = b == count ? elements : b * piece;
-    pdl_exchange_spec_t spec = {.device = s->executor.device,
+    pdl_exchange_spec_t spec = {.transport = s->executor.transport,
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .ranks = sum->ranks,
                                 .data = s->weights.weight_set[sum->set].array[array],

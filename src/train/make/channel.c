@@ -1,15 +1,15 @@
 /*
- * Channels: a ring of copies with a request each.
+ * Channels: a ring of copies with a wire each.
  */
 #include "train/make/channel.h"
 #include <stdlib.h>
 
 struct pdl__channel {
-    pdl__channel_spec_t   spec;
-    pdl_ranks_request_t **request;
-    char                 *copy;
-    int                   next;    /* slot of the next message */
-    int                   unasked; /* messages expected for which no receive has been started */
+    pdl__channel_spec_t spec;
+    pdl_wire_t        **wire;
+    char               *copy;
+    int                 next;    /* slot of the next message */
+    int                 unasked; /* messages expected for which no receive has been started */
 };
 
 pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t **out)
@@ -19,16 +19,17 @@ pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t
 
     if (c) {
         c->spec = *spec;
-        c->request = calloc((size_t)spec->slots, sizeof(*c->request));
+        c->wire = calloc((size_t)spec->slots, sizeof(*c->wire));
     }
-    if (!c || !c->request) status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
+    if (!c || !c->wire) status = pdl_error(PDL_ERR_NOMEM, "out of memory for messages between stages");
     if (!status && !pdl_ranks_dry(spec->ranks)) {
         void *copy = NULL;
-        status = spec->device->ops->alloc(spec->device, PDL_SPACE_PINNED, pdl__channel_bytes(c), &copy);
+        status = pdl_transport_take(spec->transport, pdl__channel_bytes(c), &copy);
         c->copy = copy;
     }
     for (int i = 0; i < spec->slots && !status; i++)
-        status = pdl_ranks_request_create(spec->ranks, (int64_t)spec->bytes, &c->request[i]);
+        status =
+            pdl_wire_create(spec->transport, spec->ranks, PDL_SENT_MESSAGES, (int64_t)spec->bytes, &c->wire[i]);
     if (status) {
         pdl__channel_destroy(c);
         return status;
@@ -40,68 +41,72 @@ pdl_status_t pdl__channel_create(const pdl__channel_spec_t *spec, pdl__channel_t
 void pdl__channel_destroy(pdl__channel_t *c)
 {
     if (!c) return;
-    for (int i = 0; i < c->spec.slots && c->request; i++) pdl_ranks_request_destroy(c->request[i]);
-    free(c->request);
-    if (c->copy) c->spec.device->ops->release(c->spec.device, PDL_SPACE_PINNED, c->copy, pdl__channel_bytes(c));
+    for (int i = 0; i < c->spec.slots && c->wire; i++) pdl_wire_destroy(c->wire[i]);
+    free(c->wire);
+    pdl_transport_give(c->spec.transport, c->copy, pdl__channel_bytes(c));
     free(c);
 }
 
-static char *take_slot(pdl__channel_t *c, pdl_ranks_request_t **request)
+static int take_slot(pdl__channel_t *c)
 {
     int slot = c->next;
 
     c->next = (slot + 1) % c->spec.slots;
-    *request = c->request[slot];
+    return slot;
+}
+
+static char *copy_of(const pdl__channel_t *c, int slot)
+{
     return c->copy + (size_t)slot * c->spec.bytes;
 }
 
 pdl_status_t pdl__channel_send(pdl__channel_t *c, pdl_tensor_stream_t *stream, const void *data)
 {
-    pdl_ranks_request_t *request;
-    char                *copy = take_slot(c, &request);
-    pdl_status_t         status = pdl_ranks_request_wait(request);
+    pdl_tensor_device_t *device = pdl_transport_device(c->spec.transport);
+    int                  slot = take_slot(c);
+    pdl_status_t         status = pdl_wire_wait(c->wire[slot]);
 
-    if (!status) status = pdl_device_fetch(c->spec.device, stream, copy, data, c->spec.bytes);
+    if (!status) status = device->ops->copy(device, stream, copy_of(c, slot), data, c->spec.bytes);
     if (status) return status;
-    return pdl_ranks_send_start(request, copy, (int64_t)c->spec.bytes, c->spec.peer, c->spec.tag);
+    return pdl_wire_send(c->wire[slot], stream, copy_of(c, slot), (int64_t)c->spec.bytes, c->spec.peer,
+                         c->spec.tag);
 }
 
 pdl_status_t pdl__channel_flush(pdl__channel_t *c)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < c->spec.slots && !status; i++) status = pdl_ranks_request_wait(c->request[i]);
+    for (int i = 0; i < c->spec.slots && !status; i++) status = pdl_wire_wait(c->wire[i]);
     return status;
 }
 
-static pdl_status_t ask(pdl__channel_t *c, int slot)
+static pdl_status_t ask(pdl__channel_t *c, pdl_tensor_stream_t *stream, int slot)
 {
     if (c->unasked == 0) return PDL_OK;
     c->unasked--;
-    return pdl_ranks_receive_start(c->request[slot], c->copy + (size_t)slot * c->spec.bytes, (int64_t)c->spec.bytes,
-                                   c->spec.peer, c->spec.tag);
+    return pdl_wire_receive(c->wire[slot], stream, copy_of(c, slot), (int64_t)c->spec.bytes, c->spec.peer,
+                            c->spec.tag);
 }
 
-pdl_status_t pdl__channel_expect(pdl__channel_t *c, int messages)
+pdl_status_t pdl__channel_expect(pdl__channel_t *c, pdl_tensor_stream_t *stream, int messages)
 {
     pdl_status_t status = PDL_OK;
 
     c->unasked = messages;
     c->next = 0;
-    for (int i = 0; i < c->spec.slots && !status; i++) status = ask(c, i);
+    for (int i = 0; i < c->spec.slots && !status; i++) status = ask(c, stream, i);
     return status;
 }
 
 pdl_status_t pdl__channel_receive(pdl__channel_t *c, pdl_tensor_stream_t *stream, void *data)
 {
-    int                  slot = c->next;
-    pdl_ranks_request_t *request;
-    char                *copy = take_slot(c, &request);
-    pdl_status_t         status = pdl_ranks_request_wait(request);
+    pdl_tensor_device_t *device = pdl_transport_device(c->spec.transport);
+    int                  slot = take_slot(c);
+    pdl_status_t         status = pdl_wire_wait(c->wire[slot]);
 
-    /* The slot is free for the next message when the copy is complete. */
-    if (!status) status = pdl_device_fetch(c->spec.device, stream, data, copy, c->spec.bytes);
-    return status ? status : ask(c, slot);
+    /* The next message comes into the slot behind the copy. */
+    if (!status) status = device->ops->copy(device, stream, data, copy_of(c, slot), c->spec.bytes);
+    return status ? status : ask(c, stream, slot);
 }
 
 size_t pdl__channel_message(const pdl__channel_t *c)

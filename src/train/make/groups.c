@@ -4,7 +4,8 @@
 #include "train/make/groups.h"
 #include <stdlib.h>
 
-static pdl_status_t create_group(pdl__groups_t *groups, const pdl_mesh_t *mesh, pdl_ranks_t *world, unsigned axes)
+static pdl_status_t create_group(pdl__groups_t *groups, const pdl_mesh_t *mesh, pdl_ranks_t *world,
+                                 pdl_transport_t *transport, unsigned axes)
 {
     int64_t coordinates[PDL_MAX_AXES];
     int     colour = 0, key = 0, members = 1;
@@ -20,10 +21,12 @@ static pdl_status_t create_group(pdl__groups_t *groups, const pdl_mesh_t *mesh, 
         }
     }
     if (pdl_ranks_dry(world)) return pdl_ranks_create_dry(key, members, &groups->of[axes]);
-    return pdl_ranks_split(world, colour, key, &groups->of[axes]);
+    pdl_status_t status = pdl_ranks_split(world, colour, key, &groups->of[axes]);
+    return status ? status : pdl_transport_join(transport, groups->of[axes]);
 }
 
-pdl_status_t pdl__groups_create(const pdl_mesh_t *mesh, pdl_ranks_t *world, pdl__groups_t **out)
+pdl_status_t pdl__groups_create(const pdl_mesh_t *mesh, pdl_ranks_t *world, pdl_transport_t *transport,
+                                pdl__groups_t **out)
 {
     pdl__groups_t *groups = calloc(1, sizeof(*groups));
     unsigned       all = 0, pipeline = 0;
@@ -37,8 +40,8 @@ pdl_status_t pdl__groups_create(const pdl_mesh_t *mesh, pdl_ranks_t *world, pdl_
             all |= 1u << a;
     }
     for (unsigned axes = 0; axes <= all && !status; axes++)
-        if ((axes & all) == axes) status = create_group(groups, mesh, world, axes);
-    if (pipeline && !status) status = create_group(groups, mesh, world, pipeline);
+        if ((axes & all) == axes) status = create_group(groups, mesh, world, transport, axes);
+    if (pipeline && !status) status = create_group(groups, mesh, world, transport, pipeline);
     if (status) {
         pdl__groups_destroy(groups);
         return status;

@@ -4,7 +4,7 @@
 #ifndef PDL_TRAIN_GROUPS_H
 #define PDL_TRAIN_GROUPS_H
 
-#include <paradl/comm/ranks.h>
+#include <paradl/comm/transport.h>
 #include <paradl/plan/mesh.h>
 
 typedef struct pdl__groups {
@@ -13,8 +13,9 @@ typedef struct pdl__groups {
     pdl_ranks_t *stages;                /* one rank of every stage, by stage */
 } pdl__groups_t;
 
-/* Collective: all groups that may be asked for are made at once. */
-pdl_status_t pdl__groups_create(const pdl_mesh_t *mesh, pdl_ranks_t *world, pdl__groups_t **groups);
+/* Collective: all groups that may be asked for are made at once, and join the transport. */
+pdl_status_t pdl__groups_create(const pdl_mesh_t *mesh, pdl_ranks_t *world, pdl_transport_t *transport,
+                                pdl__groups_t **groups);
 void         pdl__groups_destroy(pdl__groups_t *groups); /* NULL is allowed */
 
 pdl_status_t pdl__groups_get(const pdl__groups_t *groups, unsigned axes, pdl_ranks_t **group);

@@ -10,11 +10,12 @@
 typedef struct maker {
     pdl_backend_t       *backend;
     const pdl__groups_t *groups;
+    pdl_transport_t     *transport;
 } maker_t;
 
 static pdl_status_t make_move(const maker_t *m, pdl__planned_move_t *move)
 {
-    pdl_move_spec_t spec = {.own = move->own, .need = move->need, .type = move->type, .device = m->backend->device};
+    pdl_move_spec_t spec = {.own = move->own, .need = move->need, .type = move->type, .transport = m->transport};
     pdl_status_t    status = pdl__groups_get(m->groups, move->axes, &spec.group);
 
     return status ? status : pdl_move_create(&spec, &move->made);
@@ -47,7 +48,7 @@ static pdl_status_t make_halo(const maker_t *m, const pdl__unit_t *unit)
 static pdl_status_t make_channel(const maker_t *m, const pdl__stage_link_t *link, pdl__channel_t **channel)
 {
     pdl__channel_spec_t spec = {.ranks = m->groups->stages,
-                                .device = m->backend->device,
+                                .transport = m->transport,
                                 .peer = link->peer,
                                 .tag = link->tag % PDL_RANKS_TAGS,
                                 .bytes = link->bytes,
@@ -61,7 +62,7 @@ static pdl_status_t make_routes(const maker_t *m, pdl__dispatch_t *routes)
     pdl_ranks_t *group;
     pdl_status_t status = pdl__groups_get(m->groups, routes->axes, &group);
 
-    return status ? status : pdl_route_create(group, routes->bytes, &routes->route);
+    return status ? status : pdl_route_create(m->transport, group, routes->bytes, &routes->route);
 }
 
 static pdl_status_t make_unit(const maker_t *m, pdl__unit_t *unit)
@@ -80,9 +81,9 @@ static pdl_status_t make_unit(const maker_t *m, pdl__unit_t *unit)
     return status;
 }
 
-pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups)
+pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups, pdl_transport_t *transport)
 {
-    maker_t      m = {graph->backend, groups};
+    maker_t      m = {graph->backend, groups, transport};
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < graph->unit_count && !status; i++) status = make_unit(&m, &graph->unit[i]);
@@ -128,10 +129,10 @@ void pdl__graph_unmake(pdl__graph_t *graph)
     }
 }
 
-pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
-                               const int64_t *from)
+pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, pdl_tensor_stream_t *stream, const void *send,
+                               const int64_t *to, void *receive, const int64_t *from)
 {
     for (int m = 0; m < routes->members; m++)
         *(m == routes->member ? &routes->stayed : &routes->sent) += (double)to[m];
-    return pdl_route_run(routes->route, send, to, receive, from);
+    return pdl_route_run(routes->route, stream, send, to, receive, from);
 }

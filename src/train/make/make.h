@@ -8,12 +8,12 @@
 #include "train/make/groups.h"
 
 /* Local, but for the groups: the same graph makes the same moves on all ranks. */
-pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups);
+pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups, pdl_transport_t *transport);
 /* Gives back what was made; the graph stays. NULL is allowed. */
 void pdl__graph_unmake(pdl__graph_t *graph);
 
 /* Collective: as pdl_route_run(), counted. */
-pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, const void *send, const int64_t *to, void *receive,
-                               const int64_t *from);
+pdl_status_t pdl__dispatch_run(pdl__dispatch_t *routes, pdl_tensor_stream_t *stream, const void *send,
+                               const int64_t *to, void *receive, const int64_t *from);
 
 #endif

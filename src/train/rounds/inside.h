@@ -10,9 +10,9 @@
 
 /* Models exchanged between ranks: one message for each array of a weight set. */
 typedef struct pdl__model_exchange {
-    int                   slots; /* most models that a rank receives, and sends, at once */
-    pdl_ranks_request_t **request;
-    int                  *spare; /* [slots] weight sets that hold no model, then [slots] those being sent */
+    int          slots; /* most models that a rank receives, and sends, at once */
+    pdl_wire_t **wire;
+    int         *spare; /* [slots] weight sets that hold no model, then [slots] those being sent */
 } pdl__model_exchange_t;
 
 /* Workers with like updates, and the distillation from the common weights. */

@@ -24,20 +24,20 @@ pdl_status_t pdl__model_exchange_create(pdl__rounds_t *r, int first_spare)
     pdl_status_t           status = PDL_OK;
 
     t->slots = pdl__model_exchange_spares(&r->spec.options, pdl_ranks_size(r->ranks));
-    t->request = calloc((size_t)t->slots * 2 * ARRAYS, sizeof(pdl_ranks_request_t *));
+    t->wire = calloc((size_t)t->slots * 2 * ARRAYS, sizeof(pdl_wire_t *));
     t->spare = calloc((size_t)t->slots * 2, sizeof(*t->spare));
-    if (!t->request || !t->spare) return pdl_error(PDL_ERR_NOMEM, "out of memory for models in flight");
+    if (!t->wire || !t->spare) return pdl_error(PDL_ERR_NOMEM, "out of memory for models in flight");
     for (int i = 0; i < t->slots; i++) t->spare[i] = first_spare + i;
     for (int i = 0; i < t->slots * 2 * ARRAYS && !status; i++)
-        status = pdl_ranks_request_create(r->ranks, bytes, &t->request[i]);
+        status = pdl_wire_create(s->executor.transport, r->ranks, PDL_SENT_MESSAGES, bytes, &t->wire[i]);
     return status;
 }
 
 void pdl__model_exchange_destroy(pdl__rounds_t *r)
 {
-    for (int i = 0; r->exchange.request && i < r->exchange.slots * 2 * ARRAYS; i++)
-        pdl_ranks_request_destroy(r->exchange.request[i]);
-    free(r->exchange.request);
+    for (int i = 0; r->exchange.wire && i < r->exchange.slots * 2 * ARRAYS; i++)
+        pdl_wire_destroy(r->exchange.wire[i]);
+    free(r->exchange.wire);
     free(r->exchange.spare);
 }
 
@@ -54,19 +54,17 @@ static int rank_of(const pdl__rounds_t *r, int64_t worker)
 /* Starts the message of every array of a weight set. Both sides tag the message with the worker that gets the model. */
 static pdl_status_t start(pdl__rounds_t *r, int slot, bool sends, int set, int peer, int64_t worker)
 {
-    pdl_session_t *s = r->session;
-    pdl_status_t   status = pdl__session_await(s);
+    pdl_session_t       *s = r->session;
+    pdl_tensor_stream_t *stream = s->executor.stream[PDL_STREAM_COMPUTE];
+    pdl_status_t         status = PDL_OK;
 
-    if (!s->executor.device->host_access)
-        return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "models are exchanged between ranks in memory of the host only; use --device cpu");
     for (int i = 0, a; !status && (a = pdl__weight_set_array(s, i, r->spec.options.keep_moments)) >= 0; i++) {
-        pdl_ranks_request_t *request = r->exchange.request[(slot * 2 + sends) * ARRAYS + i];
-        int64_t bytes = pdl__weight_set_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
-        int     tag = (int)(worker % PDL_RANKS_TAGS);
+        pdl_wire_t *wire = r->exchange.wire[(slot * 2 + sends) * ARRAYS + i];
+        int64_t     bytes = pdl__weight_set_elements(s, a) * (int64_t)pdl_dtype_bytes(s->spec.backend->weight_type);
+        int         tag = (int)(worker % PDL_RANKS_TAGS);
         if (sends) r->bytes += (double)bytes;
-        status = sends ? pdl_ranks_send_start(request, s->weights.weight_set[set].array[a], bytes, peer, tag)
-                       : pdl_ranks_receive_start(request, s->weights.weight_set[set].array[a], bytes, peer, tag);
+        status = sends ? pdl_wire_send(wire, stream, s->weights.weight_set[set].array[a], bytes, peer, tag)
+                       : pdl_wire_receive(wire, stream, s->weights.weight_set[set].array[a], bytes, peer, tag);
     }
     return status;
 }
@@ -75,8 +73,7 @@ static pdl_status_t wait_all(pdl__rounds_t *r)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < r->exchange.slots * 2 * ARRAYS && !status; i++)
-        status = pdl_ranks_request_wait(r->exchange.request[i]);
+    for (int i = 0; i < r->exchange.slots * 2 * ARRAYS && !status; i++) status = pdl_wire_wait(r->exchange.wire[i]);
     return status;
 }
 

@@ -2,29 +2,38 @@
  * What ranks, requests and exchange need of MPI. With MPI it is in ranks_mpi.c, requests_mpi.c and reduction_mpi.c;
  * without it alone.c takes their place, so that the rest is the same in both builds.
  */
-#ifndef PDL_COMM_TRANSPORT_H
-#define PDL_COMM_TRANSPORT_H
+#ifndef PDL_COMM_INSIDE_H
+#define PDL_COMM_INSIDE_H
 
 #include <paradl/coll/coll.h>
 #include <paradl/comm/ranks.h>
+#include <paradl/comm/transport.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct pdl__world pdl__world_t;
+/* Transports whose messages go on while a rank waits for anything: MPI does that for its own. */
+typedef struct pdl__progress {
+    pdl_transport_t *transport; /* the first; others follow */
+    bool             busy;
+} pdl__progress_t;
+/* device/transport.c */
+pdl_status_t              pdl__progress(pdl__progress_t *progress);
 typedef struct pdl__watch pdl__watch_t; /* watch.h */
 
 struct pdl_ranks {
-    int           rank, size;
-    int           node_rank, node_size;
-    int           job_rank; /* the same as rank unless this is a group */
-    pdl__world_t *world;    /* NULL: one rank without MPI */
-    double       *gathered; /* room for `piece` values of every rank */
-    int64_t       piece;
-    bool          dry;                  /* nothing is sent or received */
-    double        sent[PDL_SENT_KINDS]; /* bytes, unless this is a group */
-    double       *counted;              /* `sent` of the ranks that the group was made of, or its own */
-    pdl__watch_t *watch;                /* of the job, owned unless this is a group; NULL: nobody watches */
-    bool          group;
+    int             rank, size;
+    int             node_rank, node_size;
+    int             job_rank; /* the same as rank unless this is a group */
+    pdl__world_t   *world;    /* NULL: one rank without MPI */
+    double         *gathered; /* room for `piece` values of every rank */
+    int64_t         piece;
+    bool            dry;                  /* nothing is sent or received */
+    double          sent[PDL_SENT_KINDS]; /* bytes, unless this is a group */
+    double         *counted;              /* `sent` of the ranks that the group was made of, or its own */
+    pdl__watch_t   *watch;                /* of the job, owned unless this is a group; NULL: nobody watches */
+    bool            group;
+    pdl__progress_t own_progress, *progress; /* that of the job, also of a group */
 };
 
 /* Whether the program has MPI running already. */
@@ -46,6 +55,8 @@ pdl_status_t pdl__world_barrier(pdl__world_t *world);
 /* pdl_ranks_gather_all() that takes another way when more than `most` bytes come together. */
 pdl_status_t pdl__ranks_gather_all(pdl_ranks_t *ranks, const void *mine, int64_t bytes, void *all, int64_t *sizes,
                                    int64_t most);
+/* What waits for messages of this world, and of groups made of it later, lets others go on. */
+void pdl__world_progress(pdl__world_t *world, pdl__progress_t *progress);
 /* What waits for messages of this world, and of groups made of it later, gives up when the watch says so. */
 void pdl__world_watch(pdl__world_t *world, pdl__watch_t *watch);
 /* Of the whole job, also from a group. */
@@ -73,7 +84,20 @@ void         pdl__lanes_destroy(pdl__lanes_t *lanes);                           
 /* Bytes of the places where messages arrive. */
 size_t pdl__lanes_bytes(const pdl__lanes_t *lanes);
 
+/* One of them, of which there are several kinds. */
 typedef struct pdl__reduction pdl__reduction_t;
+
+typedef struct pdl__reduction_ops {
+    pdl_status_t (*start)(pdl__reduction_t *reduction, float *data);
+    pdl_status_t (*test)(pdl__reduction_t *reduction, bool *done);
+    int64_t (*messages)(const pdl__reduction_t *reduction); /* NULL: not known */
+    void (*destroy)(pdl__reduction_t *reduction);
+} pdl__reduction_ops_t;
+
+struct pdl__reduction {
+    const pdl__reduction_ops_t *ops;
+    int64_t                     bytes; /* sent by this rank in one run */
+};
 
 typedef struct pdl__reduction_spec {
     int              lane;
@@ -81,18 +105,35 @@ typedef struct pdl__reduction_spec {
     const char      *algorithm;      /* a schedule or "library" */
     int64_t          ranks_per_node; /* for schedules that look at it; 0: 1 */
     int64_t          elements;
-    const int64_t   *counts; /* of each rank's part, unless all get the sum */
-    int64_t          chunk_bytes;
+    const int64_t   *counts;                  /* of each rank's part, unless all get the sum */
+    int64_t          chunk_bytes, slot_bytes; /* of a message, and of the places where messages arrive, at most */
 } pdl__reduction_spec_t;
 
+/* In memory of the host, over MPI. */
 pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reduction_spec_t *spec,
                                    pdl__reduction_t **reduction);
-void         pdl__reduction_destroy(pdl__reduction_t *reduction); /* NULL is allowed; must not be in flight */
-pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data);
-pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done);
-/* Sent by this rank in one run. */
-int64_t pdl__reduction_bytes(const pdl__reduction_t *reduction);
+
+/* Of all kinds. */
+static inline pdl_status_t pdl__reduction_start(pdl__reduction_t *reduction, float *data)
+{
+    return reduction->ops->start(reduction, data);
+}
+
+static inline pdl_status_t pdl__reduction_test(pdl__reduction_t *reduction, bool *done)
+{
+    return reduction->ops->test(reduction, done);
+}
+
+/* NULL is allowed; must not be in flight. */
+static inline void pdl__reduction_destroy(pdl__reduction_t *reduction)
+{
+    if (reduction != NULL) reduction->ops->destroy(reduction);
+}
+
 /* Messages that this rank has sent since creation; 0 of the library's. */
-int64_t pdl__reduction_messages(const pdl__reduction_t *reduction);
+static inline int64_t pdl__reduction_messages(const pdl__reduction_t *reduction)
+{
+    return reduction->ops->messages != NULL ? reduction->ops->messages(reduction) : 0;
+}
 
 #endif
