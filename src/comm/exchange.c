@@ -15,10 +15,12 @@
 #include "comm/watch/watch.h"
 
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define WHOLE (INT64_MAX / 4) /* bytes that no message has */
+#define LOOKS 200             /* after which a rank that still waits lets others have its core */
 #define LANES 4 /* buckets in flight at once: the next ones begin while the last messages of the first arrive */
 
 typedef enum bucket_state { IDLE, QUEUED, MOVING, ARRIVED } bucket_state_t;
@@ -313,6 +315,7 @@ pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b)
     pdl_status_t status = check_bucket(exchange, b);
     bucket_t    *bucket;
     double       begin;
+    int          looks = 0;
 
     if (status) return status;
     bucket = &exchange->bucket[b];
@@ -324,6 +327,7 @@ pdl_status_t pdl_exchange_wait(pdl_exchange_t *exchange, int b)
             status = move(exchange);
             if (!status && bucket->state != ARRIVED) status = pdl__watch_check(exchange->ranks->watch);
             if (!status && bucket->state != ARRIVED) status = pdl__progress(exchange->ranks->progress);
+            if (++looks > LOOKS) sched_yield();
         }
         pdl__watch_waits(exchange->ranks->watch, false);
         exchange->waited_s += pdl__seconds() - begin;

@@ -2,8 +2,10 @@
  * Under mpirun: training on the guard device, whose memory the host cannot touch and whose streams know no order but
  * that of events, has the bits of the CPU; and what is left out is noticed.
  *
- *     program_guard [quick | race]     quick: eager streams, no mutations; race: eager streams that do not wait, for the
- *                                      thread sanitizer
+ *     program_guard [quick | race | strategies]
+ *
+ * quick: eager streams, no mutations; race: eager streams that do not wait, for the thread sanitizer; strategies: all that
+ * have a name, on any number of ranks. Otherwise there are two ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,12 +14,13 @@
 #include "train/exec/session.h"
 
 #define STEPS 2
-#define BATCH 4
+#define BATCH 8
 #define ROOM  4096
 #include "batch_fixture.h"
 
 static pdl_ranks_t *ranks;
 static bool         quick, race;
+static int          steps = STEPS;
 
 typedef struct setting {
     const char    *model, *preset;
@@ -85,8 +88,8 @@ static void train(const pdl_plan_t *plan, device_t device, pdl_transport_kind_t 
     REQUIRE_OK(pdl_session_create(&spec, &session));
     if (!session) return;
     pdl_batch_t batch = part_of_batch(plan, session);
-    for (int step = 0; step <= STEPS; step++) {
-        pdl_status_t status = step < STEPS ? pdl_session_step(session, &batch, &result)
+    for (int step = 0; step <= steps; step++) {
+        pdl_status_t status = step < steps ? pdl_session_step(session, &batch, &result)
                                            : pdl_session_evaluate(session, &batch, &result);
         if (device < MUTATED) CHECK_OK(status);
         outcome->loss[step] = status ? -1 : result.loss;
@@ -154,6 +157,58 @@ static void compare(const setting_t *setting)
     pdl_model_destroy(model);
 }
 
+static pdl_mesh_t mesh_of(const pdl_strategy_t *strategy, const pdl_strategy_mesh_t *at)
+{
+    pdl_axis_kind_t inner = pdl_strategy_has(strategy, PDL_AXIS_SPATIAL) ? PDL_AXIS_SPATIAL : PDL_AXIS_TENSOR;
+    pdl_axis_t axes[] = {{PDL_AXIS_PIPELINE, at->pipeline, 0}, {PDL_AXIS_DATA, at->data, 0}, {inner, at->inner, 0}};
+    pdl_mesh_t mesh = {.axis_count = 0};
+
+    for (int i = 0; i < 3; i++)
+        if (axes[i].size > 1) mesh.axis[mesh.axis_count++] = axes[i];
+    return mesh;
+}
+
+/* By a strategy on its first mesh of so many ranks, over both transports; false where it cannot be. */
+static bool compare_strategy(const pdl_model_t *model, const pdl_strategy_t *strategy)
+{
+    pdl_strategy_mesh_t at = {0};
+    pdl_plan_t         *plan = NULL;
+    outcome_t           cpu, host, ipc;
+    bool made = pdl_strategy_next_mesh(strategy, pdl_ranks_size(ranks), pdl_model_layer_count(model), &at);
+
+    if (made) {
+        pdl_mesh_t mesh = mesh_of(strategy, &at);
+        made = pdl_mesh_size(&mesh) == pdl_ranks_size(ranks) && !pdl_plan_create(model, &mesh, BATCH, &plan) &&
+               !pdl_plan_apply_preset(plan, strategy->name, NULL);
+    }
+    if (made && pdl_strategy_has(strategy, PDL_AXIS_PIPELINE)) plan->micro_batches = 2;
+    made = made && !pdl_plan_check(plan);
+    if (made) {
+        train(plan, CPU, PDL_TRANSPORT_AUTO, &cpu);
+        train(plan, EAGER, PDL_TRANSPORT_IPC, &ipc);
+        train(plan, LAZY, PDL_TRANSPORT_HOST, &host);
+        CHECK(same(&cpu, &ipc) && same(&cpu, &host) && cpu.loss[0] > 0);
+        if (pdl_ranks_rank(ranks) == 0)
+            printf("%s %s: loss %.9g\n", pdl_model_name(model), strategy->name, cpu.loss[0]);
+    }
+    if (plan != NULL) pdl_plan_destroy(plan);
+    return made;
+}
+
+/* One update each; images on an odd number of ranks, tokens on an even one. */
+static void test_strategies(void)
+{
+    pdl_model_t *model = NULL;
+    int          made = 0;
+
+    fill_batch(2);
+    steps = 1;
+    REQUIRE_OK(pdl_model_load(pdl_ranks_size(ranks) % 2 ? "lenet" : "gpt-char-small", &model));
+    for (int i = 0; pdl_strategy_at(i) != NULL; i++) made += compare_strategy(model, pdl_strategy_at(i));
+    CHECK(made >= 4);
+    pdl_model_destroy(model);
+}
+
 static void test_settings(void)
 {
     fill_batch(2);
@@ -164,8 +219,12 @@ int main(int argc, char **argv)
 {
     quick = argc == 2 && strcmp(argv[1], "quick") == 0;
     race = argc == 2 && strcmp(argv[1], "race") == 0;
-    if (argc > 2 || pdl_ranks_create(&ranks) || pdl_ranks_size(ranks) != 2) return 1;
-    RUN(test_settings);
+    bool named = argc == 2 && strcmp(argv[1], "strategies") == 0;
+    if (argc > 2 || pdl_ranks_create(&ranks) || (pdl_ranks_size(ranks) != 2 && !named)) return 1;
+    if (named)
+        RUN(test_strategies);
+    else
+        RUN(test_settings);
     pdl_ranks_destroy(ranks);
     return test_done();
 }

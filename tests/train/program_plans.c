@@ -3,7 +3,10 @@
  * axis, and random sharding over the data axes; losses of a few updates and the weights after them equal those of the
  * same network on one rank, and to the bit those of the plan with nothing overlapped.
  *
- *     program_plans FIRST COUNT      plans FIRST .. FIRST + COUNT - 1
+ *     program_plans FIRST COUNT [guard]      plans FIRST .. FIRST + COUNT - 1
+ *
+ * With `guard` bits are compared with those of the guard device, whose memory goes between ranks by the transports host and
+ * ipc.
  */
 #include <math.h>
 #include <paradl/train/session.h>
@@ -92,6 +95,9 @@ static const char *const networks[] = {
 #define NETWORKS ((int)(sizeof(networks) / sizeof(*networks)))
 
 static pdl_ranks_t *world, *alone;
+static bool         guard;
+
+typedef enum way { OVERLAPPED, ONE_BY_ONE, GUARD_HOST, GUARD_IPC } way_t;
 
 /* Axes whose product is the number of ranks, in random order and of random kind. */
 static void draw_mesh(pdl_mesh_t *mesh, const pdl_model_t *model)
@@ -202,14 +208,15 @@ static pdl_status_t sum_samples(pdl_session_t *session, pdl_ranks_t *ranks, cons
     return status ? status : pdl_ranks_sum(ranks, sum, 1);
 }
 
-static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, bool overlap, const pdl_batch_t *whole,
+static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, way_t way, const pdl_batch_t *whole,
                              outcome_t *outcome)
 {
     pdl_cpu_options_t  cpu = {.threads = 1, .direct = true};
     pdl_session_spec_t spec;
     pdl_session_t     *session = NULL;
     pdl_backend_t     *backend = NULL;
-    pdl_status_t       status = pdl_backend_create_cpu(&cpu, &backend);
+    pdl_status_t       status = way < GUARD_HOST ? pdl_backend_create_cpu(&cpu, &backend)
+                                                 : pdl_backend_create_guard(&cpu, way == GUARD_HOST, &backend);
 
     pdl_session_defaults(&spec);
     spec.plan = plan;
@@ -217,12 +224,15 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, bool ov
     spec.ranks = ranks;
     spec.optimizer.lr = 0.02;
     spec.bucket_bytes = 2000;
-    spec.overlap = overlap;
+    spec.overlap = way != ONE_BY_ONE;
+    if (way >= GUARD_HOST) spec.transport = way == GUARD_HOST ? PDL_TRANSPORT_HOST : PDL_TRANSPORT_IPC;
     size_t                held = pdl_memory_held();
     double                before[PDL_SENT_KINDS] = {0};
     pdl_session_traffic_t traffic = {0};
     if (!status) status = pdl_session_create(&spec, &session);
-    if (!status) status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
+    if (!status && way < GUARD_HOST)
+        status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
+    if (!status && way >= GUARD_HOST) pdl_session_traffic(session, &traffic);
     for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
         pdl_step_result_t  result;
@@ -301,13 +311,14 @@ static int try_plan(int seed)
     plan->sync_batch_norm = true;
     serial->sync_batch_norm = true;
     describe(plan, text, sizeof(text));
-    outcome_t    expected, got, one_by_one = {0};
+    outcome_t    expected, got, one_by_one = {0}, shared = {0};
     pdl_status_t status = pdl_plan_check(plan);
     if (status) {
         verdict = 0;
-    } else if (run_plan(serial, alone, true, &data, &expected) ||
-               (status = run_plan(plan, world, true, &data, &got)) ||
-               (status = run_plan(plan, world, false, &data, &one_by_one))) {
+    } else if (run_plan(serial, alone, OVERLAPPED, &data, &expected) ||
+               (status = run_plan(plan, world, OVERLAPPED, &data, &got)) ||
+               (status = run_plan(plan, world, guard ? GUARD_HOST : ONE_BY_ONE, &data, &one_by_one)) ||
+               (guard && (status = run_plan(plan, world, GUARD_IPC, &data, &shared)))) {
         verdict = status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED ? 0 : -1;
         if (pdl_ranks_rank(world) == 0)
             printf("%s %d: %s\n  %s\n", verdict ? "FAIL" : "refused", seed, pdl_error_message(), text);
@@ -318,6 +329,7 @@ static int try_plan(int seed)
             worst = fmax(worst, fabs(got.loss[s] - expected.loss[s]) / expected.loss[s]);
         /* Tensors in flight while something else is computed have the same bits. */
         if (memcmp(&got, &one_by_one, sizeof(got)) != 0) worst = INFINITY;
+        if (guard && memcmp(&got, &shared, sizeof(got)) != 0) worst = INFINITY;
         verdict = worst < 1e-4 ? 1 : -1;
         if (verdict < 0 && pdl_ranks_rank(world) == 0)
             printf("FAIL %d: off by %.1e, losses %g %g %g, on one rank %g %g %g\n  %s\n", seed, worst, got.loss[0],
@@ -334,6 +346,7 @@ int main(int argc, char **argv)
     int first = argc > 1 ? atoi(argv[1]) : 1, count = argc > 2 ? atoi(argv[2]) : 10, agreed = 0, failed = 0,
         tried = 0;
 
+    guard = argc > 3 && strcmp(argv[3], "guard") == 0;
     if (pdl_ranks_create(&world)) return 1;
     if (pdl_ranks_split(world, pdl_ranks_rank(world), 0, &alone)) return 1;
     for (int seed = first; agreed + failed < count && tried < 4 * count; seed++, tried++) {

@@ -5,9 +5,9 @@ set -euo pipefail
 
 [ -n "${PROGRAM_PLANS-}" ] || { echo "skipped: built without MPI"; exit 77; }
 # The last begin where a class token was cut in space (19) and a table of positions had pieces of one row (25).
-for case in "2 1 8" "3 1 4" "4 19 8"; do
-    read -r count first plans <<<"$case"
-    ranks "$count" "$PROGRAM_PLANS" "$first" "$plans" >out 2>&1 || fail "$count ranks: $(grep -A1 FAIL out | head -8)"
+for case in "2 1 8" "3 1 4" "4 19 8" "2 9 5 guard" "3 5 3 guard" "4 1 3 guard"; do
+    read -r count first plans device <<<"$case"
+    ranks "$count" "$PROGRAM_PLANS" "$first" "$plans" $device >out 2>&1 || fail "$count ranks: $(grep -A1 FAIL out | head -8)"
     grep "^$count ranks:" out || fail "no result on $count ranks: $(tail -3 out)"
 done
 finish

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LOOKS 2000 /* after which a rank that still waits lets others have its core */
+#define LOOKS 200 /* after which a rank that still waits lets others have its core */
 
 const char *const pdl_transport_names[] = {"auto", "host", "ipc", "nccl", NULL};
 

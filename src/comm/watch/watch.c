@@ -4,8 +4,8 @@
 #include "comm/watch/watch.h"
 
 #include "base/clock.h"
-#include "comm/launch.h"
 #include "comm/inside.h"
+#include "comm/launch.h"
 #include "comm/watch/links.h"
 
 #include <errno.h>
