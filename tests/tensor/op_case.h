@@ -73,27 +73,75 @@ typedef struct op_bench {
     void            *input[PDL_MAX_INPUTS], *input_gradient[PDL_MAX_INPUTS], *output, *gradient[2];
     double          *before; /* reference with a fusion: the output before the activation */
     size_t           input_bytes[PDL_MAX_INPUTS];
-    float           *sample_weight;
+    float           *sample_weight, *weight_there;
 } op_bench_t;
 
 /* At least one byte, all of them garbage: as floats, NaN. */
+static inline size_t op_room(size_t bytes)
+{
+    return (bytes + 127) / 64 * 64;
+}
+
 static inline void *op_take(size_t bytes)
 {
-    size_t room = (bytes + 127) / 64 * 64;
-    void  *memory = aligned_alloc(64, room);
+    void *memory = aligned_alloc(64, op_room(bytes));
 
     if (memory == NULL) abort();
-    memset(memory, 0xff, room);
+    memset(memory, 0xff, op_room(bytes));
     return memory;
 }
 
-/* Whether what lies behind `bytes` of memory taken is as it was. */
-static inline bool op_unharmed(const void *memory, size_t bytes)
+/* The same for what ops read and write, in memory of the device. Where the host may touch that, it is the host's, so that a
+   sanitizer sees what is beyond it. */
+static inline void op_copy(pdl_backend_t *backend, void *to, const void *from, size_t bytes)
 {
-    const unsigned char *at = memory;
-    size_t               room = (bytes + 127) / 64 * 64;
+    if (backend->device->ops->copy(backend->device, NULL, to, from, bytes) != PDL_OK) abort();
+}
 
-    for (size_t i = bytes; memory != NULL && i < room; i++)
+static inline void op_spoil(pdl_backend_t *backend, void *memory, size_t bytes)
+{
+    void *garbage = op_take(bytes);
+
+    op_copy(backend, memory, garbage, bytes);
+    free(garbage);
+}
+
+static inline void *op_place(pdl_backend_t *backend, size_t bytes)
+{
+    void *memory;
+
+    if (backend->device->host_access) return op_take(bytes);
+    if (backend->device->ops->alloc(backend->device, PDL_SPACE_DEVICE, op_room(bytes), &memory) != PDL_OK) abort();
+    op_spoil(backend, memory, op_room(bytes));
+    return memory;
+}
+
+static inline void op_give(pdl_backend_t *backend, const void *memory)
+{
+    if (backend->device->host_access)
+        free((void *)memory);
+    else
+        backend->device->ops->release(backend->device, PDL_SPACE_DEVICE, (void *)memory, 0);
+}
+
+/* Memory of the device with these bytes of the host. */
+static inline void *op_upload(pdl_backend_t *backend, const void *from, size_t bytes)
+{
+    void *memory = op_place(backend, bytes);
+
+    op_copy(backend, memory, from, bytes);
+    return memory;
+}
+
+/* Whether what lies behind `bytes` of memory placed is as it was. */
+static inline bool op_unharmed(pdl_backend_t *backend, const void *memory, size_t bytes)
+{
+    unsigned char at[128];
+    size_t        behind = op_room(bytes) - bytes;
+
+    if (memory == NULL) return true;
+    op_copy(backend, at, (const char *)memory + bytes, behind);
+    for (size_t i = 0; i < behind; i++)
         if (at[i] != 0xff) return false;
     return true;
 }
@@ -125,12 +173,13 @@ static inline pdl_status_t op_to_backend(pdl_backend_t *backend, const pdl_shape
         return PDL_OK;
     }
     single = op_take((size_t)count * sizeof(float));
-    typed = op_take((size_t)count * sizeof(float));
+    typed = op_place(backend, (size_t)count * sizeof(float));
     for (int64_t i = 0; i < count; i++) single[i] = (float)plain[i];
-    backend->ops->from_float(backend, NULL, single, count, typed);
-    status = backend->ops->convert(backend, NULL, shape, samples, PDL_FORMAT_PLAIN, typed, format, target);
+    status = backend->ops->from_float(backend, NULL, single, count, typed);
+    if (!status)
+        status = backend->ops->convert(backend, NULL, shape, samples, PDL_FORMAT_PLAIN, typed, format, target);
     free(single);
-    free(typed);
+    op_give(backend, typed);
     return status;
 }
 
@@ -147,12 +196,12 @@ static inline pdl_status_t op_from_backend(pdl_backend_t *backend, const pdl_sha
         return PDL_OK;
     }
     single = op_take((size_t)count * sizeof(float));
-    typed = op_take((size_t)count * sizeof(float));
+    typed = op_place(backend, (size_t)count * sizeof(float));
     status = backend->ops->convert(backend, NULL, shape, samples, format, source, PDL_FORMAT_PLAIN, typed);
-    backend->ops->to_float(backend, NULL, typed, count, single);
+    if (!status) status = backend->ops->to_float(backend, NULL, typed, count, single);
     for (int64_t i = 0; i < count; i++) plain[i] = single[i];
     free(single);
-    free(typed);
+    op_give(backend, typed);
     return status;
 }
 
@@ -170,7 +219,10 @@ static inline pdl_status_t op_import(op_bench_t *b, int k, const double *plain, 
     float       *single;
     pdl_status_t status;
 
-    memset(storage, 0, (size_t)b->op->description.weight[k].elements * pdl_dtype_bytes(b->backend->weight_type));
+    status = b->backend->device->ops->fill(b->backend->device, NULL, storage,
+                                           (size_t)b->op->description.weight[k].elements *
+                                               pdl_dtype_bytes(b->backend->weight_type));
+    if (status) return status;
     if (b->backend->weight_type == PDL_DTYPE_F64) {
         memcpy(storage, plain, (size_t)count * sizeof(double));
         return PDL_OK;
@@ -319,12 +371,16 @@ static inline pdl_status_t op_fill_input(op_bench_t *b, int i)
     if (layer->type == PDL_LAYER_EMBEDDING) bytes = (size_t)count * sizeof(int32_t);
     first *= b->c->first_sample;
     b->input_bytes[i] = bytes;
-    b->run.input[i] = b->input[i] = op_take(bytes);
     if (layer->type == PDL_LAYER_EMBEDDING) {
+        int32_t *tokens = op_take(bytes);
+
         for (int64_t j = 0; j < count; j++)
-            ((int32_t *)b->input[i])[j] = op_index(b->c->seed, OP_INPUT + i, first + j, layer->vocabulary);
+            tokens[j] = op_index(b->c->seed, OP_INPUT + i, first + j, layer->vocabulary);
+        b->run.input[i] = b->input[i] = op_upload(b->backend, tokens, bytes);
+        free(tokens);
         return PDL_OK;
     }
+    b->run.input[i] = b->input[i] = op_place(b->backend, bytes);
     plain = op_doubles(count);
     for (int64_t j = 0; j < count; j++) plain[j] = op_case_value(b->c, OP_INPUT + i, first + j);
     status = op_to_backend(b->backend, &b->shapes[i], b->c->samples, plain, b->op->description.in_format[i],
@@ -345,10 +401,10 @@ static inline pdl_status_t op_fill_weight(op_bench_t *b, int k)
         plain[j] = op_case_value(b->c, OP_WEIGHT + k, j);
         if (strcmp(weight->name, "running_var") == 0) plain[j] = 0.5 + fabs(plain[j]);
     }
-    b->run.weight[k] = op_take(bytes);
+    b->run.weight[k] = op_place(b->backend, bytes);
     status = op_import(b, k, plain, b->run.weight[k]);
     if (!status && weight->trainable && !b->c->evaluate) {
-        b->run.weight_gradient[k] = op_take(bytes);
+        b->run.weight_gradient[k] = op_place(b->backend, bytes);
         for (int64_t j = 0; j < count; j++) plain[j] = op_value(b->c->seed, OP_START + k, j);
         if (b->c->accumulate) status = op_import(b, k, plain, b->run.weight_gradient[k]);
     }
@@ -361,28 +417,30 @@ static inline pdl_status_t op_fill_target(op_bench_t *b)
     const pdl_layer_t *layer = op_layer(b);
     const op_case_t   *c = b->c;
     int64_t      positions = pdl_shape_positions(&layer->in), count = c->samples * pdl_shape_elements(&layer->in);
+    int32_t     *classes;
     double      *plain;
     pdl_status_t status;
 
     b->sample_weight = op_take((size_t)c->samples * sizeof(float));
     for (int64_t n = 0; n < c->samples; n++)
         b->sample_weight[n] = (float)(1.5 + op_value(c->seed, OP_SAMPLE_WEIGHT, n));
-    b->run.sample_weight = c->weigh_samples ? b->sample_weight : NULL;
+    b->weight_there = op_upload(b->backend, b->sample_weight, (size_t)c->samples * sizeof(float));
+    b->run.sample_weight = c->weigh_samples ? b->weight_there : NULL;
     if (layer->type == PDL_LAYER_MSE) {
         plain = op_doubles(count);
         for (int64_t i = 0; i < count; i++) plain[i] = op_case_value(c, OP_TARGET, i);
-        b->run.target = op_take((size_t)count * sizeof(double));
+        b->run.target = op_place(b->backend, (size_t)count * sizeof(double));
         status = op_to_backend(b->backend, &layer->in, c->samples, plain, PDL_FORMAT_PLAIN, (void *)b->run.target);
         free(plain);
         return status;
     }
-    b->run.target = op_take((size_t)(c->samples * positions) * sizeof(int32_t));
+    classes = op_take((size_t)(c->samples * positions) * sizeof(int32_t));
     for (int64_t i = 0; i < c->samples * positions; i++) {
-        int32_t *class = (int32_t *)b->run.target + i;
-
-        *class = op_index(c->seed, OP_TARGET, i, layer->in.channels);
-        if (c->ignore && (i < positions || i % 3 == 1)) *class = -1;
+        classes[i] = op_index(c->seed, OP_TARGET, i, layer->in.channels);
+        if (c->ignore && (i < positions || i % 3 == 1)) classes[i] = -1;
     }
+    b->run.target = op_upload(b->backend, classes, (size_t)(c->samples * positions) * sizeof(int32_t));
+    free(classes);
     return PDL_OK;
 }
 
@@ -396,10 +454,10 @@ static inline pdl_status_t op_fill(op_bench_t *b)
     for (int k = 0; k < b->op->description.weight_count && !status; k++) status = op_fill_weight(b, k);
     if (!status && op_is_loss(layer)) status = op_fill_target(b);
     if (status) return status;
-    b->run.output = b->output = op_take(b->op->description.out_bytes);
-    b->run.saved = op_take(b->op->description.saved_bytes);
-    b->run.workspace = op_take(b->op->description.workspace_bytes);
-    b->run.packed = op_take(b->op->description.packed_bytes);
+    b->run.output = b->output = op_place(b->backend, b->op->description.out_bytes);
+    b->run.saved = op_place(b->backend, b->op->description.saved_bytes);
+    b->run.workspace = op_place(b->backend, b->op->description.workspace_bytes);
+    b->run.packed = op_place(b->backend, b->op->description.packed_bytes);
     b->run.training = !c->evaluate;
     b->run.accumulate = c->accumulate;
     b->run.seed = 11;
@@ -449,11 +507,15 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
     status = meeting_run(b->op, &b->run, false, 0, b->c->meeting);
     if (status) return status;
     if (result->loss) {
+        double *home = op_doubles(3 * b->c->samples);
+
+        op_copy(b->backend, home, b->output, b->op->description.out_bytes);
         for (int64_t i = 0; i < 3 * b->c->samples; i++)
-            result->output[i] = reference ? ((double *)b->output)[i] : ((float *)b->output)[i];
+            result->output[i] = reference ? home[i] : (double)((float *)home)[i];
         for (int64_t n = 0; n < b->c->samples; n++)
             result->objective +=
-                b->run.loss_scale * (b->run.sample_weight ? b->run.sample_weight[n] : 1) * result->output[n];
+                b->run.loss_scale * (b->run.sample_weight ? b->sample_weight[n] : 1) * result->output[n];
+        free(home);
         return PDL_OK;
     }
     if (reference && op_fused(b->c)) op_fused_forward(b, b->run.output, result->out_count);
@@ -474,7 +536,7 @@ static inline pdl_status_t op_make_gradients(op_bench_t *b, const op_result_t *r
     pdl_status_t       status = PDL_OK;
 
     for (int g = 0; g < (apart ? 2 : 1) && !status; g++) {
-        b->gradient[g] = op_take(b->op->description.out_bytes);
+        b->gradient[g] = op_place(b->backend, b->op->description.out_bytes);
         for (int64_t i = 0; i < result->out_count; i++) {
             plain[i] = apart ? op_case_value(b->c, OP_GRADIENT + g, first + i) : op_gradient_value(b->c, first + i);
             if (b->before) plain[i] *= pdl__reference_slope(layer, b->c->fusion.activation, b->before[i]);
@@ -495,10 +557,10 @@ static inline void op_forget(op_bench_t *b)
 {
     for (int i = 0; i < b->op->spec.input_count; i++)
         if (!(b->op->description.keeps_inputs >> i & 1) && b->run.output != b->input[i])
-            memset(b->input[i], 0xff, b->input_bytes[i]);
+            op_spoil(b->backend, b->input[i], b->input_bytes[i]);
     if (!b->op->description.keeps_output && b->run.output == b->output)
-        memset(b->output, 0xff, b->op->description.out_bytes);
-    memset(b->run.workspace, 0xff, b->op->description.workspace_bytes);
+        op_spoil(b->backend, b->output, b->op->description.out_bytes);
+    op_spoil(b->backend, b->run.workspace, b->op->description.workspace_bytes);
 }
 
 static inline void op_place_input_gradients(op_bench_t *b)
@@ -512,7 +574,7 @@ static inline void op_place_input_gradients(op_bench_t *b)
             b->run.input_gradient[i] = b->gradient[0];
             continue;
         }
-        b->run.input_gradient[i] = b->input_gradient[i] = op_take(b->input_bytes[i]);
+        b->run.input_gradient[i] = b->input_gradient[i] = op_place(b->backend, b->input_bytes[i]);
     }
 }
 
@@ -544,15 +606,17 @@ static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
 static inline pdl_status_t op_check_bytes(const op_bench_t *b)
 {
     const pdl_op_description_t *d = &b->op->description;
-    bool unharmed = op_unharmed(b->output, d->out_bytes) && op_unharmed(b->run.saved, d->saved_bytes) &&
-                    op_unharmed(b->run.workspace, d->workspace_bytes) &&
-                    op_unharmed(b->run.packed, d->packed_bytes);
+    bool                        unharmed = op_unharmed(b->backend, b->output, d->out_bytes) &&
+                    op_unharmed(b->backend, b->run.saved, d->saved_bytes) &&
+                    op_unharmed(b->backend, b->run.workspace, d->workspace_bytes) &&
+                    op_unharmed(b->backend, b->run.packed, d->packed_bytes);
 
     for (int i = 0; i < b->op->spec.input_count; i++)
-        unharmed = unharmed && op_unharmed(b->input_gradient[i], b->input_bytes[i]);
+        unharmed = unharmed && op_unharmed(b->backend, b->input_gradient[i], b->input_bytes[i]);
     for (int k = 0; k < d->weight_count; k++)
-        unharmed = unharmed && op_unharmed(b->run.weight_gradient[k], (size_t)d->weight[k].elements *
-                                                                          pdl_dtype_bytes(b->backend->weight_type));
+        unharmed =
+            unharmed && op_unharmed(b->backend, b->run.weight_gradient[k],
+                                    (size_t)d->weight[k].elements * pdl_dtype_bytes(b->backend->weight_type));
     return unharmed ? PDL_OK : pdl_error(PDL_ERR_LIMIT, "the op has written beyond the bytes described");
 }
 
@@ -588,22 +652,23 @@ static inline void op_result_make(const op_bench_t *b, op_result_t *result)
 static inline void op_clear(op_bench_t *b)
 {
     for (int i = 0; i < PDL_MAX_INPUTS; i++) {
-        free(b->input[i]);
-        free(b->input_gradient[i]);
+        op_give(b->backend, b->input[i]);
+        op_give(b->backend, b->input_gradient[i]);
     }
     for (int k = 0; k < PDL_MAX_WEIGHTS; k++) {
-        free(b->run.weight[k]);
-        free(b->run.weight_gradient[k]);
+        op_give(b->backend, b->run.weight[k]);
+        op_give(b->backend, b->run.weight_gradient[k]);
     }
-    free(b->output);
-    free(b->gradient[0]);
-    free(b->gradient[1]);
+    op_give(b->backend, b->output);
+    op_give(b->backend, b->gradient[0]);
+    op_give(b->backend, b->gradient[1]);
     free(b->before);
-    free(b->run.saved);
-    free(b->run.workspace);
-    free(b->run.packed);
-    free((void *)b->run.target);
+    op_give(b->backend, b->run.saved);
+    op_give(b->backend, b->run.workspace);
+    op_give(b->backend, b->run.packed);
+    op_give(b->backend, b->run.target);
     free(b->sample_weight);
+    op_give(b->backend, b->weight_there);
     b->backend->ops->op_destroy(b->op);
     pdl_model_destroy(b->model);
 }

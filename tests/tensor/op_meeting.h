@@ -48,7 +48,6 @@ static inline pdl_status_t meeting_reduce(meeting_t *meeting, double *values, in
     bool met;
     int  round;
 
-    if (count > MEETING_ROOM) return pdl_error(PDL_ERR_LIMIT, "%lld values", (long long)count);
     pthread_mutex_lock(&meeting->lock);
     while (meeting->left > 0) pthread_cond_wait(&meeting->changed, &meeting->lock);
     round = meeting->round;
@@ -67,6 +66,19 @@ static inline pdl_status_t meeting_reduce(meeting_t *meeting, double *values, in
     return met ? PDL_OK : pdl_error(PDL_ERR_LIMIT, "another part has ended");
 }
 
+/* The same for numbers of a device. */
+static inline pdl_status_t meeting_reduce_there(meeting_t *meeting, pdl_tensor_device_t *device, void *there,
+                                                int64_t count, bool largest)
+{
+    double       values[MEETING_ROOM];
+    size_t       bytes = (size_t)count * sizeof(*values);
+    pdl_status_t status = count <= MEETING_ROOM ? device->ops->copy(device, NULL, values, there, bytes)
+                                                : pdl_error(PDL_ERR_LIMIT, "%lld values", (long long)count);
+
+    if (!status) status = meeting_reduce(meeting, values, count, largest);
+    return status ? status : device->ops->copy(device, NULL, there, values, bytes);
+}
+
 /* All phases of an op, whose parts meet between them; `meeting` NULL: it is alone. */
 static inline pdl_status_t meeting_run(pdl_op_t *op, pdl_op_run_t *run, bool backward, unsigned what,
                                        meeting_t *meeting)
@@ -80,9 +92,9 @@ static inline pdl_status_t meeting_run(pdl_op_t *op, pdl_op_run_t *run, bool bac
 
         status = backward ? ops->backward(op, NULL, run, what) : ops->forward(op, NULL, run);
         if (status || run->phase == meetings || meeting == NULL) continue;
-        status = meeting_reduce(meeting, (double *)(void *)((char *)run->workspace + between->at),
-                                between->count - (run->label_smoothing > 0 ? 0 : between->smoothed),
-                                between->kind == PDL_MEETING_MAX);
+        status = meeting_reduce_there(meeting, op->backend->device, (char *)run->workspace + between->at,
+                                      between->count - (run->label_smoothing > 0 ? 0 : between->smoothed),
+                                      between->kind == PDL_MEETING_MAX);
     }
     run->phase = 0;
     return status;
