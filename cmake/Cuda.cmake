@@ -75,7 +75,7 @@ function(pdl_emulated_cuda)
     if(PDL_EMULATED)
         set(folder ${PROJECT_SOURCE_DIR}/src/tensor/plugin/cuda)
         file(GLOB sources CONFIGURE_DEPENDS ${folder}/emulated/*.c ${folder}/emulated/*.cpp)
-        file(GLOB kernels CONFIGURE_DEPENDS ${folder}/*.cu)
+        file(GLOB_RECURSE kernels CONFIGURE_DEPENDS ${folder}/*.cu)
         # A source that includes it makes C++ of every file of kernels.
         foreach(kernel IN LISTS kernels)
             get_filename_component(name ${kernel} NAME_WE)

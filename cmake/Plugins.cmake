@@ -47,7 +47,7 @@ function(pdl_plugin id module name package target)
     if(${id}_FOUND AND module IN_LIST PDL_MODULES)
         set(source ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}.c)
         if(NOT EXISTS ${source})
-            file(GLOB source CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}/*.c
+            file(GLOB_RECURSE source CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}/*.c
                  ${PROJECT_SOURCE_DIR}/src/${module}/plugin/${name}/*.cu)
         endif()
         set(version ${${id}_VERSION})

@@ -9,12 +9,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {NULL};
+static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_BATCH_NORM] = &pdl__cuda_batch_norm,
+    [PDL_LAYER_GROUP_NORM] = &pdl__cuda_group_norm,
+    [PDL_LAYER_LOCAL_RESPONSE_NORM] = &pdl__cuda_lrn,
+    [PDL_LAYER_MAX_POOL] = &pdl__cuda_pool,
+    [PDL_LAYER_AVG_POOL] = &pdl__cuda_pool,
+    [PDL_LAYER_GLOBAL_AVG_POOL] = &pdl__cuda_global_pool,
+    [PDL_LAYER_ADD] = &pdl__cuda_add,
+    [PDL_LAYER_MUL] = &pdl__cuda_mul,
+    [PDL_LAYER_CONCAT] = &pdl__cuda_concat,
+    [PDL_LAYER_UPSAMPLE] = &pdl__cuda_upsample,
+    [PDL_LAYER_DROPOUT] = &pdl__cuda_dropout,
+    [PDL_LAYER_FLATTEN] = &pdl__cuda_flatten,
+    [PDL_LAYER_TO_SEQUENCE] = &pdl__cuda_to_sequence,
+    [PDL_LAYER_SELECT] = &pdl__cuda_select,
+};
 
 /* NULL: the backend has none. */
 static const pdl__cuda_kind_t *kind_of_type(pdl_layer_type_t type)
 {
-    return kinds[type];
+    return pdl_type_traits(type)->activation ? &pdl__cuda_activation : kinds[type];
 }
 
 /* An op with the arrays its spec points to. */
@@ -50,6 +65,11 @@ int64_t pdl__cuda_elements(const pdl_shape_t *shape, int64_t samples, pdl_format
     return samples * pdl__cuda_channels(shape, format) * pdl_shape_positions(shape);
 }
 
+int64_t pdl__cuda_stride(const pdl_shape_t *shape)
+{
+    return pdl__cuda_channels(shape, pdl__cuda_format(shape));
+}
+
 void pdl__cuda_set_formats(pdl_op_t *op)
 {
     for (int i = 0; i < op->spec.input_count; i++)
@@ -67,6 +87,14 @@ pdl_weight_t *pdl__cuda_add_weight(pdl_op_t *op, const char *name, int rank, con
         weight->elements *= dims[i];
     }
     return weight;
+}
+
+pdl_status_t pdl__cuda_copy(const pdl_op_t *op, pdl_tensor_stream_t *stream, void *to, const void *from)
+{
+    pdl__cuda_t *cuda = pdl__cuda_of(op);
+
+    if (to == NULL || to == from) return PDL_OK;
+    return cuda->api->runtime->copy(cuda->gpu, stream, to, from, op->description.out_bytes);
 }
 
 static bool cuda_fuses(pdl_backend_t *backend, const pdl_layer_t *layer, const pdl_fusion_t *fusion)

@@ -41,6 +41,11 @@ typedef struct pdl__cuda_kind {
     bool (*fuses)(const pdl_layer_t *layer, const pdl_fusion_t *fusion);                         /* NULL: nothing */
 } pdl__cuda_kind_t;
 
+/* images and anything element-wise */
+extern const pdl__cuda_kind_t pdl__cuda_batch_norm, pdl__cuda_group_norm, pdl__cuda_lrn, pdl__cuda_activation,
+    pdl__cuda_pool, pdl__cuda_global_pool, pdl__cuda_add, pdl__cuda_mul, pdl__cuda_concat, pdl__cuda_upsample,
+    pdl__cuda_dropout, pdl__cuda_flatten, pdl__cuda_to_sequence, pdl__cuda_select;
+
 static inline pdl__cuda_t *pdl__cuda_of(const pdl_op_t *op)
 {
     return (pdl__cuda_t *)op->backend;
@@ -54,11 +59,22 @@ pdl_format_t pdl__cuda_format(const pdl_shape_t *shape);
 int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format);
 /* Elements of a tensor in memory, padding included. */
 int64_t pdl__cuda_elements(const pdl_shape_t *shape, int64_t samples, pdl_format_t format);
+/* Elements of a position of a tensor in the format that ops want: its channels with their padding. */
+int64_t pdl__cuda_stride(const pdl_shape_t *shape);
 /* All inputs and the output of an op in the formats that ops on GPUs want. */
 void pdl__cuda_set_formats(pdl_op_t *op);
 
 /* Appends a weight of an op; elements is the product of dims. */
 pdl_weight_t *pdl__cuda_add_weight(pdl_op_t *op, const char *name, int rank, const int64_t *dims, bool trainable);
+
+/* Where the next part of a workspace may begin. */
+static inline size_t pdl__cuda_aligned(size_t bytes)
+{
+    return (bytes + 255) / 256 * 256;
+}
+
+/* The output's bytes from one tensor to another, which may be NULL or the same. */
+pdl_status_t pdl__cuda_copy(const pdl_op_t *op, pdl_tensor_stream_t *stream, void *to, const void *from);
 
 /* device.c: the device of an open GPU, which it owns. */
 pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu, pdl_tensor_device_t **device);

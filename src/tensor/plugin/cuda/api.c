@@ -8,6 +8,9 @@
 static const pdl__cuda_api_t functions = {
     .runtime = &pdl__cuda_runtime,
     .vectors = &pdl__cuda_vectors,
+    .pointwise = &pdl__cuda_pointwise,
+    .windows = &pdl__cuda_windows,
+    .norms = &pdl__cuda_norms,
 };
 
 #ifdef PDL_CUDA_EMULATED

@@ -10,12 +10,18 @@
 #ifndef PDL_TENSOR_CUDA_API_H
 #define PDL_TENSOR_CUDA_API_H
 
+#include "tensor/plugin/cuda/norm/norm.h"
+#include "tensor/plugin/cuda/pointwise/pointwise.h"
 #include "tensor/plugin/cuda/runtime.h"
 #include "tensor/plugin/cuda/vectors.h"
+#include "tensor/plugin/cuda/window/window.h"
 
 typedef struct pdl__cuda_api {
-    const pdl__cuda_runtime_t *runtime;
-    const pdl__cuda_vectors_t *vectors;
+    const pdl__cuda_runtime_t   *runtime;
+    const pdl__cuda_vectors_t   *vectors;
+    const pdl__cuda_pointwise_t *pointwise;
+    const pdl__cuda_windows_t   *windows;
+    const pdl__cuda_norms_t     *norms;
 } pdl__cuda_api_t;
 
 #endif
