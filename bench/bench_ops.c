@@ -1,13 +1,14 @@
 /*
- * Times every layer of a model on the CPU backend, forward and backward, one after the other as a step does:
+ * Times every layer of a model, forward and backward, one after the other as a step does:
  *
- *     bench_ops MODEL SAMPLES [THREADS [fp32|bf16 [REPETITIONS]]]
+ *     bench_ops MODEL SAMPLES [THREADS|cuda|emulated [fp32|bf16 [REPETITIONS]]]
  *
- * It fuses what the backend fuses and converts where arrangements differ. Printed for each layer: the median
- * milliseconds, GFLOP/s, and GB/s if each tensor passed through memory once. With one thread the times are those of
- * the processor, which other programs on the machine disturb less.
+ * It fuses what the backend fuses and converts where formats differ. Printed for each layer: the median milliseconds,
+ * GFLOP/s, and GB/s if each tensor passed through memory once. With one thread the times are those of the processor, which
+ * other programs on the machine disturb less; on a GPU those between two events, of work that is queued.
  */
 #include <paradl/model/model.h>
+#include <paradl/model/traits.h>
 #include <paradl/tensor/backend.h>
 
 #include <stdio.h>
@@ -18,25 +19,29 @@
 #define MOST_REPETITIONS 64
 
 typedef struct node {
-    const pdl_layer_t *layer;
-    int                inputs[PDL_MAX_INPUTS], input_count; /* nodes */
-    pdl_fusion_t       fusion;
-    pdl_op_t          *op;
-    pdl_op_run_t       run;
-    void              *converted[PDL_MAX_INPUTS], *back[PDL_MAX_INPUTS]; /* where arrangements differ */
-    void              *gradients[16];                                    /* of the output, from its readers */
-    int                gradient_count;
-    double             seconds[2][MOST_REPETITIONS];
+    const pdl_layer_t  *layer;
+    int                 inputs[PDL_MAX_INPUTS], input_count; /* nodes */
+    pdl_fusion_t        fusion;
+    pdl_op_t           *op;
+    pdl_op_run_t        run;
+    void               *converted[PDL_MAX_INPUTS], *back[PDL_MAX_INPUTS]; /* where arrangements differ */
+    void               *gradients[16];                                    /* of the output, from its readers */
+    int                 gradient_count;
+    pdl_tensor_event_t *event[2][2]; /* of a GPU: before and after each pass */
+    double              seconds[2][MOST_REPETITIONS];
 } node_t;
 
 typedef struct bench {
-    pdl_model_t   *model;
-    pdl_backend_t *backend;
-    node_t        *nodes; /* one a layer; those fused into another have no op */
-    int           *node_of;
-    int            count;
-    int64_t        samples;
-    int            repetitions;
+    pdl_model_t         *model;
+    pdl_backend_t       *backend;
+    pdl_tensor_stream_t *stream;    /* NULL: the CPU works at once */
+    void                *workspace; /* of all ops */
+    size_t               workspace_bytes;
+    node_t              *nodes; /* one a layer; those fused into another have no op */
+    int                 *node_of;
+    int                  count;
+    int64_t              samples;
+    int                  repetitions;
 } bench_t;
 
 static void check(pdl_status_t status)
@@ -54,9 +59,18 @@ static double seconds(const bench_t *b)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void *take(size_t bytes)
+/* Zeros, in memory of the device. */
+static void *take(const bench_t *b, size_t bytes)
 {
-    void *memory = pdl_memory_take(bytes);
+    void *memory;
+
+    check(b->backend->device->ops->alloc(b->backend->device, PDL_SPACE_DEVICE, bytes, &memory));
+    return memory;
+}
+
+static void *take_host(size_t bytes)
+{
+    void *memory = malloc(bytes);
 
     if (memory == NULL) {
         fprintf(stderr, "bench_ops: out of memory\n");
@@ -136,7 +150,7 @@ static pdl_shape_t out_shape(const bench_t *b, int node)
     return b->nodes[node].layer->out;
 }
 
-static void place_weights(node_t *node)
+static void place_weights(const bench_t *b, node_t *node)
 {
     pdl_op_t *op = node->op;
 
@@ -145,17 +159,17 @@ static void place_weights(node_t *node)
         float  *values;
 
         for (int d = 0; d < op->description.weight[k].rank; d++) plain *= op->description.weight[k].dims[d];
-        values = take((size_t)plain * sizeof(float));
+        values = take_host((size_t)plain * sizeof(float));
         if (strcmp(op->description.weight[k].name, "weight") == 0 && op->description.weight[k].rank > 1)
             fill(values, plain, 0.05f);
         else
             for (int64_t i = 0; i < plain; i++) values[i] = strstr(op->description.weight[k].name, "bias") ? 0 : 1;
-        node->run.weight[k] = take((size_t)op->description.weight[k].elements * sizeof(float));
+        node->run.weight[k] = take(b, (size_t)op->description.weight[k].elements * sizeof(float));
         node->run.weight_gradient[k] = op->description.weight[k].trainable
-                                           ? take((size_t)op->description.weight[k].elements * sizeof(float))
+                                           ? take(b, (size_t)op->description.weight[k].elements * sizeof(float))
                                            : NULL;
         check(op->backend->ops->weight_import(op, k, values, node->run.weight[k]));
-        pdl_memory_give(values, (size_t)plain * sizeof(float));
+        free(values);
     }
     check(op->backend->ops->refresh(op, NULL, &node->run));
 }
@@ -183,10 +197,9 @@ static void make_op(bench_t *b, int i)
         given[k] = source->op != NULL ? source->op->description.out_format : PDL_FORMAT_PLAIN;
     }
     check(b->backend->ops->op_create(b->backend, &spec, &node->op));
-    node->run = (pdl_op_run_t){.output = take(node->op->description.out_bytes),
-                               .saved = take(node->op->description.saved_bytes),
-                               .workspace = take(node->op->description.workspace_bytes),
-                               .packed = take(node->op->description.packed_bytes),
+    node->run = (pdl_op_run_t){.output = take(b, node->op->description.out_bytes),
+                               .saved = take(b, node->op->description.saved_bytes),
+                               .packed = take(b, node->op->description.packed_bytes),
                                .training = true,
                                .loss_scale = 1.0 / (double)b->samples};
     for (int k = 0; k < node->input_count; k++) {
@@ -194,29 +207,37 @@ static void make_op(bench_t *b, int i)
             b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, node->op->description.in_format[k]);
 
         node->run.input[k] = b->nodes[node->inputs[k]].run.output;
-        if (given[k] != node->op->description.in_format[k]) node->run.input[k] = node->converted[k] = take(bytes);
-        if (!node->layer->needs_input_gradient || b->nodes[node->inputs[k]].op == NULL) continue;
-        if (node->op->description.gradient_use[k] != PDL_GRADIENT_PASSED) node->run.input_gradient[k] = take(bytes);
         if (given[k] != node->op->description.in_format[k])
-            node->back[k] = take(b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, given[k]));
+            node->run.input[k] = node->converted[k] = take(b, bytes);
+        if (!node->layer->needs_input_gradient || b->nodes[node->inputs[k]].op == NULL) continue;
+        if (node->op->description.gradient_use[k] != PDL_GRADIENT_PASSED)
+            node->run.input_gradient[k] = take(b, bytes);
+        if (given[k] != node->op->description.in_format[k])
+            node->back[k] = take(b, b->backend->ops->tensor_bytes(b->backend, &shapes[k], b->samples, given[k]));
     }
-    place_weights(node);
+    if (node->op->description.workspace_bytes > b->workspace_bytes)
+        b->workspace_bytes = node->op->description.workspace_bytes;
+    for (int e = 0; b->stream != NULL && e < 4; e++)
+        check(b->backend->device->ops->event_create(b->backend->device, &node->event[e / 2][e % 2]));
+    place_weights(b, node);
 }
 
 static void make_source(bench_t *b, node_t *node)
 {
-    int64_t count = pdl_shape_elements(&node->layer->out) * b->samples;
-    float  *values = take((size_t)count * sizeof(float));
+    int64_t  count = pdl_shape_elements(&node->layer->out) * b->samples;
+    float   *values = take_host((size_t)count * sizeof(float));
+    int32_t *tokens = (int32_t *)values;
 
-    node->run.output = take((size_t)count * sizeof(float));
+    node->run.output = take(b, (size_t)count * sizeof(float));
     if (node->layer->vocabulary > 0) {
-        for (int64_t i = 0; i < count; i++)
-            ((int32_t *)node->run.output)[i] = (int32_t)(i * 7919 % node->layer->vocabulary);
+        for (int64_t i = 0; i < count; i++) tokens[i] = (int32_t)(i * 7919 % node->layer->vocabulary);
+        check(b->backend->device->ops->copy(b->backend->device, NULL, node->run.output, tokens,
+                                            (size_t)count * sizeof(*tokens)));
     } else {
         fill(values, count, 1);
-        b->backend->ops->from_float(b->backend, NULL, values, count, node->run.output);
+        check(b->backend->ops->from_float(b->backend, NULL, values, count, node->run.output));
     }
-    pdl_memory_give(values, (size_t)count * sizeof(float));
+    free(values);
 }
 
 static void forward(bench_t *b, node_t *node)
@@ -227,12 +248,12 @@ static void forward(bench_t *b, node_t *node)
             node_t     *source = &b->nodes[node->inputs[k]];
 
             check(
-                b->backend->ops->convert(b->backend, NULL, &shape, b->samples,
+                b->backend->ops->convert(b->backend, b->stream, &shape, b->samples,
                                          source->op != NULL ? source->op->description.out_format : PDL_FORMAT_PLAIN,
                                          source->run.output, node->op->description.in_format[k],
                                          node->converted[k]));
         }
-    check(b->backend->ops->forward(node->op, NULL, &node->run));
+    check(b->backend->ops->forward(node->op, b->stream, &node->run));
 }
 
 static void backward(bench_t *b, node_t *node)
@@ -242,12 +263,12 @@ static void backward(bench_t *b, node_t *node)
     while (node->gradient_count > keep) {
         int last = --node->gradient_count;
 
-        b->backend->ops->add(b->backend, NULL, node->gradients[last - 1], node->gradients[last],
+        b->backend->ops->add(b->backend, b->stream, node->gradients[last - 1], node->gradients[last],
                              node->op->description.out_bytes, node->gradients[last - 1]);
     }
     node->run.output_gradient[0] = node->gradients[0];
     node->run.output_gradient[1] = node->gradient_count > 1 ? node->gradients[1] : NULL;
-    check(b->backend->ops->backward(node->op, NULL, &node->run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT));
+    check(b->backend->ops->backward(node->op, b->stream, &node->run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT));
     for (int k = 0; k < node->input_count; k++) {
         node_t *source = &b->nodes[node->inputs[k]];
         void   *gradient = node->run.input_gradient[k];
@@ -257,13 +278,31 @@ static void backward(bench_t *b, node_t *node)
         if (node->back[k] != NULL) {
             pdl_shape_t shape = out_shape(b, node->inputs[k]);
 
-            check(b->backend->ops->convert(b->backend, NULL, &shape, b->samples, node->op->description.in_format[k],
-                                           gradient, source->op->description.out_format, node->back[k]));
+            check(b->backend->ops->convert(b->backend, b->stream, &shape, b->samples,
+                                           node->op->description.in_format[k], gradient,
+                                           source->op->description.out_format, node->back[k]));
             gradient = node->back[k];
         }
         source->gradients[source->gradient_count++] = gradient;
     }
     node->gradient_count = 0;
+}
+
+static void mark(const bench_t *b, pdl_tensor_event_t *event)
+{
+    if (event != NULL) check(b->backend->device->ops->record(b->backend->device, b->stream, event));
+}
+
+/* Of work that was queued: when all of it is done. */
+static void read_events(bench_t *b, int repetition)
+{
+    pdl_tensor_device_t *device = b->backend->device;
+
+    check(device->ops->synchronise(device, b->stream));
+    for (int i = 0; i < b->count; i++)
+        for (int pass = 0; pass < 2 && b->nodes[i].op != NULL && repetition >= 0; pass++)
+            b->nodes[i].seconds[pass][repetition] =
+                device->ops->elapsed(device, b->nodes[i].event[pass][0], b->nodes[i].event[pass][1]);
 }
 
 static void step(bench_t *b, int repetition)
@@ -274,12 +313,16 @@ static void step(bench_t *b, int repetition)
             double  start = seconds(b);
 
             if (node->op == NULL) continue;
+            node->run.workspace = b->workspace;
+            mark(b, node->event[pass][0]);
             if (pass == 0)
                 forward(b, node);
             else
                 backward(b, node);
+            mark(b, node->event[pass][1]);
             if (repetition >= 0) node->seconds[pass][repetition] = seconds(b) - start;
         }
+    if (b->stream != NULL) read_events(b, repetition);
 }
 
 static int compare(const void *a, const void *b)
@@ -326,38 +369,53 @@ static void print(bench_t *b)
            total[1] * 1e3, (total[0] + total[1]) * 1e3, (double)b->samples / (total[0] + total[1]));
 }
 
+static void make_backend(bench_t *b, const char *where, pdl_dtype_t precision)
+{
+    pdl_cpu_options_t  cpu = {.threads = atoi(where), .precision = precision};
+    pdl_cuda_options_t cuda = {.precision = precision, .emulated = strcmp(where, "emulated") == 0};
+
+    if (!cuda.emulated && strcmp(where, "cuda") != 0) {
+        check(pdl_backend_create_cpu(&cpu, &b->backend));
+        return;
+    }
+    check(pdl_backend_create_cuda(&cuda, &b->backend));
+    check(b->backend->device->ops->stream_create(b->backend->device, &b->stream));
+}
+
+static void make_ops(bench_t *b)
+{
+    for (int i = 0; i < b->count; i++) {
+        if (b->nodes[i].layer == NULL) continue;
+        if (i == 0)
+            make_source(b, &b->nodes[i]);
+        else
+            make_op(b, i);
+    }
+    b->workspace = take(b, b->workspace_bytes);
+    for (int i = 0; i < b->count; i++)
+        if (b->nodes[i].op != NULL && pdl_layer_traits(b->nodes[i].layer)->loss) /* class 0; zeros of any type */
+            b->nodes[i].run.target =
+                take(b, (size_t)(pdl_shape_elements(&b->nodes[i].layer->in) * b->samples) * sizeof(int32_t));
+}
+
 int main(int argc, char **argv)
 {
-    bench_t           b = {.repetitions = argc > 5 ? atoi(argv[5]) : 7};
-    pdl_cpu_options_t options = {.threads = argc > 3 ? atoi(argv[3]) : 0, .precision = PDL_DTYPE_F32};
+    bench_t     b = {.repetitions = argc > 5 ? atoi(argv[5]) : 7};
+    pdl_dtype_t precision = argc > 4 && strcmp(argv[4], "bf16") == 0 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
 
     if (argc < 3 || atoi(argv[2]) < 1 || b.repetitions < 1 || b.repetitions > MOST_REPETITIONS) {
-        fprintf(stderr, "usage: bench_ops MODEL SAMPLES [THREADS [fp32|bf16 [REPETITIONS]]]\n");
+        fprintf(stderr, "usage: bench_ops MODEL SAMPLES [THREADS|cuda [fp32|bf16 [REPETITIONS]]]\n");
         return 2;
     }
-    if (argc > 4 && strcmp(argv[4], "bf16") == 0) options.precision = PDL_DTYPE_BF16;
     b.samples = atoi(argv[2]);
     check(pdl_model_load(argv[1], &b.model));
-    check(pdl_backend_create_cpu(&options, &b.backend));
+    make_backend(&b, argc > 3 ? argv[3] : "0", precision);
     b.count = pdl_model_layer_count(b.model);
     b.nodes = calloc((size_t)b.count, sizeof(*b.nodes));
     b.node_of = calloc((size_t)b.count, sizeof(*b.node_of));
     if (b.nodes == NULL || b.node_of == NULL) return 1;
     make_nodes(&b);
-    for (int i = 0; i < b.count; i++) {
-        if (b.nodes[i].layer == NULL) continue;
-        if (i == 0)
-            make_source(&b, &b.nodes[i]);
-        else
-            make_op(&b, i);
-    }
-    for (int i = 0; i < b.count; i++)
-        if (b.nodes[i].op != NULL) {
-            int32_t *target =
-                take((size_t)(pdl_shape_elements(&b.nodes[i].layer->in) * b.samples) * sizeof(int32_t));
-
-            b.nodes[i].run.target = target; /* class 0; zeros of any type */
-        }
+    make_ops(&b);
     for (int r = -2; r < b.repetitions; r++) step(&b, r);
     print(&b);
     for (int i = 0; i < b.count; i++) b.backend->ops->op_destroy(b.nodes[i].op);

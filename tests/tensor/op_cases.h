@@ -36,6 +36,10 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("7, size: [5, 5]", conv: {out: 14, kernel: 3, pad: 1, groups: 7}), .samples = 1},
     {.text = IMAGE("33, size: [1, 1]", conv: {out: 20, kernel: 3, pad: 1}), .samples = 3},
     {.text = IMAGE("3, size: [13, 13]", conv: {out: 16, kernel: 7, stride: 2, pad: 3, bias: false}), .samples = 2},
+    /* Images of a few channels with stride 2, whose positions can be taken four at a time. */
+    {.text = IMAGE("3, size: [12, 14]", conv: {out: 16, kernel: 7, stride: 2, pad: 3, bias: false}), .samples = 2},
+    {.text = IMAGE("4, size: [8, 6]", conv: {out: 9, kernel: [4, 3], stride: 2, pad: [1, 0], pad_high: [2, 1]}), .samples = 2},
+    {.text = IMAGE("1, size: [6, 6]", conv: {out: 5, kernel: 1, stride: 2}), .samples = 3},
     {.text = IMAGE("2, size: [4, 5, 3]", conv: {out: 3, kernel: 2, pad: same}), .samples = 2},
     {.text = IMAGE("4, size: [6, 5, 7]", conv: {out: 16, kernel: 3}), .samples = 1},
     {.text = IMAGE("16, size: [5, 6, 4]", conv: {out: 17, kernel: 3, stride: 2, pad: same}), .samples = 2},

@@ -4,6 +4,7 @@
  */
 #include "op_cases.h"
 #include "op_meeting.h"
+#include "tensor/cuda_device.h"
 #include "test.h"
 
 #define PARTS 2
@@ -93,7 +94,7 @@ static const op_case_t cases[] = {
      .blocked = true},
 };
 
-static pdl_backend_t *reference, *cpus[PARTS];
+static pdl_backend_t *reference, *cpus[PARTS], *gpus[PARTS];
 
 static void parts_of_the_reference_make_the_whole(void)
 {
@@ -107,8 +108,15 @@ static void parts_on_cpus_make_the_whole(void)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check(cpus, reference, &cases[i], 1e-5);
 }
 
-int main(void)
+static void parts_on_gpus_make_the_whole(void)
 {
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) check(gpus, reference, &cases[i], 1e-5);
+}
+
+int main(int count, char **arguments)
+{
+    pdl_cuda_options_t gpu = cuda_options(count, arguments, PDL_DTYPE_F32);
+
     pdl_cpu_options_t options = {.threads = 1, .precision = PDL_DTYPE_F32};
 
     if (pdl_backend_create_reference(&reference) || pdl_backend_create_cpu(&options, &cpus[0]) ||
@@ -118,7 +126,14 @@ int main(void)
     }
     RUN(parts_of_the_reference_make_the_whole);
     RUN(parts_on_cpus_make_the_whole);
+    if (pdl_backend_create_cuda(&gpu, &gpus[0]) == PDL_OK && pdl_backend_create_cuda(&gpu, &gpus[1]) == PDL_OK)
+        RUN(parts_on_gpus_make_the_whole);
+    else
+        printf("     without GPUs: %s\n", pdl_error_message());
     pdl_backend_destroy(reference);
-    for (int i = 0; i < PARTS; i++) pdl_backend_destroy(cpus[i]);
+    for (int i = 0; i < PARTS; i++) {
+        pdl_backend_destroy(cpus[i]);
+        pdl_backend_destroy(gpus[i]);
+    }
     return test_done();
 }

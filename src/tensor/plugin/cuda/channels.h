@@ -180,10 +180,10 @@ static inline pdl_rows_t pdl_cover_samples(int64_t samples, int64_t positions, i
 }
 
 /* Calls `name<T, V>` with the rest. */
-#define PDL_ROW_TYPES(type, stride, name, ...)                                               \
-    ((type) == PDL_DTYPE_BF16 ? (stride) % 8 == 0 ? name<pdl_bf16, 8>(__VA_ARGS__)           \
-                                                  : name<pdl_bf16, 1>(__VA_ARGS__)           \
-     : (stride) % 8 == 0      ? name<float, 8>(__VA_ARGS__)                                  \
-                              : name<float, 1>(__VA_ARGS__))
+#define PDL_ROW_TYPES(type, stride, name, ...)                                                 \
+    ((type) == PDL_DTYPE_BF16                                                                  \
+         ? (stride) % 8 == 0 ? name<pdl_bf16, 8>(__VA_ARGS__) : name<pdl_bf16, 1>(__VA_ARGS__) \
+     : (stride) % 8 == 0 ? name<float, 8>(__VA_ARGS__)                                         \
+                         : name<float, 1>(__VA_ARGS__))
 
 #endif

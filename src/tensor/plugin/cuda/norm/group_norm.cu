@@ -80,8 +80,8 @@ template <typename T> __global__ void set_groups_back(pdl__cuda_group_norm_t g)
         int64_t  n = at / g.groups;
         int      first = (int)(at % g.groups) * width;
         const T *center = static_cast<const T *>(g.x) + n * g.positions * g.stride;
-        double   mean = (double)g.statistics[2 * at], inverse = (double)g.statistics[2 * at + 1], plain = 0, product = 0,
-               count = (double)width * (double)g.positions;
+        double   mean = (double)g.statistics[2 * at], inverse = (double)g.statistics[2 * at + 1], plain = 0,
+               product = 0, count = (double)width * (double)g.positions;
 
         for (int c = first; c < first + width; c++) {
             double *s = g.sums + (n * g.stride + c) * 2;

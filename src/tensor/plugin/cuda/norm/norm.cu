@@ -11,8 +11,8 @@
  */
 #include "tensor/plugin/cuda/norm/norm.h"
 
-#include "tensor/plugin/cuda/norm/group_norm.h"
 #include "tensor/plugin/cuda/channels.h"
+#include "tensor/plugin/cuda/norm/group_norm.h"
 
 #define BLOCKS 8 /* of a multiprocessor */
 #define AHEAD  4 /* rows in flight of a thread that reads one tensor, */
@@ -370,8 +370,7 @@ static pdl_status_t batch_total(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pd
 {
     auto kernel = type == PDL_DTYPE_BF16 ? total_channels<pdl_bf16> : total_channels<float>;
 
-    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b,
-                      (int)cover(gpu, *b, AHEAD).grid.y);
+    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b, (int)cover(gpu, *b, AHEAD).grid.y);
 }
 
 static pdl_status_t batch_moments(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
@@ -379,8 +378,7 @@ static pdl_status_t batch_moments(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, 
 {
     auto kernel = type == PDL_DTYPE_BF16 ? set_channels<pdl_bf16> : set_channels<float>;
 
-    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b,
-                      (int)cover(gpu, *b, AHEAD).grid.y);
+    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b, (int)cover(gpu, *b, AHEAD).grid.y);
 }
 
 static pdl_status_t batch_evaluate(pdl__gpu_t *, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t *b)
@@ -407,7 +405,8 @@ static pdl_status_t batch_apply(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pd
 }
 
 template <typename T, int V, pdl__cuda_mask_t MASK>
-static pdl_status_t launch_measure_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t &b)
+static pdl_status_t launch_measure_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
+                                        const pdl__cuda_batch_norm_t &b)
 {
     bool       keep = b.kept != NULL;
     auto       two = keep ? measure_back<T, V, MASK, true, true> : measure_back<T, V, MASK, true, false>;

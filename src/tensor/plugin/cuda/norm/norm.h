@@ -67,10 +67,10 @@ typedef struct pdl__cuda_group_norm {
     int          channels, stride, groups;
     const void  *x, *gradient;
     void        *out;
-    float       *statistics;   /* [samples][groups][2]: mean and 1 / deviation */
-    double      *sums;         /* [samples][stride][2] */
-    float       *coefficients; /* [samples][stride][3] */
-    const float *gamma, *beta; /* `beta` may be NULL */
+    float       *statistics;                     /* [samples][groups][2]: mean and 1 / deviation */
+    double      *sums;                           /* [samples][stride][2] */
+    float       *coefficients;                   /* [samples][stride][3] */
+    const float *gamma, *beta;                   /* `beta` may be NULL */
     float       *gamma_gradient, *beta_gradient; /* may be NULL */
     bool         accumulate;
     double       epsilon;
@@ -87,7 +87,8 @@ typedef struct pdl__cuda_norms {
     pdl_status_t (*batch_moments)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                   const pdl__cuda_batch_norm_t *norm);
     /* Scale and shift from running values. */
-    pdl_status_t (*batch_evaluate)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t *norm);
+    pdl_status_t (*batch_evaluate)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
+                                   const pdl__cuda_batch_norm_t *norm);
     /* out = relu(scale x + shift + add) */
     pdl_status_t (*batch_apply)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                 const pdl__cuda_batch_norm_t *norm);

@@ -10,8 +10,8 @@
 
 /* Piece by piece: rows of a part to or from their place in the whole; what fills up a row is zero. */
 template <typename T, int V>
-__global__ void move_piece(int64_t rows, int channels, int from_stride, int from_first, const T *from, int to_stride,
-                           int to_first, int to_width, T *to)
+__global__ void move_piece(int64_t rows, int channels, int from_stride, int from_first, const T *from,
+                           int to_stride, int to_first, int to_width, T *to)
 {
     int64_t count = rows * (to_width / V);
 
@@ -66,7 +66,8 @@ __device__ inline uint64_t whole_index(const pdl__cuda_dropout_t &d, int64_t row
     int64_t last = rest % d.extent[2], middle = rest / d.extent[2] % d.extent[1],
             first = rest / d.extent[2] / d.extent[1];
 
-    position = ((first + d.first[0]) * d.whole_extent[1] + middle + d.first[1]) * d.whole_extent[2] + last + d.first[2];
+    position =
+        ((first + d.first[0]) * d.whole_extent[1] + middle + d.first[1]) * d.whole_extent[2] + last + d.first[2];
     positions = d.whole_extent[0] * d.whole_extent[1] * d.whole_extent[2];
     channel += d.first_channel;
     return (uint64_t)(d.sequence ? (n * positions + position) * d.whole_channels + channel
@@ -127,17 +128,16 @@ pdl_status_t pdl__cuda_drop_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, p
 
 /* ---- transposition, selection: elements by their size ---- */
 
-template <typename W>
-__global__ void transpose_tiles(int64_t n, int64_t rows, int64_t columns, const W *in, W *out)
+template <typename W> __global__ void transpose_tiles(int64_t n, int64_t rows, int64_t columns, const W *in, W *out)
 {
     __shared__ W tile[TILE][TILE + 1];
     int64_t      down = (rows + TILE - 1) / TILE, across = (columns + TILE - 1) / TILE;
     int          x = (int)threadIdx.x % TILE, y = (int)threadIdx.x / TILE;
 
     for (int64_t at = blockIdx.x; at < n * down * across; at += gridDim.x) {
-        int64_t      row = at / across % down * TILE, column = at % across * TILE, base = at / across / down;
-        const W     *from = in + base * rows * columns;
-        W           *to = out + base * rows * columns;
+        int64_t       row = at / across % down * TILE, column = at % across * TILE, base = at / across / down;
+        const W      *from = in + base * rows * columns;
+        W            *to = out + base * rows * columns;
         constexpr int step = THREADS / TILE;
 
         for (int k = y; k < TILE; k += step)

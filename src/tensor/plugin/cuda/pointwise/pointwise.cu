@@ -3,26 +3,41 @@
  */
 #include "tensor/plugin/cuda/pointwise/pointwise.h"
 
-#include "tensor/plugin/cuda/pointwise/moves.h"
 #include "tensor/plugin/cuda/channels.h"
+#include "tensor/plugin/cuda/pointwise/moves.h"
 
 /* An activation is its value at x and the gradient g through it at v, what was kept: the input, or the output of those whose
    slope can be told from it. */
 struct relu {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float) { return x < 0 ? 0 : x; }
-    __device__ static float back(float v, float g, float) { return v > 0 ? g : 0; }
+    __device__ static float value(float x, float)
+    {
+        return x < 0 ? 0 : x;
+    }
+    __device__ static float back(float v, float g, float)
+    {
+        return v > 0 ? g : 0;
+    }
 };
 
 struct leaky_relu {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float slope) { return x < 0 ? slope * x : x; }
-    __device__ static float back(float v, float g, float slope) { return v > 0 ? g : slope * g; }
+    __device__ static float value(float x, float slope)
+    {
+        return x < 0 ? slope * x : x;
+    }
+    __device__ static float back(float v, float g, float slope)
+    {
+        return v > 0 ? g : slope * g;
+    }
 };
 
 struct gelu {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float) { return 0.5f * x * erfcf(-x * 0.70710678f); }
+    __device__ static float value(float x, float)
+    {
+        return 0.5f * x * erfcf(-x * 0.70710678f);
+    }
     __device__ static float back(float v, float g, float)
     {
         return g * (0.5f * erfcf(-v * 0.70710678f) + v * 0.39894228f * expf(-0.5f * v * v));
@@ -32,8 +47,14 @@ struct gelu {
 /* By tanh, the form of GPT-2. */
 struct gelu_tanh {
     static constexpr bool   moves_zero = false;
-    __device__ static float inner(float x) { return tanhf(0.79788456f * (x + 0.044715f * x * x * x)); }
-    __device__ static float value(float x, float) { return 0.5f * x * (1 + inner(x)); }
+    __device__ static float inner(float x)
+    {
+        return tanhf(0.79788456f * (x + 0.044715f * x * x * x));
+    }
+    __device__ static float value(float x, float)
+    {
+        return 0.5f * x * (1 + inner(x));
+    }
     __device__ static float back(float v, float g, float)
     {
         float t = inner(v);
@@ -45,13 +66,22 @@ struct gelu_tanh {
 
 struct sigmoid {
     static constexpr bool   moves_zero = true;
-    __device__ static float value(float x, float) { return 1 / (1 + expf(-x)); }
-    __device__ static float back(float v, float g, float) { return g * v * (1 - v); }
+    __device__ static float value(float x, float)
+    {
+        return 1 / (1 + expf(-x));
+    }
+    __device__ static float back(float v, float g, float)
+    {
+        return g * v * (1 - v);
+    }
 };
 
 struct silu {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float) { return x / (1 + expf(-x)); }
+    __device__ static float value(float x, float)
+    {
+        return x / (1 + expf(-x));
+    }
     __device__ static float back(float v, float g, float)
     {
         float s = sigmoid::value(v, 0);
@@ -62,14 +92,26 @@ struct silu {
 
 struct hard_swish {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float) { return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6; }
-    __device__ static float back(float v, float g, float) { return v <= -3 ? 0 : v >= 3 ? g : g * (2 * v + 3) / 6; }
+    __device__ static float value(float x, float)
+    {
+        return x <= -3 ? 0 : x >= 3 ? x : x * (x + 3) / 6;
+    }
+    __device__ static float back(float v, float g, float)
+    {
+        return v <= -3 ? 0 : v >= 3 ? g : g * (2 * v + 3) / 6;
+    }
 };
 
 struct hyperbolic_tangent {
     static constexpr bool   moves_zero = false;
-    __device__ static float value(float x, float) { return tanhf(x); }
-    __device__ static float back(float v, float g, float) { return g * (1 - v * v); }
+    __device__ static float value(float x, float)
+    {
+        return tanhf(x);
+    }
+    __device__ static float back(float v, float g, float)
+    {
+        return g * (1 - v * v);
+    }
 };
 
 template <typename T, typename F> struct activate_step {
@@ -213,8 +255,7 @@ __device__ inline void multiply_by(const pdl__cuda_product_t &p, int64_t row, in
             const T *small = static_cast<const T *>(p.input[k]) + row / p.positions * p.channels;
 
 #pragma unroll
-            for (int i = 0; i < V; i++)
-                factor[i] = channel + i < p.channels ? (float)small[channel + i] : 0;
+            for (int i = 0; i < V; i++) factor[i] = channel + i < p.channels ? (float)small[channel + i] : 0;
         }
 #pragma unroll
         for (int i = 0; i < V; i++) value[i] *= factor[i];
@@ -286,8 +327,14 @@ static pdl_status_t multiply(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_d
 }
 
 const pdl__cuda_pointwise_t pdl__cuda_pointwise = {
-    activate,      activate_back,          sum,
-    multiply,      pdl__cuda_join,         pdl__cuda_drop,
-    pdl__cuda_drop_back, pdl__cuda_transpose, pdl__cuda_select,
+    activate,
+    activate_back,
+    sum,
+    multiply,
+    pdl__cuda_join,
+    pdl__cuda_drop,
+    pdl__cuda_drop_back,
+    pdl__cuda_transpose,
+    pdl__cuda_select,
     pdl__cuda_select_back,
 };

@@ -84,8 +84,7 @@ template <int V> struct largest_so_far {
     }
 };
 
-template <typename P, int V>
-__device__ inline void write_places(void *places, int64_t at, const int (&place)[V])
+template <typename P, int V> __device__ inline void write_places(void *places, int64_t at, const int (&place)[V])
 {
     pdl_lanes<P, V> lanes;
 
@@ -108,8 +107,8 @@ template <typename T, typename P, int V> __global__ void pool_largest(pdl__cuda_
         for (int a = low[0]; a < high[0]; a++)
             for (int b = low[1]; b < high[1]; b++)
                 for (int c = low[2]; c < high[2]; c++) {
-                    int64_t from = row_of(w.in, o.sample, start[0] + a * w.dilation[0], start[1] + b * w.dilation[1],
-                                          start[2] + c * w.dilation[2]);
+                    int64_t from = row_of(w.in, o.sample, start[0] + a * w.dilation[0],
+                                          start[1] + b * w.dilation[1], start[2] + c * w.dilation[2]);
                     float   x[V];
 
                     pdl_load<T, V>(p.in, from * w.stride + walk.channel, x);
@@ -140,7 +139,8 @@ template <typename T, typename P, int V> __global__ void pool_largest_3x3(pdl__c
         }
 #pragma unroll
         for (int k = 0; k < 9; k++) {
-            bool  is_inside = (unsigned)(top + k / 3) < (unsigned)w.in[0] && (unsigned)(left + k % 3) < (unsigned)w.in[1];
+            bool is_inside =
+                (unsigned)(top + k / 3) < (unsigned)w.in[0] && (unsigned)(left + k % 3) < (unsigned)w.in[1];
             float value[V];
 
             pdl_widen<T, V>(x[k], value);
@@ -165,8 +165,8 @@ template <typename T, int V> __global__ void pool_mean(pdl__cuda_pool_t p, pdl_r
         for (int a = low[0]; a < high[0]; a++)
             for (int b = low[1]; b < high[1]; b++)
                 for (int c = low[2]; c < high[2]; c++) {
-                    int64_t from = row_of(w.in, o.sample, start[0] + a * w.dilation[0], start[1] + b * w.dilation[1],
-                                          start[2] + c * w.dilation[2]);
+                    int64_t from = row_of(w.in, o.sample, start[0] + a * w.dilation[0],
+                                          start[1] + b * w.dilation[1], start[2] + c * w.dilation[2]);
                     float   x[V];
 
                     pdl_load<T, V>(p.in, from * w.stride + walk.channel, x);
@@ -241,8 +241,8 @@ template <typename T, typename P, int V, bool LARGEST> __global__ void pool_gath
                         c = element_at(w, 2, o[2], x.at[2]);
 
                     if (a < 0 || b < 0 || c < 0) continue;
-                    add_share<T, P, V, LARGEST>(p, o, x.sample, walk.channel, (a * w.kernel[1] + b) * w.kernel[2] + c,
-                                                sum);
+                    add_share<T, P, V, LARGEST>(p, o, x.sample, walk.channel,
+                                                (a * w.kernel[1] + b) * w.kernel[2] + c, sum);
                 }
         pdl_write<T, V>(p.out, row * w.stride + walk.channel, sum);
     }
@@ -266,8 +266,8 @@ static pdl_status_t launch_pool(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, co
     auto       mean = pool_mean<T, V>;
     auto       gather_largest = pool_gather<T, P, V, true>;
     auto       gather_mean = pool_gather<T, P, V, false>;
-    pdl_rows_t r = pdl_cover_rows(gpu, count_rows(p.window.samples, back ? p.window.in : p.window.out), p.window.stride,
-                                  1, BLOCKS);
+    pdl_rows_t r = pdl_cover_rows(gpu, count_rows(p.window.samples, back ? p.window.in : p.window.out),
+                                  p.window.stride, 1, BLOCKS);
 
     if (back)
         return p.largest ? PDL_LAUNCH(gather_largest, r.grid, pdl_row_block(r), 0, stream, p, r)
@@ -343,8 +343,7 @@ template <typename T, int V> __global__ void spread_to_all(spread s, pdl_rows_t 
     }
 }
 
-template <typename T, int V>
-static pdl_status_t run_spread(pdl_tensor_stream_t *stream, const spread &s, bool back)
+template <typename T, int V> static pdl_status_t run_spread(pdl_tensor_stream_t *stream, const spread &s, bool back)
 {
     auto       forward = mean_of_all<T, V>;
     auto       backward = spread_to_all<T, V>;
@@ -460,7 +459,8 @@ template <typename T, int V> __global__ void upsample_gather(pdl__cuda_upsample_
 }
 
 template <typename T, int V>
-static pdl_status_t run_upsample(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_upsample_t &u, bool back)
+static pdl_status_t run_upsample(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_upsample_t &u,
+                                 bool back)
 {
     auto       forward = upsample_rows<T, V>;
     auto       backward = upsample_gather<T, V>;

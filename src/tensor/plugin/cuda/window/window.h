@@ -23,10 +23,11 @@ typedef struct pdl__cuda_window {
 typedef struct pdl__cuda_pool {
     pdl__cuda_window_t window;
     bool               largest, count_padding;
-    bool               wide;  /* places of maxima are 16 bits instead of 8 */
-    const void        *in;    /* backward: the gradient of the output */
-    void              *out;   /* backward: the gradient of the input */
-    void              *place; /* of the maximum in its window, the largest number where the window is empty; may be NULL forward */
+    bool               wide; /* places of maxima are 16 bits instead of 8 */
+    const void        *in;   /* backward: the gradient of the output */
+    void              *out;  /* backward: the gradient of the input */
+    void *
+        place; /* of the maximum in its window, the largest number where the window is empty; may be NULL forward */
 } pdl__cuda_pool_t;
 
 typedef struct pdl__cuda_upsample {
@@ -48,7 +49,8 @@ typedef struct pdl__cuda_response {
 } pdl__cuda_response_t;
 
 typedef struct pdl__cuda_windows {
-    pdl_status_t (*pool)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const pdl__cuda_pool_t *pool);
+    pdl_status_t (*pool)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                         const pdl__cuda_pool_t *pool);
     pdl_status_t (*pool_back)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                               const pdl__cuda_pool_t *pool);
     /* Means of all positions times `factor`: [n][channels] without filling. Back: every position gets the gradient times the
