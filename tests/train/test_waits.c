@@ -153,6 +153,39 @@ static void samples_without_weight_do_not_count(void)
     end(&run);
 }
 
+/* Batches that come to the device while the one before is trained on, and others between. */
+static void batches_come_ahead(void)
+{
+    static float      other[BATCH * ROOM];
+    const setting_t   setting = {"lenet", PDL_METHOD_SGD, 0, 0, 2};
+    pdl_step_result_t expected = {0}, found = {0};
+    run_t             cpu, guard;
+
+    fill_batch(2);
+    for (int i = 0; i < BATCH * ROOM; i++) other[i] = -values[i];
+    begin(&cpu, &setting, false);
+    begin(&guard, &setting, true);
+    for (int step = 0; step < 2 * STEPS; step++) {
+        pdl_batch_t now = guard.batch, next = guard.batch;
+
+        now.step = step;
+        next.step = step + 1;
+        if (step % 2) now.values = other;
+        if (step % 2 == 0) next.values = other;
+        if (step % 3 < 2) CHECK_OK(pdl_session_expect(guard.session, &next));
+        if (step == 3) CHECK_OK(pdl_session_evaluate(guard.session, &cpu.batch, &found));
+        if (step == 3) CHECK_OK(pdl_session_evaluate(cpu.session, &cpu.batch, &expected));
+        CHECK_NEAR(found.loss, expected.loss, step == 3 ? 0 : INFINITY);
+        CHECK_OK(pdl_session_step(cpu.session, &now, &expected));
+        waits = 0;
+        CHECK_OK(pdl_session_step(guard.session, &now, &found));
+        CHECK_INT(waits, 1);
+        CHECK_NEAR(found.loss, expected.loss, 0);
+    }
+    end(&cpu);
+    end(&guard);
+}
+
 /* Of every operation that computes one moment, in the order of the program and one behind the other. */
 static void times_are_those_of_the_device(void)
 {
@@ -185,6 +218,7 @@ static void times_are_those_of_the_device(void)
 int main(void)
 {
     RUN(times_are_those_of_the_device);
+    RUN(batches_come_ahead);
     RUN(steps_wait_once);
     RUN(bad_steps_change_nothing);
     RUN(samples_without_weight_do_not_count);

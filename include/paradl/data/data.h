@@ -19,6 +19,7 @@
 #include <paradl/base/status.h>
 #include <paradl/model/dataset.h>
 #include <paradl/model/model.h>
+#include <paradl/tensor/device.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -125,6 +126,8 @@ typedef struct pdl_loader_spec {
     bool               shift_tokens; /* training of token sets: another shift every epoch */
     pdl_augmentation_t augmentation;
     uint64_t           seed;
+    /* Batches are in pinned memory of this device, which copies them while the host goes on. NULL: in ordinary memory. */
+    pdl_tensor_device_t *device;
 } pdl_loader_spec_t;
 
 typedef struct pdl_batch {
@@ -143,6 +146,9 @@ pdl_status_t              pdl_loader_create(const pdl_loader_spec_t *spec, pdl_l
 void                      pdl_loader_destroy(pdl_loader_t *loader);
 /* The next batch, in order; valid until the next call. The first after creation is epoch 0, step 0. */
 pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch);
+/* The batch that the next call of pdl_loader_next() gives, where it is complete already: it may be read, and stays as it is
+   until that batch is given back. */
+bool pdl_loader_peek(pdl_loader_t *loader, pdl_batch_t *batch);
 /* Opens an epoch of `steps` steps, from `first` on; gated loaders only. The batches of the epoch before have been taken. */
 pdl_status_t pdl_loader_epoch(pdl_loader_t *loader, int64_t epoch, int64_t first, int64_t steps);
 /* Goes on at another place (resume). */

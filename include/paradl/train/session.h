@@ -100,6 +100,9 @@ typedef struct pdl_step_result {
 /* `batch` holds this rank's samples. A loss that is not finite is an error that names the layer whose output, or the weight whose
    gradient, was not finite first. */
 pdl_status_t pdl_session_step(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* The batch of the next step: it is brought to the device while the step at hand is computed, and stays as it is until its
+   own step has ended. Not needed, and of no effect where the device reads memory of the host. */
+pdl_status_t pdl_session_expect(pdl_session_t *session, const pdl_batch_t *batch);
 /* The same in two calls, forward and the rest, for a loss that is common to several sessions: what the hook was shown as
    `extra` may be filled in between. The two get the same batch. Not with micro-batches or stages. */
 pdl_status_t pdl_session_step_begin(pdl_session_t *session, const pdl_batch_t *batch);

@@ -25,6 +25,8 @@ typedef struct slot {
     float       *values, *numbers, *weight;
     int32_t     *tokens, *labels;
     int64_t     *index;
+    void        *memory; /* of all these but the indices */
+    size_t       bytes;
     pdl_status_t status;                /* of the first sample in the batch that failed */
     int64_t      failed;                /* its place */
     char         message[MESSAGE_SIZE]; /* errors belong to threads: the text is carried to the caller's */
@@ -259,6 +261,18 @@ static void *work(void *argument)
     return NULL;
 }
 
+static pdl_batch_t batch_of(const slot_t *slot)
+{
+    return (pdl_batch_t){.epoch = slot->epoch,
+                         .step = slot->step,
+                         .values = slot->values,
+                         .tokens = slot->tokens,
+                         .labels = slot->labels,
+                         .numbers = slot->numbers,
+                         .weight = slot->weight,
+                         .index = slot->index};
+}
+
 pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
 {
     const double  start_s = pdl__seconds();
@@ -284,16 +298,20 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
     loader->next++;
     loader->holding = true;
     pthread_mutex_unlock(&loader->lock);
-    *batch = (pdl_batch_t){.epoch = slot->epoch,
-                           .step = slot->step,
-                           .values = slot->values,
-                           .tokens = slot->tokens,
-                           .labels = slot->labels,
-                           .numbers = slot->numbers,
-                           .weight = slot->weight,
-                           .index = slot->index,
-                           .waited_s = pdl__seconds() - start_s};
+    *batch = batch_of(slot);
+    batch->waited_s = pdl__seconds() - start_s;
     return PDL_OK;
+}
+
+bool pdl_loader_peek(pdl_loader_t *loader, pdl_batch_t *batch)
+{
+    pthread_mutex_lock(&loader->lock);
+    const slot_t *slot = &loader->slots[loader->next % loader->slot_count];
+    bool          there = loader->filling > loader->next && slot->left == 0 && !slot->status;
+
+    if (there) *batch = batch_of(slot);
+    pthread_mutex_unlock(&loader->lock);
+    return there;
 }
 
 /* Begins anew at step `step` of an epoch of `steps` steps. */
@@ -327,6 +345,30 @@ pdl_status_t pdl_loader_epoch(pdl_loader_t *loader, int64_t epoch, int64_t first
     return go_on_at(loader, epoch, first, steps);
 }
 
+#define LINE 64 /* bytes: where memory begins, and of which it is a multiple */
+
+/* Bytes of rows x columns elements of `size` bytes; 0: they cannot be counted. */
+static size_t bytes_of(int64_t rows, int64_t columns, size_t size)
+{
+    if (columns <= 0 || rows > INT64_MAX / columns || (uint64_t)(rows * columns) > (SIZE_MAX - LINE) / size)
+        return 0;
+    return ((size_t)(rows * columns) * size + LINE - 1) / LINE * LINE;
+}
+
+static pdl_status_t no_memory(int64_t rows, int64_t columns)
+{
+    return pdl_error(PDL_ERR_NOMEM, "out of memory for batches of %lld samples with %lld numbers each",
+                     (long long)rows, (long long)columns);
+}
+
+static void give(const pdl_loader_t *loader, void *memory, size_t bytes)
+{
+    if (loader->spec.device != NULL)
+        loader->spec.device->ops->release(loader->spec.device, PDL_SPACE_PINNED, memory, bytes);
+    else
+        free(memory);
+}
+
 void pdl_loader_destroy(pdl_loader_t *loader)
 {
     if (loader == NULL) return;
@@ -343,11 +385,7 @@ void pdl_loader_destroy(pdl_loader_t *loader)
     for (int i = 0; loader->slots != NULL && i < loader->slot_count; i++) {
         slot_t *slot = &loader->slots[i];
 
-        free(slot->values);
-        free(slot->numbers);
-        free(slot->weight);
-        free(slot->tokens);
-        free(slot->labels);
+        give(loader, slot->memory, slot->bytes);
         free(slot->index);
     }
     free(loader->workers);
@@ -362,36 +400,41 @@ void pdl_loader_destroy(pdl_loader_t *loader)
    first use would cost the first steps their time. */
 static pdl_status_t take(int64_t rows, int64_t columns, size_t size, void *result)
 {
-    const size_t line = 64;
-    size_t       bytes;
-    void        *memory = NULL;
+    size_t bytes = bytes_of(rows, columns, size);
+    void  *memory = bytes > 0 ? aligned_alloc(LINE, bytes) : NULL;
 
-    if (columns > 0 && rows <= INT64_MAX / columns && (uint64_t)(rows * columns) <= (SIZE_MAX - line) / size) {
-        bytes = ((size_t)(rows * columns) * size + line - 1) / line * line;
-        memory = aligned_alloc(line, bytes);
-    }
-    if (memory == NULL) {
-        return pdl_error(PDL_ERR_NOMEM, "out of memory for batches of %lld samples with %lld numbers each",
-                         (long long)rows, (long long)columns);
-    }
+    if (memory == NULL) return no_memory(rows, columns);
     memset(memory, 0, bytes);
     memcpy(result, &memory, sizeof(memory));
     return PDL_OK;
 }
 
+/* Parts of a slot: values or tokens, targets, and weights, one behind the other in one piece of memory. */
 static pdl_status_t take_slot(const pdl_loader_t *loader, slot_t *slot)
 {
     const pdl_source_info_t *info = loader->info;
     const int64_t            samples = loader->spec.samples;
-    pdl_status_t             status = take(samples, 1, sizeof(float), &slot->weight);
+    pdl_tensor_device_t     *device = loader->spec.device;
+    size_t                   data = bytes_of(samples, info->tokens ? loader->positions : loader->elements, 4);
+    size_t                   targets = bytes_of(samples, info->target_count, 4), weight = bytes_of(samples, 1, 4);
+    void                    *memory = NULL;
 
-    if (!status) status = take(samples, 1, sizeof(int64_t), &slot->index);
-    if (!status && info->tokens) status = take(samples, loader->positions, sizeof(int32_t), &slot->tokens);
-    if (!status && !info->tokens) status = take(samples, loader->elements, sizeof(float), &slot->values);
-    if (!status && info->target == PDL_TARGET_VALUES) {
-        return take(samples, info->target_count, sizeof(float), &slot->numbers);
-    }
-    return status ? status : take(samples, info->target_count, sizeof(int32_t), &slot->labels);
+    if (data == 0 || targets == 0 || data > SIZE_MAX / 4 || targets > SIZE_MAX / 4)
+        return no_memory(samples, loader->elements);
+    slot->bytes = data + targets + weight;
+    if (device == NULL) memory = aligned_alloc(LINE, slot->bytes);
+    if (device != NULL && device->ops->alloc(device, PDL_SPACE_PINNED, slot->bytes, &memory)) memory = NULL;
+    slot->memory = memory;
+    if (memory == NULL) return no_memory(samples, loader->elements);
+    memset(memory, 0, slot->bytes);
+    char *at = memory;
+    slot->tokens = info->tokens ? (int32_t *)(void *)at : NULL;
+    slot->values = info->tokens ? NULL : (float *)(void *)at;
+    at += data;
+    slot->numbers = info->target == PDL_TARGET_VALUES ? (float *)(void *)at : NULL;
+    slot->labels = info->target == PDL_TARGET_VALUES ? NULL : (int32_t *)(void *)at;
+    slot->weight = (float *)(void *)(at + targets);
+    return take(samples, 1, sizeof(int64_t), &slot->index);
 }
 
 /* Memory of all slots and workers; the threads come last. */

@@ -160,6 +160,7 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         return status;
     }
     made->base.ops = &ops;
+    made->base.asynchronous = true;
     made->api = api;
     made->gpu = gpu;
     *device = &made->base;

@@ -18,7 +18,7 @@ pdl_status_t pdl__find_not_finite(pdl_session_t *s, const void *data, size_t byt
 /* The samples of one micro-batch into the source's buffer. */
 pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
-    const pdl_batch_t   *batch = execution->batch;
+    const pdl_batch_t   *batch = &s->executor.input.batch;
     const pdl__unit_t   *source = &s->graph->unit[s->graph->source];
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     void                *target = pdl__buffer_at(s, execution, op->input[0]);
@@ -102,14 +102,14 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     pdl__unit_t *unit = &s->graph->unit[op->node];
     pdl_op_run_t run = common_run(s, op, execution);
 
-    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
+    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, &run) : PDL_OK;
     pdl_op_t    *kernel = kernel_of(unit, op, &run);
     if (!status) status = pack_weights(s, op, kernel, &run);
     if (!status) status = pdl__run_forward(s, unit, kernel, &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
     if (!status && unit->loss && execution->defers) status = pdl__finite_watch_results(s, unit, &run);
     if (!status && unit->loss && s->executor.logits.call && !execution->searches)
-        status = pdl__logits_show(s, op->micro_batch, &run, execution->mode == PDL__EXECUTE_TRAIN);
+        status = pdl__logits_show(s, op->micro_batch, &run, execution);
     return status;
 }
 
@@ -142,7 +142,7 @@ pdl_status_t pdl__execute_backward(pdl_session_t *s, const pdl_program_op_t *op,
     pdl__unit_t *unit = &s->graph->unit[op->node];
     pdl_op_run_t run = common_run(s, op, execution);
 
-    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, execution->batch, &run) : PDL_OK;
+    pdl_status_t status = unit->loss ? pdl__targets_set(s, op->micro_batch, &run) : PDL_OK;
     unsigned     what = set_gradients(s, op, execution, &run);
     pdl_op_t    *kernel = kernel_of(unit, op, &run);
     if (!status && op->kind != PDL_OP_WGRAD) status = pack_weights(s, op, kernel, &run);

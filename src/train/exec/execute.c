@@ -4,6 +4,7 @@
 #include "train/exec/execute.h"
 #include "base/clock.h"
 #include "train/exec/finite.h"
+#include "train/exec/input.h"
 #include "train/exec/shard.h"
 #include <paradl/comm/watch.h>
 
@@ -197,6 +198,7 @@ static pdl_status_t begin(pdl_session_t *s, pdl__execution_t *execution)
     execution->defers = train && !execution->resumed && !execution->halts && pdl_ranks_size(s->replica) == 1;
     s->observer.moved_s = 0;
     pdl_status_t status = execution->resumed ? PDL_OK : pdl__borders_begin(s, train);
+    if (!status && !execution->resumed) status = pdl__input_begin(s, execution->batch);
     if (!status && train && !execution->resumed) status = pdl__events_begin(s);
     if (status || !execution->defers) return status;
     return s->executor.device->ops->fill(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],

@@ -26,6 +26,25 @@ static pdl_status_t check(const pdl_session_t *s)
     return PDL_OK;
 }
 
+static size_t values_bytes(const pdl_session_t *s)
+{
+    return (size_t)(s->micro_samples * s->executor.logits.classes) * sizeof(float);
+}
+
+static size_t extra_bytes(const pdl_session_t *s)
+{
+    return (size_t)(s->count * s->executor.logits.classes) * sizeof(float);
+}
+
+static pdl_status_t take(pdl_session_t *s, pdl_space_t space, size_t bytes, void *result)
+{
+    void        *memory = NULL;
+    pdl_status_t status = s->executor.device->ops->alloc(s->executor.device, space, bytes, &memory);
+
+    memcpy(result, &memory, sizeof(memory));
+    return status;
+}
+
 pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *context)
 {
     pdl__logits_t *l = &s->executor.logits;
@@ -37,11 +56,12 @@ pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *co
     const pdl_shape_t *shape = &s->graph->unit[s->graph->unit[s->graph->loss].input[0]].shape;
     pdl__logits_destroy(s);
     l->classes = shape->channels;
-    l->values = malloc((size_t)(s->micro_samples * l->classes) * sizeof(*l->values));
-    l->extra = calloc((size_t)(s->count * l->classes), sizeof(*l->extra));
-    l->added = malloc(backend->ops->tensor_bytes(backend, shape, s->micro_samples, PDL_FORMAT_PLAIN));
-    if (!l->values || !l->extra || !l->added)
+    l->added_bytes = backend->ops->tensor_bytes(backend, shape, s->micro_samples, PDL_FORMAT_PLAIN);
+    if (take(s, PDL_SPACE_PINNED, values_bytes(s), &l->values) ||
+        take(s, PDL_SPACE_PINNED, extra_bytes(s), &l->extra) ||
+        take(s, PDL_SPACE_DEVICE, l->added_bytes, &l->added))
         return pdl_error(PDL_ERR_NOMEM, "out of memory for the logits of %lld samples", (long long)s->count);
+    memset(l->extra, 0, extra_bytes(s));
     l->call = call;
     l->context = context;
     return PDL_OK;
@@ -49,10 +69,13 @@ pdl_status_t pdl__logits_create(pdl_session_t *s, pdl_logits_fn_t call, void *co
 
 void pdl__logits_destroy(pdl_session_t *s)
 {
-    free(s->executor.logits.values);
-    free(s->executor.logits.extra);
-    free(s->executor.logits.added);
-    s->executor.logits = (pdl__logits_t){0};
+    pdl__logits_t       *l = &s->executor.logits;
+    pdl_tensor_device_t *device = s->executor.device;
+
+    if (l->values) device->ops->release(device, PDL_SPACE_PINNED, l->values, values_bytes(s));
+    if (l->extra) device->ops->release(device, PDL_SPACE_PINNED, l->extra, extra_bytes(s));
+    if (l->added) device->ops->release(device, PDL_SPACE_DEVICE, l->added, l->added_bytes);
+    *l = (pdl__logits_t){0};
 }
 
 /* The samples whose loss this rank computes in a micro-batch, among those of its batch. */
@@ -64,7 +87,8 @@ static int64_t samples_of(const pdl_session_t *s, int micro_batch, int64_t *firs
     return pdl__region_samples(region);
 }
 
-pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run, bool backward)
+pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_run_t *run,
+                              const pdl__execution_t *execution)
 {
     pdl__logits_t *l = &s->executor.logits;
     pdl_backend_t *backend = s->spec.backend;
@@ -73,8 +97,8 @@ pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_ru
                             .samples = samples,
                             .classes = l->classes,
                             .values = l->values,
-                            .labels = run->target,
-                            .weight = run->sample_weight,
+                            .labels = execution->batch->labels + first,
+                            .weight = execution->batch->weight + first,
                             .confidence = s->executor.results + 2 * s->count + first,
                             .scale = run->loss_scale};
 
@@ -83,7 +107,7 @@ pdl_status_t pdl__logits_show(pdl_session_t *s, int micro_batch, const pdl_op_ru
 
     if (!status) status = pdl__results_fetch(s);
     if (status) return status;
-    if (backward) {
+    if (execution->mode == PDL__EXECUTE_TRAIN) {
         shown.extra = l->extra + first * l->classes;
         memset(shown.extra, 0, (size_t)count * sizeof(float));
     }

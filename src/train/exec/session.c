@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "train/exec/finite.h"
+#include "train/exec/input.h"
 #include "train/exec/shard.h"
 #include "train/exec/weight_sets.h"
 #include <math.h>
@@ -212,6 +213,7 @@ static void place_small(pdl_session_t *s)
     s->executor.small_bytes =
         s->executor.zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
     s->executor.small_bytes = pdl__targets_place(s, s->executor.small_bytes);
+    s->executor.small_bytes = pdl__input_place(s, s->executor.small_bytes);
 }
 
 static pdl_status_t take_small(pdl_session_t *s)
@@ -232,6 +234,7 @@ static pdl_status_t take_small(pdl_session_t *s)
             s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, pdl__phases_bytes(s), &memory);
         s->executor.meeting_home = status ? NULL : memory;
     }
+    if (!status) status = pdl__input_create(s);
     return status ? status : pdl__targets_create(s);
 }
 
@@ -336,6 +339,7 @@ void pdl_session_destroy(pdl_session_t *s)
             s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->executor.meeting_home,
                                              pdl__phases_bytes(s));
         pdl__targets_destroy(s);
+        pdl__input_destroy(s);
     }
     pdl_program_destroy(s->program);
     pdl_program_destroy(s->forward_program);

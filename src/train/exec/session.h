@@ -85,16 +85,36 @@ typedef struct pdl__logits {
     pdl_logits_fn_t call;
     void           *context;
     int64_t         classes;
-    float          *values; /* [micro_samples][classes] */
-    float          *extra;  /* [count][classes] */
-    void           *added;  /* `extra` of a micro-batch in the activation type */
+    float          *values; /* pinned: [micro_samples][classes] */
+    float          *extra;  /* pinned: [count][classes] */
+    void           *added;  /* of the device: `extra` of a micro-batch in the activation type */
+    size_t          added_bytes;
 } pdl__logits_t;
+
+/* The batch at hand (input.c). Where the host may not use memory of the device it is copied to one of two slots there. */
+enum {
+    PDL__INPUT_VALUES,
+    PDL__INPUT_TOKENS,
+    PDL__INPUT_LABELS,
+    PDL__INPUT_NUMBERS,
+    PDL__INPUT_WEIGHT,
+    PDL__INPUT_PARTS
+};
+typedef struct pdl__input {
+    pdl_batch_t         batch;                     /* as operations read it */
+    size_t              bytes[PDL__INPUT_PARTS];   /* of what this rank reads */
+    size_t              slot_at[2];                /* among the small buffers of the device */
+    size_t              part_at[PDL__INPUT_PARTS]; /* in a slot */
+    int                 slot;                      /* of the batch at hand */
+    bool                expects;                   /* the other one has, or gets: */
+    pdl_batch_t         expected;
+    pdl_tensor_event_t *uploaded[2];
+} pdl__input_t;
 
 /* What a loss reads, among the small buffers of the device; and the results, copied to the host. */
 typedef struct pdl__targets {
     size_t numbers_at; /* regression: the targets of a micro-batch in the activation type */
-    size_t labels_at;  /* labels of the positions this rank has, where they are copied */
-    size_t weight_at;  /* of samples, where they are copied */
+    size_t labels_at;  /* labels of the positions this rank has, where these are not all */
     char  *home;       /* pinned: [micro-batches][3][samples] in the type of weights */
     bool  *coming;     /* by micro-batch: its results are in flight to the host */
 } pdl__targets_t;
@@ -157,6 +177,7 @@ typedef struct pdl__executor {
     double              *scalars_home; /* pinned: the numbers here, */
     double        *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
     int64_t        scalar_count;
+    pdl__input_t   input;
     pdl__targets_t targets;
     float         *results; /* [3][count]: loss, correctness, confidence */
     pdl__logits_t  logits;
@@ -186,6 +207,8 @@ typedef struct pdl__observer {
 
 /* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
 #define PDL__RESULT_SUMS 5
+
+typedef struct pdl__execution pdl__execution_t; /* below */
 
 struct pdl_session {
     pdl_session_spec_t    spec;
@@ -288,8 +311,7 @@ size_t       pdl__targets_place(pdl_session_t *session, size_t at);
 pdl_status_t pdl__targets_create(pdl_session_t *session);
 void         pdl__targets_destroy(pdl_session_t *session);
 /* What the loss of a micro-batch reads, where it can read it. */
-pdl_status_t pdl__targets_set(pdl_session_t *session, int64_t micro_batch, const pdl_batch_t *batch,
-                              pdl_op_run_t *run);
+pdl_status_t pdl__targets_set(pdl_session_t *session, int64_t micro_batch, pdl_op_run_t *run);
 /* Loss, correctness and confidence of a micro-batch start home; and, after a wait, all of them are in
    session->executor.results. */
 pdl_status_t pdl__results_keep(pdl_session_t *session, int64_t micro_batch, const void *output);
@@ -300,7 +322,8 @@ double pdl__loss_share(const pdl_session_t *session);
 /* logits.c: makes ready to show logits to `call`; then shows those of a micro-batch, and adds what was answered. */
 pdl_status_t pdl__logits_create(pdl_session_t *session, pdl_logits_fn_t call, void *context);
 void         pdl__logits_destroy(pdl_session_t *session);
-pdl_status_t pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run, bool backward);
+pdl_status_t pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run,
+                              const pdl__execution_t *execution);
 pdl_status_t pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
 
 /* traffic.c: memory of all messages, those between stages included. */
@@ -317,7 +340,7 @@ typedef enum pdl__execute_mode {
     PDL__EXECUTE_EVALUATE,
     PDL__EXECUTE_PASS /* forward as in training */
 } pdl__execute_mode_t;
-typedef struct pdl__execution {
+struct pdl__execution {
     const pdl_program_t *program; /* set by the call */
     pdl_step_result_t   *result;  /* NULL: not wanted */
     const pdl_batch_t   *batch;
@@ -330,7 +353,7 @@ typedef struct pdl__execution {
     bool                 defers;   /* likewise: one wait at the end; until then the device knows whether results are
                                       finite */
     bool                 updated;  /* weights, which the end looks at */
-} pdl__execution_t;
+};
 pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *program,
                                   pdl__execution_t *execution);
 

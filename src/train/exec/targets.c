@@ -22,10 +22,10 @@ static bool is_regression(const pdl_session_t *s)
     return pdl_layer_traits(s->graph->unit[s->graph->loss].spec.layer)->loss == PDL_LOSS_VALUES;
 }
 
-/* Whether targets have to be copied before the loss can read them. */
-static bool copies_targets(const pdl_session_t *s)
+/* Whether labels have to be copied before the loss can read them: this rank has some of the positions. */
+static bool copies_labels(const pdl_session_t *s)
 {
-    return !s->executor.device->host_access || pdl__loss_share(s) != 1;
+    return pdl__loss_share(s) != 1;
 }
 
 static size_t padded(size_t bytes)
@@ -46,10 +46,8 @@ size_t pdl__targets_place(pdl_session_t *s, size_t at)
     t->numbers_at = at;
     if (is_regression(s)) at += padded(backend->ops->tensor_bytes(backend, predicted, samples, PDL_FORMAT_PLAIN));
     t->labels_at = at;
-    if (!is_regression(s) && copies_targets(s))
+    if (!is_regression(s) && copies_labels(s))
         at += padded((size_t)(samples * pdl_shape_positions(predicted)) * sizeof(int32_t));
-    t->weight_at = at;
-    if (!s->executor.device->host_access) at += padded((size_t)samples * sizeof(float));
     return at;
 }
 
@@ -116,33 +114,26 @@ static pdl_status_t copy_labels(pdl_session_t *s, const int32_t *all, int32_t *t
     return status;
 }
 
-pdl_status_t pdl__targets_set(pdl_session_t *s, int64_t micro_batch, const pdl_batch_t *batch, pdl_op_run_t *run)
+pdl_status_t pdl__targets_set(pdl_session_t *s, int64_t micro_batch, pdl_op_run_t *run)
 {
     const pdl__targets_t *t = &s->executor.targets;
+    const pdl_batch_t    *batch = &s->executor.input.batch;
     const pdl_layer_t    *layer = pdl_model_layer(s->spec.plan->model, s->graph->unit[s->graph->loss].layer);
     int64_t               from = first_result(s, micro_batch), samples = loss_samples(s);
-    pdl_status_t          status = PDL_OK;
 
     run->loss_scale *= pdl__loss_share(s);
     run->sample_weight = batch->weight + from;
-    if (!s->executor.device->host_access) {
-        run->sample_weight = (float *)(void *)(s->executor.small + t->weight_at);
-        status = copy(s, s->executor.small + t->weight_at, batch->weight + from, (size_t)samples * sizeof(float));
-    }
     if (is_regression(s)) {
         int64_t elements = pdl_shape_elements(&layer->in);
         run->target = s->executor.small + t->numbers_at;
-        if (!status)
-            status = s->spec.backend->ops->from_float(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE],
-                                                      batch->numbers + from * elements, samples * elements,
-                                                      s->executor.small + t->numbers_at);
-        return status;
+        return s->spec.backend->ops->from_float(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE],
+                                                batch->numbers + from * elements, samples * elements,
+                                                s->executor.small + t->numbers_at);
     }
-    run->target = batch->labels + from * pdl_shape_positions(&layer->in);
-    if (status || !copies_targets(s)) return status;
-    status = copy_labels(s, run->target, (int32_t *)(void *)(s->executor.small + t->labels_at));
-    run->target = s->executor.small + t->labels_at;
-    return status;
+    const int32_t *labels = batch->labels + from * pdl_shape_positions(&layer->in);
+    run->target = copies_labels(s) ? s->executor.small + t->labels_at : (const void *)labels;
+    if (!copies_labels(s)) return PDL_OK;
+    return copy_labels(s, labels, (int32_t *)(void *)(s->executor.small + t->labels_at));
 }
 
 /* The results of a micro-batch, where they come home. */

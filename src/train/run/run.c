@@ -250,7 +250,8 @@ static pdl_status_t run_epoch(run_t *run, bool *last)
         double position = way_gone(run, &batch, steps) - (double)run->full_steps / (double)steps;
         pdl_session_set_rate(run->session, position, rate);
         pdl_session_classes(run->session, run->classes);
-        status = pdl_session_step(run->session, &batch, &result);
+        status = pdl__sampling_ahead(run->sampling);
+        if (!status) status = pdl_session_step(run->session, &batch, &result);
         if (status) break;
         tell_step(run, &batch, &result, steps);
         run->summary->stopped = *last = result.stop;
@@ -336,6 +337,7 @@ static pdl_status_t run_steps(const pdl_train_options_t *options, pdl_train_summ
     const pdl_session_t *const session = run.session;
     if (!status && options->trace) status = pdl__trace_write(&session, 1, options->trace);
     pdl__identity_destroy(run.identity);
+    if (run.session) (void)pdl__session_await(run.session); /* a batch may still go to the device */
     pdl__sampling_destroy(run.sampling);
     pdl__times_destroy(&run.times);
     pdl_session_destroy(run.session);

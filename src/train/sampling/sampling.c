@@ -126,6 +126,14 @@ static float weigh(void *hide, int64_t index)
     return pdl_hide_weight(hide, index);
 }
 
+/* The device that copies batches by itself. */
+static pdl_tensor_device_t *pinned_by(const pdl_session_t *session)
+{
+    pdl_tensor_device_t *device = session->executor.device;
+
+    return device->host_access ? NULL : device;
+}
+
 pdl_loader_spec_t pdl__sampling_loader(pdl__sampling_t *s)
 {
     const pdl_train_options_t *o = s->options;
@@ -136,7 +144,8 @@ pdl_loader_spec_t pdl__sampling_loader(pdl__sampling_t *s)
                                        .normalise = o->normalise,
                                        .shift_tokens = true,
                                        .augmentation = o->augmentation,
-                                       .seed = o->session.seed};
+                                       .seed = o->session.seed,
+                                       .device = pinned_by(s->session)};
     int64_t                    first;
 
     pdl_session_share(s->session, &first, &spec.samples);
@@ -254,6 +263,13 @@ pdl_status_t pdl__sampling_begin(pdl__sampling_t *s, int64_t epoch, int64_t firs
 pdl_status_t pdl__sampling_next(pdl__sampling_t *s, pdl_batch_t *batch)
 {
     return pdl_loader_next(s->loader, batch);
+}
+
+pdl_status_t pdl__sampling_ahead(pdl__sampling_t *s)
+{
+    pdl_batch_t batch;
+
+    return pdl_loader_peek(s->loader, &batch) ? pdl_session_expect(s->session, &batch) : PDL_OK;
 }
 
 pdl_status_t pdl__sampling_after(pdl__sampling_t *s, const pdl_batch_t *batch)

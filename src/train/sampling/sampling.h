@@ -24,6 +24,8 @@ void         pdl__sampling_destroy(pdl__sampling_t *sampling); /* NULL is allowe
 pdl_status_t pdl__sampling_begin(pdl__sampling_t *sampling, int64_t epoch, int64_t first, int64_t *steps,
                                  double *rate);
 pdl_status_t pdl__sampling_next(pdl__sampling_t *sampling, pdl_batch_t *batch);
+/* Before the session's step: the batch of the step after it, where it is prepared, goes to the device meanwhile. */
+pdl_status_t pdl__sampling_ahead(pdl__sampling_t *sampling);
 /* After the session's step on this batch. */
 pdl_status_t pdl__sampling_after(pdl__sampling_t *sampling, const pdl_batch_t *batch);
 /* After the last step: the exchange is completed, hidden samples are looked at again. Fills its part of `epoch`. */
