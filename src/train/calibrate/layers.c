@@ -171,6 +171,7 @@ static pdl_status_t step(trial_t *t, int number)
     for (int i = 0; i < s->observer.timeline_count && number >= 0; i++) {
         const pdl__moment_t *moment = &s->observer.timeline[i];
         size_t               at = (size_t)moment->op * MOST_STEPS + (size_t)number;
+        if (t->c->queues && moment->waits) continue; /* the host's time, not the device's */
         t->times[at] += moment->end_s - moment->start_s; /* of its issue, and of waiting for it */
         t->moved[at] += moment->moved_s;
     }
@@ -309,7 +310,8 @@ static void keep_step(trial_t *t, const double (*layer_s)[2])
 
     if (!t->c->queues) return;
     for (int i = 0; i < t->session->program->op_count; i++)
-        device_s += median(t->times + (size_t)i * MOST_STEPS, t->steps);
+        if (t->session->program->op[i].stream == PDL_STREAM_COMPUTE)
+            device_s += median(t->times + (size_t)i * MOST_STEPS, t->steps);
     for (int i = 0; i < 2 * pdl_model_layer_count(t->plan->model); i++) passes += layer_s[i / 2][i % 2] > 0;
     if (t->step_s > HOST_BOUND * device_s) {
         pdl__line_add(&t->c->steps, passes, t->step_s);
