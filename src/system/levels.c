@@ -4,6 +4,7 @@
 #include <paradl/system/system.h>
 
 #include <stdio.h>
+#include <string.h>
 
 const char *const pdl_precision_names[PDL_PRECISION_COUNT] = {
     [PDL_FP64] = "fp64", [PDL_FP32] = "fp32", [PDL_TF32] = "tf32",
@@ -41,6 +42,15 @@ pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks)
     wide.level[0].fanout = wide.host_level[0].fanout = ranks;
     wide.pe_count = ranks * (system->pe_count / system->level[0].fanout);
     return wide;
+}
+
+int pdl_system_threads(const pdl_system_t *system, int64_t ranks)
+{
+    int64_t fanout = system->level[0].fanout, here = ranks < fanout ? ranks : fanout;
+    double  threads = (double)fanout * system->device.compute_units / (double)here;
+
+    if (system->backend != NULL && strcmp(system->backend, "cuda") == 0) return 1;
+    return threads > 1 ? (int)threads : 1;
 }
 
 int pdl_system_level_of_span(const pdl_system_t *system, int64_t span)

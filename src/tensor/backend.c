@@ -28,6 +28,18 @@ pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *optio
     return pdl_error(PDL_ERR_UNSUPPORTED, "there is no device %s: use cpu", name);
 }
 
+pdl_status_t pdl_backend_create_describing(const char *name, int threads, pdl_dtype_t precision,
+                                           pdl_backend_t **backend)
+{
+    pdl_cpu_options_t     cpu = {.threads = threads, .precision = precision, .describes = true};
+    pdl_cuda_options_t    cuda = {.precision = precision, .describes = true};
+    pdl_generic_options_t generic = {.precision = precision};
+
+    if (name != NULL && strcmp(name, "cpu") == 0) return pdl_backend_create_cpu(&cpu, backend);
+    if (name != NULL && strcmp(name, "cuda") == 0) return pdl_backend_create_cuda(&cuda, backend);
+    return pdl_backend_create_generic(&generic, backend);
+}
+
 int64_t pdl_backend_block(const pdl_backend_t *backend, int64_t channels)
 {
     if (backend->block != PDL__BLOCK_ALL) return backend->block;

@@ -148,6 +148,9 @@ int64_t pdl_system_group_size(const pdl_system_t *system, int level);
    is left of it, and their memory. Otherwise that is the same for every plan, and plans are compared
    on a system with as many devices in its innermost groups. The copy borrows from the original. */
 pdl_system_t pdl_system_widen(const pdl_system_t *system, int64_t ranks);
+/* Cores of a rank: those of a node, where a device is one or some of them, shared out over the ranks on it. GPUs have none, which
+   is 1. */
+int pdl_system_threads(const pdl_system_t *system, int64_t ranks);
 /* Lowest common level of two devices. */
 int pdl_system_common_level(const pdl_system_t *system, int64_t a, int64_t b);
 

@@ -357,6 +357,9 @@ typedef struct pdl_cuda_options {
 
 /* By name: "cpu", or "reference", which has no options. PDL_ERR_UNSUPPORTED where it cannot be had, the message says why. */
 pdl_status_t pdl_backend_create(const char *name, const pdl_cpu_options_t *options, pdl_backend_t **backend);
+/* One that only describes ops, "cpu" or "cuda" (NULL or another: generic), for plans that this process does not run. */
+pdl_status_t pdl_backend_create_describing(const char *name, int threads, pdl_dtype_t precision,
+                                           pdl_backend_t **backend);
 /* PDL_ERR_UNSUPPORTED when the processor cannot do it, the message says what it can. */
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
 /* A GPU of NVIDIA. BLOCKED tensors are [n][space][c], with c padded to a multiple of 8. */

@@ -60,7 +60,7 @@ void pdl_plan_take_memory(const pdl_plan_memory_t *memory, pdl_projection_t *pro
    (replay.h). *total_s is when the last operation ends. */
 pdl_status_t pdl_plan_trace(pdl_oracle_t *oracle, const pdl_plan_t *plan, int most, FILE *stream, double *total_s);
 
-/* The same for a search (search.h): of plans for so many devices of a system, which are processor cores.
+/* The same for a search (search.h): of plans for so many devices of a system, by the backend that it names.
        request.memory = pdl_memory_counter_count, request.memory_context = counter; */
 typedef struct pdl_memory_counter pdl_memory_counter_t;
 pdl_status_t pdl_memory_counter_create(const pdl_system_t *system, int64_t devices, pdl_memory_counter_t **counter);

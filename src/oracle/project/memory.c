@@ -128,31 +128,27 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);
 }
 
-/* Threads of a rank: the cores of a node, where a device is one, are shared out over the ranks on it. */
 static int threads_of(const pdl_oracle_t *oracle, const pdl_case_t *c)
 {
-    double cores = (double)oracle->system->level[0].fanout * oracle->system->device.compute_units;
-    double ranks = fmin((double)c->pe, (double)oracle->system->level[0].fanout);
-
-    return (int)fmax(1, floor(cores / ranks));
+    return pdl_system_threads(oracle->system, c->pe);
 }
 
-/* What describes ops as the trainer would compute them: the CPU backend where it can be had here, else the generic one.
-   One is kept; what it says depends on the threads of a rank and on the precision. */
+/* What describes ops as the trainer would compute them: the backend of the system, or where that cannot be had here the generic
+   one. One is kept; what it says depends on the threads of a rank and on the precision. */
 static pdl_status_t backend_of(pdl_oracle_t *oracle, const pdl_case_t *c)
 {
-    bool                  half = c->precision != PDL_FP32 && c->precision != PDL_TF32;
-    pdl_dtype_t           precision = half ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
-    pdl_cpu_options_t     cpu = {.threads = threads_of(oracle, c), .precision = precision, .describes = true};
-    pdl_generic_options_t generic = {.precision = precision};
+    bool        half = c->precision != PDL_FP32 && c->precision != PDL_TF32;
+    pdl_dtype_t precision = half ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
+    int         threads = threads_of(oracle, c);
 
-    if (oracle->backend && oracle->backend->activation_type == precision && oracle->backend->threads == cpu.threads)
+    if (oracle->backend && oracle->backend->activation_type == precision && oracle->backend->threads == threads)
         return PDL_OK;
     pdl_backend_destroy(oracle->backend);
     oracle->backend = NULL;
-    if (pdl_backend_create_cpu(&cpu, &oracle->backend) == PDL_OK) return PDL_OK;
-    pdl_status_t status = pdl_backend_create_generic(&generic, &oracle->backend);
-    if (!status) oracle->backend->threads = cpu.threads;
+    pdl_status_t status =
+        pdl_backend_create_describing(oracle->system->backend, threads, precision, &oracle->backend);
+    if (status) status = pdl_backend_create_describing(NULL, threads, precision, &oracle->backend);
+    if (!status) oracle->backend->threads = threads;
     return status;
 }
 
@@ -173,14 +169,15 @@ static pdl_status_t compile(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl
                             pdl__placed_t *placed)
 {
     pdl_plan_t         plan = *profile->plan;
-    pdl_program_spec_t spec = {.plan = &plan,
-                               .rank = busy_rank(&plan.mesh),
-                               .samples =
-                                   (int64_t)ceil(c->micro_batch) * pdl_mesh_extent(&plan.mesh, PDL_AXIS_DATA),
-                               .training = c->run_mode == PDL_TRAINING,
-                               .overlap = true};
-    pdl_program_t     *program;
-    pdl_status_t       status = backend_of(oracle, c);
+    pdl_program_spec_t spec = {
+        .plan = &plan,
+        .rank = busy_rank(&plan.mesh),
+        /* Of all replicas; ranks that share samples along the sequence have less than one each. */
+        .samples = (int64_t)ceil(c->micro_batch * (double)pdl_mesh_extent(&plan.mesh, PDL_AXIS_DATA) - 1e-6),
+        .training = c->run_mode == PDL_TRAINING,
+        .overlap = true};
+    pdl_program_t *program;
+    pdl_status_t   status = backend_of(oracle, c);
 
     plan.recompute = c->recompute;
     plan.micro_batches = spec.micro_batches = placed->accumulates ? 2 : 1;

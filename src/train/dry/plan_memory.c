@@ -113,24 +113,17 @@ void pdl_plan_take_memory(const pdl_plan_memory_t *held, pdl_projection_t *p)
 struct pdl_memory_counter {
     pdl_backend_t  *backend;
     pdl_precision_t precision; /* of the backend */
+    const char     *name;      /* of the backend */
     int             threads;   /* of a rank */
 };
-
-/* Cores of a node, where a device is one or some of them, shared out over the ranks on it. */
-static int threads_of(const pdl_system_t *system, int64_t devices)
-{
-    int64_t fanout = system->level[0].fanout, ranks = devices < fanout ? devices : fanout;
-    int     threads = (int)((double)fanout * system->device.compute_units / (double)ranks);
-
-    return threads > 1 ? threads : 1;
-}
 
 pdl_status_t pdl_memory_counter_create(const pdl_system_t *system, int64_t devices, pdl_memory_counter_t **out)
 {
     pdl_memory_counter_t *counter = calloc(1, sizeof(*counter));
 
     if (counter == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    counter->threads = threads_of(system, devices);
+    counter->name = system->backend;
+    counter->threads = pdl_system_threads(system, devices);
     *out = counter;
     return PDL_OK;
 }
@@ -144,14 +137,13 @@ void pdl_memory_counter_destroy(pdl_memory_counter_t *counter)
 
 static pdl_status_t prepare(pdl_memory_counter_t *counter, pdl_precision_t precision)
 {
-    pdl_cpu_options_t cpu = {.threads = counter->threads,
-                             .precision = precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32};
+    pdl_dtype_t type = precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
 
     if (counter->backend != NULL && counter->precision == precision) return PDL_OK;
     pdl_backend_destroy(counter->backend);
     counter->backend = NULL;
     counter->precision = precision;
-    return pdl_backend_create("cpu", &cpu, &counter->backend);
+    return pdl_backend_create_describing(counter->name, counter->threads, type, &counter->backend);
 }
 
 pdl_status_t pdl_memory_counter_count(void *context, const pdl_plan_t *plan, pdl_projection_t *projection)

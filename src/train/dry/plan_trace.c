@@ -16,12 +16,11 @@ typedef struct timeline {
 
 static pdl_status_t create_backend(pdl_precision_t precision, pdl_backend_t **backend)
 {
-    bool                  wide = precision == PDL_FP32 || precision == PDL_TF32 || precision == PDL_FP64;
-    pdl_dtype_t           type = wide ? PDL_DTYPE_F32 : PDL_DTYPE_BF16;
-    pdl_cpu_options_t     cpu = {.threads = 1, .precision = type, .describes = true};
-    pdl_generic_options_t generic = {.precision = type};
+    bool        wide = precision == PDL_FP32 || precision == PDL_TF32 || precision == PDL_FP64;
+    pdl_dtype_t type = wide ? PDL_DTYPE_F32 : PDL_DTYPE_BF16;
+    bool        made = pdl_backend_create_describing("cpu", 1, type, backend) == PDL_OK;
 
-    return pdl_backend_create_cpu(&cpu, backend) == PDL_OK ? PDL_OK : pdl_backend_create_generic(&generic, backend);
+    return made ? PDL_OK : pdl_backend_create_describing(NULL, 1, type, backend);
 }
 
 static pdl_status_t check_length(const pdl_plan_t *plan, int ranks)
