@@ -127,7 +127,7 @@ static pdl_status_t create_backends(pdl__calibrate_t *c)
     status = device->create(device, PDL_DTYPE_F32, &c->backend[0]);
     if (!status) status = device->create(device, PDL_DTYPE_BF16, &c->backend[1]);
     if (status == PDL_ERR_UNSUPPORTED && c->backend[0]) status = PDL_OK; /* fp32 it has */
-    c->queues = !status && !c->backend[0]->device->host_access;
+    c->queues = !status && c->backend[0]->device->asynchronous;
     c->shared = c->result->ranks > c->result->devices;
     return status;
 }

@@ -171,7 +171,7 @@ static pdl_status_t step(trial_t *t, int number)
     for (int i = 0; i < s->observer.timeline_count && number >= 0; i++) {
         const pdl__moment_t *moment = &s->observer.timeline[i];
         size_t               at = (size_t)moment->op * MOST_STEPS + (size_t)number;
-        if (t->c->queues && moment->waits) continue; /* the host's time, not the device's */
+        if (t->c->queues && moment->waits) continue;     /* the host's time, not the device's */
         t->times[at] += moment->end_s - moment->start_s; /* of its issue, and of waiting for it */
         t->moved[at] += moment->moved_s;
     }
