@@ -24,6 +24,15 @@ static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_FLATTEN] = &pdl__cuda_flatten,
     [PDL_LAYER_TO_SEQUENCE] = &pdl__cuda_to_sequence,
     [PDL_LAYER_SELECT] = &pdl__cuda_select,
+    [PDL_LAYER_LINEAR] = &pdl__cuda_linear,
+    [PDL_LAYER_LAYER_NORM] = &pdl__cuda_layer_norm,
+    [PDL_LAYER_RMS_NORM] = &pdl__cuda_layer_norm,
+    [PDL_LAYER_SOFTMAX] = &pdl__cuda_softmax,
+    [PDL_LAYER_EMBEDDING] = &pdl__cuda_embedding,
+    [PDL_LAYER_POSITION] = &pdl__cuda_position,
+    [PDL_LAYER_ATTENTION] = &pdl__cuda_attention,
+    [PDL_LAYER_CROSS_ENTROPY] = &pdl__cuda_cross_entropy,
+    [PDL_LAYER_MSE] = &pdl__cuda_mse,
 };
 
 /* NULL: the backend has none. */
@@ -284,7 +293,7 @@ static pdl_status_t open_gpu(pdl__cuda_t *cuda)
                                            "--device cuda", sizeof(pdl__cuda_api_t), &table);
     const pdl__cuda_api_t *api = table;
 
-    if (!status) status = api->runtime->open(cuda->options.device, &cuda->gpu);
+    if (!status) status = api->runtime->open(cuda->options.device, cuda->options.choices, &cuda->gpu);
     if (status) return status;
     status = pdl__cuda_device_create(api, cuda->gpu, &cuda->base.device);
     if (status) {

@@ -11,6 +11,11 @@ static const pdl__cuda_api_t functions = {
     .pointwise = &pdl__cuda_pointwise,
     .windows = &pdl__cuda_windows,
     .norms = &pdl__cuda_norms,
+    .products = &pdl__cuda_products,
+    .layer_norms = &pdl__cuda_layer_norms,
+    .sequences = &pdl__cuda_sequences,
+    .attentions = &pdl__cuda_attentions,
+    .losses = &pdl__cuda_losses,
 };
 
 #ifdef PDL_CUDA_EMULATED

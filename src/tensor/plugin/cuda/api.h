@@ -10,18 +10,28 @@
 #ifndef PDL_TENSOR_CUDA_API_H
 #define PDL_TENSOR_CUDA_API_H
 
+#include "tensor/plugin/cuda/loss/loss.h"
+#include "tensor/plugin/cuda/matmul/matmul.h"
+#include "tensor/plugin/cuda/norm/layer_norm.h"
 #include "tensor/plugin/cuda/norm/norm.h"
 #include "tensor/plugin/cuda/pointwise/pointwise.h"
 #include "tensor/plugin/cuda/runtime.h"
+#include "tensor/plugin/cuda/sequence/attention.h"
+#include "tensor/plugin/cuda/sequence/sequence.h"
 #include "tensor/plugin/cuda/vectors.h"
 #include "tensor/plugin/cuda/window/window.h"
 
 typedef struct pdl__cuda_api {
-    const pdl__cuda_runtime_t   *runtime;
-    const pdl__cuda_vectors_t   *vectors;
-    const pdl__cuda_pointwise_t *pointwise;
-    const pdl__cuda_windows_t   *windows;
-    const pdl__cuda_norms_t     *norms;
+    const pdl__cuda_runtime_t     *runtime;
+    const pdl__cuda_vectors_t     *vectors;
+    const pdl__cuda_pointwise_t   *pointwise;
+    const pdl__cuda_windows_t     *windows;
+    const pdl__cuda_norms_t       *norms;
+    const pdl__cuda_products_t    *products;
+    const pdl__cuda_layer_norms_t *layer_norms;
+    const pdl__cuda_sequences_t   *sequences;
+    const pdl__cuda_attentions_t  *attentions;
+    const pdl__cuda_losses_t      *losses;
 } pdl__cuda_api_t;
 
 #endif

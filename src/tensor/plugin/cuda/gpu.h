@@ -4,6 +4,7 @@
 #ifndef PDL_TENSOR_CUDA_GPU_H
 #define PDL_TENSOR_CUDA_GPU_H
 
+#include "tensor/plugin/cuda/choices.h"
 #include "tensor/plugin/cuda/runtime.h"
 
 #ifdef __cplusplus
@@ -29,6 +30,7 @@ struct pdl__gpu {
     int             device;
     int             multiprocessors; /* grids of kernels are sized by it; descriptions of ops must not know it */
     pdl__gpu_part_t part[PDL__GPU_PARTS];
+    pdl__choices_t *choices; /* of kernels; the emulated GPU has none */
 };
 
 /* Partial sums of doubles that a kernel leaves in the scratch memory of its stream, one for a block of threads. */
@@ -41,6 +43,12 @@ struct pdl_tensor_stream {
 
 /* The stream as CUDA's libraries want it. */
 #define PDL__CUDA_STREAM(stream) ((cudaStream_t)((const pdl_tensor_stream_t *)(stream))->handle)
+
+/* Of an element: plugins call nothing of the library. */
+static inline size_t pdl__gpu_element(pdl_dtype_t type)
+{
+    return type == PDL_DTYPE_BF16 ? 2 : type == PDL_DTYPE_F64 ? 8 : 4;
+}
 
 /* Blocks of a grid-stride kernel for so many rounds of work, each of `threads` of `items`: enough to fill the GPU, not more
    than there is to do, at least one. */

@@ -41,7 +41,7 @@ static pdl_status_t count_gpus(int *devices)
                      error != cudaSuccess ? cudaGetErrorString(error) : "the driver finds none");
 }
 
-static pdl_status_t open_gpu(int device, pdl__gpu_t **gpu)
+static pdl_status_t open_gpu(int device, const char *choices, pdl__gpu_t **gpu)
 {
     struct cudaDeviceProp properties;
     pdl__gpu_t           *made;
@@ -64,6 +64,11 @@ static pdl_status_t open_gpu(int device, pdl__gpu_t **gpu)
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     made->device = device;
     made->multiprocessors = properties.multiProcessorCount;
+    status = pdl__choices_open(choices, properties.name, &made->choices);
+    if (status) {
+        free(made);
+        return status;
+    }
     *gpu = made;
     return PDL_OK;
 }
@@ -73,6 +78,7 @@ static void close_gpu(pdl__gpu_t *gpu)
     if (gpu == NULL) return;
     for (int i = 0; i < PDL__GPU_PARTS; i++)
         if (gpu->part[i].destroy != NULL) gpu->part[i].destroy(gpu->part[i].state);
+    pdl__choices_close(gpu->choices);
     free(gpu);
 }
 

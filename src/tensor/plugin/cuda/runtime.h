@@ -26,7 +26,8 @@ typedef struct pdl__gpu_properties {
 typedef struct pdl__cuda_runtime {
     /* How many there are; when none, the message says why. */
     pdl_status_t (*count)(int *devices);
-    pdl_status_t (*open)(int device, pdl__gpu_t **gpu);
+    /* `choices`: the file that keeps which kernels were chosen; NULL: there is none. */
+    pdl_status_t (*open)(int device, const char *choices, pdl__gpu_t **gpu);
     void (*close)(pdl__gpu_t *gpu); /* NULL is allowed */
     pdl_status_t (*properties)(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties);
 

@@ -34,10 +34,11 @@ pdl_status_t count_gpus(int *devices)
     return PDL_OK;
 }
 
-pdl_status_t open_gpu(int device, pdl__gpu_t **gpu)
+pdl_status_t open_gpu(int device, const char *choices, pdl__gpu_t **gpu)
 {
     pdl__gpu_t *made;
 
+    (void)choices;
     if (device != 0) return pdl_error(PDL_ERR_INPUT, "there is no GPU %d: there is one, number 0", device);
     made = (pdl__gpu_t *)calloc(1, sizeof(*made));
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");

@@ -1,0 +1,197 @@
+/*
+ * Linear: y = x w^T + bias for every position, x [rows][C], w [F][C], with a second tensor on top.
+ *
+ * In bf16 products read a copy of weight and bias that is made when these have changed. Gradients of weights are written in
+ * fp32 by the product itself.
+ */
+#include "tensor/cuda/cuda.h"
+
+#include <stdlib.h>
+
+typedef struct linear {
+    int64_t             rows, in, out;
+    bool                bias, add;
+    size_t              bias_at;  /* in the packed copy */
+    size_t              parts_at; /* of sums, in the workspace */
+    pdl__cuda_matmul_t *forward, *data, *weight;
+} linear_t;
+
+static bool linear_fuses(const pdl_layer_t *layer, const pdl_fusion_t *fusion)
+{
+    (void)layer;
+    return fusion->activation == PDL_NO_ACTIVATION;
+}
+
+static size_t greater(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void place_workspace(const pdl_op_t *op, linear_t *linear, pdl_op_description_t *description)
+{
+    size_t bytes = pdl__cuda_matmul_workspace(linear->rows, linear->out);
+
+    if (op->spec.training) {
+        bytes = greater(bytes, pdl__cuda_matmul_workspace(linear->rows, linear->in));
+        bytes = greater(bytes, pdl__cuda_matmul_workspace(linear->out, linear->in));
+        linear->parts_at = bytes;
+        if (linear->bias) bytes += pdl__cuda_columns_workspace(linear->rows, linear->out);
+    }
+    description->workspace_bytes = bytes;
+}
+
+static pdl_status_t linear_describe(pdl__cuda_t *cuda, pdl_op_t *op)
+{
+    const pdl_layer_t    *layer = op->spec.layer;
+    pdl_op_description_t *description = &op->description;
+    int64_t               dims[2] = {layer->out.channels, layer->in.channels};
+    linear_t             *linear = calloc(1, sizeof(*linear));
+
+    if (linear == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", layer->name);
+    linear->rows = op->spec.samples * pdl_shape_positions(&layer->out);
+    linear->in = layer->in.channels;
+    linear->out = layer->out.channels;
+    linear->bias = layer->bias;
+    linear->add = op->spec.fusion.add;
+    op->private_data = linear;
+
+    pdl__cuda_add_weight(op, "weight", 2, dims, true);
+    if (layer->bias) pdl__cuda_add_weight(op, "bias", 1, dims, true);
+    description->keeps_inputs = 1;
+    if (linear->add) description->gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
+    if (cuda->base.activation_type == PDL_DTYPE_BF16) {
+        linear->bias_at = ((size_t)(linear->out * linear->in) * 2 + 63) / 64 * 64;
+        description->packed_bytes = linear->bias_at + (linear->bias ? (size_t)linear->out * 2 : 0);
+    }
+    place_workspace(op, linear, description);
+    return PDL_OK;
+}
+
+static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
+{
+    linear_t               *linear = op->private_data;
+    pdl_dtype_t             type = cuda->base.activation_type;
+    pdl__cuda_matmul_spec_t forward = {.m = linear->rows,
+                                       .n = linear->out,
+                                       .k = linear->in,
+                                       .b_turned = true,
+                                       .type = type,
+                                       .out = type,
+                                       .bias = linear->bias,
+                                       .activation = PDL_NO_ACTIVATION};
+    pdl__cuda_matmul_spec_t data = {.m = linear->rows,
+                                    .n = linear->in,
+                                    .k = linear->out,
+                                    .type = type,
+                                    .out = type,
+                                    .activation = PDL_NO_ACTIVATION};
+    pdl__cuda_matmul_spec_t weight = {.m = linear->out,
+                                      .n = linear->in,
+                                      .k = linear->rows,
+                                      .a_turned = true,
+                                      .type = type,
+                                      .out = PDL_DTYPE_F32,
+                                      .activation = PDL_NO_ACTIVATION};
+    pdl_status_t            status = cuda->api->products->create(cuda->gpu, &forward, &linear->forward);
+
+    if (!status && op->spec.training && op->spec.input_gradient)
+        status = cuda->api->products->create(cuda->gpu, &data, &linear->data);
+    if (!status && op->spec.training) status = cuda->api->products->create(cuda->gpu, &weight, &linear->weight);
+    return status;
+}
+
+static void linear_destroy(pdl_op_t *op)
+{
+    linear_t              *linear = op->private_data;
+    const pdl__cuda_api_t *api = pdl__cuda_of(op)->api;
+
+    if (api != NULL) {
+        api->products->destroy(linear->forward);
+        api->products->destroy(linear->data);
+        api->products->destroy(linear->weight);
+    }
+    free(linear);
+}
+
+/* What products read: the packed copy, or the masters. */
+static const void *weight_of(const pdl_op_t *op, const pdl_op_run_t *run)
+{
+    return op->backend->activation_type == PDL_DTYPE_BF16 ? run->packed : run->weight[0];
+}
+
+static const void *bias_of(const pdl_op_t *op, const pdl_op_run_t *run)
+{
+    const linear_t *linear = op->private_data;
+
+    if (!linear->bias) return NULL;
+    return op->backend->activation_type == PDL_DTYPE_BF16 ? (const char *)run->packed + linear->bias_at
+                                                          : run->weight[1];
+}
+
+static pdl_status_t linear_refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
+{
+    const linear_t    *linear = op->private_data;
+    const pdl__cuda_t *cuda = pdl__cuda_of(op);
+    pdl_status_t       status;
+
+    if (cuda->base.activation_type != PDL_DTYPE_BF16) return PDL_OK;
+    status = cuda->api->vectors->cast(cuda->gpu, stream, PDL_DTYPE_F32, run->weight[0], PDL_DTYPE_BF16, run->packed,
+                                      linear->out * linear->in);
+    if (status || !linear->bias) return status;
+    return cuda->api->vectors->cast(cuda->gpu, stream, PDL_DTYPE_F32, run->weight[1], PDL_DTYPE_BF16,
+                                    (char *)run->packed + linear->bias_at, linear->out);
+}
+
+static pdl_status_t linear_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
+{
+    const linear_t        *linear = op->private_data;
+    pdl__cuda_matmul_run_t product = {.a = run->input[0],
+                                      .b = weight_of(op, run),
+                                      .c = linear->add ? run->input[op->spec.input_count - 1] : NULL,
+                                      .bias = bias_of(op, run),
+                                      .d = run->output,
+                                      .workspace = run->workspace};
+
+    return pdl__cuda_of(op)->api->products->run(linear->forward, stream, &product);
+}
+
+static pdl_status_t weight_gradients(const pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
+{
+    const linear_t        *linear = op->private_data;
+    const pdl__cuda_t     *cuda = pdl__cuda_of(op);
+    pdl__cuda_matmul_run_t weight = {.a = run->output_gradient[0],
+                                     .b = run->input[0],
+                                     .c = run->accumulate ? run->weight_gradient[0] : NULL,
+                                     .d = run->weight_gradient[0],
+                                     .workspace = run->workspace};
+    pdl_status_t           status = PDL_OK;
+
+    if (weight.d != NULL) status = cuda->api->products->run(linear->weight, stream, &weight);
+    if (status || !linear->bias || run->weight_gradient[1] == NULL) return status;
+    return cuda->api->products->sum_columns(cuda->gpu, stream, cuda->base.activation_type, weight.a, linear->rows,
+                                            linear->out, linear->out, run->accumulate, run->weight_gradient[1],
+                                            (float *)(void *)((char *)run->workspace + linear->parts_at));
+}
+
+static pdl_status_t linear_backward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run,
+                                    unsigned what)
+{
+    const linear_t        *linear = op->private_data;
+    pdl__cuda_matmul_run_t data = {.a = run->output_gradient[0],
+                                   .b = weight_of(op, run),
+                                   .d = run->input_gradient[0],
+                                   .workspace = run->workspace};
+    pdl_status_t           status = PDL_OK;
+
+    if (what & PDL_BACKWARD_WEIGHT) status = weight_gradients(op, stream, run);
+    if (status || !(what & PDL_BACKWARD_DATA) || data.d == NULL) return status;
+    return pdl__cuda_of(op)->api->products->run(linear->data, stream, &data);
+}
+
+const pdl__cuda_kind_t pdl__cuda_linear = {.describe = linear_describe,
+                                           .prepare = linear_prepare,
+                                           .destroy = linear_destroy,
+                                           .forward = linear_forward,
+                                           .backward = linear_backward,
+                                           .refresh = linear_refresh,
+                                           .fuses = linear_fuses};

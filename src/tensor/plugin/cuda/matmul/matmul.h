@@ -1,0 +1,88 @@
+/*
+ * Products of matrices and sums of columns. Matrices lie row by row, without gaps.
+ */
+#ifndef PDL_TENSOR_CUDA_MATMUL_H
+#define PDL_TENSOR_CUDA_MATMUL_H
+
+#include "tensor/plugin/cuda/runtime.h"
+
+#include <paradl/tensor/backend.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* d [m][n] = f(a [m][k] b [k][n] + c + bias), summed in single precision. */
+typedef struct pdl__cuda_matmul_spec {
+    int64_t          m, n, k;
+    bool             a_turned, b_turned; /* a lies [k][m], b lies [n][k] */
+    pdl_dtype_t      type, out;          /* of a, b, and of c, d */
+    bool             bias;               /* of every column, in the type of d */
+    pdl_layer_type_t activation;         /* ReLU, GELU of the tanh form, or PDL_NO_ACTIVATION */
+    bool             keeps_before;       /* GELU: what it is applied to is written too, in the type of d */
+} pdl__cuda_matmul_spec_t;
+
+typedef struct pdl__cuda_matmul_run {
+    const void *a, *b;
+    const void *c; /* NULL: nothing is added; may be d */
+    const void *bias;
+    void       *d, *before;
+    void       *workspace; /* pdl__cuda_matmul_workspace() bytes */
+} pdl__cuda_matmul_run_t;
+
+/* What split sums may take: enough for eight parts of small products, which need them. */
+static inline size_t pdl__cuda_matmul_workspace(int64_t m, int64_t n)
+{
+    size_t most = (size_t)32 << 20, parts = 8 * (size_t)m * (size_t)n * sizeof(float);
+
+    return parts < most ? (parts + 255) / 256 * 256 : most;
+}
+
+/* Sums of columns are made in parts of the rows first, at most so many. */
+static inline int64_t pdl__cuda_column_parts(int64_t rows, int64_t columns)
+{
+    int64_t parts = ((int64_t)4 << 20) / columns;
+
+    if (parts > 256) parts = 256;
+    if (parts > (rows + 7) / 8) parts = (rows + 7) / 8;
+    return parts > 0 ? parts : 1;
+}
+
+static inline size_t pdl__cuda_columns_workspace(int64_t rows, int64_t columns)
+{
+    return (size_t)(pdl__cuda_column_parts(rows, columns) * columns) * sizeof(float);
+}
+
+typedef struct pdl__cuda_matmul pdl__cuda_matmul_t;
+
+typedef struct pdl__cuda_products {
+    /* Chooses an algorithm, by timing where that is worth while; takes time and memory for that. */
+    pdl_status_t (*create)(pdl__gpu_t *gpu, const pdl__cuda_matmul_spec_t *spec, pdl__cuda_matmul_t **matmul);
+    void (*destroy)(pdl__cuda_matmul_t *matmul); /* NULL is allowed */
+    pdl_status_t (*run)(pdl__cuda_matmul_t *matmul, pdl_tensor_stream_t *stream, const pdl__cuda_matmul_run_t *run);
+    /* sums[c] (+)= the sum of column c of a matrix whose rows are `stride` elements apart.
+       `parts`: pdl__cuda_columns_workspace() bytes. */
+    pdl_status_t (*sum_columns)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *matrix,
+                                int64_t rows, int64_t columns, int64_t stride, bool add, float *sums, float *parts);
+} pdl__cuda_products_t;
+
+extern const pdl__cuda_products_t pdl__cuda_products;
+
+/* Inside the plugins (columns.cu). */
+pdl_status_t pdl__cuda_sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                   const void *matrix, int64_t rows, int64_t columns, int64_t stride, bool add,
+                                   float *sums, float *parts);
+/* sums[c] (+)= the sum over parts of parts[part * stride + c], in double precision. */
+pdl_status_t pdl__cuda_finish_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *parts,
+                                      int64_t count, int64_t columns, int64_t stride, bool add, float *sums);
+/* d = f(d + bias) of a product that was made without, and what f is applied to (NULL: not wanted). */
+pdl_status_t pdl__cuda_finish_product(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
+                                      const pdl__cuda_matmul_spec_t *spec, void *d, const void *bias, void *before);
+/* Uniform in [-1, 1), for timing. */
+pdl_status_t pdl__cuda_fill_random(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, void *values,
+                                   int64_t count);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
