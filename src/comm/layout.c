@@ -14,61 +14,6 @@ static int64_t cut(int64_t n, int64_t b, int64_t blocks)
     return n / blocks * b + n % blocks * b / blocks;
 }
 
-/* Blocks in order. */
-static void lay_in_order(pdl__layout_t *layout, int64_t elements)
-{
-    for (int64_t b = 0; b < layout->blocks; b++) {
-        layout->first[b] = cut(elements, b, layout->blocks);
-        layout->count[b] = cut(elements, b + 1, layout->blocks) - layout->first[b];
-    }
-}
-
-static pdl_status_t make_parts(pdl__layout_t *layout, int64_t elements, const int64_t *counts)
-{
-    layout->part = calloc((size_t)layout->ranks + 1, sizeof(*layout->part));
-    if (layout->part == NULL) return pdl__no_memory("for the plan of a collective");
-    for (int r = 0; r < layout->ranks; r++) {
-        layout->part[r + 1] = counts != NULL ? layout->part[r] + counts[r] : cut(elements, r + 1, layout->ranks);
-    }
-    if (layout->part[layout->ranks] != elements)
-        return pdl_error(PDL_ERR_INPUT, "the parts of the ranks have %" PRId64 " elements, the vector has %" PRId64,
-                         layout->part[layout->ranks], elements);
-    return PDL_OK;
-}
-
-/* The blocks that rank r owns, in order, share its part; true if all is well. */
-static bool lay_part(pdl__layout_t *layout, const pdl_moves_t *owned, int rank)
-{
-    int64_t share = layout->blocks / layout->ranks, size = layout->part[rank + 1] - layout->part[rank], j = 0;
-
-    for (int i = 0; i < owned->range_count; i++) {
-        for (int64_t k = 0; k < owned->range[i].count; k++, j++) {
-            int64_t b = (owned->range[i].first + k) % layout->blocks;
-
-            if (j >= share || layout->first[b] >= 0) return false;
-            layout->first[b] = layout->part[rank] + cut(size, j, share);
-            layout->count[b] = layout->part[rank] + cut(size, j + 1, share) - layout->first[b];
-        }
-    }
-    return j == share;
-}
-
-static pdl_status_t lay_in_parts(pdl__layout_t *layout, const pdl_schedule_t *schedule, pdl_moves_t *scratch)
-{
-    bool fits = layout->blocks % layout->ranks == 0;
-
-    for (int64_t b = 0; b < layout->blocks; b++) layout->first[b] = -1;
-    for (int r = 0; fits && r < layout->ranks; r++) {
-        pdl_schedule_owned(schedule, r, scratch);
-        fits = lay_part(layout, scratch, r);
-    }
-    if (!fits)
-        return pdl_error(PDL_ERR_LIMIT,
-                         "%s on %d ranks does not give every rank an equal part: choose another algorithm",
-                         pdl_schedule_algorithm(schedule), layout->ranks);
-    return PDL_OK;
-}
-
 static int compare_pairs(const void *a, const void *b)
 {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -119,20 +64,12 @@ static pdl_status_t lay_all_to_all(pdl__layout_t *layout, const pdl_schedule_t *
 }
 
 static pdl_status_t lay_vector(pdl__layout_t *layout, const pdl_schedule_t *schedule, int64_t elements,
-                               const int64_t *counts, pdl_moves_t *scratch)
+                               const int64_t *counts)
 {
-    pdl_collective_t collective = pdl_schedule_collective(schedule);
-    pdl_status_t     status;
-
-    layout->first = calloc((size_t)layout->blocks, sizeof(*layout->first));
-    layout->count = calloc((size_t)layout->blocks, sizeof(*layout->count));
-    if (layout->first == NULL || layout->count == NULL) return pdl__no_memory("for the plan of a collective");
-    if (collective != PDL_COLL_REDUCE_SCATTER && collective != PDL_COLL_ALLGATHER) {
-        lay_in_order(layout, elements);
-        return PDL_OK;
-    }
-    status = make_parts(layout, elements, counts);
-    return status ? status : lay_in_parts(layout, schedule, scratch);
+    layout->block = calloc((size_t)layout->blocks, sizeof(*layout->block));
+    layout->part = calloc((size_t)layout->ranks + 1, sizeof(*layout->part));
+    if (layout->block == NULL || layout->part == NULL) return pdl__no_memory("for the plan of a collective");
+    return pdl_schedule_place(schedule, elements, counts, layout->part, layout->block);
 }
 
 pdl_status_t pdl__layout_init(const pdl_schedule_t *schedule, int rank, int64_t elements, const int64_t *counts,
@@ -147,15 +84,14 @@ pdl_status_t pdl__layout_init(const pdl_schedule_t *schedule, int rank, int64_t 
     if (layout->all_to_all)
         status = lay_all_to_all(layout, schedule, elements, scratch);
     else
-        status = lay_vector(layout, schedule, elements, counts, scratch);
+        status = lay_vector(layout, schedule, elements, counts);
     if (status) pdl__layout_fini(layout);
     return status;
 }
 
 void pdl__layout_fini(pdl__layout_t *layout)
 {
-    free(layout->first);
-    free(layout->count);
+    free(layout->block);
     free(layout->part);
     free(layout->relay);
     *layout = (pdl__layout_t){0};
@@ -165,8 +101,7 @@ pdl_block_span_t pdl__layout_block(const pdl__layout_t *layout, int64_t block)
 {
     int64_t pair, piece, first;
 
-    if (!layout->all_to_all)
-        return (pdl_block_span_t){.first = layout->first[block], .count = layout->count[block]};
+    if (!layout->all_to_all) return layout->block[block];
     pair = block / layout->pieces;
     piece = block % layout->pieces;
     first = cut(layout->pair_elements, piece, layout->pieces);

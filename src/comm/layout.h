@@ -21,11 +21,11 @@ typedef struct pdl__piece {
 } pdl__piece_t;
 
 typedef struct pdl__layout {
-    int      rank, ranks;
-    bool     all_to_all;
-    int64_t  blocks;
-    int64_t *first, *count; /* of each block; NULL for all-to-all */
-    int64_t *part;          /* first element of each rank's part, and the end; NULL where ranks have none */
+    int               rank, ranks;
+    bool              all_to_all;
+    int64_t           blocks;
+    pdl_block_span_t *block; /* elements of each; NULL for all-to-all */
+    int64_t          *part;  /* first element of each rank's part, and the end; 0 where ranks have none */
     /* All-to-all: */
     int64_t  pair_elements; /* from one rank to another */
     int64_t  pieces;        /* blocks that these are cut into */

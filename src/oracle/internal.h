@@ -134,10 +134,6 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
 pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
                                     const pdl_stages_t *stages, pdl__gradient_cost_t *exchange);
 
-/* sent.c: bytes of all ranks. */
-void pdl__project_sent(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
-                       const pdl_stages_t *stages, pdl_projection_t *projection);
-
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);
 

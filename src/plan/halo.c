@@ -56,17 +56,3 @@ int64_t pdl_halo_rows(const pdl_window_t *w, int64_t pieces, int *neighbours)
     }
     return most;
 }
-
-int64_t pdl_halo_total(const pdl_window_t *w, int64_t pieces, int64_t *read)
-{
-    int64_t rows = 0;
-
-    *read = 0;
-    for (int64_t r = 0; r < pieces; r++) {
-        pdl_range_t need, own;
-        if (!needs(w, pieces, r, &need, &own)) continue;
-        rows += missing_rows(&need, &own);
-        *read += need.high - need.low;
-    }
-    return rows;
-}

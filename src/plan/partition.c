@@ -66,7 +66,6 @@ static void redistribute(pdl_compiler_t *c, const pdl_shape_t *shape, pdl_transf
         int a = transfer.axis = step[i].axis;
         transfer.primitive = step[i].primitive;
         transfer.elements = local_elements(c, shape, now, a);
-        transfer.sent = pdl__mean_sent(c, shape, now, a, to[a]);
         transfer.input_gradient = transfer.phase == PDL_PHASE_BACKWARD && from[a] == PDL_PARTIAL;
         emit(c, transfer);
         now[a] = to[a];
@@ -113,36 +112,28 @@ static void emit_edge(pdl_compiler_t *c, int layer, int input, const layouts_t *
                  layouts->dx, expected);
 }
 
-/* By how much the pieces of every extent are wider after halos than before: the busiest one, and in the mean. */
-typedef struct widened {
-    double most[PDL_MAX_SPACE], mean[PDL_MAX_SPACE];
-} widened_t;
-
-/* Axes exchange one after the other: rows already received widen the slabs of later ones. */
-static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placement_t *reads, widened_t *widened)
+/* Axes exchange one after the other: rows already received widen the slabs of later ones, by which factor the busiest piece of
+   every extent is wider than before. */
+static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placement_t *reads,
+                      double widened[PDL_MAX_SPACE])
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     int                dim = (int)(reads[axis] - PDL_SPLIT_S0), neighbours;
     pdl_window_t       window = pdl__layer_window(layer, dim);
     int64_t            pieces = c->plan->mesh.axis[axis].size, rows = pdl_halo_rows(&window, pieces, &neighbours);
-    int64_t            read, moved = pdl_halo_total(&window, pieces, &read);
-    double             extent = (double)layer->in.extent[dim];
-    double             row = local_elements(c, &layer->in, reads, axis) / extent;
-    double             mean = pdl__mean_elements(c, &layer->in, reads, axis) / extent;
+    double             row = local_elements(c, &layer->in, reads, axis) / (double)layer->in.extent[dim];
 
     for (int d = 0; d < PDL_MAX_SPACE; d++)
-        if (d != dim) row *= widened->most[d], mean *= widened->mean[d];
-    widened->mean[dim] *= (double)read / extent;
+        if (d != dim) row *= widened[d];
     if (rows == 0) return;
-    widened->most[dim] *= 1.0 + (double)rows / (double)pdl_block_max(layer->in.extent[dim], pieces);
+    widened[dim] *= 1.0 + (double)rows / (double)pdl_block_max(layer->in.extent[dim], pieces);
     /* The rows of the busiest piece come from both sides: per side it is their share of one whole slab. */
     pdl_transfer_t transfer = {.layer = index,
                                .input = -1,
                                .axis = axis,
                                .primitive = PDL_HALO,
                                .neighbours = neighbours,
-                               .elements = row * (double)rows / neighbours,
-                               .sent = mean * (double)moved / (double)pieces};
+                               .elements = row * (double)rows / neighbours};
     emit(c, transfer);
     if (c->plan->run_mode == PDL_INFERENCE || !layer->needs_input_gradient) return;
     transfer.phase = PDL_PHASE_BACKWARD;
@@ -157,18 +148,15 @@ static void emit_intrinsic(pdl_compiler_t *c, int index, int axis, pdl_mode_t mo
     bool                training = c->plan->run_mode == PDL_TRAINING;
     double              samples = c->partition->micro_batch;
     pdl_transfer_t      transfer = {.layer = index, .input = -1, .axis = axis};
-    double              positions = (double)pdl_shape_positions(&layer->in), sent[4];
+    double              positions = (double)pdl_shape_positions(&layer->in);
 
     if (traits->work == PDL_WORK_EXPERTS && mode == PDL_MODE_EXPERT) {
         transfer.primitive = PDL_ALLTOALL;
         transfer.elements = samples * (double)layer->top_k * (double)pdl_shape_elements(&layer->in);
-        pdl__routed_sent(c, index, axis, sent);
         for (int i = 0; i < (training ? 4 : 2); i++) {
             transfer.phase = i < 2 ? PDL_PHASE_FORWARD : PDL_PHASE_BACKWARD;
-            transfer.sent = sent[i];
             emit(c, transfer);
         }
-        transfer.sent = 0;
     }
     if (traits->loss && mode == PDL_MODE_VOCABULARY) {
         transfer.primitive = PDL_ALLREDUCE;
@@ -231,14 +219,13 @@ static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mod
 
 void pdl__compile_layer(pdl_compiler_t *c, int index)
 {
-    const pdl_layer_t  *layer = pdl_model_layer(c->plan->model, index);
-    const pdl_mesh_t   *mesh = &c->plan->mesh;
-    pdl_local_t        *local = &c->partition->local[index];
-    pdl_mode_t          mode[PDL_MAX_AXES] = {PDL_MODE_REPLICATE};
-    layouts_t           layouts = {0};
-    double              bias = (double)layer->bias_weights;
-    widened_t           widened = {{1, 1, 1}, {1, 1, 1}};
-    pdl__weight_count_t weights;
+    const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
+    const pdl_mesh_t  *mesh = &c->plan->mesh;
+    pdl_local_t       *local = &c->partition->local[index];
+    pdl_mode_t         mode[PDL_MAX_AXES] = {PDL_MODE_REPLICATE};
+    layouts_t          layouts = {0};
+    double             bias = (double)layer->bias_weights;
+    double             widened[PDL_MAX_SPACE] = {1, 1, 1};
 
     *local = (pdl_local_t){.samples = c->partition->micro_batch,
                            .share_forward = 1,
@@ -249,7 +236,6 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
                            .in_channels = (double)layer->in.channels,
                            .replication = 1,
                            .first_transfer = c->partition->transfer_count};
-    pdl__count_weights(layer, &weights);
     for (int a = 0; a < mesh->axis_count && !c->status; a++) {
         pdl_rule_t rule = {.share = 1};
         /* Samples of one replica are what the micro-batch counts, so nothing is divided on a data axis. */
@@ -261,10 +247,7 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
         layouts.reads[a] = rule.reads;
         layouts.dx[a] = rule.dx;
         apply_rule(local, &rule, mode[a], a, mesh->axis[a].size, &bias);
-        pdl__cut_weights(layer, &rule, mode[a], mesh->axis[a].size, &weights);
     }
-    local->mean_weights = weights.most + weights.bias + weights.apart;
-    local->summed_weights = (weights.most + weights.bias) / weights.ranks + weights.apart / weights.apart_ranks;
     for (int a = 0; a < PDL_MAX_AXES; a++) {
         local->reads[a] = layouts.reads[a];
         local->dx[a] = layouts.dx[a];
@@ -273,11 +256,10 @@ void pdl__compile_layer(pdl_compiler_t *c, int index)
     for (int i = 0; i < layer->input_count; i++) emit_edge(c, index, i, &layouts);
     for (int a = 0; a < mesh->axis_count; a++) {
         if (mesh->axis[a].size == 1) continue;
-        if (mode[a] == PDL_MODE_SPACE && layer->input_count) emit_halo(c, index, a, layouts.reads, &widened);
+        if (mode[a] == PDL_MODE_SPACE && layer->input_count) emit_halo(c, index, a, layouts.reads, widened);
         emit_intrinsic(c, index, a, mode[a]);
     }
     local->y_elements = local_elements(c, &layer->out, local->out, -1) / local->samples;
-    local->mean_elements = pdl__mean_elements(c, &layer->out, local->out, -1);
     local->transfer_count = c->partition->transfer_count - local->first_transfer;
 }
 

@@ -82,7 +82,6 @@ static void data_follows_its_formula(void)
         CHECK_NEAR(r.compute_s, s.compute_s, 1e-12);
         CHECK_NEAR(r.comm_s, 2 * ring((double)p, alpha, (double)totals.weights * 4, beta), 1e-9);
         CHECK_NEAR(r.total_s, r.compute_s + r.comm_s, 1e-12);
-        CHECK_NEAR(r.bytes[PDL_COMM_GRADIENT], 2 * (double)(p - 1) * (double)totals.weights * 4, 1e-12);
     }
     end(&b);
 }
@@ -321,7 +320,6 @@ static void tied_embeddings_are_summed(void)
 
     CHECK_NEAR(r.comm[PDL_COMM_GRADIENT], 2 * ring(2, 9e-6, table, 1 / 150e9), 1e-12);
     CHECK_NEAR(s.comm[PDL_COMM_GRADIENT], 0, 0);
-    CHECK_NEAR(r.bytes[PDL_COMM_GRADIENT], 2 * table, 1e-12);
     CHECK(r.memory.weights >= table);
     c.run_mode = PDL_INFERENCE;
     r = evaluate(&b, &c);
@@ -344,8 +342,6 @@ static void stages_are_cut_where_little_crosses(void)
         CHECK_OK(pdl_plan_check(plan));
         CHECK(plan->stage_first[1] > 1);
         CHECK(plan->stage_first[p - 1] < pdl_model_find_layer(b.model, "loss"));
-        /* Every border is crossed both ways in each of the micro-batches. */
-        CHECK_NEAR(r.bytes[PDL_COMM_STAGE], (double)(p - 1) * 2 * 4 * 4.0 * 1024 * 768 * 4, 1e-12);
         pdl_plan_destroy(plan);
     }
     end(&b);
@@ -390,9 +386,6 @@ static void sharded_states(void)
             CHECK_NEAR(r.memory.weights, w * kept[mixed][0] / (sharding >= PDL_SHARDING_ZERO3 ? d : 1), 1e-12);
             CHECK_NEAR(r.memory.gradients, w * kept[mixed][1] / (sharding >= PDL_SHARDING_ZERO2 ? d : 1), 1e-12);
             CHECK_NEAR(r.memory.optimizer, w * kept[mixed][2] / (sharding >= PDL_SHARDING_ZERO1 ? d : 1), 1e-12);
-            /* Traffic in units of the weights: 2, 2, 2, 3 for each of the others. */
-            CHECK_NEAR(r.bytes[PDL_COMM_GRADIENT],
-                       (sharding == PDL_SHARDING_ZERO3 ? 3 : 2) * w * kept[mixed][0] * (d - 1), 1e-12);
             if (sharding == 0) plain = r.comm_s;
             CHECK_NEAR(r.comm_s, plain * (sharding == PDL_SHARDING_ZERO3 ? 1.5 : 1), 1e-9);
             CHECK_NEAR(r.update_s,

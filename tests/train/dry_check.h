@@ -6,6 +6,7 @@
 
 #include "train/exec/session.h"
 #include <math.h>
+#include <paradl/program/compile.h>
 #include <paradl/train/dry.h>
 #include <string.h>
 
@@ -51,10 +52,9 @@ static int first_difference(const pdl_program_t *a, const pdl_program_t *b)
 }
 
 /* What the oracle prices and a run executes is the same list: operations, names, bytes of every group, waits, arena. */
-static pdl_status_t check_program(const pdl_session_t *real, const pdl_session_t *dry)
+static pdl_status_t check_program(const pdl_program_t *executed, const pdl_program_t *priced)
 {
-    const pdl_program_t *executed = pdl_session_program(real), *priced = pdl_session_program(dry);
-    char                 names[2][224] = {"", ""};
+    char names[2][224] = {"", ""};
 
     if (executed == NULL && priced == NULL) return PDL_OK;
     int i = executed == NULL || priced == NULL ? 0 : first_difference(executed, priced);
@@ -63,6 +63,30 @@ static pdl_status_t check_program(const pdl_session_t *real, const pdl_session_t
     if (priced != NULL && i < priced->op_count) pdl_program_op_name(priced, i, names[1], sizeof(names[1]));
     return pdl_error(PDL_ERR_INPUT, "operation %d is \"%s\" when it runs and \"%s\" when it is priced", i, names[0],
                      names[1]);
+}
+
+/* The program of the plan alone. Collectives by another schedule than the plan's send what they send. */
+static pdl_status_t check_compiled(const pdl_session_t *real)
+{
+    const pdl_session_spec_t *session = &real->spec;
+    pdl_program_spec_t        spec = {.plan = session->plan,
+                                      .backend = session->backend,
+                                      .rank = pdl_ranks_rank(session->ranks),
+                                      .training = true,
+                                      .separate = session->separate,
+                                      .overlap = session->overlap,
+                                      .bucket_bytes = session->bucket_bytes,
+                                      .smooths = session->label_smoothing > 0,
+                                      .clips = session->optimizer.clip_norm > 0,
+                                      .tensor_norms = session->optimizer.method == PDL_METHOD_LARS ||
+                                                      session->optimizer.method == PDL_METHOD_LAMB};
+    pdl_program_t            *program = NULL;
+
+    if (!session->training || session->algorithm != NULL) return PDL_OK;
+    pdl_status_t status = pdl_program_compile(&spec, &program);
+    if (!status) status = check_program(pdl_session_program(real), program);
+    pdl_program_destroy(program);
+    return status;
 }
 
 /* What a dry session of this rank says against what the real one holds: `taken` bytes of tensors, besides messages. */
@@ -88,7 +112,8 @@ static pdl_status_t check_dry(const pdl_session_spec_t *spec, const pdl_session_
     else if (!same_traffic(&sends, traffic) || pdl_memory_held() != before)
         status = pdl_error(PDL_ERR_INPUT, "rank %d sends %g bytes, dry %g", pdl_ranks_rank(spec->ranks),
                            sends.total, traffic->total);
-    if (!status) status = check_program(real, dry);
+    if (!status) status = check_program(pdl_session_program(real), pdl_session_program(dry));
+    if (!status) status = check_compiled(real);
     pdl_session_destroy(dry);
     return status;
 }

@@ -121,6 +121,15 @@ int64_t pdl_schedule_size_period(const pdl_schedule_t *schedule, int group, int6
 int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *range, int64_t elements,
                         int64_t element_bytes);
 
+/* The elements of every block of a vector (not of all-to-all): in order, or, where every rank has a part of its own
+   (reduce-scatter, allgather), in the part of the rank that owns the block. `counts`: elements of these parts; NULL: equal.
+   part[r] is then the first element of rank r's, part[ranks] the end; else it is left alone. */
+pdl_status_t pdl_schedule_place(const pdl_schedule_t *schedule, int64_t elements, const int64_t *counts,
+                                int64_t *part, pdl_block_span_t *block);
+/* Elements of such a vector that a rank sends, in all steps. */
+pdl_status_t pdl_schedule_sent(const pdl_schedule_t *schedule, int rank, int64_t elements, const int64_t *counts,
+                               int64_t *sent);
+
 /* Names of the algorithms of a collective; NULL ends the list. */
 const char *const *pdl_coll_algorithms(pdl_collective_t collective);
 /* What serves sums, scatters and gathers on machines made of nodes, the simplest first; NULL ends the list. Others are for

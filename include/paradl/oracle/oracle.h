@@ -158,14 +158,13 @@ typedef struct pdl_projection {
     double input_s, io_s; /* reading or staging, whichever is slower; io_s: the part the rest does not hide */
     double comm_s;        /* exposed; the sum of the next */
     double comm[PDL_COMM_CLASS_COUNT];
-    double gradient_total_s;            /* before overlap */
-    double layer_startup_s;             /* the part of comm[PDL_COMM_LAYER] that does not shrink with the volume */
-    double layer_allreduce_s;           /* the part of it in allreduces; the rest gathers and scatters */
-    double matrix_s;                    /* the part of compute_s in convolutions and linear layers */
-    double replicated_share;            /* of computation done by several ranks alike */
-    double stage_imbalance;             /* slowest stage over the mean */
-    double contention;                  /* phi of the gradient exchange */
-    double bytes[PDL_COMM_CLASS_COUNT]; /* sent in one iteration by all ranks together */
+    double gradient_total_s;  /* before overlap */
+    double layer_startup_s;   /* the part of comm[PDL_COMM_LAYER] that does not shrink with the volume */
+    double layer_allreduce_s; /* the part of it in allreduces; the rest gathers and scatters */
+    double matrix_s;          /* the part of compute_s in convolutions and linear layers */
+    double replicated_share;  /* of computation done by several ranks alike */
+    double stage_imbalance;   /* slowest stage over the mean */
+    double contention;        /* phi of the gradient exchange */
     double memory_bytes;
     bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
     pdl_memory_breakdown_t memory;

@@ -106,9 +106,6 @@ typedef struct pdl_window {
     int64_t in, out, kernel, stride, dilation, pad;
 } pdl_window_t;
 int64_t pdl_halo_rows(const pdl_window_t *window, int64_t pieces, int *neighbours);
-/* Rows that all pieces together send, on the way there and on the way back alike, and rows that they read, their
-   own included. */
-int64_t pdl_halo_total(const pdl_window_t *window, int64_t pieces, int64_t *read);
 
 #ifdef __cplusplus
 }

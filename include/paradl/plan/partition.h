@@ -22,7 +22,6 @@ typedef struct pdl_transfer {
     int             axis;      /* axis of the group; gradients: see axis_mask */
     unsigned        axis_mask; /* gradients: all axes over which the weight's gradient is partial */
     double          elements;  /* of the complete vector of one group; halo: sent by the busiest rank to one side */
-    double          sent;      /* by a rank, in the mean of all ranks; 0 of gradients and statistics */
     int             neighbours;     /* halo: sides */
     int             tensors;        /* gradients: weight tensors in it */
     bool            input_gradient; /* an allreduce or reduce-scatter of dx */
@@ -37,9 +36,6 @@ typedef struct pdl_local {
     double          gathered_elements;      /* of x, per sample: copies made by gathering what other ranks hold */
     unsigned        gathered_inputs;        /* bit per input of which there is such a copy */
     double          weights;                /* local elements */
-    double          mean_weights;           /* of a rank, in the mean of all ranks */
-    double          summed_weights;         /* each divided by the ranks that sum its gradient, data axes apart */
-    double          mean_elements;          /* of y, all samples: of a rank, in the mean of all ranks */
     double          out_channels, in_channels; /* local, for the efficiency of narrow kernels */
     bool            split;       /* in filter, channel, heads, vocabulary or expert mode on some axis */
     bool            split_space; /* in space mode on some axis */

@@ -25,9 +25,13 @@ typedef struct pdl_program_spec {
     int64_t           samples;       /* of one micro-batch, over all ranks; 0: as the plan says */
     int               micro_batches; /* 0: as the plan says */
     bool              training;
-    bool              separate; /* replicas update each for itself: statistics are not shared over data axes */
-    bool              overlap;  /* communication is in flight while something else is computed */
+    bool              separate;     /* replicas update each for itself: statistics are not shared over data axes */
+    bool              overlap;      /* communication is in flight while something else is computed */
+    size_t            bucket_bytes; /* of gradients that are exchanged together; 0: PDL_BUCKET_BYTES */
+    bool              smooths;      /* the loss smooths labels */
+    bool              clips, tensor_norms; /* an update needs the norm of all gradients; of every tensor */
 } pdl_program_spec_t;
+#define PDL_BUCKET_BYTES ((size_t)8 << 20)
 
 /* PDL_ERR_LIMIT or PDL_ERR_UNSUPPORTED where the plan cannot be run so, the message says why. */
 pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t **program);

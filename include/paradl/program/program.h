@@ -127,6 +127,9 @@ typedef enum pdl_op_stream {
 } pdl_op_stream_t;
 extern const char *const pdl_op_stream_names[PDL_STREAM_COUNT]; /* "computation", "gradient exchange", ... */
 
+/* Numbers with which an update ends, summed over ranks: loss, accuracy, samples, whether to stop, whether one is not finite. */
+#define PDL_RESULT_SUMS 5
+
 /* What a collective is for. */
 typedef enum pdl_collective_role {
     PDL_ROLE_GRADIENTS, /* of a bucket, summed over ranks; where state is sharded every rank gets a part of the sum */
@@ -169,7 +172,7 @@ typedef struct pdl_program_op {
     unsigned              group; /* mask of mesh axes; 0: none */
     pdl_primitive_t       primitive;
     pdl_collective_role_t role;
-    double                bytes; /* this rank sends; of copies, what they copy */
+    double                bytes; /* this rank sends, by the schedules of the plan; of copies, what they copy */
     int                   until; /* copy out: the operation that waits for it, unless one before has to; 0: none */
     int                   first_wait, wait_count; /* in the program's list of waits */
 } pdl_program_op_t;
@@ -250,6 +253,20 @@ void         pdl_program_destroy(pdl_program_t *program); /* NULL is allowed */
 const char *pdl_program_op_name(const pdl_program_t *program, int i, char *text, size_t size);
 /* Whether an operation is in flight behind its place, until another waits for it. */
 bool pdl_program_op_in_flight(const pdl_program_op_t *op);
+/* What this rank sends, by what it is for. */
+typedef enum pdl_traffic {
+    PDL_TRAFFIC_REDISTRIBUTION, /* halos included */
+    PDL_TRAFFIC_EXPERTS,        /* tokens there and back, if all experts are asked equally often */
+    PDL_TRAFFIC_STATISTICS,     /* of batch norm and of split losses */
+    PDL_TRAFFIC_STAGES,         /* to other stages of a pipeline */
+    PDL_TRAFFIC_GRADIENTS,      /* those of tied weights included; and weights where these are sharded */
+    PDL_TRAFFIC_RESULTS,        /* loss, and norms for an update */
+    PDL_TRAFFIC_COUNT
+} pdl_traffic_t;
+/* Of an operation that sends something. */
+pdl_traffic_t pdl_program_op_traffic(const pdl_program_op_t *op);
+/* Bytes of all operations. */
+void pdl_program_traffic(const pdl_program_t *program, double sent[PDL_TRAFFIC_COUNT]);
 /* The buffer that an operation writes, the first where there are several; or -1. */
 int pdl_program_op_output(const pdl_program_op_t *op);
 

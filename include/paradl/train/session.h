@@ -193,9 +193,6 @@ typedef struct pdl_session_traffic {
     double statistics; /* of batch norm and of split losses, as pdl_ranks_sent() counts them */
     double results;    /* loss and gradient norm, in the same way */
     double total;
-    /* Of these, elements that are none of the model: tensors and weights of convolutions are in blocks of channels,
-       of which the last may not be full. */
-    double moves_padding, gradients_padding;
 } pdl_session_traffic_t;
 void pdl_session_traffic(const pdl_session_t *session, pdl_session_traffic_t *traffic);
 

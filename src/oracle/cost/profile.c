@@ -236,7 +236,6 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
         if (partition->transfers[local->first_transfer + i].axis >= 0)
             pdl__price_transfer(pr, &partition->transfers[local->first_transfer + i], s);
     add_gradients(pr, layer, local, s);
-    pdl__add_sent(pr->profile, index, s);
 }
 
 /* All that a micro-batch spends in the layers summed up so far. */
@@ -266,8 +265,6 @@ static void add_repeated(const pdl_profile_t *profile, int i)
     b->blocks.layer += b->layer_forward - a->layer_forward;
     b->blocks.halo += b->halo_forward - a->halo_forward;
     b->blocks.queue += b->queue_forward - a->queue_forward;
-    b->blocks.layer_bytes += b->forward_layer_bytes - a->forward_layer_bytes;
-    b->blocks.halo_bytes += b->forward_halo_bytes - a->forward_halo_bytes;
 }
 
 static void price_all(const pdl_pricing_t *pr)

@@ -11,32 +11,27 @@
 typedef struct pdl__repeated {
     double forward, layer, halo; /* seconds, as the sums have them */
     double queue;
-    double layer_bytes, halo_bytes;
 } pdl__repeated_t;
 
 /* Costs of a run of layers on the busiest rank, one micro-batch. Differences of prefix sums. */
 typedef struct pdl_sums {
-    double forward, backward;             /* computation, framework time included */
-    double layer_forward, layer_backward; /* collectives in layers */
-    double halo_forward, halo_backward;
-    double queue_forward, queue_backward; /* host time to queue all of it */
-    double startup;                       /* of layer collectives, the volume-free part */
-    double allreduce;                     /* of layer collectives, those that sum */
-    double matrix;                        /* of computation, convolutions and linear layers */
-    double attention;                     /* forward of attention: what selective recompute repeats */
-    double attention_scores;              /* elements of unfused scores */
-    double replicated;                    /* computation that other ranks do as well */
-    /* Sent by a rank, in the mean of all ranks, there and back; of these, on the way there. */
-    double layer_bytes, halo_bytes, forward_layer_bytes, forward_halo_bytes;
-    double norm_bytes, norm_ranks_bytes; /* statistics of batch norm; the same times the ranks of inner axes */
-    double mean_weights, summed_weights; /* of the program's layers */
-    double weights, tensors;             /* local elements; tensors */
-    double data_weights, data_tensors;   /* partial over the data axes only */
-    double full_weights;                 /* of the same layers, all elements */
-    double wide_weights, wide_tensors;   /* partial over the data axes and an inner one */
-    double host_gradients;               /* seconds to pass those through host memory once */
-    double host_replicated;              /* the same for weights of layers left whole */
-    pdl__repeated_t blocks;              /* of layers in blocks that the plan has recomputed */
+    double          forward, backward;             /* computation, framework time included */
+    double          layer_forward, layer_backward; /* collectives in layers */
+    double          halo_forward, halo_backward;
+    double          queue_forward, queue_backward; /* host time to queue all of it */
+    double          startup;                       /* of layer collectives, the volume-free part */
+    double          allreduce;                     /* of layer collectives, those that sum */
+    double          matrix;                        /* of computation, convolutions and linear layers */
+    double          attention;                     /* forward of attention: what selective recompute repeats */
+    double          attention_scores;              /* elements of unfused scores */
+    double          replicated;                    /* computation that other ranks do as well */
+    double          weights, tensors;              /* local elements; tensors */
+    double          data_weights, data_tensors;    /* partial over the data axes only */
+    double          full_weights;                  /* of the same layers, all elements */
+    double          wide_weights, wide_tensors;    /* partial over the data axes and an inner one */
+    double          host_gradients;                /* seconds to pass those through host memory once */
+    double          host_replicated;               /* the same for weights of layers left whole */
+    pdl__repeated_t blocks;                        /* of layers in blocks that the plan has recomputed */
 } pdl_sums_t;
 
 enum { PDL_GRADIENT_POINTS = 16 };
@@ -61,8 +56,6 @@ typedef struct pdl_stages {
     double                   *cuts;                          /* per stage: places where only one tensor crosses */
     double                   *tied;          /* per stage: elements of weights that another stage owns */
     double                    tied_elements; /* the most of these */
-    double tied_mean, tied_summed;           /* all of these in the mean of all ranks, as sums have weights */
-    double sent_forward, sent_backward;      /* elements that cross stages, of one column of ranks */
     /* For the heaviest stage: when the gradients of the last `weights` elements begin to be ready, in seconds
        after the start of backward, for overlap. */
     double ready[PDL_GRADIENT_POINTS], remaining[PDL_GRADIENT_POINTS];
@@ -119,8 +112,6 @@ pdl_status_t pdl__price_groups(pdl_pricing_t *pricing);
 double pdl__copy_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
 /* Adds the closed form of one transfer of the profile's program to the sums. */
 void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
-/* sent.c: adds what a rank sends for one layer. */
-void pdl__add_sent(const pdl_profile_t *profile, int index, pdl_sums_t *sums);
 /* Whether a parameter switch leaves a transfer out. */
 bool pdl__transfer_skipped(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
 /* Adds the costs of one compiled layer of the profile's program to the sums. */

@@ -23,9 +23,7 @@ pdl__repeated_t pdl__repeated(const pdl_case_t *c, const pdl_sums_t *s)
         return (pdl__repeated_t){.forward = s->forward,
                                  .layer = s->layer_forward,
                                  .halo = s->halo_forward,
-                                 .queue = s->queue_forward,
-                                 .layer_bytes = s->forward_layer_bytes,
-                                 .halo_bytes = s->forward_halo_bytes};
+                                 .queue = s->queue_forward};
     case PDL_RECOMPUTE_SELECTIVE: return (pdl__repeated_t){.forward = s->attention};
     default: return s->blocks;
     }
@@ -310,6 +308,5 @@ pdl_status_t pdl__project_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_pr
     }
     out->flop = useful_flop(oracle, c);
     pdl__project_sums(oracle, c, exchange.kappa, out);
-    pdl__project_sent(oracle, c, profile, st, out);
     return pdl__project_memory(oracle, c, profile, st, out);
 }

@@ -181,34 +181,8 @@ static void find_tied(const pdl_profile_t *profile, pdl_stages_t *st)
         int64_t s = owner >= 0 ? stage_of(st, i) : 0;
         if (owner < 0 || s == stage_of(st, owner)) continue;
         st->tied[s] += profile->partition->local[owner].weights;
-        st->tied_mean += profile->partition->local[owner].mean_weights;
-        st->tied_summed += profile->partition->local[owner].summed_weights;
         if (st->tied[s] > st->tied_elements) st->tied_elements = st->tied[s];
     }
-}
-
-/* A tensor goes once to every stage that reads it, and its gradient back. Layers of a stage follow one another, so
-   the stage that a tensor was sent to last is all there is to remember. */
-static pdl_status_t count_sends(const pdl_profile_t *profile, pdl_stages_t *st)
-{
-    int      layers = profile->partition->layer_count;
-    int64_t *latest = calloc((size_t)layers, sizeof(*latest)), s = 0;
-
-    if (!latest) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    for (int i = 0; i < layers; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(profile->plan->model, i);
-        while (st->first[s + 1] <= i) s++;
-        latest[i] = s;
-        for (int j = 0; j < layer->input_count; j++) {
-            int producer = layer->inputs[j];
-            if (latest[producer] == s) continue;
-            latest[producer] = s;
-            st->sent_forward += profile->partition->local[producer].mean_elements;
-            if (layer->needs_input_gradient) st->sent_backward += profile->partition->local[producer].mean_elements;
-        }
-    }
-    free(latest);
-    return PDL_OK;
 }
 
 static void measure(const pdl_profile_t *profile, pdl_stages_t *st)
@@ -292,7 +266,6 @@ pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const in
     else
         status = partition(profile, count, st->first);
     if (!status) measure(profile, st);
-    if (!status && count > 1) status = count_sends(profile, st);
     if (!status) status = keep(profile, st);
     if (status) {
         pdl__stages_destroy(st);

@@ -6,18 +6,68 @@
 #include <stdlib.h>
 #include <string.h>
 
-pdl_status_t pdl__graph_program(const pdl__graph_t *graph, const pdl__pipe_t *stages, pdl_program_options_t options,
-                                pdl_program_t **program)
+/* Which trained weights every unit has: first[u] .. first[u + 1] of `use`, which follow. */
+static pdl_status_t list_uses(const pdl__graph_t *graph, int **first)
 {
-    pdl_program_pass_t *order = NULL;
-    pdl_status_t        status = PDL_OK;
+    size_t units = (size_t)graph->unit_count;
+    int   *use = calloc(units + 1 + units * PDL_MAX_WEIGHTS, sizeof(*use)), count = 0;
 
-    if (stages->count > 1) {
-        status = pdl__pipe_order(stages, options.training, &order, &options.order_count);
+    *first = use;
+    if (use == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
+    use += units + 1;
+    for (int u = 0; u < graph->unit_count; u++) {
+        const pdl__unit_t *unit = &graph->unit[u];
+        (*first)[u] = count;
+        for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++)
+            if (unit->weight[k] < graph->weights->trainable) use[count++] = unit->weight[k];
+    }
+    (*first)[units] = count;
+    return PDL_OK;
+}
+
+static unsigned pipeline_axes(const pdl_mesh_t *mesh)
+{
+    unsigned axes = 0;
+
+    for (int a = 0; a < mesh->axis_count; a++)
+        if (mesh->axis[a].kind == PDL_AXIS_PIPELINE) axes |= 1u << a;
+    return axes;
+}
+
+pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_t *graph, int micro_batches,
+                                bool training, pdl_program_t **program)
+{
+    const pdl__rank_weights_t *w = graph->weights;
+    pdl_program_pass_t        *order = NULL;
+    int                       *first_use = NULL;
+    pdl_status_t               status = list_uses(graph, &first_use);
+    pdl_program_update_t       update = {.first_use = first_use,
+                                         .use = first_use + graph->unit_count + 1,
+                                         .weight_count = w->count,
+                                         .bucket = w->bucket,
+                                         .bucket_count = w->bucket_count,
+                                         .ties = w->tie_count,
+                                         .tie_group = pipeline_axes(&spec->plan->mesh),
+                                         .sharding = w->sharding,
+                                         .packs = w->packs};
+    pdl_program_options_t      options = {.micro_batches = micro_batches,
+                                          .training = training,
+                                          .overlap = spec->overlap,
+                                          .model = spec->plan->model,
+                                          .update = &update};
+
+    if (!status && spec->layouts->stages->count > 1) {
+        status = pdl__pipe_order(spec->layouts->stages, training, &order, &options.order_count);
         options.order = order;
     }
     if (!status) status = pdl_program_create(graph->node, graph->unit_count, &options, program);
     free(order);
+    free(first_use);
+    if (status) return status;
+    status = pdl__graph_count_bytes(spec, graph, training, *program);
+    if (!status) return PDL_OK;
+    pdl_program_destroy(*program);
+    *program = NULL;
     return status;
 }
 
@@ -33,14 +83,14 @@ pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t *
                                   .backend = spec->backend,
                                   .training = spec->training,
                                   .separate = spec->separate,
-                                  .overlap = spec->overlap};
+                                  .overlap = spec->overlap,
+                                  .bucket_bytes = spec->bucket_bytes > 0 ? spec->bucket_bytes : PDL_BUCKET_BYTES,
+                                  .smooths = spec->smooths,
+                                  .clips = spec->clips,
+                                  .tensor_norms = spec->tensor_norms};
 
     if (!status) status = pdl__graph_create(&lowering, &graph);
-    pdl_program_options_t options = {.micro_batches = micro_batches,
-                                     .training = spec->training,
-                                     .overlap = spec->overlap,
-                                     .model = spec->plan->model};
-    if (!status) status = pdl__graph_program(graph, layouts->stages, options, program);
+    if (!status) status = pdl__graph_program(&lowering, graph, micro_batches, spec->training, program);
     pdl__graph_destroy(graph);
     pdl__layouts_destroy(layouts);
     return status;

@@ -149,6 +149,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     if (!status) status = pdl__graph_nodes(graph);
     if (!status && spec->training)
         status = pdl__program_choose_policies(graph->node, graph->unit_count, spec->plan);
+    if (!status) status = pdl__rank_weights_create(spec, graph);
     if (status) {
         pdl__graph_destroy(graph);
         return status;
@@ -170,6 +171,7 @@ void pdl__graph_destroy(pdl__graph_t *graph)
 {
     if (!graph) return;
     for (int i = 0; i < graph->unit_count; i++) pdl__unit_free(&graph->unit[i]);
+    pdl__rank_weights_destroy(graph->weights);
     free(graph->unit);
     free(graph->node);
     free(graph);

@@ -8,6 +8,7 @@
 #include "program/lower/dispatch.h"
 #include "program/lower/edge.h"
 #include "program/lower/halo.h"
+#include "program/lower/weights.h"
 #include <paradl/plan/plan.h>
 #include <paradl/program/program.h>
 #include <paradl/tensor/backend.h>
@@ -53,7 +54,7 @@ typedef struct pdl__unit {
     unsigned          statistic_axes; /* of ranks with other values of the channels (batch norm) or other classes */
     bool              zero_bias;      /* another rank adds the bias */
     int               tied_to;        /* unit whose weight 0 it uses as its own, or -1 */
-    int               weight[PDL_MAX_WEIGHTS]; /* index in the session's list of weights */
+    int               weight[PDL_MAX_WEIGHTS]; /* in the list of the graph */
     pdl__stage_link_t there, back; /* PDL__UNIT_RECEIVE and _SEND: of values, and of gradients or of 0 bytes */
     int               chunk;
     bool              loss;
@@ -75,24 +76,28 @@ typedef struct pdl__graph_spec {
     bool                  separate;     /* statistics are not shared over data axes */
     bool                  overlap;      /* tensors are in flight while something else is computed */
     bool                  shows_logits; /* somebody looks at the input of the loss before its gradient is made */
+    size_t                bucket_bytes;
+    bool                  smooths;             /* the loss smooths labels */
+    bool                  clips, tensor_norms; /* an update needs the norm of all gradients; of every tensor */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {
-    pdl_backend_t      *backend;
-    pdl__unit_t        *unit;
-    int                 unit_count, capacity;
-    int                 source, loss; /* units, or -1 where another stage has them */
-    int                 chunk;        /* of the layers being lowered */
-    bool                tokens;       /* the source holds indices */
-    pdl_program_node_t *node;         /* one per unit */
+    pdl_backend_t       *backend;
+    pdl__unit_t         *unit;
+    int                  unit_count, capacity;
+    int                  source, loss; /* units, or -1 where another stage has them */
+    int                  chunk;        /* of the layers being lowered */
+    bool                 tokens;       /* the source holds indices */
+    pdl_program_node_t  *node;         /* one per unit */
+    pdl__rank_weights_t *weights;
 } pdl__graph_t;
 
 pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **graph);
 void         pdl__graph_destroy(pdl__graph_t *graph);
 
-/* compile.c: the program of a graph; the order of passes follows from the stages. */
-pdl_status_t pdl__graph_program(const pdl__graph_t *graph, const pdl__pipe_t *stages, pdl_program_options_t options,
-                                pdl_program_t **program);
+/* compile.c: the program of a graph made from this spec; `training`: with backward and update, for which the graph must be. */
+pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_t *graph, int micro_batches,
+                                bool training, pdl_program_t **program);
 
 /* nodes.c: makes graph->node. */
 pdl_status_t pdl__graph_nodes(pdl__graph_t *graph);

@@ -9,12 +9,13 @@
 #include "train/exec/weight_sets.h"
 #include <math.h>
 #include <paradl/comm/watch.h>
+#include <paradl/program/compile.h>
 #include <stdlib.h>
 #include <string.h>
 
 void pdl_session_defaults(pdl_session_spec_t *spec)
 {
-    *spec = (pdl_session_spec_t){.training = true, .seed = 1, .bucket_bytes = (size_t)8 << 20, .overlap = true};
+    *spec = (pdl_session_spec_t){.training = true, .seed = 1, .bucket_bytes = PDL_BUCKET_BYTES, .overlap = true};
     pdl_optimizer_defaults(&spec->optimizer);
 }
 
@@ -144,26 +145,30 @@ pdl_status_t pdl__session_await(const pdl_session_t *s)
     return status;
 }
 
-static pdl_status_t lower_program(pdl_session_t *s, bool training, const pdl_program_update_t *update,
-                                  pdl_program_t **program)
+static pdl__graph_spec_t graph_spec(const pdl_session_t *s)
 {
-    pdl_program_options_t options = {.micro_batches = s->micro_batches,
-                                     .training = training,
-                                     .overlap = s->spec.overlap,
-                                     .model = s->spec.plan->model,
-                                     .update = update};
+    const pdl_optimizer_options_t *o = &s->spec.optimizer;
 
-    return pdl__graph_program(s->graph, s->layouts->stages, options, program);
+    return (pdl__graph_spec_t){.plan = s->spec.plan,
+                               .layouts = s->layouts,
+                               .backend = s->spec.backend,
+                               .training = s->spec.training,
+                               .separate = s->spec.separate,
+                               .overlap = s->spec.overlap,
+                               .shows_logits = s->spec.logits != NULL,
+                               .bucket_bytes = s->spec.bucket_bytes,
+                               .smooths = s->spec.label_smoothing > 0,
+                               .clips = o->clip_norm > 0,
+                               .tensor_norms = o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB};
 }
 
 static pdl_status_t create_programs(pdl_session_t *s)
 {
-    pdl_program_update_t update;
-    pdl_status_t         status = pdl__buckets_describe(s, &update);
+    pdl__graph_spec_t spec = graph_spec(s);
+    pdl_status_t      status = pdl__graph_program(&spec, s->graph, s->micro_batches, false, &s->forward_program);
 
-    if (!status) status = lower_program(s, false, &update, &s->forward_program);
-    if (!status && s->spec.training) status = lower_program(s, true, &update, &s->program);
-    pdl__buckets_forget(&update);
+    if (!status && s->spec.training)
+        status = pdl__graph_program(&spec, s->graph, s->micro_batches, true, &s->program);
     if (status) return status;
     s->executor.arena_bytes = s->forward_program->arena_bytes;
     if (s->program && s->program->arena_bytes > s->executor.arena_bytes)
@@ -174,15 +179,9 @@ static pdl_status_t create_programs(pdl_session_t *s)
 
 static pdl_status_t create_graph(pdl_session_t *s)
 {
-    pdl__graph_spec_t spec = {.plan = s->spec.plan,
-                              .layouts = s->layouts,
-                              .backend = s->spec.backend,
-                              .training = s->spec.training,
-                              .separate = s->spec.separate,
-                              .overlap = s->spec.overlap,
-                              .shows_logits = s->spec.logits != NULL};
+    pdl__graph_spec_t spec = graph_spec(s);
+    pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
-    pdl_status_t status = pdl__graph_create(&spec, &s->graph);
     return status || s->dry ? status : pdl__graph_make(s->graph, s->groups, s->executor.transport);
 }
 
@@ -282,7 +281,6 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         s->dry = pdl_ranks_dry(spec->ranks);
         status = create_streams(s);
         if (!status) status = find_share(s);
-        pdl__shard_choose(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
     if (!status && spec->training) s->spec.optimizer.lr = pdl_optimizer_rate(&spec->optimizer);

@@ -22,8 +22,6 @@ typedef struct pdl__trace_entry {
     unsigned             axes;   /* over which gradients are summed */
     int64_t              offset, storage;
     int64_t              held;          /* where it lies in an array of parts, unless it is cut itself */
-    int                  users;         /* ops whose gradients make it up */
-    int                  tie;           /* owner of a weight of several stages that is sharded by itself, or -1 */
     int                  group, bucket; /* of the exchange; group -1: nothing to sum */
 } pdl__trace_entry_t;
 
@@ -205,9 +203,6 @@ typedef struct pdl__observer {
     int     marked;                         /* of which so many operations have an event */
 } pdl__observer_t;
 
-/* Sums over ranks with which a step ends: loss, accuracy, samples, whether to stop, whether a number is not finite. */
-#define PDL__RESULT_SUMS 5
-
 typedef struct pdl__execution pdl__execution_t; /* below */
 
 struct pdl_session {
@@ -240,10 +235,8 @@ pdl_status_t pdl__session_order(pdl_session_t *session, pdl_op_stream_t earlier,
 /* Waits for all streams: the host may look at memory of the device, at once. */
 pdl_status_t pdl__session_await(const pdl_session_t *session);
 
-/* buckets.c: what the program is to know of them; the second frees it. */
-pdl_status_t pdl__buckets_describe(const pdl_session_t *session, pdl_program_update_t *update);
-void         pdl__buckets_forget(pdl_program_update_t *update);
-pdl_status_t pdl__buckets_cut(pdl_session_t *session);     /* local, once the entries are known */
+/* buckets.c */
+pdl_status_t pdl__buckets_take(pdl_session_t *session);    /* local: those of the graph */
 pdl_status_t pdl__buckets_connect(pdl_session_t *session); /* collective, once there is memory */
 void         pdl__buckets_destroy(pdl_session_t *session);
 /* A whole bucket in an array that is not sharded. */
@@ -252,9 +245,6 @@ float *pdl__bucket_at(const pdl_session_t *session, pdl_session_array_t array, c
    the wait finds the result. */
 pdl_status_t pdl__bucket_ready(pdl_session_t *session, pdl_exchange_t *exchange, int b);
 pdl_status_t pdl__bucket_wait(pdl_session_t *session, pdl_exchange_t *exchange, int b);
-/* Whether two weights may be in the same bucket. */
-bool pdl__same_buckets(const pdl__trace_entry_t *a, const pdl__trace_entry_t *b);
-
 /* weights.c */
 pdl_status_t pdl__weights_plan(pdl_session_t *session); /* which there are, and where they lie */
 pdl_status_t pdl__weights_take(pdl_session_t *session); /* memory, and initial values */
@@ -285,8 +275,7 @@ void pdl__session_free_list(pdl_session_t *session);
 /* Whether sessions like this one have an array at all: a stage without weights has none. */
 bool pdl__session_keeps(const pdl_session_t *session, pdl_session_array_t array);
 
-/* ties.c: how many there are on this stage; the others are collective. */
-int          pdl__ties_count(const pdl_session_t *session);
+/* ties.c: collective. */
 pdl_status_t pdl__ties_create(pdl_session_t *session);
 void         pdl__ties_destroy(pdl_session_t *session);
 
@@ -328,7 +317,7 @@ pdl_status_t pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_
 
 /* traffic.c: memory of all messages, those between stages included. */
 size_t pdl__messages_bytes(const pdl_session_t *session);
-/* Fills in what operations send that the programs do not know: it is up to algorithms. */
+/* What collectives send by another schedule than that of the plan, where the session was given one. */
 void pdl__session_count_bytes(pdl_session_t *session);
 
 /* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */

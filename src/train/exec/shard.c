@@ -5,23 +5,6 @@
 #include "base/memory.h"
 #include <stdlib.h>
 
-#define UNIT 16 /* elements: parts begin at cache lines, as buckets do */
-
-static unsigned data_axes(const pdl_session_t *s)
-{
-    const pdl_mesh_t *mesh = &s->spec.plan->mesh;
-    unsigned          axes = 0;
-
-    for (int a = 0; a < mesh->axis_count; a++)
-        if (mesh->axis[a].kind == PDL_AXIS_DATA && mesh->axis[a].size > 1) axes |= 1u << a;
-    return axes;
-}
-
-void pdl__shard_choose(pdl_session_t *s)
-{
-    s->weights.sharding = s->spec.training && data_axes(s) ? s->spec.plan->sharding : PDL_SHARDING_NONE;
-}
-
 bool pdl__shard_divides(const pdl_session_t *s, pdl_session_array_t array)
 {
     switch (array) {
@@ -38,30 +21,28 @@ float *pdl__shard_part(const pdl_session_t *s, pdl_session_array_t array, const 
 
 static int64_t in_units(int64_t elements)
 {
-    return (elements + UNIT - 1) / UNIT;
+    return (elements + PDL__PART_UNIT - 1) / PDL__PART_UNIT;
 }
 
-/* The last line of a bucket may be a part of one. */
 static void cut_bucket(const pdl__bucket_t *bucket, int ranks, int rank, int64_t *low, int64_t *high)
 {
-    pdl_block_range(in_units(bucket->high - bucket->low), ranks, rank, low, high);
-    *low = bucket->low + *low * UNIT;
-    *high = bucket->low + *high * UNIT;
-    if (*low > bucket->high) *low = bucket->high;
-    if (*high > bucket->high) *high = bucket->high;
+    pdl__bucket_part(bucket->high - bucket->low, ranks, rank, low, high);
+    *low += bucket->low;
+    *high += bucket->low;
 }
 
 /* Parts of the buckets of one group. */
 static pdl_status_t divide_group(pdl_session_t *s, pdl__buckets_t *group)
 {
-    pdl_status_t status = pdl__groups_get(s->groups, group->axes & data_axes(s), &group->shard_ranks);
+    pdl_status_t status =
+        pdl__groups_get(s->groups, group->axes & pdl__data_axes(&s->spec.plan->mesh), &group->shard_ranks);
 
     for (int b = 0; b < group->count && !status; b++) {
         pdl__bucket_t *bucket = &group->bucket[b];
         cut_bucket(bucket, pdl_ranks_size(group->shard_ranks), pdl_ranks_rank(group->shard_ranks),
                    &bucket->part_low, &bucket->part_high);
         bucket->held = s->weights.held;
-        s->weights.held += in_units(bucket->part_high - bucket->part_low) * UNIT;
+        s->weights.held += in_units(bucket->part_high - bucket->part_low) * PDL__PART_UNIT;
     }
     return status;
 }
@@ -75,12 +56,12 @@ static pdl_status_t hold_parts(pdl_session_t *s)
     for (int i = 0; i < s->weights.entry_count && s->weights.entry[i].info.trainable && !status; i++) {
         pdl__trace_entry_t *entry = &s->weights.entry[i];
         pdl__buckets_t     *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
-        if (group && (group->axes & data_axes(s))) {
+        if (group && (group->axes & pdl__data_axes(&s->spec.plan->mesh))) {
             if (i == group->first) status = divide_group(s, group);
             continue;
         }
         entry->held = s->weights.held;
-        s->weights.held += in_units(entry->storage) * UNIT;
+        s->weights.held += in_units(entry->storage) * PDL__PART_UNIT;
     }
     return status;
 }
@@ -134,7 +115,7 @@ static pdl_status_t connect_rest(pdl_session_t *s, pdl__buckets_t *group, int64_
                                 .stream = s->executor.stream[PDL_STREAM_GRADIENT],
                                 .bound = bound,
                                 .buckets = group->count};
-    unsigned            axes = group->axes & ~data_axes(s);
+    unsigned            axes = group->axes & ~pdl__data_axes(&s->spec.plan->mesh);
 
     if (axes == 0) return PDL_OK;
     for (int b = 0; b < group->count; b++)
@@ -179,10 +160,10 @@ static pdl_status_t connect_parts(pdl_session_t *s, pdl__buckets_t *group, int64
         }
     }
     spec.collective = PDL_COLL_REDUCE_SCATTER;
-    pdl__name_exchange(s, group->axes & data_axes(s), &spec);
+    pdl__name_exchange(s, group->axes & pdl__data_axes(&s->spec.plan->mesh), &spec);
     pdl_status_t status = pdl_exchange_create(&spec, &group->exchange);
     spec.collective = PDL_COLL_ALLGATHER;
-    pdl__name_exchange(s, group->axes & data_axes(s), &spec);
+    pdl__name_exchange(s, group->axes & pdl__data_axes(&s->spec.plan->mesh), &spec);
     if (!status) status = pdl_exchange_create(&spec, &group->gather);
     if (!status) status = place_whole(s, PDL_ARRAY_GRADIENT, group, group->exchange);
     return status ? status : place_whole(s, PDL_ARRAY_WEIGHT, group, group->gather);

@@ -13,7 +13,6 @@
 #include "train/exec/session.h"
 
 /* shard.c. Local: what is sharded on this rank, before memory is taken. */
-void         pdl__shard_choose(pdl_session_t *session);
 pdl_status_t pdl__shard_divide(pdl_session_t *session);
 pdl_status_t pdl__shard_connect(pdl_session_t *session, pdl__buckets_t *group); /* collective */
 /* Whether an array holds parts instead of whole weights. */

@@ -6,14 +6,6 @@
 #include "train/exec/shard.h"
 #include <stdlib.h>
 
-static int entry_of(const pdl_session_t *s, int owner)
-{
-    for (int i = 0; i < s->weights.entry_count; i++)
-        if (s->weights.entry[i].owner == owner && s->weights.entry[i].k == 0 && s->weights.entry[i].info.trainable)
-            return i;
-    return -1;
-}
-
 /* The stages that hold the weight of a layer; those that do not are left with a group that is of no use. */
 static pdl_status_t holders_of(const pdl_session_t *s, int owner, bool holds, pdl_ranks_t **group)
 {
@@ -41,17 +33,30 @@ static float *own_gradient(const pdl_session_t *s, const pdl__trace_entry_t *ent
     return s->dry ? NULL : pdl__shard_part(s, PDL_ARRAY_GRADIENT, bucket);
 }
 
+static bool is_owner(const pdl_model_t *model, int layer)
+{
+    for (int i = layer + 1; i < pdl_model_layer_count(model); i++)
+        if (pdl_model_layer(model, i)->tied_to == layer) return true;
+    return false;
+}
+
+/* The weight of a layer among those that this stage shares with others, or -1. */
+static int tie_of(const pdl__rank_weights_t *w, int owner)
+{
+    for (int t = 0; t < w->tie_count; t++)
+        if (w->weight[w->tie[t]].owner == owner) return w->tie[t];
+    return -1;
+}
+
 /* All stages form the group; those that do not hold the weight stay outside. */
 static pdl_status_t create_tie(pdl_session_t *s, int owner)
 {
-    const pdl__pipe_t *stages = s->layouts->stages;
-    bool               holds = pdl__pipe_holds(stages, owner, stages->at);
-    pdl_ranks_t       *group = NULL;
-    pdl_status_t       status = holders_of(s, owner, holds, &group);
-    int                i = entry_of(s, owner);
+    int          i = tie_of(s->graph->weights, owner);
+    pdl_ranks_t *group = NULL;
+    pdl_status_t status = holders_of(s, owner, i >= 0, &group);
 
     if (status) return status;
-    if (!holds || i < 0) {
+    if (i < 0) {
         pdl_ranks_destroy(group);
         return PDL_OK;
     }
@@ -69,29 +74,6 @@ static pdl_status_t create_tie(pdl_session_t *s, int owner)
     return pdl_exchange_create(&spec, &tie->exchange);
 }
 
-static bool is_owner(const pdl_model_t *model, int layer)
-{
-    for (int i = layer + 1; i < pdl_model_layer_count(model); i++)
-        if (pdl_model_layer(model, i)->tied_to == layer) return true;
-    return false;
-}
-
-/* Whether several stages hold the weight of a layer, all of which take part in its group. */
-static bool is_tied(const pdl_session_t *s, int layer)
-{
-    return is_owner(s->spec.plan->model, layer) && pdl__pipe_holders(s->layouts->stages, layer) > 1;
-}
-
-int pdl__ties_count(const pdl_session_t *s)
-{
-    const pdl__pipe_t *stages = s->layouts->stages;
-    int                count = 0;
-
-    for (int i = 0; s->spec.training && i < pdl_model_layer_count(s->spec.plan->model); i++)
-        count += is_tied(s, i) && pdl__pipe_holds(stages, i, stages->at) && entry_of(s, i) >= 0;
-    return count;
-}
-
 pdl_status_t pdl__ties_create(pdl_session_t *s)
 {
     const pdl_model_t *model = s->spec.plan->model;
@@ -102,7 +84,7 @@ pdl_status_t pdl__ties_create(pdl_session_t *s)
     s->exchange.ties = calloc((size_t)layers, sizeof(*s->exchange.ties));
     if (!s->exchange.ties) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing to train");
     for (int i = 0; i < layers && !status; i++)
-        if (is_tied(s, i)) status = create_tie(s, i);
+        if (is_owner(model, i) && pdl__pipe_holders(s->layouts->stages, i) > 1) status = create_tie(s, i);
     return status;
 }
 

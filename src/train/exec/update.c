@@ -34,10 +34,10 @@ static pdl_status_t judge_results(pdl_session_t *s, pdl__execution_t *execution)
     const pdl_batch_t *batch = execution->batch;
     pdl_step_result_t *result = execution->result;
     pdl_ranks_t       *ranks = execution->mode == PDL__EXECUTE_TRAIN ? s->replica : s->spec.ranks;
-    double             sums[PDL__RESULT_SUMS] = {0, 0, 0, s->stop, s->observer.not_finite > 0};
+    double             sums[PDL_RESULT_SUMS] = {0, 0, 0, s->stop, s->observer.not_finite > 0};
 
     if (s->graph->loss >= 0) sum_samples(s, batch, sums);
-    pdl_status_t status = pdl_ranks_sum(ranks, sums, PDL__RESULT_SUMS);
+    pdl_status_t status = pdl_ranks_sum(ranks, sums, PDL_RESULT_SUMS);
     if (!status && sums[4] > 0) status = pdl__finite_agree(s, ranks);
     if (status) return status;
     result->samples = sums[2];

@@ -55,86 +55,32 @@ static pdl_status_t count_copies(const pdl__layouts_t *l, int layer, pdl__trace_
     return status;
 }
 
-/* The part of a weight on this rank, and the axes over which its gradient is a partial sum. */
-static pdl_status_t place_entry(const pdl_session_t *s, int layer, const pdl_weight_t *weight,
-                                pdl__trace_entry_t *entry)
+static pdl_status_t add_entry(pdl_session_t *s, const pdl__rank_weight_t *w)
 {
-    const pdl__layouts_t *l = s->layouts;
-    int64_t              *whole = entry->info.dims;
+    const pdl__unit_t  *unit = &s->graph->unit[w->unit];
+    const char         *weight = unit->description.weight[w->k].name;
+    const char         *layer = pdl_model_layer(s->spec.plan->model, w->owner)->name;
+    size_t              length = strlen(layer) + strlen(weight) + 2;
+    char               *name = malloc(length);
+    pdl__trace_entry_t *entry = &s->weights.entry[s->weights.entry_count];
 
-    pdl__weight_whole(l, layer, weight->rank, weight->dims, whole);
-    pdl_status_t status = pdl__weight_region(l, layer, weight->rank, whole, l->coordinates, &entry->region);
-    entry->whole = true;
-    entry->info.elements = 1;
-    for (int d = 0; d < weight->rank; d++) {
-        entry->info.elements *= whole[d];
-        entry->whole &= whole[d] == weight->dims[d];
-    }
-    entry->axes = l->partition->local[layer].gradient_axes;
-    if (!status) status = count_copies(l, layer, entry);
-    if (s->spec.separate) {
-        entry->axes &= ~pdl__data_axes(&l->plan->mesh);
-        entry->copies /= pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
-    }
-    /* What several stages hold is cut alike on all of them. */
-    if (s->weights.sharding != PDL_SHARDING_NONE && entry->k == 0 && pdl__pipe_holders(l->stages, entry->owner) > 1)
-        entry->tie = entry->owner;
-    /* A router is whole everywhere, with gradients of the tokens here. */
-    if (entry->k == 0) entry->axes |= pdl__layouts_axes(l, layer, PDL_MODE_EXPERT);
-    /* Every rank has the rows of its own positions. */
-    if (pdl_layer_traits(pdl_model_layer(l->plan->model, layer))->kernel == PDL_KERNEL_POSITIONS &&
-        weight->rank == 2)
-        entry->axes &= ~pdl__layouts_axes(l, layer, PDL_MODE_SPACE);
+    if (!name) return no_memory(s);
+    snprintf(name, length, "%s.%s", layer, weight);
+    *entry = (pdl__trace_entry_t){
+        .info = {.name = name, .rank = w->rank, .elements = w->elements, .trainable = w->trainable},
+        .unit = w->unit,
+        .k = w->k,
+        .region = w->region,
+        .whole = w->whole,
+        .owner = w->owner,
+        .axes = w->axes,
+        .storage = w->storage,
+        .group = -1};
+    memcpy(entry->info.dims, w->dims, sizeof(w->dims));
+    s->weights.entry_count++;
+    pdl_status_t status = count_copies(s->layouts, unit->layer, entry);
+    if (s->spec.separate) entry->copies /= pdl_mesh_extent(&s->spec.plan->mesh, PDL_AXIS_DATA);
     return status;
-}
-
-/* Adds the weights of one unit; those it shares with another unit are that one's. */
-static pdl_status_t add_entries(pdl_session_t *s, int u, bool trainable)
-{
-    const pdl__unit_t *unit = &s->graph->unit[u];
-
-    for (int k = 0; unit->kind == PDL__UNIT_OP && k < unit->description.weight_count; k++) {
-        const pdl_weight_t *weight = &unit->description.weight[k];
-        if (weight->trainable != trainable || (k == 0 && unit->tied_to >= 0)) continue;
-        pdl__trace_entry_t *entry = &s->weights.entry[s->weights.entry_count];
-        int                 tied = pdl_model_layer(s->spec.plan->model, unit->layer)->tied_to;
-        int                 owner = k == 0 && tied >= 0 ? tied : unit->layer;
-        const char         *layer = pdl_model_layer(s->spec.plan->model, owner)->name;
-        size_t              length = strlen(layer) + strlen(weight->name) + 2;
-        char               *name = malloc(length);
-        if (!name) return no_memory(s);
-        snprintf(name, length, "%s.%s", layer, weight->name);
-        *entry = (pdl__trace_entry_t){.info = {.name = name, .rank = weight->rank, .trainable = trainable},
-                                      .unit = u,
-                                      .k = k,
-                                      .owner = owner,
-                                      .tie = -1,
-                                      .storage = weight->elements,
-                                      .users = 1};
-        s->weights.entry_count++;
-        pdl_status_t status = place_entry(s, unit->layer, weight, entry);
-        if (status) return status;
-    }
-    return PDL_OK;
-}
-
-/* Entries that are exchanged over the same ranks come together, each group in the order in which backward ends. */
-static pdl_status_t group_entries(pdl_session_t *s, int count)
-{
-    pdl__trace_entry_t *sorted = calloc((size_t)count + 1, sizeof(*sorted));
-    int                 placed = 0;
-
-    if (!sorted) return no_memory(s);
-    for (int i = 0; i < count; i++) {
-        bool seen = false;
-        for (int k = 0; k < i; k++) seen |= pdl__same_buckets(&s->weights.entry[k], &s->weights.entry[i]);
-        for (int k = i; k < count && !seen; k++)
-            if (pdl__same_buckets(&s->weights.entry[k], &s->weights.entry[i]))
-                sorted[placed++] = s->weights.entry[k];
-    }
-    memcpy(s->weights.entry, sorted, (size_t)count * sizeof(*sorted));
-    free(sorted);
-    return PDL_OK;
 }
 
 static void align(pdl_session_t *s)
@@ -195,30 +141,19 @@ static void place_entries(pdl_session_t *s)
 
 static pdl_status_t list_entries(pdl_session_t *s)
 {
-    int          count = 0;
-    pdl_status_t status = PDL_OK;
+    const pdl__rank_weights_t *w = s->graph->weights;
+    size_t                     count = (size_t)w->count;
+    pdl_status_t               status = PDL_OK;
 
-    for (int u = 0; u < s->graph->unit_count; u++) count += s->graph->unit[u].description.weight_count;
-    s->weights.entry = calloc((size_t)count + 1, sizeof(*s->weights.entry));
-    s->weights.parameter = calloc((size_t)count + 1, sizeof(*s->weights.parameter));
-    s->weights.parameter_entry = calloc((size_t)count + 1, sizeof(*s->weights.parameter_entry));
-    s->weights.sums = calloc(2 * (size_t)count + 1, sizeof(*s->weights.sums));
+    s->weights.sharding = w->sharding;
+    s->weights.entry = calloc(count + 1, sizeof(*s->weights.entry));
+    s->weights.parameter = calloc(count + 1, sizeof(*s->weights.parameter));
+    s->weights.parameter_entry = calloc(count + 1, sizeof(*s->weights.parameter_entry));
+    s->weights.sums = calloc(2 * count + 1, sizeof(*s->weights.sums));
     if (!s->weights.entry || !s->weights.parameter || !s->weights.parameter_entry || !s->weights.sums)
         return no_memory(s);
-    for (int pass = 0; pass < 2 && !status; pass++) {
-        for (int u = s->graph->unit_count - 1; u >= 0 && !status; u--) status = add_entries(s, u, pass == 0);
-        if (pass == 0 && !status) status = group_entries(s, s->weights.entry_count);
-    }
-    if (status) return status;
-    for (int i = 0; i < s->weights.entry_count; i++)
-        s->graph->unit[s->weights.entry[i].unit].weight[s->weights.entry[i].k] = i;
-    for (int u = 0; u < s->graph->unit_count; u++) {
-        pdl__unit_t *unit = &s->graph->unit[u];
-        if (unit->tied_to < 0) continue;
-        unit->weight[0] = s->graph->unit[unit->tied_to].weight[0];
-        s->weights.entry[unit->weight[0]].users++;
-    }
-    return PDL_OK;
+    for (int i = 0; i < w->count && !status; i++) status = add_entry(s, &w->weight[i]);
+    return status;
 }
 
 int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
@@ -307,7 +242,7 @@ pdl_status_t pdl__weights_plan(pdl_session_t *s)
 {
     pdl_status_t status = list_entries(s);
 
-    if (!status) status = pdl__buckets_cut(s);
+    if (!status) status = pdl__buckets_take(s);
     if (!status) place_entries(s);
     if (!status) status = pdl__shard_divide(s);
     if (!status)
