@@ -2,6 +2,7 @@
  * paradl calibrate: measures this machine and writes its system description.
  */
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/train/start_ranks.h"
 
 #include <paradl/report/train_report.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 typedef struct values {
-    const char *output, *models;
+    const char *output, *models, *device;
     int64_t     pe, threads;
     bool        quick, quiet;
 } values_t;
@@ -21,8 +22,10 @@ static const pdl__option_t options[] = {
     {"output", "SYSTEM.yaml", NULL, "the system description to write", PDL__TEXT(values_t, output),
      .required = true, .letter = 'o', .writes = true},
     {"model", "M[,M...]", NULL, "times the layers of these models too", PDL__TEXT(values_t, models)},
-    {"devices", "N", NULL, "devices (ranks) of this machine; default: its cores divided by --threads",
+    {"devices", "N", NULL, "devices (ranks) of this machine; default: its cores divided by --threads, or its GPUs",
      PDL__INT(values_t, pe, 1), .letter = 'n', .also = "pe"},
+    {"device", "NAME", "cpu", "what is measured: cpu, cuda (GPUs), cuda:N, auto (GPUs where there are any)",
+     PDL__TEXT(values_t, device)},
     {"threads", "N", "1", "cores of a processing element", PDL__INT(values_t, threads, 1)},
     {"quick", NULL, NULL, "fewer shapes and repetitions: seconds instead of a minute or two",
      PDL__FLAG(values_t, quick)},
@@ -61,7 +64,42 @@ static pdl_status_t write_result(const values_t *v, const pdl_calibration_t *cal
     return pdl_report_calibration(calibration, v->output, stdout);
 }
 
-static pdl_status_t measure(const values_t *v, pdl_ranks_t *ranks)
+/* The GPU of this rank. */
+typedef struct gpu {
+    pdl_calibration_device_t said; /* first: what is measured is cast to this */
+    const pdl__device_t     *device;
+    const pdl_ranks_t       *ranks;
+} gpu_t;
+
+static pdl_status_t create_gpu(const pdl_calibration_device_t *said, pdl_dtype_t precision, pdl_backend_t **backend)
+{
+    const gpu_t *gpu = (const gpu_t *)said;
+
+    return pdl__device_create(gpu->device, gpu->ranks, &(pdl_cpu_options_t){.precision = precision}, backend);
+}
+
+static pdl_status_t describe_gpu(gpu_t *gpu)
+{
+    pdl_gpu_info_t info;
+    int            count;
+    pdl_status_t   status = pdl_gpu_count(pdl__device_emulated(), &count);
+
+    if (status) return status;
+    status = pdl_gpu_info(pdl__device_emulated(),
+                          gpu->device->number >= 0 ? gpu->device->number : pdl_ranks_node_rank(gpu->ranks) % count,
+                          &info);
+    if (status) return status;
+    gpu->said = (pdl_calibration_device_t){.backend = "cuda",
+                                           .memory_bytes = info.memory_bytes,
+                                           .units = info.multiprocessors,
+                                           .count = gpu->device->number >= 0 ? 1 : count,
+                                           .create = create_gpu};
+    snprintf(gpu->said.name, sizeof(gpu->said.name), "%s", info.name);
+    snprintf(gpu->said.versions, sizeof(gpu->said.versions), "%s", info.versions);
+    return PDL_OK;
+}
+
+static pdl_status_t measure(const values_t *v, const pdl__device_t *device, pdl_ranks_t *ranks)
 {
     pdl_calibration_options_t o = {.ranks = ranks,
                                    .threads = (int)v->threads,
@@ -69,10 +107,15 @@ static pdl_status_t measure(const values_t *v, pdl_ranks_t *ranks)
                                    .talk = v->quiet ? NULL : stderr};
     pdl_calibration_t        *calibration = NULL;
     pdl_output_t             *output = NULL;
+    gpu_t                     gpu = {.device = device, .ranks = ranks};
     bool                      speaks = pdl_ranks_rank(ranks) == 0;
     char                     *models = strdup(v->models ? v->models : "");
     pdl_status_t status = models ? split_models(models, &o) : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
+    if (!status && device->kind == PDL__DEVICE_CUDA) {
+        status = describe_gpu(&gpu);
+        o.device = &gpu.said;
+    }
     /* A file that cannot be written is known before anything is measured. */
     if (!status && speaks) status = pdl_output_open(v->output, &output);
     status = pdl_ranks_agree(ranks, status);
@@ -93,23 +136,31 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
     long            cores = sysconf(_SC_NPROCESSORS_ONLN);
     int64_t         pe = v->pe > 0 ? v->pe : cores / v->threads;
     pdl_ranks_t    *ranks = NULL;
+    pdl__device_t   device;
+    int             gpus = 0;
+    pdl_status_t    status = pdl__device_read(v->device, false, &device);
 
     (void)operands;
+    if (!status && device.kind == PDL__DEVICE_AUTO)
+        device.kind = pdl_gpu_count(pdl__device_emulated(), &gpus) ? PDL__DEVICE_CPU : PDL__DEVICE_CUDA;
+    if (!status && device.kind == PDL__DEVICE_CUDA) status = pdl_gpu_count(pdl__device_emulated(), &gpus);
+    if (status) return status;
+    if (device.kind == PDL__DEVICE_CUDA && v->pe == 0) pe = device.number < 0 ? gpus : 1;
     if (pe < 1) pe = 1;
     if (pdl__start_wanted(pe)) {
-        pdl_status_t status = pdl__start_ranks(pe, v->threads, 60, NULL);
+        status = pdl__start_ranks(pe, v->threads, 60, NULL);
         if (status != PDL_ERR_UNSUPPORTED) return status;
         fprintf(stderr, "%s: one device is measured, messages are not\n", pdl_error_message());
     }
-    pdl_status_t status = pdl_ranks_create(&ranks);
-    if (!status) status = measure(v, ranks);
+    status = pdl_ranks_create(&ranks);
+    if (!status) status = measure(v, &device, ranks);
     pdl_ranks_destroy(ranks);
     return status;
 }
 
 const pdl__command_t pdl__calibrate_commands[] = {
     {.name = "calibrate",
-     .usage = "-o SYSTEM.yaml [--model M[,M...]] [--devices N] [--threads N] [--quick]",
+     .usage = "-o SYSTEM.yaml [--device NAME] [--model M[,M...]] [--devices N] [--threads N] [--quick]",
      .summary = "measures this machine and writes its system description",
      .notes = "Use it as --system SYSTEM.yaml of plan and train. The machine should have nothing else to do.\n",
      .options = options,

@@ -2,6 +2,7 @@
  * paradl eval: scores a checkpoint.
  */
 #include "cli/commands.h"
+#include "cli/device.h"
 #include "cli/train/start_ranks.h"
 #include "cli/train/threads.h"
 
@@ -14,7 +15,7 @@
 #include <unistd.h>
 
 typedef struct values {
-    const char *data, *model, *vocabulary;
+    const char *data, *model, *vocabulary, *device;
     int64_t     batch, pe, threads, loader_threads, samples;
     double      stall_timeout;
     bool        ema, train_split, no_normalise, json;
@@ -26,6 +27,8 @@ static const pdl__option_t options[] = {
     {"batch", "B", "64", "samples at a time, over all ranks", PDL__INT(values_t, batch, 1)},
     {"devices", "N", "1", "ranks; started here unless mpirun or srun has done so", PDL__INT(values_t, pe, 1),
      .letter = 'n', .also = "pe"},
+    {"device", "NAME", "cpu", "what computes: cpu, cuda (a GPU), cuda:N, auto (a GPU where there is one)",
+     PDL__TEXT(values_t, device)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(values_t, threads, 1)},
     {"loader-threads", "N", "1", "that prepare samples", PDL__INT(values_t, loader_threads, 1)},
     {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
@@ -107,6 +110,7 @@ static pdl_status_t prepare(job_t *job)
                                    .vocabulary = v->vocabulary,
                                    .samples = v->samples};
     pdl_cpu_options_t    cpu = {.threads = pdl__compute_threads(v->threads, job->ranks), .bind = true};
+    pdl__device_t        device;
     pdl_status_t         status = load_model(job);
 
     if (!status) pdl__print_remarks(job->model);
@@ -117,7 +121,9 @@ static pdl_status_t prepare(job_t *job)
     pdl_source_options_for(job->model, &source);
     status = pdl_source_open(v->data, &source, &job->source);
     if (!status) status = pdl_check_data(job->model, pdl_source_info(job->source));
-    if (!status) status = pdl_backend_create("cpu", &cpu, &job->backend);
+    if (!status) status = pdl__device_read(v->device, false, &device);
+    if (!status) status = pdl__device_settle(&device, job->ranks);
+    if (!status) status = pdl__device_create(&device, job->ranks, &cpu, &job->backend);
     return status;
 }
 

@@ -364,6 +364,14 @@ pdl_status_t pdl_backend_create_describing(const char *name, int threads, pdl_dt
 pdl_status_t pdl_backend_create_cpu(const pdl_cpu_options_t *options, pdl_backend_t **backend);
 /* A GPU of NVIDIA. BLOCKED tensors are [n][space][c], with c padded to a multiple of 8. */
 pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_backend_t **backend);
+/* How many GPUs this process can use; where there is none it fails, and the message says why. */
+pdl_status_t pdl_gpu_count(bool emulated, int *count);
+typedef struct pdl_gpu_info {
+    char   name[128], versions[160]; /* of the GPU; of driver and libraries */
+    int    multiprocessors;
+    double memory_bytes, free_bytes;
+} pdl_gpu_info_t;
+pdl_status_t pdl_gpu_info(bool emulated, int device, pdl_gpu_info_t *info);
 /* Double precision, one thread, plain tensors only, no fusions. */
 pdl_status_t pdl_backend_create_reference(pdl_backend_t **backend);
 /* For tests: the CPU, with memory that only calls of the device may touch and a thread for every stream. `lazy`: streams do

@@ -102,6 +102,8 @@ typedef struct pdl_device_ops {
     pdl_status_t (*alloc)(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory);
     void (*release)(pdl_tensor_device_t *device, pdl_space_t space, void *memory,
                     size_t bytes); /* NULL is allowed */
+    /* Bytes of the device's own memory, those that nobody has taken and all of them. NULL: it has none, it is the host's. */
+    pdl_status_t (*memory)(pdl_tensor_device_t *device, size_t *free_bytes, size_t *all_bytes);
 
     /* Between any two spaces. */
     pdl_status_t (*copy)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *to, const void *from,

@@ -120,7 +120,7 @@ pdl_status_t pdl__train_check(const pdl__train_values_t *v, const pdl_train_opti
 
     facts |= (v->restarts > 0 ? RESTARTS : 0) | (v->init ? INITIAL : 0);
     facts |= (v->checkpoint ? SAVES : 0) | (v->no_valid ? 0 : VALIDATES);
-    if (v->device == PDL__DEVICE_DRY) facts |= DRY;
+    if (v->device.dry) facts |= DRY;
     for (size_t i = 0; i < sizeof(needs) / sizeof(*needs); i++)
         if (!(facts & needs[i].facts) && pdl__option_changed(pdl__train_option_table, needs[i].option, v))
             return pdl_error(PDL_ERR_INPUT, "--%s %s", needs[i].option, needs[i].reason);

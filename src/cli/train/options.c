@@ -15,7 +15,6 @@
 #define NOTED(field)                .noted = offsetof(pdl__train_values_t, field)
 #define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
 
-static const char *const device_names[PDL__DEVICE_COUNT] = {[PDL__DEVICE_CPU] = "cpu", [PDL__DEVICE_DRY] = "dry"};
 static const char *const precision_names[] = {"fp32", "bf16"};
 
 const pdl__option_t pdl__train_option_table[] = {
@@ -72,8 +71,11 @@ const pdl__option_t pdl__train_option_table[] = {
      .instead = true, .first = true},
     {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm),
      .instead = true},
-    {"device", "NAME", "cpu", "what computes; dry: nothing does, the program of one rank is printed",
-     CHOICE(device, device_names, PDL__DEVICE_COUNT), .first = true},
+    {"device", "NAME", "cpu",
+     "what computes: cpu, cuda (a GPU), cuda:N, auto (a GPU where there is one); dry or dry:cuda: nothing does, "
+     "the "
+     "program of one rank is printed",
+     TEXT(device_text), .first = true},
     {"rank", "R", "0", "--device dry: the rank whose program is printed", INT(rank, 0)},
     {"threads", "N", NULL, "threads of each rank; else the cores divided by the ranks", INT(threads, 1),
      .first = true},

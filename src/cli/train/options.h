@@ -4,21 +4,21 @@
 #ifndef PDL_CLI_TRAIN_OPTIONS_H
 #define PDL_CLI_TRAIN_OPTIONS_H
 
+#include "cli/device.h"
 #include "cli/train/sampling_options.h"
 
 #include <paradl/train/train.h>
 
-enum { PDL__DEVICE_CPU, PDL__DEVICE_DRY, PDL__DEVICE_COUNT };
-
 typedef struct pdl__train_values {
     pdl__sampling_values_t sampling;
+    pdl__device_t          device; /* what device_text comes to */
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *init, *augment, *system, *vocabulary,
-        *algorithm, *milestones;
+        *algorithm, *milestones, *device_text;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
         checkpoint_every, keep, samples, virtual_stages, rank, restarts;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,
         trust, bucket, max_memory, stall_timeout;
-    int  device, optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
+    int  optimizer, schedule, precision, recompute, sharding, pipeline_schedule;
     bool nesterov, elastic, decay_all, resume, overwrite, sync_batch_norm, no_overlap, direct, no_valid,
         no_normalise, init_strict, json, quiet, optimizer_given, momentum_given, lr_given, steps_given;
 } pdl__train_values_t;

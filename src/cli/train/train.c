@@ -126,13 +126,16 @@ static pdl_status_t create_backend(job_t *job, int threads)
     const pdl__train_values_t *v = job->values;
     pdl_cpu_options_t          options = {.threads = threads,
                                           .precision = job->plan->precision == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
-                                          .bind = v->device == PDL__DEVICE_CPU,
+                                          .bind = !v->device.dry,
                                           .direct = v->direct};
+    pdl__device_t              device = v->device;
+    pdl_status_t               status = pdl__device_settle(&device, job->ranks);
 
-    if (!pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)
+    if (status) return status;
+    if (device.kind == PDL__DEVICE_CPU && !pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)
         fprintf(stderr, "paradl: note: oneDNN is missing, so convolutions are several times slower: install "
                         "libdnnl-dev and build paradl again\n");
-    return pdl_backend_create("cpu", &options, &job->backend);
+    return pdl__device_create(&device, job->ranks, &options, &job->backend);
 }
 
 /* Simulates the plan on the system too, for so few ranks that it takes no noticeable time. */
@@ -364,7 +367,7 @@ static pdl_status_t run_reported(job_t *job)
                                        .data_name = data_name(job),
                                        .ranks = pdl_ranks_size(job->ranks),
                                        .threads = job->backend->threads,
-                                       .device = "cpu",
+                                       .device = job->backend->ops->name,
                                        .projection = job->projected ? &job->projection : NULL,
                                        .classes = job->projected ? job->classes : NULL,
                                        .simulated = job->simulated,
@@ -422,13 +425,15 @@ static pdl_status_t check_options(const pdl__train_values_t *v, const pdl_plan_t
 static pdl_status_t settle(pdl__train_values_t *v, const pdl__operands_t *operands)
 {
     pdl_plan_file_t file;
+    pdl_status_t    status = pdl__device_read(v->device_text, true, &v->device);
 
+    if (status) return status;
     if (operands->count == 0) {
         if (v->pe == 0) v->pe = 1;
         if (v->batch == 0) v->batch = STANDARD_BATCH;
         return check_options(v, NULL);
     }
-    pdl_status_t status = pdl_plan_read(operands->text[0], &file);
+    status = pdl_plan_read(operands->text[0], &file);
     if (status) return status;
     int64_t ranks = pdl_mesh_size(&file.plan->mesh);
     if (v->pe > 0 && v->pe != ranks)
@@ -506,7 +511,7 @@ static pdl_status_t run_train(const void *given, const pdl__operands_t *operands
     int64_t             ranks = v->pe;
 
     if (status) return status;
-    if (v->device == PDL__DEVICE_DRY) {
+    if (v->device.dry) {
         status = run_dry(&job, operands, ranks);
         release(&job);
         return status;

@@ -6,6 +6,7 @@
 #include "base/plugin.h"
 #include "tensor/cuda/vectors.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -285,13 +286,49 @@ static const pdl_backend_ops_t cuda_ops = {
     .destroy = cuda_destroy,
 };
 
+static pdl_status_t load(bool emulated, const pdl__cuda_api_t **api)
+{
+    const void  *table = NULL;
+    pdl_status_t status = pdl__plugin_load(emulated ? PDL__PLUGIN_CUDA_EMULATED : PDL__PLUGIN_CUDA, "--device cuda",
+                                           sizeof(**api), &table);
+
+    *api = table;
+    return status;
+}
+
+pdl_status_t pdl_gpu_count(bool emulated, int *count)
+{
+    const pdl__cuda_api_t *api;
+    pdl_status_t           status = load(emulated, &api);
+
+    return status ? status : api->runtime->count(count);
+}
+
+pdl_status_t pdl_gpu_info(bool emulated, int device, pdl_gpu_info_t *info)
+{
+    const pdl__cuda_api_t *api;
+    pdl__gpu_properties_t  known;
+    pdl__gpu_t            *gpu = NULL;
+    pdl_status_t           status = load(emulated, &api);
+
+    if (!status) status = api->runtime->open(device, NULL, &gpu);
+    if (status) return status;
+    status = api->runtime->properties(gpu, &known);
+    api->runtime->close(gpu);
+    if (status) return status;
+    *info = (pdl_gpu_info_t){.multiprocessors = known.multiprocessors,
+                             .memory_bytes = (double)known.memory_bytes,
+                             .free_bytes = (double)known.free_bytes};
+    snprintf(info->name, sizeof(info->name), "%.120s", known.name);
+    snprintf(info->versions, sizeof(info->versions), "%s", known.versions);
+    return PDL_OK;
+}
+
 /* Loads the plugin and opens the GPU. */
 static pdl_status_t open_gpu(pdl__cuda_t *cuda)
 {
-    const void  *table = NULL;
-    pdl_status_t status = pdl__plugin_load(cuda->options.emulated ? PDL__PLUGIN_CUDA_EMULATED : PDL__PLUGIN_CUDA,
-                                           "--device cuda", sizeof(pdl__cuda_api_t), &table);
-    const pdl__cuda_api_t *api = table;
+    const pdl__cuda_api_t *api;
+    pdl_status_t           status = load(cuda->options.emulated, &api);
 
     if (!status) status = api->runtime->open(cuda->options.device, cuda->options.choices, &cuda->gpu);
     if (status) return status;

@@ -40,6 +40,17 @@ static void cuda_release(pdl_tensor_device_t *base, pdl_space_t space, void *mem
     if (memory != NULL) device_of(base)->api->runtime->release(device_of(base)->gpu, space, memory);
 }
 
+static pdl_status_t cuda_memory(pdl_tensor_device_t *base, size_t *free_bytes, size_t *all_bytes)
+{
+    pdl__gpu_properties_t known;
+    pdl_status_t          status = device_of(base)->api->runtime->properties(device_of(base)->gpu, &known);
+
+    if (status) return status;
+    *free_bytes = known.free_bytes;
+    *all_bytes = known.memory_bytes;
+    return PDL_OK;
+}
+
 /* A call of the plugin in `stream`, or at once. */
 #define CALL(family, function, ...)                                                                           \
     pdl__cuda_end(base, stream,                                                                               \
@@ -135,6 +146,7 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         .name = "cuda",
         .alloc = cuda_alloc,
         .release = cuda_release,
+        .memory = cuda_memory,
         .copy = cuda_copy,
         .fill = cuda_fill,
         .boxes = cuda_boxes,

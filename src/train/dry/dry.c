@@ -47,3 +47,34 @@ pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec)
 {
     return pdl_ranks_agree(spec->ranks, check_rank(spec));
 }
+
+/* What others hold of a device, as far as that is no matter of its driver. */
+static void say_others(size_t held, char *text, size_t size)
+{
+    static const size_t own = (size_t)1 << 30; /* more than a process needs for itself */
+    char                bytes[32];
+
+    *text = '\0';
+    if (held > own) snprintf(text, size, " (other processes hold about %s)", pdl_format_bytes((double)held, bytes));
+}
+
+pdl_status_t pdl__session_check_device(const pdl_session_t *s)
+{
+    pdl_tensor_device_t *device = s->executor.device;
+    char                 needs[32], left[32], has[32], others[96];
+    size_t               free_bytes, all_bytes;
+    pdl_session_memory_t memory;
+    pdl_status_t         status;
+
+    if (s->dry || device->ops->memory == NULL) return PDL_OK;
+    status = device->ops->memory(device, &free_bytes, &all_bytes);
+    if (status) return status;
+    pdl_session_memory(s, &memory);
+    if (memory.total <= free_bytes) return PDL_OK;
+    say_others(all_bytes - free_bytes, others, sizeof(others));
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%s of memory are needed on the GPU, %s of its %s are free%s: lower --batch, or use "
+                     "--micro-batches, --recompute full, --precision bf16 or more ranks with --sharding",
+                     pdl_format_bytes((double)memory.total, needs), pdl_format_bytes((double)free_bytes, left),
+                     pdl_format_bytes((double)all_bytes, has), others);
+}

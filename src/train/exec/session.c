@@ -243,7 +243,6 @@ static pdl_status_t take_buffers(pdl_session_t *s)
 
     void *arena = NULL;
 
-    place_small(s);
     if (s->dry || status) return status;
     if (s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, s->executor.arena_bytes, &arena)) {
         return pdl_error(PDL_ERR_NOMEM,
@@ -292,6 +291,8 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = create_graph(s);
     if (!status) status = pdl__weights_plan(s);
     if (!status) status = create_programs(s);
+    if (!status) place_small(s);
+    if (!status) status = pdl__session_check_device(s);
     if (!status) status = pdl__weights_take(s);
     if (!status) status = take_buffers(s);
     if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);

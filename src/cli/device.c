@@ -1,0 +1,73 @@
+/*
+ * The value of --device, and the backend that it stands for.
+ */
+#include "cli/device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool pdl__device_emulated(void)
+{
+    const char *value = getenv("PARADL_CUDA_EMULATED");
+
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
+static bool read_number(const char *text, int *number)
+{
+    char *end;
+    long  value = strtol(text, &end, 10);
+
+    if (*text < '0' || *text > '9' || *end != '\0' || value > 9999) return false;
+    *number = (int)value;
+    return true;
+}
+
+pdl_status_t pdl__device_read(const char *text, bool dry, pdl__device_t *device)
+{
+    *device = (pdl__device_t){.kind = PDL__DEVICE_CPU, .number = -1};
+    if (strcmp(text, "cpu") == 0) return PDL_OK;
+    device->dry = dry && (strcmp(text, "dry") == 0 || strcmp(text, "dry:cuda") == 0);
+    if (strcmp(text, "dry") == 0 && dry) return PDL_OK;
+    device->kind = PDL__DEVICE_CUDA;
+    if (device->dry || strcmp(text, "cuda") == 0) return PDL_OK;
+    if (strncmp(text, "cuda:", 5) == 0 && read_number(text + 5, &device->number)) return PDL_OK;
+    device->kind = PDL__DEVICE_AUTO;
+    if (strcmp(text, "auto") == 0) return PDL_OK;
+    return pdl_error(PDL_ERR_INPUT, "--device %s: use cpu, cuda, cuda:N%s", text,
+                     dry ? ", auto, dry or dry:cuda" : " or auto");
+}
+
+pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks)
+{
+    pdl_gpu_info_t info;
+    int            count;
+
+    if (device->kind != PDL__DEVICE_AUTO) return PDL_OK;
+    device->kind = PDL__DEVICE_CPU;
+    if (pdl_gpu_count(pdl__device_emulated(), &count) != PDL_OK) return PDL_OK;
+    device->kind = PDL__DEVICE_CUDA;
+    if (pdl_ranks_rank(ranks) != 0) return PDL_OK;
+    if (pdl_gpu_info(pdl__device_emulated(), 0, &info) == PDL_OK)
+        fprintf(stderr, "paradl: note: computing on %s, %d here; use --device cpu for processor cores\n", info.name,
+                count);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *ranks,
+                                const pdl_cpu_options_t *options, pdl_backend_t **backend)
+{
+    pdl_cuda_options_t cuda = {.device = device->number,
+                               .precision = options->precision,
+                               .describes = device->dry,
+                               .emulated = pdl__device_emulated()};
+    pdl_status_t       status = PDL_OK;
+    int                count = 1;
+
+    if (device->kind != PDL__DEVICE_CUDA) return pdl_backend_create("cpu", options, backend);
+    if (!device->dry) status = pdl_gpu_count(cuda.emulated, &count);
+    if (status) return status;
+    if (device->number < 0) cuda.device = device->dry ? 0 : pdl_ranks_node_rank(ranks) % count;
+    return pdl_backend_create_cuda(&cuda, backend);
+}

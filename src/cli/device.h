@@ -1,0 +1,35 @@
+/*
+ * What computes: the value of --device.
+ */
+#ifndef PDL_CLI_DEVICE_H
+#define PDL_CLI_DEVICE_H
+
+#include <paradl/comm/ranks.h>
+#include <paradl/tensor/backend.h>
+
+typedef enum pdl__device_kind {
+    PDL__DEVICE_CPU,
+    PDL__DEVICE_CUDA,
+    PDL__DEVICE_AUTO /* a GPU where there is one, which is said */
+} pdl__device_kind_t;
+
+typedef struct pdl__device {
+    pdl__device_kind_t kind;
+    int                number; /* of the GPU; -1: ranks of a node take them in turn */
+    bool               dry;    /* nothing computes */
+} pdl__device_t;
+
+/* Of "cpu", "cuda", "cuda:N", "auto"; with `dry` also "dry" and "dry:cuda". */
+pdl_status_t pdl__device_read(const char *text, bool dry, pdl__device_t *device);
+
+/* AUTO becomes what it comes to here. All ranks of a node come to the same. */
+pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks);
+
+/* The backend of this rank, on a device that is settled. */
+pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *ranks,
+                                const pdl_cpu_options_t *options, pdl_backend_t **backend);
+
+/* Whether the processor takes the part of GPUs, as tests want it: PARADL_CUDA_EMULATED. */
+bool pdl__device_emulated(void);
+
+#endif

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# --device: what is not there is refused in one line.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+refused() {
+    local text=$1
+    shift
+    expect 2 "$@"
+    has err "$text"
+    [ "$(wc -l <err)" -eq 1 ] || fail "more than one line: $(cat err)"
+}
+lenet=(train --model lenet --data synthetic --steps 1 --batch 4 --threads 1)
+
+for name in gpu cuda: cuda:x cuda:-1 cuda:12345; do
+    refused "--device $name: use cpu, cuda, cuda:N, auto, dry or dry:cuda" "${lenet[@]}" --device "$name"
+done
+refused "--device dry: use cpu, cuda, cuda:N or auto" calibrate -o system.yaml --device dry
+[ ! -e system.yaml ] || fail "a file is left behind"
+
+# Without the plugin.
+mkdir empty
+for command in "${lenet[*]}" "calibrate -o system.yaml"; do
+    # shellcheck disable=SC2086
+    PARADL_LIB=$PWD/empty refused "--device cuda needs CUDA: there is no $PWD/empty/libparadl-cuda.so; install NVIDIA's CUDA" \
+        $command --device cuda
+done
+# With it, where there is no GPU.
+if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda.so" ] && [ ! -e /dev/nvidia0 ]; then
+    refused "no NVIDIA GPU here" "${lenet[@]}" --device cuda
+    refused "use --device cpu" "${lenet[@]}" --device cuda:0
+fi
+[ -e /dev/nvidia0 ] || expect 0 "${lenet[@]}" --device auto
+
+if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
+    export PARADL_CUDA_EMULATED=1
+    refused "there is no GPU 3: there is one, number 0" "${lenet[@]}" --device cuda:3
+fi
+finish
