@@ -40,8 +40,6 @@ if(PDL_CUDA AND NOT PDL_BARE AND NOT PDL_FUZZ)
     if(NOT CUDA_FOUND AND PDL_CUDA STREQUAL "ON")
         message(FATAL_ERROR "PDL_CUDA is ON, but not all is found: install ${PDL_CUDA_PACKAGE}")
     endif()
-elseif(NOT PDL_CUDA)
-    set(PDL_CUDA_PACKAGE "nothing: PDL_CUDA is OFF")
 endif()
 
 if(CUDA_FOUND)

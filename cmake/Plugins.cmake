@@ -89,6 +89,9 @@ pdl_plugin(DNNL tensor dnnl libdnnl-dev pdl_dnnl)
 pdl_plugin(HWLOC tensor hwloc libhwloc-dev PkgConfig::HWLOC)
 pdl_plugin(CUDA tensor cuda "${PDL_CUDA_PACKAGE}" pdl_cuda)
 pdl_emulated_cuda()
+if(NOT PDL_CUDA)
+    set(PDL_CUDA_FOUND "not wanted: PDL_CUDA is OFF")
+endif()
 
 # For tests that write such files.
 add_library(pdl_formats INTERFACE)
