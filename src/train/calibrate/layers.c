@@ -157,13 +157,27 @@ static pdl_status_t prepare(trial_t *t)
     return pdl_ranks_agree(t->ranks, status);
 }
 
-/* A device gets the same samples again and again: making them is no part of this. */
-static pdl_status_t step(trial_t *t, int number)
+/* A device gets the same samples again and again, before an update begins: making them, and bringing them there while the one
+   before is computed, is no part of this. */
+static pdl_status_t bring_samples(trial_t *t)
+{
+    pdl__executor_t *executor = &t->session->executor;
+    pdl_status_t     status;
+
+    if (!t->c->queues) return pdl_loader_next(t->loader, &t->batch);
+    status = pdl_session_expect(t->session, &t->batch);
+    if (status) return status;
+    return executor->device->ops->synchronise(executor->device, executor->stream[PDL_STREAM_COPY_IN]);
+}
+
+/* The device is kept busy for so many seconds before it. */
+static pdl_status_t step(trial_t *t, int number, double stall_s)
 {
     pdl_step_result_t result;
     pdl_session_t    *s = t->session;
-    pdl_status_t      status = t->c->queues ? PDL_OK : pdl_loader_next(t->loader, &t->batch);
+    pdl_status_t      status = bring_samples(t);
 
+    if (!status) status = pdl__stall(&t->stall, s->executor.stream[PDL_STREAM_COMPUTE], stall_s);
     s->observer.timeline_count = 0;
     if (!status) status = pdl_session_step(s, &t->batch, &result);
     if (status) return status;
@@ -184,7 +198,7 @@ static pdl_status_t choose_steps(trial_t *t)
     double       budget_s = t->c->options->quick ? 0.15 : t->c->queues ? 0.4 : 1.4;
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1);
+    for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1, 0);
     if (!status) status = pdl_ranks_max(t->ranks, &t->step_s, 1);
     if (status) return status;
     double wanted = budget_s / t->step_s;
@@ -202,15 +216,12 @@ static pdl_status_t run_queued_steps(trial_t *t)
     s->observer.timeline = NULL;
     pdl_status_t status = choose_steps(t);
     for (int i = 0; i < t->steps && !status; i++) {
-        status = step(t, -1);
+        status = step(t, -1, 0);
         all[i] = t->step_s;
     }
     s->observer.timeline = timeline;
     double update_s = median(all, t->steps > 0 ? t->steps : 1);
-    for (int i = -1; i < t->steps && !status; i++) {
-        status = pdl__stall(&t->stall, s->executor.stream[PDL_STREAM_COMPUTE], STALL * update_s);
-        if (!status) status = step(t, i);
-    }
+    for (int i = -1; i < t->steps && !status; i++) status = step(t, i, STALL * update_s);
     t->step_s = update_s;
     return status;
 }
@@ -221,7 +232,7 @@ static pdl_status_t run_steps(trial_t *t)
 
     if (t->c->queues) return run_queued_steps(t);
     status = choose_steps(t);
-    for (int i = 0; i < t->steps && !status; i++) status = step(t, i);
+    for (int i = 0; i < t->steps && !status; i++) status = step(t, i, 0);
     return status;
 }
 
