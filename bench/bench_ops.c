@@ -266,6 +266,8 @@ static void backward(bench_t *b, node_t *node)
         b->backend->ops->add(b->backend, b->stream, node->gradients[last - 1], node->gradients[last],
                              node->op->description.out_bytes, node->gradients[last - 1]);
     }
+    /* The last layer of a model without a loss: any numbers will do. */
+    if (node->gradient_count == 0) node->gradients[node->gradient_count++] = node->run.output;
     node->run.output_gradient[0] = node->gradients[0];
     node->run.output_gradient[1] = node->gradient_count > 1 ? node->gradients[1] : NULL;
     check(b->backend->ops->backward(node->op, b->stream, &node->run, PDL_BACKWARD_DATA | PDL_BACKWARD_WEIGHT));

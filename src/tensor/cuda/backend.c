@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
+    [PDL_LAYER_CONV] = &pdl__cuda_conv,
+    [PDL_LAYER_CONV_TRANSPOSE] = &pdl__cuda_conv,
     [PDL_LAYER_BATCH_NORM] = &pdl__cuda_batch_norm,
     [PDL_LAYER_GROUP_NORM] = &pdl__cuda_group_norm,
     [PDL_LAYER_LOCAL_RESPONSE_NORM] = &pdl__cuda_lrn,

@@ -42,9 +42,9 @@ typedef struct pdl__cuda_kind {
 } pdl__cuda_kind_t;
 
 /* images and anything element-wise */
-extern const pdl__cuda_kind_t pdl__cuda_batch_norm, pdl__cuda_group_norm, pdl__cuda_lrn, pdl__cuda_activation,
-    pdl__cuda_pool, pdl__cuda_global_pool, pdl__cuda_add, pdl__cuda_mul, pdl__cuda_concat, pdl__cuda_upsample,
-    pdl__cuda_dropout, pdl__cuda_flatten, pdl__cuda_to_sequence, pdl__cuda_select;
+extern const pdl__cuda_kind_t pdl__cuda_conv, pdl__cuda_batch_norm, pdl__cuda_group_norm, pdl__cuda_lrn,
+    pdl__cuda_activation, pdl__cuda_pool, pdl__cuda_global_pool, pdl__cuda_add, pdl__cuda_mul, pdl__cuda_concat,
+    pdl__cuda_upsample, pdl__cuda_dropout, pdl__cuda_flatten, pdl__cuda_to_sequence, pdl__cuda_select;
 /* sequences, vectors, losses */
 extern const pdl__cuda_kind_t pdl__cuda_linear, pdl__cuda_layer_norm, pdl__cuda_softmax, pdl__cuda_embedding,
     pdl__cuda_position, pdl__cuda_attention, pdl__cuda_cross_entropy, pdl__cuda_mse;

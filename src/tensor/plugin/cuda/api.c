@@ -11,6 +11,7 @@ static const pdl__cuda_api_t functions = {
     .pointwise = &pdl__cuda_pointwise,
     .windows = &pdl__cuda_windows,
     .norms = &pdl__cuda_norms,
+    .convs = &pdl__cuda_convs,
     .products = &pdl__cuda_products,
     .layer_norms = &pdl__cuda_layer_norms,
     .sequences = &pdl__cuda_sequences,

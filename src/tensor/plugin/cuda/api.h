@@ -10,6 +10,7 @@
 #ifndef PDL_TENSOR_CUDA_API_H
 #define PDL_TENSOR_CUDA_API_H
 
+#include "tensor/plugin/cuda/conv/conv.h"
 #include "tensor/plugin/cuda/loss/loss.h"
 #include "tensor/plugin/cuda/matmul/matmul.h"
 #include "tensor/plugin/cuda/norm/layer_norm.h"
@@ -32,6 +33,7 @@ typedef struct pdl__cuda_api {
     const pdl__cuda_sequences_t   *sequences;
     const pdl__cuda_attentions_t  *attentions;
     const pdl__cuda_losses_t      *losses;
+    const pdl__cuda_convs_t       *convs;
 } pdl__cuda_api_t;
 
 #endif

@@ -1,0 +1,219 @@
+/*
+ * A convolution as a graph of one operation.
+ */
+#include "tensor/plugin/cuda/conv/cudnn_conv.h"
+
+#include "tensor/plugin/cuda/conv/cudnn.h"
+
+#include <stdio.h>
+
+enum { WIDE = 1, WEIGHT, NARROW };
+
+/* cuDNN has two or three dimensions. */
+static int space_of(const pdl__cuda_form_t *form)
+{
+    return form->space > 2 ? 3 : 2;
+}
+
+/* [n][space][c] of a tensor, as cuDNN counts: n, c, space. */
+static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, int id,
+                                           int64_t n, int64_t channels, const int extent[PDL_MAX_SPACE])
+{
+    cudnnDataType_t type = form->type == PDL_DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+    int             space = space_of(form);
+    int64_t         dims[2 + PDL_MAX_SPACE] = {n, channels}, strides[2 + PDL_MAX_SPACE] = {0, 1}, stride = channels;
+
+    for (int d = space - 1; d >= 0; d--) {
+        dims[2 + d] = extent[d];
+        strides[2 + d] = stride;
+        stride *= extent[d];
+    }
+    strides[0] = stride;
+    return pdl__cudnn_tensor(graph, id, type, 2 + space, dims, strides, false);
+}
+
+/* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. */
+static int64_t padding_behind(const pdl__cuda_form_t *form, int d)
+{
+    int64_t reach = (int64_t)(form->kernel[d] - 1) * form->dilation[d] + 1,
+            before = form->wide[d] + form->pad_low[d];
+    int64_t behind = (int64_t)(form->narrow[d] - 1) * form->step[d] + reach - before;
+
+    if (behind >= 0) return behind;
+    /* What is left over behind the last window may be less than a step. */
+    return -behind < form->step[d] ? 0 : -1;
+}
+
+/* Whether cuDNN can be asked at all. */
+static bool is_possible(const pdl__cuda_form_t *form)
+{
+    if (form->channels != form->wide_stride || form->filters != form->narrow_stride) return false;
+    for (int d = 0; d < PDL_MAX_SPACE; d++)
+        if (form->pad_low[d] < 0 || padding_behind(form, d) < 0) return false;
+    return true;
+}
+
+static pdl__cudnn_descriptor_t make_windows(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form)
+{
+    pdl__cudnn_descriptor_t windows = pdl__cudnn_make(graph, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+    cudnnDataType_t         type = CUDNN_DATA_FLOAT;
+    cudnnConvolutionMode_t  mode = CUDNN_CROSS_CORRELATION;
+    int64_t                 space = space_of(form), dilation[PDL_MAX_SPACE], step[PDL_MAX_SPACE];
+    int64_t                 before[PDL_MAX_SPACE], behind[PDL_MAX_SPACE];
+
+    for (int d = 0; d < PDL_MAX_SPACE; d++) {
+        dilation[d] = form->dilation[d];
+        step[d] = form->step[d];
+        before[d] = form->pad_low[d];
+        behind[d] = padding_behind(form, d);
+    }
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &space);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, space, dilation);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, space, step);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, space, before);
+    pdl__cudnn_set(graph, windows, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, space, behind);
+    return pdl__cudnn_finish(graph, windows, "convolution");
+}
+
+/* The attributes of the operation that makes each tensor. */
+static const struct {
+    cudnnBackendDescriptorType_t type;
+    cudnnBackendAttributeName_t  windows, wide, weight, narrow, factor, keep;
+} operations[PDL__CONV_PRODUCTS] = {
+    [PDL__CONV_NARROW] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    [PDL__CONV_WIDE] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                        CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    [PDL__CONV_WEIGHT] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+};
+
+static void make_graph(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, pdl__conv_product_t product)
+{
+    pdl__cudnn_descriptor_t operation = pdl__cudnn_make(graph, operations[product].type);
+    float                   one = 1, zero = 0;
+
+    pdl__cudnn_refer(graph, operation, operations[product].windows, make_windows(graph, form));
+    pdl__cudnn_refer(graph, operation, operations[product].wide,
+                     make_tensor(graph, form, WIDE, form->samples, form->channels, form->wide));
+    pdl__cudnn_refer(graph, operation, operations[product].weight,
+                     make_tensor(graph, form, WEIGHT, form->filters, form->channels / form->groups, form->kernel));
+    pdl__cudnn_refer(graph, operation, operations[product].narrow,
+                     make_tensor(graph, form, NARROW, form->samples, form->filters, form->narrow));
+    pdl__cudnn_set(graph, operation, operations[product].factor, CUDNN_TYPE_FLOAT, 1, &one);
+    pdl__cudnn_set(graph, operation, operations[product].keep, CUDNN_TYPE_FLOAT, 1, &zero);
+    pdl__cudnn_add(graph, pdl__cudnn_finish(graph, operation, "convolution"));
+}
+
+static size_t tensor_bytes(const pdl__cuda_form_t *form, int64_t n, int64_t channels,
+                           const int extent[PDL_MAX_SPACE])
+{
+    return (size_t)(n * channels * extent[0] * extent[1] * extent[2]) * (form->type == PDL_DTYPE_BF16 ? 2 : 4);
+}
+
+/* Everything that decides which plan is fastest. */
+static void name_choice(const pdl__cudnn_t *library, const pdl__cuda_form_t *f, pdl__conv_product_t product,
+                        const pdl__conv_wish_t *wish, char *key, size_t size)
+{
+    static const char *const names[PDL__CONV_PRODUCTS] = {"forward", "data", "weight"};
+
+    snprintf(
+        key, size,
+        "cuDNN %zu: convolution %s %s, %d x %d to %d, %d groups, %d.%d.%d to %d.%d.%d, window %d.%d.%d, stride "
+        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d, %zu bytes%s%s",
+        library->GetVersion(), names[product], f->type == PDL_DTYPE_BF16 ? "bf16" : "fp32", f->samples, f->channels,
+        f->filters, f->groups, f->wide[0], f->wide[1], f->wide[2], f->narrow[0], f->narrow[1], f->narrow[2],
+        f->kernel[0], f->kernel[1], f->kernel[2], f->step[0], f->step[1], f->step[2], f->dilation[0],
+        f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], wish->workspace,
+        wish->any_order ? ", any order" : "", wish->tf32 ? ", tf32" : "");
+}
+
+/* `name`: of the plan that is to be taken; NULL: any. */
+static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *form, pdl__conv_product_t product,
+                              const pdl__conv_wish_t *wish, const char *name, pdl__cudnn_plan_t **plan)
+{
+    pdl__cudnn_graph_t graph = {.library = library};
+    char               key[512];
+    pdl__cudnn_wish_t  all = {.key = key,
+                              .name = name,
+                              .workspace = wish->workspace,
+                              .repeatable = !wish->any_order,
+                              .full = form->type == PDL_DTYPE_F32 && !wish->tf32,
+                              .tensors = 3,
+                              .id = {WIDE, WEIGHT, NARROW},
+                              .bytes = {tensor_bytes(form, form->samples, form->channels, form->wide),
+                                        tensor_bytes(form, form->filters, form->channels / form->groups,
+                                                     form->kernel),
+                                        tensor_bytes(form, form->samples, form->filters, form->narrow)},
+                              .type = form->type};
+    pdl_status_t       status;
+
+    if (!is_possible(form)) return pdl_error(PDL_ERR_UNSUPPORTED, "cuDNN has no such convolution");
+    name_choice(library, form, product, wish, key, sizeof(key));
+    make_graph(&graph, form, product);
+    status = pdl__cudnn_choose(&graph, &all, plan);
+    pdl__cudnn_clear(&graph);
+    return status;
+}
+
+pdl_status_t pdl__cudnn_conv_create(pdl__gpu_t *gpu, const pdl__cuda_form_t *form, pdl__conv_product_t product,
+                                    const pdl__conv_wish_t *wish, pdl__cudnn_plan_t **plan)
+{
+    pdl__cudnn_t *library;
+    pdl_status_t  status = pdl__cudnn_open(gpu, &library);
+
+    return status == PDL_OK ? make_plan(library, form, product, wish, NULL, plan) : status;
+}
+
+/* One product: the first plan, and again from its name. */
+static pdl_status_t propose(pdl__cudnn_t *library, const pdl__cuda_form_t *form, pdl__conv_product_t product,
+                            const pdl__conv_wish_t *wish, char name[PDL__CONV_NAME])
+{
+    pdl__cudnn_plan_t *plan = NULL, *again = NULL;
+    pdl_status_t       status = make_plan(library, form, product, wish, NULL, &plan);
+
+    if (status == PDL_OK) {
+        snprintf(name, PDL__CONV_NAME, "%s", pdl__cudnn_name(plan));
+        status = make_plan(library, form, product, wish, name, &again);
+    }
+    pdl__cudnn_destroy(plan);
+    pdl__cudnn_destroy(again);
+    return status;
+}
+
+pdl_status_t pdl__cudnn_conv_propose(const char *device, const pdl__cuda_form_t *form, const pdl__conv_wish_t *wish,
+                                     char name[PDL__CONV_PRODUCTS][PDL__CONV_NAME])
+{
+    pdl__cudnn_t *library;
+    pdl_status_t  status = pdl__cudnn_open_described(device, &library);
+
+    if (status != PDL_OK) return status;
+    for (int i = 0; i < PDL__CONV_PRODUCTS && status == PDL_OK; i++)
+        status = propose(library, form, (pdl__conv_product_t)i, wish, name[i]);
+    pdl__cudnn_close(library);
+    return status;
+}
+
+pdl_status_t pdl__cudnn_conv_run(pdl__cudnn_plan_t *plan, pdl_tensor_stream_t *stream, void *wide, void *weight,
+                                 void *narrow, void *workspace)
+{
+    static const int64_t id[3] = {WIDE, WEIGHT, NARROW};
+    void                *address[3] = {wide, weight, narrow};
+
+    return pdl__cudnn_run(plan, stream, 3, id, address, workspace);
+}
