@@ -483,6 +483,16 @@ static void hand_on_gradient(pdl__builder_t *b, int i)
     contribute(b, b->root[b->nodes[i].input[0]], b->program->op[made].input_gradient[0]);
 }
 
+/* A gradient of input 0, made by another reader, that the operation adds to its own as it writes that; -1: none. */
+static int gradient_to_add(pdl__builder_t *b, const pdl_program_node_t *node)
+{
+    int owner = b->root[node->input[0]];
+
+    if (!node->adds_gradient || !(node->input_gradients & 1) || node->sum_count[0] > 0 || node->side != NULL)
+        return -1;
+    return b->held[owner].contributions > 0 ? take(b, owner) : -1;
+}
+
 static void run_backward(pdl__builder_t *b, int i)
 {
     const pdl_program_node_t *node = &b->nodes[i];
@@ -507,6 +517,7 @@ static void run_backward(pdl__builder_t *b, int i)
     for (int j = 0; j < node->input_count; j++)
         if (node->input_gradients >> j & 1) op.input_gradient[j] = gradient_target(b, i, j, op.gradient, &taken);
     memcpy(target, op.input_gradient, sizeof(target));
+    if (node->kind == PDL_NODE_COMPUTE && op.gradient[1] < 0) op.gradient[1] = gradient_to_add(b, node);
     if (node->kind == PDL_NODE_COMPUTE)
         backward_compute(b, &op);
     else if (node->kind == PDL_NODE_REDISTRIBUTE)

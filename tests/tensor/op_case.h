@@ -34,6 +34,8 @@ typedef struct op_case {
     bool         made_for_training; /* with evaluate: by an op that could also train */
     bool         no_input_gradient, accumulate;
     bool         two_gradients; /* where the op sums them */
+    bool         with_others;   /* a gradient that others have made of input 0 is added to its own */
+    bool         at_once;       /* a loss makes its gradient in forward, where it does that */
     bool         blocked;       /* images are offered blocked where the backend has that */
     bool         inplace;       /* output over input, gradient over gradient, where the op allows it */
     bool         split;         /* the tensor is a piece of a larger one (dropout) */
@@ -70,7 +72,7 @@ typedef struct op_bench {
     pdl_op_t        *op;
     pdl_op_run_t     run;
     pdl_shape_t      shapes[PDL_MAX_INPUTS];
-    void            *input[PDL_MAX_INPUTS], *input_gradient[PDL_MAX_INPUTS], *output, *gradient[2];
+    void            *input[PDL_MAX_INPUTS], *input_gradient[PDL_MAX_INPUTS], *output, *gradient[2], *added;
     double          *before; /* reference with a fusion: the output before the activation */
     size_t           input_bytes[PDL_MAX_INPUTS];
     float           *sample_weight, *weight_there;
@@ -298,7 +300,9 @@ static inline bool op_same(const pdl_op_description_t *a, const pdl_op_descripti
                 a->out_bytes == b->out_bytes && a->saved_bytes == b->saved_bytes &&
                 a->workspace_bytes == b->workspace_bytes && a->packed_bytes == b->packed_bytes &&
                 a->keeps_inputs == b->keeps_inputs && a->keeps_output == b->keeps_output &&
-                a->inplace == b->inplace && a->sums_gradients == b->sums_gradients && a->divides == b->divides &&
+                a->inplace == b->inplace && a->sums_gradients == b->sums_gradients &&
+                a->adds_gradient == b->adds_gradient && a->gradient_in_forward == b->gradient_in_forward &&
+                a->divides == b->divides &&
                 memcmp(a->gradient_use, b->gradient_use, sizeof(a->gradient_use)) == 0 &&
                 a->weight_count == b->weight_count && memcmp(a->flop, b->flop, sizeof(a->flop)) == 0 &&
                 a->kernel == b->kernel;
@@ -342,6 +346,7 @@ static inline pdl_status_t op_make(op_bench_t *b)
                            .training = !c->evaluate || c->made_for_training,
                            .input_gradient = !c->no_input_gradient && layer->type != PDL_LAYER_EMBEDDING,
                            .accumulates = c->accumulate,
+                           .gradient_in_forward = c->at_once && op_is_loss(layer),
                            .shared = c->meeting != NULL,
                            .id = 3,
                            .origin = op_origin(c, layer)};
@@ -504,6 +509,10 @@ static inline pdl_status_t op_forward(op_bench_t *b, op_result_t *result)
             return pdl_error(PDL_ERR_LIMIT, "the op writes over input 0 and yet wants to read it again");
         b->run.output = b->input[0];
     }
+    if (b->op->description.gradient_in_forward && !b->c->no_input_gradient && !b->c->evaluate) {
+        if (!b->c->inplace) b->input_gradient[0] = op_place(b->backend, b->input_bytes[0]);
+        b->run.input_gradient[0] = b->c->inplace ? b->input[0] : b->input_gradient[0];
+    }
     status = meeting_run(b->op, &b->run, false, 0, b->c->meeting);
     if (status) return status;
     if (result->loss) {
@@ -578,15 +587,39 @@ static inline void op_place_input_gradients(op_bench_t *b)
     }
 }
 
+/* What others have made of the gradient of input 0: handed to the op, or added here where it does not do that. */
+static inline pdl_status_t op_add_others(op_bench_t *b, op_result_t *result, bool done)
+{
+    bool    adds = b->op->description.adds_gradient;
+    int64_t count = result->in_count[0];
+    double *plain = op_doubles(count);
+
+    for (int64_t i = 0; i < count; i++) plain[i] = op_case_value(b->c, OP_GRADIENT + 2, i);
+    for (int64_t i = 0; done && !adds && i < count; i++) result->input_gradient[0][i] += plain[i];
+    pdl_status_t status = PDL_OK;
+    if (!done && adds) {
+        b->added = op_place(b->backend, b->input_bytes[0]);
+        status = op_to_backend(b->backend, &b->shapes[0], b->c->samples, plain, b->op->description.in_format[0],
+                               b->added);
+        b->run.added_gradient = b->added;
+    }
+    free(plain);
+    return status;
+}
+
 static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
 {
+    bool         with_others = b->c->with_others && result->input_gradient[0] != NULL;
     unsigned     what = PDL_BACKWARD_WEIGHT | (b->c->no_input_gradient ? 0 : PDL_BACKWARD_DATA);
     pdl_status_t status = result->loss ? PDL_OK : op_make_gradients(b, result);
 
     if (status) return status;
-    op_forget(b);
-    op_place_input_gradients(b);
-    status = meeting_run(b->op, &b->run, true, what, b->c->meeting);
+    if (with_others) status = op_add_others(b, result, false);
+    if (!status && !b->op->description.gradient_in_forward) {
+        op_forget(b);
+        op_place_input_gradients(b);
+        status = meeting_run(b->op, &b->run, true, what, b->c->meeting);
+    }
     for (int i = 0; i < b->op->spec.input_count && !status; i++) {
         bool        passed = b->op->description.gradient_use[i] == PDL_GRADIENT_PASSED;
         const void *from = passed ? b->gradient[0] : b->run.input_gradient[i];
@@ -599,7 +632,7 @@ static inline pdl_status_t op_backward(op_bench_t *b, op_result_t *result)
     for (int k = 0; k < b->op->description.weight_count && !status; k++)
         if (result->weight_gradient[k])
             status = op_export(b, k, b->run.weight_gradient[k], result->weight_gradient[k]);
-    return status;
+    return !status && with_others ? op_add_others(b, result, true) : status;
 }
 
 /* The bytes described were enough. */
@@ -662,6 +695,7 @@ static inline void op_clear(op_bench_t *b)
     op_give(b->backend, b->output);
     op_give(b->backend, b->gradient[0]);
     op_give(b->backend, b->gradient[1]);
+    op_give(b->backend, b->added);
     free(b->before);
     op_give(b->backend, b->run.saved);
     op_give(b->backend, b->run.workspace);

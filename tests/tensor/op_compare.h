@@ -27,6 +27,8 @@ static const way_t ways[] = {
     {"accumulated", {.accumulate = true, .blocked = true}},
     {"two gradients", {.two_gradients = true, .blocked = true}},
     {"in place", {.inplace = true, .blocked = true}},
+    {"with others", {.with_others = true, .at_once = true, .blocked = true}},
+    {"at once, in place", {.at_once = true, .inplace = true, .blocked = true}},
 };
 #define WAY_COUNT ((int)(sizeof(ways) / sizeof(ways[0])))
 
@@ -42,6 +44,8 @@ static op_case_t combine(const op_case_t *c, const way_t *way, const pdl_fusion_
     both.accumulate = way->with.accumulate;
     both.two_gradients = way->with.two_gradients;
     both.inplace = way->with.inplace;
+    both.with_others = way->with.with_others;
+    both.at_once = way->with.at_once;
     both.fusion = *fusion;
     return both;
 }

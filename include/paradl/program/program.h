@@ -75,7 +75,7 @@ typedef struct pdl_program_node {
     int             release_after, prefetch; /* and its distances */
     unsigned        input_gradients;         /* bit per input whose gradient backward makes */
     unsigned        keeps_inputs;
-    bool            keeps_output, inplace, sums_gradients;
+    bool            keeps_output, inplace, sums_gradients, adds_gradient;
     bool            gradient_in_forward; /* of a loss: forward makes the gradient of input 0, over it if it can */
     bool            divides;             /* backward may make the gradients of weights after those of inputs */
     size_t          out_bytes, saved_bytes, workspace_bytes;

@@ -172,6 +172,7 @@ typedef struct pdl_op_description {
                                  input 0 itself; backward is not called, and nothing is kept for it */
     bool               inplace;        /* the output may be written over input 0 when nobody else wants that */
     bool               sums_gradients; /* backward takes two gradients of the output and adds them itself */
+    bool               adds_gradient;  /* backward adds a gradient that others have made of input 0 to its own */
     bool               divides;        /* dgrad and wgrad are kernels of their own and lose little by being apart */
     pdl_gradient_use_t gradient_use[PDL_MAX_INPUTS];
     int                weight_count;
@@ -197,11 +198,12 @@ typedef struct pdl_op_run {
     void       *weight[PDL_MAX_WEIGHTS];
     void       *weight_gradient[PDL_MAX_WEIGHTS]; /* NULL entries: not wanted */
     bool        accumulate;                       /* add to the weight gradients instead of writing them */
-    const void *output_gradient[2];               /* the second is NULL unless the op sums_gradients */
-    void       *input_gradient[PDL_MAX_INPUTS];   /* NULL entries: not wanted; written, never added to */
-    bool        training;                         /* dropout and batch statistics are active */
-    bool        again;                            /* forward is repeated for backward: running statistics stay */
-    int         phase;                            /* of an op whose ranks meet; else 0 */
+    const void *output_gradient[2];               /* the second is NULL unless the op sums_gradients, */
+    const void *added_gradient; /* and this unless it adds_gradient: of input 0, added to its gradient */
+    void       *input_gradient[PDL_MAX_INPUTS]; /* NULL entries: not wanted; written, never added to */
+    bool        training;                       /* dropout and batch statistics are active */
+    bool        again;                          /* forward is repeated for backward: running statistics stay */
+    int         phase;                          /* of an op whose ranks meet; else 0 */
     /* Ops with a context. past: int32_t [samples], of the device, read when the op runs: token t of sample n of this run is at
        position past[n] + t of its sequence, 0 <= past[n] <= context. Samples need not be equally long: the caller goes on from
        what counts, and tokens beyond that are overwritten by the next run. A token at position `context` or later is not stored,

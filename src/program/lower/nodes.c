@@ -17,6 +17,7 @@ static pdl_program_node_t node_of_op(pdl__unit_t *unit)
                                         .inplace = op->inplace,
                                         .gradient_in_forward = op->gradient_in_forward,
                                         .sums_gradients = op->sums_gradients,
+                                        .adds_gradient = op->adds_gradient,
                                         .loss = unit->loss};
 
     for (int k = 0; k < op->weight_count; k++) node.trains |= op->weight[k].trainable;

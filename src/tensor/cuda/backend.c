@@ -34,6 +34,7 @@ static const pdl__cuda_kind_t *const kinds[PDL_LAYER_TYPE_COUNT] = {
     [PDL_LAYER_EMBEDDING] = &pdl__cuda_embedding,
     [PDL_LAYER_POSITION] = &pdl__cuda_position,
     [PDL_LAYER_ATTENTION] = &pdl__cuda_attention,
+    [PDL_LAYER_MOE] = &pdl__cuda_moe,
     [PDL_LAYER_CROSS_ENTROPY] = &pdl__cuda_cross_entropy,
     [PDL_LAYER_MSE] = &pdl__cuda_mse,
 };

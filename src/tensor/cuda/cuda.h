@@ -47,7 +47,7 @@ extern const pdl__cuda_kind_t pdl__cuda_conv, pdl__cuda_batch_norm, pdl__cuda_gr
     pdl__cuda_upsample, pdl__cuda_dropout, pdl__cuda_flatten, pdl__cuda_to_sequence, pdl__cuda_select;
 /* sequences, vectors, losses */
 extern const pdl__cuda_kind_t pdl__cuda_linear, pdl__cuda_layer_norm, pdl__cuda_softmax, pdl__cuda_embedding,
-    pdl__cuda_position, pdl__cuda_attention, pdl__cuda_cross_entropy, pdl__cuda_mse;
+    pdl__cuda_position, pdl__cuda_attention, pdl__cuda_moe, pdl__cuda_cross_entropy, pdl__cuda_mse;
 
 static inline pdl__cuda_t *pdl__cuda_of(const pdl_op_t *op)
 {

@@ -122,6 +122,10 @@ static unsigned set_gradients(pdl_session_t *s, const pdl_program_op_t *op, cons
 
     run->accumulate = op->adds;
     for (int g = 0; g < 2; g++) run->output_gradient[g] = pdl__buffer_at(s, execution, op->gradient[g]);
+    if (unit->description.adds_gradient) {
+        run->added_gradient = run->output_gradient[1];
+        run->output_gradient[1] = NULL;
+    }
     for (int j = 0; j < unit->input_count; j++)
         if (run->input_gradient[j]) what |= PDL_BACKWARD_DATA;
     for (int k = 0; k < unit->description.weight_count; k++) {

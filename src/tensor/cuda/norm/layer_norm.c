@@ -22,6 +22,7 @@ static pdl_status_t norm_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     pdl__cuda_add_weight(op, "weight", 1, &layer->in.channels, true);
     if (has_bias(layer)) pdl__cuda_add_weight(op, "bias", 1, &layer->in.channels, true);
     op->description.keeps_inputs = 1;
+    op->description.adds_gradient = true;
     op->description.gradient_use[0] = PDL_GRADIENT_INPLACE;
     if (!op->spec.training) return PDL_OK;
     op->description.saved_bytes = (size_t)(2 * rows_of(op)) * sizeof(float);
@@ -59,6 +60,7 @@ static pdl_status_t norm_backward(pdl_op_t *op, pdl_tensor_stream_t *stream, con
     pdl__cuda_rows_norm_t norm = norm_of(op, run);
 
     norm.dy = run->output_gradient[0];
+    norm.added = run->added_gradient;
     norm.add = run->accumulate;
     norm.parts = run->workspace;
     if (what & PDL_BACKWARD_DATA) norm.dx = run->input_gradient[0];

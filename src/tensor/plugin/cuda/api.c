@@ -16,6 +16,7 @@ static const pdl__cuda_api_t functions = {
     .layer_norms = &pdl__cuda_layer_norms,
     .sequences = &pdl__cuda_sequences,
     .attentions = &pdl__cuda_attentions,
+    .moes = &pdl__cuda_moes,
     .losses = &pdl__cuda_losses,
 };
 

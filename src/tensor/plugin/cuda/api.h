@@ -18,6 +18,7 @@
 #include "tensor/plugin/cuda/pointwise/pointwise.h"
 #include "tensor/plugin/cuda/runtime.h"
 #include "tensor/plugin/cuda/sequence/attention.h"
+#include "tensor/plugin/cuda/sequence/moe.h"
 #include "tensor/plugin/cuda/sequence/sequence.h"
 #include "tensor/plugin/cuda/vectors.h"
 #include "tensor/plugin/cuda/window/window.h"
@@ -32,6 +33,7 @@ typedef struct pdl__cuda_api {
     const pdl__cuda_layer_norms_t *layer_norms;
     const pdl__cuda_sequences_t   *sequences;
     const pdl__cuda_attentions_t  *attentions;
+    const pdl__cuda_moes_t        *moes;
     const pdl__cuda_losses_t      *losses;
     const pdl__cuda_convs_t       *convs;
 } pdl__cuda_api_t;

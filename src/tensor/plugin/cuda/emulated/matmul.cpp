@@ -63,4 +63,5 @@ pdl_status_t run(pdl__cuda_matmul_t *matmul, pdl_tensor_stream_t *stream, const 
 
 } // namespace
 
-extern "C" const pdl__cuda_products_t pdl__cuda_products = {create, destroy, run, pdl__cuda_sum_columns};
+extern "C" const pdl__cuda_products_t pdl__cuda_products = {create, destroy, run, pdl__cuda_sum_columns,
+                                                            pdl__cuda_slope_columns};

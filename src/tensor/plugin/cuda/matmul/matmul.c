@@ -455,4 +455,5 @@ const pdl__cuda_products_t pdl__cuda_products = {
     .destroy = destroy,
     .run = run,
     .sum_columns = pdl__cuda_sum_columns,
+    .slope_columns = pdl__cuda_slope_columns,
 };

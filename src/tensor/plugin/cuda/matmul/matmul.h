@@ -53,6 +53,18 @@ static inline size_t pdl__cuda_columns_workspace(int64_t rows, int64_t columns)
     return (size_t)(pdl__cuda_column_parts(rows, columns) * columns) * sizeof(float);
 }
 
+/* The gradient of a matrix through an activation that was applied to it, and the sums of its columns. */
+typedef struct pdl__cuda_slopes {
+    pdl_layer_type_t function;
+    int64_t          rows, columns;
+    const void      *kept; /* input or output of the activation, as its trait says */
+    const void      *dy;
+    void            *dz;
+    bool             add;  /* to the sums */
+    float           *sums; /* NULL: not wanted */
+    float           *parts;
+} pdl__cuda_slopes_t;
+
 typedef struct pdl__cuda_matmul pdl__cuda_matmul_t;
 
 typedef struct pdl__cuda_products {
@@ -64,6 +76,8 @@ typedef struct pdl__cuda_products {
        `parts`: pdl__cuda_columns_workspace() bytes. */
     pdl_status_t (*sum_columns)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *matrix,
                                 int64_t rows, int64_t columns, int64_t stride, bool add, float *sums, float *parts);
+    pdl_status_t (*slope_columns)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                  const pdl__cuda_slopes_t *slopes);
 } pdl__cuda_products_t;
 
 extern const pdl__cuda_products_t pdl__cuda_products;
@@ -72,6 +86,8 @@ extern const pdl__cuda_products_t pdl__cuda_products;
 pdl_status_t pdl__cuda_sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                    const void *matrix, int64_t rows, int64_t columns, int64_t stride, bool add,
                                    float *sums, float *parts);
+pdl_status_t pdl__cuda_slope_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                     const pdl__cuda_slopes_t *slopes);
 /* sums[c] (+)= the sum over parts of parts[part * stride + c], in double precision. */
 pdl_status_t pdl__cuda_finish_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *parts,
                                       int64_t count, int64_t columns, int64_t stride, bool add, float *sums);

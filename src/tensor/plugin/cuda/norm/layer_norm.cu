@@ -148,6 +148,10 @@ static __device__ void backward_row(const norm_t &norm, const float *parameters,
         dy[j].unpack(d);
         load_channels(parameters, channels, v, weight);
         for (int i = 0; i < 8; i++) d[i] = scale * (d[i] * weight[i] - sum_g - (z[i] - mean) * scale * sum_gz);
+        if (norm.added != NULL) {
+            pdl_load8((const T *)norm.added + row * channels + v * 8, z);
+            for (int i = 0; i < 8; i++) d[i] += z[i];
+        }
         pdl_store8((T *)norm.dx + row * channels + v * 8, d);
     }
 }
@@ -248,6 +252,8 @@ template <typename T> static __global__ void __launch_bounds__(WARPS * 32) norm_
 
             if (c < norm.channels)
                 value = scale * ((float)dy[c] * norm.weight[c] - sum_g - ((float)x[c] - mean) * scale * sum_gz);
+            if (c < norm.channels && norm.added != NULL)
+                value += (float)((const T *)norm.added)[row * norm.stride + c];
             dx[c] = T(value);
         }
     }

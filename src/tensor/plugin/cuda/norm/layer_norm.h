@@ -20,6 +20,7 @@ typedef struct pdl__cuda_rows_norm {
     float       *statistics; /* [rows][2]: mean and inverse deviation; forward: NULL where they are not kept */
     /* backward */
     const void *dy;
+    const void *added;           /* to dx; NULL: nothing */
     void       *dx;              /* NULL: not wanted; may be dy */
     float      *dweight, *dbias; /* likewise */
     bool        add;             /* to dweight and dbias */
