@@ -223,12 +223,16 @@ static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
 static pdl_status_t write_trace(const char *path, pdl_oracle_t *oracle, const pdl_plan_t *plan)
 {
     enum { MOST_RANKS = 64 };
-    pdl_output_t *output;
-    double        total_s;
-    pdl_status_t  status = pdl_output_open(path, &output);
+    pdl_output_t   *output;
+    pdl_timeline_t *timeline = NULL;
+    pdl_status_t    status = pdl_output_open(path, &output);
 
     if (status) return status;
-    status = pdl_plan_trace(oracle, plan, MOST_RANKS, pdl_output_stream(output), &total_s);
+    status = pdl_oracle_timeline(oracle, plan, &timeline);
+    if (!status)
+        pdl_replay_trace(timeline->ranks, timeline->count < MOST_RANKS ? timeline->count : MOST_RANKS,
+                         pdl_output_stream(output));
+    pdl_timeline_destroy(timeline);
     return pdl__finish_output(output, status);
 }
 

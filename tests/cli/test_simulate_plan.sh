@@ -51,7 +51,7 @@ cp out even
 expect 0 simulate plan.yaml --slow 3:2 --json
 check 'd["simulated"]["compute_s"] > 1.9 * json.load(open("even"))["simulated"]["compute_s"]'
 
-# Timelines: one process per stage asked for, slices in order on the thread of computation, none after the end.
+# Timelines: one process per stage asked for, operations of one stream one after the other, and about as long as the table says.
 expect 0 simulate "$plans/gpt3_1024.yaml" --trace t.json --trace-ranks 3 --json
 cp out whole
 cat >timeline.py <<'PYTHON'
@@ -60,13 +60,15 @@ trace = json.load(open("t.json"))["traceEvents"]
 total_us = json.load(open("whole"))["simulated"]["total_s"] * 1e6
 slices = [e for e in trace if e["ph"] == "X"]
 assert {e["pid"] for e in trace} == {0, 64, 128}
-assert {e["args"]["name"] for e in trace if e["name"] == "thread_name"} == {
-    "computation", "layer communication", "stage transfer", "gradient exchange"}
-assert all(e["ts"] >= 0 and e["ts"] + e["dur"] <= total_us * (1 + 1e-9) for e in slices)
-passes = [e for e in slices if e["pid"] == 64 and e["name"] in ("forward", "backward")]
-assert len([e for e in passes if e["name"] == "forward"]) == 64
-passes.sort(key=lambda e: e["ts"])
-assert all(a["ts"] + a["dur"] <= b["ts"] * (1 + 1e-9) + 1e-6 for a, b in zip(passes, passes[1:]))
+threads = {e["args"]["name"]: e["tid"] for e in trace if e["name"] == "thread_name"}
+assert {"computation", "redistribution", "gradient exchange", "stage transfer"} <= set(threads), threads
+end_us = max(e["ts"] + e["dur"] for e in slices)
+assert 0.8 * total_us <= end_us <= 1.05 * total_us, (end_us, total_us)
+computed = [e for e in slices if e["pid"] == 64 and e["tid"] == threads["computation"]]
+first = next(e["name"] for e in computed if e["name"].startswith("forward "))
+assert len([e for e in computed if e["name"] == first]) == 64
+computed.sort(key=lambda e: e["ts"])
+assert all(a["ts"] + a["dur"] <= b["ts"] * (1 + 1e-9) + 1e-3 for a, b in zip(computed, computed[1:]))
 PYTHON
 python3 timeline.py 2>message || fail "the timeline: $(tail -2 message)"
 

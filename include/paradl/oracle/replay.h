@@ -2,10 +2,10 @@
  * Programs in time: what every operation of a program takes, and when it runs beside the others. The programs are those that
  * a run executes (program.h); nothing is executed.
  *
- *     pdl_oracle_price_program(oracle, plan, program, seconds);
- *     pdl_replay_rank_t rank = {.program = program, .seconds = seconds, .start_s = start_s, .end_s = end_s};
- *     pdl_program_replay(&rank, 1, &total_s);
- *     pdl_replay_trace(&rank, 1, stream);
+ *     pdl_timeline_t *timeline;
+ *     pdl_oracle_timeline(oracle, plan, &timeline);
+ *     pdl_replay_trace(timeline->ranks, timeline->count, stream);
+ *     pdl_timeline_destroy(timeline);
  */
 #ifndef PARADL_REPLAY_H
 #define PARADL_REPLAY_H
@@ -28,13 +28,25 @@ typedef struct pdl_replay_rank {
     const pdl_program_t *program;
     const double        *seconds;         /* of every operation */
     double              *start_s, *end_s; /* filled in: when each starts, and is complete */
+    unsigned             held;            /* bits of streams whose operations hold up computation */
+    double               slowdown;        /* of computation while gradients are exchanged; up to 1: none */
 } pdl_replay_rank_t;
 
-/* Streams do their operations in order. An operation is issued when those of the compute stream that stand before it are
+/* Streams do their operations in order; of transfers between stages, those of one direction. An operation is issued when those of the compute stream that stand before it are
    complete, and starts when those that it waits for are; a tensor arrives when another of these ranks has sent it. What is received from ranks that are not given is there at once. */
 pdl_status_t pdl_program_replay(pdl_replay_rank_t *ranks, int count, double *total_s);
 
-/* The timeline, a process for every rank and a thread for every stream that it uses. */
+/* An update of a plan: the programs of one rank of every stage side by side. PDL_ERR_LIMIT or PDL_ERR_UNSUPPORTED where the plan
+   cannot be run so, or is too long. */
+typedef struct pdl_timeline {
+    pdl_replay_rank_t *ranks;
+    int                count;
+    double             total_s;
+} pdl_timeline_t;
+pdl_status_t pdl_oracle_timeline(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t **timeline);
+void         pdl_timeline_destroy(pdl_timeline_t *timeline); /* NULL is allowed */
+
+/* For Perfetto: a process for every rank and a thread for every stream that it uses. */
 void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream);
 
 #ifdef __cplusplus

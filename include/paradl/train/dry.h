@@ -56,10 +56,6 @@ pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl
 /* Puts it in place of what the model says. */
 void pdl_plan_take_memory(const pdl_plan_memory_t *memory, pdl_projection_t *projection);
 
-/* The timeline of an update, projected: the programs of one rank of every stage (`most` at most), replayed side by side
-   (replay.h). *total_s is when the last operation ends. */
-pdl_status_t pdl_plan_trace(pdl_oracle_t *oracle, const pdl_plan_t *plan, int most, FILE *stream, double *total_s);
-
 /* The same for a search (search.h): of plans for so many devices of a system, by the backend that it names.
        request.memory = pdl_memory_counter_count, request.memory_context = counter; */
 typedef struct pdl_memory_counter pdl_memory_counter_t;

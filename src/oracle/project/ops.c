@@ -1,18 +1,25 @@
 /*
  * What the operations of a program take.
  */
-#include "oracle/internal.h"
+#include "oracle/project/play.h"
+#include <math.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/plan/collectives.h>
+#include <stdlib.h>
 
 typedef struct pricer {
     pdl_oracle_t        *oracle;
     const pdl_plan_t    *plan;
     const pdl_program_t *program;
+    int                  stage;
     pdl_profile_t       *profile;
+    pdl__prices_t       *prices;
     /* Schedules of groups, which take a while to count; by masks of axes. */
     pdl__algorithm_t algorithm[1 << PDL_MAX_AXES];
     bool             known[1 << PDL_MAX_AXES];
+    /* Of a message between stages, by virtual stage and direction: its bytes, and its seconds. */
+    double *border_bytes[PDL_DIRECTIONS], *border_s[PDL_DIRECTIONS];
+    int     stages, chunks;
 } pricer_t;
 
 /* The layer behind `at` on the way to `head`. */
@@ -90,43 +97,82 @@ static pdl_status_t find_algorithm(pricer_t *pr, unsigned axes, const pdl_group_
                           &pr->algorithm[axes]);
 }
 
+/* The vector of a collective of gradients or weights: a bucket, or this rank's part of one. */
+static double collective_bytes(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    const pdl_program_bucket_t *bucket = &pr->program->bucket[op->bucket];
+    int64_t                     parts = 1, stride;
+
+    if (op->role == PDL_ROLE_PARTS) shape_group(&pr->plan->mesh, bucket->sharded, &parts, &stride);
+    return (double)bucket->bytes / (double)parts;
+}
+
+/* Rows for the neighbours of a rank go to both sides at once; each side of a convolution is an operation of its own. */
+static double halo_bytes(const pdl_program_op_t *op, int64_t ranks)
+{
+    return op->part == 0 && ranks > 2 ? op->bytes / 2 : op->bytes;
+}
+
 static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
     bool              halo = op->primitive == PDL_HALO || op->primitive == PDL_LOCAL;
-    pdl_group_query_t query = {.pe_count = pdl_mesh_size(mesh),
-                               .pattern = op->primitive == PDL_ALLTOALL ? PDL_PATTERN_PAIRWISE
-                                          : halo                        ? PDL_PATTERN_NEIGHBOURS
-                                                                        : PDL_PATTERN_RING};
-    pdl_group_t       group;
+    pdl__comm_query_t query = {.primitive = halo ? PDL_HALO : op->primitive};
+    double            once;
 
     shape_group(mesh, op->group, &query.size, &query.stride);
-    if (query.size == 1) return PDL_OK;
-    if (!pr->oracle->p.asynchronous) *seconds += pr->oracle->p.call_s;
-    pdl_status_t status = pdl__oracle_group(pr->oracle, &query, &group);
-    if (!status) status = find_algorithm(pr, op->group, &query);
+    if (query.size == 1 || op->bytes <= 0) return PDL_OK;
+    pdl_group_query_t group = {pdl_mesh_size(mesh), query.size, query.stride, false, PDL_PATTERN_RING};
+    pdl_status_t      status = find_algorithm(pr, op->group, &group);
     if (status) return status;
-    const pdl__algorithm_t *algorithm = &pr->algorithm[op->group];
-    double                  bytes = vector_bytes(op->primitive, (double)query.size, op->bytes);
+    query.bytes = halo                            ? halo_bytes(op, query.size)
+                  : op->kind == PDL_OP_COLLECTIVE ? collective_bytes(pr, op)
+                                                  : vector_bytes(op->primitive, (double)query.size, op->bytes);
+    query.algorithm = &pr->algorithm[op->group];
     /* Sums inside layers are scattered and gathered, which a schedule for whole sums cannot do. */
-    bool named = algorithm->form != PDL__FORM_COUNTED || pdl__counted_seconds(algorithm, op->primitive, bytes) > 0;
-    *seconds += pdl__collective_seconds(&group, halo ? PDL_HALO : op->primitive, named ? algorithm : &pdl__ring,
-                                        pr->oracle->p.ring_only, bytes);
-    return PDL_OK;
+    if (query.algorithm->form == PDL__FORM_COUNTED &&
+        pdl__counted_seconds(query.algorithm, op->primitive, query.bytes) <= 0)
+        query.algorithm = &pdl__ring;
+    status = pr->prices->comm(pr->prices, &query, pr->stage, 0, &once);
+    *seconds += op->part > 0 ? once / 2 : once;
+    if (!halo && !pr->oracle->p.asynchronous) *seconds += pr->oracle->p.call_s;
+    return status;
 }
 
-/* A message to the next stage. */
-static pdl_status_t send_seconds(const pricer_t *pr, const pdl_program_op_t *op, double *seconds)
+/* Gradients of a weight that the first and the last stage hold, half of it each way, twice. */
+static pdl_status_t tied_seconds(const pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
-    const pdl_mesh_t *mesh = &pr->plan->mesh;
-    int               axis = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE);
-    pdl_group_query_t query = {pdl_mesh_size(mesh), mesh->axis[axis].size, pdl_mesh_stride(mesh, axis), false,
-                               PDL_PATTERN_RING};
-    pdl_group_t       group;
-    pdl_status_t      status = pdl__oracle_group(pr->oracle, &query, &group);
+    int          axis = pdl_mesh_find(&pr->plan->mesh, PDL_AXIS_PIPELINE), last = pr->stages - 1;
+    size_t       stages = (size_t)pr->stages;
+    int         *to = malloc(stages * sizeof(*to));
+    double      *room = calloc(2 * stages, sizeof(*room));
+    pdl_status_t status =
+        to == NULL || room == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 
-    if (!status) *seconds += group.step_s + op->bytes * group.seconds_per_byte;
+    for (int s = 0; s < pr->stages && !status; s++) to[s] = s == 0 ? last : s == last ? 0 : -1;
+    if (!status) {
+        room[0] = room[last] = op->bytes / 2;
+        status = pr->prices->stages(pr->prices, pr->stages, pdl_mesh_stride(&pr->plan->mesh, axis), to, room, 0,
+                                    room + stages);
+    }
+    if (!status) *seconds = 2 * fmax(room[stages], room[stages + (size_t)last]);
+    free(to);
+    free(room);
     return status;
+}
+
+static size_t border_of(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    return (size_t)pr->program->node[op->node].chunk * (size_t)pr->stages + (size_t)pr->stage;
+}
+
+/* Its share of what crosses the border together. */
+static double send_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    size_t border = border_of(pr, op);
+    double all = pr->border_bytes[op->backward][border];
+
+    return all > 0 ? pr->border_s[op->backward][border] * op->bytes / all : 0;
 }
 
 /* Elements that this rank updates: all of a layer's weights once, however many nodes it has. */
@@ -161,8 +207,8 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
     case PDL_OP_DGRAD:
     case PDL_OP_WGRAD:
         *seconds = node_seconds(pr, op);
-        /* Halos, routes and statistics are still part of the operation. */
-        return op->bytes > 0 ? comm_seconds(pr, op, seconds) : PDL_OK;
+        /* Routes and statistics are part of the operation. */
+        return comm_seconds(pr, op, seconds);
     case PDL_OP_SUM:
     case PDL_OP_CONVERT:
     case PDL_OP_COPY:
@@ -171,23 +217,120 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
             *seconds = 3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
         return PDL_OK;
     case PDL_OP_REDISTRIBUTE:
-    case PDL_OP_COLLECTIVE: return comm_seconds(pr, op, seconds);
-    case PDL_OP_SEND: return send_seconds(pr, op, seconds);
+    case PDL_OP_COLLECTIVE:
+        return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
+    case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
     case PDL_OP_UPDATE: *seconds = update_seconds(pr); return PDL_OK;
     default: return PDL_OK;
     }
 }
 
+/* What one micro-batch sends over the borders of a stage. */
+static void add_borders(pricer_t *pr)
+{
+    for (int i = 0; i < pr->program->op_count; i++) {
+        const pdl_program_op_t *op = &pr->program->op[i];
+        if (op->kind == PDL_OP_SEND && op->micro_batch == 0)
+            pr->border_bytes[op->backward][border_of(pr, op)] += op->bytes;
+    }
+}
+
+/* Messages of one virtual stage of every stage in one direction, all at once. Stages whose program is not known send as much as
+   the one that sends most. */
+static pdl_status_t price_border(pricer_t *pr, int chunk, int way)
+{
+    int          p = pr->stages, runs = p * pr->chunks, axis = pdl_mesh_find(&pr->plan->mesh, PDL_AXIS_PIPELINE);
+    double      *bytes = pr->border_bytes[way] + (size_t)chunk * (size_t)p, most = 0;
+    int         *to = calloc((size_t)p, sizeof(*to));
+    pdl_status_t status = PDL_OK;
+
+    if (to == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
+    for (int s = 0; s < p; s++) most = fmax(most, bytes[s]);
+    for (int s = 0; s < p; s++) {
+        int next = chunk * p + s + (way == PDL_FORWARD ? 1 : -1);
+
+        to[s] = next < 0 || next >= runs ? -1 : next % p;
+        if (to[s] >= 0 && bytes[s] == 0) bytes[s] = most;
+    }
+    if (most > 0)
+        status = pr->prices->stages(pr->prices, p, pdl_mesh_stride(&pr->plan->mesh, axis), to, bytes, 0,
+                                    pr->border_s[way] + (size_t)chunk * (size_t)p);
+    free(to);
+    return status;
+}
+
+static pdl_status_t price_borders(pricer_t *pr, const pdl_replay_rank_t *ranks, const int *stage, int count)
+{
+    size_t       borders = (size_t)pr->stages * (size_t)pr->chunks;
+    double      *room = calloc(4 * borders, sizeof(*room));
+    pdl_status_t status = room == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+
+    for (int way = 0; way < PDL_DIRECTIONS && !status; way++) {
+        pr->border_bytes[way] = room + (size_t)way * borders;
+        pr->border_s[way] = room + (size_t)(2 + way) * borders;
+    }
+    for (int k = 0; k < count && pr->stages > 1 && !status; k++) {
+        pr->program = ranks[k].program;
+        pr->stage = stage[k];
+        add_borders(pr);
+    }
+    for (int c = 0; c < pr->chunks && pr->stages > 1; c++)
+        for (int way = 0; way < PDL_DIRECTIONS && !status; way++) status = price_border(pr, c, way);
+    return status;
+}
+
+/* The stage whose layers a program has. */
+static int stage_of(const pdl_plan_t *plan, int stages, int chunks, const pdl_program_t *program)
+{
+    int layer = -1;
+
+    for (int n = 0; n < program->node_count && layer < 0; n++)
+        if (program->node[n].kind == PDL_NODE_COMPUTE) layer = program->node[n].layer;
+    for (int k = 0; k < stages * chunks && stages > 1; k++)
+        if (layer >= plan->stage_first[k] && layer < plan->stage_first[k + 1]) return k % stages;
+    return 0;
+}
+
+static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int count, double *const *seconds)
+{
+    int         *stage = calloc((size_t)count + 1, sizeof(*stage));
+    pdl_status_t status = stage == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+
+    for (int k = 0; k < count && !status; k++)
+        stage[k] = stage_of(pr->plan, pr->stages, pr->chunks, ranks[k].program);
+    if (!status) status = price_borders(pr, ranks, stage, count);
+    for (int k = 0; k < count && !status; k++) {
+        pr->program = ranks[k].program;
+        pr->stage = stage[k];
+        for (int i = 0; i < pr->program->op_count && !status; i++)
+            status = price(pr, &pr->program->op[i], &seconds[k][i]);
+    }
+    free(pr->border_bytes[0]);
+    free(stage);
+    return status;
+}
+
+pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds)
+{
+    pdl_case_t   c;
+    pricer_t     pr = {.oracle = oracle, .plan = plan, .prices = prices};
+    pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
+
+    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &pr.profile);
+    if (status) return status;
+    pr.stages = (int)c.pipeline;
+    pr.chunks = c.pipeline > 1 ? c.virtual_stages : 1;
+    status = price_all(&pr, ranks, count, seconds);
+    pdl__profile_destroy(pr.profile);
+    return status;
+}
+
 pdl_status_t pdl_oracle_price_program(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_program_t *program,
                                       double *seconds)
 {
-    pricer_t   pr = {.oracle = oracle, .plan = plan, .program = program};
-    pdl_case_t c;
+    pdl__closed_prices_t prices = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
+    pdl_replay_rank_t    rank = {.program = program};
 
-    pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &pr.profile);
-    if (status) return status;
-    for (int i = 0; i < program->op_count && !status; i++) status = price(&pr, &program->op[i], &seconds[i]);
-    pdl__profile_destroy(pr.profile);
-    return status;
+    return pdl__price_programs(oracle, plan, &prices.prices, &rank, 1, &seconds);
 }

@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Passes of all stages together that still fit comfortably in memory. */
 #define MOST_PASSES 50000000
@@ -40,21 +39,6 @@ static inline double later(double a, double b)
     return a > b ? a : b;
 }
 
-static void show_slice(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
-                       const pdl_pipeline_op_t *op, double start_s, double end_s)
-{
-    bool         pass = stream == PDL__STREAM_COMPUTE && strcmp(name, "update") != 0;
-    pdl__slice_t slice = {stage, stream, name, pass, segment, *op, start_s, end_s};
-    player->options->slice(player->options->context, &slice);
-}
-
-static inline void show(const player_t *player, int stage, pdl__stream_t stream, const char *name, int segment,
-                        const pdl_pipeline_op_t *op, double start_s, double end_s)
-{
-    if (player->options->slice != NULL && end_s > start_s)
-        show_slice(player, stage, stream, name, segment, op, start_s, end_s);
-}
-
 static size_t input_of(const player_t *player, bool backward, int stage, int chunk, int64_t micro_batch)
 {
     const pdl_pipeline_t *p = &player->cut->pipeline;
@@ -73,10 +57,6 @@ static void gather_ahead(player_t *player, int stage)
         const pdl__chunk_t *chunk = &cut->chunks[stage * cut->pipeline.chunks + c];
 
         for (int i = chunk->segment_first + chunk->segment_count - 1; i >= chunk->segment_first; i--) {
-            pdl_pipeline_op_t op = {false, c, 0};
-
-            show(player, stage, PDL__STREAM_EXCHANGE, "gather weights", i, &op, st->exchange_free,
-                 st->exchange_free + cut->segments[i].gather_s);
             st->exchange_free += cut->segments[i].gather_s;
             st->played->exchange_s += cut->segments[i].gather_s;
             player->gathered[i] = st->exchange_free;
@@ -98,14 +78,9 @@ static inline double advance(const player_t *player, stage_t *st, double start, 
     return end;
 }
 
-static inline double exchange(const player_t *player, int stage, const char *name, int segment,
-                              const pdl_pipeline_op_t *op, double ready, double seconds)
+static inline double exchange(stage_t *st, double ready, double seconds)
 {
-    stage_t *st = &player->stages[stage];
-    double   start = later(ready, st->exchange_free);
-
-    show(player, stage, PDL__STREAM_EXCHANGE, name, segment, op, start, start + seconds);
-    st->exchange_free = start + seconds;
+    st->exchange_free = later(ready, st->exchange_free) + seconds;
     st->played->exchange_s += seconds;
     return st->exchange_free;
 }
@@ -125,7 +100,7 @@ static inline void gather(player_t *player, int stage, const pdl_pipeline_op_t *
     for (; *queued <= until && *queued < chunk->segment_count; ++*queued) {
         int i = segment_at(chunk, op, *queued);
 
-        player->gathered[i] = exchange(player, stage, "gather weights", i, op, ready, cut->segments[i].gather_s);
+        player->gathered[i] = exchange(&player->stages[stage], ready, cut->segments[i].gather_s);
     }
 }
 
@@ -149,11 +124,9 @@ static double run_segments(player_t *player, int stage, const pdl_pipeline_op_t 
         if (player->gathers_always || (player->gathers_ahead && !op->backward)) t = later(t, player->gathered[i]);
         st->issue = t;
         if (ahead) gather(player, stage, op, k + AHEAD, t, &queued);
-        double end = advance(player, st, t, pdl__pass_seconds(&segment->time, op->backward));
-        show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", i, op, t, end);
-        t = end;
+        t = advance(player, st, t, pdl__pass_seconds(&segment->time, op->backward));
         if (!last || segment->exchange_s <= 0) continue;
-        double done = exchange(player, stage, "exchange gradients", i, op, t, segment->exchange_s);
+        double done = exchange(st, t, segment->exchange_s);
         if (!cut->overlap) t = done;
     }
     return t;
@@ -169,9 +142,7 @@ static double run_pass(player_t *player, int stage, const pdl_pipeline_op_t *op,
 
     for (int i = 0; i < PDL__PART_COUNT; i++) st->played->part[i] += chunk->time.part[op->backward][i];
     if (last || ahead || player->gathers_always) return run_segments(player, stage, op, last, start);
-    double end = advance(player, st, start, pdl__pass_seconds(&chunk->time, op->backward));
-    show(player, stage, PDL__STREAM_COMPUTE, op->backward ? "backward" : "forward", -1, op, start, end);
-    return end;
+    return advance(player, st, start, pdl__pass_seconds(&chunk->time, op->backward));
 }
 
 /* Hands the output of a pass on; transfers that do not overlap hold up the sender. */
@@ -190,7 +161,6 @@ static void send(player_t *player, int stage, const pdl_pipeline_op_t *op, doubl
     } else {
         st->clock = end + seconds;
     }
-    show(player, stage, PDL__STREAM_SEND, op->backward ? "send gradient" : "send", -1, op, start, start + seconds);
     player->arrival[input_of(player, op->backward, to, chunk, op->micro_batch)] = start + seconds;
 }
 
@@ -230,31 +200,22 @@ static double finish(player_t *player)
     double            total = 0;
 
     for (int s = 0; s < cut->pipeline.stages && exchanged; s++) {
-        stage_t          *st = &player->stages[s];
-        pdl_pipeline_op_t op = {true, 0, 0};
-        double            start = later(st->clock, st->exchange_free);
+        stage_t *st = &player->stages[s];
 
-        st->clock = start + cut->tail_s[s];
+        st->clock = later(st->clock, st->exchange_free) + cut->tail_s[s];
         st->played->exchange_s += cut->tail_s[s] + cut->gather_s[s];
-        show(player, s, PDL__STREAM_EXCHANGE, "exchange gradients", -1, &op, start, st->clock);
     }
     for (int i = 0; i < cut->tie_count && exchanged; i++) {
         const pdl__stage_tie_t *tie = &cut->ties[i];
         stage_t                *a = &player->stages[tie->a], *b = &player->stages[tie->b];
-        pdl_pipeline_op_t       op = {true, 0, 0};
-        double                  start = later(a->clock, b->clock);
 
-        a->clock = b->clock = start + tie->seconds;
+        a->clock = b->clock = later(a->clock, b->clock) + tie->seconds;
         a->played->exchange_s += tie->seconds;
         b->played->exchange_s += tie->seconds;
-        show(player, tie->a, PDL__STREAM_EXCHANGE, "exchange shared weights", -1, &op, start, a->clock);
-        show(player, tie->b, PDL__STREAM_EXCHANGE, "exchange shared weights", -1, &op, start, b->clock);
     }
     for (int s = 0; s < cut->pipeline.stages; s++) {
-        stage_t          *st = &player->stages[s];
-        pdl_pipeline_op_t op = {true, 0, 0};
+        stage_t *st = &player->stages[s];
 
-        show(player, s, PDL__STREAM_COMPUTE, "update", -1, &op, st->clock, st->clock + cut->update_s[s]);
         st->played->part[PDL__PART_COMPUTE] += cut->update_s[s];
         st->played->end_s = st->clock + cut->update_s[s] + (exchanged ? cut->gather_s[s] : 0);
         total = later(total, st->played->end_s);
@@ -344,7 +305,7 @@ static int busiest_stage(const pdl__played_stage_t *stages, int count)
 
 pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *played, pdl_plan_parts_t *parts)
 {
-    pdl__play_options_t options = {false, false, NULL, NULL};
+    pdl__play_options_t options = {false, false};
     double              bare_s, sent_s;
     pdl_status_t        status = pdl__play(cut, &options, played, &bare_s);
 

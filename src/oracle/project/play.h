@@ -7,6 +7,7 @@
 
 #include "oracle/internal.h"
 
+#include <paradl/oracle/replay.h>
 #include <paradl/plan/pipeline.h>
 
 /* A collective or halo exchange of every group of an axis at once. */
@@ -109,23 +110,8 @@ static inline double pdl__pass_seconds(const pdl__pass_time_t *time, int directi
 
 /* play.c */
 
-typedef enum pdl__stream { PDL__STREAM_COMPUTE, PDL__STREAM_SEND, PDL__STREAM_EXCHANGE } pdl__stream_t;
-
-/* Something a stage does; `segment` is -1 for a whole chunk. */
-typedef struct pdl__slice {
-    int               stage;
-    pdl__stream_t     stream;
-    const char       *name;
-    bool              pass; /* a forward or backward pass, or a segment of one */
-    int               segment;
-    pdl_pipeline_op_t op;
-    double            start_s, end_s;
-} pdl__slice_t;
-
 typedef struct pdl__play_options {
     bool send, exchange; /* whether transfers between stages and gradient exchange take time */
-    void (*slice)(void *context, const pdl__slice_t *slice); /* NULL: nobody looks */
-    void *context;
 } pdl__play_options_t;
 
 /* Per stage: busy with computation, exchanges in layers, halos; slowed: more computation because of exchanges that
@@ -151,5 +137,14 @@ typedef struct pdl__closed_prices {
 } pdl__closed_prices_t;
 /* `quick`: transfers between stages as if all were equally large, which is then asked once for every mesh. */
 pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick);
+
+/* ops.c: seconds of every operation of programs of the plan, ranks[k].program->op_count of them in seconds[k]; communications at
+   these prices, which count none of them. */
+pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds);
+
+/* timeline.c: pdl_oracle_timeline() at these prices. */
+pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+                                  pdl__slow_t slow, pdl_timeline_t **timeline);
 
 #endif

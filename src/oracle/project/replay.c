@@ -9,9 +9,21 @@
 #define NOBODY  -2.0
 #define PENDING -1.0
 
+/* Streams, and for transfers between stages one for each direction, sent and received: messages do not wait for others that go
+   elsewhere. */
+enum { TRACK_STAGE = PDL_STREAM_COUNT, TRACK_COUNT = TRACK_STAGE + 4 };
+static const char *const stage_tracks[] = {"stage transfer", "stage transfer, gradients", "receive",
+                                           "receive, gradients"};
+
+static int track_of(const pdl_program_op_t *op)
+{
+    if (op->stream != PDL_STREAM_STAGE) return (int)op->stream;
+    return TRACK_STAGE + (op->kind == PDL_OP_RECV ? 2 : 0) + op->backward;
+}
+
 typedef struct place {
     int    next; /* operation */
-    double free_s[PDL_STREAM_COUNT];
+    double free_s[TRACK_COUNT];
 } place_t;
 
 typedef struct replay {
@@ -56,6 +68,15 @@ static pdl_status_t prepare(replay_t *r)
     return there ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
 }
 
+/* What so many seconds of computation take from `start` on: kernels are slower while gradients are exchanged. */
+static double slowed(const pdl_replay_rank_t *rank, const place_t *place, double start, double seconds)
+{
+    double window = place->free_s[PDL_STREAM_GRADIENT] - start, slowdown = rank->slowdown;
+
+    if (window <= 0 || slowdown <= 1) return seconds;
+    return seconds * slowdown <= window ? seconds * slowdown : window + (seconds - window / slowdown);
+}
+
 /* Puts the next operation of a rank in time; false when nothing is left, or what it receives is not sent yet. */
 static bool step(replay_t *r, int k)
 {
@@ -66,7 +87,7 @@ static bool step(replay_t *r, int k)
     const pdl_program_op_t *op = &program->op[i];
 
     if (i == program->op_count) return false;
-    double start = place->free_s[op->stream], arrival = op->kind == PDL_OP_RECV ? *sent_by(r, program, op) : 0;
+    double start = place->free_s[track_of(op)], arrival = op->kind == PDL_OP_RECV ? *sent_by(r, program, op) : 0;
     if (arrival == PENDING) return false;
     /* It is issued when all that stands before it in the list is computed. */
     if (place->free_s[PDL_STREAM_COMPUTE] > start) start = place->free_s[PDL_STREAM_COMPUTE];
@@ -74,11 +95,13 @@ static bool step(replay_t *r, int k)
         double done = rank->end_s[program->wait[op->first_wait + w]];
         if (done > start) start = done;
     }
-    double end = start + rank->seconds[i];
+    double end = start + (op->stream == PDL_STREAM_COMPUTE ? slowed(rank, place, start, rank->seconds[i])
+                                                           : rank->seconds[i]);
     if (arrival > end) end = arrival;
     if (op->kind == PDL_OP_SEND) *sent_by(r, program, op) = end;
     rank->start_s[i] = start;
-    rank->end_s[i] = place->free_s[op->stream] = end;
+    rank->end_s[i] = place->free_s[track_of(op)] = end;
+    if (rank->held >> op->stream & 1 && op->kind != PDL_OP_RECV) place->free_s[PDL_STREAM_COMPUTE] = end;
     place->next++;
     if (end > r->total_s) r->total_s = end;
     return true;
@@ -109,21 +132,23 @@ pdl_status_t pdl_program_replay(pdl_replay_rank_t *ranks, int count, double *tot
     return status;
 }
 
-static bool uses_stream(const pdl_program_t *program, int stream)
+static bool uses_track(const pdl_program_t *program, int track)
 {
     for (int i = 0; i < program->op_count; i++)
-        if ((int)program->op[i].stream == stream) return true;
+        if (track_of(&program->op[i]) == track) return true;
     return false;
 }
 
-static void name_streams(pdl_trace_t *trace, const pdl_replay_rank_t *rank)
+static void name_tracks(pdl_trace_t *trace, const pdl_replay_rank_t *rank)
 {
     char name[64];
 
     snprintf(name, sizeof(name), "rank %lld", (long long)rank->rank);
     pdl_trace_name(trace, rank->rank, -1, name);
-    for (int s = 0; s < PDL_STREAM_COUNT; s++)
-        if (uses_stream(rank->program, s)) pdl_trace_name(trace, rank->rank, s, pdl_op_stream_names[s]);
+    for (int t = 0; t < TRACK_COUNT; t++)
+        if (uses_track(rank->program, t))
+            pdl_trace_name(trace, rank->rank, t,
+                           t < TRACK_STAGE ? pdl_op_stream_names[t] : stage_tracks[t - TRACK_STAGE]);
 }
 
 void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream)
@@ -132,12 +157,12 @@ void pdl_replay_trace(const pdl_replay_rank_t *ranks, int count, FILE *stream)
     char        name[224];
 
     pdl_trace_begin(&trace, stream);
-    for (int k = 0; k < count; k++) name_streams(&trace, &ranks[k]);
+    for (int k = 0; k < count; k++) name_tracks(&trace, &ranks[k]);
     for (int k = 0; k < count; k++)
         for (int i = 0; i < ranks[k].program->op_count; i++) {
             const pdl_program_op_t *op = &ranks[k].program->op[i];
             pdl_trace_slice(&trace, &(pdl_trace_slice_t){.process = ranks[k].rank,
-                                                         .thread = (int)op->stream,
+                                                         .thread = track_of(op),
                                                          .name = pdl_program_op_name(ranks[k].program, i, name,
                                                                                      sizeof(name)),
                                                          .start_s = ranks[k].start_s[i],

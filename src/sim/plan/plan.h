@@ -36,8 +36,4 @@ typedef struct pdl__pricer {
 pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_t engine, pdl__pricer_t *pricer);
 void         pdl__pricer_free(pdl__pricer_t *pricer);
 
-/* plan_trace.c */
-
-pdl_status_t pdl__trace_plan(const pdl__cut_t *cut, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options);
-
 #endif

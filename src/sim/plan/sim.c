@@ -86,8 +86,7 @@ static pdl_status_t report(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
     return PDL_OK;
 }
 
-static pdl_status_t play_cut(const pdl__cut_t *cut, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
-                             pdl_plan_sim_t *sim)
+static pdl_status_t play_cut(const pdl__cut_t *cut, pdl_plan_sim_t *sim)
 {
     pdl__played_stage_t *played = calloc((size_t)sim->stage_count, sizeof(*played));
     pdl_status_t         status;
@@ -97,8 +96,23 @@ static pdl_status_t play_cut(const pdl__cut_t *cut, const pdl_plan_t *plan, cons
                  ? pdl_error(PDL_ERR_NOMEM, "out of memory for %d stages", sim->stage_count)
                  : pdl__play_parts(cut, played, &sim->simulated);
     if (!status) fill_stages(cut, played, sim->simulated.total_s, sim);
-    if (!status && options->trace != NULL) status = pdl__trace_plan(cut, plan, options);
     free(played);
+    return status;
+}
+
+/* The programs that its ranks would execute, with communications as they are on the network. */
+static pdl_status_t write_trace(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
+                                pdl__pricer_t *pricer)
+{
+    pdl__slow_t     slow = {options->slow_rank, options->slow_factor};
+    pdl_timeline_t *timeline = NULL;
+    pdl_status_t    status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &timeline);
+
+    if (!status)
+        pdl_replay_trace(timeline->ranks,
+                         timeline->count < options->trace_ranks ? timeline->count : options->trace_ranks,
+                         options->trace);
+    pdl_timeline_destroy(timeline);
     return status;
 }
 
@@ -116,8 +130,9 @@ static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const
     if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
     if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
     if (!status) status = pdl__cut_create(oracle, &spec, &cut);
-    if (!status) status = play_cut(&cut, plan, options, sim);
+    if (!status) status = play_cut(&cut, sim);
     if (!status) status = report(&pricer, sim);
+    if (!status && options->trace != NULL) status = write_trace(plan, options, &pricer);
     pdl__cut_free(&cut);
     pdl__pricer_free(&pricer);
     pdl__profile_destroy(spec.profile);

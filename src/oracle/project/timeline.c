@@ -1,0 +1,126 @@
+/*
+ * The programs that the ranks of a plan would execute, compiled, priced and replayed: one rank of every stage.
+ */
+#include "oracle/project/play.h"
+#include <paradl/oracle/replay.h>
+#include <paradl/program/compile.h>
+#include <stdlib.h>
+
+/* Layers times micro-batches. */
+#define MOST_LAYERS 250000
+
+static pdl_status_t check_length(const pdl_plan_t *plan)
+{
+    int64_t layers = pdl_model_layer_count(plan->model);
+
+    if ((double)plan->micro_batches * (double)layers <= MOST_LAYERS) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%lld micro-batches through %lld layers are too long a timeline: plan a smaller batch, or "
+                     "fewer micro-batches",
+                     (long long)plan->micro_batches, (long long)layers);
+}
+
+/* That of the system; the generic one where none is named, or it cannot be had here. */
+static pdl_status_t create_backend(const pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_backend_t **backend)
+{
+    const char *name = oracle->system->backend;
+    bool        wide = plan->precision == PDL_FP32 || plan->precision == PDL_TF32 || plan->precision == PDL_FP64;
+    pdl_dtype_t type = wide ? PDL_DTYPE_F32 : PDL_DTYPE_BF16;
+
+    if (name != NULL && pdl_backend_create_describing(name, 1, type, backend) == PDL_OK) return PDL_OK;
+    return pdl_backend_create_describing(NULL, 1, type, backend);
+}
+
+static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank, pdl_timeline_t *t)
+{
+    pdl_program_spec_t spec = {.plan = plan,
+                               .backend = backend,
+                               .rank = rank,
+                               .training = plan->run_mode == PDL_TRAINING,
+                               .overlap = true};
+    pdl_program_t     *program;
+    pdl_status_t       status = pdl_program_compile(&spec, &program);
+
+    if (status) return status;
+    size_t             count = (size_t)program->op_count;
+    double            *times = calloc(3 * count + 1, sizeof(*times));
+    pdl_replay_rank_t *entry = &t->ranks[t->count++];
+    *entry = (pdl_replay_rank_t){
+        .rank = rank, .program = program, .seconds = times, .start_s = times + count, .end_s = times + 2 * count};
+    return times == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+}
+
+/* What the parameters leave in line holds up computation. */
+static void hold_streams(const pdl_parameters_t *p, pdl_replay_rank_t *rank)
+{
+    if (!p->overlap_gradients) rank->held |= 1u << PDL_STREAM_GRADIENT;
+    if (!p->overlap_stages) rank->held |= 1u << PDL_STREAM_STAGE;
+    rank->slowdown = p->overlap_slowdown;
+}
+
+static bool computes(const pdl_program_op_t *op)
+{
+    return op->stream == PDL_STREAM_COMPUTE && op->kind != PDL_OP_LOAD && op->kind != PDL_OP_RESULT;
+}
+
+static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+                                const pdl__slow_t *slow, int64_t stride, pdl_timeline_t *t)
+{
+    double     **seconds = calloc((size_t)t->count + 1, sizeof(*seconds));
+    pdl_status_t status = seconds == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+
+    for (int k = 0; k < t->count && !status; k++) seconds[k] = t->ranks[k].start_s - t->ranks[k].program->op_count;
+    if (!status) status = pdl__price_programs(oracle, plan, prices, t->ranks, t->count, seconds);
+    for (int k = 0; k < t->count && !status; k++) {
+        bool slowed = slow->factor > 0 && slow->rank / stride % t->count == k;
+
+        hold_streams(&oracle->p, &t->ranks[k]);
+        for (int i = 0; slowed && i < t->ranks[k].program->op_count; i++)
+            if (computes(&t->ranks[k].program->op[i])) seconds[k][i] *= slow->factor;
+    }
+    free(seconds);
+    return status;
+}
+
+pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+                                  pdl__slow_t slow, pdl_timeline_t **out)
+{
+    int             axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+    int64_t         stages = axis < 0 ? 1 : plan->mesh.axis[axis].size;
+    int64_t         stride = axis < 0 ? 1 : pdl_mesh_stride(&plan->mesh, axis);
+    pdl_timeline_t *t = calloc(1, sizeof(*t));
+    pdl_backend_t  *backend = NULL;
+    pdl_status_t    status = check_length(plan);
+
+    if (t != NULL) t->ranks = calloc((size_t)stages, sizeof(*t->ranks));
+    if (!status && (t == NULL || t->ranks == NULL)) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (!status) status = create_backend(oracle, plan, &backend);
+    for (int64_t s = 0; s < stages && !status; s++) status = add_rank(plan, backend, s * stride, t);
+    if (!status) status = price_ranks(oracle, plan, prices, &slow, stride, t);
+    if (!status) status = pdl_program_replay(t->ranks, t->count, &t->total_s);
+    pdl_backend_destroy(backend);
+    if (status) {
+        pdl_timeline_destroy(t);
+        return status;
+    }
+    *out = t;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_oracle_timeline(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t **timeline)
+{
+    pdl__closed_prices_t prices = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
+
+    return pdl__timeline_create(oracle, plan, &prices.prices, (pdl__slow_t){0, 0}, timeline);
+}
+
+void pdl_timeline_destroy(pdl_timeline_t *t)
+{
+    if (t == NULL) return;
+    for (int k = 0; k < t->count; k++) {
+        free((double *)(uintptr_t)t->ranks[k].seconds);
+        pdl_program_destroy((pdl_program_t *)(uintptr_t)t->ranks[k].program);
+    }
+    free(t->ranks);
+    free(t);
+}
