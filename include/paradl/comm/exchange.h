@@ -56,7 +56,8 @@ typedef struct pdl_exchange_spec {
 typedef struct pdl_exchange pdl_exchange_t;
 
 pdl_status_t pdl_exchange_create(const pdl_exchange_spec_t *spec, pdl_exchange_t **exchange); /* collective */
-/* Collective. Every bucket has been waited for, unless something failed. NULL is allowed. */
+/* Collective. Every bucket has been waited for, and the host has waited for the stream, unless something failed. NULL is
+   allowed. */
 void pdl_exchange_destroy(pdl_exchange_t *exchange);
 /* From now on bucket b is at `data`; it is not under way. */
 pdl_status_t pdl_exchange_place(pdl_exchange_t *exchange, int b, float *data);

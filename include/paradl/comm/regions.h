@@ -49,7 +49,7 @@ typedef struct pdl_move pdl_move_t;
 /* Local; the same arguments on every member. Makes the lists and buffers of both directions:
    the others do not allocate. */
 pdl_status_t pdl_move_create(const pdl_move_spec_t *spec, pdl_move_t **move);
-/* Local, before the group is destroyed. NULL is allowed. */
+/* Local, before the group is destroyed; the host has waited for the streams of its moves. NULL is allowed. */
 void pdl_move_destroy(pdl_move_t *move);
 
 /* Collective over the group; members start their moves in the same order, and several may be under way. `own` holds

@@ -53,7 +53,7 @@ const char *pdl_transport_name(const pdl_transport_t *transport);
 pdl_tensor_device_t *pdl_transport_device(const pdl_transport_t *transport);
 /* Memory that messages are sent from and received into, of the device unless the host can use it too. */
 pdl_status_t pdl_transport_take(const pdl_transport_t *transport, size_t bytes, void **memory);
-void         pdl_transport_give(const pdl_transport_t *transport, void *memory, size_t bytes); /* NULL is allowed */
+void         pdl_transport_give(pdl_transport_t *transport, void *memory, size_t bytes); /* NULL is allowed */
 /* Moves what can be moved; cheap. */
 pdl_status_t pdl_transport_poll(pdl_transport_t *transport);
 

@@ -77,6 +77,8 @@ typedef enum pdl_library_collective {
 } pdl_library_collective_t;
 typedef struct pdl_library_ops {
     const char *name;
+    /* Why not, if not. */
+    pdl_status_t (*available)(pdl_tensor_device_t *device);
     /* What one rank asks for and gives to the others. */
     pdl_status_t (*identify)(pdl_tensor_device_t *device, char id[PDL_LIBRARY_ID]);
     /* Begins to make a communicator, and whether it is there; destroyed also while it is not. */

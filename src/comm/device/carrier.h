@@ -34,13 +34,21 @@ pdl_status_t pdl__nccl_collective(pdl_transport_t *transport, pdl_ranks_t *group
 
 extern const pdl__carrier_t pdl__carrier_mpi, pdl__carrier_host, pdl__carrier_ipc, pdl__carrier_nccl;
 
+/* Memory that was given back. */
+typedef struct pdl__kept {
+    void             *memory;
+    size_t            bytes;
+    struct pdl__kept *next;
+} pdl__kept_t;
+
 struct pdl_transport {
     const pdl__carrier_t *carrier;
     pdl_tensor_device_t  *device;
     pdl_ranks_t          *ranks;
     pdl_transport_t      *next;   /* of the job */
     pdl_wire_t           *active; /* go on when the transport is polled */
-    void                 *state;  /* the carrier's */
+    pdl__kept_t          *kept;
+    void                 *state; /* the carrier's */
 };
 
 struct pdl_wire {

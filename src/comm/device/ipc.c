@@ -33,15 +33,22 @@ typedef struct peer {
     int64_t              events;
 } peer_t;
 
+/* An event of this rank. Others may open it whenever they hear of it, so it stays as long as the transport does. */
+typedef struct own_event {
+    pdl_tensor_event_t *event;
+    point_t             point; /* when it was recorded last */
+    struct own_event   *next_free, *next;
+} own_event_t;
+
 typedef struct shared {
-    peer_t *peer; /* of every rank of the job */
-    int     peers;
-    int64_t events; /* numbers given */
+    peer_t      *peer; /* of every rank of the job */
+    int          peers;
+    int64_t      events; /* numbers given */
+    own_event_t *event, *free;
 } shared_t;
 
 typedef struct link {
-    pdl_tensor_event_t  *event;
-    point_t              point; /* of that event, when it was recorded last */
+    own_event_t         *own;
     announcement_t       announced;
     point_t              copied;
     pdl_ranks_request_t *reply;
@@ -105,10 +112,34 @@ static pdl_status_t wait_for(pdl_wire_t *wire, const point_t *point)
     return sharing_of(wire->transport)->wait(wire->transport->device, wire->stream, event, point->count);
 }
 
-/* The next number of an event of this rank; the event is there. */
-static point_t name_event(pdl_transport_t *transport)
+static pdl_status_t take_event(pdl_transport_t *transport, own_event_t **event)
 {
-    return (point_t){.rank = transport->ranks->job_rank, .event = ((shared_t *)transport->state)->events++};
+    shared_t    *shared = transport->state;
+    own_event_t *made = shared->free;
+    pdl_status_t status;
+
+    if (made != NULL) {
+        shared->free = made->next_free;
+        *event = made;
+        return PDL_OK;
+    }
+    made = calloc(1, sizeof(*made));
+    if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    made->point = (point_t){.rank = transport->ranks->job_rank, .event = shared->events++};
+    status = sharing_of(transport)->export_event(transport->device, &made->event, made->point.handle);
+    made->next = shared->event;
+    shared->event = made;
+    *event = made;
+    return status;
+}
+
+static void give_event(pdl_transport_t *transport, own_event_t *event)
+{
+    shared_t *shared = transport->state;
+
+    if (event == NULL) return;
+    event->next_free = shared->free;
+    shared->free = event;
 }
 
 static pdl_status_t ipc_make(pdl_wire_t *wire)
@@ -118,8 +149,7 @@ static pdl_status_t ipc_make(pdl_wire_t *wire)
 
     if (link == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     wire->state = link;
-    link->point = name_event(wire->transport);
-    status = sharing_of(wire->transport)->export_event(wire->transport->device, &link->event, link->point.handle);
+    status = take_event(wire->transport, &link->own);
     return status ? status : pdl_ranks_request_create(wire->group, sizeof(point_t), &link->reply);
 }
 
@@ -128,17 +158,17 @@ static void ipc_unmake(pdl_wire_t *wire)
 {
     link_t *link = wire->state;
 
-    wire->transport->device->ops->event_destroy(wire->transport->device, link->event);
+    give_event(wire->transport, link->own);
     pdl_ranks_request_destroy(link->reply);
     if (!wire->moving) free(link);
 }
 
 static pdl_status_t record(pdl_wire_t *wire)
 {
-    link_t *link = wire->state;
+    own_event_t *own = ((link_t *)wire->state)->own;
 
     return sharing_of(wire->transport)
-        ->record(wire->transport->device, wire->stream, link->event, &link->point.count);
+        ->record(wire->transport->device, wire->stream, own->event, &own->point.count);
 }
 
 /* Replies find their wire by the number of its event: among the messages in flight between two ranks it is the only one. */
@@ -156,9 +186,9 @@ static pdl_status_t ipc_send(pdl_wire_t *wire)
     if (!status) status = record(wire);
     if (status) return status;
     pdl__wire_activate(wire);
-    link->announced.ready = link->point;
-    status =
-        pdl__request_receive(link->reply, &link->copied, sizeof(link->copied), wire->peer, reply_tag(&link->point));
+    link->announced.ready = link->own->point;
+    status = pdl__request_receive(link->reply, &link->copied, sizeof(link->copied), wire->peer,
+                                  reply_tag(&link->own->point));
     if (status) return status;
     return pdl__request_send(wire->request, &link->announced, sizeof(link->announced), wire->peer, wire->tag);
 }
@@ -186,7 +216,7 @@ static pdl_status_t take(pdl_wire_t *wire)
             transport->device->ops->copy(transport->device, wire->stream, wire->data, from, (size_t)wire->bytes);
     if (!status) status = record(wire);
     if (status) return status;
-    link->copied = link->point;
+    link->copied = link->own->point;
     return pdl__request_send(link->reply, &link->copied, sizeof(link->copied), wire->peer,
                              reply_tag(&link->announced.ready));
 }
@@ -230,87 +260,90 @@ static pdl_status_t check_place(const pdl_transport_t *transport)
 
     if (sharing_of(transport) == NULL)
         return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "memory of the device %s is not shared between processes: use "
-                         "--transport host",
+                         "memory of the device %s is not shared between processes: use --transport host",
                          transport->device->ops->name);
     if (ranks->node_size < ranks->size)
         return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "--transport ipc is for ranks of one machine, and %d of %d are on this "
-                         "one: use --transport auto",
+                         "--transport ipc is for ranks of one machine, and %d of %d are on this one: use "
+                         "--transport auto",
                          ranks->node_size, ranks->size);
     return PDL_OK;
 }
 
-static pdl_status_t prepare(pdl_transport_t *transport, trial_t *mine, void **memory, pdl_tensor_event_t **event,
-                            trial_t **all)
+static pdl_status_t make_trial(pdl_transport_t *transport, trial_t *mine, void **memory, own_event_t **event)
 {
     pdl_tensor_device_t *device = transport->device;
-    shared_t            *shared = calloc(1, sizeof(*shared));
-    size_t               ranks = (size_t)transport->ranks->size;
-    pdl_status_t         status = check_place(transport);
+    pdl_status_t         status = device->ops->alloc(device, PDL_SPACE_DEVICE, 1, memory);
 
-    transport->state = shared;
-    *all = calloc(ranks, sizeof(**all));
-    if (shared != NULL) shared->peer = calloc(ranks, sizeof(*shared->peer));
-    if (*all == NULL || shared == NULL || shared->peer == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    shared->peers = (int)ranks;
-    if (status) return status;
-    mine->point = name_event(transport);
-    status = device->ops->alloc(device, PDL_SPACE_DEVICE, 1, memory);
     if (!status) status = sharing_of(transport)->export_memory(device, *memory, &mine->memory);
-    return status ? status : sharing_of(transport)->export_event(device, event, mine->point.handle);
+    if (!status) status = take_event(transport, event);
+    if (!status) mine->point = (*event)->point;
+    return status;
 }
 
-static void forget_peers(pdl_transport_t *transport)
+static pdl_status_t share(pdl_transport_t *transport, trial_t *all, int64_t *sizes)
 {
-    shared_t *shared = transport->state;
+    trial_t      mine = {.memory = {0}};
+    void        *memory = NULL;
+    own_event_t *event = NULL;
+    pdl_status_t status = pdl_ranks_agree(transport->ranks, make_trial(transport, &mine, &memory, &event));
 
-    for (int r = 0; r < shared->peers; r++) {
-        peer_t *peer = &shared->peer[r];
-
-        for (int i = 0; i < peer->mappings; i++)
-            sharing_of(transport)->forget_memory(transport->device, peer->mapping[i].address);
-        for (int64_t i = 0; i < peer->events; i++)
-            if (peer->event[i] != NULL) transport->device->ops->event_destroy(transport->device, peer->event[i]);
-        free(peer->mapping);
-        free(peer->event);
-        *peer = (peer_t){0};
-    }
-}
-
-/* Who exports memory keeps it until nobody has it any more. */
-static void ipc_close(pdl_transport_t *transport)
-{
-    shared_t *shared = transport->state;
-
-    if (shared == NULL) return;
-    if (shared->peer != NULL) forget_peers(transport);
-    (void)pdl_ranks_barrier(transport->ranks);
-    free(shared->peer);
-    free(shared);
-    transport->state = NULL;
+    if (!status) status = pdl_ranks_gather_all(transport->ranks, &mine, sizeof(mine), all, sizes);
+    if (!status) status = pdl_ranks_agree(transport->ranks, try_peers(transport, all));
+    give_event(transport, event);
+    pdl_transport_give(transport, memory, 1);
+    return status;
 }
 
 static pdl_status_t ipc_open(pdl_transport_t *transport)
 {
-    pdl_tensor_device_t *device = transport->device;
-    trial_t              mine = {.memory = {0}}, *all = NULL;
-    void                *memory = NULL;
-    pdl_tensor_event_t  *event = NULL;
-    int64_t             *sizes = calloc((size_t)transport->ranks->size, sizeof(*sizes));
-    pdl_status_t         status = prepare(transport, &mine, &memory, &event, &all);
+    size_t       ranks = (size_t)transport->ranks->size;
+    shared_t    *shared = calloc(1, sizeof(*shared));
+    trial_t     *all = calloc(ranks, sizeof(*all));
+    int64_t     *sizes = calloc(ranks, sizeof(*sizes));
+    pdl_status_t status = check_place(transport);
 
-    if (sizes == NULL) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (shared != NULL) shared->peer = calloc(ranks, sizeof(*shared->peer));
+    if (shared == NULL || shared->peer == NULL || all == NULL || sizes == NULL)
+        status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    else
+        shared->peers = (int)ranks;
+    transport->state = shared;
     status = pdl_ranks_agree(transport->ranks, status);
-    if (!status) status = pdl_ranks_gather_all(transport->ranks, &mine, sizeof(mine), all, sizes);
-    if (!status) status = pdl_ranks_agree(transport->ranks, try_peers(transport, all));
-    if (!status) forget_peers(transport);
-    if (!status) status = pdl_ranks_barrier(transport->ranks);
-    if (event != NULL) device->ops->event_destroy(device, event);
-    device->ops->release(device, PDL_SPACE_DEVICE, memory, 1);
+    if (!status) status = share(transport, all, sizes);
     free(sizes);
     free(all);
     return status;
+}
+
+static void forget_peer(pdl_transport_t *transport, const peer_t *peer)
+{
+    for (int i = 0; i < peer->mappings; i++)
+        sharing_of(transport)->forget_memory(transport->device, peer->mapping[i].address);
+    for (int64_t i = 0; i < peer->events; i++)
+        if (peer->event[i] != NULL) transport->device->ops->event_destroy(transport->device, peer->event[i]);
+    free(peer->mapping);
+    free(peer->event);
+}
+
+/* Who exports memory and events keeps them until nobody has them any more. */
+static void ipc_close(pdl_transport_t *transport)
+{
+    shared_t *shared = transport->state;
+
+    for (int r = 0; shared != NULL && r < shared->peers; r++) forget_peer(transport, &shared->peer[r]);
+    (void)pdl_ranks_barrier(transport->ranks);
+    if (shared == NULL) return;
+    while (shared->event != NULL) {
+        own_event_t *event = shared->event;
+
+        shared->event = event->next;
+        if (event->event != NULL) transport->device->ops->event_destroy(transport->device, event->event);
+        free(event);
+    }
+    free(shared->peer);
+    free(shared);
+    transport->state = NULL;
 }
 
 const pdl__carrier_t pdl__carrier_ipc = {.name = "ipc",

@@ -115,11 +115,9 @@ static pdl_status_t check_devices(pdl_transport_t *transport)
 
 static pdl_status_t check_library(const pdl_transport_t *transport)
 {
-    char id[PDL_LIBRARY_ID];
-
     if (library_of(transport) == NULL || transport->device->ops->identity == NULL)
         return pdl_error(PDL_ERR_UNSUPPORTED, "--transport nccl is for NVIDIA GPUs: use --transport auto");
-    return library_of(transport)->identify(transport->device, id);
+    return library_of(transport)->available(transport->device);
 }
 
 static pdl_status_t nccl_open(pdl_transport_t *transport)

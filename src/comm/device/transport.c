@@ -31,15 +31,66 @@ static const pdl__carrier_t *carrier_of(pdl_transport_kind_t kind)
     }
 }
 
+pdl_tensor_device_t *pdl_transport_device(const pdl_transport_t *transport)
+{
+    return transport != NULL ? transport->device : pdl_device_cpu();
+}
+
+bool pdl__transport_direct(const pdl_transport_t *transport)
+{
+    return pdl_transport_device(transport)->host_access;
+}
+
+static pdl_space_t space_of(const pdl_transport_t *transport)
+{
+    return pdl__transport_direct(transport) ? PDL_SPACE_PINNED : PDL_SPACE_DEVICE;
+}
+
+pdl_status_t pdl_transport_take(const pdl_transport_t *transport, size_t bytes, void **memory)
+{
+    pdl_tensor_device_t *device = pdl_transport_device(transport);
+
+    return device->ops->alloc(device, space_of(transport), bytes, memory);
+}
+
+/* Memory that others have opened stays until they have closed it. */
+void pdl_transport_give(pdl_transport_t *transport, void *memory, size_t bytes)
+{
+    pdl_tensor_device_t *device = pdl_transport_device(transport);
+    pdl__kept_t         *kept = NULL;
+
+    if (memory == NULL) return;
+    if (transport != NULL && transport->carrier == &pdl__carrier_ipc) kept = malloc(sizeof(*kept));
+    if (kept == NULL) {
+        device->ops->release(device, space_of(transport), memory, bytes);
+        return;
+    }
+    *kept = (pdl__kept_t){memory, bytes, transport->kept};
+    transport->kept = kept;
+}
+
+static void release_kept(pdl_transport_t *transport)
+{
+    while (transport->kept != NULL) {
+        pdl__kept_t *kept = transport->kept;
+
+        transport->kept = kept->next;
+        transport->device->ops->release(transport->device, PDL_SPACE_DEVICE, kept->memory, kept->bytes);
+        free(kept);
+    }
+}
+
 static pdl_status_t open_as(pdl_transport_t *transport, const pdl__carrier_t *carrier)
 {
     pdl_status_t status = PDL_OK;
 
     transport->carrier = carrier;
     transport->state = NULL;
-    if (carrier->open == NULL || pdl_ranks_size(transport->ranks) == 1) return PDL_OK;
+    if (carrier->open == NULL) return PDL_OK;
     status = carrier->open(transport);
-    if (status && carrier->close != NULL) carrier->close(transport);
+    if (!status) return PDL_OK;
+    carrier->close(transport);
+    release_kept(transport);
     return status;
 }
 
@@ -71,7 +122,7 @@ pdl_status_t pdl_transport_create(pdl_ranks_t *ranks, pdl_tensor_device_t *devic
     if (!status) {
         transport->ranks = ranks;
         transport->device = device;
-        if (device->host_access || pdl_ranks_dry(ranks))
+        if (device->host_access || pdl_ranks_dry(ranks) || pdl_ranks_size(ranks) == 1)
             transport->carrier = device->host_access ? &pdl__carrier_mpi : &pdl__carrier_host;
         else
             status = wanted == PDL_TRANSPORT_AUTO ? choose(transport) : open_as(transport, carrier_of(wanted));
@@ -88,17 +139,6 @@ pdl_status_t pdl_transport_create(pdl_ranks_t *ranks, pdl_tensor_device_t *devic
     return PDL_OK;
 }
 
-void pdl_transport_destroy(pdl_transport_t *transport)
-{
-    pdl_transport_t **at;
-
-    if (transport == NULL) return;
-    for (at = &transport->ranks->progress->transport; *at != NULL && *at != transport;) at = &(*at)->next;
-    if (*at != NULL) *at = transport->next;
-    if (transport->state != NULL && transport->carrier->close != NULL) transport->carrier->close(transport);
-    free(transport);
-}
-
 pdl_status_t pdl_transport_join(pdl_transport_t *transport, pdl_ranks_t *group)
 {
     if (transport->carrier->join == NULL || pdl_ranks_size(group) == 1 || pdl_ranks_dry(group)) return PDL_OK;
@@ -110,33 +150,16 @@ const char *pdl_transport_name(const pdl_transport_t *transport)
     return (transport != NULL ? transport : plain())->carrier->name;
 }
 
-pdl_tensor_device_t *pdl_transport_device(const pdl_transport_t *transport)
+void pdl_transport_destroy(pdl_transport_t *transport)
 {
-    return transport != NULL ? transport->device : pdl_device_cpu();
-}
+    pdl_transport_t **at;
 
-bool pdl__transport_direct(const pdl_transport_t *transport)
-{
-    return pdl_transport_device(transport)->host_access;
-}
-
-static pdl_space_t space_of(const pdl_transport_t *transport)
-{
-    return pdl__transport_direct(transport) ? PDL_SPACE_PINNED : PDL_SPACE_DEVICE;
-}
-
-pdl_status_t pdl_transport_take(const pdl_transport_t *transport, size_t bytes, void **memory)
-{
-    pdl_tensor_device_t *device = pdl_transport_device(transport);
-
-    return device->ops->alloc(device, space_of(transport), bytes, memory);
-}
-
-void pdl_transport_give(const pdl_transport_t *transport, void *memory, size_t bytes)
-{
-    pdl_tensor_device_t *device = pdl_transport_device(transport);
-
-    if (memory != NULL) device->ops->release(device, space_of(transport), memory, bytes);
+    if (transport == NULL) return;
+    for (at = &transport->ranks->progress->transport; *at != NULL && *at != transport;) at = &(*at)->next;
+    if (*at != NULL) *at = transport->next;
+    if (transport->state != NULL && transport->carrier->close != NULL) transport->carrier->close(transport);
+    release_kept(transport);
+    free(transport);
 }
 
 pdl_status_t pdl_transport_begin(pdl_transport_t *transport)

@@ -81,6 +81,12 @@ pdl_status_t pdl__cuda_copy(const pdl_op_t *op, pdl_tensor_stream_t *stream, voi
 
 /* device.c: the device of an open GPU, which it owns. */
 pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu, pdl_tensor_device_t **device);
+const pdl__cuda_api_t *pdl__cuda_api(const pdl_tensor_device_t *device);
+pdl__gpu_t            *pdl__cuda_gpu(const pdl_tensor_device_t *device);
+/* transport.c: memory of the device between processes. */
+extern const pdl_sharing_ops_t pdl__cuda_sharing;
+extern const pdl_library_ops_t pdl__cuda_library;
+void                           pdl__cuda_identity(pdl_tensor_device_t *device, char text[PDL_SHARED_HANDLE]);
 /* The stream for a call: where that is NULL, one of the device's own, for which pdl__cuda_end() waits. */
 pdl_tensor_stream_t *pdl__cuda_begin(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
 pdl_status_t         pdl__cuda_end(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_status_t status);

@@ -17,6 +17,16 @@ static const device_t *device_of(const pdl_tensor_device_t *base)
     return (const device_t *)base;
 }
 
+const pdl__cuda_api_t *pdl__cuda_api(const pdl_tensor_device_t *base)
+{
+    return device_of(base)->api;
+}
+
+pdl__gpu_t *pdl__cuda_gpu(const pdl_tensor_device_t *base)
+{
+    return device_of(base)->gpu;
+}
+
 pdl_tensor_stream_t *pdl__cuda_begin(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream)
 {
     return stream != NULL ? stream : device_of(base)->at_once;
@@ -162,6 +172,9 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         .synchronise = cuda_synchronise,
         .elapsed = cuda_elapsed,
         .destroy = cuda_destroy,
+        .sharing = &pdl__cuda_sharing,
+        .library = &pdl__cuda_library,
+        .identity = pdl__cuda_identity,
     };
     device_t    *made = calloc(1, sizeof(*made));
     pdl_status_t status =

@@ -49,9 +49,9 @@ typedef struct mark {
     double               time_s;
 } mark_t;
 
-pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, size_t bytes, void **guarded)
+pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, bool own, size_t bytes, void **guarded)
 {
-    pdl__guard_region_t made = {.bytes = bytes, .file = file};
+    pdl__guard_region_t made = {.bytes = bytes, .file = own ? file : -1};
 
     made.memory = mmap(NULL, made.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     made.guarded = mmap(NULL, made.bytes, PROT_NONE, MAP_SHARED, file, 0);
@@ -68,8 +68,8 @@ pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, size_t bytes,
     if (enough) device->region[device->count++] = made;
     pthread_mutex_unlock(&device->lock);
     *guarded = made.guarded;
+    if (!enough || !own) close(file);
     if (enough) return PDL_OK;
-    close(file);
     return pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
 }
 
@@ -87,14 +87,14 @@ static pdl_status_t guard_alloc(pdl_tensor_device_t *base, pdl_space_t space, si
         if (file >= 0) close(file);
         return pdl_error(PDL_ERR_NOMEM, "guard: no memory for %zu bytes", bytes);
     }
-    return pdl__guard_map((pdl__guard_device_t *)base, file, taken, memory);
+    return pdl__guard_map((pdl__guard_device_t *)base, file, true, taken, memory);
 }
 
 static void unmap(const pdl__guard_region_t *region)
 {
     munmap(region->guarded, region->bytes);
     munmap(region->memory, region->bytes);
-    close(region->file);
+    if (region->file >= 0) close(region->file);
 }
 
 void pdl__guard_unmap(pdl__guard_device_t *device, const void *guarded)

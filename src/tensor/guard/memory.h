@@ -14,7 +14,7 @@ struct mark;
 typedef struct pdl__guard_region {
     char    *guarded, *memory; /* the same, as the host and as kernels have it */
     size_t   bytes;
-    int      file;
+    int      file; /* -1: another process's */
     uint64_t id;
 } pdl__guard_region_t;
 
@@ -33,11 +33,11 @@ struct pdl_tensor_event {
     struct mark      *mark;   /* the host's: as it was recorded last; NULL: never */
     _Atomic uint64_t *shared; /* how often it has happened, where other processes see it; or NULL */
     uint64_t          recorded;
-    int               file;
+    int               file; /* -1: another process's */
 };
 
-/* Maps a file, which becomes the region's, and the first of its two addresses. */
-pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, size_t bytes, void **guarded);
+/* Maps a file, and the first of its two addresses. What is this process's own stays open, for others to open it too. */
+pdl_status_t pdl__guard_map(pdl__guard_device_t *device, int file, bool own, size_t bytes, void **guarded);
 void         pdl__guard_unmap(pdl__guard_device_t *device, const void *guarded);
 /* Somebody waits for all that a stream has been given. */
 void pdl__guard_want_all(pdl_tensor_stream_t *stream);

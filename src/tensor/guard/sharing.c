@@ -52,7 +52,7 @@ static pdl_status_t import_memory(pdl_tensor_device_t *base, const pdl_shared_me
     int          file;
     pdl_status_t status = open_place(memory->handle, &place, &file);
 
-    return status ? status : pdl__guard_map((pdl__guard_device_t *)base, file, (size_t)place.bytes, address);
+    return status ? status : pdl__guard_map((pdl__guard_device_t *)base, file, false, (size_t)place.bytes, address);
 }
 
 static void forget_memory(pdl_tensor_device_t *base, void *address)
@@ -61,18 +61,16 @@ static void forget_memory(pdl_tensor_device_t *base, void *address)
 }
 
 /* An event whose count is in a file. */
-static pdl_status_t map_event(pdl_tensor_device_t *base, int file, pdl_tensor_event_t **event)
+static pdl_status_t map_event(pdl_tensor_device_t *base, int file, bool own, pdl_tensor_event_t **event)
 {
     void        *memory = mmap(NULL, sizeof(uint64_t), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     pdl_status_t status = memory != MAP_FAILED ? base->ops->event_create(base, event)
                                                : pdl_error(PDL_ERR_NOMEM, "guard: no memory for an event");
 
-    if (status) {
-        close(file);
-        return status;
-    }
+    if (status || !own) close(file);
+    if (status) return status;
     (*event)->shared = memory;
-    (*event)->file = file;
+    (*event)->file = own ? file : -1;
     return PDL_OK;
 }
 
@@ -88,7 +86,7 @@ static pdl_status_t export_event(pdl_tensor_device_t *base, pdl_tensor_event_t *
         if (file >= 0) close(file);
         return pdl_error(PDL_ERR_NOMEM, "guard: no memory for an event");
     }
-    return map_event(base, file, event);
+    return map_event(base, file, true, event);
 }
 
 static pdl_status_t import_event(pdl_tensor_device_t *base, const char handle[PDL_SHARED_HANDLE],
@@ -98,14 +96,14 @@ static pdl_status_t import_event(pdl_tensor_device_t *base, const char handle[PD
     int          file;
     pdl_status_t status = open_place(handle, &place, &file);
 
-    return status ? status : map_event(base, file, event);
+    return status ? status : map_event(base, file, false, event);
 }
 
 void pdl__guard_unshare(pdl_tensor_event_t *event)
 {
     if (event->shared == NULL) return;
     munmap((void *)(uintptr_t)event->shared, sizeof(*event->shared));
-    close(event->file);
+    if (event->file >= 0) close(event->file);
 }
 
 typedef struct moment {

@@ -7,6 +7,8 @@
 
 static const pdl__cuda_api_t functions = {
     .runtime = &pdl__cuda_runtime,
+    .ipc = &pdl__cuda_ipc,
+    .nccl = &pdl__cuda_nccl,
     .vectors = &pdl__cuda_vectors,
     .pointwise = &pdl__cuda_pointwise,
     .windows = &pdl__cuda_windows,

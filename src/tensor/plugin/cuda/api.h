@@ -20,11 +20,14 @@
 #include "tensor/plugin/cuda/sequence/attention.h"
 #include "tensor/plugin/cuda/sequence/moe.h"
 #include "tensor/plugin/cuda/sequence/sequence.h"
+#include "tensor/plugin/cuda/transport.h"
 #include "tensor/plugin/cuda/vectors.h"
 #include "tensor/plugin/cuda/window/window.h"
 
 typedef struct pdl__cuda_api {
     const pdl__cuda_runtime_t     *runtime;
+    const pdl__cuda_ipc_t         *ipc;
+    const pdl__cuda_nccl_t        *nccl;
     const pdl__cuda_vectors_t     *vectors;
     const pdl__cuda_pointwise_t   *pointwise;
     const pdl__cuda_windows_t     *windows;

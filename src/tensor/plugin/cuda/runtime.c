@@ -1,15 +1,13 @@
 /*
  * A GPU by CUDA's runtime, which is linked in; it finds the driver when it is first called.
  */
+#include "tensor/plugin/cuda/check.h"
 #include "tensor/plugin/cuda/gpu.h"
 
-#include <cuda_runtime_api.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define LEAST_CAPABILITY 80
-
-pdl_status_t pdl__cuda_check(cudaError_t error, const char *what);
 
 pdl_status_t pdl__cuda_check(cudaError_t error, const char *what)
 {
@@ -18,7 +16,7 @@ pdl_status_t pdl__cuda_check(cudaError_t error, const char *what)
                      cudaGetErrorString(error), cudaGetErrorName(error));
 }
 
-#define CHECK(call) pdl__cuda_check(call, #call)
+#define CHECK PDL__CUDA_CHECK
 
 static pdl_status_t count_gpus(int *devices)
 {

@@ -1,16 +1,14 @@
 /*
  * A GPU of two multiprocessors that is none: its memory is that of the process, and streams work at once.
  */
-#include "tensor/plugin/cuda/gpu.h"
+#include "tensor/plugin/cuda/emulated/memory.h"
 
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define MULTIPROCESSORS 2
-#define ALIGNMENT       256
 
 struct pdl_tensor_event {
     struct timespec time;
@@ -18,15 +16,6 @@ struct pdl_tensor_event {
 
 namespace
 {
-
-/* What has been taken, so that memory of the host is known as such. */
-struct piece {
-    char  *memory;
-    size_t bytes;
-    piece *next;
-};
-piece          *pieces;
-pthread_mutex_t pieces_lock = PTHREAD_MUTEX_INITIALIZER;
 
 pdl_status_t count_gpus(int *devices)
 {
@@ -69,51 +58,27 @@ pdl_status_t describe_gpu(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties)
 
 pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory)
 {
-    size_t room = (bytes / ALIGNMENT + 1) * ALIGNMENT;
-    piece *made = space == PDL_SPACE_HOST ? NULL : (piece *)malloc(sizeof(*made));
-
     (void)gpu;
-    *memory = bytes < (size_t)1 << 40 ? aligned_alloc(ALIGNMENT, room) : NULL;
-    if (*memory == NULL || (space != PDL_SPACE_HOST && made == NULL)) {
-        free(*memory);
-        free(made);
-        return pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
-    }
-    if (space == PDL_SPACE_DEVICE) memset(*memory, 0, room);
-    if (made == NULL) return PDL_OK;
-    pthread_mutex_lock(&pieces_lock);
-    *made = {(char *)*memory, room, pieces};
-    pieces = made;
-    pthread_mutex_unlock(&pieces_lock);
-    return PDL_OK;
+    if (space != PDL_SPACE_HOST) return pdl__emulated_take(space == PDL_SPACE_DEVICE, bytes, memory);
+    *memory = malloc(bytes > 0 ? bytes : 1);
+    return *memory != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
 }
 
 void give(pdl__gpu_t *gpu, pdl_space_t space, void *memory)
 {
-    (void)gpu, (void)space;
-    pthread_mutex_lock(&pieces_lock);
-    for (piece **at = &pieces; *at != NULL; at = &(*at)->next) {
-        piece *found = *at;
-
-        if (found->memory != memory) continue;
-        *at = found->next;
-        free(found);
-        break;
-    }
-    pthread_mutex_unlock(&pieces_lock);
-    free(memory);
+    (void)gpu;
+    if (space == PDL_SPACE_HOST)
+        free(memory);
+    else
+        pdl__emulated_unmap(memory);
 }
 
 bool reaches(pdl__gpu_t *gpu, const void *address)
 {
-    bool found = false;
+    pdl__emulated_piece_t piece;
 
     (void)gpu;
-    pthread_mutex_lock(&pieces_lock);
-    for (const piece *at = pieces; at != NULL && !found; at = at->next)
-        found = (const char *)address >= at->memory && (const char *)address < at->memory + at->bytes;
-    pthread_mutex_unlock(&pieces_lock);
-    return found;
+    return pdl__emulated_find(address, &piece);
 }
 
 pdl_status_t copy(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes)
