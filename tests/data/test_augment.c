@@ -9,7 +9,7 @@ static const pdl_shape_t shapes[] = {{.channels = 1, .extent = {7, 1, 1}, .rank 
 #define MOST 128
 
 /* The place in the stored sample of one in the result, or -1. */
-static int64_t origin(const pdl__change_t *change, const pdl_shape_t *shape, int64_t place)
+static int64_t origin(const pdl_image_change_t *change, const pdl_shape_t *shape, int64_t place)
 {
     int64_t at[PDL_MAX_SPACE], from = 0;
 
@@ -19,7 +19,7 @@ static int64_t origin(const pdl__change_t *change, const pdl_shape_t *shape, int
     }
     for (int axis = 0; axis < shape->rank; axis++) {
         if (axis == shape->rank - 1 && change->flip) at[axis] = shape->extent[axis] - 1 - at[axis];
-        at[axis] += change->move[axis];
+        at[axis] += change->move[3 - shape->rank + axis];
         if (at[axis] < 0 || at[axis] >= shape->extent[axis]) return -1;
         from = from * shape->extent[axis] + at[axis];
     }
@@ -33,14 +33,14 @@ static void moves(void)
             /* Pads larger than the sample are allowed: then nothing of it may be left. */
             pdl_augmentation_t wanted = {.crop_pad = trial % 9, .flip = true};
             const int64_t      count = pdl_shape_positions(&shapes[s]);
-            pdl__change_t      change;
+            pdl_image_change_t change;
             float              from[MOST], to[MOST];
             int32_t            classes[MOST], moved[MOST];
 
             pdl__augment_draw(&wanted, &shapes[s], 3, 1, trial, &change);
             for (int64_t i = 0; i < count; i++) from[i] = (float)(classes[i] = (int32_t)i + 1);
-            pdl__augment_move(&change, &shapes[s], from, to);
-            pdl__augment_move(&change, &shapes[s], classes, moved);
+            pdl_image_move(&change, &shapes[s], from, to);
+            pdl_image_move(&change, &shapes[s], classes, moved);
             for (int64_t i = 0; i < count; i++) {
                 int64_t source = origin(&change, &shapes[s], i);
 
@@ -57,18 +57,21 @@ static void cuts(void)
         for (int side = 1; side < 9; side++) {
             pdl_augmentation_t wanted = {.cutout = side};
             const int64_t      count = pdl_shape_positions(&shapes[s]);
-            pdl__change_t      change;
+            pdl_image_change_t change;
             float              values[MOST] = {0};
             int64_t            cut = 0, expected = 1;
+            pdl_image_scale_t  ones = {.cut = {1}, .factor = {1}};
 
             pdl__augment_draw(&wanted, &shapes[s], 4, 0, side, &change);
-            pdl__augment_cut(&change, &shapes[s], 1, values);
+            pdl_image_finish(&change, &ones, &shapes[s], 0, values);
             for (int64_t i = 0; i < count; i++) cut += values[i] == 1;
             for (int axis = 0; axis < shapes[s].rank; axis++) {
-                CHECK(change.cut_low[axis] >= 0 && change.cut_high[axis] <= shapes[s].extent[axis]);
-                CHECK(change.cut_high[axis] > change.cut_low[axis] &&
-                      change.cut_high[axis] - change.cut_low[axis] <= side);
-                expected *= change.cut_high[axis] - change.cut_low[axis];
+                int     at = 3 - shapes[s].rank + axis;
+                int64_t low = change.cut_low[at], high = change.cut_high[at];
+
+                CHECK(low >= 0 && high <= shapes[s].extent[axis]);
+                CHECK(high > low && high - low <= side);
+                expected *= high - low;
             }
             CHECK_INT(cut, expected);
         }
@@ -78,7 +81,7 @@ static void cuts(void)
 static void draws_depend_on_the_sample_alone(void)
 {
     pdl_augmentation_t all = {.crop_pad = 4, .flip = true, .cutout = 2}, crop = {.crop_pad = 4};
-    pdl__change_t      a, b;
+    pdl_image_change_t a, b;
     int                differ = 0;
 
     for (int i = 0; i < 50; i++) {

@@ -3,6 +3,7 @@
 
 #include <paradl/base/random.h>
 #include <paradl/data/data.h>
+#include <paradl/tensor/backend.h>
 
 #include <errno.h>
 #include <stdlib.h>
@@ -118,6 +119,20 @@ static uint64_t sum_batch(const pdl_batch_t *batch, int64_t samples)
     return sum;
 }
 
+static bool bytes; /* images stay bytes, in memory of a device, which makes the rest of them */
+
+/* What a device makes of the batch. */
+static void expand(const pdl_batch_t *batch, int64_t samples, float *values)
+{
+    pdl_backend_t *backend = NULL;
+
+    REQUIRE_OK(pdl_backend_create("cpu", &(pdl_cpu_options_t){.threads = 1}, &backend));
+    CHECK(batch->values == NULL);
+    CHECK_OK(backend->ops->load_images(backend, NULL, &pdl_source_info(images)->shape, samples, batch->bytes,
+                                       batch->changes, batch->scale, values));
+    pdl_backend_destroy(backend);
+}
+
 static void run(int threads, int depth, int batches, uint64_t *sums)
 {
     pdl_global_order_t order = plain_order(8);
@@ -128,11 +143,18 @@ static void run(int threads, int depth, int batches, uint64_t *sums)
     spec = plain_spec(&order, threads, depth);
     spec.augmentation = (pdl_augmentation_t){.crop_pad = 2, .flip = true, .cutout = 3};
     spec.normalise = true;
+    spec.bytes = bytes;
+    if (bytes) spec.device = pdl_device_cpu();
     REQUIRE_OK(pdl_loader_create(&spec, &loader));
     for (int i = 0; loader != NULL && i < batches; i++) {
-        pdl_batch_t batch;
+        pdl_batch_t batch, next;
+        float       values[8 * PIXELS];
 
+        bool there = pdl_loader_peek(loader, &next);
         REQUIRE_OK(pdl_loader_next(loader, &batch));
+        CHECK(!there || (next.step == batch.step && next.weight == batch.weight && next.bytes == batch.bytes));
+        if (bytes) expand(&batch, 8, values);
+        if (bytes) batch.values = values;
         CHECK_INT(batch.epoch, i / spec.steps_per_epoch);
         CHECK_INT(batch.step, i % spec.steps_per_epoch);
         sums[i] = sum_batch(&batch, 8);
@@ -497,6 +519,18 @@ static void gates_open_one_epoch(void)
     pdl_global_order_free(&order);
 }
 
+static void bytes_become_the_same(void)
+{
+    uint64_t floats[12], same[12];
+
+    bytes = false;
+    run(1, 1, 12, floats);
+    bytes = true;
+    run(2, 3, 12, same);
+    bytes = false;
+    CHECK(memcmp(floats, same, sizeof(same)) == 0);
+}
+
 static void refuses_nonsense(void)
 {
     pdl_global_order_t order = plain_order(8);
@@ -531,6 +565,7 @@ int main(void)
         RUN(ends_while_workers_are_busy);
         RUN(tokens_shift_every_epoch);
         RUN(gates_open_one_epoch);
+        RUN(bytes_become_the_same);
         RUN(refuses_nonsense);
     }
     pdl_source_close(images);

@@ -69,7 +69,11 @@ typedef struct place {
 static pdl_sample_t sample_at(place_t *place, int64_t shift)
 {
     memset(place, 0x55, sizeof(*place));
-    return (pdl_sample_t){place->values, place->tokens, place->labels, place->numbers, shift};
+    return (pdl_sample_t){.values = place->values,
+                          .tokens = place->tokens,
+                          .labels = place->labels,
+                          .numbers = place->numbers,
+                          .shift = shift};
 }
 
 /* Samples that read otherwise than from the source. */

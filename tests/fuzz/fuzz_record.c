@@ -58,7 +58,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (pdl__record_check(info, 5, record, (int64_t)size) == PDL_OK) {
         assert((int64_t)size <= pdl__record_most(info) && pdl__record_room_make(info, &room) == PDL_OK);
-        sample = (pdl_sample_t){room.values, room.tokens, room.labels, room.numbers, data[size - 1] % 16 - 2};
+        sample = (pdl_sample_t){.values = room.values,
+                                .tokens = room.tokens,
+                                .labels = room.labels,
+                                .numbers = room.numbers,
+                                .shift = data[size - 1] % 16 - 2};
         assert(pdl__record_read(info, record, &sample) == PDL_OK);
         pdl__record_room_free(&room);
     } else {

@@ -4,6 +4,7 @@
 #include "tensor/cpu/cpu.h"
 #include "tensor/cpu/simd.h"
 #include "tensor/cpu/threads.h"
+#include "tensor/image_fixture.h"
 #include "tensor/scalars.h"
 #include "test.h"
 
@@ -197,6 +198,20 @@ static void updates_follow_their_formulas(void)
     }
 }
 
+static void images_are_those_of_the_loader(void)
+{
+    static image_case_t c;
+    static float        found[IMAGES * PIXELS];
+
+    for (int s = 0; s < IMAGE_SHAPES; s++) {
+        image_draw(&image_shapes[s], &c);
+        CHECK_OK(backend->ops->load_images(backend, NULL, &image_shapes[s], IMAGES, c.bytes, c.changes, &c.scale,
+                                           found));
+        CHECK(memcmp(found, c.expected, (size_t)(IMAGES * pdl_shape_elements(&image_shapes[s])) * sizeof(float)) ==
+              0);
+    }
+}
+
 static void vectors_are_added_and_averaged(void)
 {
     int64_t count = 20011;
@@ -273,6 +288,7 @@ int main(void)
     RUN(sums_of_squares_do_not_depend_on_threads);
     RUN(finds_what_is_not_finite);
     RUN(updates_follow_their_formulas);
+    RUN(images_are_those_of_the_loader);
     RUN(vectors_are_added_and_averaged);
     RUN(memory_is_aligned_and_zero);
     RUN(wrong_requests_are_refused);

@@ -3,6 +3,7 @@
  */
 #include "op_value.h"
 #include "tensor/cuda_device.h"
+#include "tensor/image_fixture.h"
 #include "test.h"
 
 #include <math.h>
@@ -312,6 +313,27 @@ static void what_is_not_finite_is_told(void)
     cuda_take(f32, clip, NULL, 0);
 }
 
+static void images_are_those_of_the_loader(void)
+{
+    static image_case_t c;
+    static float        found[IMAGES * PIXELS];
+
+    for (int s = 0; s < IMAGE_SHAPES; s++)
+        for (int trial = 0; trial < 3; trial++) {
+            int64_t count = IMAGES * pdl_shape_elements(&image_shapes[s]);
+
+            image_draw(&image_shapes[s], &c);
+            uint8_t            *bytes = cuda_put(f32, c.bytes, sizeof(c.bytes));
+            pdl_image_change_t *changes = cuda_put(f32, c.changes, sizeof(c.changes));
+            float              *values = cuda_put(f32, found, sizeof(found));
+            CHECK_OK(f32->ops->load_images(f32, NULL, &image_shapes[s], IMAGES, bytes, changes, &c.scale, values));
+            cuda_take(f32, bytes, NULL, sizeof(c.bytes));
+            cuda_take(f32, changes, NULL, sizeof(c.changes));
+            cuda_take(f32, values, found, sizeof(found));
+            CHECK(memcmp(found, c.expected, (size_t)count * sizeof(float)) == 0);
+        }
+}
+
 int main(int count, char **arguments)
 {
     f32 = cuda_backend(count, arguments, PDL_DTYPE_F32);
@@ -321,6 +343,7 @@ int main(int count, char **arguments)
     RUN(sums_are_exact);
     RUN(numbers_for_the_host);
     RUN(formats_keep_values);
+    RUN(images_are_those_of_the_loader);
     RUN(boxes_move_elements);
     RUN(updates_match_the_reference);
     RUN(what_is_not_finite_is_told);

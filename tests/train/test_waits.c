@@ -186,6 +186,45 @@ static void batches_come_ahead(void)
     end(&guard);
 }
 
+/* Images that come as bytes are the same to the network as the floats that a loader makes of them. */
+static void bytes_are_as_good_as_floats(void)
+{
+    static uint8_t            bytes[BATCH * ROOM];
+    static pdl_image_change_t changes[BATCH];
+    const setting_t           setting = {"lenet", PDL_METHOD_SGD, 0, 0, 2};
+    pdl_image_scale_t         scale = {.shift = {0.25f}, .factor = {3}};
+    pdl_step_result_t         expected, found;
+    run_t                     cpu, guard;
+
+    fill_batch(2);
+    begin(&cpu, &setting, false);
+    begin(&guard, &setting, true);
+    pdl_shape_t shape = pdl_model_input(cpu.model);
+    int64_t     elements = pdl_shape_elements(&shape);
+    for (int64_t i = 0; i < BATCH * elements; i++) bytes[i] = (uint8_t)between(0, 255);
+    for (int n = 0; n < BATCH; n++) {
+        static float stored[ROOM];
+        float       *to = values + n * elements;
+        changes[n] = (pdl_image_change_t){.move = {0, n - 2, 1}, .flip = n % 2};
+        for (int64_t i = 0; i < elements; i++) stored[i] = (float)bytes[n * elements + i] / 255.0f;
+        pdl_image_move(&changes[n], &shape, stored, to);
+        pdl_image_finish(&changes[n], &scale, &shape, 0, to);
+    }
+    guard.batch.values = NULL;
+    guard.batch.bytes = bytes;
+    guard.batch.changes = changes;
+    guard.batch.scale = &scale;
+    for (int step = 0; step < STEPS; step++) {
+        CHECK_OK(pdl_session_step(cpu.session, &cpu.batch, &expected));
+        CHECK_OK(pdl_session_step(guard.session, &guard.batch, &found));
+        CHECK_NEAR(found.loss, expected.loss, 0);
+    }
+    guard.batch.changes = NULL;
+    CHECK_ERROR(pdl_session_step(guard.session, &guard.batch, &found), "a batch has no changes");
+    end(&cpu);
+    end(&guard);
+}
+
 /* Of every operation that computes one moment, in the order of the program and one behind the other. */
 static void times_are_those_of_the_device(void)
 {
@@ -219,6 +258,7 @@ int main(void)
 {
     RUN(times_are_those_of_the_device);
     RUN(batches_come_ahead);
+    RUN(bytes_are_as_good_as_floats);
     RUN(steps_wait_once);
     RUN(bad_steps_change_nothing);
     RUN(samples_without_weight_do_not_count);

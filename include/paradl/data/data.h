@@ -20,6 +20,7 @@
 #include <paradl/model/dataset.h>
 #include <paradl/model/model.h>
 #include <paradl/tensor/device.h>
+#include <paradl/tensor/image.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -29,7 +30,7 @@ extern "C" {
 
 typedef enum pdl_split { PDL_SPLIT_TRAIN, PDL_SPLIT_VALID } pdl_split_t;
 
-#define PDL_MAX_CHANNELS 16 /* with a mean and deviation of their own */
+#define PDL_MAX_CHANNELS PDL_IMAGE_CHANNELS /* with a mean and deviation of their own */
 
 typedef struct pdl_source_info {
     char         name[64];
@@ -42,6 +43,7 @@ typedef struct pdl_source_info {
     int          mean_count;   /* channels for which mean and deviation are known; 0: do not normalise */
     double       mean[PDL_MAX_CHANNELS], deviation[PDL_MAX_CHANNELS];
     double       bytes_per_sample; /* as read from storage */
+    bool bytes; /* samples are images stored as bytes of the shape they are delivered in: pdl_sample_t.bytes */
 } pdl_source_info_t;
 
 typedef struct pdl_source_options {
@@ -83,6 +85,7 @@ pdl_status_t pdl_data_describe(const char *name_or_path, const pdl_model_t *mode
    `shift` moves the window of a token set to the right (by less than a window), so that epochs differ. */
 typedef struct pdl_sample {
     float   *values;
+    uint8_t *bytes; /* instead of values, where the source has them: [channels][positions], 255 stands for 1 */
     int32_t *tokens;
     int32_t *labels;
     float   *numbers;
@@ -128,17 +131,22 @@ typedef struct pdl_loader_spec {
     uint64_t           seed;
     /* Batches are in pinned memory of this device, which copies them while the host goes on. NULL: in ordinary memory. */
     pdl_tensor_device_t *device;
+    /* Images stay bytes, and what is to become of them is told beside; only of sources that have them. */
+    bool bytes;
 } pdl_loader_spec_t;
 
 typedef struct pdl_batch {
-    int64_t        epoch, step;
-    const float   *values; /* [samples][elements], row-major; NULL for tokens */
-    const int32_t *tokens; /* [samples][positions] */
-    const int32_t *labels; /* [samples][target_count] */
-    const float   *numbers;
-    const float   *weight;   /* [samples]: 0 where there is no sample */
-    const int64_t *index;    /* [samples] */
-    double         waited_s; /* how long the caller had to wait for it */
+    int64_t                   epoch, step;
+    const float              *values;  /* [samples][elements], row-major; NULL for tokens */
+    const uint8_t            *bytes;   /* [samples][elements] instead of values, with: */
+    const pdl_image_change_t *changes; /* [samples] */
+    const pdl_image_scale_t  *scale;
+    const int32_t            *tokens; /* [samples][positions] */
+    const int32_t            *labels; /* [samples][target_count] */
+    const float              *numbers;
+    const float              *weight;   /* [samples]: 0 where there is no sample */
+    const int64_t            *index;    /* [samples] */
+    double                    waited_s; /* how long the caller had to wait for it */
 } pdl_batch_t;
 
 typedef struct pdl_loader pdl_loader_t;

@@ -25,6 +25,7 @@
 #include <paradl/base/status.h>
 #include <paradl/model/model.h>
 #include <paradl/tensor/device.h>
+#include <paradl/tensor/image.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -297,6 +298,11 @@ typedef struct pdl_backend_ops {
                                int64_t count, void *target);
     pdl_status_t (*to_float)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source, int64_t count,
                              float *target);
+    /* Images of bytes, [n][c][positions] with values byte / 255, each with changes of its own, as a plain tensor of
+       activations. Bytes and changes are the device's; `scale` is the host's, and read before the call returns. */
+    pdl_status_t (*load_images)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
+                                const pdl_image_scale_t *scale, void *target);
     /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
     pdl_status_t (*add)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
                         size_t bytes, void *sum);

@@ -37,6 +37,12 @@ pdl_status_t pdl__pixels_shape(const char *name, const pdl_shape_t *stored, cons
                      name, pdl__shape_text(stored, have), pdl__shape_text(asked, want));
 }
 
+bool pdl__pixels_are(const pdl_shape_t *stored, const pdl_shape_t *shape)
+{
+    return stored->rank == shape->rank && stored->channels == shape->channels &&
+           pdl_shape_positions(stored) == pdl_shape_positions(shape) && stored->extent[0] == shape->extent[0];
+}
+
 /* One channel as it is delivered, of a place in the image: a grey image serves all channels, and a grey value is the
    usual weighted mean of the colours. */
 static float value_at(const pdl__pixels_t *pixels, const uint8_t *place, int channel, int channels)

@@ -6,162 +6,20 @@
  * share one batch and the first is ready soon. What a sample becomes depends only on the seed, the epoch and its index;
  * which worker prepares it does not matter. With the ring full the workers sleep and leave the cores to the training.
  */
+#include "data/load/loader.h"
 #include "base/clock.h"
-#include "data/image/augment.h"
 #include "data/load/affinity.h"
 
-#include <paradl/base/random.h>
-
-#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_SIZE 512
-
-typedef struct slot {
-    int64_t      epoch, step, left; /* samples that are not prepared yet */
-    float       *values, *numbers, *weight;
-    int32_t     *tokens, *labels;
-    int64_t     *index;
-    void        *memory; /* of all these but the indices */
-    size_t       bytes;
-    pdl_status_t status;                /* of the first sample in the batch that failed */
-    int64_t      failed;                /* its place */
-    char         message[MESSAGE_SIZE]; /* errors belong to threads: the text is carried to the caller's */
-} slot_t;
-
-typedef struct worker {
-    pdl_loader_t *loader;
-    pthread_t     thread;
-    float        *values; /* a sample before it is moved */
-    int32_t      *labels;
-} worker_t;
-
-struct pdl_loader {
-    pdl_loader_spec_t        spec;
-    const pdl_source_info_t *info;
-    int64_t                  elements, positions, chunk;
-    bool                     moves;
-
-    slot_t   *slots;
-    int       slot_count;
-    worker_t *workers;
-    int       started;
-
-    pthread_mutex_t lock;
-    pthread_cond_t  work;  /* something to do for workers, or the end */
-    pthread_cond_t  ready; /* a batch is complete, or the workers have come to rest */
-    /* Below: under the lock. Batch n is in slot n % slot_count. */
-    int64_t     next;        /* batch that the caller gets next; it holds the one before */
-    int64_t     filling;     /* batch whose samples are being given out */
-    int64_t     given;       /* samples of it that were given out; -1: it is not open yet */
-    int64_t     epoch, step; /* of the next batch to be opened */
-    int         busy;        /* workers that prepare samples */
-    bool        opening, holding, resting, stop;
-    atomic_bool hurry; /* the end is near: leave samples unprepared */
-};
-
-static void note_failure(slot_t *slot, int64_t place, pdl_status_t status)
+static void note_failure(pdl__slot_t *slot, int64_t place, pdl_status_t status)
 {
     if (slot->status != PDL_OK && slot->failed <= place) return;
     slot->status = status;
     slot->failed = place;
     snprintf(slot->message, sizeof(slot->message), "%s", pdl_error_message());
-}
-
-static void clear_sample(const pdl_loader_t *loader, slot_t *slot, int64_t place)
-{
-    const size_t targets = (size_t)loader->info->target_count;
-    const size_t start = (size_t)place * targets;
-
-    if (slot->values != NULL) {
-        memset(slot->values + place * loader->elements, 0, (size_t)loader->elements * sizeof(float));
-    }
-    if (slot->tokens != NULL) {
-        memset(slot->tokens + place * loader->positions, 0, (size_t)loader->positions * sizeof(int32_t));
-    }
-    if (slot->labels != NULL) memset(slot->labels + start, 0, targets * sizeof(int32_t));
-    if (slot->numbers != NULL) memset(slot->numbers + start, 0, targets * sizeof(float));
-    slot->weight[place] = 0;
-}
-
-/* Cuts, then brings every channel to mean 0 and deviation 1. */
-static void finish_channels(const pdl_loader_t *loader, const pdl__change_t *change, float *values)
-{
-    const pdl_source_info_t *info = loader->info;
-
-    for (int64_t c = 0; c < info->shape.channels; c++, values += loader->positions) {
-        const bool  known = c < info->mean_count;
-        const float mean = known ? (float)info->mean[c] : 0;
-        const float deviation = known && info->deviation[c] > 0 ? (float)info->deviation[c] : 1;
-        const float factor = 1 / deviation;
-
-        pdl__augment_cut(change, &info->shape, mean, values);
-        if (!loader->spec.normalise || !known) continue;
-        for (int64_t i = 0; i < loader->positions; i++) values[i] = (values[i] - mean) * factor;
-    }
-}
-
-static pdl_status_t read_tokens(pdl_loader_t *loader, slot_t *slot, int64_t place)
-{
-    const int64_t targets = loader->info->target_count;
-    pdl_sample_t  sample = {.tokens = slot->tokens + place * loader->positions};
-
-    if (slot->labels != NULL) sample.labels = slot->labels + place * targets;
-    if (slot->numbers != NULL) sample.numbers = slot->numbers + place * targets;
-    if (loader->spec.shift_tokens && loader->positions > 1) {
-        /* All windows of an epoch move together, so that every token is still seen once. */
-        sample.shift = (int64_t)pdl_random_below(loader->spec.seed, pdl_random_stream("token shift", 0, 0),
-                                                 (uint64_t)slot->epoch, (uint64_t)loader->positions);
-    }
-    return pdl_source_read(loader->spec.source, slot->index[place], &sample);
-}
-
-static pdl_status_t read_values(worker_t *worker, slot_t *slot, int64_t place)
-{
-    pdl_loader_t            *loader = worker->loader;
-    const pdl_source_info_t *info = loader->info;
-    const int64_t            targets = info->target_count;
-    const bool               mask = worker->labels != NULL;
-    float                   *values = slot->values + place * loader->elements;
-    int32_t                 *labels = slot->labels != NULL ? slot->labels + place * targets : NULL;
-    pdl_sample_t             sample = {.values = loader->moves ? worker->values : values,
-                                       .labels = mask ? worker->labels : labels};
-    pdl__change_t            change;
-    pdl_status_t             status;
-
-    if (slot->numbers != NULL) sample.numbers = slot->numbers + place * targets;
-    status = pdl_source_read(loader->spec.source, slot->index[place], &sample);
-    if (status) return status;
-    pdl__augment_draw(&loader->spec.augmentation, &info->shape, loader->spec.seed, slot->epoch, slot->index[place],
-                      &change);
-    for (int64_t c = 0; loader->moves && c < info->shape.channels; c++) {
-        pdl__augment_move(&change, &info->shape, worker->values + c * loader->positions,
-                          values + c * loader->positions);
-    }
-    if (mask) pdl__augment_move(&change, &info->shape, worker->labels, labels);
-    finish_channels(loader, &change, values);
-    return PDL_OK;
-}
-
-static pdl_status_t prepare_sample(worker_t *worker, slot_t *slot, int64_t place)
-{
-    const int64_t index = slot->index[place], samples = worker->loader->info->samples;
-
-    if (index == -1) {
-        clear_sample(worker->loader, slot, place);
-        return PDL_OK;
-    }
-    if (index < 0 || index >= samples) {
-        return pdl_error(PDL_ERR_INPUT, "%s has %lld samples: there is no sample %lld", worker->loader->info->name,
-                         (long long)samples, (long long)index);
-    }
-    slot->weight[place] =
-        worker->loader->spec.weigh ? worker->loader->spec.weigh(worker->loader->spec.weigh_context, index) : 1;
-    return worker->loader->info->tokens ? read_tokens(worker->loader, slot, place)
-                                        : read_values(worker, slot, place);
 }
 
 /* Gated loaders stop here until the next epoch is opened. Under the lock. */
@@ -184,7 +42,7 @@ static bool has_work(const pdl_loader_t *loader)
 /* Asks which samples make up the batch. The order may take its time over a permutation, so the lock is open meanwhile. */
 static void open_batch(pdl_loader_t *loader)
 {
-    slot_t      *slot = &loader->slots[loader->filling % loader->slot_count];
+    pdl__slot_t *slot = &loader->slots[loader->filling % loader->slot_count];
     pdl_status_t status;
 
     slot->epoch = loader->epoch;
@@ -213,10 +71,10 @@ static void open_batch(pdl_loader_t *loader)
 }
 
 /* Takes some samples of the open batch and prepares them with the lock open. */
-static void prepare_some(worker_t *worker)
+static void prepare_some(pdl__loader_worker_t *worker)
 {
     pdl_loader_t *loader = worker->loader;
-    slot_t       *slot = &loader->slots[loader->filling % loader->slot_count];
+    pdl__slot_t  *slot = &loader->slots[loader->filling % loader->slot_count];
     const int64_t first = loader->given;
     const int64_t rest = loader->spec.samples - first;
     const int64_t count = rest < loader->chunk ? rest : loader->chunk;
@@ -231,7 +89,7 @@ static void prepare_some(worker_t *worker)
     pthread_mutex_unlock(&loader->lock);
     for (i = 0; i < count && !status; i++) {
         if (atomic_load_explicit(&loader->hurry, memory_order_relaxed)) break;
-        status = prepare_sample(worker, slot, first + i);
+        status = pdl__loader_prepare(worker, slot, first + i);
     }
     pthread_mutex_lock(&loader->lock);
     if (status) note_failure(slot, first + i - 1, status);
@@ -241,8 +99,8 @@ static void prepare_some(worker_t *worker)
 
 static void *work(void *argument)
 {
-    worker_t     *worker = argument;
-    pdl_loader_t *loader = worker->loader;
+    pdl__loader_worker_t *worker = argument;
+    pdl_loader_t         *loader = worker->loader;
 
     pthread_mutex_lock(&loader->lock);
     for (;;) {
@@ -261,10 +119,13 @@ static void *work(void *argument)
     return NULL;
 }
 
-static pdl_batch_t batch_of(const slot_t *slot)
+static pdl_batch_t batch_of(const pdl_loader_t *loader, const pdl__slot_t *slot)
 {
     return (pdl_batch_t){.epoch = slot->epoch,
                          .step = slot->step,
+                         .bytes = slot->pixels,
+                         .changes = slot->changes,
+                         .scale = slot->pixels != NULL ? &loader->scale : NULL,
                          .values = slot->values,
                          .tokens = slot->tokens,
                          .labels = slot->labels,
@@ -275,8 +136,8 @@ static pdl_batch_t batch_of(const slot_t *slot)
 
 pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
 {
-    const double  start_s = pdl__seconds();
-    const slot_t *slot;
+    const double       start_s = pdl__seconds();
+    const pdl__slot_t *slot;
 
     pthread_mutex_lock(&loader->lock);
     slot = &loader->slots[loader->next % loader->slot_count];
@@ -298,7 +159,7 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
     loader->next++;
     loader->holding = true;
     pthread_mutex_unlock(&loader->lock);
-    *batch = batch_of(slot);
+    *batch = batch_of(loader, slot);
     batch->waited_s = pdl__seconds() - start_s;
     return PDL_OK;
 }
@@ -306,10 +167,10 @@ pdl_status_t pdl_loader_next(pdl_loader_t *loader, pdl_batch_t *batch)
 bool pdl_loader_peek(pdl_loader_t *loader, pdl_batch_t *batch)
 {
     pthread_mutex_lock(&loader->lock);
-    const slot_t *slot = &loader->slots[loader->next % loader->slot_count];
-    bool          there = loader->filling > loader->next && slot->left == 0 && !slot->status;
+    const pdl__slot_t *slot = &loader->slots[loader->next % loader->slot_count];
+    bool               there = loader->filling > loader->next && slot->left == 0 && !slot->status;
 
-    if (there) *batch = batch_of(slot);
+    if (there) *batch = batch_of(loader, slot);
     pthread_mutex_unlock(&loader->lock);
     return there;
 }
@@ -383,7 +244,7 @@ void pdl_loader_destroy(pdl_loader_t *loader)
         free(loader->workers[i].labels);
     }
     for (int i = 0; loader->slots != NULL && i < loader->slot_count; i++) {
-        slot_t *slot = &loader->slots[i];
+        pdl__slot_t *slot = &loader->slots[i];
 
         give(loader, slot->memory, slot->bytes);
         free(slot->index);
@@ -409,19 +270,21 @@ static pdl_status_t take(int64_t rows, int64_t columns, size_t size, void *resul
     return PDL_OK;
 }
 
-/* Parts of a slot: values or tokens, targets, and weights, one behind the other in one piece of memory. */
-static pdl_status_t take_slot(const pdl_loader_t *loader, slot_t *slot)
+/* Parts of a slot: samples, targets, weights and changes, one behind the other in one piece of memory. */
+static pdl_status_t take_slot(const pdl_loader_t *loader, pdl__slot_t *slot)
 {
     const pdl_source_info_t *info = loader->info;
     const int64_t            samples = loader->spec.samples;
+    const bool               bytes = loader->spec.bytes;
     pdl_tensor_device_t     *device = loader->spec.device;
-    size_t                   data = bytes_of(samples, info->tokens ? loader->positions : loader->elements, 4);
-    size_t                   targets = bytes_of(samples, info->target_count, 4), weight = bytes_of(samples, 1, 4);
-    void                    *memory = NULL;
+    size_t data = bytes_of(samples, info->tokens ? loader->positions : loader->elements, bytes ? 1 : 4);
+    size_t targets = bytes_of(samples, info->target_count, 4), weight = bytes_of(samples, 1, 4);
+    size_t changes = bytes ? bytes_of(samples, 1, sizeof(*slot->changes)) : 0;
+    void  *memory = NULL;
 
     if (data == 0 || targets == 0 || data > SIZE_MAX / 4 || targets > SIZE_MAX / 4)
         return no_memory(samples, loader->elements);
-    slot->bytes = data + targets + weight;
+    slot->bytes = data + targets + weight + changes;
     if (device == NULL) memory = aligned_alloc(LINE, slot->bytes);
     if (device != NULL && device->ops->alloc(device, PDL_SPACE_PINNED, slot->bytes, &memory)) memory = NULL;
     slot->memory = memory;
@@ -429,11 +292,13 @@ static pdl_status_t take_slot(const pdl_loader_t *loader, slot_t *slot)
     memset(memory, 0, slot->bytes);
     char *at = memory;
     slot->tokens = info->tokens ? (int32_t *)(void *)at : NULL;
-    slot->values = info->tokens ? NULL : (float *)(void *)at;
+    slot->values = info->tokens || bytes ? NULL : (float *)(void *)at;
+    slot->pixels = bytes ? (uint8_t *)at : NULL;
     at += data;
     slot->numbers = info->target == PDL_TARGET_VALUES ? (float *)(void *)at : NULL;
     slot->labels = info->target == PDL_TARGET_VALUES ? NULL : (int32_t *)(void *)at;
     slot->weight = (float *)(void *)(at + targets);
+    slot->changes = bytes ? (pdl_image_change_t *)(void *)(at + targets + weight) : NULL;
     return take(samples, 1, sizeof(int64_t), &slot->index);
 }
 
@@ -448,10 +313,11 @@ static pdl_status_t take_memory(pdl_loader_t *loader)
     if (loader->slots == NULL || loader->workers == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int i = 0; !status && i < loader->slot_count; i++) status = take_slot(loader, &loader->slots[i]);
     for (int i = 0; !status && i < loader->spec.threads; i++) {
-        worker_t *worker = &loader->workers[i];
+        pdl__loader_worker_t *worker = &loader->workers[i];
 
         worker->loader = loader;
-        if (loader->moves) status = take(1, loader->elements, sizeof(float), &worker->values);
+        if (loader->moves && !loader->spec.bytes)
+            status = take(1, loader->elements, sizeof(float), &worker->values);
         if (!status && masks) status = take(1, loader->info->target_count, sizeof(int32_t), &worker->labels);
     }
     return status;
@@ -469,7 +335,7 @@ static pdl_status_t start_workers(pdl_loader_t *loader)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (code == 0 && loader->started < loader->spec.threads) {
-        worker_t *worker = &loader->workers[loader->started];
+        pdl__loader_worker_t *worker = &loader->workers[loader->started];
 
         code = pthread_create(&worker->thread, &attributes, work, worker);
         if (code == 0) loader->started++;
@@ -496,6 +362,8 @@ static pdl_status_t check_spec(const pdl_loader_spec_t *spec, const pdl_source_i
                          "crop padding %lld and cutout %lld cannot be used: give small counts of pixels",
                          (long long)wanted->crop_pad, (long long)wanted->cutout);
     }
+    if (spec->bytes && !info->bytes)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: its samples are no images of bytes of this size", info->name);
     if (info->target == PDL_TARGET_MASK && pdl__augment_moves(wanted) &&
         info->target_count != pdl_shape_positions(&info->shape)) {
         return pdl_error(PDL_ERR_INPUT,
@@ -519,6 +387,7 @@ pdl_status_t pdl_loader_create(const pdl_loader_spec_t *spec, pdl_loader_t **res
     loader->elements = pdl_shape_elements(&info->shape);
     loader->positions = pdl_shape_positions(&info->shape);
     loader->moves = !info->tokens && pdl__augment_moves(&spec->augmentation);
+    loader->scale = pdl__loader_scale(loader);
     loader->slot_count = spec->depth + 1;
     loader->given = -1;
     if (spec->gated) loader->step = spec->steps_per_epoch; /* closed until pdl_loader_epoch() */

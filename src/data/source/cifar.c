@@ -128,7 +128,9 @@ static pdl_status_t open_cifar(pdl_source_t *source, const char *path, const pdl
     source->info.target_count = 1;
     source->info.bytes_per_sample = PIXELS + state->labels;
     st = pdl__classes_set(source, options, 0, path);
-    return st != PDL_OK ? st : pdl__pixels_shape(path, &stored, &options->shape, &source->info.shape);
+    if (st == PDL_OK) st = pdl__pixels_shape(path, &stored, &options->shape, &source->info.shape);
+    source->info.bytes = st == PDL_OK && pdl__pixels_are(&stored, &source->info.shape);
+    return st;
 }
 
 static pdl_status_t read_cifar(const pdl_source_t *source, int64_t index, const pdl_sample_t *sample)
@@ -147,7 +149,10 @@ static pdl_status_t read_cifar(const pdl_source_t *source, int64_t index, const 
                              .row = SIDE,
                              .column = 1,
                              .plane = SIDE * SIDE};
-    pdl__pixels_fit(&pixels, &source->info.shape, sample->values);
+    if (sample->bytes != NULL)
+        memcpy(sample->bytes, pixels.data, PIXELS);
+    else
+        pdl__pixels_fit(&pixels, &source->info.shape, sample->values);
     sample->labels[0] = record[state->labels - 1];
     return PDL_OK;
 }

@@ -188,6 +188,7 @@ static pdl_status_t open_idx(pdl_source_t *source, const char *path, const pdl_s
     source->info.samples = state->images.size[0];
     source->info.target = PDL_TARGET_CLASS;
     source->info.target_count = 1;
+    source->info.bytes = pdl__pixels_are(&stored, &source->info.shape);
     source->info.bytes_per_sample = (double)(stored.extent[0] * stored.extent[1] + 1);
     return st;
 }
@@ -203,7 +204,10 @@ static pdl_status_t read_idx(const pdl_source_t *source, int64_t index, const pd
                              .row = width,
                              .column = 1};
 
-    pdl__pixels_fit(&pixels, &source->info.shape, sample->values);
+    if (sample->bytes != NULL)
+        memcpy(sample->bytes, pixels.data, (size_t)(height * width));
+    else
+        pdl__pixels_fit(&pixels, &source->info.shape, sample->values);
     sample->labels[0] = state->labels.data[index];
     return PDL_OK;
 }

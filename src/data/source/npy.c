@@ -88,6 +88,7 @@ static pdl_status_t describe(pdl_source_t *source, const pdl_source_options_t *o
     if (st == PDL_OK) st = check_labels(source, options, state, labels);
     if (st != PDL_OK) return st;
     source->info.shape = state->layout.shape;
+    source->info.bytes = state->samples.type == PDL__NPY_U8 && !state->layout.resize;
     source->info.bytes_per_sample = (double)state->elements * (double)state->samples.width +
                                     (double)source->info.target_count * (double)state->labels.width;
     return pdl__part_samples(&state->part, state->samples.size[0], path, &source->info.samples);
@@ -145,13 +146,29 @@ static void read_values(const state_t *state, int64_t sample, float *values)
     }
 }
 
+static void read_bytes(const state_t *state, int64_t sample, uint8_t *bytes)
+{
+    const pdl__array_layout_t *layout = &state->layout;
+    const uint8_t             *from = state->samples.data + sample * state->elements;
+
+    if (!layout->channels_last) {
+        memcpy(bytes, from, (size_t)state->elements);
+        return;
+    }
+    for (int64_t c = 0; c < layout->channels; c++)
+        for (int64_t p = 0; p < layout->positions; p++) *bytes++ = from[p * layout->channels + c];
+}
+
 static pdl_status_t read_npy(const pdl_source_t *source, int64_t index, const pdl_sample_t *sample)
 {
     const state_t *state = source->state;
     const int64_t  at = pdl__part_index(&state->part, index), count = source->info.target_count;
     int64_t        i;
 
-    read_values(state, at, sample->values);
+    if (sample->bytes != NULL)
+        read_bytes(state, at, sample->bytes);
+    else
+        read_values(state, at, sample->values);
     for (i = 0; i < count; i++) {
         const double target = pdl__npy_element(&state->labels, at * count + i);
 

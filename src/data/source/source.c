@@ -144,7 +144,8 @@ pdl_status_t pdl_source_read(pdl_source_t *source, int64_t index, const pdl_samp
         return pdl_error(PDL_ERR_INPUT, "%s: there is no sample %" PRId64 ", the last is %" PRId64, info->name,
                          index, info->samples - 1);
     }
-    if ((info->tokens ? (const void *)sample->tokens : (const void *)sample->values) == NULL ||
+    const void *place = sample->bytes != NULL && info->bytes ? (const void *)sample->bytes : sample->values;
+    if ((info->tokens ? (const void *)sample->tokens : place) == NULL ||
         (numbers ? (const void *)sample->numbers : (const void *)sample->labels) == NULL) {
         return pdl_error(PDL_ERR_INPUT, "%s: no place is given for the sample or its target", info->name);
     }

@@ -129,6 +129,8 @@ typedef struct pdl__pixels {
 /* What is delivered of images stored as `stored` when the model reads `asked`. */
 pdl_status_t pdl__pixels_shape(const char *name, const pdl_shape_t *stored, const pdl_shape_t *asked,
                                pdl_shape_t *shape);
+/* Whether these are delivered as they are stored. */
+bool pdl__pixels_are(const pdl_shape_t *stored, const pdl_shape_t *shape);
 /* Bytes to 0..1, scaled to cover `shape` and cropped around the centre; grey and colour are converted. */
 void        pdl__pixels_fit(const pdl__pixels_t *pixels, const pdl_shape_t *shape, float *values);
 bool        pdl__shape_given(const pdl_shape_t *shape);

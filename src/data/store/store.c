@@ -136,6 +136,7 @@ pdl_status_t pdl__store_create(const pdl_store_spec_t *spec, bool ring, pdl_stor
     pthread_mutex_init(&store->lock, NULL);
     store->source = spec->source;
     store->reading = (pdl_source_t){.info = *info, .reader = &reader_held, .known = spec->source->known};
+    store->reading.info.bytes = false;
     store->reading.state = store;
     store->most_bytes = pdl__record_most(info);
     store->record = malloc((size_t)store->most_bytes);

@@ -8,6 +8,7 @@
 #include "tensor/cpu/matmul/wide.h"
 #include "tensor/cpu/threads.h"
 #include "tensor/describe.h"
+#include "tensor/image.h"
 #include "tensor/update.h"
 
 #include <stdlib.h>
@@ -274,6 +275,7 @@ static const pdl_backend_ops_t cpu_ops = {
     .to_float = pdl__cpu_to_float,
     .add = pdl__cpu_sum,
     .find_not_finite = pdl__cpu_find_not_finite,
+    .load_images = pdl__host_load_images,
     .check_results = pdl__host_check_results,
     .sum_squares = pdl__cpu_sum_squares,
     .clip = pdl__host_clip,

@@ -277,6 +277,7 @@ static const pdl_backend_ops_t cuda_ops = {
     .weight_import = pdl__cuda_weight_import,
     .weight_export = pdl__cuda_weight_export,
     .convert = pdl__cuda_convert_tensor,
+    .load_images = pdl__cuda_load_images,
     .from_float = pdl__cuda_from_float,
     .to_float = pdl__cuda_to_float,
     .add = pdl__cuda_sum,

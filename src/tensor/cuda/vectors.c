@@ -24,6 +24,17 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
                 to == PDL_FORMAT_BLOCKED, source, target);
 }
 
+pdl_status_t pdl__cuda_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                   int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
+                                   const pdl_image_scale_t *scale, void *target)
+{
+    int32_t extent[3];
+
+    pdl_image_extents(shape, extent);
+    return CALL(vectors, load, backend->activation_type, extent, shape->channels, samples, bytes, changes, scale,
+                target);
+}
+
 /* Plain floats of the host that are to be cast go piece by piece through the scratch memory of the stream. */
 static pdl_status_t cast_from_host(pdl__cuda_t *cuda, pdl_tensor_stream_t *stream, const float *source,
                                    int64_t count, char *target)

@@ -245,6 +245,42 @@ static pdl_status_t guard_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *
     return call_vectors(backend, stream, (vectors_t){.a = source, .c = target, .count = count}, true, run_to_float);
 }
 
+/* A call that loads images in a stream. */
+typedef struct images {
+    pdl_backend_t            *cpu;
+    pdl_shape_t               shape;
+    pdl_image_scale_t         scale;
+    int64_t                   samples;
+    const uint8_t            *bytes;
+    const pdl_image_change_t *changes;
+    void                     *target;
+} images_t;
+
+static pdl_status_t run_load_images(void *argument)
+{
+    const images_t *i = argument;
+
+    return i->cpu->ops->load_images(i->cpu, NULL, &i->shape, i->samples, i->bytes, i->changes, &i->scale,
+                                    i->target);
+}
+
+static pdl_status_t guard_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                      int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
+                                      const pdl_image_scale_t *scale, void *target)
+{
+    images_t     images = {pdl__guard_cpu(backend), *shape, *scale, samples, bytes, changes, target};
+    size_t       all = (size_t)(samples * pdl_shape_elements(shape));
+    pdl_status_t status = pdl__guard_translate(backend->device, bytes, all, false, (void *)&images.bytes);
+
+    if (!status)
+        status = pdl__guard_translate(backend->device, changes, (size_t)samples * sizeof(*changes), false,
+                                      (void *)&images.changes);
+    if (!status)
+        status = pdl__guard_translate(backend->device, target, all * pdl_dtype_bytes(backend->activation_type),
+                                      false, (void *)&images.target);
+    return status ? status : pdl__guard_enqueue(stream, run_load_images, &images, sizeof(images));
+}
+
 static pdl_status_t guard_add(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
                               size_t bytes, void *sum)
 {
@@ -291,6 +327,7 @@ pdl_status_t pdl_backend_create_guard(const pdl_cpu_options_t *options, bool laz
         .to_float = guard_to_float,
         .add = guard_add,
         .find_not_finite = guard_find_not_finite,
+        .load_images = guard_load_images,
         .check_results = pdl__guard_check_results,
         .sum_squares = pdl__guard_sum_squares,
         .clip = pdl__guard_clip,

@@ -5,6 +5,7 @@
 #include "tensor/reference/reference.h"
 
 #include "tensor/describe.h"
+#include "tensor/image.h"
 #include "tensor/update.h"
 
 #include <stdlib.h>
@@ -215,6 +216,7 @@ static const pdl_backend_ops_t reference_ops = {
     .to_float = pdl__reference_to_float,
     .add = pdl__reference_sum,
     .find_not_finite = pdl__reference_find_not_finite,
+    .load_images = pdl__host_load_images,
     .check_results = pdl__host_check_results,
     .sum_squares = pdl__reference_sum_squares,
     .clip = pdl__host_clip,

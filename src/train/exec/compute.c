@@ -31,8 +31,12 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
     }
     int64_t      elements = pdl_shape_elements(&source->shape);
     pdl_status_t status =
-        s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
-                                         s->micro_samples * elements, target);
+        batch->bytes != NULL
+            ? s->spec.backend->ops->load_images(s->spec.backend, compute, &source->shape, s->micro_samples,
+                                                batch->bytes + from * elements, batch->changes + from, batch->scale,
+                                                target)
+            : s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
+                                               s->micro_samples * elements, target);
     if (status || execution->mode != PDL__EXECUTE_EVALUATE) return status;
     return pdl__finite_watch_input(s, op->micro_batch, target, s->micro_samples * elements);
 }

@@ -20,8 +20,10 @@ static void measure(const pdl_session_t *s, size_t bytes[PDL__INPUT_PARTS])
     for (int k = 0; k < PDL__INPUT_PARTS; k++) bytes[k] = 0;
     if (s->graph->source >= 0 && s->graph->tokens)
         bytes[PDL__INPUT_TOKENS] = count * (size_t)pdl_shape_positions(&shape) * sizeof(int32_t);
-    if (s->graph->source >= 0 && !s->graph->tokens)
+    if (s->graph->source >= 0 && !s->graph->tokens) {
         bytes[PDL__INPUT_VALUES] = count * (size_t)pdl_shape_elements(&shape) * sizeof(float);
+        bytes[PDL__INPUT_CHANGES] = count * sizeof(pdl_image_change_t);
+    }
     if (s->graph->loss < 0) return;
     const pdl_layer_t *loss = pdl_model_layer(model, s->graph->unit[s->graph->loss].layer);
     if (pdl_layer_traits(loss)->loss == PDL_LOSS_VALUES)
@@ -62,9 +64,15 @@ void pdl__input_destroy(pdl_session_t *s)
             s->executor.device->ops->event_destroy(s->executor.device, s->executor.input.uploaded[i]);
 }
 
+pdl_tensor_device_t *pdl__input_device(const pdl_session_t *s)
+{
+    return s->executor.device->host_access ? NULL : s->executor.device;
+}
+
 static pdl_status_t no_part(int k)
 {
-    static const char *const names[PDL__INPUT_PARTS] = {"values", "tokens", "labels", "numbers", "weights"};
+    static const char *const names[PDL__INPUT_PARTS] = {"values", "changes", "tokens",
+                                                        "labels", "numbers", "weights"};
 
     return pdl_error(PDL_ERR_INPUT, "a batch has no %s", names[k]);
 }
@@ -75,24 +83,27 @@ static pdl_status_t upload(pdl_session_t *s, int slot, const pdl_batch_t *batch)
     const pdl__input_t  *input = &s->executor.input;
     pdl_tensor_device_t *device = s->executor.device;
     pdl_tensor_stream_t *stream = s->executor.stream[PDL_STREAM_COPY_IN];
-    const void          *from[PDL__INPUT_PARTS] = {batch->values, batch->tokens, batch->labels, batch->numbers,
-                                                   batch->weight};
+    const void          *values = batch->bytes != NULL ? (const void *)batch->bytes : batch->values;
+    const void          *from[PDL__INPUT_PARTS] = {values,        batch->changes, batch->tokens,
+                                                   batch->labels, batch->numbers, batch->weight};
     char                *to = s->executor.small + input->slot_at[slot];
     pdl_status_t         status = PDL_OK;
 
     for (int k = 0; k < PDL__INPUT_PARTS && !status; k++) {
-        if (input->bytes[k] == 0) continue;
-        status = from[k] == NULL
-                     ? no_part(k)
-                     : device->ops->copy(device, stream, to + input->part_at[k], from[k], input->bytes[k]);
+        size_t bytes = input->bytes[k];
+
+        if (bytes == 0 || (k == PDL__INPUT_CHANGES && batch->bytes == NULL)) continue;
+        if (k == PDL__INPUT_VALUES && batch->bytes != NULL) bytes /= sizeof(float);
+        status = from[k] == NULL ? no_part(k)
+                                 : device->ops->copy(device, stream, to + input->part_at[k], from[k], bytes);
     }
     return status ? status : device->ops->record(device, stream, input->uploaded[slot]);
 }
 
 static bool same(const pdl_batch_t *a, const pdl_batch_t *b)
 {
-    return a->epoch == b->epoch && a->step == b->step && a->values == b->values && a->tokens == b->tokens &&
-           a->weight == b->weight;
+    return a->epoch == b->epoch && a->step == b->step && a->values == b->values && a->bytes == b->bytes &&
+           a->tokens == b->tokens && a->weight == b->weight;
 }
 
 pdl_status_t pdl_session_expect(pdl_session_t *s, const pdl_batch_t *batch)
@@ -126,7 +137,9 @@ pdl_status_t pdl__input_begin(pdl_session_t *s, const pdl_batch_t *batch)
     } else {
         status = upload(s, input->slot, batch);
     }
-    input->batch.values = part_of(s, PDL__INPUT_VALUES);
+    input->batch.values = batch->bytes != NULL ? NULL : part_of(s, PDL__INPUT_VALUES);
+    input->batch.bytes = batch->bytes != NULL ? part_of(s, PDL__INPUT_VALUES) : NULL;
+    input->batch.changes = part_of(s, PDL__INPUT_CHANGES);
     input->batch.tokens = part_of(s, PDL__INPUT_TOKENS);
     input->batch.labels = part_of(s, PDL__INPUT_LABELS);
     input->batch.numbers = part_of(s, PDL__INPUT_NUMBERS);

@@ -91,7 +91,8 @@ typedef struct pdl__logits {
 
 /* The batch at hand (input.c). Where the host may not use memory of the device it is copied to one of two slots there. */
 enum {
-    PDL__INPUT_VALUES,
+    PDL__INPUT_VALUES, /* or bytes */
+    PDL__INPUT_CHANGES,
     PDL__INPUT_TOKENS,
     PDL__INPUT_LABELS,
     PDL__INPUT_NUMBERS,

@@ -3,6 +3,7 @@
  */
 #include "train/run/evaluate.h"
 #include "base/clock.h"
+#include "train/exec/input.h"
 #include <paradl/comm/watch.h>
 
 pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluate, void *context,
@@ -20,7 +21,8 @@ pdl_status_t pdl__score(const pdl_session_t *session, pdl__evaluate_fn_t evaluat
                                .steps_per_epoch = pdl_global_order_steps(&order),
                                .threads = loader_threads,
                                .depth = 2,
-                               .normalise = normalise};
+                               .normalise = normalise,
+                               .device = pdl__input_device(session)};
     double             start_s = pdl__seconds(), sums[3] = {0, 0, 0};
     bool               stopped = false;
     pdl_loader_t      *loader = NULL;

@@ -3,6 +3,7 @@
  * on the others, and the loader is opened for exactly these.
  */
 #include "base/clock.h"
+#include "train/exec/input.h"
 #include "train/sampling/parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -126,14 +127,6 @@ static float weigh(void *hide, int64_t index)
     return pdl_hide_weight(hide, index);
 }
 
-/* The device that copies batches by itself. */
-static pdl_tensor_device_t *pinned_by(const pdl_session_t *session)
-{
-    pdl_tensor_device_t *device = session->executor.device;
-
-    return device->host_access ? NULL : device;
-}
-
 pdl_loader_spec_t pdl__sampling_loader(pdl__sampling_t *s)
 {
     const pdl_train_options_t *o = s->options;
@@ -145,10 +138,11 @@ pdl_loader_spec_t pdl__sampling_loader(pdl__sampling_t *s)
                                        .shift_tokens = true,
                                        .augmentation = o->augmentation,
                                        .seed = o->session.seed,
-                                       .device = pinned_by(s->session)};
+                                       .device = pdl__input_device(s->session)};
     int64_t                    first;
 
     pdl_session_share(s->session, &first, &spec.samples);
+    spec.bytes = spec.device != NULL && pdl_source_info(s->source)->bytes;
     return spec;
 }
 

@@ -258,6 +258,7 @@ static pdl_status_t clip(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const dou
 extern "C" const pdl__cuda_vectors_t pdl__cuda_vectors = {
     .cast = cast,
     .convert = pdl__cuda_convert,
+    .load = pdl__cuda_load,
     .add = add,
     .boxes = pdl__cuda_boxes,
     .reduce = reduce,

@@ -19,6 +19,10 @@ typedef struct pdl__cuda_vectors {
     /* [n][c][positions] to [n][positions][c padded to a multiple of 8 with zeros], or back. */
     pdl_status_t (*convert)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
                             int64_t channels, int64_t positions, bool to_blocked, const void *source, void *target);
+    /* Images of bytes, as in pdl_backend_ops_t; `extent` by pdl_image_extents(). */
+    pdl_status_t (*load)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const int32_t extent[3],
+                         int64_t channels, int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
+                         const pdl_image_scale_t *scale, void *target);
     /* sum = a + b; `sum` may be either. */
     pdl_status_t (*add)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *a,
                         const void *b, int64_t count, void *sum);
