@@ -4,6 +4,7 @@
 
 #include <paradl/tensor/backend.h>
 #include <paradl/tensor/device.h>
+#include <paradl/tensor/image.h>
 #include <paradl/tensor/threads.h>
 
 #endif
