@@ -192,6 +192,7 @@ static pdl_status_t conv_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     conv->bias = layer->bias;
     conv->out_rows = op->spec.samples * pdl_shape_positions(&layer->out);
     conv->form.type = cuda->base.activation_type;
+    conv->form.bias = conv->bias && !conv->transposed;
     conv->form.relu = conv->relu;
     set_channels(layer, conv);
     set_windows(op, conv);

@@ -12,6 +12,7 @@ struct pdl__cuda_conv {
     pdl__cuda_form_t   form;
     size_t             workspace;
     pdl__cudnn_plan_t *plan[PDL__CONV_PRODUCTS]; /* NULL: none */
+    bool               tail;                     /* that of PDL__CONV_NARROW adds the bias and applies the ReLU */
 };
 
 static void destroy(pdl__cuda_conv_t *conv)
@@ -32,8 +33,14 @@ static pdl_status_t create(pdl__gpu_t *gpu, const pdl__cuda_form_t *form, const 
     made->form = *form;
     made->workspace = wish->workspace;
     for (int i = 0; i < PDL__CONV_PRODUCTS && status == PDL_OK; i++) {
+        bool tail = i == PDL__CONV_NARROW && (form->bias || form->relu);
+
         if (!wanted[i]) continue;
-        status = pdl__cudnn_conv_create(gpu, form, (pdl__conv_product_t)i, wish, &made->plan[i]);
+        status = PDL_ERR_UNSUPPORTED;
+        if (tail) status = pdl__cudnn_conv_create(gpu, form, (pdl__conv_product_t)i, wish, true, &made->plan[i]);
+        if (tail) made->tail = status == PDL_OK;
+        if (status != PDL_OK)
+            status = pdl__cudnn_conv_create(gpu, form, (pdl__conv_product_t)i, wish, false, &made->plan[i]);
         if (status == PDL_ERR_UNSUPPORTED) status = PDL_OK;
     }
     if (status != PDL_OK) {
@@ -52,7 +59,9 @@ static pdl_status_t run(pdl__cuda_conv_t *conv, pdl_tensor_stream_t *stream, pdl
     if (conv->plan[product] == NULL)
         return pdl__conv_direct(conv->gpu, stream, &conv->form, product, wide, weight, narrow, bias, workspace,
                                 conv->workspace);
-    status = pdl__cudnn_conv_run(conv->plan[product], stream, wide, weight, narrow, workspace);
+    if (product == PDL__CONV_NARROW && conv->tail)
+        return pdl__cudnn_conv_run(conv->plan[product], stream, wide, weight, narrow, bias, workspace);
+    status = pdl__cudnn_conv_run(conv->plan[product], stream, wide, weight, narrow, NULL, workspace);
     if (status != PDL_OK || product == PDL__CONV_WEIGHT) return status;
     return pdl__conv_finish(conv->gpu, stream, &conv->form, product, bias,
                             product == PDL__CONV_NARROW ? narrow : wide);

@@ -30,7 +30,7 @@ typedef struct pdl__cuda_form {
     int         wide[PDL_MAX_SPACE], narrow[PDL_MAX_SPACE]; /* extents; 1 beyond `space` */
     int         kernel[PDL_MAX_SPACE], step[PDL_MAX_SPACE], dilation[PDL_MAX_SPACE];
     int         pad_low[PDL_MAX_SPACE];
-    bool        relu; /* narrow = relu(...) */
+    bool        bias, relu; /* narrow = relu(product + bias) */
 } pdl__cuda_form_t;
 
 /* How weights in PyTorch's order, float [filters][channels][window], come from and go to those that products read,

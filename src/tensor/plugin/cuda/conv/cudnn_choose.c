@@ -252,10 +252,11 @@ static double time_plan(const trial_t *trial, pdl__cudnn_plan_t *plan, int runs)
     return status == PDL_OK ? runtime->elapsed(trial->gpu, trial->from, trial->to) / runs : -1;
 }
 
+/* -1: none runs. */
 static int fastest(const trial_t *trial)
 {
     double best = -1;
-    int    chosen = 0;
+    int    chosen = -1;
 
     for (int i = 0; i < trial->search->count; i++) {
         pdl__cudnn_plan_t *plan = trial->search->found[i];
@@ -287,6 +288,8 @@ static pdl_status_t choose(search_t *search, pdl__cudnn_plan_t **plan)
         timed = status == PDL_OK;
         if (status == PDL_ERR_NOMEM) status = PDL_OK;
     }
+    if (status == PDL_OK && chosen < 0)
+        status = pdl_error(PDL_ERR_UNSUPPORTED, "cuDNN has no plan that runs for %s", search->wish->key);
     if (status == PDL_OK && timed)
         status = pdl__choices_add(gpu->choices, search->wish->key, search->found[chosen]->name);
     if (status == PDL_OK) {

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-enum { WIDE = 1, WEIGHT, NARROW };
+enum { WIDE = 1, WEIGHT, NARROW, BIAS, PRODUCT, SUM }; /* the last two are in no memory */
 
 /* cuDNN has two or three dimensions. */
 static int space_of(const pdl__cuda_form_t *form)
@@ -15,13 +15,16 @@ static int space_of(const pdl__cuda_form_t *form)
     return form->space > 2 ? 3 : 2;
 }
 
-/* [n][space][c] of a tensor, as cuDNN counts: n, c, space. */
-static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, int id,
+static cudnnDataType_t type_of(const pdl__cuda_form_t *form)
+{
+    return form->type == PDL_DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
+
+/* [n][space][c] of a tensor, as cuDNN counts: n, c, space. Inside a graph numbers are floats. */
+static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, int space, int id, cudnnDataType_t type,
                                            int64_t n, int64_t channels, const int extent[PDL_MAX_SPACE])
 {
-    cudnnDataType_t type = form->type == PDL_DTYPE_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
-    int             space = space_of(form);
-    int64_t         dims[2 + PDL_MAX_SPACE] = {n, channels}, strides[2 + PDL_MAX_SPACE] = {0, 1}, stride = channels;
+    int64_t dims[2 + PDL_MAX_SPACE] = {n, channels}, strides[2 + PDL_MAX_SPACE] = {0, 1}, stride = channels;
 
     for (int d = space - 1; d >= 0; d--) {
         dims[2 + d] = extent[d];
@@ -29,7 +32,7 @@ static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, const pdl_
         stride *= extent[d];
     }
     strides[0] = stride;
-    return pdl__cudnn_tensor(graph, id, type, 2 + space, dims, strides, false);
+    return pdl__cudnn_tensor(graph, id, type, 2 + space, dims, strides, id >= PRODUCT);
 }
 
 /* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. */
@@ -103,21 +106,64 @@ static const struct {
                           CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
 };
 
-static void make_graph(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, pdl__conv_product_t product)
+/* y = x + b, or y = relu(x) where b is NULL. */
+static void add_pointwise(pdl__cudnn_graph_t *graph, pdl__cudnn_descriptor_t x, pdl__cudnn_descriptor_t b,
+                          pdl__cudnn_descriptor_t y)
 {
-    pdl__cudnn_descriptor_t operation = pdl__cudnn_make(graph, operations[product].type);
+    pdl__cudnn_descriptor_t function = pdl__cudnn_make(graph, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    pdl__cudnn_descriptor_t operation = pdl__cudnn_make(graph, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    cudnnPointwiseMode_t    mode = b != NULL ? CUDNN_POINTWISE_ADD : CUDNN_POINTWISE_RELU_FWD;
+    cudnnDataType_t         type = CUDNN_DATA_FLOAT;
+
+    pdl__cudnn_set(graph, function, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    pdl__cudnn_set(graph, function, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    pdl__cudnn_finish(graph, function, "element by element");
+    pdl__cudnn_refer(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
+    pdl__cudnn_refer(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+    if (b != NULL) pdl__cudnn_refer(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+    pdl__cudnn_refer(graph, operation, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+    pdl__cudnn_add(graph, pdl__cudnn_finish(graph, operation, "element by element"));
+}
+
+/* What follows the product, which is not rounded before. */
+static void add_tail(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, pdl__cudnn_descriptor_t product,
+                     pdl__cudnn_descriptor_t narrow)
+{
+    static const int        one[PDL_MAX_SPACE] = {1, 1, 1};
+    int                     space = space_of(form);
+    pdl__cudnn_descriptor_t sum = product, bias;
+
+    if (form->bias) {
+        bias = make_tensor(graph, space, BIAS, CUDNN_DATA_FLOAT, 1, form->filters, one);
+        sum = !form->relu
+                  ? narrow
+                  : make_tensor(graph, space, SUM, CUDNN_DATA_FLOAT, form->samples, form->filters, form->narrow);
+        add_pointwise(graph, product, bias, sum);
+    }
+    if (form->relu) add_pointwise(graph, sum, NULL, narrow);
+}
+
+static void make_graph(pdl__cudnn_graph_t *graph, const pdl__cuda_form_t *form, pdl__conv_product_t product,
+                       bool tail)
+{
+    pdl__cudnn_descriptor_t operation = pdl__cudnn_make(graph, operations[product].type), narrow, result;
+    int                     space = space_of(form);
     float                   one = 1, zero = 0;
 
+    narrow = result = make_tensor(graph, space, NARROW, type_of(form), form->samples, form->filters, form->narrow);
+    if (tail)
+        result = make_tensor(graph, space, PRODUCT, CUDNN_DATA_FLOAT, form->samples, form->filters, form->narrow);
     pdl__cudnn_refer(graph, operation, operations[product].windows, make_windows(graph, form));
     pdl__cudnn_refer(graph, operation, operations[product].wide,
-                     make_tensor(graph, form, WIDE, form->samples, form->channels, form->wide));
+                     make_tensor(graph, space, WIDE, type_of(form), form->samples, form->channels, form->wide));
     pdl__cudnn_refer(graph, operation, operations[product].weight,
-                     make_tensor(graph, form, WEIGHT, form->filters, form->channels / form->groups, form->kernel));
-    pdl__cudnn_refer(graph, operation, operations[product].narrow,
-                     make_tensor(graph, form, NARROW, form->samples, form->filters, form->narrow));
+                     make_tensor(graph, space, WEIGHT, type_of(form), form->filters, form->channels / form->groups,
+                                 form->kernel));
+    pdl__cudnn_refer(graph, operation, operations[product].narrow, result);
     pdl__cudnn_set(graph, operation, operations[product].factor, CUDNN_TYPE_FLOAT, 1, &one);
     pdl__cudnn_set(graph, operation, operations[product].keep, CUDNN_TYPE_FLOAT, 1, &zero);
     pdl__cudnn_add(graph, pdl__cudnn_finish(graph, operation, "convolution"));
+    if (tail) add_tail(graph, form, result, narrow);
 }
 
 static size_t tensor_bytes(const pdl__cuda_form_t *form, int64_t n, int64_t channels,
@@ -128,24 +174,25 @@ static size_t tensor_bytes(const pdl__cuda_form_t *form, int64_t n, int64_t chan
 
 /* Everything that decides which plan is fastest. */
 static void name_choice(const pdl__cudnn_t *library, const pdl__cuda_form_t *f, pdl__conv_product_t product,
-                        const pdl__conv_wish_t *wish, char *key, size_t size)
+                        const pdl__conv_wish_t *wish, bool tail, char *key, size_t size)
 {
     static const char *const names[PDL__CONV_PRODUCTS] = {"forward", "data", "weight"};
 
     snprintf(
         key, size,
         "cuDNN %zu: convolution %s %s, %d x %d to %d, %d groups, %d.%d.%d to %d.%d.%d, window %d.%d.%d, stride "
-        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d, %zu bytes%s%s",
+        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d, %zu bytes%s%s%s%s",
         library->GetVersion(), names[product], f->type == PDL_DTYPE_BF16 ? "bf16" : "fp32", f->samples, f->channels,
         f->filters, f->groups, f->wide[0], f->wide[1], f->wide[2], f->narrow[0], f->narrow[1], f->narrow[2],
         f->kernel[0], f->kernel[1], f->kernel[2], f->step[0], f->step[1], f->step[2], f->dilation[0],
         f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], wish->workspace,
-        wish->any_order ? ", any order" : "", wish->tf32 ? ", tf32" : "");
+        tail && f->bias ? ", bias" : "", tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "",
+        wish->tf32 ? ", tf32" : "");
 }
 
 /* `name`: of the plan that is to be taken; NULL: any. */
 static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *form, pdl__conv_product_t product,
-                              const pdl__conv_wish_t *wish, const char *name, pdl__cudnn_plan_t **plan)
+                              const pdl__conv_wish_t *wish, bool tail, const char *name, pdl__cudnn_plan_t **plan)
 {
     pdl__cudnn_graph_t graph = {.library = library};
     char               key[512];
@@ -154,30 +201,31 @@ static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *for
                               .workspace = wish->workspace,
                               .repeatable = !wish->any_order,
                               .full = form->type == PDL_DTYPE_F32 && !wish->tf32,
-                              .tensors = 3,
-                              .id = {WIDE, WEIGHT, NARROW},
+                              .tensors = tail && form->bias ? 4 : 3,
+                              .id = {WIDE, WEIGHT, NARROW, BIAS},
                               .bytes = {tensor_bytes(form, form->samples, form->channels, form->wide),
                                         tensor_bytes(form, form->filters, form->channels / form->groups,
                                                      form->kernel),
-                                        tensor_bytes(form, form->samples, form->filters, form->narrow)},
+                                        tensor_bytes(form, form->samples, form->filters, form->narrow),
+                                        (size_t)form->filters * sizeof(float)},
                               .type = form->type};
     pdl_status_t       status;
 
     if (!is_possible(form)) return pdl_error(PDL_ERR_UNSUPPORTED, "cuDNN has no such convolution");
-    name_choice(library, form, product, wish, key, sizeof(key));
-    make_graph(&graph, form, product);
+    name_choice(library, form, product, wish, tail, key, sizeof(key));
+    make_graph(&graph, form, product, tail);
     status = pdl__cudnn_choose(&graph, &all, plan);
     pdl__cudnn_clear(&graph);
     return status;
 }
 
 pdl_status_t pdl__cudnn_conv_create(pdl__gpu_t *gpu, const pdl__cuda_form_t *form, pdl__conv_product_t product,
-                                    const pdl__conv_wish_t *wish, pdl__cudnn_plan_t **plan)
+                                    const pdl__conv_wish_t *wish, bool tail, pdl__cudnn_plan_t **plan)
 {
     pdl__cudnn_t *library;
     pdl_status_t  status = pdl__cudnn_open(gpu, &library);
 
-    return status == PDL_OK ? make_plan(library, form, product, wish, NULL, plan) : status;
+    return status == PDL_OK ? make_plan(library, form, product, wish, tail, NULL, plan) : status;
 }
 
 /* One product: the first plan, and again from its name. */
@@ -185,11 +233,11 @@ static pdl_status_t propose(pdl__cudnn_t *library, const pdl__cuda_form_t *form,
                             const pdl__conv_wish_t *wish, char name[PDL__CONV_NAME])
 {
     pdl__cudnn_plan_t *plan = NULL, *again = NULL;
-    pdl_status_t       status = make_plan(library, form, product, wish, NULL, &plan);
+    pdl_status_t       status = make_plan(library, form, product, wish, false, NULL, &plan);
 
     if (status == PDL_OK) {
         snprintf(name, PDL__CONV_NAME, "%s", pdl__cudnn_name(plan));
-        status = make_plan(library, form, product, wish, name, &again);
+        status = make_plan(library, form, product, wish, false, name, &again);
     }
     pdl__cudnn_destroy(plan);
     pdl__cudnn_destroy(again);
@@ -210,10 +258,10 @@ pdl_status_t pdl__cudnn_conv_propose(const char *device, const pdl__cuda_form_t 
 }
 
 pdl_status_t pdl__cudnn_conv_run(pdl__cudnn_plan_t *plan, pdl_tensor_stream_t *stream, void *wide, void *weight,
-                                 void *narrow, void *workspace)
+                                 void *narrow, const float *bias, void *workspace)
 {
-    static const int64_t id[3] = {WIDE, WEIGHT, NARROW};
-    void                *address[3] = {wide, weight, narrow};
+    static const int64_t id[4] = {WIDE, WEIGHT, NARROW, BIAS};
+    void                *address[4] = {wide, weight, narrow, (void *)bias};
 
-    return pdl__cudnn_run(plan, stream, 3, id, address, workspace);
+    return pdl__cudnn_run(plan, stream, bias != NULL ? 4 : 3, id, address, workspace);
 }

@@ -4,13 +4,13 @@
 #include "tensor/plugin/cuda/conv/cudnn_conv.h"
 
 extern "C" pdl_status_t pdl__cudnn_conv_create(pdl__gpu_t *, const pdl__cuda_form_t *, pdl__conv_product_t,
-                                               const pdl__conv_wish_t *, pdl__cudnn_plan_t **)
+                                               const pdl__conv_wish_t *, bool, pdl__cudnn_plan_t **)
 {
     return pdl_error(PDL_ERR_UNSUPPORTED, "there is no cuDNN in the emulation");
 }
 
 extern "C" pdl_status_t pdl__cudnn_conv_run(pdl__cudnn_plan_t *, pdl_tensor_stream_t *, void *, void *, void *,
-                                            void *)
+                                            const float *, void *)
 {
     return PDL_OK;
 }

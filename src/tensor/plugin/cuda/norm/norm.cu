@@ -14,13 +14,18 @@
 #include "tensor/plugin/cuda/channels.h"
 #include "tensor/plugin/cuda/norm/group_norm.h"
 
-#define BLOCKS 8 /* of a multiprocessor */
-#define AHEAD  4 /* rows in flight of a thread that reads one tensor, */
-#define FEWER  2 /* or several */
+/* Blocks of a multiprocessor: as many as it has room for; of large tensors more, which take turns. Every block first reads what
+   belongs to its channels and in the end leaves its sums, which small tensors would feel. */
+#define ROOM      3 /* forward */
+#define ROOM_BACK 2
+#define TURNS     8
+#define LARGE     ((int64_t)64 << 20) /* elements */
+#define AHEAD     4                   /* rows in flight of a thread that reads one tensor, */
+#define FEWER     2                   /* or several */
 
-static pdl_rows_t cover(const pdl__gpu_t *gpu, const pdl__cuda_batch_norm_t &b, int ahead)
+static pdl_rows_t cover(const pdl__gpu_t *gpu, const pdl__cuda_batch_norm_t &b, int ahead, int room)
 {
-    pdl_rows_t r = pdl_cover_rows(gpu, b.rows, b.stride, ahead, BLOCKS);
+    pdl_rows_t r = pdl_cover_rows(gpu, b.rows, b.stride, ahead, b.rows * b.stride >= LARGE ? TURNS : room);
 
     if (r.grid.y > PDL__NORM_PARTIALS / r.grid.x) r.grid.y = PDL__NORM_PARTIALS / r.grid.x;
     if (r.grid.y < 1) r.grid.y = 1;
@@ -28,7 +33,7 @@ static pdl_rows_t cover(const pdl__gpu_t *gpu, const pdl__cuda_batch_norm_t &b, 
 }
 
 template <typename T, int V>
-__global__ void __launch_bounds__(PDL_ROW_THREADS) measure_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM) measure_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     pdl_row_walk<V> walk(r);
     float           sum[2][V] = {}, center[V];
@@ -148,7 +153,7 @@ static __global__ void evaluate_channels(pdl__cuda_batch_norm_t b)
 /* ---- the pass that writes ---- */
 
 template <typename T, int V, bool ADD, bool RELU>
-__global__ void __launch_bounds__(PDL_ROW_THREADS) apply_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM) apply_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     pdl_row_walk<V> walk(r);
     float           scale[V], shift[V];
@@ -228,7 +233,7 @@ template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO> struct gradient_ro
 };
 
 template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO, bool KEEP>
-__global__ void __launch_bounds__(PDL_ROW_THREADS) measure_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM_BACK) measure_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     pdl_row_walk<V> walk(r);
     float           sum[2][V] = {}, mean[V], scale[V], shift[V];
@@ -309,7 +314,7 @@ static __global__ void slope_channels(pdl__cuda_batch_norm_t b)
 }
 
 template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO>
-__global__ void __launch_bounds__(PDL_ROW_THREADS) apply_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM_BACK) apply_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     pdl_row_walk<V> walk(r);
     float           mean[V], scale[V], shift[V], slope[V], offset[V];
@@ -354,7 +359,7 @@ template <typename T, int V>
 static pdl_status_t run_measure(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t &b)
 {
     auto       kernel = measure_rows<T, V>;
-    pdl_rows_t r = cover(gpu, b, AHEAD);
+    pdl_rows_t r = cover(gpu, b, AHEAD, ROOM);
 
     return PDL_LAUNCH(kernel, r.grid, pdl_row_block(r), 0, stream, b, r);
 }
@@ -370,7 +375,8 @@ static pdl_status_t batch_total(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pd
 {
     auto kernel = type == PDL_DTYPE_BF16 ? total_channels<pdl_bf16> : total_channels<float>;
 
-    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b, (int)cover(gpu, *b, AHEAD).grid.y);
+    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b,
+                      (int)cover(gpu, *b, AHEAD, ROOM).grid.y);
 }
 
 static pdl_status_t batch_moments(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
@@ -378,7 +384,8 @@ static pdl_status_t batch_moments(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, 
 {
     auto kernel = type == PDL_DTYPE_BF16 ? set_channels<pdl_bf16> : set_channels<float>;
 
-    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b, (int)cover(gpu, *b, AHEAD).grid.y);
+    return PDL_LAUNCH(kernel, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b,
+                      (int)cover(gpu, *b, AHEAD, ROOM).grid.y);
 }
 
 static pdl_status_t batch_evaluate(pdl__gpu_t *, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t *b)
@@ -392,7 +399,7 @@ static pdl_status_t run_apply(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, cons
     bool       relu = b.mask != PDL__MASK_NONE;
     auto       added = relu ? apply_rows<T, V, true, true> : apply_rows<T, V, true, false>;
     auto       alone = relu ? apply_rows<T, V, false, true> : apply_rows<T, V, false, false>;
-    pdl_rows_t r = cover(gpu, b, FEWER);
+    pdl_rows_t r = cover(gpu, b, FEWER, ROOM);
 
     return b.add != NULL ? PDL_LAUNCH(added, r.grid, pdl_row_block(r), 0, stream, b, r)
                          : PDL_LAUNCH(alone, r.grid, pdl_row_block(r), 0, stream, b, r);
@@ -411,7 +418,7 @@ static pdl_status_t launch_measure_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *st
     bool       keep = b.kept != NULL;
     auto       two = keep ? measure_back<T, V, MASK, true, true> : measure_back<T, V, MASK, true, false>;
     auto       one = keep ? measure_back<T, V, MASK, false, true> : measure_back<T, V, MASK, false, false>;
-    pdl_rows_t r = cover(gpu, b, FEWER);
+    pdl_rows_t r = cover(gpu, b, FEWER, ROOM_BACK);
 
     return b.gradient[1] != NULL ? PDL_LAUNCH(two, r.grid, pdl_row_block(r), 0, stream, b, r)
                                  : PDL_LAUNCH(one, r.grid, pdl_row_block(r), 0, stream, b, r);
@@ -422,7 +429,7 @@ static pdl_status_t launch_apply_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stre
 {
     auto       two = apply_back<T, V, MASK, true>;
     auto       one = apply_back<T, V, MASK, false>;
-    pdl_rows_t r = cover(gpu, b, FEWER);
+    pdl_rows_t r = cover(gpu, b, FEWER, ROOM_BACK);
 
     return b.gradient[1] != NULL ? PDL_LAUNCH(two, r.grid, pdl_row_block(r), 0, stream, b, r)
                                  : PDL_LAUNCH(one, r.grid, pdl_row_block(r), 0, stream, b, r);
@@ -457,7 +464,7 @@ static pdl_status_t batch_measure_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *str
 static pdl_status_t batch_total_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t *b)
 {
     return PDL_LAUNCH(total_back, total_blocks(b), PDL_TOTAL_THREADS, 0, stream, *b,
-                      (int)cover(gpu, *b, FEWER).grid.y);
+                      (int)cover(gpu, *b, FEWER, ROOM_BACK).grid.y);
 }
 
 static pdl_status_t batch_slope(pdl__gpu_t *, pdl_tensor_stream_t *stream, const pdl__cuda_batch_norm_t *b)

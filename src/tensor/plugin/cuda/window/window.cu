@@ -248,15 +248,81 @@ template <typename T, typename P, int V, bool LARGEST> __global__ void pool_gath
     }
 }
 
+/* The windows over one element along one dimension, where they are at most two: the later one, and whether it and the one before
+   are there. */
+struct two_windows {
+    int  last;
+    bool has[2];
+
+    __device__ two_windows(int at, int kernel, int out)
+    {
+        int offset = at & 1; /* in the later one */
+
+        last = at >> 1;
+        has[0] = offset < kernel && last < out;
+        has[1] = offset + 2 < kernel && last > 0 && last <= out;
+    }
+};
+
+/* Maxima of images under windows of at most 4 x 4 with stride 2: the four windows that an element can be in are in flight at
+   once, and nothing is divided by what is not known before. */
+template <typename T, typename P, int V> __global__ void pool_gather_four(pdl__cuda_pool_t p, pdl_rows_t r)
+{
+    const pdl__cuda_window_t &w = p.window;
+    pdl_row_walk<V>           walk(r);
+
+    for (int64_t row = walk.row; row < r.rows; row += walk.step) {
+        place       x(row, w.in);
+        two_windows down(x.at[0] + w.pad[0], w.kernel[0], w.out[0]),
+            across(x.at[1] + w.pad[1], w.kernel[1], w.out[1]);
+        pdl_lanes<T, V> g[4];
+        pdl_lanes<P, V> place[4];
+        float           sum[V] = {};
+
+#pragma unroll
+        for (int k = 0; k < 4; k++) { /* in the order of the output */
+            int     a = 1 - k / 2, b = 1 - k % 2;
+            int64_t at = row_of(w.out, x.sample, down.last - a, across.last - b, 0) * w.stride + walk.channel;
+
+            if (!down.has[a] || !across.has[b]) continue;
+            g[k] = pdl_read<T, V>(p.in, at);
+            place[k] = pdl_read<P, V>(p.place, at);
+        }
+#pragma unroll
+        for (int k = 0; k < 4; k++) {
+            int a = 1 - k / 2, b = 1 - k % 2;
+            int element = (x.at[0] + w.pad[0] - 2 * (down.last - a)) * w.kernel[1] + x.at[1] + w.pad[1] -
+                          2 * (across.last - b);
+            float value[V];
+
+            if (!down.has[a] || !across.has[b]) continue;
+            pdl_widen<T, V>(g[k], value);
+#pragma unroll
+            for (int i = 0; i < V; i++) sum[i] += (int)place[k].at[i] == element ? value[i] : 0;
+        }
+        pdl_write<T, V>(p.out, row * w.stride + walk.channel, sum);
+    }
+}
+
 static int64_t count_rows(int samples, const int (&extent)[3])
 {
     return (int64_t)samples * extent[0] * extent[1] * extent[2];
 }
 
+static bool is_image(const pdl__cuda_window_t &w)
+{
+    return w.kernel[2] == 1 && w.in[2] == 1 && w.step[2] == 1 && w.pad[2] == 0 && w.dilation[0] == 1 &&
+           w.dilation[1] == 1;
+}
+
 static bool is_3x3(const pdl__cuda_window_t &w)
 {
-    return w.kernel[0] == 3 && w.kernel[1] == 3 && w.kernel[2] == 1 && w.dilation[0] == 1 && w.dilation[1] == 1 &&
-           w.in[2] == 1 && w.step[2] == 1 && w.pad[2] == 0;
+    return is_image(w) && w.kernel[0] == 3 && w.kernel[1] == 3;
+}
+
+static bool is_small(const pdl__cuda_window_t &w)
+{
+    return is_image(w) && w.step[0] == 2 && w.step[1] == 2 && w.kernel[0] <= 4 && w.kernel[1] <= 4;
 }
 
 template <typename T, typename P, int V>
@@ -264,7 +330,7 @@ static pdl_status_t launch_pool(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, co
 {
     auto       largest = is_3x3(p.window) ? pool_largest_3x3<T, P, V> : pool_largest<T, P, V>;
     auto       mean = pool_mean<T, V>;
-    auto       gather_largest = pool_gather<T, P, V, true>;
+    auto       gather_largest = is_small(p.window) ? pool_gather_four<T, P, V> : pool_gather<T, P, V, true>;
     auto       gather_mean = pool_gather<T, P, V, false>;
     pdl_rows_t r = pdl_cover_rows(gpu, count_rows(p.window.samples, back ? p.window.in : p.window.out),
                                   p.window.stride, 1, BLOCKS);
