@@ -7,6 +7,7 @@
 # the results too; CASES=FILE has other cases than those below; LIMIT=SECONDS begins no further case after that (220).
 set -euo pipefail
 
+models=$(cd "$(dirname "$0")" && pwd)/models
 paradl=${PARADL:-paradl}
 device=${DEVICE:-cuda}
 steps=${STEPS:-14}
@@ -24,14 +25,14 @@ cases() {
     cat <<'TABLE'
 resnet50        256 bf16 none 1 serial   data:1
 resnet50         32 bf16 none 1 serial   data:1
-gpt2-124m         8 bf16 none 1 serial   data:1
-gpt2-124m        32 bf16 none 1 serial   data:1
+gpt2-plain        8 bf16 none 1 serial   data:1
+gpt2-plain       32 bf16 none 1 serial   data:1
 lenet            64 fp32 none 1 serial   data:1
 lenet          1024 fp32 none 1 serial   data:1
 resnet50        128 bf16 none 1 serial   data:1
 resnet50        128 bf16 full 1 serial   data:1
-gpt2-124m         8 bf16 full 1 serial   data:1
-gpt2-124m         4 fp32 none 1 serial   data:1
+gpt2-plain        8 bf16 full 1 serial   data:1
+gpt2-plain        4 fp32 none 1 serial   data:1
 resnet50         64 fp32 none 1 serial   data:1
 lenet           256 bf16 none 1 serial   data:1
 resnet18-cifar  128 bf16 none 1 serial   data:1
@@ -43,9 +44,9 @@ resnet34        256 bf16 none 1 serial   data:1
 gpt-char         64 bf16 none 1 serial   data:1
 gpt-char         64 fp32 none 1 serial   data:1
 gpt-char        256 bf16 none 1 serial   data:1
-gpt2-355m         4 bf16 none 1 serial   data:1
-gpt2-355m         8 bf16 full 1 serial   data:1
-wrn-28-10       128 bf16 none 1 serial   data:1
+gpt2-124m         8 bf16 none 1 serial   data:1
+gpt3-125m         4 bf16 none 1 serial   data:1
+wrn-plain       128 bf16 none 1 serial   data:1
 vit-b16          64 bf16 none 1 serial   data:1
 unet              4 bf16 none 1 serial   data:1
 resnet18-cifar  512 bf16 none 2 data     data:2
@@ -62,15 +63,20 @@ TABLE
 }
 
 if [ -z "${SYSTEM:-}" ]; then
-    "$paradl" calibrate --device "$device" -n 2 -o "$system" ${QUICK:+--quick}
+    "$paradl" calibrate --device "$device" -n 2 -o "$system" --model "$models/gpt2-124m-plain.yaml,resnet18-cifar,gpt-char" ${QUICK:+--quick}
 fi
 
 begin=$SECONDS
 # run MODEL BATCH PRECISION RECOMPUTE RANKS STRATEGY MESH
 run() {
+    local model=$1
+    case $model in
+    gpt2-plain) model=$models/gpt2-124m-plain.yaml ;;
+    wrn-plain) model=$models/wrn-28-10-plain.yaml ;;
+    esac
     if [ $((SECONDS - begin)) -gt "$limit" ]; then
         echo "# left out for lack of time: $*"
-    elif "$paradl" train --device "$device" --model "$1" --data synthetic --samples "$(($2 * 2))" --batch "$2" --precision "$3" \
+    elif "$paradl" train --device "$device" --model "$model" --data synthetic --samples "$(($2 * 2))" --batch "$2" --precision "$3" \
         --recompute "$4" -n "$5" --strategy "$6" --mesh "$7" --lr 0.001 --steps "$steps" --no-valid --quiet --system "$system" --json \
         >"$scratch/run.json" 2>"$scratch/error" </dev/null; then
         printf '{"case": "%s", "run": %s}\n' "$*" "$(tr -d '\n' <"$scratch/run.json")" >>"$scratch/runs"

@@ -12,7 +12,7 @@
 #include <paradl/base/arena.h>
 
 static const char *const keys[] = {"layer", "after",     "work",    "channels", "window",
-                                   "halo",  "precision", "seconds", NULL};
+                                   "halo",  "precision", "dropout", "seconds",  NULL};
 
 /* Two numbers of at least `least`. */
 static pdl_status_t read_pair(const pdl_yaml_t *row, const char *key, pdl_unit_t unit, double least, double pair[2])
@@ -50,6 +50,7 @@ static pdl_status_t read_row(const pdl_yaml_t *node, pdl_measured_t *row)
     if (!status) status = read_pair(node, "seconds", PDL_UNIT_SECONDS, 0, row->seconds);
     if (!status) status = pdl_yaml_get_number(node, "window", PDL_UNIT_NONE, PDL_OPTIONAL, &row->window);
     if (!status) status = pdl_yaml_get_bool(node, "halo", PDL_OPTIONAL, &row->halo);
+    if (!status) status = pdl_yaml_get_bool(node, "dropout", PDL_OPTIONAL, &row->drops);
     if (!status)
         status = pdl_yaml_get_enum(node, "precision", pdl_precision_names, PDL_PRECISION_COUNT, PDL_OPTIONAL,
                                    &row->precision);

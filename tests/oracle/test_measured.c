@@ -69,9 +69,42 @@ static void time_follows_work_through_both_ends(void)
     CHECK_NEAR(seconds_of(PDL_LAYER_RELU, 1e9, false, ROWS), 1005e-6, 0.03);
 }
 
+/* Attention that drops is far from one that does not, however near it is otherwise. */
+static void rows_are_told_apart_by_dropout(void)
+{
+    const pdl_measured_t both[] = {
+        {.layer = PDL_LAYER_ATTENTION,
+         .precision = PDL_FP32,
+         .after = -1,
+         .work = {1e9, 0},
+         .seconds = {1e-3, 0},
+         .in_channels = 64,
+         .out_channels = 64,
+         .window = 1},
+        {.layer = PDL_LAYER_ATTENTION,
+         .precision = PDL_FP32,
+         .after = -1,
+         .work = {1e9, 0},
+         .seconds = {9e-3, 0},
+         .in_channels = 64,
+         .out_channels = 64,
+         .window = 1,
+         .drops = true},
+    };
+    pdl_compute_cost_t cost = {
+        .measured = both, .measured_count = 2, .flop_per_s = 1e12, .bytes_per_s = 1e12, .kernel_s = 1e-6};
+    double seconds[2] = {0, 0};
+
+    pdl__measured_apply(&cost, &both[1], seconds);
+    CHECK_NEAR(seconds[0], 9e-3, 0.01);
+    pdl__measured_apply(&cost, &both[0], seconds);
+    CHECK_NEAR(seconds[0], 1e-3, 0.01);
+}
+
 int main(void)
 {
     RUN(rows_are_told_apart_by_their_precision);
+    RUN(rows_are_told_apart_by_dropout);
     RUN(time_follows_work_through_both_ends);
     RUN(rows_are_told_apart_by_their_halo);
     RUN(another_kernel_is_better_than_nothing);

@@ -111,6 +111,7 @@ typedef struct pdl_measured {
     double in_channels, out_channels, window; /* of the part; elements of a kernel */
     bool
         halo; /* a window over a part in space: its two sides are padded differently, which other kernels compute */
+    bool drops; /* attention that drops probabilities, which other kernels compute too */
 } pdl_measured_t;
 #define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
 

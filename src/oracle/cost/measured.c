@@ -49,6 +49,7 @@ void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, 
                             .window = 1};
     for (int k = 0; k < PDL_MAX_SPACE; k++)
         if (layer->kernel[k] > 1) row->window *= (double)layer->kernel[k];
+    row->drops = pdl_layer_traits(layer)->work == PDL_WORK_ATTENTION && layer->rate > 0;
     row->halo = row->window > 1 && local->split_space;
     if (pdl_layer_traits(layer)->work == PDL_WORK_ELEMENTS) return;
     row->work[0] = local->samples * (double)layer->flop_forward * local->share_forward;
@@ -67,7 +68,7 @@ static double distance(const pdl_measured_t *a, const pdl_measured_t *b, int i)
 {
     return square(log(a->work[i] / b->work[i]) / WORK_SCALE) + square(log(a->in_channels / b->in_channels)) +
            square(log(a->out_channels / b->out_channels)) + square(log(a->window / b->window)) +
-           (a->halo != b->halo ? OTHER_KERNEL : 0);
+           (a->halo != b->halo ? OTHER_KERNEL : 0) + (a->drops != b->drops ? OTHER_KERNEL : 0);
 }
 
 /* What a kernel of so much work takes at the reachable speed of the device. */

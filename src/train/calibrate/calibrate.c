@@ -59,7 +59,7 @@ void pdl__calibrate_say(const pdl__calibrate_t *c, const char *format, ...)
 static pdl_status_t load_models(pdl__calibrate_t *c)
 {
     /* A device is not to be judged by small networks alone, and these are what it waits for its host with. */
-    static const char *const standard[] = {"lenet", "resnet-tiny", "gpt-char-small", "resnet50", "gpt2-124m"};
+    static const char *const standard[] = {"lenet", "resnet-tiny", "gpt-char-small", "resnet50", "gpt3-125m"};
     int                      count = c->options->device == NULL ? 3 : c->options->quick ? 1 : 5;
     pdl_status_t             status = PDL_OK;
 

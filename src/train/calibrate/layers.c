@@ -84,7 +84,8 @@ static pdl_status_t add_row(pdl__calibrate_t *c, const pdl_measured_t *row)
         pdl_measured_t *old = &r->row[i];
         if (old->layer != row->layer || old->precision != row->precision || old->after != row->after ||
             old->work[0] != row->work[0] || old->work[1] != row->work[1] || old->in_channels != row->in_channels ||
-            old->out_channels != row->out_channels || old->window != row->window || old->halo != row->halo)
+            old->out_channels != row->out_channels || old->window != row->window || old->halo != row->halo ||
+            old->drops != row->drops)
             continue;
         double n = ++c->times_measured[i];
         for (int k = 0; k < 2; k++) old->seconds[k] += (row->seconds[k] - old->seconds[k]) / n;

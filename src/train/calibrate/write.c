@@ -85,6 +85,7 @@ static void write_row(const pdl_measured_t *row, FILE *stream)
             row->out_channels);
     if (row->window > 1) fprintf(stream, ", window: %g", row->window);
     if (row->halo) fprintf(stream, ", halo: true");
+    if (row->drops) fprintf(stream, ", dropout: true");
     fprintf(stream, ", seconds: [%.4g, %.4g]}\n", row->seconds[0], row->seconds[1]);
 }
 
