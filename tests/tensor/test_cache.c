@@ -135,6 +135,20 @@ static void guard_goes_on(void)
     check_backend(backend, 1e-5);
 }
 
+static void gpu_goes_on(void)
+{
+    pdl_cuda_options_t options = {.precision = PDL_DTYPE_F32, .emulated = true};
+    pdl_backend_t     *backend;
+
+    for (int precision = 0; precision < 2; precision++) {
+        options.precision = precision == 0 ? PDL_DTYPE_F32 : PDL_DTYPE_BF16;
+        if (pdl_backend_create_cuda(&options, &backend))
+            printf("     no emulated GPU here: %s\n", pdl_error_message());
+        else
+            check_backend(backend, precision == 0 ? 1e-5 : BF16_TOLERANCE);
+    }
+}
+
 static void others_are_refused(void)
 {
     static const struct cached_op_case whole = {TOKENS("3, channels: 24", attention : {heads : 2}), 1, 9};
@@ -156,6 +170,7 @@ int main(void)
     RUN(cpu_goes_on);
     RUN(cpu_goes_on_in_bf16);
     RUN(guard_goes_on);
+    RUN(gpu_goes_on);
     RUN(others_are_refused);
     return test_done();
 }

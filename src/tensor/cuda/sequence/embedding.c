@@ -14,7 +14,8 @@ static pdl_status_t embedding_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     (void)cuda;
     pdl__cuda_add_weight(op, "weight", 2, dims, true);
     op->description.keeps_inputs = 1;
-    if (op->spec.training) op->description.workspace_bytes = (size_t)layer->vocabulary * sizeof(int32_t);
+    if (op->spec.training)
+        op->description.workspace_bytes = pdl__cuda_table_workspace(op->spec.samples * layer->in.extent[0]);
     return PDL_OK;
 }
 
@@ -49,7 +50,7 @@ static pdl_status_t embedding_backward(pdl_op_t *op, pdl_tensor_stream_t *stream
 
     table.gradient = run->output_gradient[0];
     table.table_gradient = run->weight_gradient[0];
-    table.seen = run->workspace;
+    table.workspace = run->workspace;
     if (!(what & PDL_BACKWARD_WEIGHT) || table.table_gradient == NULL) return PDL_OK;
     if (!run->accumulate)
         status = cuda->api->runtime->fill(cuda->gpu, stream, table.table_gradient,
@@ -63,9 +64,11 @@ static pdl_status_t embedding_backward(pdl_op_t *op, pdl_tensor_stream_t *stream
 static pdl_status_t position_describe(pdl__cuda_t *cuda, pdl_op_t *op)
 {
     const pdl_layer_t *layer = op->spec.layer;
-    int64_t            dims[2] = {layer->out.extent[0], layer->out.channels};
+    int64_t dims[2] = {op->spec.context > 0 ? op->spec.context : layer->out.extent[0], layer->out.channels};
 
     (void)cuda;
+    if (op->spec.context > 0 && layer->class_token)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: a class token cannot follow earlier tokens", layer->name);
     pdl__cuda_add_weight(op, "weight", 2, dims, true);
     if (layer->class_token) pdl__cuda_add_weight(op, "class_token", 1, &layer->out.channels, true);
     op->description.inplace = !layer->class_token;
@@ -86,6 +89,8 @@ static pdl_status_t position_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, 
     pdl__cuda_position_t position = {.samples = op->spec.samples,
                                      .tokens = layer->out.extent[0],
                                      .channels = layer->out.channels,
+                                     .rows = op->description.weight[0].dims[0],
+                                     .past = op->spec.context > 0 ? run->past : NULL,
                                      .x = run->input[0],
                                      .weight = run->weight[0],
                                      .class_token = layer->class_token ? run->weight[1] : NULL,

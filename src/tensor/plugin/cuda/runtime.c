@@ -74,7 +74,8 @@ static pdl_status_t open_gpu(int device, const char *choices, pdl__gpu_t **gpu)
 static void close_gpu(pdl__gpu_t *gpu)
 {
     if (gpu == NULL) return;
-    for (int i = 0; i < PDL__GPU_PARTS; i++)
+    /* Later parts use earlier ones. */
+    for (int i = PDL__GPU_PARTS - 1; i >= 0; i--)
         if (gpu->part[i].destroy != NULL) gpu->part[i].destroy(gpu->part[i].state);
     pdl__choices_close(gpu->choices);
     free(gpu);

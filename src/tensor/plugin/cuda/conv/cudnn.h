@@ -55,10 +55,12 @@ typedef struct pdl__cudnn_wish {
     size_t      workspace;  /* at most */
     bool        repeatable; /* the same bits every time */
     bool        full;       /* factors of products keep all their bits */
+    int         most;       /* plans that are made and tried; 0: as many as are proposed */
     int         tensors;    /* 0: no trial */
     int64_t     id[PDL__CUDNN_TENSORS];
     size_t      bytes[PDL__CUDNN_TENSORS];
-    pdl_dtype_t type; /* of the numbers that a trial fills them with */
+    void       *value[PDL__CUDNN_TENSORS]; /* of one that is a number of the host; else NULL */
+    pdl_dtype_t type;                      /* of the numbers that a trial fills them with */
 } pdl__cudnn_wish_t;
 
 typedef struct pdl__cudnn_plan pdl__cudnn_plan_t;

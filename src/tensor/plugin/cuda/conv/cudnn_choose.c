@@ -167,7 +167,7 @@ static void propose(search_t *search, cudnnBackendHeurMode_t mode)
     pdl__cudnn_graph_t *graph = search->graph;
     descriptor_t heuristic = pdl__cudnn_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR), config[PROPOSALS * 2];
     int64_t      count = 0;
-    int          taken = 0;
+    int          taken = 0, most = search->wish->most > 0 ? search->wish->most : CANDIDATES;
 
     pdl__cudnn_refer(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, search->operations);
     pdl__cudnn_set(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
@@ -178,7 +178,7 @@ static void propose(search_t *search, cudnnBackendHeurMode_t mode)
     if (graph->status == PDL_OK)
         (void)get(graph->library, heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
                   PROPOSALS * 2, &count, config);
-    for (int64_t i = 0; i < count && taken < PROPOSALS && search->count < CANDIDATES; i++) {
+    for (int64_t i = 0; i < count && taken < PROPOSALS && search->count < most; i++) {
         engine_t           engine;
         pdl__cudnn_plan_t *plan;
 
@@ -209,7 +209,8 @@ static void end_trial(trial_t *trial)
     const pdl__cuda_runtime_t *runtime = &pdl__cuda_runtime;
 
     for (int i = 0; i < trial->search->wish->tensors; i++)
-        runtime->release(trial->gpu, PDL_SPACE_DEVICE, trial->address[i]);
+        if (trial->search->wish->value[i] == NULL)
+            runtime->release(trial->gpu, PDL_SPACE_DEVICE, trial->address[i]);
     runtime->release(trial->gpu, PDL_SPACE_DEVICE, trial->workspace);
     if (trial->from != NULL) runtime->event_destroy(trial->gpu, trial->from);
     if (trial->to != NULL) runtime->event_destroy(trial->gpu, trial->to);
@@ -230,6 +231,10 @@ static pdl_status_t begin_trial(const search_t *search, trial_t *trial)
     if (status == PDL_OK) status = runtime->event_create(gpu, &trial->to);
     if (status == PDL_OK) status = runtime->alloc(gpu, PDL_SPACE_DEVICE, wish->workspace, &trial->workspace);
     for (int i = 0; i < wish->tensors && status == PDL_OK; i++) {
+        if (wish->value[i] != NULL) {
+            trial->address[i] = wish->value[i];
+            continue;
+        }
         status = runtime->alloc(gpu, PDL_SPACE_DEVICE, wish->bytes[i], &trial->address[i]);
         if (status == PDL_OK)
             status = pdl__cuda_fill_random(gpu, trial->stream, wish->type, trial->address[i],

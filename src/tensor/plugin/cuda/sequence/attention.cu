@@ -306,25 +306,39 @@ template <typename T, int J> static __global__ void __launch_bounds__(WARPS * 32
 
 /* ---- rotation ---- */
 
-/* A thread has one angle, which is the same for all samples and heads; in double, because angles are large. */
+/* The angle of pair i; in double, because angles are large. */
+static __device__ void find_angle(const pdl__cuda_rotation_t &r, int64_t position, int64_t i, float *cosine,
+                                  float *sine)
+{
+    double angle = (double)position * pow(10000.0, -(double)i / (double)(r.dim / 2));
+
+    *cosine = (float)cos(angle);
+    *sine = (float)(r.back ? -sin(angle) : sin(angle));
+}
+
+/* A thread has a pair of every head of a token, whose angle is the same in all samples where none has a past. */
 template <typename T> static __global__ void __launch_bounds__(256) rotate_vectors(pdl__cuda_rotation_t r)
 {
-    int64_t half = r.dim / 2;
+    int64_t half = (r.dim + 1) / 2;
 
     for (int64_t item = pdl_grid_thread(); item < r.tokens * half; item += pdl_grid_threads()) {
         int64_t t = item / half, i = item % half;
-        double  angle = (double)(r.first + t) * pow(10000.0, -(double)i / (double)half);
-        float   cosine = (float)cos(angle), sine = (float)(r.back ? -sin(angle) : sin(angle));
+        float   cosine = 1, sine = 0;
 
-        for (int64_t n = 0; n < r.samples; n++)
+        for (int64_t n = 0; n < r.samples; n++) {
+            int64_t  past = r.past != NULL ? r.past[n] : 0, place = r.places > 0 ? past + t : t;
+            const T *from = (const T *)r.from.at + n * r.from.sample + t * r.from.token + i;
+            T       *to = (T *)r.to.at + n * r.to.sample + place * r.to.token + i;
+
+            if (r.places > 0 && place >= r.places) continue;
+            if (r.turns && (n == 0 || r.past != NULL)) find_angle(r, r.first + past + t, i, &cosine, &sine);
             for (int64_t h = 0; h < r.heads; h++) {
-                const T *from = (const T *)r.from.at + n * r.from.sample + t * r.from.token + h * r.dim + i;
-                T       *to = (T *)r.to.at + n * r.to.sample + t * r.to.token + h * r.dim + i;
-                float    a = (float)from[0], b = (float)from[half];
+                float a = (float)from[h * r.dim], b = i + half < r.dim ? (float)from[h * r.dim + half] : 0.0f;
 
-                to[0] = T(a * cosine - b * sine);
-                to[half] = T(b * cosine + a * sine);
+                to[h * r.dim] = T(a * cosine - b * sine);
+                if (i + half < r.dim) to[h * r.dim + half] = T(b * cosine + a * sine);
             }
+        }
     }
 }
 
@@ -386,12 +400,14 @@ static pdl_status_t launch_backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream
 
 static pdl_status_t forward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const attention_t *a)
 {
+    if (a->plans != NULL) return pdl__cuda_attention_run(stream, a, false);
     return type == PDL_DTYPE_BF16 ? launch_forward<pdl_bf16>(gpu, stream, a)
                                   : launch_forward<float>(gpu, stream, a);
 }
 
 static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const attention_t *a)
 {
+    if (a->plans != NULL) return pdl__cuda_attention_run(stream, a, true);
     return type == PDL_DTYPE_BF16 ? launch_backward<pdl_bf16>(gpu, stream, a)
                                   : launch_backward<float>(gpu, stream, a);
 }
@@ -400,9 +416,10 @@ static pdl_status_t rotate(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dty
                            const pdl__cuda_rotation_t *rotation)
 {
     auto rotary = type == PDL_DTYPE_BF16 ? rotate_vectors<pdl_bf16> : rotate_vectors<float>;
-    int  blocks = pdl__gpu_blocks(gpu, rotation->tokens * rotation->dim / 2, 256, 16);
+    int  blocks = pdl__gpu_blocks(gpu, rotation->tokens * ((rotation->dim + 1) / 2), 256, 16);
 
     return PDL_LAUNCH(rotary, blocks, 256, 0, stream, *rotation);
 }
 
-extern "C" const pdl__cuda_attentions_t pdl__cuda_attentions = {prepare, forward, backward, rotate};
+extern "C" const pdl__cuda_attentions_t pdl__cuda_attentions = {prepare, pdl__cuda_attention_plan, forward,
+                                                                backward, rotate};

@@ -19,6 +19,8 @@ typedef struct pdl__cuda_heads {
     int64_t sample, token; /* elements from one to the next */
 } pdl__cuda_heads_t;
 
+typedef struct pdl__cuda_attention_plans pdl__cuda_attention_plans_t;
+
 typedef struct pdl__cuda_attention {
     int64_t           samples, heads, kv_heads, dim; /* query head h reads key head h / (heads / kv_heads) */
     int64_t           queries, keys;                 /* keys begin with token 0, queries of sample n with past[n] */
@@ -34,18 +36,48 @@ typedef struct pdl__cuda_attention {
     /* backward */
     pdl__cuda_heads_t d_out, dq, dk, dv;
     float            *dots; /* [samples][heads][queries]: workspace */
+    /* cuDNN's way; NULL: own kernels. With it lse is always kept, and there is neither dropout nor past. */
+    pdl__cuda_attention_plans_t *plans;
+    void                        *workspace; /* pdl__cuda_attention_workspace() bytes */
 } pdl__cuda_attention_t;
 
-/* Elements i and i + dim / 2 of vectors are turned by the angle (first + token) * 10000^(-i / (dim / 2)), or back. */
+/* Samples that cuDNN does at a time, a divisor of all: backward keeps a number of 2 bytes for every query and key, and half a
+   GiB is to be enough. */
+static inline int64_t pdl__cuda_attention_samples(int64_t samples, int64_t heads, int64_t tokens)
+{
+    int64_t padded = (tokens + 127) / 128 * 128, most = ((int64_t)512 << 20) / (2 * heads * padded * padded);
+
+    for (int64_t turn = most < samples ? most : samples; turn > 1; turn--)
+        if (samples % turn == 0) return turn;
+    return 1;
+}
+
+static inline size_t pdl__cuda_attention_workspace(int64_t samples, int64_t heads, int64_t tokens, bool backward)
+{
+    int64_t padded = (tokens + 127) / 128 * 128;
+    size_t  pairs =
+        backward ? (size_t)(2 * pdl__cuda_attention_samples(samples, heads, tokens) * heads * padded * padded) : 0;
+
+    return pairs + ((size_t)16 << 20);
+}
+
+/* Vectors are copied, or elements i and i + dim / 2 of them turned by the angle position * 10000^(-i / (dim / 2)), or back.
+   Token t of sample n is at position first + past[n] + t. */
 typedef struct pdl__cuda_rotation {
     int64_t           samples, tokens, heads, dim, first;
-    bool              back;
+    const int32_t    *past; /* [samples]; NULL: 0 */
+    bool              turns, back;
+    int64_t           places;   /* 0: token t goes to token t; else to past[n] + t, and nowhere from here on */
     pdl__cuda_heads_t from, to; /* may be the same */
 } pdl__cuda_rotation_t;
 
 typedef struct pdl__cuda_attentions {
     /* Before own kernels run with heads of this size. */
     pdl_status_t (*prepare)(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t dim);
+    /* cuDNN's plans for attention of this shape in bf16, so many samples at a time; *plans NULL: it has none. The GPU keeps
+       them. */
+    pdl_status_t (*plan)(pdl__gpu_t *gpu, const pdl__cuda_attention_t *attention, bool backward, int64_t samples,
+                         size_t workspace, pdl__cuda_attention_plans_t **plans);
     pdl_status_t (*forward)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                             const pdl__cuda_attention_t *attention);
     pdl_status_t (*backward)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
@@ -55,6 +87,12 @@ typedef struct pdl__cuda_attentions {
 } pdl__cuda_attentions_t;
 
 extern const pdl__cuda_attentions_t pdl__cuda_attentions;
+
+/* Inside the plugins (attention_graph.c). */
+pdl_status_t pdl__cuda_attention_plan(pdl__gpu_t *gpu, const pdl__cuda_attention_t *attention, bool backward,
+                                      int64_t samples, size_t workspace, pdl__cuda_attention_plans_t **plans);
+pdl_status_t pdl__cuda_attention_run(pdl_tensor_stream_t *stream, const pdl__cuda_attention_t *attention,
+                                     bool backward);
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,5 @@
 /*
- * Softmax, tables of tokens, and positions.
- *
- * The gradient of a table's row is the sum of the gradients of its tokens, in the order of the tokens, the same bits every
- * time: the first place of a token is found by minima of integers, and the block that has it looks for the others.
+ * Softmax and positions.
  */
 #include "tensor/plugin/cuda/sequence/sequence.h"
 #include "tensor/plugin/cuda/teams.h"
@@ -79,164 +76,6 @@ static pdl_status_t softmax_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, p
                                   : launch_softmax<float>(gpu, stream, s, true);
 }
 
-/* ---- tables ---- */
-
-typedef pdl__cuda_table_t table_t;
-
-#define WARPS (THREADS / 32)
-
-/* A thread has eight neighbouring channels; WHOLE: there are eight, at addresses for vectors. */
-template <typename T, bool WHOLE> static __global__ void __launch_bounds__(THREADS) table_rows(table_t t)
-{
-    int64_t vectors = (t.channels + 7) / 8;
-
-    for (int64_t i = pdl_grid_thread(); i < t.rows * vectors; i += pdl_grid_threads()) {
-        int64_t row = i / vectors, c = i % vectors * 8, token = t.tokens[row], at = token - t.first;
-        float   value[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-        T      *out = (T *)t.out + row * t.channels + c;
-
-        if (token < 0 || token >= t.all) {
-            for (int k = 0; k < 8; k++) value[k] = NAN;
-        } else if (at >= 0 && at < t.count) {
-            const float *from = t.table + at * t.channels + c;
-
-            if (WHOLE)
-                pdl_load8(from, value);
-            else
-                for (int k = 0; k < 8 && c + k < t.channels; k++) value[k] = from[k];
-        }
-        if (WHOLE)
-            pdl_store8(out, value);
-        else
-            for (int k = 0; k < 8 && c + k < t.channels; k++) out[k] = T(value[k]);
-    }
-}
-
-static __global__ void table_clear_seen(table_t t)
-{
-    for (int64_t i = pdl_grid_thread(); i < t.count; i += pdl_grid_threads()) t.seen[i] = INT32_MAX;
-}
-
-/* seen[token] = the first row with it. */
-static __global__ void table_find_first(table_t t)
-{
-    for (int64_t i = pdl_grid_thread(); i < t.rows; i += pdl_grid_threads()) {
-        int64_t at = t.tokens[i] - t.first;
-
-        if (at >= 0 && at < t.count) atomicMin(&t.seen[at], (int)i);
-    }
-}
-
-#define LIST 1024 /* rows of a token that are summed at a time */
-
-/* Adds rows of the list to a row of the table's gradient: warps take turns, a lane has eight channels. */
-template <typename T, bool WHOLE>
-static __device__ void add_list(const table_t &t, const int *list, int count, int64_t at, float (*shared)[256])
-{
-    int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-
-    for (int64_t band = 0; band < t.channels; band += 256) {
-        int64_t c = band + lane * 8, mine = band + threadIdx.x;
-        float   sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-
-        for (int k = warp; k < count && c < t.channels; k += WARPS) {
-            const T *from = (const T *)t.gradient + (int64_t)list[k] * t.channels + c;
-            float    value[8] = {0, 0, 0, 0, 0, 0, 0, 0};
-
-            if (WHOLE)
-                pdl_load8(from, value);
-            else
-                for (int i = 0; i < 8 && c + i < t.channels; i++) value[i] = (float)from[i];
-            for (int i = 0; i < 8; i++) sum[i] += value[i];
-        }
-        for (int i = 0; i < 8; i++) shared[warp][lane * 8 + i] = sum[i];
-        __syncthreads();
-        if (mine < t.channels) {
-            float total = 0;
-
-            for (int w = 0; w < WARPS; w++) total += shared[w][threadIdx.x];
-            t.table_gradient[at * t.channels + mine] += total;
-        }
-        __syncthreads();
-    }
-}
-
-/* Appends the rows from `begin` on, one a thread, that have the token; returns the new length. */
-static __device__ int append_matches(const table_t &t, int64_t begin, int32_t token, int *list, int length,
-                                     int *counts)
-{
-    int64_t  i = begin + threadIdx.x;
-    bool     match = i < t.rows && t.tokens[i] == token;
-    unsigned lanes = __ballot_sync(PDL_ALL_LANES, match);
-    int      lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-
-    if (lane == 0) counts[warp] = __popc(lanes);
-    __syncthreads();
-    for (int w = 0; w < WARPS; w++) {
-        if (w == warp && match) list[length + __popc(lanes & ((1u << lane) - 1))] = (int)i;
-        length += counts[w];
-    }
-    __syncthreads();
-    return length;
-}
-
-/* A block goes from row to row, and does the sum of a token where it is the first one. */
-template <typename T, bool WHOLE> static __global__ void __launch_bounds__(THREADS) table_gradient(table_t t)
-{
-    __shared__ int   list[LIST], counts[WARPS];
-    __shared__ float shared[WARPS][256];
-
-    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
-        int32_t token = t.tokens[row];
-        int64_t at = token - t.first;
-        int     length = 0;
-
-        if (at < 0 || at >= t.count || t.seen[at] != (int)row) continue;
-        for (int64_t begin = row; begin < t.rows; begin += THREADS) {
-            length = append_matches(t, begin, token, list, length, counts);
-            if (length <= LIST - THREADS && begin + THREADS < t.rows) continue;
-            add_list<T, WHOLE>(t, list, length, at, shared);
-            length = 0;
-        }
-    }
-}
-
-template <typename T>
-static pdl_status_t launch_look_up(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const table_t *t)
-{
-    bool whole = pdl_has_vectors(t->table, t->channels, t->channels) && pdl_is_aligned(t->out);
-    auto look_up = whole ? table_rows<T, true> : table_rows<T, false>;
-    int  blocks = pdl__gpu_blocks(gpu, t->rows * ((t->channels + 7) / 8), THREADS, 8);
-
-    return PDL_LAUNCH(look_up, blocks, THREADS, 0, stream, *t);
-}
-
-template <typename T>
-static pdl_status_t launch_look_up_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const table_t *t)
-{
-    bool         whole = pdl_has_vectors(t->gradient, t->channels, t->channels);
-    auto         look_up_gradient = whole ? table_gradient<T, true> : table_gradient<T, false>;
-    pdl_status_t status =
-        PDL_LAUNCH(table_clear_seen, pdl__gpu_blocks(gpu, t->count, THREADS, 4), THREADS, 0, stream, *t);
-
-    if (status == PDL_OK)
-        status = PDL_LAUNCH(table_find_first, pdl__gpu_blocks(gpu, t->rows, THREADS, 4), THREADS, 0, stream, *t);
-    if (status != PDL_OK) return status;
-    return PDL_LAUNCH(look_up_gradient, pdl__gpu_blocks(gpu, t->rows, 1, 8), THREADS, 0, stream, *t);
-}
-
-static pdl_status_t look_up(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const table_t *t)
-{
-    return type == PDL_DTYPE_BF16 ? launch_look_up<pdl_bf16>(gpu, stream, t)
-                                  : launch_look_up<float>(gpu, stream, t);
-}
-
-static pdl_status_t look_up_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const table_t *t)
-{
-    return type == PDL_DTYPE_BF16 ? launch_look_up_back<pdl_bf16>(gpu, stream, t)
-                                  : launch_look_up_back<float>(gpu, stream, t);
-}
-
 /* ---- positions ---- */
 
 typedef pdl__cuda_position_t position_t;
@@ -249,7 +88,8 @@ template <typename T, bool WHOLE> static __global__ void __launch_bounds__(THREA
         int64_t      c = i % vectors * 8, n = i / vectors / p.tokens, t = i / vectors % p.tokens;
         const T     *x = (const T *)p.x + (n * (p.tokens - moved) + t - moved) * p.channels + c;
         T           *y = (T *)p.y + (n * p.tokens + t) * p.channels + c;
-        const float *weight = p.weight + t * p.channels + c;
+        int64_t      at = p.past != NULL ? min(p.past[n] + t, p.rows - 1) : t;
+        const float *weight = p.weight + at * p.channels + c;
         float        value[8], add[8];
 
         if (WHOLE) {
@@ -285,5 +125,5 @@ static pdl_status_t add_position(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, p
                                   : launch_position<float>(gpu, stream, p);
 }
 
-extern "C" const pdl__cuda_sequences_t pdl__cuda_sequences = {softmax, softmax_back, look_up, look_up_back,
-                                                              add_position};
+extern "C" const pdl__cuda_sequences_t pdl__cuda_sequences = {softmax, softmax_back, pdl__cuda_look_up,
+                                                              pdl__cuda_look_up_back, add_position};
