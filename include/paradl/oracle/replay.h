@@ -32,8 +32,9 @@ typedef struct pdl_replay_rank {
     double               slowdown;        /* of computation while gradients are exchanged; up to 1: none */
 } pdl_replay_rank_t;
 
-/* Streams do their operations in order; of transfers between stages, those of one direction. An operation is issued when those of the compute stream that stand before it are
-   complete, and starts when those that it waits for are; a tensor arrives when another of these ranks has sent it. What is received from ranks that are not given is there at once. */
+/* Streams do their operations in order; of transfers between stages, those of one direction. An operation is issued when those of
+   the compute stream that stand before it are complete, and starts when those that it waits for are; a tensor arrives when
+   another of these ranks has sent it. What is received from ranks that are not given is there at once. */
 pdl_status_t pdl_program_replay(pdl_replay_rank_t *ranks, int count, double *total_s);
 
 /* An update of a plan: the programs of one rank of every stage side by side. PDL_ERR_LIMIT or PDL_ERR_UNSUPPORTED where the plan

@@ -25,6 +25,7 @@ typedef struct filling {
     int          *member;
     heap_entry_t *heap;
     int           heap_size;
+    int           flows; /* not yet fixed: with the last of them all is done, whatever links are left */
 } filling_t;
 
 /* Entries of equal share come out in the order of their links, so that results do not depend on history. */
@@ -78,7 +79,7 @@ static void fill_links(filling_t *fill, const int *start, const int *route, doub
 {
     double level = 0;
 
-    while (fill->heap_size > 0) {
+    while (fill->flows > 0 && fill->heap_size > 0) {
         int link = fill->heap[0].link;
         if (fill->open[link] == 0) {
             pop(fill);
@@ -95,6 +96,7 @@ static void fill_links(filling_t *fill, const int *start, const int *route, doub
             int flow = fill->member[i];
             if (rates[flow] >= 0) continue;
             rates[flow] = level;
+            fill->flows--;
             for (int j = start[flow]; j < start[flow + 1]; j++) {
                 fill->left[route[j]] -= level;
                 fill->open[route[j]]--;
@@ -141,7 +143,10 @@ pdl_status_t pdl_maxmin_rates(int links, const double *capacity, int flows, cons
         goto free_all;
     }
     list_members(&fill, flows, start, route);
-    for (int f = 0; f < flows; f++) rates[f] = start[f] == start[f + 1] ? INFINITY : -1;
+    for (int f = 0; f < flows; f++) {
+        rates[f] = start[f] == start[f + 1] ? INFINITY : -1;
+        fill.flows += start[f] != start[f + 1];
+    }
     for (int e = 0; e < links; e++) {
         fill.left[e] = capacity[e];
         if (fill.open[e] > 0) fill.heap[fill.heap_size++] = (heap_entry_t){capacity[e] / fill.open[e], e};
