@@ -7,6 +7,7 @@
 #include <paradl/base/units.h>
 #include <paradl/report/table.h>
 #include <paradl/report/train_report.h>
+#include <string.h>
 
 /* The table, and whether differences are worth a column: not from a description that was not made for this machine. */
 typedef struct comparison {
@@ -111,8 +112,11 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
 }
 
 /* "gradients over data (4 ranks): allreduce by ring" */
-static void show_exchanges(const pdl_train_summary_t *s, FILE *stream)
+static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
 {
+    /* MPI itself sends memory of the processor. */
+    if (spec->ranks > 1 && s->transport != NULL && strcmp(s->transport, "mpi") != 0)
+        fprintf(stream, "memory of GPUs goes between ranks by %s\n", s->transport);
     for (int i = 0; i < s->exchange_count; i++) {
         const pdl_session_exchange_t *e = &s->exchange[i];
 
@@ -183,7 +187,7 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
                 100 * s->last.valid_accuracy);
     fputs("\n\n", stream);
     pdl_status_t status = compare(spec, s, stream);
-    if (!status) show_exchanges(s, stream);
+    if (!status) show_exchanges(spec, s, stream);
     if (!status) show_clusters(&s->clusters, stream);
     if (!status) show_findings(spec, s, stream);
     return status;
@@ -271,6 +275,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_bytes(&json, "memory_bytes", s->most_memory_bytes);
     pdl_json_bytes(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
+    if (s->transport != NULL) pdl_json_string(&json, "transport", s->transport);
     pdl__exchanges_json(&json, s->exchange, s->exchange_count, true);
     pdl_json_open(&json, "projected", '{');
     pdl_json_bool(&json, "generic", spec->generic);

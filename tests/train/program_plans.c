@@ -3,10 +3,10 @@
  * axis, and random sharding over the data axes; losses of a few updates and the weights after them equal those of the
  * same network on one rank, and to the bit those of the plan with nothing overlapped.
  *
- *     program_plans FIRST COUNT [guard]      plans FIRST .. FIRST + COUNT - 1
+ *     program_plans FIRST COUNT [guard | emulated | real]      plans FIRST .. FIRST + COUNT - 1
  *
  * With `guard` bits are compared with those of the guard device, whose memory goes between ranks by the transports host and
- * ipc.
+ * ipc. With `emulated` or `real` all is computed on a GPU, and bits are those of both transports.
  */
 #include <math.h>
 #include <paradl/train/session.h>
@@ -95,9 +95,21 @@ static const char *const networks[] = {
 #define NETWORKS ((int)(sizeof(networks) / sizeof(*networks)))
 
 static pdl_ranks_t *world, *alone;
-static bool         guard;
+static const char  *device; /* NULL: the processor, for all */
+static bool         guard, gpu;
 
-typedef enum way { OVERLAPPED, ONE_BY_ONE, GUARD_HOST, GUARD_IPC } way_t;
+typedef enum way { OVERLAPPED, ONE_BY_ONE, BY_HOST, BY_IPC } way_t;
+
+/* The guard shows what the processor does, on the same processor. */
+static pdl_status_t create_backend(way_t way, pdl_backend_t **backend)
+{
+    pdl_cpu_options_t cpu = {.threads = 1, .direct = true};
+
+    if (gpu)
+        return pdl_backend_create_cuda(&(pdl_cuda_options_t){.emulated = strcmp(device, "emulated") == 0}, backend);
+    if (way >= BY_HOST) return pdl_backend_create_guard(&cpu, way == BY_HOST, backend);
+    return pdl_backend_create_cpu(&cpu, backend);
+}
 
 /* Axes whose product is the number of ranks, in random order and of random kind. */
 static void draw_mesh(pdl_mesh_t *mesh, const pdl_model_t *model)
@@ -211,12 +223,10 @@ static pdl_status_t sum_samples(pdl_session_t *session, pdl_ranks_t *ranks, cons
 static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, way_t way, const pdl_batch_t *whole,
                              outcome_t *outcome)
 {
-    pdl_cpu_options_t  cpu = {.threads = 1, .direct = true};
     pdl_session_spec_t spec;
     pdl_session_t     *session = NULL;
     pdl_backend_t     *backend = NULL;
-    pdl_status_t       status = way < GUARD_HOST ? pdl_backend_create_cpu(&cpu, &backend)
-                                                 : pdl_backend_create_guard(&cpu, way == GUARD_HOST, &backend);
+    pdl_status_t       status = create_backend(way, &backend);
 
     pdl_session_defaults(&spec);
     spec.plan = plan;
@@ -225,14 +235,14 @@ static pdl_status_t run_plan(const pdl_plan_t *plan, pdl_ranks_t *ranks, way_t w
     spec.optimizer.lr = 0.02;
     spec.bucket_bytes = 2000;
     spec.overlap = way != ONE_BY_ONE;
-    if (way >= GUARD_HOST) spec.transport = way == GUARD_HOST ? PDL_TRANSPORT_HOST : PDL_TRANSPORT_IPC;
+    if (way >= BY_HOST) spec.transport = way == BY_HOST ? PDL_TRANSPORT_HOST : PDL_TRANSPORT_IPC;
     size_t                held = pdl_memory_held();
     double                before[PDL_SENT_KINDS] = {0};
     pdl_session_traffic_t traffic = {0};
     if (!status) status = pdl_session_create(&spec, &session);
-    if (!status && way < GUARD_HOST)
+    if (!status && way < BY_HOST && !gpu)
         status = pdl_ranks_agree(ranks, check_dry(&spec, session, pdl_memory_held() - held, &traffic));
-    if (!status && way >= GUARD_HOST) pdl_session_traffic(session, &traffic);
+    if (!status && (way >= BY_HOST || gpu)) pdl_session_traffic(session, &traffic);
     for (int k = 0; k < PDL_SENT_KINDS; k++) before[k] = pdl_ranks_sent(ranks, (pdl_sent_t)k);
     for (int step = 0; step < STEPS && !status; step++) {
         pdl_step_result_t  result;
@@ -316,9 +326,13 @@ static int try_plan(int seed)
     if (status) {
         verdict = 0;
     } else if (run_plan(serial, alone, OVERLAPPED, &data, &expected) ||
-               (status = run_plan(plan, world, OVERLAPPED, &data, &got)) ||
-               (status = run_plan(plan, world, guard ? GUARD_HOST : ONE_BY_ONE, &data, &one_by_one)) ||
-               (guard && (status = run_plan(plan, world, GUARD_IPC, &data, &shared)))) {
+               (status = run_plan(plan, world, gpu ? BY_HOST : OVERLAPPED, &data, &got)) ||
+               (status = run_plan(plan, world,
+                                  gpu     ? BY_IPC
+                                  : guard ? BY_HOST
+                                          : ONE_BY_ONE,
+                                  &data, &one_by_one)) ||
+               (guard && (status = run_plan(plan, world, BY_IPC, &data, &shared)))) {
         verdict = status == PDL_ERR_LIMIT || status == PDL_ERR_UNSUPPORTED ? 0 : -1;
         if (pdl_ranks_rank(world) == 0)
             printf("%s %d: %s\n  %s\n", verdict ? "FAIL" : "refused", seed, pdl_error_message(), text);
@@ -346,8 +360,17 @@ int main(int argc, char **argv)
     int first = argc > 1 ? atoi(argv[1]) : 1, count = argc > 2 ? atoi(argv[2]) : 10, agreed = 0, failed = 0,
         tried = 0;
 
-    guard = argc > 3 && strcmp(argv[3], "guard") == 0;
+    device = argc > 3 ? argv[3] : NULL;
+    guard = device != NULL && strcmp(device, "guard") == 0;
+    gpu = device != NULL && !guard;
     if (pdl_ranks_create(&world)) return 1;
+    pdl_backend_t *backend = NULL;
+    if (pdl_ranks_agree(world, create_backend(OVERLAPPED, &backend))) {
+        if (pdl_ranks_rank(world) == 0) printf("skipped: %s\n", pdl_error_message());
+        pdl_ranks_destroy(world);
+        return 77;
+    }
+    pdl_backend_destroy(backend);
     if (pdl_ranks_split(world, pdl_ranks_rank(world), 0, &alone)) return 1;
     for (int seed = first; agreed + failed < count && tried < 4 * count; seed++, tried++) {
         int verdict = try_plan(seed);

@@ -51,6 +51,8 @@ pdl_status_t pdl_transport_join(pdl_transport_t *transport, pdl_ranks_t *group);
 const char *pdl_transport_name(const pdl_transport_t *transport);
 /* Whose memory it moves. In this and the following a transport of NULL is that of the processor's memory. */
 pdl_tensor_device_t *pdl_transport_device(const pdl_transport_t *transport);
+/* The ranks that have the same device as this one, for as long as the transport; those of NULL have a device each. */
+pdl_ranks_t *pdl_transport_sharers(const pdl_transport_t *transport);
 /* Memory that messages are sent from and received into, of the device unless the host can use it too. */
 pdl_status_t pdl_transport_take(const pdl_transport_t *transport, size_t bytes, void **memory);
 void         pdl_transport_give(pdl_transport_t *transport, void *memory, size_t bytes); /* NULL is allowed */

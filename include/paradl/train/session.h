@@ -203,6 +203,9 @@ void pdl_session_routed(const pdl_session_t *session, double *sent, double *stay
 /* Seconds of all steps so far, class by class, on this rank; PDL_CLASS_INPUT is not the session's. */
 void pdl_session_classes(const pdl_session_t *session, double seconds[PDL_OP_CLASS_COUNT]);
 
+/* How memory of the backend goes between ranks: "mpi" where MPI itself sends it, "host", "ipc" or "nccl". */
+const char *pdl_session_transport(const pdl_session_t *session);
+
 /* Exchanges of gradients and of sharded weights, by what really runs them on this rank. */
 typedef struct pdl_session_exchange {
     char             axes[64]; /* of the group, as in a plan file: "data" */

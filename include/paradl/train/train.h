@@ -132,6 +132,7 @@ typedef struct pdl_train_summary {
     /* What exchanged gradients and sharded weights on this rank. */
     pdl_session_exchange_t exchange[PDL_MAX_EXCHANGES];
     int                    exchange_count;
+    const char            *transport; /* pdl_session_transport() */
 } pdl_train_summary_t;
 
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);

@@ -84,6 +84,9 @@ const pdl__option_t pdl__train_option_table[] = {
     {"algorithm", "NAME", NULL,
      "schedule of the gradient exchange, instead of the plan's: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
+    {"transport", "NAME", "auto",
+     "how memory of GPUs goes between ranks: host (through MPI), ipc (ranks of one machine) or nccl (a GPU each)",
+     CHOICE(transport, pdl_transport_names, PDL_TRANSPORT_COUNT)},
     {"bucket", "X", "8MiB", "size of a gradient bucket",
      PDL__POSITIVE(pdl__train_values_t, bucket, PDL_UNIT_BYTES)},
     {"no-overlap", NULL, NULL, "communication is not overlapped with computation", FLAG(no_overlap)},
@@ -253,6 +256,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.label_smoothing = v->label_smoothing;
     o->session.bucket_bytes = (size_t)v->bucket;
     o->session.overlap = !v->no_overlap;
+    o->session.transport = (pdl_transport_kind_t)v->transport;
     o->session.max_memory = (size_t)v->max_memory;
     o->model_name = v->model;
     o->epochs = v->epochs;

@@ -45,8 +45,9 @@ struct pdl_transport {
     const pdl__carrier_t *carrier;
     pdl_tensor_device_t  *device;
     pdl_ranks_t          *ranks;
-    pdl_transport_t      *next;   /* of the job */
-    pdl_wire_t           *active; /* go on when the transport is polled */
+    pdl_ranks_t          *sharers; /* those with the same device; NULL: not known */
+    pdl_transport_t      *next;    /* of the job */
+    pdl_wire_t           *active;  /* go on when the transport is polled */
     pdl__kept_t          *kept;
     void                 *state; /* the carrier's */
 };

@@ -3,7 +3,6 @@
  * to lower ranks have communicators and a stream of their own, because those of one of them go one after the other, and stages
  * of a pipeline send in both directions.
  */
-#define _POSIX_C_SOURCE 200809L /* gethostname */
 #include "comm/device/carrier.h"
 
 #include "base/clock.h"
@@ -12,7 +11,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define JOIN_S 120.0 /* in which all ranks of a group have to come */
 
@@ -87,30 +85,13 @@ static pdl_status_t nccl_join(pdl_transport_t *transport, pdl_ranks_t *group)
 /* A device of its own for every rank: the library itself refuses two ranks on one, but late and at length. */
 static pdl_status_t check_devices(pdl_transport_t *transport)
 {
-    typedef struct place {
-        char device[PDL_SHARED_HANDLE];
-        char machine[PDL_SHARED_HANDLE];
-    } place_t;
-    int          ranks = transport->ranks->size;
-    place_t      mine = {.device = ""}, *all = calloc((size_t)ranks, sizeof(*all));
-    int64_t     *sizes = calloc((size_t)ranks, sizeof(*sizes));
-    pdl_status_t status = all != NULL && sizes != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    double       most = transport->sharers != NULL ? transport->sharers->size : 1;
+    pdl_status_t status = pdl_ranks_max(transport->ranks, &most, 1);
 
-    transport->device->ops->identity(transport->device, mine.device);
-    if (gethostname(mine.machine, sizeof(mine.machine) - 1) != 0) mine.machine[0] = '\0';
-    status = pdl_ranks_agree(transport->ranks, status);
-    if (!status) status = pdl_ranks_gather_all(transport->ranks, &mine, sizeof(mine), all, sizes);
-    for (int a = 0; !status && a < ranks; a++)
-        for (int b = a + 1; !status && b < ranks; b++)
-            if (memcmp(&all[a], &all[b], sizeof(mine)) == 0)
-                status =
-                    pdl_error(PDL_ERR_UNSUPPORTED,
-                              "--transport nccl needs a GPU for every rank, and ranks %d and %d share one: use "
-                              "--transport auto",
-                              a, b);
-    free(sizes);
-    free(all);
-    return status;
+    if (status || most < 2) return status;
+    return pdl_error(PDL_ERR_UNSUPPORTED,
+                     "--transport nccl needs a GPU for every rank, and %d ranks share one: use --transport auto",
+                     (int)most);
 }
 
 static pdl_status_t check_library(const pdl_transport_t *transport)

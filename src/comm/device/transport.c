@@ -1,7 +1,9 @@
 /*
  * Transports, and the one that all ranks can use.
  */
+#define _POSIX_C_SOURCE 200809L /* gethostname */
 #include "comm/device/carrier.h"
+
 #include "comm/watch/watch.h"
 
 #include <inttypes.h>
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LOOKS 200 /* after which a rank that still waits lets others have its core */
 
@@ -94,6 +97,35 @@ static pdl_status_t open_as(pdl_transport_t *transport, const pdl__carrier_t *ca
     return status;
 }
 
+/* Which device a rank has. */
+typedef struct place {
+    char device[PDL_SHARED_HANDLE], machine[PDL_SHARED_HANDLE];
+} place_t;
+
+static pdl_status_t find_sharers(pdl_transport_t *transport)
+{
+    pdl_ranks_t *ranks = transport->ranks;
+    place_t      mine = {.device = ""}, *all = calloc((size_t)ranks->size, sizeof(*all));
+    int64_t     *sizes = calloc((size_t)ranks->size, sizeof(*sizes));
+    int          first = 0;
+    pdl_status_t status = all != NULL && sizes != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
+    transport->device->ops->identity(transport->device, mine.device);
+    if (gethostname(mine.machine, sizeof(mine.machine) - 1) != 0) mine.machine[0] = '\0';
+    status = pdl_ranks_agree(ranks, status);
+    if (!status) status = pdl_ranks_gather_all(ranks, &mine, sizeof(mine), all, sizes);
+    while (!status && memcmp(&all[first], &mine, sizeof(mine)) != 0) first++;
+    if (!status) status = pdl_ranks_split(ranks, first, ranks->rank, &transport->sharers);
+    free(sizes);
+    free(all);
+    return status;
+}
+
+pdl_ranks_t *pdl_transport_sharers(const pdl_transport_t *transport)
+{
+    return transport != NULL ? transport->sharers : NULL;
+}
+
 /* Where MPI can use the memory there is no other way. */
 static pdl_status_t check_wanted(const pdl_tensor_device_t *device, pdl_transport_kind_t wanted)
 {
@@ -111,6 +143,14 @@ static pdl_status_t choose(pdl_transport_t *transport)
     return status ? open_as(transport, &pdl__carrier_host) : PDL_OK;
 }
 
+static pdl_status_t open_wanted(pdl_transport_t *transport, pdl_transport_kind_t wanted)
+{
+    pdl_status_t status = transport->device->ops->identity != NULL ? find_sharers(transport) : PDL_OK;
+
+    if (status) return status;
+    return wanted == PDL_TRANSPORT_AUTO ? choose(transport) : open_as(transport, carrier_of(wanted));
+}
+
 pdl_status_t pdl_transport_create(pdl_ranks_t *ranks, pdl_tensor_device_t *device, pdl_transport_kind_t wanted,
                                   pdl_transport_t **result)
 {
@@ -125,9 +165,10 @@ pdl_status_t pdl_transport_create(pdl_ranks_t *ranks, pdl_tensor_device_t *devic
         if (device->host_access || pdl_ranks_dry(ranks) || pdl_ranks_size(ranks) == 1)
             transport->carrier = device->host_access ? &pdl__carrier_mpi : &pdl__carrier_host;
         else
-            status = wanted == PDL_TRANSPORT_AUTO ? choose(transport) : open_as(transport, carrier_of(wanted));
+            status = open_wanted(transport, wanted);
     }
     if (status) {
+        if (transport != NULL) pdl_ranks_destroy(transport->sharers);
         free(transport);
         return status;
     }
@@ -159,6 +200,7 @@ void pdl_transport_destroy(pdl_transport_t *transport)
     if (*at != NULL) *at = transport->next;
     if (transport->state != NULL && transport->carrier->close != NULL) transport->carrier->close(transport);
     release_kept(transport);
+    pdl_ranks_destroy(transport->sharers);
     free(transport);
 }
 

@@ -61,7 +61,9 @@ static void say_others(size_t held, char *text, size_t size)
 pdl_status_t pdl__session_check_device(const pdl_session_t *s)
 {
     pdl_tensor_device_t *device = s->executor.device;
-    char                 needs[32], left[32], has[32], others[96];
+    pdl_ranks_t         *sharers = pdl_transport_sharers(s->executor.transport);
+    char                 needs[32], left[32], has[32], others[96], ranks[64] = "";
+    double               needed;
     size_t               free_bytes, all_bytes;
     pdl_session_memory_t memory;
     pdl_status_t         status;
@@ -70,11 +72,15 @@ pdl_status_t pdl__session_check_device(const pdl_session_t *s)
     status = device->ops->memory(device, &free_bytes, &all_bytes);
     if (status) return status;
     pdl_session_memory(s, &memory);
-    if (memory.total <= free_bytes) return PDL_OK;
+    needed = (double)memory.total;
+    if (sharers != NULL) status = pdl_ranks_sum(sharers, &needed, 1);
+    if (status || needed <= (double)free_bytes) return status;
+    if (sharers != NULL && pdl_ranks_size(sharers) > 1)
+        snprintf(ranks, sizeof(ranks), " by the %d ranks that share it", pdl_ranks_size(sharers));
     say_others(all_bytes - free_bytes, others, sizeof(others));
     return pdl_error(PDL_ERR_LIMIT,
-                     "%s of memory are needed on the GPU, %s of its %s are free%s: lower --batch, or use "
+                     "%s of memory are needed on the GPU%s, %s of its %s are free%s: lower --batch, or use "
                      "--micro-batches, --recompute full, --precision bf16 or more ranks with --sharding",
-                     pdl_format_bytes((double)memory.total, needs), pdl_format_bytes((double)free_bytes, left),
+                     pdl_format_bytes(needed, needs), ranks, pdl_format_bytes((double)free_bytes, left),
                      pdl_format_bytes((double)all_bytes, has), others);
 }

@@ -62,6 +62,11 @@ static void add_group(list_t *list, const pdl__buckets_t *g)
     if (g->rest) add(list, rest, PDL_COLL_ALLREDUCE, group_size(list, rest), g->rest, g->count);
 }
 
+const char *pdl_session_transport(const pdl_session_t *session)
+{
+    return pdl_transport_name(session->executor.transport);
+}
+
 int pdl_session_exchanges(const pdl_session_t *session, pdl_session_exchange_t out[PDL_MAX_EXCHANGES])
 {
     const pdl_mesh_t *mesh = &session->spec.plan->mesh;

@@ -292,6 +292,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = pdl__weights_plan(s);
     if (!status) status = create_programs(s);
     if (!status) place_small(s);
+    status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__session_check_device(s);
     if (!status) status = pdl__weights_take(s);
     if (!status) status = take_buffers(s);

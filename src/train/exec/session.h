@@ -321,7 +321,7 @@ size_t pdl__messages_bytes(const pdl_session_t *session);
 /* What collectives send by another schedule than that of the plan, where the session was given one. */
 void pdl__session_count_bytes(pdl_session_t *session);
 
-/* dry.c: refuses a session that needs more memory than its device has left. */
+/* dry.c: refuses a session that needs more memory, with those of other ranks on its device, than that has left; collective. */
 pdl_status_t pdl__session_check_device(const pdl_session_t *s);
 /* dry.c: refuses a session that would hold more than spec->max_memory on some rank; collective. */
 pdl_status_t pdl__session_check_memory(const pdl_session_spec_t *spec);

@@ -161,6 +161,7 @@ void pdl__report_epoch(const pdl_train_observer_t *observer, double sums[3], con
 pdl_status_t pdl__summarise_memory(const pdl_session_t *s, pdl_ranks_t *ranks, pdl_train_summary_t *summary)
 {
     summary->exchange_count = pdl_session_exchanges(s, summary->exchange);
+    summary->transport = pdl_session_transport(s);
     pdl_session_memory(s, &summary->memory);
     summary->most_memory_bytes = (double)summary->memory.total;
     return pdl_ranks_max(ranks, &summary->most_memory_bytes, 1);
