@@ -325,7 +325,7 @@ static int try_plan(int seed)
     pdl_status_t status = pdl_plan_check(plan);
     if (status) {
         verdict = 0;
-    } else if (run_plan(serial, alone, OVERLAPPED, &data, &expected) ||
+    } else if ((status = run_plan(serial, alone, OVERLAPPED, &data, &expected)) ||
                (status = run_plan(plan, world, gpu ? BY_HOST : OVERLAPPED, &data, &got)) ||
                (status = run_plan(plan, world,
                                   gpu     ? BY_IPC

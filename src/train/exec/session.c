@@ -294,8 +294,8 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) place_small(s);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__session_check_device(s);
-    if (!status) status = pdl__weights_take(s);
     if (!status) status = take_buffers(s);
+    if (!status) status = pdl__weights_take(s);
     if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__buckets_connect(s);

@@ -230,8 +230,11 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s)
         pdl__unit_t *unit = &s->graph->unit[u];
         if (!unit->op || unit->description.packed_bytes == 0) continue;
         pdl_op_run_t run = {.packed = (char *)s->weights.packed + s->weights.packed_at[u]};
-        for (int k = 0; k < unit->description.weight_count; k++)
-            run.weight[k] = pdl__entry_at(s, PDL_ARRAY_WEIGHT, &s->weights.entry[unit->weight[k]]);
+        for (int k = 0; k < unit->description.weight_count; k++) {
+            const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
+            bool                      zero = unit->zero_bias && entry->info.rank == 1;
+            run.weight[k] = zero ? s->executor.zeros : pdl__entry_at(s, PDL_ARRAY_WEIGHT, entry);
+        }
         pdl_status_t status = ops->refresh(unit->op, s->executor.stream[PDL_STREAM_COMPUTE], &run);
         if (status) return status;
     }
