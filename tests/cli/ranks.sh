@@ -13,3 +13,16 @@ extends: gpt2-124m
 parameters: {layers: 2, hidden: 32, heads: 4, tokens: 26, vocabulary: 65, dropout: $1, bias: 1}
 YAML
 }
+
+# pid_of JOB RANK: the process of a rank below the job; empty when it is gone.
+pid_of() {
+    local pid child
+    for pid in $(pgrep -P "$1"); do
+        if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then
+            echo "$pid"
+            return
+        fi
+        child=$(pid_of "$pid" "$2")
+        [ -z "$child" ] || echo "$child"
+    done
+}

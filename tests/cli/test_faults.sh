@@ -5,19 +5,6 @@ set -euo pipefail
 
 run=(train --model lenet --data synthetic --samples 640 --batch 60 --lr 0.01 --no-valid --quiet --threads 1 --seed 3)
 
-# pid_of JOB RANK: the process of a rank below the job; empty when it is gone.
-pid_of() {
-    local pid child
-    for pid in $(pgrep -P "$1"); do
-        if tr '\0' '\n' 2>/dev/null <"/proc/$pid/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$2"; then
-            echo "$pid"
-            return
-        fi
-        child=$(pid_of "$pid" "$2")
-        [ -z "$child" ] || echo "$child"
-    done
-}
-
 is_there() {
     [ -d "/proc/$1" ] && ! grep -q '^State:.[ZX]' "/proc/$1/status" 2>/dev/null
 }

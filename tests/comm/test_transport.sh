@@ -10,6 +10,7 @@ for case in "2 guard" "3 lazy" "4 guard" "1 emulated" "3 emulated"; do
     [ "$status" -ne 77 ] || continue # no emulated GPU in this build
     [ "$status" -eq 0 ] || fail "$count ranks, $device: $(grep -vE '^(ok|---)' out | head -8)"
     grep -q '^transport host' out || fail "$count ranks, $device: no transport host"
+    [ "$device" = emulated ] || grep -q '^transport nccl' out || fail "$count ranks, $device: no transport nccl"
     [ "$count" -eq 1 ] || grep -q '^transport ipc' out || fail "$count ranks, $device: no transport ipc: $(head -5 out)"
 done
 finish

@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Several ranks on a GPU, emulated: transports have the same bits, what cannot be is refused, and a rank that dies is named.
+set -euo pipefail
+. "$SOURCE/tests/cli/ranks.sh"
+
+cat >net.yaml <<'END'
+paradl: model/1
+name: net
+input: {channels: 3, size: [6, 6]}
+layers:
+  - conv: {name: a, out: 6, kernel: 3, pad: 1}
+  - relu: {name: r}
+  - flatten: {name: flat}
+  - linear: {name: fc, out: 5}
+  - cross_entropy: {name: loss}
+END
+run=(train --model net.yaml --data synthetic --samples 64 --batch 8 --lr 0.01 --no-valid --threads 1 --seed 3 --pe 2)
+
+expect 2 "${run[@]}" --steps 2 --transport ipc
+has err "--transport ipc is for GPUs: MPI itself sends memory of the cpu; use auto"
+expect 2 "${run[@]}" --steps 2 --transport tcp
+has err "--transport"
+
+[ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ] || { finish; exit 0; }
+export PARADL_CUDA_EMULATED=1
+run+=(--device cuda)
+expect 2 "${run[@]}" --steps 2 --transport nccl
+has err "--transport nccl: the emulated GPU has no NCCL; use --transport auto"
+for strategy in data spatial pipeline; do
+    more=()
+    [ "$strategy" != pipeline ] || more=(--micro-batches 2)
+    for transport in host ipc; do
+        rm -rf "$transport"
+        expect 0 "${run[@]}" --steps 3 --strategy "$strategy" "${more[@]}" --transport "$transport" --checkpoint "$transport"
+        has out "memory of GPUs goes between ranks by $transport"
+    done
+    cmp host/step-*/model.safetensors ipc/step-*/model.safetensors || fail "$strategy: weights differ"
+done
+expect 0 "${run[@]}" --steps 1 --json
+has out '"transport": "ipc"'
+
+# One rank is killed while the other waits for it.
+timeout -k 1 60 "$PARADL" "${run[@]}" --steps 1000000 --quiet --checkpoint ck --checkpoint-every 5 >out 2>err </dev/null &
+job=$!
+for _ in $(seq 600); do
+    ls ck 2>/dev/null | grep -q 'step-0*[1-9]' && break
+    sleep 0.05
+done
+pid=$(pid_of "$job" 1)
+[ -n "$pid" ] || fail "rank 1 is not there: $(cat err)"
+kill -KILL "$pid"
+got=0
+wait "$job" || got=$?
+[ "$got" -eq 1 ] || fail "status $got: $(head -c 300 err)"
+has err "paradl: rank 1 was ended by signal 9 (Killed), last heard of in "
+finish
