@@ -2,6 +2,9 @@
  * Messages as work of streams, by the library of the device: the host never waits for them. Messages to higher ranks and those
  * to lower ranks have communicators and a stream of their own, because those of one of them go one after the other, and stages
  * of a pipeline send in both directions.
+ *
+ * The library knows no tags: the receives of a rank from another have to be in the order of the sends. Messages that begin together
+ * are. Of others the sender tells the tag over MPI, and the receiver asks for what was sent before as well, wherever it is expected.
  */
 #include "comm/device/carrier.h"
 
@@ -24,11 +27,13 @@ typedef struct members {
     int                  count;
     pdl_tensor_stream_t *stream[2];
     bool                 grouping;
-    pdl_wire_t          *grouped; /* begin together, when the group ends */
+    pdl_wire_t          *grouped;  /* begin together, when the group ends */
+    pdl_wire_t          *expected; /* receives that have not been asked for */
 } members_t;
 
 typedef struct turn {
     pdl_tensor_event_t *ready, *done;
+    int                 tag; /* as told over MPI */
 } turn_t;
 
 static const pdl_library_ops_t *library_of(const pdl_transport_t *transport)
@@ -169,8 +174,12 @@ static pdl_status_t nccl_make(pdl_wire_t *wire)
 
 static void nccl_unmake(pdl_wire_t *wire)
 {
-    turn_t *turn = wire->state;
+    pdl_wire_t **at = &((members_t *)wire->transport->state)->expected;
+    turn_t      *turn = wire->state;
 
+    /* After a failure it may still be expected. */
+    while (*at != NULL && *at != wire) at = &(*at)->next;
+    if (*at != NULL) *at = wire->next;
     wire->transport->device->ops->event_destroy(wire->transport->device, turn->ready);
     wire->transport->device->ops->event_destroy(wire->transport->device, turn->done);
     free(turn);
@@ -213,22 +222,69 @@ static pdl_status_t enqueue(pdl_wire_t *wire)
     return PDL_OK;
 }
 
-/* A message that is expected, unless it is one of several that begin together, is asked for when somebody waits for it: others
-   that come before it would wait behind it. */
+/* Alone, or one of several that begin together. */
+static pdl_status_t nccl_send(pdl_wire_t *wire)
+{
+    turn_t      *turn = wire->state;
+    pdl_status_t status = enqueue(wire);
+
+    if (status || ((members_t *)wire->transport->state)->grouping) return status;
+    status = pdl_ranks_request_wait(wire->request); /* of the message before */
+    turn->tag = wire->tag;
+    return status ? status
+                  : pdl__request_send(wire->request, &turn->tag, sizeof(turn->tag), wire->peer, PDL__REPLY_TAGS);
+}
+
+/* A message that comes alone is asked for when somebody waits for it: others would wait behind it. */
 static pdl_status_t nccl_receive(pdl_wire_t *wire)
 {
-    if (((members_t *)wire->transport->state)->grouping) return enqueue(wire);
+    members_t *members = wire->transport->state;
+
+    if (members->grouping) return enqueue(wire);
     wire->deferred = true;
+    wire->next = members->expected;
+    members->expected = wire;
     return PDL_OK;
+}
+
+/* The receive that was expected first with a tag from the peer of another. */
+static pdl_wire_t **find_expected(const pdl_wire_t *other, int tag)
+{
+    members_t   *members = other->transport->state;
+    pdl_wire_t **found = NULL;
+
+    for (pdl_wire_t **at = &members->expected; *at != NULL; at = &(*at)->next)
+        if ((*at)->group == other->group && (*at)->peer == other->peer && (*at)->tag == tag) found = at;
+    return found;
+}
+
+/* Asks for the next message that the peer of a wire has sent. */
+static pdl_status_t ask_next(pdl_wire_t *wire)
+{
+    turn_t      *turn = wire->state;
+    pdl_wire_t **at, *next;
+    pdl_status_t status =
+        pdl__request_receive(wire->request, &turn->tag, sizeof(turn->tag), wire->peer, PDL__REPLY_TAGS);
+
+    if (!status) status = pdl_ranks_request_wait(wire->request);
+    if (status) return status;
+    at = find_expected(wire, turn->tag);
+    if (at == NULL)
+        return pdl_error(PDL_ERR_INPUT, "%s: rank %d sends a message with tag %d before it is expected",
+                         library_of(wire->transport)->name, wire->peer, turn->tag);
+    next = *at;
+    *at = next->next;
+    next->deferred = false;
+    return enqueue(next);
 }
 
 static pdl_status_t nccl_test(pdl_wire_t *wire, bool *done)
 {
     pdl_tensor_device_t *device = wire->transport->device;
-    pdl_status_t         status = wire->deferred ? enqueue(wire) : PDL_OK;
+    pdl_status_t         status = PDL_OK;
 
     *done = true;
-    wire->deferred = false;
+    while (!status && wire->deferred) status = ask_next(wire);
     return status ? status : device->ops->wait(device, wire->stream, ((turn_t *)wire->state)->done);
 }
 
@@ -250,7 +306,7 @@ const pdl__carrier_t pdl__carrier_nccl = {.name = "nccl",
                                           .join = nccl_join,
                                           .make = nccl_make,
                                           .unmake = nccl_unmake,
-                                          .send = enqueue,
+                                          .send = nccl_send,
                                           .receive = nccl_receive,
                                           .test = nccl_test,
                                           .group = nccl_group};
