@@ -51,18 +51,27 @@ static pdl_status_t find_allocation(CUdeviceptr address, CUdeviceptr *base, uint
     return PDL_OK;
 }
 
+/* Handles of allocations that were exported lately: a driver takes its time to make one. */
+#define KNOWN 64
+static struct known {
+    uint64_t           id;
+    cudaIpcMemHandle_t handle;
+} known[KNOWN];
+
 static pdl_status_t export_memory(pdl__gpu_t *gpu, const void *address, pdl_shared_memory_t *memory)
 {
-    cudaIpcMemHandle_t handle;
-    CUdeviceptr        base;
-    pdl_status_t       status = find_allocation((CUdeviceptr)(uintptr_t)address, &base, &memory->id);
+    CUdeviceptr   base;
+    struct known *at;
+    pdl_status_t  status = find_allocation((CUdeviceptr)(uintptr_t)address, &base, &memory->id);
 
     (void)gpu;
-    if (!status) status = CHECK(cudaIpcGetMemHandle(&handle, (void *)(uintptr_t)base));
     if (status) return status;
+    at = &known[memory->id % KNOWN];
+    if (at->id != memory->id) status = CHECK(cudaIpcGetMemHandle(&at->handle, (void *)(uintptr_t)base));
+    at->id = status ? 0 : memory->id;
     memory->offset = (uint64_t)((uintptr_t)address - (uintptr_t)base);
-    memcpy(memory->handle, &handle, sizeof(handle));
-    return PDL_OK;
+    memcpy(memory->handle, &at->handle, sizeof(at->handle));
+    return status;
 }
 
 static pdl_status_t import_memory(pdl__gpu_t *gpu, const pdl_shared_memory_t *memory, void **address)
