@@ -131,6 +131,8 @@ typedef struct pdl_weight {
     int64_t     dims[5];  /* plain; convolution [F][C/g][k..], linear [F][C], embedding [V][C] */
     int64_t     elements; /* of the storage, padding included */
     bool        trainable;
+    bool   copied;    /* packed memory has a copy of the storage, in the activation type: an update may write it, */
+    size_t copied_at; /* at this place in bytes, and `refresh` need not */
 } pdl_weight_t;
 #define PDL_MAX_WEIGHTS 6
 

@@ -359,7 +359,7 @@ static pdl_status_t restore(pdl_session_t *s, const pdl_checkpoint_t *checkpoint
     if (!status) status = pdl__spread_statistics(s);
     free_part(&weights);
     if (!status && state) status = restore_state(s, checkpoint, place);
-    if (!status) status = pdl__session_refresh(s);
+    if (!status) status = pdl__session_refresh(s, false);
     return status;
 }
 
@@ -400,7 +400,7 @@ pdl_status_t pdl_session_take(pdl_session_t *s, const pdl_checkpoint_t *checkpoi
     pdl_status_t status = restore(s, checkpoint, false, NULL);
 
     if (!status && averaged) status = load_averages(s, checkpoint);
-    if (!status) status = pdl__session_refresh(s);
+    if (!status) status = pdl__session_refresh(s, false);
     return pdl_ranks_agree(s->spec.ranks, status);
 }
 

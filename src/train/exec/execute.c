@@ -54,7 +54,7 @@ static void find_buckets(pdl_session_t *s, const pdl_program_op_t *op, const pdl
 /* A tensor in another format; of no layer: the copies that kernels have of weights. */
 static pdl_status_t convert(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
-    if (op->node < 0) return pdl__session_refresh(s);
+    if (op->node < 0) return pdl__session_refresh(s, true);
     const pdl__unit_t *unit = &s->graph->unit[op->node];
     pdl_format_t       formats[2] = {s->graph->unit[unit->input[0]].format, unit->format};
     return s->spec.backend->ops->convert(s->spec.backend, s->executor.stream[PDL_STREAM_COMPUTE], &unit->shape,

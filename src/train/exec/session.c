@@ -460,7 +460,7 @@ pdl_status_t pdl_session_swap_ema(pdl_session_t *s)
                             (size_t)range->elements * item);
     }
     if (!status) status = pdl__shard_gather(s);
-    return status ? status : pdl__session_refresh(s);
+    return status ? status : pdl__session_refresh(s, false);
 }
 
 pdl_sample_results_t pdl_session_samples(const pdl_session_t *s)

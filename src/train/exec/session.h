@@ -141,6 +141,7 @@ typedef struct pdl__weights {
     void                  *packed;
     size_t                 packed_bytes;
     size_t                *packed_at;    /* per unit */
+    bool                  *updated;      /* per unit: an update writes its packed copies */
     int64_t                moments_from; /* the update before which the optimizer's state was zero */
     pdl__weight_set_t     *weight_set;   /* set 0 is the session's own; NULL: there are no others */
     int                    weight_set_count, selected;
@@ -250,7 +251,8 @@ pdl_status_t pdl__bucket_wait(pdl_session_t *session, pdl_exchange_t *exchange, 
 pdl_status_t pdl__weights_plan(pdl_session_t *session); /* which there are, and where they lie */
 pdl_status_t pdl__weights_take(pdl_session_t *session); /* memory, and initial values */
 void         pdl__session_free_weights(pdl_session_t *session);
-pdl_status_t pdl__session_refresh(pdl_session_t *session);
+/* Copies that kernels have of weights; `updated`: but for those that an update has written. */
+pdl_status_t pdl__session_refresh(pdl_session_t *session, bool updated);
 int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
 void *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
 

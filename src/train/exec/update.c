@@ -87,6 +87,7 @@ static pdl_optimizer_run_t prepare_update(pdl_session_t *s, const pdl__execution
                                .gradients = s->weights.array[PDL_ARRAY_GRADIENT],
                                .moment = {s->weights.array[PDL_ARRAY_MOMENT1], s->weights.array[PDL_ARRAY_MOMENT2]},
                                .ema = s->weights.array[PDL_ARRAY_EMA],
+                               .packed = s->weights.packed,
                                .step = s->updates - s->weights.moments_from,
                                .lr = &execution->result->lr};
 

@@ -101,7 +101,7 @@ pdl_status_t pdl__weight_set_select(pdl_session_t *s, int set)
 {
     memcpy(s->weights.array, s->weights.weight_set[set].array, sizeof(s->weights.array));
     s->weights.selected = set;
-    return pdl__session_refresh(s);
+    return pdl__session_refresh(s, false);
 }
 
 pdl_status_t pdl__weight_set_copy(pdl_session_t *s, int from, int to, bool moments)

@@ -169,7 +169,8 @@ int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
 static pdl_status_t place_packed(pdl_session_t *s)
 {
     s->weights.packed_at = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->weights.packed_at));
-    if (!s->weights.packed_at) return no_memory(s);
+    s->weights.updated = calloc((size_t)s->graph->unit_count + 1, sizeof(*s->weights.updated));
+    if (!s->weights.packed_at || !s->weights.updated) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         size_t bytes = (s->graph->unit[u].description.packed_bytes + 63) / 64 * 64;
         if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
@@ -221,14 +222,43 @@ static pdl_status_t fill_weights(pdl_session_t *s)
     return status ? status : pdl__spread_statistics(s);
 }
 
-pdl_status_t pdl__session_refresh(pdl_session_t *s)
+/* The parameter that is all of an entry, or NULL. */
+static pdl_parameter_t *parameter_of(const pdl_session_t *s, int entry)
+{
+    for (int i = 0; i < s->weights.parameter_count; i++)
+        if (s->weights.parameter_entry[i] == entry) return &s->weights.parameter[i];
+    return NULL;
+}
+
+/* An update writes the copies that are like the weights. Of several units with the same weight it writes those of one; and
+   where ranks update parts of weights, copies are made of the whole. */
+static void find_copies(pdl_session_t *s)
+{
+    size_t item = pdl_dtype_bytes(s->spec.backend->activation_type);
+
+    for (int u = 0; u < s->graph->unit_count && s->weights.sharding == PDL_SHARDING_NONE; u++) {
+        const pdl__unit_t *unit = &s->graph->unit[u];
+        bool               all = unit->description.packed_bytes > 0 && !unit->zero_bias;
+
+        for (int k = 0; k < unit->description.weight_count; k++) {
+            const pdl_weight_t *weight = &unit->description.weight[k];
+            pdl_parameter_t    *p = weight->copied ? parameter_of(s, unit->weight[k]) : NULL;
+
+            all = all && p != NULL && p->range.packed < 0 && p->range.elements == weight->elements;
+            if (all) p->range.packed = (int64_t)((s->weights.packed_at[u] + weight->copied_at) / item);
+        }
+        s->weights.updated[u] = all;
+    }
+}
+
+pdl_status_t pdl__session_refresh(pdl_session_t *s, bool updated)
 {
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
 
     if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK; /* they come before every use */
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
-        if (!unit->op || unit->description.packed_bytes == 0) continue;
+        if (!unit->op || unit->description.packed_bytes == 0 || (updated && s->weights.updated[u])) continue;
         pdl_op_run_t run = {.packed = (char *)s->weights.packed + s->weights.packed_at[u]};
         for (int k = 0; k < unit->description.weight_count; k++) {
             const pdl__trace_entry_t *entry = &s->weights.entry[unit->weight[k]];
@@ -248,10 +278,11 @@ pdl_status_t pdl__weights_plan(pdl_session_t *s)
     if (!status) status = pdl__buckets_take(s);
     if (!status) place_entries(s);
     if (!status) status = pdl__shard_divide(s);
-    if (!status)
-        status = pdl_optimizer_table_create(&s->spec.optimizer, s->weights.parameter, s->weights.parameter_count,
-                                            &s->weights.table);
-    return status ? status : place_packed(s);
+    if (!status) status = place_packed(s);
+    if (status) return status;
+    find_copies(s);
+    return pdl_optimizer_table_create(&s->spec.optimizer, s->weights.parameter, s->weights.parameter_count,
+                                      &s->weights.table);
 }
 
 pdl_status_t pdl__weights_take(pdl_session_t *s)
@@ -259,7 +290,7 @@ pdl_status_t pdl__weights_take(pdl_session_t *s)
     if (s->dry) return PDL_OK;
     pdl_status_t status = take_arrays(s);
     if (!status) status = fill_weights(s);
-    return status ? status : pdl__session_refresh(s);
+    return status ? status : pdl__session_refresh(s, false);
 }
 
 void pdl__session_free_weights(pdl_session_t *s)
@@ -278,6 +309,7 @@ void pdl__session_free_weights(pdl_session_t *s)
     free(s->weights.parameter_entry);
     free(s->weights.sums);
     free(s->weights.packed_at);
+    free(s->weights.updated);
 }
 
 int pdl_session_tensor_count(const pdl_session_t *s)

@@ -76,5 +76,5 @@ pdl_status_t pdl__session_initialise(pdl_session_t *s)
     free(match);
     free(wanted);
     if (!status) status = pdl__spread_statistics(s);
-    return status ? status : pdl__session_refresh(s);
+    return status ? status : pdl__session_refresh(s, false);
 }

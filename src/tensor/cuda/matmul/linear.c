@@ -90,6 +90,10 @@ static pdl_status_t linear_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     if (cuda->base.activation_type == PDL_DTYPE_BF16) {
         linear->bias_at = ((size_t)(linear->out * linear->in) * 2 + 63) / 64 * 64;
         description->packed_bytes = linear->bias_at + (linear->bias ? (size_t)linear->out * 2 : 0);
+        for (int k = 0; k < description->weight_count; k++) {
+            description->weight[k].copied = true;
+            description->weight[k].copied_at = k == 0 ? 0 : linear->bias_at;
+        }
     }
     place_workspace(op, linear, description);
     return PDL_OK;
