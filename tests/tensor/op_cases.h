@@ -245,6 +245,8 @@ static const struct cached_op_case {
     {TOKENS("1, channels: 24", attention: {heads: 2, causal: true}), 3, 5},
     {TOKENS("5, channels: 32", attention: {heads: 4, kv_heads: 2, causal: true, rotary: true}), 2, 13},
     {TOKENS("70, channels: 48", attention: {heads: 2, head_dim: 8, causal: true, rate: 0.3}), 2, 201},
+    {TOKENS("2, channels: 192", attention: {heads: 2, causal: true}), 2, 45},
+    {TOKENS("1, channels: 256", attention: {heads: 2, kv_heads: 1, head_dim: 64, causal: true, rotary: true}), 2, 70},
     {TOKENS("3, channels: 8", position: {}), 3, 9},
 };
 /* clang-format on */

@@ -401,6 +401,7 @@ static pdl_status_t launch_backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream
 static pdl_status_t forward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const attention_t *a)
 {
     if (a->plans != NULL) return pdl__cuda_attention_run(stream, a, false);
+    if (pdl__cuda_attention_steps(a)) return pdl__cuda_attention_step(gpu, stream, type, a);
     return type == PDL_DTYPE_BF16 ? launch_forward<pdl_bf16>(gpu, stream, a)
                                   : launch_forward<float>(gpu, stream, a);
 }

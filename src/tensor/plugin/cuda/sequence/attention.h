@@ -88,6 +88,10 @@ typedef struct pdl__cuda_attentions {
 
 extern const pdl__cuda_attentions_t pdl__cuda_attentions;
 
+/* Inside the plugins (attention_step.cu): few new tokens to many earlier ones; whether that can do it, and does. */
+bool         pdl__cuda_attention_steps(const pdl__cuda_attention_t *attention);
+pdl_status_t pdl__cuda_attention_step(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                      const pdl__cuda_attention_t *attention);
 /* Inside the plugins (attention_graph.c). */
 pdl_status_t pdl__cuda_attention_plan(pdl__gpu_t *gpu, const pdl__cuda_attention_t *attention, bool backward,
                                       int64_t samples, size_t workspace, pdl__cuda_attention_plans_t **plans);
