@@ -94,7 +94,7 @@ static pdl__cuda_heads_t heads_at(const pdl_op_t *op, const void *tensor, int64_
 {
     size_t element = pdl_dtype_bytes(op->backend->activation_type);
 
-    return (pdl__cuda_heads_t){.at = (char *)tensor + (size_t)channel * element,
+    return (pdl__cuda_heads_t){.at = tensor != NULL ? (char *)tensor + (size_t)channel * element : NULL,
                                .sample = op->spec.layer->in.extent[0] * channels,
                                .token = channels};
 }

@@ -191,6 +191,19 @@ static cublasStatus_t set_preference(const matmul_t *m, cublasLtMatmulPreference
     return error;
 }
 
+/* Nobody reads at these addresses yet: the library looks how they are aligned. */
+static cublasStatus_t set_addresses(const matmul_t *m, int way)
+{
+    uintptr_t      address = way == ALIGNED ? 16 : pdl__gpu_element(m->spec.out);
+    cublasStatus_t error = CUBLAS_STATUS_SUCCESS;
+
+    if (m->spec.bias && !m->finishes)
+        error = set_product(m, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &address, sizeof(address));
+    if (!error && m->spec.keeps_before && !m->finishes)
+        error = set_product(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &address, sizeof(address));
+    return error;
+}
+
 /* What the library would try, best first; *count 0: nothing can do it. */
 static pdl_status_t find_candidates(const matmul_t *m, int way, cublasLtMatmulHeuristicResult_t found[CANDIDATES],
                                     int *count)
@@ -201,6 +214,7 @@ static pdl_status_t find_candidates(const matmul_t *m, int way, cublasLtMatmulHe
     *count = 0;
     if (error) return check(m, error, "preference");
     error = set_preference(m, preference, way);
+    if (!error) error = set_addresses(m, way);
     if (!error)
         error = m->lt->MatmulAlgoGetHeuristic(m->lt->handle, m->product, m->first, m->second, m->out, m->out,
                                               preference, CANDIDATES, found, count);
@@ -213,6 +227,8 @@ static cublasStatus_t multiply(const matmul_t *m, const cublasLtMatmulAlgo_t *al
                                pdl_tensor_stream_t *stream, const pdl__cuda_matmul_run_t *run)
 {
     float          one = 1, beta = run->c != NULL ? 1 : 0;
+    uintptr_t      beyond = (uintptr_t)run->workspace % PDL__MATMUL_ALIGNMENT;
+    char          *workspace = (char *)run->workspace + (beyond > 0 ? PDL__MATMUL_ALIGNMENT - beyond : 0);
     cublasStatus_t error = CUBLAS_STATUS_SUCCESS;
 
     if (m->spec.bias && !m->finishes)
@@ -221,7 +237,7 @@ static cublasStatus_t multiply(const matmul_t *m, const cublasLtMatmulAlgo_t *al
         error = set_product(m, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &run->before, sizeof(run->before));
     if (error) return error;
     return m->lt->Matmul(m->lt->handle, m->product, &one, run->b, m->first, run->a, m->second, &beta,
-                         run->c != NULL ? run->c : run->d, m->out, run->d, m->out, algorithm, run->workspace,
+                         run->c != NULL ? run->c : run->d, m->out, run->d, m->out, algorithm, workspace,
                          m->workspace_bytes, PDL__CUDA_STREAM(stream));
 }
 
@@ -393,7 +409,8 @@ static pdl_status_t find_algorithms(matmul_t *m, bool *possible)
     int                             count[WAYS] = {0, 0};
     pdl_status_t                    status = check(m, describe_product(m), "description");
 
-    for (int way = 0; !status && way < WAYS; way++) status = find_candidates(m, way, found[way], &count[way]);
+    /* Aligned last: what was chosen before is checked with the addresses that are set then. */
+    for (int way = WAYS - 1; !status && way >= 0; way--) status = find_candidates(m, way, found[way], &count[way]);
     *possible = count[ANY] > 0;
     if (status != PDL_OK || !*possible) return status;
     m->algorithm[ANY] = found[ANY][0].algo;
@@ -411,7 +428,7 @@ static pdl_status_t create(pdl__gpu_t *gpu, const pdl__cuda_matmul_spec_t *spec,
     if (m == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     m->gpu = gpu;
     m->spec = *spec;
-    m->workspace_bytes = pdl__cuda_matmul_workspace(spec->m, spec->n);
+    m->workspace_bytes = pdl__cuda_matmul_sums(spec->m, spec->n);
     status = open_library(gpu, &m->lt);
     if (!status)
         status = check(m, m->lt->MatmulDescCreate(&m->product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");

@@ -31,11 +31,19 @@ typedef struct pdl__cuda_matmul_run {
 } pdl__cuda_matmul_run_t;
 
 /* What split sums may take: enough for eight parts of small products, which need them. */
-static inline size_t pdl__cuda_matmul_workspace(int64_t m, int64_t n)
+static inline size_t pdl__cuda_matmul_sums(int64_t m, int64_t n)
 {
     size_t most = (size_t)32 << 20, parts = 8 * (size_t)m * (size_t)n * sizeof(float);
 
     return parts < most ? (parts + 255) / 256 * 256 : most;
+}
+
+/* The library wants them at addresses that divide by 256, which those of workspaces need not. */
+#define PDL__MATMUL_ALIGNMENT 256
+
+static inline size_t pdl__cuda_matmul_workspace(int64_t m, int64_t n)
+{
+    return pdl__cuda_matmul_sums(m, n) + PDL__MATMUL_ALIGNMENT;
 }
 
 /* Sums of columns are made in parts of the rows first, at most so many. */
