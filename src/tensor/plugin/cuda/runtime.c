@@ -110,7 +110,8 @@ static pdl_status_t no_memory(pdl__gpu_t *gpu, size_t bytes)
 
 static pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory)
 {
-    cudaError_t error;
+    cudaError_t  error;
+    pdl_status_t status;
 
     if (bytes == 0) bytes = 1;
     *memory = NULL;
@@ -123,7 +124,10 @@ static pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void 
         space == PDL_SPACE_PINNED ? cudaHostAlloc(memory, bytes, cudaHostAllocDefault) : cudaMalloc(memory, bytes);
     if (error == cudaErrorMemoryAllocation && space == PDL_SPACE_DEVICE) return no_memory(gpu, bytes);
     if (error != cudaSuccess) return CHECK(error);
-    return space == PDL_SPACE_DEVICE ? CHECK(cudaMemset(*memory, 0, bytes)) : PDL_OK;
+    if (space != PDL_SPACE_DEVICE) return PDL_OK;
+    status = CHECK(cudaMemset(*memory, 0, bytes));
+    /* That is work of the default stream, for which ours do not wait: it could clear what they write. */
+    return status ? status : CHECK(cudaStreamSynchronize(cudaStreamLegacy));
 }
 
 static void give(pdl__gpu_t *gpu, pdl_space_t space, void *memory)
@@ -231,7 +235,10 @@ static pdl_status_t query(pdl__gpu_t *gpu, pdl_tensor_event_t *event, bool *done
 
     (void)gpu;
     *done = error == cudaSuccess;
-    if (error == cudaErrorNotReady) return PDL_OK;
+    if (error == cudaErrorNotReady) {
+        (void)cudaGetLastError(); /* else the next launch of a kernel would report it */
+        return PDL_OK;
+    }
     return CHECK(error);
 }
 
