@@ -175,6 +175,10 @@ typedef struct pdl_model_totals {
 } pdl_model_totals_t;
 void pdl_model_totals(const pdl_model_t *model, pdl_model_totals_t *totals);
 
+/* A language model for sequences of another length; its table of positions is that of `tokens` then. Layers that join positions other
+   than by causal attention are refused by name: their results would depend on the length. */
+pdl_status_t pdl_model_with_tokens(const pdl_model_t *model, int64_t tokens, pdl_model_t **other);
+
 /* The network whose `nets` copies have about the weights and operations of this one: hidden widths over sqrt(nets),
    dropout and groups over nets, classes as before. Of networks of convolutions and linear layers; others are
    refused. A Wide ResNet, known by residual sums and a narrow stem of which all other widths are multiples, has its

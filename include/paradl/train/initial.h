@@ -20,6 +20,7 @@
 #define PARADL_INITIAL_H
 
 #include <paradl/base/status.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,6 +34,10 @@ typedef enum pdl_initial_demand {
 } pdl_initial_demand_t;
 
 typedef struct pdl_initial_file pdl_initial_file_t;
+
+/* Whether a path is that of weights alone: a file, or a folder with a model.safetensors and without our state. Others are
+   checkpoints. */
+bool pdl_initial_is_weights(const char *path);
 
 pdl_status_t pdl_initial_open(const char *path, pdl_initial_demand_t demand, pdl_initial_file_t **initial);
 void         pdl_initial_close(pdl_initial_file_t *initial); /* NULL is allowed */

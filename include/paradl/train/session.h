@@ -46,6 +46,8 @@ typedef struct pdl_logits {
 } pdl_logits_t;
 typedef void (*pdl_logits_fn_t)(void *context, const pdl_logits_t *logits);
 
+typedef struct pdl_session pdl_session_t;
+
 typedef struct pdl_session_spec {
     const pdl_plan_t       *plan; /* borrowed, as the next two */
     pdl_backend_t          *backend;
@@ -72,12 +74,15 @@ typedef struct pdl_session_spec {
     pdl_logits_fn_t     logits;
     void               *logits_context;
     pdl_initial_file_t *initial; /* borrowed: weights that are not drawn, or NULL */
+    /* Generation (generate.h): the tokens of a batch follow earlier ones, in sequences of so many tokens at most; 0: they are whole
+       sequences. `like`: a session of the same model for other numbers of new tokens, which lives longer and whose weights and key-value cache
+       this one uses; or NULL. */
+    int64_t        context;
+    pdl_session_t *like;
     size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, overlapped, SGD. */
 void pdl_session_defaults(pdl_session_spec_t *spec);
-
-typedef struct pdl_session pdl_session_t;
 
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **session);
 void         pdl_session_destroy(pdl_session_t *session); /* NULL is allowed */
@@ -109,6 +114,19 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *session, const pdl_batch_t *b
 pdl_status_t pdl_session_step_finish(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Forward only, with running statistics and without dropout. */
 pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
+/* The same, and what the network says of the samples of this rank, before the loss: `values` takes them one after the other, each as the input
+   of the loss is (vectors [channels], sequences [positions][channels], images [channels][extents]). Sequences with `position`:
+   only the channels of that position of every sample. Not for samples that are split over ranks. */
+typedef struct pdl_outputs {
+    float         *values;
+    const int32_t *position; /* [count of pdl_session_share()], or NULL */
+} pdl_outputs_t;
+pdl_status_t pdl_session_predict(pdl_session_t *session, const pdl_batch_t *batch, const pdl_outputs_t *outputs,
+                                 pdl_step_result_t *result);
+/* The shape of one sample's outputs. An error where outputs cannot be had. */
+pdl_status_t pdl_session_output_shape(const pdl_session_t *session, pdl_shape_t *shape);
+/* Generation: how many earlier tokens every sample of this rank has, for the next runs. */
+pdl_status_t pdl_session_set_past(pdl_session_t *session, const int32_t *past);
 /* Forward only, but as in training: with statistics of the batch, which also enter the running ones, and dropout. */
 pdl_status_t pdl_session_pass(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* Evaluation takes the averaged weights between these two calls (does nothing without EMA). */
@@ -180,6 +198,7 @@ typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */
     size_t messages;                                          /* buffers in which they leave and arrive */
+    size_t cache; /* generation: keys and values; of the session that has them */
 } pdl_session_memory_t;
 void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memory);
 

@@ -75,6 +75,7 @@ typedef struct pdl__graph_spec {
     bool                  training;
     bool                  separate;     /* statistics are not shared over data axes */
     bool                  overlap;      /* tensors are in flight while something else is computed */
+    int64_t               context;      /* generation: of pdl_op_spec_t; else 0 */
     bool                  shows_logits; /* somebody looks at the input of the loss before its gradient is made */
     size_t                bucket_bytes;
     bool                  smooths;             /* the loss smooths labels */

@@ -133,7 +133,8 @@ void pdl__weight_whole(const pdl__layouts_t *l, int index, int rank, const int64
     for (int d = 0; d < rank; d++) whole[d] = local[d];
     if (outputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_FILTER)) whole[outputs] = layer->out.channels;
     if (inputs >= 0 && pdl__layouts_axes(l, index, PDL_MODE_CHANNEL)) whole[inputs] = layer->in.channels;
-    if (kernel == PDL_KERNEL_POSITIONS && rank == 2) whole[0] = layer->out.extent[0];
+    if (kernel == PDL_KERNEL_POSITIONS && rank == 2 && pdl__layouts_axes(l, index, PDL_MODE_SPACE))
+        whole[0] = layer->out.extent[0];
     if (kernel == PDL_KERNEL_TABLE) whole[0] = layer->vocabulary;
     if (kernel == PDL_KERNEL_EXPERTS) whole[0] = layer->experts; /* of the router too */
 }

@@ -121,7 +121,8 @@ static pdl_op_spec_t describe_op(const pdl__lowering_t *l, int head, int tail, b
                                .gradient_in_forward = pdl_layer_traits(layer)->loss != PDL_LOSS_NONE &&
                                                       l->spec->training && gradient && !l->spec->shows_logits,
                                .accumulates = l->spec->plan->micro_batches > 1 || shared,
-                               .plain_weights = shared || !l->spec->layouts->trivial,
+                               .plain_weights = shared || !l->spec->layouts->trivial || l->spec->context > 0,
+                               .context = l->spec->context,
                                .id = (uint64_t)head,
                                .origin = origin_of(layer, out)};
 

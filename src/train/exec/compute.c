@@ -80,6 +80,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
         if (unit->zero_bias && entry->info.rank == 1) run.weight[k] = s->executor.zeros;
     }
     if (traits->statistics) share_statistics(s, unit, &run);
+    if (s->spec.context > 0) pdl__cache_set(s, op->node, &run);
     return run;
 }
 
@@ -112,6 +113,8 @@ pdl_status_t pdl__execute_forward(pdl_session_t *s, const pdl_program_op_t *op, 
     if (!status) status = pdl__run_forward(s, unit, kernel, &run);
     if (!status && unit->loss) status = pdl__results_keep(s, op->micro_batch, run.output);
     if (!status && unit->loss && execution->defers) status = pdl__finite_watch_results(s, unit, &run);
+    if (!status && unit->loss && s->executor.outputs && !execution->searches)
+        status = pdl__outputs_take(s, op->micro_batch, unit, &run);
     if (!status && unit->loss && s->executor.logits.call && !execution->searches)
         status = pdl__logits_show(s, op->micro_batch, &run, execution);
     return status;

@@ -155,6 +155,7 @@ static pdl__graph_spec_t graph_spec(const pdl_session_t *s)
                                .training = s->spec.training,
                                .separate = s->spec.separate,
                                .overlap = s->spec.overlap,
+                               .context = s->spec.context,
                                .shows_logits = s->spec.logits != NULL,
                                .bucket_bytes = s->spec.bucket_bytes,
                                .smooths = s->spec.label_smoothing > 0,
@@ -292,10 +293,12 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = pdl__weights_plan(s);
     if (!status) status = create_programs(s);
     if (!status) place_small(s);
+    if (!status) status = pdl__cache_place(s);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__session_check_device(s);
     if (!status) status = take_buffers(s);
     if (!status) status = pdl__weights_take(s);
+    if (!status) status = pdl__cache_take(s);
     if (!status && spec->logits) status = pdl__logits_create(s, spec->logits, spec->logits_context);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status) status = pdl__buckets_connect(s);
@@ -343,6 +346,8 @@ void pdl_session_destroy(pdl_session_t *s)
     }
     pdl_program_destroy(s->program);
     pdl_program_destroy(s->forward_program);
+    pdl__outputs_destroy(s);
+    pdl__cache_destroy(s);
     pdl__graph_destroy(s->graph);
     pdl__groups_destroy(s->groups);
     pdl__layouts_destroy(s->layouts);
@@ -424,6 +429,21 @@ static pdl_status_t execute_forward(pdl_session_t *s, pdl__execute_mode_t mode, 
 pdl_status_t pdl_session_evaluate(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
 {
     return execute_forward(s, PDL__EXECUTE_EVALUATE, batch, result);
+}
+
+pdl_status_t pdl_session_predict(pdl_session_t *s, const pdl_batch_t *batch, const pdl_outputs_t *outputs,
+                                 pdl_step_result_t *result)
+{
+    pdl_shape_t  shape;
+    pdl_status_t status = pdl_session_output_shape(s, &shape);
+
+    if (status) return status;
+    s->executor.outputs = outputs;
+    status = execute_forward(s, PDL__EXECUTE_EVALUATE, batch, result);
+    s->executor.outputs = NULL;
+    if (!status)
+        status = s->executor.device->ops->synchronise(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE]);
+    return status;
 }
 
 pdl_status_t pdl_session_pass(pdl_session_t *s, const pdl_batch_t *batch, pdl_step_result_t *result)
@@ -509,6 +529,8 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
         s->executor.arena_bytes + s->executor.small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
     memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
     memory->weights += pdl__weight_sets_bytes(s);
-    memory->total =
-        memory->weights + memory->gradients + memory->optimizer + memory->activations + memory->messages;
+    memory->cache = s->spec.like ? 0 : s->executor.cache_bytes;
+    if (s->spec.like) memory->weights = s->weights.packed_bytes; /* the others are those of that session */
+    memory->total = memory->cache + memory->weights + memory->gradients + memory->optimizer + memory->activations +
+                    memory->messages;
 }

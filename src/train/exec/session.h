@@ -181,7 +181,13 @@ typedef struct pdl__executor {
     pdl__targets_t targets;
     float         *results; /* [3][count]: loss, correctness, confidence */
     pdl__logits_t  logits;
-    int            halted; /* the operation with which pdl_session_step_finish() goes on; 0: none */
+    const pdl_outputs_t *outputs; /* that are asked for in this execution, or NULL */
+    void                *plain;   /* of the device: outputs in the plain format, where the loss reads another */
+    char    *cache; /* generation: keys and values of all attention layers; those of spec.like where there is one */
+    size_t   cache_bytes;
+    size_t  *cache_at; /* per unit */
+    int32_t *past;     /* of the device: [count] */
+    int      halted;   /* the operation with which pdl_session_step_finish() goes on; 0: none */
 } pdl__executor_t;
 
 /* What is seen of a run: times, and numbers that are not finite. */
@@ -317,6 +323,17 @@ void         pdl__logits_destroy(pdl_session_t *session);
 pdl_status_t pdl__logits_show(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run,
                               const pdl__execution_t *execution);
 pdl_status_t pdl__logits_add(pdl_session_t *session, int micro_batch, const pdl_op_run_t *run);
+
+/* predict/outputs.c: what pdl_session_predict() asked for of a micro-batch; memory for it. */
+pdl_status_t pdl__outputs_take(pdl_session_t *session, int micro_batch, const pdl__unit_t *loss,
+                               const pdl_op_run_t *run);
+void         pdl__outputs_destroy(pdl_session_t *session);
+
+/* predict/cache.c: generation. Where keys and values are, and memory for them; what an op of a unit reads and writes there. */
+pdl_status_t pdl__cache_place(pdl_session_t *session);
+pdl_status_t pdl__cache_take(pdl_session_t *session);
+void         pdl__cache_destroy(pdl_session_t *session);
+void         pdl__cache_set(const pdl_session_t *session, int unit, pdl_op_run_t *run);
 
 /* traffic.c: memory of all messages, those between stages included. */
 size_t pdl__messages_bytes(const pdl_session_t *session);

@@ -188,6 +188,22 @@ static pdl_status_t take(pdl_session_t *s, size_t bytes, void **memory)
     return s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_DEVICE, bytes, memory);
 }
 
+/* Those of another session, which are the same but for the samples that are computed with them. */
+static pdl_status_t share_arrays(pdl_session_t *s)
+{
+    const pdl__weights_t *other = &s->spec.like->weights, *own = &s->weights;
+
+    for (int i = 0; i < own->entry_count; i++)
+        if (own->entry_count != other->entry_count || own->entry[i].offset != other->entry[i].offset ||
+            own->entry[i].storage != other->entry[i].storage ||
+            strcmp(own->entry[i].info.name, other->entry[i].info.name) != 0)
+            return pdl_error(PDL_ERR_UNSUPPORTED, "weight %s is stored in another way for other numbers of tokens",
+                             own->entry[i].info.name);
+    s->weights.array[PDL_ARRAY_WEIGHT] = other->array[PDL_ARRAY_WEIGHT];
+    if (s->weights.packed_bytes == 0) return PDL_OK;
+    return take(s, s->weights.packed_bytes, &s->weights.packed) ? no_memory(s) : PDL_OK;
+}
+
 static pdl_status_t take_arrays(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
@@ -288,15 +304,15 @@ pdl_status_t pdl__weights_plan(pdl_session_t *s)
 pdl_status_t pdl__weights_take(pdl_session_t *s)
 {
     if (s->dry) return PDL_OK;
-    pdl_status_t status = take_arrays(s);
-    if (!status) status = fill_weights(s);
+    pdl_status_t status = s->spec.like ? share_arrays(s) : take_arrays(s);
+    if (!status && !s->spec.like) status = fill_weights(s);
     return status ? status : pdl__session_refresh(s, false);
 }
 
 void pdl__session_free_weights(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++)
-        if (s->weights.array[a])
+        if (s->weights.array[a] && !s->spec.like)
             s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.array[a],
                                              (size_t)pdl__session_elements(s, (pdl_session_array_t)a) *
                                                  weight_bytes(s));

@@ -82,17 +82,28 @@ static bool is_onnx(const char *path)
     return length > 5 && strcmp(path + length - 5, ".onnx") == 0;
 }
 
+bool pdl_initial_is_weights(const char *path)
+{
+    char        inside[4096];
+    struct stat info;
+
+    if (stat(path, &info) != 0) return false;
+    if (!S_ISDIR(info.st_mode)) return true;
+    snprintf(inside, sizeof(inside), "%s/state.safetensors", path);
+    if (access(inside, F_OK) == 0) return false;
+    snprintf(inside, sizeof(inside), "%s/model.safetensors", path);
+    return access(inside, F_OK) == 0;
+}
+
 static pdl_status_t open_file(pdl_initial_file_t *initial, const char *path)
 {
     char        inside[4096];
     struct stat info;
 
     if (is_onnx(path)) return pdl_onnx_weights_load(path, &initial->onnx);
-    /* A folder of Hugging Face has its weights beside a description; a checkpoint of ours has a state too. */
-    snprintf(inside, sizeof(inside), "%s/state.safetensors", path);
-    if (stat(path, &info) == 0 && S_ISDIR(info.st_mode) && access(inside, F_OK) != 0) {
+    if (pdl_initial_is_weights(path) && stat(path, &info) == 0 && S_ISDIR(info.st_mode)) {
         snprintf(inside, sizeof(inside), "%s/model.safetensors", path);
-        if (access(inside, F_OK) == 0) return pdl_checkpoint_open(inside, &initial->checkpoint);
+        path = inside;
     }
     return pdl_checkpoint_open(path, &initial->checkpoint);
 }

@@ -1,0 +1,74 @@
+/*
+ * The next token of a text: the most probable one, or drawn among the most probable ones.
+ */
+#include <math.h>
+#include <paradl/base/random.h>
+#include <paradl/train/generate.h>
+#include <string.h>
+
+static int32_t most_probable(const float *logits, int64_t classes)
+{
+    int64_t best = 0;
+
+    for (int64_t c = 1; c < classes; c++)
+        if (logits[c] > logits[best]) best = c;
+    return (int32_t)best;
+}
+
+/* The k-th largest of n values, which are moved around (Hoare's selection). */
+static float kth_largest(float *values, int64_t n, int64_t k)
+{
+    int64_t low = 0, high = n - 1;
+
+    while (low < high) {
+        float   pivot = values[low + (high - low) / 2];
+        int64_t i = low, j = high;
+
+        while (i <= j) {
+            while (values[i] > pivot) i++;
+            while (values[j] < pivot) j--;
+            if (i > j) break;
+            float moved = values[i];
+            values[i++] = values[j];
+            values[j--] = moved;
+        }
+        if (k - 1 <= j)
+            high = j;
+        else if (k - 1 >= i)
+            low = i;
+        else
+            break;
+    }
+    return values[k - 1];
+}
+
+int32_t pdl_generate_choose(const float *logits, int64_t classes, const pdl_generate_options_t *options,
+                            int64_t prompt, int64_t at, float *scratch)
+{
+    uint64_t stream = pdl_random_stream("generate", (uint64_t)prompt, 0);
+    int32_t  best = most_probable(logits, classes);
+    int64_t  wanted = options->top_k > 0 && options->top_k < classes ? options->top_k : classes, equal = 0;
+    float    least = -INFINITY;
+    double   total = 0, drawn, sum = 0;
+
+    if (options->temperature <= 0 || wanted == 1) return best;
+    if (wanted < classes) {
+        memcpy(scratch, logits, (size_t)classes * sizeof(*scratch));
+        least = kth_largest(scratch, classes, wanted);
+    }
+    /* Of equal ones at the border the first count. */
+    for (int64_t c = 0; c < classes; c++) equal += logits[c] > least;
+    equal = wanted - equal;
+    for (int64_t c = 0; c < classes; c++) {
+        bool counts = logits[c] > least || (logits[c] == least && equal-- > 0);
+
+        scratch[c] = counts ? (float)exp((double)(logits[c] - logits[best]) / options->temperature) : 0;
+        total += (double)scratch[c];
+    }
+    drawn = pdl_random_uniform(options->seed, stream, (uint64_t)at) * total;
+    for (int64_t c = 0; c < classes; c++) {
+        sum += (double)scratch[c];
+        if (scratch[c] > 0 && drawn < sum) return (int32_t)c;
+    }
+    return best;
+}
