@@ -6,5 +6,6 @@
 #include <paradl/data/hide.h>
 #include <paradl/data/shuffle.h>
 #include <paradl/data/store.h>
+#include <paradl/data/vocabulary.h>
 
 #endif

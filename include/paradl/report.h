@@ -4,6 +4,7 @@
 
 #include <paradl/report/bench_report.h>
 #include <paradl/report/dry_report.h>
+#include <paradl/report/predict_report.h>
 #include <paradl/report/report.h>
 #include <paradl/report/sim_report.h>
 #include <paradl/report/table.h>

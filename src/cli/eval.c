@@ -5,14 +5,11 @@
 #include "cli/device.h"
 #include "cli/train/start_ranks.h"
 #include "cli/train/threads.h"
+#include "cli/train/trained.h"
 
 #include <paradl/base/json.h>
 #include <paradl/comm/watch.h>
-#include <paradl/train/checkpoint.h>
 #include <paradl/train/train.h>
-
-#include <string.h>
-#include <unistd.h>
 
 typedef struct values {
     const char *data, *model, *vocabulary, *device;
@@ -36,7 +33,8 @@ static const pdl__option_t options[] = {
     {"ema", NULL, NULL, "scores the averaged weights", PDL__FLAG(values_t, ema)},
     {"train-split", NULL, NULL, "scores the training samples instead of the validation samples",
      PDL__FLAG(values_t, train_split)},
-    {"vocabulary", "V", "char", "of text: char, byte, or a GPT-2 vocab.json with merges.txt beside it",
+    {"vocabulary", "V", "char",
+     "of text: char, byte, or byte pairs: tokenizer.json, or vocab.json with merges.txt beside it",
      PDL__TEXT(values_t, vocabulary)},
     {"samples", "N", NULL, "size of a synthetic data set", PDL__INT(values_t, samples, 1)},
     {"no-normalise", NULL, NULL, "as in training", PDL__FLAG(values_t, no_normalise)},
@@ -45,62 +43,15 @@ static const pdl__option_t options[] = {
 };
 
 typedef struct job {
-    const values_t   *values;
-    const char       *path; /* of the checkpoint */
-    pdl_ranks_t      *ranks;
-    pdl_model_t      *model;
-    pdl_plan_t       *plan;
-    pdl_backend_t    *backend;
-    pdl_source_t     *source;
-    pdl_session_t    *session;
-    pdl_checkpoint_t *checkpoint;
+    const values_t *values;
+    const char     *path; /* of the checkpoint */
+    pdl_ranks_t    *ranks;
+    pdl__trained_t  network;
+    pdl_plan_t     *plan;
+    pdl_backend_t  *backend;
+    pdl_source_t   *source;
+    pdl_session_t  *session;
 } job_t;
-
-/* The nets of an ensemble are kept beside each other, and none of them is a model with a name. */
-static bool holds_nets(const char *folder)
-{
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/net-0", folder);
-    return access(path, F_OK) == 0;
-}
-
-/* Opens the checkpoint on all ranks; the first says what is wrong with it. */
-static pdl_status_t open_checkpoint(job_t *job)
-{
-    pdl_status_t status;
-
-    if (holds_nets(job->path))
-        return pdl_error(PDL_ERR_INPUT,
-                         "%s holds the nets of --aggregate feddct, which are scored together in training only: use "
-                         "paradl train --resume with --valid-every",
-                         job->path);
-    status = pdl_checkpoint_open_together(job->ranks, job->path, &job->checkpoint);
-    if (status || pdl_ranks_rank(job->ranks) != 0) return status;
-    if (pdl_checkpoint_damage(job->checkpoint))
-        fprintf(stderr, "paradl: %s\n", pdl_checkpoint_damage(job->checkpoint));
-    if (pdl_checkpoint_info(job->checkpoint) && !pdl_checkpoint_summed(job->checkpoint))
-        fprintf(stderr, "%s has no checksums: an earlier version wrote it, and damage would not be noticed\n",
-                pdl_checkpoint_path(job->checkpoint));
-    return PDL_OK;
-}
-
-static pdl_status_t load_model(job_t *job)
-{
-    const pdl_checkpoint_info_t *info = pdl_checkpoint_info(job->checkpoint);
-
-    if (job->values->model) return pdl_model_load(job->values->model, &job->model);
-    if (info && info->description)
-        return pdl_model_read_yaml_memory(info->description, strlen(info->description), "model.yaml", &job->model);
-    if (info && *info->model) {
-        pdl_status_t status = pdl_model_load(info->model, &job->model);
-        if (status)
-            status = pdl_error(status, "%s; %s names this model: say where it is with --model M",
-                               pdl_error_message(), pdl_checkpoint_path(job->checkpoint));
-        return status;
-    }
-    return pdl_error(PDL_ERR_INPUT, "%s does not name its model: add --model M", job->path);
-}
 
 static pdl_status_t prepare(job_t *job)
 {
@@ -111,16 +62,14 @@ static pdl_status_t prepare(job_t *job)
                                    .samples = v->samples};
     pdl_cpu_options_t    cpu = {.threads = pdl__compute_threads(v->threads, job->ranks), .bind = true};
     pdl__device_t        device;
-    pdl_status_t         status = load_model(job);
+    pdl_status_t         status = pdl_plan_create(job->network.model, &mesh, v->batch, &job->plan);
 
-    if (!status) pdl__print_remarks(job->model);
-    if (!status) status = pdl_plan_create(job->model, &mesh, v->batch, &job->plan);
     if (!status) status = pdl_plan_apply_preset(job->plan, "data", NULL);
     if (!status) status = pdl_plan_check(job->plan);
     if (status) return status;
-    pdl_source_options_for(job->model, &source);
+    pdl_source_options_for(job->network.model, &source);
     status = pdl_source_open(v->data, &source, &job->source);
-    if (!status) status = pdl_check_data(job->model, pdl_source_info(job->source));
+    if (!status) status = pdl_check_data(job->network.model, pdl_source_info(job->source));
     if (!status) status = pdl__device_read(v->device, false, &device);
     if (!status) status = pdl__device_settle(&device, job->ranks);
     if (!status) status = pdl__device_create(&device, job->ranks, &cpu, &job->backend);
@@ -133,7 +82,7 @@ static pdl_status_t print_score(const job_t *job, const pdl_score_t *score)
     bool       classes = pdl_source_info(job->source)->target != PDL_TARGET_VALUES;
 
     if (!job->values->json) {
-        printf("%s on %s: loss %.6g", pdl_model_name(job->model), job->values->data, score->loss);
+        printf("%s on %s: loss %.6g", pdl_model_name(job->network.model), job->values->data, score->loss);
         if (classes) printf(", accuracy %.2f %%", 100 * score->accuracy);
         printf(", %.0f samples in %.3g s\n", score->samples, score->seconds);
         return PDL_OK;
@@ -141,7 +90,7 @@ static pdl_status_t print_score(const job_t *job, const pdl_score_t *score)
     pdl_json_begin(&json, stdout);
     pdl_json_open(&json, NULL, '{');
     pdl_json_string(&json, "checkpoint", job->path);
-    pdl_json_string(&json, "model", pdl_model_name(job->model));
+    pdl_json_string(&json, "model", pdl_model_name(job->network.model));
     pdl_json_string(&json, "data", job->values->data);
     pdl_json_number(&json, "loss", score->loss);
     if (classes) pdl_json_number(&json, "accuracy", score->accuracy);
@@ -162,8 +111,7 @@ static pdl_status_t score(job_t *job)
     spec.backend = job->backend;
     spec.ranks = job->ranks;
     spec.training = false;
-    status = pdl_session_create(&spec, &job->session);
-    if (!status) status = pdl_session_take(job->session, job->checkpoint, job->values->ema);
+    status = pdl__trained_session(&job->network, &spec, job->values->ema, &job->session);
     if (!status)
         status = pdl_evaluate(job->session, job->source, (int)job->values->loader_threads,
                               !job->values->no_normalise, &result);
@@ -183,16 +131,15 @@ static pdl_status_t run_eval(const void *given, const pdl__operands_t *operands)
     status = pdl_ranks_create(&job.ranks);
     if (status) return status;
     status = pdl_watch_start(job.ranks, v->stall_timeout, NULL);
-    if (!status) status = open_checkpoint(&job);
+    if (!status) status = pdl__trained_open(job.ranks, job.path, v->model, NULL, &job.network);
     if (!status) status = pdl_ranks_agree(job.ranks, prepare(&job));
     if (!status) status = score(&job);
     if (status && pdl_watch_failed(job.ranks)) pdl_ranks_abort(job.ranks, status);
     pdl_session_destroy(job.session);
-    pdl_checkpoint_close(job.checkpoint);
     pdl_source_close(job.source);
     pdl_backend_destroy(job.backend);
     pdl_plan_destroy(job.plan);
-    pdl_model_destroy(job.model);
+    pdl__trained_close(&job.network);
     pdl_ranks_destroy(job.ranks);
     return status;
 }
@@ -201,9 +148,8 @@ const pdl__command_t pdl__eval_commands[] = {
     {.name = "eval",
      .usage = "CHECKPOINT --data D [--devices N] [--ema] [--json]",
      .summary = "scores a checkpoint",
-     .notes =
-         "CHECKPOINT is a folder of checkpoints (the latest that is whole counts), one checkpoint in it, or a\n"
-         "safetensors file.\n",
+     .notes = "CHECKPOINT is a folder of checkpoints (the latest that is whole counts), one checkpoint in it, a\n"
+              "safetensors file or an ONNX file.\n",
      .options = options,
      .values = sizeof(values_t),
      .operands = 1,

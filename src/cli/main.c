@@ -20,10 +20,12 @@ int    pdl__exit_status;
 static const struct verb {
     const char           *name;
     const pdl__command_t *commands;
-} verbs[] = {{"model", pdl__model_commands}, {"system", pdl__system_commands},      {"data", pdl__data_commands},
-             {"plan", pdl__plan_commands},   {"validate", pdl__validate_commands},  {"coll", pdl__coll_commands},
-             {"topo", pdl__topo_commands},   {"simulate", pdl__simulate_commands},  {"train", pdl__train_commands},
-             {"eval", pdl__eval_commands},   {"calibrate", pdl__calibrate_commands}};
+} verbs[] = {{"model", pdl__model_commands},       {"system", pdl__system_commands},
+             {"data", pdl__data_commands},         {"plan", pdl__plan_commands},
+             {"validate", pdl__validate_commands}, {"coll", pdl__coll_commands},
+             {"topo", pdl__topo_commands},         {"simulate", pdl__simulate_commands},
+             {"train", pdl__train_commands},       {"eval", pdl__eval_commands},
+             {"predict", pdl__predict_commands},   {"calibrate", pdl__calibrate_commands}};
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)

@@ -4,12 +4,12 @@ set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
 expect 0 --help
-for verb in model system data plan train eval calibrate validate topo simulate; do has out "paradl $verb"; done
+for verb in model system data plan train eval predict calibrate validate topo simulate; do has out "paradl $verb"; done
 expect 0 --version
 has out "paradl "
 for part in libyaml oneDNN OpenMP hwloc zlib HDF5 libjpeg libpng; do has out "$part"; done
 
-for verb in model system data plan train eval calibrate validate topo simulate; do
+for verb in model system data plan train eval predict calibrate validate topo simulate; do
     expect 0 $verb --help
     has out "usage: paradl $verb"
     [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"
@@ -42,7 +42,7 @@ for name in --pe --devices -n; do
     grep -q '"pe": 4' out || fail "plan $name 4: $(head -c 200 out)"
 done
 # The options of train and eval are many: the help names them, and the manual page has to know each.
-for verb in train eval; do
+for verb in train eval predict; do
     expect 0 $verb --help-all
     options=$(grep -oE '^  --[a-z0-9-]+' out | sed 's/^ *--//')
     [ "$(wc -w <<<"$options")" -ge 10 ] || fail "$verb --help shows only: $options"

@@ -3,6 +3,8 @@
 
 #include "data/text/bpe.h"
 
+#include <paradl/data/vocabulary.h>
+
 #define WINDOW 8
 
 static void write_tokens(const char *path, int first, int count)
@@ -193,6 +195,74 @@ static void encodes_byte_pairs(void)
     pdl__bpe_free(bpe);
 }
 
+static void reads_tokenizers(void)
+{
+    static const char rest[] =
+        "\"merges\": [\"l o\", [\"lo\", \"w\"], \"e r\", [\"\xc4\xa0\", \"low\"], \"' s\", \"o w\"]}}";
+    char        json[1024];
+    pdl__bpe_t *bpe = NULL;
+
+    snprintf(json, sizeof(json),
+             "{\"version\": \"1.0\", \"added_tokens\": [{\"id\": 20}], \"model\": {\"vocab\": %s, %s", vocabulary,
+             rest);
+    CHECK_OK(pdl__bpe_read_json(json, strlen(json), "tokenizer.json", &bpe));
+    CHECK_ENCODING(bpe, "lower low's", 7, 8, 9, 13);
+    CHECK_INT(pdl__bpe_find(bpe, "<|endoftext|>"), 20);
+    CHECK_INT(pdl__bpe_find(bpe, "nothing"), -1);
+    pdl__bpe_free(bpe);
+    CHECK_ERROR(pdl__bpe_read_json("{\"a\": 1}", 8, "t", &bpe), "t: it has no \"model\"");
+    CHECK_ERROR(pdl__bpe_read_json("{\"model\": {\"vocab\": {\"a\": 0}}}", 31, "t", &bpe), "it has no \"merges\"");
+    CHECK_ERROR(pdl__bpe_read_json("{\"model\": {\"vocab\": {\n\"a", 25, "t", &bpe),
+                "t:2: the string does not end");
+}
+
+static void check_again(const pdl_vocabulary_t *vocabulary_of, const char *text)
+{
+    int32_t *tokens;
+    int64_t  count;
+    char    *again;
+    size_t   length;
+
+    REQUIRE_OK(pdl_vocabulary_encode(vocabulary_of, text, strlen(text), "text", &tokens, &count));
+    REQUIRE_OK(pdl_vocabulary_decode(vocabulary_of, tokens, count, &again, &length));
+    CHECK_STR(again, text);
+    free(tokens);
+    free(again);
+}
+
+static void texts_come_back(void)
+{
+    static const int32_t unknown[] = {3, 999, -1};
+    pdl_vocabulary_t    *made;
+    int32_t             *tokens;
+    int64_t              count;
+    char                *text;
+    size_t               length;
+
+    make_folder(in_scratch("pairs"));
+    write_file(in_scratch("pairs/vocab.json"), vocabulary, strlen(vocabulary));
+    write_file(in_scratch("pairs/merges.txt"), merges, strlen(merges));
+    write_file(in_scratch("chars.txt"), "hello\nworld", 11);
+    REQUIRE_OK(pdl_vocabulary_open(in_scratch("pairs"), NULL, &made));
+    CHECK_INT(pdl_vocabulary_size(made), 21);
+    CHECK_INT(pdl_vocabulary_end(made), 20);
+    check_again(made, "lower low's \xc3\xa9\n");
+    REQUIRE_OK(pdl_vocabulary_decode(made, unknown, 3, &text, &length));
+    CHECK_STR(text, "e");
+    free(text);
+    pdl_vocabulary_close(made);
+    REQUIRE_OK(pdl_vocabulary_open("byte", NULL, &made));
+    check_again(made, "any \xff\x01 byte");
+    pdl_vocabulary_close(made);
+    REQUIRE_OK(pdl_vocabulary_open("char", in_scratch("chars.txt"), &made));
+    CHECK_INT(pdl_vocabulary_size(made), 8);
+    check_again(made, "low\nred");
+    CHECK_ERROR(pdl_vocabulary_encode(made, "x", 1, "the prompt", &tokens, &count),
+                "the prompt: the character 0x78");
+    pdl_vocabulary_close(made);
+    CHECK_ERROR(pdl_vocabulary_open("char", NULL, &made), "name it with --data");
+}
+
 static void cuts_words(void)
 {
     static const struct {
@@ -310,6 +380,8 @@ int main(void)
     RUN(reads_text);
     RUN(reads_tinyshakespeare);
     RUN(encodes_byte_pairs);
+    RUN(reads_tokenizers);
+    RUN(texts_come_back);
     RUN(cuts_words);
     RUN(long_words_do_not_hurt);
     RUN(reads_text_with_a_vocabulary);

@@ -11,15 +11,21 @@
 
 typedef struct pdl__bpe pdl__bpe_t;
 
-/* `path` is a vocab.json with a merges.txt beside it, or the folder of both. */
+/* `path` is a tokenizer.json, a vocab.json with a merges.txt beside it, or the folder of either. */
 pdl_status_t pdl__bpe_load(const char *path, pdl__bpe_t **bpe);
 pdl_status_t pdl__bpe_read_memory(const char *vocabulary, size_t vocabulary_size, const char *vocabulary_name,
                                   const char *merges, size_t merges_size, const char *merges_name,
                                   pdl__bpe_t **bpe);
+/* A tokenizer.json. */
+pdl_status_t pdl__bpe_read_json(const char *json, size_t size, const char *name, pdl__bpe_t **bpe);
 void         pdl__bpe_free(pdl__bpe_t *bpe); /* NULL is allowed */
 
 /* One more than the largest index. */
 int64_t pdl__bpe_size(const pdl__bpe_t *bpe);
+/* The bytes of a token; *length is 0 where no text becomes it. */
+const uint8_t *pdl__bpe_text(const pdl__bpe_t *bpe, int32_t token, size_t *length);
+/* The token of so many bytes, or -1. */
+int32_t pdl__bpe_find(const pdl__bpe_t *bpe, const char *text);
 
 /* The caller frees *tokens. `name` is that of the text, for messages. */
 pdl_status_t pdl__bpe_encode(const pdl__bpe_t *bpe, const uint8_t *text, size_t length, const char *name,

@@ -34,6 +34,7 @@ struct pdl__bpe {
     size_t   pair_mask;
     int32_t  byte[256];
     int64_t  size;
+    entry_t *text;          /* [size]: the bytes of every token; length 0: of none */
     uint8_t  alphabet[512]; /* character to byte */
     bool     known[512];
 };
@@ -117,6 +118,19 @@ int32_t pdl__bpe_byte(const pdl__bpe_t *bpe, uint8_t byte)
 int64_t pdl__bpe_size(const pdl__bpe_t *bpe)
 {
     return bpe->size;
+}
+
+const uint8_t *pdl__bpe_text(const pdl__bpe_t *bpe, int32_t token, size_t *length)
+{
+    *length = token >= 0 && token < bpe->size ? bpe->text[token].length : 0;
+    return *length > 0 ? bpe->strings + bpe->text[token].offset : bpe->strings;
+}
+
+int32_t pdl__bpe_find(const pdl__bpe_t *bpe, const char *text)
+{
+    const entry_t *entry = find_entry(bpe, (const uint8_t *)text, strlen(text));
+
+    return entry->length > 0 ? entry->token : -1;
 }
 
 static void skip_blanks(cursor_t *cursor)
@@ -325,6 +339,15 @@ static pdl_status_t read_merges(pdl__bpe_t *bpe, cursor_t *cursor)
     return PDL_OK;
 }
 
+static pdl_status_t list_texts(pdl__bpe_t *bpe, const char *name)
+{
+    bpe->text = calloc((size_t)bpe->size + 1, sizeof(*bpe->text));
+    if (bpe->text == NULL) return pdl__out_of_memory(name);
+    for (size_t i = 0; i <= bpe->entry_mask; i++)
+        if (bpe->entries[i].length > 0) bpe->text[bpe->entries[i].token] = bpe->entries[i];
+    return PDL_OK;
+}
+
 /* Places for `count` entries at most half full. */
 static size_t mask_for(size_t count)
 {
@@ -362,6 +385,7 @@ pdl_status_t pdl__bpe_read_memory(const char *vocabulary, size_t vocabulary_size
     st = made->strings == NULL || made->entries == NULL || made->pairs == NULL ? pdl__out_of_memory(vocabulary_name)
                                                                                : read_vocabulary(made, &tokens);
     if (st == PDL_OK) st = read_merges(made, &lines);
+    if (st == PDL_OK) st = list_texts(made, vocabulary_name);
     if (st != PDL_OK) {
         pdl__bpe_free(made);
         return st;
@@ -376,7 +400,31 @@ void pdl__bpe_free(pdl__bpe_t *bpe)
     free(bpe->strings);
     free(bpe->entries);
     free(bpe->pairs);
+    free(bpe->text);
     free(bpe);
+}
+
+/* Whether a path is that of a tokenizer.json, or of a folder that has one and no vocab.json. */
+static bool is_tokenizer(const char *path, bool folder, char file[PDL__PATH])
+{
+    const char *slash = strrchr(path, '/');
+
+    if (!folder) {
+        snprintf(file, PDL__PATH, "%s", path);
+        return strcmp(slash != NULL ? slash + 1 : path, "tokenizer.json") == 0;
+    }
+    return !pdl__path_exists_in(path, "vocab.json") && pdl__path_exists_in(path, "tokenizer.json") &&
+           pdl__path_join(path, "tokenizer.json", file, PDL__PATH) == PDL_OK;
+}
+
+static pdl_status_t load_tokenizer(const char *path, pdl__bpe_t **bpe)
+{
+    pdl__bytes_t json = {0};
+    pdl_status_t st = pdl__bytes_open(path, &json);
+
+    if (st == PDL_OK) st = pdl__bpe_read_json((const char *)json.data, json.size, path, bpe);
+    pdl__bytes_close(&json);
+    return st;
 }
 
 pdl_status_t pdl__bpe_load(const char *path, pdl__bpe_t **bpe)
@@ -392,6 +440,7 @@ pdl_status_t pdl__bpe_load(const char *path, pdl__bpe_t **bpe)
             PDL_ERR_INPUT,
             "%s: no vocabulary there: expected char, byte, or a vocab.json with a merges.txt beside it", path);
     }
+    if (is_tokenizer(path, folder, parent)) return load_tokenizer(parent, bpe);
     if (strlen(path) >= sizeof(parent)) return pdl_error(PDL_ERR_INPUT, "the path of the vocabulary is too long");
     snprintf(parent, sizeof(parent), "%.*s",
              folder          ? (int)strlen(path)

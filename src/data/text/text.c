@@ -2,6 +2,7 @@
  * Plain text: bytes, characters, or the tokens of a GPT-2 vocabulary. Characters are the distinct bytes of the text in
  * the order of their values; all of the text makes the vocabulary, and the last tenth is for validation.
  */
+#include "data/text/text.h"
 #include "data/text/bpe.h"
 #include "data/text/tokens.h"
 
@@ -11,10 +12,10 @@
 #define TEXT_LIMIT ((size_t)4 << 30)
 
 typedef struct state {
-    pdl__bytes_t  bytes;
-    uint8_t       map[256];
-    int32_t      *encoded;
-    pdl__tokens_t tokens;
+    pdl__bytes_t      bytes;
+    pdl__characters_t characters;
+    int32_t          *encoded;
+    pdl__tokens_t     tokens;
 } state_t;
 
 static const char *const extensions[] = {".txt", ".txt.gz", NULL};
@@ -31,13 +32,26 @@ static bool claims(const char *path, bool folder)
     return false;
 }
 
-static pdl_status_t load_text(const char *path, pdl__bytes_t *text)
+/* The file of a text, which may be in a folder. */
+static pdl_status_t find_file(const char **path, char file[PDL__PATH])
+{
+    pdl_status_t st;
+
+    if (!pdl__path_is_folder(*path)) return PDL_OK;
+    st = pdl__path_join(*path, files[!pdl__path_exists_in(*path, files[0])], file, PDL__PATH);
+    if (st == PDL_OK) *path = file;
+    return st;
+}
+
+pdl_status_t pdl__text_load(const char *path, pdl__bytes_t *text)
 {
     pdl__bytes_t raw = {0};
     uint8_t     *data;
     size_t       length;
-    pdl_status_t st = pdl__bytes_open(path, &raw);
+    char         file[PDL__PATH];
+    pdl_status_t st = find_file(&path, file);
 
+    if (st == PDL_OK) st = pdl__bytes_open(path, &raw);
     if (st != PDL_OK) return st;
     if (!pdl__gzip_is(raw.data, raw.size)) {
         *text = raw;
@@ -59,17 +73,10 @@ static void use_bytes(state_t *state)
 
 static void use_characters(state_t *state)
 {
-    bool   present[256] = {false};
-    int    next = 0, i;
-    size_t at;
-
     use_bytes(state);
-    for (at = 0; at < state->bytes.size; at++) present[state->bytes.data[at]] = true;
-    for (i = 0; i < 256; i++) {
-        if (present[i]) state->map[i] = (uint8_t)next++;
-    }
-    state->tokens.map = state->map;
-    state->tokens.classes = next;
+    pdl__characters_of(state->bytes.data, state->bytes.size, &state->characters);
+    state->tokens.map = state->characters.token;
+    state->tokens.classes = state->characters.count;
 }
 
 static pdl_status_t use_vocabulary(state_t *state, const char *vocabulary, const char *name)
@@ -96,12 +103,8 @@ static pdl_status_t open_text(pdl_source_t *source, const char *path, const pdl_
 
     if (state == NULL) return pdl__out_of_memory(path);
     source->state = state;
-    if (pdl__path_is_folder(path)) {
-        st = pdl__path_join(path, files[!pdl__path_exists_in(path, files[0])], file, sizeof(file));
-        if (st != PDL_OK) return st;
-        path = file;
-    }
-    st = load_text(path, &state->bytes);
+    st = find_file(&path, file);
+    if (st == PDL_OK) st = pdl__text_load(path, &state->bytes);
     if (st != PDL_OK) return st;
     if (vocabulary == NULL || strcmp(vocabulary, "char") == 0) {
         use_characters(state);
