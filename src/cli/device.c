@@ -3,9 +3,12 @@
  */
 #include "cli/device.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 bool pdl__device_emulated(void)
 {
@@ -55,6 +58,24 @@ pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks)
     return PDL_OK;
 }
 
+/* Where it is kept which kernels were found fastest, so that runs repeat their bits: $PARADL_KERNELS or ~/.cache/paradl/kernels.txt.
+   NULL: nowhere, they are found anew. */
+static const char *kernels_file(char *buffer, size_t size)
+{
+    const char *chosen = getenv("PARADL_KERNELS"), *home = getenv("HOME");
+    int         length;
+
+    if (chosen != NULL) return chosen[0] != '\0' ? chosen : NULL;
+    if (home == NULL) return NULL;
+    for (int depth = 0; depth < 2; depth++) {
+        length = snprintf(buffer, size, "%s/.cache%s", home, depth > 0 ? "/paradl" : "");
+        if (length >= (int)size || (mkdir(buffer, 0777) != 0 && errno != EEXIST)) return NULL;
+    }
+    if (access(buffer, W_OK) != 0) return NULL;
+    length = snprintf(buffer, size, "%s/.cache/paradl/kernels.txt", home);
+    return length < (int)size ? buffer : NULL;
+}
+
 pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *ranks,
                                 const pdl_cpu_options_t *options, pdl_backend_t **backend)
 {
@@ -64,10 +85,12 @@ pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *
                                .emulated = pdl__device_emulated()};
     pdl_status_t       status = PDL_OK;
     int                count = 1;
+    char               path[1024];
 
     if (device->kind != PDL__DEVICE_CUDA) return pdl_backend_create("cpu", options, backend);
     if (!device->dry) status = pdl_gpu_count(cuda.emulated, &count);
     if (status) return status;
     if (device->number < 0) cuda.device = device->dry ? 0 : pdl_ranks_node_rank(ranks) % count;
+    if (!device->dry && !cuda.emulated) cuda.choices = kernels_file(path, sizeof(path));
     return pdl_backend_create_cuda(&cuda, backend);
 }

@@ -3,12 +3,15 @@
  * no logit that is a NaN.
  */
 #include "op_cases.h"
+#include "tensor/cuda_device.h"
 #include "test.h"
 
 /* Arithmetic makes NaNs with a sign, so both kinds are tried. */
 static const double bad[] = {NAN, -NAN};
 
-static pdl_backend_t *backends[3]; /* the last is NULL where there is no bf16 */
+#define BACKENDS 5
+
+static pdl_backend_t *backends[BACKENDS]; /* NULL: there is none; the last two are GPUs */
 
 static void run_with(pdl_backend_t *backend, op_case_t c, int tensor, int64_t index, double value,
                      op_result_t *result)
@@ -37,7 +40,7 @@ static const struct {
     op_case_t c;
     int       tensor;
     int64_t   index, count;
-    bool      not_bf16; /* oneDNN computes it, whose ReLU makes a NaN 0; then the check of the weights finds it */
+    bool      not_bf16; /* oneDNN or cuDNN computes it, whose ReLU makes a NaN 0; then the check of the weights finds it */
 } cases[] = {
     {{.text = IMAGE("3, size: [7, 5]", relu: {}), .samples = 2}, FROM(OP_INPUT, 0), .count = 40},
     {{.text = IMAGE("16, size: [7, 5]", relu: {}), .samples = 2, .blocked = true}, FROM(OP_INPUT, 3), .count = 20},
@@ -66,10 +69,11 @@ static const struct {
 static void layers_let_nan_through(void)
 {
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-        for (int b = 0; b < (cases[i].not_bf16 ? 2 : 3) && backends[b] != NULL; b++)
+        for (int b = 0; b < BACKENDS; b++)
             for (int64_t k = 0; k < 2 * cases[i].count; k++) {
                 op_result_t result;
 
+                if (backends[b] == NULL || (b >= 2 && cases[i].not_bf16)) break;
                 run_with(backends[b], cases[i].c, cases[i].tensor, cases[i].index + k / 2, bad[k % 2], &result);
                 if (!shows(&result)) {
                     test_fail_at(__FILE__, __LINE__);
@@ -93,8 +97,8 @@ static void no_nan_is_a_right_answer(void)
     };
 
     for (int l = 0; l < 2; l++)
-        for (int b = 0; b < 3 && backends[b] != NULL; b++)
-            for (int64_t k = 0; k < 16; k++) {
+        for (int b = 0; b < BACKENDS; b++)
+            for (int64_t k = 0; k < 16 && backends[b] != NULL; k++) {
                 op_result_t result;
                 op_case_t   c = losses[l];
 
@@ -106,7 +110,7 @@ static void no_nan_is_a_right_answer(void)
             }
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     pdl_cpu_options_t single = {.threads = 2, .precision = PDL_DTYPE_F32},
                       half = {.threads = 2, .precision = PDL_DTYPE_BF16};
@@ -114,8 +118,13 @@ int main(void)
     REQUIRE_OK(pdl_backend_create_reference(&backends[0]));
     REQUIRE_OK(pdl_backend_create_cpu(&single, &backends[1]));
     if (pdl_backend_create_cpu(&half, &backends[2])) printf("without bf16: %s\n", pdl_error_message());
+    for (int b = 3; b < BACKENDS; b++) {
+        pdl_cuda_options_t gpu = cuda_options(count, arguments, b == 3 ? PDL_DTYPE_F32 : PDL_DTYPE_BF16);
+
+        if (pdl_backend_create_cuda(&gpu, &backends[b])) printf("without GPUs: %s\n", pdl_error_message());
+    }
     RUN(layers_let_nan_through);
     RUN(no_nan_is_a_right_answer);
-    for (int b = 0; b < 3 && backends[b] != NULL; b++) pdl_backend_destroy(backends[b]);
+    for (int b = 0; b < BACKENDS; b++) pdl_backend_destroy(backends[b]);
     return test_done();
 }

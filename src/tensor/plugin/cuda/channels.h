@@ -24,6 +24,23 @@ template <typename T, int V> __device__ inline pdl_lanes<T, V> pdl_read(const vo
     return *reinterpret_cast<const pdl_lanes<T, V> *>(static_cast<const T *>(data) + at);
 }
 
+/* What nobody reads again soon: it makes room in the cache for what is. */
+template <typename T, int V> __device__ inline pdl_lanes<T, V> pdl_read_last(const void *data, int64_t at)
+{
+#ifndef PDL_CUDA_EMULATED
+    if constexpr (sizeof(pdl_lanes<T, V>) % sizeof(uint4) == 0) {
+        const uint4    *from = reinterpret_cast<const uint4 *>(static_cast<const T *>(data) + at);
+        pdl_lanes<T, V> lanes;
+
+#pragma unroll
+        for (unsigned i = 0; i < sizeof(lanes) / sizeof(uint4); i++)
+            reinterpret_cast<uint4 *>(&lanes)[i] = __ldcs(from + i);
+        return lanes;
+    }
+#endif
+    return pdl_read<T, V>(data, at);
+}
+
 template <typename T, int V> __device__ inline void pdl_widen(const pdl_lanes<T, V> &lanes, float (&value)[V])
 {
 #pragma unroll

@@ -168,8 +168,8 @@ __global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM) apply_rows(pdl__cuda_ba
             int64_t at = (first + k * walk.step) * b.stride + walk.channel;
 
             if (first + k * walk.step >= r.rows) break;
-            x[k] = pdl_read<T, V>(b.x, at);
-            if (ADD) add[k] = pdl_read<T, V>(b.add, at);
+            x[k] = pdl_read_last<T, V>(b.x, at);
+            if (ADD) add[k] = pdl_read_last<T, V>(b.add, at);
         }
 #pragma unroll
         for (int k = 0; k < FEWER; k++) {
@@ -207,16 +207,16 @@ __device__ inline void mask_gradient(const float (&x)[V], const float (&scale)[V
     }
 }
 
-/* The row of both gradients, x and the mask, read before anything is done with them. */
-template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO> struct gradient_row {
+/* The row of both gradients, x and the mask, read before anything is done with them; LAST: for the last time. */
+template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO, bool LAST_X, bool LAST_G> struct gradient_row {
     pdl_lanes<T, V> x, first, second;
     unsigned        bits;
 
     __device__ void read(const pdl__cuda_batch_norm_t &b, int64_t at)
     {
-        x = pdl_read<T, V>(b.x, at);
-        first = pdl_read<T, V>(b.gradient[0], at);
-        if (TWO) second = pdl_read<T, V>(b.gradient[1], at);
+        x = LAST_X ? pdl_read_last<T, V>(b.x, at) : pdl_read<T, V>(b.x, at);
+        first = LAST_G ? pdl_read_last<T, V>(b.gradient[0], at) : pdl_read<T, V>(b.gradient[0], at);
+        if (TWO) second = LAST_G ? pdl_read_last<T, V>(b.gradient[1], at) : pdl_read<T, V>(b.gradient[1], at);
         if (MASK == PDL__MASK_BITS) bits = b.bits[at / V];
     }
     __device__ void widen(const float (&scale)[V], const float (&shift)[V], float (&value)[V], float (&g)[V]) const
@@ -242,7 +242,7 @@ __global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM_BACK) measure_back(pdl__
     pdl_load_floats<V>(b.scale, walk.channel, scale);
     pdl_load_floats<V>(b.shift, walk.channel, shift);
     for (int64_t first = walk.row; first < r.rows; first += walk.step * FEWER) {
-        gradient_row<T, V, MASK, TWO> rows[FEWER];
+        gradient_row<T, V, MASK, TWO, false, KEEP> rows[FEWER];
 
 #pragma unroll
         for (int k = 0; k < FEWER; k++)
@@ -330,7 +330,7 @@ __global__ void __launch_bounds__(PDL_ROW_THREADS, ROOM_BACK) apply_back(pdl__cu
         offset[i] = scale[i] * offset[i] - slope[i] * mean[i];
     }
     for (int64_t first = walk.row; first < r.rows; first += walk.step * FEWER) {
-        gradient_row<T, V, MASK, TWO> rows[FEWER];
+        gradient_row<T, V, MASK, TWO, true, true> rows[FEWER];
 
 #pragma unroll
         for (int k = 0; k < FEWER; k++)
