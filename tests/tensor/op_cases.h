@@ -196,6 +196,7 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("18, size: [3, 3]", cross_entropy: {}), .samples = 3, .smoothing = 0.2, .ignore = true},
     {.text = TOKENS("5, channels: 9", cross_entropy: {}), .samples = 3, .ignore = true, .weigh_samples = true},
     {.text = TOKENS("2, channels: 1032", cross_entropy: {}), .samples = 2, .smoothing = 0.1},
+    {.text = TOKENS("3, channels: 1027", cross_entropy: {}), .samples = 2},
     {.text = IMAGE("4", mse: {}), .samples = 3},
     {.text = IMAGE("5, size: [3, 2]", mse: {}), .samples = 2, .weigh_samples = true},
     {.text = TOKENS("5, channels: 3", mse: {}), .samples = 2},

@@ -52,6 +52,19 @@ static __device__ __forceinline__ void see(seen &s, const float *value, int coun
     s.before = before;
 }
 
+/* Channels of a row that begin and end at addresses for vectors, in two rows at once. */
+struct middle {
+    int64_t first, end;
+};
+
+template <typename T> static __device__ middle middle_of(const T *a, const T *b, int64_t channels)
+{
+    int64_t first = (int64_t)((16 - (uintptr_t)a % 16) % 16 / sizeof(T));
+
+    if (first > channels || (uintptr_t)a % 16 != (uintptr_t)b % 16) return {0, 0};
+    return {first, first + (channels - first) / 8 * 8};
+}
+
 /* Everything of one row; `right` is the channel of its class. Every thread of the team has the result. `stage`: where a
    thread leaves the vectors that it has read, to read them again; NULL: nowhere. */
 template <typename T, bool BLOCK, bool WHOLE>
@@ -61,28 +74,29 @@ static __device__ void see_row(const T *x, int64_t channels, int64_t right, floa
     typedef pdl_team<BLOCK> team;
 
     seen    mine = {-FLT_MAX, -FLT_MAX, 0, 0};
-    int64_t c = team::member() * 8, step = team::members() * 8;
+    middle  m = WHOLE ? middle{0, channels} : middle_of(x, x, channels);
+    int64_t step = team::members() * 8;
     float   value[8];
 
-    for (; WHOLE && c < channels; c += DEPTH * step) {
+    for (int64_t c = m.first + team::member() * 8; c < m.end; c += DEPTH * step) {
         pdl_raw8<T> raw[DEPTH];
 
 #pragma unroll
         for (int d = 0; d < DEPTH; d++)
-            if (c + d * step < channels) raw[d].load(x + c + d * step);
+            if (c + d * step < m.end) raw[d].load(x + c + d * step);
 #pragma unroll
         for (int d = 0; d < DEPTH; d++) {
-            if (c + d * step >= channels) continue;
+            if (c + d * step >= m.end) continue;
             if (stage != NULL) stage[(c + d * step) / 8] = raw[d];
             raw[d].unpack(value);
             see(mine, value, 8, c + d * step, right);
         }
     }
-    for (; !WHOLE && c < channels; c += step) {
-        int count = channels - c < 8 ? (int)(channels - c) : 8;
+    for (int64_t i = team::member(); !WHOLE && i < channels - (m.end - m.first); i += team::members()) {
+        int64_t c = i < m.first ? i : i - m.first + m.end;
 
-        for (int i = 0; i < 8; i++) value[i] = i < count ? (float)x[c + i] : 0.0f;
-        see(mine, value, count, c, right);
+        value[0] = (float)x[c];
+        see(mine, value, 1, c, right);
     }
     row->largest = team::largest(mine.largest, shared);
     row->before = team::largest(mine.before, shared);
@@ -128,21 +142,25 @@ static __device__ void row_gradient(const entropy_t &e, int64_t i, float lse, co
     float    factor = e.factor[i / e.positions], everywhere = factor * (float)(e.smoothing / (double)e.all);
     float    at_class = factor * (float)(1 - e.smoothing), value[8];
 
+    middle m = WHOLE ? middle{0, e.channels} : middle_of(x, (const T *)dx, e.channels);
+
 #pragma unroll 4
-    for (int64_t c = team::member() * 8; c < e.stride; c += step) {
+    for (int64_t c = m.first + team::member() * 8; c < m.end; c += step) {
         if (WHOLE && stage != NULL)
             stage[c / 8].unpack(value);
-        else if (WHOLE)
-            pdl_load8(x + c, value);
         else
-            for (int k = 0; k < 8; k++) value[k] = c + k < e.channels ? (float)x[c + k] : 0.0f;
+            pdl_load8(x + c, value);
         gradients(value, lse, factor, everywhere, c, right, at_class);
         for (int k = 0; k < 8; k++)
-            if (!counts || c + k >= e.channels) value[k] = 0;
-        if (WHOLE)
-            pdl_store8(dx + c, value);
-        else
-            for (int k = 0; k < 8 && c + k < e.stride; k++) dx[c + k] = T(value[k]);
+            if (!counts) value[k] = 0;
+        pdl_store8(dx + c, value);
+    }
+    for (int64_t k = team::member(); k < e.stride - (m.end - m.first); k += team::members()) {
+        int64_t c = k < m.first ? k : k - m.first + m.end;
+
+        value[0] = c < e.channels ? (float)x[c] : 0.0f;
+        gradients(value, lse, factor, everywhere, c, right, at_class);
+        dx[c] = T(counts && c < e.channels ? value[0] : 0.0f);
     }
 }
 
