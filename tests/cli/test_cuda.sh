@@ -35,5 +35,8 @@ fi
 if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
     export PARADL_CUDA_EMULATED=1
     refused "there is no GPU 3: there is one, number 0" "${lenet[@]}" --device cuda:3
+    refused "of memory are needed on the GPU, 8.00 GiB of its 8.00 GiB are free: lower --batch" \
+        train --model "$SOURCE/tests/train/models/language.yaml" --data synthetic --samples 500000 \
+        --steps 1 --batch 500000 --no-valid --device cuda
 fi
 finish

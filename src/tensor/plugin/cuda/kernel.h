@@ -108,22 +108,35 @@ __device__ __forceinline__ int64_t pdl_grid_threads()
     return (int64_t)gridDim.x * blockDim.x;
 }
 
-/* Every lane has the result. */
-template <typename V> __device__ __forceinline__ V pdl_warp_sum(V value)
+/* What pdl_warp_max takes of two. A NaN wins. */
+template <typename V> __device__ __forceinline__ V pdl__larger(V a, V b)
 {
-    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(PDL_ALL_LANES, value, step);
-    return value;
+    return b > a || b != b ? b : a;
 }
 
-/* A NaN wins. */
+/* Every lane has the result: of pairs of lanes, pairs of pairs and so on. */
+#ifdef PDL_CUDA_EMULATED
+#define PDL__WARP_REDUCE(value, combine)                                                          \
+    V all[32];                                                                                    \
+    pdl__emulated_gather(value, all);                                                             \
+    for (int step = 16; step > 0; step /= 2)                                                      \
+        for (int lane = 0; lane < step; lane++) all[lane] = combine(all[lane], all[lane + step]); \
+    return all[0]
+#else
+#define PDL__WARP_REDUCE(value, combine)                                                                          \
+    for (int step = 16; step > 0; step /= 2) value = combine(value, __shfl_xor_sync(PDL_ALL_LANES, value, step)); \
+    return value
+#endif
+#define PDL__PLUS(a, b) ((a) + (b))
+
+template <typename V> __device__ __forceinline__ V pdl_warp_sum(V value)
+{
+    PDL__WARP_REDUCE(value, PDL__PLUS);
+}
+
 template <typename V> __device__ __forceinline__ V pdl_warp_max(V value)
 {
-    for (int step = 16; step > 0; step /= 2) {
-        V other = __shfl_xor_sync(PDL_ALL_LANES, value, step);
-
-        value = other > value || other != other ? other : value;
-    }
-    return value;
+    PDL__WARP_REDUCE(value, pdl__larger);
 }
 
 /* Every thread of the block has the result. `shared` has 32 elements, which may be used again at once. */

@@ -86,6 +86,17 @@ bool pdl__emulated_find(const void *address, pdl__emulated_piece_t *piece)
     return found;
 }
 
+size_t pdl__emulated_held()
+{
+    size_t held = 0;
+
+    pthread_mutex_lock(&lock);
+    for (const node *here = nodes; here != NULL; here = here->next)
+        if (here->piece.file >= 0) held += here->piece.bytes;
+    pthread_mutex_unlock(&lock);
+    return held;
+}
+
 pdl_status_t pdl__emulated_map(int file, bool own, size_t bytes, void **memory)
 {
     size_t       page = page_bytes(), room = in_pages(bytes);

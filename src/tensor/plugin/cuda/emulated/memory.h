@@ -22,6 +22,8 @@ pdl_status_t pdl__emulated_map(int file, bool own, size_t bytes, void **memory);
 /* Memory of the device, which is zero, or pinned. */
 pdl_status_t pdl__emulated_take(bool device, size_t bytes, void **memory);
 void         pdl__emulated_unmap(void *memory);
-bool         pdl__emulated_find(const void *address, pdl__emulated_piece_t *piece);
+/* Bytes of the device that this process has taken. */
+size_t pdl__emulated_held();
+bool   pdl__emulated_find(const void *address, pdl__emulated_piece_t *piece);
 
 #endif

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #define MULTIPROCESSORS 2
+#define MEMORY          ((size_t)8 << 30)
 
 struct pdl_tensor_event {
     struct timespec time;
@@ -52,13 +53,16 @@ pdl_status_t describe_gpu(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties)
     snprintf(properties->versions, sizeof(properties->versions), "emulated");
     properties->capability = 90;
     properties->multiprocessors = MULTIPROCESSORS;
-    properties->memory_bytes = properties->free_bytes = (size_t)8 << 30;
+    properties->memory_bytes = MEMORY;
+    properties->free_bytes = MEMORY - pdl__emulated_held();
     return PDL_OK;
 }
 
 pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory)
 {
     (void)gpu;
+    if (space == PDL_SPACE_DEVICE && bytes > MEMORY - pdl__emulated_held())
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
     if (space != PDL_SPACE_HOST) return pdl__emulated_take(space == PDL_SPACE_DEVICE, bytes, memory);
     *memory = malloc(bytes > 0 ? bytes : 1);
     return *memory != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
@@ -103,14 +107,14 @@ void *scratch_of(pdl_tensor_stream_t *stream)
 void destroy_stream(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream)
 {
     if (stream == NULL) return;
-    give(gpu, PDL_SPACE_DEVICE, stream->scratch);
+    give(gpu, PDL_SPACE_PINNED, stream->scratch); /* so that it does not count as the GPU's */
     free(stream);
 }
 
 pdl_status_t create_stream(pdl__gpu_t *gpu, pdl_tensor_stream_t **stream)
 {
     pdl_tensor_stream_t *made = (pdl_tensor_stream_t *)calloc(1, sizeof(*made));
-    pdl_status_t         status = made != NULL ? take(gpu, PDL_SPACE_DEVICE, PDL__STREAM_SCRATCH, &made->scratch)
+    pdl_status_t         status = made != NULL ? take(gpu, PDL_SPACE_PINNED, PDL__STREAM_SCRATCH, &made->scratch)
                                                : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
     if (status) {

@@ -1,0 +1,213 @@
+/*
+ * Whole networks on a GPU, emulated or with `--device N` a real one: ten steps in both precisions give the losses of the CPU; a
+ * checkpoint's worth of weights of the CPU goes on there; memory is what is said before, and no step takes any.
+ */
+#include "tensor/cuda_device.h"
+
+#define STEPS 10
+#define BATCH 4
+#define ROOM  (4 * 32 * 32 * 32)
+#include "batch_fixture.h"
+
+#define F32_TOLERANCE  1e-4
+#define BF16_TOLERANCE 3e-2
+
+typedef struct network {
+    const char *model;
+    int         classes;
+    bool        adam, real_only; /* too much for the emulation */
+} network_t;
+
+static const network_t networks[] = {
+    {"lenet", 10, false, false},
+    {"resnet-tiny", 10, false, false},
+    {PDL_TEST_SOURCE "/tests/train/models/language.yaml", 13, true, false},
+    {PDL_TEST_SOURCE "/tests/train/models/experts.yaml", 13, true, false},
+    {PDL_TEST_SOURCE "/tests/train/models/unet-small.yaml", 2, true, true},
+    {PDL_TEST_SOURCE "/tests/train/models/cosmoflow-32.yaml", 1, false, true},
+    {"resnet18-cifar", 10, false, true},
+    {"gpt-char-small", 13, true, true},
+};
+#define NETWORKS ((int)(sizeof(networks) / sizeof(networks[0])))
+
+static int    argument_count;
+static char **argument;
+static bool   real;
+
+typedef struct bench {
+    pdl_model_t   *model;
+    pdl_plan_t    *plan;
+    pdl_backend_t *backend;
+    pdl_ranks_t   *ranks;
+    pdl_session_t *session;
+} bench_t;
+
+static void close_bench(bench_t *b)
+{
+    pdl_session_destroy(b->session);
+    pdl_backend_destroy(b->backend);
+    pdl_ranks_destroy(b->ranks);
+    pdl_plan_destroy(b->plan);
+    pdl_model_destroy(b->model);
+}
+
+static pdl_session_spec_t spec_of(const bench_t *b, const network_t *network)
+{
+    pdl_session_spec_t spec;
+
+    pdl_session_defaults(&spec);
+    spec.plan = b->plan;
+    spec.backend = b->backend;
+    spec.ranks = b->ranks;
+    spec.optimizer.method = network->adam ? PDL_METHOD_ADAMW : PDL_METHOD_SGD;
+    spec.optimizer.lr = network->adam ? 1e-3 : 1e-2;
+    return spec;
+}
+
+static pdl_status_t open_bench(bench_t *b, const network_t *network, bool cuda, pdl_dtype_t precision)
+{
+    pdl_mesh_t         mesh = {{{PDL_AXIS_DATA, 1, 0}}, 1};
+    pdl_cpu_options_t  cpu = {.threads = 1, .direct = true};
+    pdl_session_spec_t spec;
+
+    *b = (bench_t){.model = NULL};
+    REQUIRE_OK(pdl_model_load(network->model, &b->model));
+    REQUIRE_OK(pdl_plan_create(b->model, &mesh, BATCH, &b->plan));
+    REQUIRE_OK(pdl_plan_apply_preset(b->plan, "data", NULL));
+    b->plan->precision = precision == PDL_DTYPE_BF16 ? PDL_BF16 : PDL_FP32;
+    if (cuda)
+        b->backend = cuda_backend(argument_count, argument, precision);
+    else
+        REQUIRE_OK(pdl_backend_create("cpu", &cpu, &b->backend));
+    REQUIRE_OK(pdl_ranks_create(&b->ranks));
+    spec = spec_of(b, network);
+    return pdl_session_create(&spec, &b->session);
+}
+
+static void run_steps(bench_t *b, int steps, double *loss)
+{
+    pdl_batch_t batch = part_of_batch(b->plan, b->session);
+
+    for (int i = 0; i < steps; i++) {
+        pdl_step_result_t result = {0};
+
+        CHECK_OK(pdl_session_step(b->session, &batch, &result));
+        loss[i] = result.loss;
+    }
+}
+
+static void compare_losses(const network_t *network, pdl_dtype_t precision, double bound)
+{
+    double       expected[STEPS], found[STEPS];
+    bench_t      b;
+    pdl_status_t status;
+
+    fill_batch(network->classes);
+    REQUIRE_OK(open_bench(&b, network, false, PDL_DTYPE_F32));
+    run_steps(&b, STEPS, expected);
+    close_bench(&b);
+    status = open_bench(&b, network, true, precision);
+    if (status == PDL_ERR_UNSUPPORTED) {
+        printf("     %s\n", pdl_error_message());
+        close_bench(&b);
+        return;
+    }
+    REQUIRE_OK(status);
+    run_steps(&b, STEPS, found);
+    close_bench(&b);
+    CHECK(expected[STEPS - 1] != expected[0]);
+    for (int i = 0; i < STEPS; i++) {
+        if (fabs(found[i] - expected[i]) <= bound * fabs(expected[i])) continue;
+        test_fail_at(__FILE__, __LINE__);
+        printf("%s, step %d: loss %.9g, on the CPU %.9g\n", network->model, i, found[i], expected[i]);
+        return;
+    }
+}
+
+static void networks_learn_as_on_the_cpu(void)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        if (real || !networks[i].real_only) compare_losses(&networks[i], PDL_DTYPE_F32, F32_TOLERANCE);
+}
+
+static void networks_learn_in_bf16(void)
+{
+    for (int i = 0; i < NETWORKS; i++)
+        if (real || !networks[i].real_only) compare_losses(&networks[i], PDL_DTYPE_BF16, BF16_TOLERANCE);
+}
+
+/* Weights and moments of the CPU in the middle of a run. */
+static void runs_of_the_cpu_go_on(void)
+{
+    const network_t *network = &networks[2];
+    double           before[STEPS], expected[STEPS], found[STEPS];
+    bench_t          cpu, cuda;
+
+    fill_batch(network->classes);
+    REQUIRE_OK(open_bench(&cpu, network, false, PDL_DTYPE_F32));
+    REQUIRE_OK(open_bench(&cuda, network, true, PDL_DTYPE_F32));
+    run_steps(&cpu, 3, before);
+    run_steps(&cuda, 3, found);
+    for (int t = 0; t < pdl_session_tensor_count(cpu.session); t++) {
+        const pdl_session_tensor_t *info = pdl_session_tensor(cpu.session, t);
+        float                      *plain = malloc((size_t)info->elements * sizeof(*plain));
+        int                         last = info->trainable ? PDL_ARRAY_MOMENT2 : PDL_ARRAY_WEIGHT;
+
+        for (int a = PDL_ARRAY_WEIGHT; a <= last; a++) {
+            if (a == PDL_ARRAY_GRADIENT) continue;
+            CHECK_OK(pdl_session_get(cpu.session, t, (pdl_session_array_t)a, plain));
+            CHECK_OK(pdl_session_set(cuda.session, t, (pdl_session_array_t)a, plain));
+        }
+        free(plain);
+    }
+    run_steps(&cpu, 3, expected);
+    run_steps(&cuda, 3, found);
+    for (int i = 0; i < 3; i++) CHECK_NEAR(found[i], expected[i], F32_TOLERANCE);
+    close_bench(&cpu);
+    close_bench(&cuda);
+}
+
+static size_t free_bytes(const bench_t *b)
+{
+    size_t left = 0, all;
+
+    CHECK_OK(b->backend->device->ops->memory(b->backend->device, &left, &all));
+    return left;
+}
+
+/* To the byte in the emulation; a real GPU gives memory in large pieces. */
+static void memory_is_what_is_said(void)
+{
+    const network_t     *network = &networks[2];
+    pdl_session_memory_t memory;
+    pdl_session_spec_t   spec;
+    double               loss[STEPS];
+    bench_t              b;
+    size_t               before, after;
+
+    fill_batch(network->classes);
+    REQUIRE_OK(open_bench(&b, network, true, PDL_DTYPE_BF16));
+    pdl_session_destroy(b.session);
+    spec = spec_of(&b, network);
+    before = free_bytes(&b);
+    REQUIRE_OK(pdl_session_create(&spec, &b.session));
+    run_steps(&b, 1, loss);
+    after = free_bytes(&b);
+    run_steps(&b, 2, loss);
+    CHECK_INT((int64_t)free_bytes(&b), (int64_t)after);
+    pdl_session_memory(b.session, &memory);
+    if (!real) CHECK_INT((int64_t)(before - after), (int64_t)memory.total);
+    close_bench(&b);
+}
+
+int main(int count, char **arguments)
+{
+    argument_count = count;
+    argument = arguments;
+    real = count > 1;
+    RUN(networks_learn_as_on_the_cpu);
+    RUN(networks_learn_in_bf16);
+    RUN(runs_of_the_cpu_go_on);
+    RUN(memory_is_what_is_said);
+    return test_done();
+}
