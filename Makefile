@@ -9,6 +9,8 @@
 #   make asan       the short tests under the sanitizers only
 #   make tsan       what has threads, under the thread sanitizer only
 #   make bare       a build without the libraries that may be missing, and some of its tests
+#   make gpu-test   the tests of GPUs on GPU 0 (GPU=N for another)
+#   make gpu-test-long  the same under compute-sanitizer; an hour
 #   make campaign   real runs killed, stopped, starved and fed damaged files: tried, survived, detected, lost; hours
 #   make fuzz       every fuzzer for FUZZ_SECONDS; FUZZERS="yaml model" picks some
 #   make install    into PREFIX (and DESTDIR)
@@ -25,7 +27,7 @@ BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core tes
 
 SOURCES = $(shell find src include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
-.PHONY: all setup demo test check-format test-long bench experiments asan tsan bare campaign fuzz install format lint clean
+.PHONY: all setup demo test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -80,6 +82,15 @@ test-long:
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
 	@ctest --preset debug -L long
+
+gpu-test:
+	@tools/setup.sh test
+	@cmake --preset debug -DPDL_CUDA=ON
+	@cmake --build --preset debug -j $(JOBS)
+	@tools/gpu_test.sh
+
+gpu-test-long: gpu-test
+	@JSON=build/gpu-test-long.json tools/gpu_test.sh check
 
 # The release build leaves the benchmarks out unless it is asked for them.
 bench:

@@ -8,45 +8,29 @@
 #define TOLERANCE       1e-5
 #define LARGE_TOLERANCE 2e-5
 #define BF16_TOLERANCE  2e-2
+/* A sum near 0 that rounds to the other side of it has another slope, which is all of a gradient. */
+#define ACTIVATED_TOLERANCE 1e-1
 
 static pdl_backend_t *f32, *bf16;
 static bool           real;
 
-/* Emulated, a case in ten ways takes longer than it tells: evaluation by both kinds of ops, and training once in the order that
-   the number of the case gives. */
+/* Emulated, a case in all ways takes longer than it tells: each is run in two or three of them, another one in others. */
 static bool is_tried(int i, int w)
 {
-    return real || w % 3 == i % 3 || ways[w].with.inplace;
-}
-
-/* Layers that are not there yet. */
-static bool is_refused(const op_case_t *c)
-{
-    op_result_t  result;
-    pdl_status_t status = op_case_run(f32, c, &result);
-
-    op_result_free(&result);
-    return status == PDL_ERR_UNSUPPORTED;
+    return real || w % 5 == i % 5 || (ways[w].with.inplace && i % 2 == 0);
 }
 
 static void layers_match(pdl_backend_t *backend, double tolerance, bool coarse)
 {
     static const pdl_fusion_t none = {false, PDL_LAYER_INPUT};
-    int                       refused = 0;
 
-    for (int i = 0; i < OP_CASE_COUNT; i++) {
-        if (is_refused(&op_cases[i])) {
-            refused++;
-            continue;
-        }
+    for (int i = 0; i < OP_CASE_COUNT; i++)
         for (int w = 0; w < WAY_COUNT; w++) {
             op_case_t c = combine(&op_cases[i], &ways[w], &none);
 
             c.coarse = c.coarse || coarse;
             if (is_tried(i, w)) check_case(backend, &c, ways[w].name, tolerance);
         }
-    }
-    printf("     %d of %d cases are not computed on GPUs\n", refused, OP_CASE_COUNT);
 }
 
 static void layers_match_the_reference(void)
@@ -72,10 +56,10 @@ static void fusions_match_the_reference(void)
                 for (int w = 0; w < WAY_COUNT; w++) {
                     op_case_t c = combine(&op_cases[i], &ways[w], &fusion);
 
-                    if (!is_tried(i + add + a, w)) continue;
+                    if (!real && (i + add + a) % WAY_COUNT != w) continue;
                     check_case(f32, &c, ways[w].name, TOLERANCE);
                     c.coarse = true;
-                    check_case(bf16, &c, ways[w].name, BF16_TOLERANCE);
+                    check_case(bf16, &c, ways[w].name, ACTIVATED_TOLERANCE);
                 }
                 count++;
             }
@@ -91,7 +75,7 @@ static void large_layers_match_the_reference(void)
     for (int i = 0; i < LARGE_OP_CASE_COUNT; i++) {
         op_case_t c = combine(&large_op_cases[i], &accumulated, &none);
 
-        if (!is_refused(&c)) check_case(f32, &c, accumulated.name, LARGE_TOLERANCE);
+        check_case(f32, &c, accumulated.name, LARGE_TOLERANCE);
     }
 }
 
