@@ -17,6 +17,9 @@
 /* The whole calibration is over by then. */
 #define MOST_S  110.0
 #define QUICK_S 25.0
+/* Of a device, whose networks and batches are larger: all of it, and an update beyond which a trial is given up. */
+#define DEVICE_S       75.0
+#define LONGEST_STEP_S 0.6
 
 /* Operations of a device are timed while it has more to do than the host can queue in that many times an update. */
 #define STALL 1.5
@@ -193,15 +196,17 @@ static pdl_status_t step(trial_t *t, int number, double stall_s)
     return PDL_OK;
 }
 
-/* As many steps as there is time for, the same number on all ranks. */
+/* As many steps as there is time for, the same number on all ranks; none where one takes too long. */
 static pdl_status_t choose_steps(trial_t *t)
 {
-    double       budget_s = t->c->options->quick ? 0.15 : t->c->queues ? 0.4 : 1.4;
+    double       budget_s = t->c->options->quick ? 0.15 : t->c->queues ? 0.3 : 1.4;
     pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < WARM_STEPS && !status; i++) status = step(t, -1, 0);
+    for (int i = 0; i < WARM_STEPS && !status && !(t->c->queues && t->step_s > 10 * LONGEST_STEP_S); i++)
+        status = step(t, -1, 0);
     if (!status) status = pdl_ranks_max(t->ranks, &t->step_s, 1);
     if (status) return status;
+    if (t->c->queues && !t->c->options->quick && t->step_s > LONGEST_STEP_S) return PDL_OK;
     double wanted = budget_s / t->step_s;
     t->steps = wanted < LEAST_STEPS ? LEAST_STEPS : wanted > MOST_STEPS ? MOST_STEPS : (int)wanted;
     return PDL_OK;
@@ -222,8 +227,8 @@ static pdl_status_t run_queued_steps(trial_t *t)
     }
     s->observer.timeline = timeline;
     double update_s = median(all, t->steps > 0 ? t->steps : 1);
-    for (int i = -1; i < t->steps && !status; i++) status = step(t, i, STALL * update_s);
-    t->step_s = update_s;
+    for (int i = -1; i < t->steps && t->steps > 0 && !status; i++) status = step(t, i, STALL * update_s);
+    if (t->steps > 0) t->step_s = update_s;
     return status;
 }
 
@@ -369,7 +374,7 @@ static pdl_status_t run_trial(pdl__calibrate_t *c, const pdl_model_t *model, con
 
     *step_s = 0;
     if (possible && !status) status = run_steps(&t);
-    if (possible && !status) status = collect(&t);
+    if (possible && !status && t.steps > 0) status = collect(&t);
     if (!status) *step_s = t.step_s;
     pdl__stall_free(&t.stall);
     pdl_loader_destroy(t.loader);
@@ -389,8 +394,9 @@ static pdl_status_t is_worth_it(pdl__calibrate_t *c, const shape_t *shape, doubl
     pdl_status_t status = pdl_ranks_max(c->ranks, &elapsed_s, 1);
 
     if (!status) status = pdl_ranks_max(c->ranks, &step_s, 1);
-    left_s = (c->options->quick ? QUICK_S : MOST_S) - elapsed_s;
+    left_s = (c->options->quick ? QUICK_S : c->queues ? DEVICE_S : MOST_S) - elapsed_s;
     *worth = step_s * (double)(shape->batch / 16 + 1) * (WARM_STEPS + LEAST_STEPS) < left_s * 0.5;
+    if (c->queues && !c->options->quick && step_s * (double)shape->batch / 16 > LONGEST_STEP_S) *worth = false;
     if (c->options->quick && (!shape->quick || step_s > 0.1)) *worth = false;
     if (shape->axis != PDL_AXIS_DATA && pdl_ranks_size(c->ranks) == 1) *worth = false;
     return status;
