@@ -31,12 +31,17 @@ static void check_plan(const pdl_chain_t *chain, const char *plan, double step_s
     pdl_memory_policy_t policy[8];
     pdl_chain_result_t  result;
     double              stall[8], stalls = 0;
+    int                 after[8], before[8];
+    pdl_chain_detail_t  detail = {stall, after, before};
 
     for (int i = 0; i < 8; i++) policy[i] = policy_of(plan[i]);
-    REQUIRE_OK(pdl_chain_simulate(chain, policy, &result, stall));
+    REQUIRE_OK(pdl_chain_simulate(chain, policy, &result, &detail));
     CHECK_NEAR(result.step_s, step_s, 0);
     CHECK_NEAR(result.peak_bytes, peak, 0);
-    for (int i = 0; i < 8; i++) stalls += stall[i];
+    for (int i = 0; i < 8; i++) {
+        stalls += stall[i];
+        CHECK(after[i] >= 1 && after[i] <= 15 - i && before[i] >= 1 && before[i] <= (i < 7 ? 7 - i : 1));
+    }
     CHECK_NEAR(stalls, result.stall_s, 1e-12);
     CHECK_NEAR(result.in_core_s + result.recompute_s + result.stall_s, result.step_s, 1e-12);
 }

@@ -45,11 +45,17 @@ typedef struct pdl_chain_result {
     double in_core_s;   /* the step, were there memory enough */
 } pdl_chain_result_t;
 
-/* The step that these policies give; `stall_s` (may be NULL) takes the waits of every block, forward and backward together.
+/* Of every block, where wanted (NULL: not). */
+typedef struct pdl_chain_detail {
+    double *stall_s;                  /* the device waits for it, forward and backward together */
+    int    *release_after, *prefetch; /* distances of its copies, as in pdl_plan_block_t; 1 without copies */
+} pdl_chain_detail_t;
+
+/* The step that these policies give; `detail` may be NULL.
    PDL_ERR_UNSUPPORTED when memory does not suffice; the message says at which block. PDL_ERR_INPUT when the chain makes no
    sense. */
 pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_policy_t *policy,
-                                pdl_chain_result_t *result, double *stall_s);
+                                pdl_chain_result_t *result, const pdl_chain_detail_t *detail);
 
 /* The best policies found: never worse than all blocks alike, or the first ones alike and the others kept.
    PDL_ERR_UNSUPPORTED when none fits; the message names the smallest memory that does. */

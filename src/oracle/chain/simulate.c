@@ -47,10 +47,13 @@ static int next_out(const pdl__chain_run_t *run, int from)
     return from;
 }
 
-/* Releases the memory of copies out that are complete, up to block `last`. */
-static void release_out(pdl__chain_run_t *run, int last)
+/* Releases the memory of copies out that are complete, up to block `last`; the block that starts next is the
+   `starting`-th of those computed, backward behind forward. */
+static void release_out(pdl__chain_run_t *run, int last, int starting)
 {
     while (run->leaving <= last && run->out_end[run->leaving] <= run->now) {
+        int *after = run->detail != NULL ? run->detail->release_after : NULL;
+        if (after != NULL) after[run->leaving] = starting > run->leaving ? starting - run->leaving : 1;
         run->used -= copied(run, run->leaving);
         run->leaving = next_out(run, run->leaving + 1);
     }
@@ -68,7 +71,7 @@ static void copy_out(pdl__chain_run_t *run, int i)
 static void note_stall(pdl__chain_run_t *run, int i, double seconds)
 {
     run->result.stall_s += seconds;
-    if (run->stall_s != NULL) run->stall_s[i] += seconds;
+    if (run->detail != NULL && run->detail->stall_s != NULL) run->detail->stall_s[i] += seconds;
 }
 
 /* False when block i never fits. */
@@ -77,11 +80,11 @@ static bool forward(pdl__chain_run_t *run, int i)
     const pdl_chain_block_t *block = block_of(run, i);
     double                   wanted_at = run->now;
 
-    release_out(run, i - 1);
+    release_out(run, i - 1, i);
     while (!fits(run, block->bytes)) {
         if (run->leaving >= i) return false;
         run->now = run->out_end[run->leaving];
-        release_out(run, i - 1);
+        release_out(run, i - 1, i);
     }
     note_stall(run, i, run->now - wanted_at);
     take(run, block->bytes);
@@ -112,6 +115,7 @@ static void start(pdl__chain_run_t *run, int i)
     if (again) take(run, inner(run, i));
     note_stall(run, i, run->now - run->idle_since);
     run->computes = true;
+    run->compute_start = run->now;
     run->compute_end = run->now + repeated_s + block_of(run, i)->backward_s;
     run->result.recompute_s += repeated_s;
 }
@@ -127,6 +131,15 @@ static double reserve(const pdl__chain_run_t *run, int j)
     return most;
 }
 
+/* Where a program issues the copy that starts now: at the block that begins with it, or the next one. */
+static void note_prefetch(pdl__chain_run_t *run, int j)
+{
+    int block = run->next - (run->computes && run->compute_start < run->now);
+
+    if (run->detail == NULL || run->detail->prefetch == NULL) return;
+    run->detail->prefetch[j] = block - j > 1 ? block - j : 1;
+}
+
 static void copy_in(pdl__chain_run_t *run)
 {
     int j = run->coming;
@@ -135,6 +148,7 @@ static void copy_in(pdl__chain_run_t *run)
         return;
     double seconds = run->chain->latency_s + copied(run, j) / run->chain->in_rate;
     take(run, copied(run, j));
+    note_prefetch(run, j);
     run->copies_in = true;
     run->in_end = run->now + seconds;
     run->result.in_s += seconds;
@@ -153,7 +167,9 @@ static void complete(pdl__chain_run_t *run)
         run->next--;
         run->idle_since = run->now;
     }
-    release_out(run, run->chain->count - 1);
+    /* The turn from forward to backward is no boundary of blocks. */
+    int n = run->chain->count;
+    release_out(run, n - 1, n - 1 + (n - 1 - run->next) + (run->computes || run->next == n - 1));
 }
 
 /* The next time at which something is complete; infinite when nothing goes on. */
@@ -184,14 +200,21 @@ static int backward(pdl__chain_run_t *run)
     }
 }
 
-int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end, double *stall_s,
-                   pdl_chain_result_t *result)
+static void clear(const pdl_chain_detail_t *detail, int i)
 {
-    pdl__chain_run_t run = {.chain = chain, .policy = policy, .out_end = out_end, .stall_s = stall_s};
+    if (detail->stall_s != NULL) detail->stall_s[i] = 0;
+    if (detail->release_after != NULL) detail->release_after[i] = 1;
+    if (detail->prefetch != NULL) detail->prefetch[i] = 1;
+}
+
+int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end,
+                   const pdl_chain_detail_t *detail, pdl_chain_result_t *result)
+{
+    pdl__chain_run_t run = {.chain = chain, .policy = policy, .out_end = out_end, .detail = detail};
 
     run.leaving = next_out(&run, 0);
     for (int i = 0; i < chain->count; i++) {
-        if (stall_s != NULL) stall_s[i] = 0;
+        if (detail != NULL) clear(detail, i);
         run.result.in_core_s += chain->block[i].forward_s + chain->block[i].backward_s;
     }
     for (int i = 0; i < chain->count; i++)

@@ -11,19 +11,19 @@ typedef struct pdl__chain_run {
     const pdl_chain_t         *chain;
     const pdl_memory_policy_t *policy;
     double                    *out_end; /* when the copy out of every block is complete */
-    double                    *stall_s; /* NULL: not wanted */
+    const pdl_chain_detail_t  *detail;  /* NULL: not wanted */
     double                     now, used, out_free;
     int                        leaving; /* the first block whose copy out has not released its memory */
     /* backward */
     int                next;   /* the block that computes, or will */
     int                coming; /* the block whose activations are copied in, or will be; below 0: none is left */
     bool               computes, copies_in;
-    double             compute_end, in_end, idle_since;
+    double             compute_start, compute_end, in_end, idle_since;
     pdl_chain_result_t result;
 } pdl__chain_run_t;
 
 /* -1, or the block for which memory does not suffice. `out_end` has room for every block. */
-int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end, double *stall_s,
-                   pdl_chain_result_t *result);
+int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end,
+                   const pdl_chain_detail_t *detail, pdl_chain_result_t *result);
 
 #endif

@@ -174,14 +174,14 @@ static pdl_status_t check(const pdl_chain_t *chain)
 }
 
 pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_policy_t *policy,
-                                pdl_chain_result_t *result, double *stall_s)
+                                pdl_chain_result_t *result, const pdl_chain_detail_t *detail)
 {
     pdl_status_t status = check(chain);
 
     if (status) return status;
     double *out_end = malloc((size_t)chain->count * sizeof(*out_end));
     if (out_end == NULL) return pdl__no_memory("while simulating a step");
-    int stuck = pdl__chain_run(chain, policy, out_end, stall_s, result);
+    int stuck = pdl__chain_run(chain, policy, out_end, detail, result);
     free(out_end);
     if (stuck < 0) return PDL_OK;
     return pdl_error(PDL_ERR_UNSUPPORTED, "block %d of %d does not fit in %.0f bytes with these policies",
