@@ -85,6 +85,11 @@ pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *confi
                                  pdl_plan_t **plan);
 pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_case_t *c);
+/* oracle->backend becomes what describes ops as the trainer would compute them: the backend of the system, or where that cannot be
+   had here the generic one. */
+pdl_status_t pdl__describing_backend(pdl_oracle_t *oracle, const pdl_case_t *c);
+/* A rank that holds as much as any. */
+int64_t pdl__busy_rank(const pdl_mesh_t *mesh);
 
 /* What a pipeline is cut into. The closed form counts memory and gradients of an interleaved one as if ranks had one stage
    each. */

@@ -73,20 +73,16 @@ static void mark(pdl_program_node_t *nodes, int count, const pdl_plan_t *plan, c
     }
 }
 
-/* What a block reads of others is part of it: that is where its recomputation would begin. */
-static const pdl_plan_block_t *policy_of(const pdl_plan_t *plan, const study_t *s, int owner)
-{
-    return &plan->block[s->outside[owner] >= 0 ? s->outside[owner] : s->block[owner]];
-}
-
 static void swap(pdl_program_node_t *nodes, int count, const pdl_plan_t *plan, const study_t *s)
 {
     for (int i = 0; i < count; i++) {
         pdl_program_node_t *node = &nodes[i];
         node->block = s->block[i];
+        /* Where recomputation would begin. */
+        node->policy_block = s->outside[i] >= 0 ? s->outside[i] : s->block[i];
         node->wanted_by = node->keeps_output || node->saved_bytes > 0 ? node->block : -1;
         if (plan->block_count == 0 || node->kind == PDL_NODE_VIEW || node->loss || node->recompute) continue;
-        const pdl_plan_block_t *block = policy_of(plan, s, i);
+        const pdl_plan_block_t *block = &plan->block[node->policy_block];
         node->swap =
             block->policy == PDL_MEMORY_SWAP || (block->policy == PDL_MEMORY_SWAP_BOUNDARY && s->outside[i] >= 0);
         node->release_after = block->release_after > 0 ? block->release_after : 1;

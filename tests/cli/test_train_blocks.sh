@@ -137,6 +137,30 @@ for mesh in ("one", "two", "pipe"):
         assert none < mixed < full, (mesh, what, none, mixed, full)
 PY
 
+# A limit that asks for it makes the planner swap or recompute some blocks, and the run has the losses of the one that keeps all.
+sed 's|^  reserved: .*|  reserved: 100MB\n  host_link: {d2h: 4GB/s, h2d: 4GB/s, both: 3GB/s}|' "$SOURCE/share/systems/local.yaml" > linked.yaml
+deep=(--model deep.yaml --batch 1 --strategy data -n 1)
+{
+    printf 'paradl: model/1\nname: deep\ninput: {channels: 3, size: [96, 96]}\nlayers:\n'
+    for i in {1..12}; do printf '  - conv: {name: c%d, out: 8, kernel: 3, pad: same}\n  - relu: {name: r%d}\n' $i $i; done
+    printf '  - global_avg_pool\n  - flatten\n  - linear: {out: 10}\n  - cross_entropy: {name: loss}\n'
+} > deep.yaml
+expect 0 plan "${deep[@]}" --system linked.yaml -o all-kept.yaml --json
+whole=$(python3 -c 'import json; print(int(json.load(open("out"))["candidates"][0]["memory_bytes"]))')
+limit=$((whole * 8 / 10))
+expect 0 plan "${deep[@]}" --system linked.yaml --max-memory $limit -o limited.yaml
+grep -q 'policy: keep' limited.yaml && grep -q 'policy: swap' limited.yaml || fail "not what was expected: $(cat limited.yaml)"
+for plan in all-kept limited; do expect 0 train $plan.yaml "${train[@]}" --log $plan.jsonl; done
+expect 0 train limited.yaml "${train[@]}" --max-memory $limit
+expect 2 train all-kept.yaml "${train[@]}" --max-memory $limit
+python3 -c 'import json
+def losses(name): return [line["loss"] for line in map(json.loads, open(name)) if "step" in line]
+assert len(losses("limited.jsonl")) == 4 and losses("limited.jsonl") == losses("all-kept.jsonl")' || fail "other losses"
+# Without a link there is nothing but recomputation.
+expect 0 plan "${deep[@]}" --system local --max-memory $((whole * 9 / 10)) -o again.yaml
+grep -q 'recompute: full\|policy: recompute' again.yaml || fail "nothing is recomputed: $(cat again.yaml)"
+! grep -q 'policy: swap' again.yaml || fail "swaps without a link: $(cat again.yaml)"
+
 expect 2 train one-none.yaml "${train[@]}" --recompute full
 plan keep "{data: 1}" data auto "blocks: [{to: d3, policy: keep, prefetch: 2}, {to: loss, policy: keep}]"
 expect 2 train keep.yaml "${train[@]}"

@@ -207,6 +207,10 @@ static void wrong_chains_are_refused(void)
     pdl_memory_policy_t policy[8];
     pdl_chain_result_t  result;
 
+    /* Without a link nothing is copied. */
+    REQUIRE_OK(pdl_chain_solve(&chain, policy, &result));
+    CHECK(result.step_s > 108 && result.step_s <= 129 && result.out_s == 0);
+    chain.in_rate = -1;
     CHECK_INT(pdl_chain_solve(&chain, policy, &result), PDL_ERR_INPUT);
     chain = vector_chain(900, 16);
     vector[3].boundary_bytes = 2 * vector[3].bytes;

@@ -17,6 +17,7 @@
 #define PARADL_CHAIN_H
 
 #include <paradl/base/status.h>
+#include <paradl/oracle/oracle.h>
 #include <paradl/plan/plan.h>
 
 #ifdef __cplusplus
@@ -33,7 +34,7 @@ typedef struct pdl_chain {
     const pdl_chain_block_t *block;
     int                      count;
     double                   memory_bytes;      /* for activations */
-    double                   out_rate, in_rate; /* device to host and back, bytes/s */
+    double                   out_rate, in_rate; /* device to host and back, bytes/s; 0: nothing is copied */
     double                   latency_s;         /* of every copy */
 } pdl_chain_t;
 
@@ -60,6 +61,11 @@ pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_polic
 /* The best policies found: never worse than all blocks alike, or the first ones alike and the others kept.
    PDL_ERR_UNSUPPORTED when none fits; the message names the smallest memory that does. */
 pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *policy, pdl_chain_result_t *result);
+
+/* Policies for blocks of a plan without stages, such that the activations of a rank take at most `limit_bytes`: the plan gets
+   blocks, or none where it fits without. The chain is that of one micro-batch. */
+pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, double limit_bytes,
+                                      pdl_chain_result_t *result);
 
 /* The least memory with which any policy works. */
 double pdl_chain_least_bytes(const pdl_chain_t *chain);

@@ -66,19 +66,20 @@ typedef struct pdl_program_node {
     int             chunk;                     /* the pass it belongs to; 0 unless `order` tells passes apart */
     int             input[PDL_PROGRAM_INPUTS]; /* producers, all smaller than this node's index */
     int             input_count;
-    bool            backward;                /* takes part in backward */
-    bool            loss;                    /* backward starts here: it reads no gradient */
-    bool            recompute;               /* its output is not kept for backward, but made again when needed */
-    bool            swap;                    /* what backward reads of it is on the host meanwhile */
-    int             block;                   /* of the plan's memory policies, in the order of the layers */
-    int             wanted_by;               /* swapped: the block whose backward reads it first, */
-    int             release_after, prefetch; /* and its distances */
-    unsigned        input_gradients;         /* bit per input whose gradient backward makes */
-    unsigned        keeps_inputs;
-    bool            keeps_output, inplace, sums_gradients, adds_gradient;
-    bool            gradient_in_forward; /* of a loss: forward makes the gradient of input 0, over it if it can */
-    bool            divides;             /* backward may make the gradients of weights after those of inputs */
-    size_t          out_bytes, saved_bytes, workspace_bytes;
+    bool            backward;  /* takes part in backward */
+    bool            loss;      /* backward starts here: it reads no gradient */
+    bool            recompute; /* its output is not kept for backward, but made again when needed */
+    bool            swap;      /* what backward reads of it is on the host meanwhile */
+    int             block;     /* of the plan's memory policies, in the order of the layers */
+    int      policy_block; /* of the policy for its tensors: the first other block that reads them, or its own */
+    int      wanted_by;    /* swapped: the block whose backward reads it first, */
+    int      release_after, prefetch; /* and its distances */
+    unsigned input_gradients;         /* bit per input whose gradient backward makes */
+    unsigned keeps_inputs;
+    bool     keeps_output, inplace, sums_gradients, adds_gradient;
+    bool     gradient_in_forward; /* of a loss: forward makes the gradient of input 0, over it if it can */
+    bool     divides;             /* backward may make the gradients of weights after those of inputs */
+    size_t   out_bytes, saved_bytes, workspace_bytes;
     pdl_gradient_use_t gradient[PDL_PROGRAM_INPUTS];
     /* Of a redistribution: its moves, one after the other, forward and backward. None backward where the gradient is right as
        it is. Borrowed while the program is made. */

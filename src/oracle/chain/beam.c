@@ -48,6 +48,7 @@ static bool extend(const beam_t *b, const state_t *before, int i, pdl_memory_pol
     *after = *before;
     after->policy = policy;
     after->reached = true;
+    if (swaps && !(b->chain->in_rate > 0)) return false;
     if (swaps)
         after->link_s += b->chain->latency_s + bytes / b->chain->in_rate;
     else

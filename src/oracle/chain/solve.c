@@ -16,7 +16,7 @@ typedef struct search {
     const pdl_chain_t   *chain;
     double              *out_end; /* of the simulator */
     pdl_memory_policy_t *now, *best;
-    pdl_chain_result_t   found; /* of `best`; step_s 0: nothing fits so far */
+    pdl_chain_result_t   found; /* of `best`; peak_bytes 0: nothing fits so far */
     double               computing_s;
 } search_t;
 
@@ -93,11 +93,18 @@ static void try_move(search_t *s, move_t move, round_t *round)
     if (!gains || !is_long(s)) revert(s->now, &move, undo);
 }
 
+/* Without a link nothing is copied. */
+static bool is_allowed(const pdl_chain_t *chain, pdl_memory_policy_t policy)
+{
+    return !pdl_memory_swaps(policy) || (chain->out_rate > 0 && chain->in_rate > 0);
+}
+
 static void try_changes(search_t *s, round_t *round)
 {
     for (int i = 0; i < s->chain->count; i++)
         for (int to = 0; to < PDL_MEMORY_POLICY_COUNT; to++)
-            if ((int)s->now[i] != to) try_move(s, (move_t){i, -1, (pdl_memory_policy_t)to}, round);
+            if ((int)s->now[i] != to && is_allowed(s->chain, (pdl_memory_policy_t)to))
+                try_move(s, (move_t){i, -1, (pdl_memory_policy_t)to}, round);
 }
 
 static void try_exchanges(search_t *s, round_t *round)
@@ -123,7 +130,7 @@ static void descend(search_t *s)
         if (!round.gained) try_exchanges(s, &round);
         if (round.gained && !is_long(s)) apply(s->now, &round.chosen, undo);
     } while (round.gained);
-    if (s->found.step_s > 0 && round.best.step_s >= limit_of(s->found.step_s)) return;
+    if (s->found.peak_bytes > 0 && round.best.step_s >= limit_of(s->found.step_s)) return;
     s->found = round.best;
     memcpy(s->best, s->now, (size_t)s->chain->count * sizeof(*s->best));
 }
@@ -160,8 +167,8 @@ static pdl_status_t check(const pdl_chain_t *chain)
     bool sensible = chain->count > 0 && chain->latency_s >= 0;
 
     if (!sensible) return pdl_error(PDL_ERR_INPUT, "a chain needs at least one block");
-    if (!(chain->out_rate > 0) || !(chain->in_rate > 0))
-        return pdl_error(PDL_ERR_INPUT, "the link between device and host needs a rate above 0 both ways");
+    if (!(chain->out_rate >= 0) || !(chain->in_rate >= 0))
+        return pdl_error(PDL_ERR_INPUT, "the link between device and host cannot have a negative rate");
     for (int i = 0; i < chain->count; i++) {
         const pdl_chain_block_t *block = &chain->block[i];
         if (!(block->forward_s >= 0 && block->backward_s >= 0 && block->boundary_bytes >= 0 &&
@@ -200,7 +207,7 @@ double pdl_chain_least_bytes(const pdl_chain_t *chain)
 static void search_rules(search_t *s)
 {
     for (int policy = 1; policy < PDL_MEMORY_POLICY_COUNT; policy++)
-        descend_from_rule(s, (pdl_memory_policy_t)policy);
+        if (is_allowed(s->chain, (pdl_memory_policy_t)policy)) descend_from_rule(s, (pdl_memory_policy_t)policy);
 }
 
 /* From every end of the beam. */
@@ -239,7 +246,7 @@ pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *poli
     free(s.out_end);
     free(s.now);
     if (status) return status;
-    if (s.found.step_s > 0) {
+    if (s.found.peak_bytes > 0) {
         *result = s.found;
         return PDL_OK;
     }

@@ -133,9 +133,8 @@ static int threads_of(const pdl_oracle_t *oracle, const pdl_case_t *c)
     return pdl_system_threads(oracle->system, c->pe);
 }
 
-/* What describes ops as the trainer would compute them: the backend of the system, or where that cannot be had here the generic
-   one. One is kept; what it says depends on the threads of a rank and on the precision. */
-static pdl_status_t backend_of(pdl_oracle_t *oracle, const pdl_case_t *c)
+/* One is kept; what it says depends on the threads of a rank and on the precision. */
+pdl_status_t pdl__describing_backend(pdl_oracle_t *oracle, const pdl_case_t *c)
 {
     bool        half = c->precision != PDL_FP32 && c->precision != PDL_TF32;
     pdl_dtype_t precision = half ? PDL_DTYPE_BF16 : PDL_DTYPE_F32;
@@ -152,8 +151,8 @@ static pdl_status_t backend_of(pdl_oracle_t *oracle, const pdl_case_t *c)
     return status;
 }
 
-/* A rank that holds as much as any: the last replica has the most samples, and one between others has two neighbours. */
-static int64_t busy_rank(const pdl_mesh_t *mesh)
+/* The last replica has the most samples, and a rank between others has two neighbours. */
+int64_t pdl__busy_rank(const pdl_mesh_t *mesh)
 {
     int64_t rank = 0;
 
@@ -171,13 +170,13 @@ static pdl_status_t compile(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl
     pdl_plan_t         plan = *profile->plan;
     pdl_program_spec_t spec = {
         .plan = &plan,
-        .rank = busy_rank(&plan.mesh),
+        .rank = pdl__busy_rank(&plan.mesh),
         /* Of all replicas; ranks that share samples along the sequence have less than one each. */
         .samples = (int64_t)ceil(c->micro_batch * (double)pdl_mesh_extent(&plan.mesh, PDL_AXIS_DATA) - 1e-6),
         .training = c->run_mode == PDL_TRAINING,
         .overlap = true};
     pdl_program_t *program;
-    pdl_status_t   status = backend_of(oracle, c);
+    pdl_status_t   status = pdl__describing_backend(oracle, c);
 
     plan.recompute = c->recompute;
     plan.micro_batches = spec.micro_batches = placed->accumulates ? 2 : 1;

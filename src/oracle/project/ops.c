@@ -220,6 +220,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
     case PDL_OP_COLLECTIVE:
         return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
     case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN:
+        *seconds = pdl_host_link_seconds(&pr->oracle->system->device.host_link, PDL_HOST_BOTH, op->bytes);
+        return PDL_OK;
     case PDL_OP_UPDATE: *seconds = update_seconds(pr); return PDL_OK;
     default: return PDL_OK;
     }

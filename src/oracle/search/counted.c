@@ -4,6 +4,7 @@
  * large. What does not fit then is not possible, and the next takes its place.
  */
 #include "oracle/search/searcher.h"
+#include <paradl/oracle/chain.h>
 #include <stdio.h>
 
 enum { MOST_PARTS = 24 }; /* ways to cut a batch that are tried */
@@ -176,14 +177,56 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
     return status;
 }
 
-/* A plan that does not fit is tried in smaller parts, and with recomputation. */
+/* Some blocks recomputed or swapped, as far as memory asks for it: the candidate as it came, with its time and memory. */
+static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial)
+{
+    pdl_chain_result_t chain;
+    double             others = trial->projection.memory_bytes - trial->projection.memory.saved_activations;
+    pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, capacity_of(s) - others, &chain);
+
+    if (!status) status = pdl_plan_check(trial->plan);
+    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED) {
+        refuse(trial, pdl_error_message());
+        return PDL_OK;
+    }
+    if (status) return status;
+    trial->projection.total_s += chain.stall_s * (double)trial->plan->micro_batches;
+    return count_memory(s, trial);
+}
+
+/* A heavier policy must win by 2 %. */
+static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
+                               bool *found)
+{
+    pdl_candidate_t trial = {.plan = NULL};
+    pdl_status_t    status = vary(s, original, original->plan->micro_batches, PDL_RECOMPUTE_NONE, &trial);
+
+    if (!status && trial.possible) status = count_memory(s, &trial);
+    if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial);
+    bool fits = !status && trial.possible && trial.projection.compiled && trial.projection.fits;
+    if (fits && (!*found || trial.sample_s < 0.98 * c->sample_s)) {
+        replace(c, &trial);
+        *found = true;
+    }
+    pdl_plan_destroy(trial.plan);
+    return status;
+}
+
+/* A plan that does not fit is tried in smaller parts, with recomputation, and with policies for its blocks. */
 static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
-    bool         found = false;
-    double       least = c->projection.memory_bytes;
-    pdl_status_t status = climb(s, c, PDL_RECOMPUTE_NONE, &least, &found);
+    bool            found = false;
+    double          least = c->projection.memory_bytes;
+    pdl_candidate_t original = *c;
+    pdl_status_t    status = pdl_plan_copy(c->plan, &original.plan);
 
+    if (status) return status;
+    status = climb(s, c, PDL_RECOMPUTE_NONE, &least, &found);
     if (!status && !found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, &least, &found);
+    if (!status && c->possible && pdl_plan_stage_count(original.plan) == 1)
+        status = try_blocks(s, &original, c, &found);
+    pdl_plan_destroy(original.plan);
     if (!status && !found && c->possible) refuse_memory(s, least, c);
     return status;
 }
