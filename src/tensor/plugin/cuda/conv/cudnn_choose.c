@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COMPILED   3 /* of graphs of several operations: their plans are compiled, a second or two each */
 #define PROPOSALS  8 /* of each heuristic */
 #define CANDIDATES (2 * PROPOSALS)
 #define KNOBS      32

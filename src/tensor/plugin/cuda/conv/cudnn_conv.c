@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#define COMPILED 3 /* plans with a tail that are compared: each is compiled for a second or two */
+
 enum { WIDE = 1, WEIGHT, NARROW, BIAS, PRODUCT, SUM }; /* the last two are in no memory */
 
 /* cuDNN has two or three dimensions. */
@@ -198,6 +200,7 @@ static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *for
     char               key[512];
     pdl__cudnn_wish_t  all = {.key = key,
                               .name = name,
+                              .most = tail ? COMPILED : 0,
                               .workspace = wish->workspace,
                               .repeatable = !wish->any_order,
                               .full = form->type == PDL_DTYPE_F32 && !wish->tf32,
