@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Speed of training on one NVIDIA GPU beside PyTorch's with torch.compile, from the same run: whole steps in bf16 (forward, loss, backward,
-# update) with our input pipeline running; PyTorch's data is on the GPU already.
+# update) with our input pipeline running: images are bytes of a .npy file, prepared by LOADERS threads (8), tokens are synthetic; PyTorch's
+# data is on the GPU already.
 #
 # MODELS="resnet50 gpt2-124m" chooses models, ROUNDS=N the number of alternations (3), STEPS=N the steps of each (40), MODE=eager|compile the
 # peer's mode, PYTHON the interpreter that has torch. Without a GPU or torch a line says so.
@@ -11,6 +12,7 @@ bench=$SOURCE/bench
 rounds=${ROUNDS:-3}
 steps=${STEPS:-40}
 mode=${MODE:-compile}
+loaders=${LOADERS:-8}
 models=${MODELS:-"resnet50 wrn-28-10 gpt2-124m gpt2-1.5b"}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -26,12 +28,40 @@ settings() {
     esac
 }
 
+# images SIZE CLASSES COUNT: a data set of random images in a folder of that size.
+images() {
+    local folder=$scratch/images-$1
+    [ -d "$folder" ] || "$python" - "$folder" "$@" <<'PY'
+import os, sys
+import numpy
+
+folder, (size, classes, count) = sys.argv[1], map(int, sys.argv[2:])
+draw = numpy.random.default_rng(1)
+os.mkdir(folder)
+for part, samples in ("train", count), ("val", 8):
+    numpy.save(f"{folder}/{part}.npy", draw.integers(0, 256, (samples, 3, size, size), dtype="u1"))
+    numpy.save(f"{folder}/{part}.labels.npy", draw.integers(0, classes, samples))
+PY
+    echo "$folder"
+}
+
+# What ours trains on.
+data_of() {
+    case $1 in
+    resnet50) [ -n "$python" ] && images 224 1000 1024 || echo synthetic ;;
+    *wrn-28-10*) [ -n "$python" ] && images 32 100 4096 || echo synthetic ;;
+    *) echo synthetic ;;
+    esac
+}
+
 # Median seconds of a step of ours; the first ten choose kernels and warm up.
 ours() {
-    local batch=$1 model=$2
+    local batch=$1 model=$2 data samples=()
     shift 4
     rm -f "$scratch/log"
-    "$PARADL" train --device cuda --precision bf16 --model "$model" --data synthetic --samples $((batch * 4)) --batch "$batch" \
+    data=$(data_of "$model")
+    [ "$data" != synthetic ] || samples=(--samples $((batch * 4)))
+    "$PARADL" train --device cuda --precision bf16 --model "$model" --data "$data" "${samples[@]}" --batch "$batch" --loader-threads "$loaders" \
         --steps $((steps + 10)) "$@" --no-valid --quiet --log "$scratch/log" >"$scratch/out" 2>&1 || {
         echo "paradl train failed on $model: $(tail -n 3 "$scratch/out")" >&2
         return 1
