@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define GRAIN ((size_t)2 << 20)
+
 #define LEAST_CAPABILITY 80
 
 pdl_status_t pdl__cuda_check(cudaError_t error, const char *what)
@@ -120,8 +122,9 @@ static pdl_status_t take(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void 
         *memory = malloc(bytes);
         return *memory != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for %zu bytes", bytes);
     }
-    error =
-        space == PDL_SPACE_PINNED ? cudaHostAlloc(memory, bytes, cudaHostAllocDefault) : cudaMalloc(memory, bytes);
+    /* CUDA cuts small allocations out of one of 2 MiB, which another process cannot open twice. */
+    error = space == PDL_SPACE_PINNED ? cudaHostAlloc(memory, bytes, cudaHostAllocDefault)
+                                      : cudaMalloc(memory, (bytes + GRAIN - 1) / GRAIN * GRAIN);
     if (error == cudaErrorMemoryAllocation && space == PDL_SPACE_DEVICE) return no_memory(gpu, bytes);
     if (error != cudaSuccess) return CHECK(error);
     if (space != PDL_SPACE_DEVICE) return PDL_OK;
