@@ -14,8 +14,10 @@ static pdl_status_t check_finite(const pdl_initial_file_t *initial, int tensor, 
 
     for (int64_t i = 0; i < initial->tensor[tensor].elements; i++) bad += !isfinite(values[i]);
     if (bad == 0) return PDL_OK;
-    return pdl_error(PDL_ERR_NOT_FINITE, "%s: %lld of %lld values of %s are not finite", initial->path,
-                     (long long)bad, (long long)initial->tensor[tensor].elements, initial->tensor[tensor].name);
+    return pdl_error(PDL_ERR_NOT_FINITE,
+                     "%s: tensor %s holds %lld of %lld values that are not finite: use earlier weights",
+                     initial->path, initial->tensor[tensor].name, (long long)bad,
+                     (long long)initial->tensor[tensor].elements);
 }
 
 /* [columns][rows] to [rows][columns]. */
