@@ -1,5 +1,6 @@
 /*
- * Counted prices equal the closed forms; the periods of rings are periods; bytes of blocks sum to the whole.
+ * Counted prices equal the closed forms; the periods of rings are periods; bytes of blocks sum to the whole, and
+ * those that ranks send to what they move.
  */
 #include "test.h"
 
@@ -237,6 +238,52 @@ static void what_is_not_pipelined_is_not_tuned(void)
     CHECK_INT(given.segments, 3);
 }
 
+/* What ranks send: of vectors in order, the ranges of their moves; of vectors in parts, every part goes to all others once at
+   least, and to nobody twice by rings. */
+static void ranks_send_what_they_move(void)
+{
+    static const pdl_collective_t in_parts[] = {PDL_COLL_REDUCE_SCATTER, PDL_COLL_ALLGATHER};
+    const int64_t                 elements = 1001;
+    pdl_moves_t                   moves;
+
+    for (const char *const *name = pdl_coll_common(); *name != NULL; name++)
+        for (int p = 2; p <= 8; p++) {
+            pdl_schedule_spec_t spec = {.algorithm = *name, .ranks = p, .hosts_per_switch = p % 2 == 0 ? 2 : 1};
+            pdl_schedule_t     *schedule;
+
+            if (pdl_schedule_create(&spec, &schedule)) continue;
+            for (int r = 0; r < p; r++) {
+                int64_t moved = 0, sent;
+
+                for (int s = 0; s < pdl_schedule_steps(schedule); s++) {
+                    pdl_schedule_sends(schedule, s, r, &moves);
+                    for (int i = 0; i < moves.range_count; i++)
+                        moved += pdl_range_bytes(schedule, &moves.range[i], elements, 1);
+                }
+                CHECK_OK(pdl_schedule_sent(schedule, r, elements, NULL, &sent));
+                CHECK_INT(sent, moved);
+            }
+            pdl_schedule_destroy(schedule);
+        }
+    for (int k = 0; k < 2; k++)
+        for (int p = 2; p <= 8; p++) {
+            pdl_schedule_t *schedule =
+                create((pdl_schedule_spec_t){.collective = in_parts[k], .algorithm = "ring", .ranks = p});
+            int64_t counts[8], all = 0;
+
+            for (int r = 0; r < p; r++) counts[r] = r == p - 1 ? elements - (p - 1) * 100 : 100;
+            for (int r = 0; r < p; r++) {
+                int64_t sent;
+                CHECK_OK(pdl_schedule_sent(schedule, r, elements, counts, &sent));
+                all += sent;
+            }
+            CHECK_INT(all, (p - 1) * elements);
+            counts[0]++;
+            CHECK_INT(pdl_schedule_sent(schedule, 0, elements, counts, &all), PDL_ERR_INPUT);
+            pdl_schedule_destroy(schedule);
+        }
+}
+
 int main(void)
 {
     RUN(flat_allreduce);
@@ -246,6 +293,7 @@ int main(void)
     RUN(rings_have_periods);
     RUN(long_rings_are_priced_at_once);
     RUN(bytes_of_ranges_add_up);
+    RUN(ranks_send_what_they_move);
     RUN(tuned_segments_have_nearly_the_least_price);
     RUN(what_is_not_pipelined_is_not_tuned);
     return test_done();
