@@ -25,3 +25,19 @@ void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *descrip
     description->divides =
         pdl_layer_traits(spec->layer)->work == PDL_WORK_MATRIX && spec->training && trains(description);
 }
+
+pdl_status_t pdl__describe_check(const pdl_op_spec_t *spec, bool fuses)
+{
+    const pdl_layer_t *layer = spec->layer;
+
+    if (spec->input_count < 1 || spec->input_count > PDL_MAX_INPUTS)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %d inputs; a layer has 1 to %d", layer->name, spec->input_count,
+                         PDL_MAX_INPUTS);
+    if (spec->samples < 1)
+        return pdl_error(PDL_ERR_INPUT, "%s: %lld samples; a micro-batch has at least 1", layer->name,
+                         (long long)spec->samples);
+    if (!fuses)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s cannot be fused with what follows it", layer->name,
+                         pdl_layer_type_name(layer->type));
+    return PDL_OK;
+}

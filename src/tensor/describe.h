@@ -11,6 +11,8 @@
 #define PDL__BLOCK_ALL 0
 #define PDL__PADDED    8
 
+/* Refuses what no op is: no or too many inputs, no samples, or a fusion that the backend does not have. */
+pdl_status_t pdl__describe_check(const pdl_op_spec_t *spec, bool fuses);
 /* Fills in flop and `divides`, once the weights are known. */
 void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *description);
 

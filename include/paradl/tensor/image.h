@@ -1,5 +1,5 @@
 /*
- * Images on their way into a network: moved, mirrored, cut and brought to mean 0 and deviation 1. The loader does so with
+ * Images as a network gets them: moved, mirrored, cut and brought to mean 0 and deviation 1. The loader does so with
  * floats; a device that gets images as bytes does it there, with the same result (pdl_backend_ops_t.load_images).
  */
 #ifndef PARADL_IMAGE_H

@@ -118,16 +118,7 @@ static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec
     if (kind_of_type(layer->type) == NULL)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: the CPU backend does not compute layers of type %s", layer->name,
                          pdl_layer_type_name(layer->type));
-    if (spec->input_count < 1 || spec->input_count > PDL_MAX_INPUTS)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %d inputs; a layer has 1 to %d", layer->name, spec->input_count,
-                         PDL_MAX_INPUTS);
-    if (spec->samples < 1)
-        return pdl_error(PDL_ERR_INPUT, "%s: %lld samples; a micro-batch has at least 1", layer->name,
-                         (long long)spec->samples);
-    if (!cpu_fuses(backend, layer, &spec->fusion))
-        return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s cannot be fused with what follows it", layer->name,
-                         pdl_layer_type_name(layer->type));
-    return PDL_OK;
+    return pdl__describe_check(spec, cpu_fuses(backend, layer, &spec->fusion));
 }
 
 static void free_private(pdl_op_t *op)

@@ -7,7 +7,7 @@
 
 #include "tensor/plugin/cuda/kernel.h"
 
-/* Eight elements of a row, on their way to a register: not converted yet, so that the load need not be waited for. */
+/* Eight elements of a row, in flight to a register: not converted yet, so that the load need not be waited for. */
 template <typename T> struct pdl_raw8 {
     uint4 words[sizeof(T) / 2];
 
