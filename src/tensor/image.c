@@ -128,7 +128,7 @@ static pdl_status_t load_row(pdl_backend_t *backend, const pdl_image_change_t *c
 
 pdl_status_t pdl__host_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                                    int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                                   const pdl_image_scale_t *scale, void *target)
+                                   const pdl_image_scale_t *scale, pdl_format_t format, void *target)
 {
     size_t       item = pdl_dtype_bytes(backend->activation_type);
     int64_t      positions = pdl_shape_positions(shape);
@@ -136,6 +136,7 @@ pdl_status_t pdl__host_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *
     pdl_status_t status = PDL_OK;
 
     (void)stream;
+    (void)format;
     pdl_image_extents(shape, extent);
     for (int64_t n = 0; n < samples; n++)
         for (int64_t c = 0; c < shape->channels; c++) {
@@ -146,4 +147,11 @@ pdl_status_t pdl__host_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *
                                   (char *)target + (size_t)(at + row * extent[2]) * item);
         }
     return status;
+}
+
+pdl_status_t pdl__host_load_values(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                   int64_t samples, const float *values, pdl_format_t format, void *target)
+{
+    (void)format;
+    return backend->ops->from_float(backend, stream, values, samples * pdl_shape_elements(shape), target);
 }

@@ -30,6 +30,10 @@ if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda.so" ] && [ ! -e /dev/nvi
     refused "no NVIDIA GPU here" "${lenet[@]}" --device cuda
     refused "use --device cpu" "${lenet[@]}" --device cuda:0
 fi
+# Images are loaded in the format that the first layer reads, unless another rank has part of its rows.
+expect 0 train --model resnet50 --data synthetic --batch 2 --device dry:cuda
+has out "  0  load"
+! grep -q "convert input" out || fail "$(grep convert out)"
 [ -e /dev/nvidia0 ] || expect 0 "${lenet[@]}" --device auto
 
 if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then

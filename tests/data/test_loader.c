@@ -129,7 +129,7 @@ static void expand(const pdl_batch_t *batch, int64_t samples, float *values)
     REQUIRE_OK(pdl_backend_create("cpu", &(pdl_cpu_options_t){.threads = 1}, &backend));
     CHECK(batch->values == NULL);
     CHECK_OK(backend->ops->load_images(backend, NULL, &pdl_source_info(images)->shape, samples, batch->bytes,
-                                       batch->changes, batch->scale, values));
+                                       batch->changes, batch->scale, PDL_FORMAT_PLAIN, values));
     pdl_backend_destroy(backend);
 }
 

@@ -14,6 +14,7 @@
 
 static const pdl_shape_t image_shapes[] = {{.channels = 3, .extent = {13, 9, 1}, .rank = 2},
                                            {.channels = 1, .extent = {32, 32, 1}, .rank = 2},
+                                           {.channels = 3, .extent = {6, 10, 1}, .rank = 2},
                                            {.channels = 2, .extent = {5, 4, 300 / 10}, .rank = 3},
                                            {.channels = 18, .extent = {7, 1, 1}, .rank = 1}};
 #define IMAGE_SHAPES ((int)(sizeof(image_shapes) / sizeof(*image_shapes)))

@@ -206,7 +206,7 @@ static void images_are_those_of_the_loader(void)
     for (int s = 0; s < IMAGE_SHAPES; s++) {
         image_draw(&image_shapes[s], &c);
         CHECK_OK(backend->ops->load_images(backend, NULL, &image_shapes[s], IMAGES, c.bytes, c.changes, &c.scale,
-                                           found));
+                                           PDL_FORMAT_PLAIN, found));
         CHECK(memcmp(found, c.expected, (size_t)(IMAGES * pdl_shape_elements(&image_shapes[s])) * sizeof(float)) ==
               0);
     }

@@ -313,25 +313,93 @@ static void what_is_not_finite_is_told(void)
     cuda_take(f32, clip, NULL, 0);
 }
 
+/* Where element (n, c, position) of a plain tensor is in a format. */
+static int64_t place_of(const pdl_shape_t *shape, pdl_format_t format, int64_t n, int64_t c, int64_t position)
+{
+    int64_t positions = pdl_shape_positions(shape), width = shape->extent[1], x = position % width,
+            y = position / width;
+
+    if (format == PDL_FORMAT_PLAIN) return (n * shape->channels + c) * positions + position;
+    if (format == PDL_FORMAT_BLOCKED)
+        return (n * positions + position) * pdl_backend_block(f32, shape->channels) + c;
+    return n * positions * 4 + (((y / 2 * (width / 2) + x / 2) * 2 + y % 2) * 2 + x % 2) * 4 + c;
+}
+
+/* What a format has of a plain tensor, and zeros. */
+static void check_format(const pdl_shape_t *shape, pdl_format_t format, const float *plain, const float *found)
+{
+    int64_t positions = pdl_shape_positions(shape);
+    int64_t count = (int64_t)(f32->ops->tensor_bytes(f32, shape, IMAGES, format) / sizeof(float));
+    double  sum = 0, expected = 0;
+
+    for (int64_t i = 0; i < IMAGES * pdl_shape_elements(shape); i++) {
+        int64_t at = place_of(shape, format, i / positions / shape->channels, i / positions % shape->channels,
+                              i % positions);
+
+        CHECK(at < count && found[at] == plain[i]);
+        expected += fabs((double)plain[i]);
+    }
+    for (int64_t i = 0; i < count; i++) sum += fabs((double)found[i]);
+    CHECK_NEAR(sum, expected, 1e-9 * expected);
+}
+
+static bool has_format(const pdl_shape_t *shape, pdl_format_t format)
+{
+    return format != PDL_FORMAT_FOLDED ||
+           (shape->rank == 2 && shape->channels <= 4 && shape->extent[0] % 2 == 0 && shape->extent[1] % 2 == 0);
+}
+
 static void images_are_those_of_the_loader(void)
 {
-    static image_case_t c;
-    static float        found[IMAGES * PIXELS];
+    static const pdl_format_t formats[] = {PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED, PDL_FORMAT_FOLDED};
+    static image_case_t       c;
+    static float              found[IMAGES * PIXELS * 8];
 
-    for (int s = 0; s < IMAGE_SHAPES; s++)
-        for (int trial = 0; trial < 3; trial++) {
-            int64_t count = IMAGES * pdl_shape_elements(&image_shapes[s]);
+    for (int s = 0; s < IMAGE_SHAPES * 3; s++) {
+        const pdl_shape_t *shape = &image_shapes[s / 3];
+        pdl_format_t       format = formats[s % 3];
+        size_t             bytes_of = f32->ops->tensor_bytes(f32, shape, IMAGES, format);
 
-            image_draw(&image_shapes[s], &c);
-            uint8_t            *bytes = cuda_put(f32, c.bytes, sizeof(c.bytes));
-            pdl_image_change_t *changes = cuda_put(f32, c.changes, sizeof(c.changes));
-            float              *values = cuda_put(f32, found, sizeof(found));
-            CHECK_OK(f32->ops->load_images(f32, NULL, &image_shapes[s], IMAGES, bytes, changes, &c.scale, values));
-            cuda_take(f32, bytes, NULL, sizeof(c.bytes));
-            cuda_take(f32, changes, NULL, sizeof(c.changes));
-            cuda_take(f32, values, found, sizeof(found));
-            CHECK(memcmp(found, c.expected, (size_t)count * sizeof(float)) == 0);
-        }
+        if (!has_format(shape, format)) continue;
+        image_draw(shape, &c);
+        uint8_t            *bytes = cuda_put(f32, c.bytes, sizeof(c.bytes));
+        pdl_image_change_t *changes = cuda_put(f32, c.changes, sizeof(c.changes));
+        float              *values = cuda_put(f32, found, sizeof(found)), *plain;
+        CHECK_OK(f32->ops->load_images(f32, NULL, shape, IMAGES, bytes, changes, &c.scale, format, values));
+        CHECK_OK(f32->device->ops->copy(f32->device, NULL, found, values, bytes_of));
+        check_format(shape, format, c.expected, found);
+        plain = cuda_put(f32, c.expected, sizeof(c.expected));
+        CHECK_OK(f32->ops->load_values(f32, NULL, shape, IMAGES, plain, format, values));
+        CHECK_OK(f32->device->ops->copy(f32->device, NULL, found, values, bytes_of));
+        check_format(shape, format, c.expected, found);
+        cuda_take(f32, bytes, NULL, 0);
+        cuda_take(f32, changes, NULL, 0);
+        cuda_take(f32, values, NULL, 0);
+        cuda_take(f32, plain, NULL, 0);
+    }
+}
+
+/* From both other formats. */
+static void images_are_folded(void)
+{
+    const pdl_shape_t shape = {.rank = 2, .channels = 3, .extent = {6, 10}};
+    static float      plain[IMAGES * 180], found[IMAGES * 480];
+    float            *x, *y, *z;
+
+    fill(plain, IMAGES * 180, 5);
+    x = cuda_put(f32, plain, sizeof(plain));
+    y = cuda_put(f32, found, sizeof(found));
+    z = cuda_put(f32, found, sizeof(found));
+    CHECK_OK(f32->ops->convert(f32, NULL, &shape, IMAGES, PDL_FORMAT_PLAIN, x, PDL_FORMAT_FOLDED, y));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, found, y, IMAGES * 240 * sizeof(float)));
+    check_format(&shape, PDL_FORMAT_FOLDED, plain, found);
+    CHECK_OK(f32->ops->convert(f32, NULL, &shape, IMAGES, PDL_FORMAT_PLAIN, x, PDL_FORMAT_BLOCKED, z));
+    CHECK_OK(f32->ops->convert(f32, NULL, &shape, IMAGES, PDL_FORMAT_BLOCKED, z, PDL_FORMAT_FOLDED, y));
+    CHECK_OK(f32->device->ops->copy(f32->device, NULL, found, y, IMAGES * 240 * sizeof(float)));
+    check_format(&shape, PDL_FORMAT_FOLDED, plain, found);
+    cuda_take(f32, x, NULL, 0);
+    cuda_take(f32, y, NULL, 0);
+    cuda_take(f32, z, NULL, 0);
 }
 
 int main(int count, char **arguments)
@@ -344,6 +412,7 @@ int main(int count, char **arguments)
     RUN(numbers_for_the_host);
     RUN(formats_keep_values);
     RUN(images_are_those_of_the_loader);
+    RUN(images_are_folded);
     RUN(boxes_move_elements);
     RUN(updates_match_the_reference);
     RUN(what_is_not_finite_is_told);

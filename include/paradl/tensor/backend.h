@@ -34,7 +34,12 @@
 extern "C" {
 #endif
 
-typedef enum pdl_format { PDL_FORMAT_PLAIN, PDL_FORMAT_BLOCKED } pdl_format_t;
+/* How an image or a volume is in memory. */
+typedef enum pdl_format {
+    PDL_FORMAT_PLAIN,   /* [n][c][space] */
+    PDL_FORMAT_BLOCKED, /* see pdl_backend_block() */
+    PDL_FORMAT_FOLDED /* [n][s0 / 2][s1 / 2][2][2][4]: an image of at most 4 channels with even extents, for reading only */
+} pdl_format_t;
 
 typedef struct pdl_backend pdl_backend_t;
 
@@ -292,7 +297,7 @@ typedef struct pdl_backend_ops {
     pdl_status_t (*backward)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run, unsigned what);
     /* Makes the packed copies again after the weights have changed. Ops with packed_bytes 0 need none. */
     pdl_status_t (*refresh)(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run);
-    /* One activation tensor from one format to the other. */
+    /* One activation tensor from one format to another. */
     pdl_status_t (*convert)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                             int64_t samples, pdl_format_t from, const void *source, pdl_format_t to, void *target);
     /* Plain float values to and from the activation type. */
@@ -300,11 +305,15 @@ typedef struct pdl_backend_ops {
                                int64_t count, void *target);
     pdl_status_t (*to_float)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source, int64_t count,
                              float *target);
-    /* Images of bytes, [n][c][positions] with values byte / 255, each with changes of its own, as a plain tensor of
-       activations. Bytes and changes are the device's; `scale` is the host's, and read before the call returns. */
+    /* Images of bytes, [n][c][positions] with values byte / 255, each with changes of its own, as a tensor of activations in
+       a format: plain, or any where the backend loads formats. Bytes and changes are the device's; `scale` is the host's, and
+       read before the call returns. */
     pdl_status_t (*load_images)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                                 int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                                const pdl_image_scale_t *scale, void *target);
+                                const pdl_image_scale_t *scale, pdl_format_t format, void *target);
+    /* Likewise plain float values, of the device. */
+    pdl_status_t (*load_values)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                int64_t samples, const float *values, pdl_format_t format, void *target);
     /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
     pdl_status_t (*add)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
                         size_t bytes, void *sum);
@@ -341,6 +350,7 @@ struct pdl_backend {
     pdl_dtype_t              weight_type;     /* of masters, gradients, moments: F32, the reference F64 */
     int                      threads;
     int64_t                  block; /* of BLOCKED tensors, see pdl_backend_block(); 1: there is no such format */
+    bool                     loads_formats; /* samples are loaded in any format; else plain */
 };
 
 /* Channels that are together at every position of a BLOCKED tensor, as the innermost dimension:

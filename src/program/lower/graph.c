@@ -27,6 +27,24 @@ static pdl_status_t lower_source(pdl__lowering_t *l)
     return status;
 }
 
+/* Samples are loaded in the format that their only reader wants, where the backend can: it converts nothing then. */
+static void format_source(pdl__graph_t *graph)
+{
+    pdl__unit_t *reader = NULL;
+    int          readers = 0;
+
+    if (graph->source < 0 || graph->tokens || !graph->backend->loads_formats) return;
+    for (int i = 0; i < graph->unit_count; i++)
+        for (int j = 0; j < graph->unit[i].input_count; j++)
+            if (graph->unit[i].input[j] == graph->source) {
+                reader = &graph->unit[i];
+                readers++;
+            }
+    if (readers != 1 || reader->kind != PDL__UNIT_CONVERT) return;
+    graph->unit[graph->source].format = reader->format;
+    reader->kind = PDL__UNIT_VIEW;
+}
+
 /* Another shape of the same storage. Flattening is one as long as the tensor is plain. */
 static pdl_status_t lower_view(pdl__lowering_t *l, int i)
 {
@@ -146,6 +164,7 @@ pdl_status_t pdl__graph_create(const pdl__graph_spec_t *spec, pdl__graph_t **out
     if (!status) status = lower_layers(&s.walks);
     graph = s.walks.count > 0 ? s.walks.of[0].graph : NULL;
     end_walks(&s);
+    if (!status) format_source(graph);
     if (!status) status = pdl__graph_nodes(graph);
     if (!status && spec->training)
         status = pdl__program_choose_policies(graph->node, graph->unit_count, spec->plan);

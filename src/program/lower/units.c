@@ -36,7 +36,8 @@ pdl_status_t pdl__converted(pdl__graph_t *graph, int from, pdl_format_t format, 
         return PDL_OK;
     }
     for (int i = from + 1; i < graph->unit_count; i++)
-        if (graph->unit[i].kind == PDL__UNIT_CONVERT && graph->unit[i].input[0] == from) {
+        if (graph->unit[i].kind == PDL__UNIT_CONVERT && graph->unit[i].input[0] == from &&
+            graph->unit[i].format == format) {
             *result = i;
             return PDL_OK;
         }

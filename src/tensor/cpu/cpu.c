@@ -267,6 +267,7 @@ static const pdl_backend_ops_t cpu_ops = {
     .add = pdl__cpu_sum,
     .find_not_finite = pdl__cpu_find_not_finite,
     .load_images = pdl__host_load_images,
+    .load_values = pdl__host_load_values,
     .check_results = pdl__host_check_results,
     .sum_squares = pdl__cpu_sum_squares,
     .clip = pdl__host_clip,

@@ -70,6 +70,7 @@ pdl_format_t pdl__cuda_format(const pdl_shape_t *shape)
 int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format)
 {
     if (format == PDL_FORMAT_PLAIN || !pdl__cuda_blockable(shape)) return shape->channels;
+    if (format == PDL_FORMAT_FOLDED) return PDL__FOLDED;
     return (shape->channels + PDL__PADDED - 1) / PDL__PADDED * PDL__PADDED;
 }
 
@@ -269,6 +270,7 @@ static const pdl_backend_ops_t cuda_ops = {
     .weight_export = pdl__cuda_weight_export,
     .convert = pdl__cuda_convert_tensor,
     .load_images = pdl__cuda_load_images,
+    .load_values = pdl__cuda_load_values,
     .from_float = pdl__cuda_from_float,
     .to_float = pdl__cuda_to_float,
     .add = pdl__cuda_sum,
@@ -350,7 +352,8 @@ pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_back
                                  .activation_type = options->precision,
                                  .weight_type = PDL_DTYPE_F32,
                                  .threads = 1,
-                                 .block = PDL__BLOCK_ALL};
+                                 .block = PDL__BLOCK_ALL,
+                                 .loads_formats = true};
     cuda->options = *options;
     if (options->choices != NULL) {
         cuda->choices = strdup(options->choices);

@@ -20,19 +20,46 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
     if (from == to || !pdl__cuda_blockable(shape))
         return backend->device->ops->copy(backend->device, stream, target, source,
                                           backend->ops->tensor_bytes(backend, shape, samples, from));
+    if (to == PDL_FORMAT_FOLDED)
+        return CALL(vectors, load, backend->activation_type,
+                    &(pdl__cuda_load_t){.shape = *shape,
+                                        .samples = samples,
+                                        .type = backend->activation_type,
+                                        .values = source,
+                                        .from = from,
+                                        .format = to},
+                    target);
     return CALL(vectors, convert, backend->activation_type, samples, shape->channels, pdl_shape_positions(shape),
                 to == PDL_FORMAT_BLOCKED, source, target);
 }
 
 pdl_status_t pdl__cuda_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                                    int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                                   const pdl_image_scale_t *scale, void *target)
+                                   const pdl_image_scale_t *scale, pdl_format_t format, void *target)
 {
-    int32_t extent[3];
+    pdl__cuda_load_t load = {.shape = *shape,
+                             .samples = samples,
+                             .bytes = bytes,
+                             .changes = changes,
+                             .scale = *scale,
+                             .format = pdl__cuda_blockable(shape) ? format : PDL_FORMAT_PLAIN};
 
-    pdl_image_extents(shape, extent);
-    return CALL(vectors, load, backend->activation_type, extent, shape->channels, samples, bytes, changes, scale,
-                target);
+    return CALL(vectors, load, backend->activation_type, &load, target);
+}
+
+pdl_status_t pdl__cuda_load_values(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                   int64_t samples, const float *values, pdl_format_t format, void *target)
+{
+    pdl__cuda_load_t load = {.shape = *shape,
+                             .samples = samples,
+                             .type = PDL_DTYPE_F32,
+                             .values = values,
+                             .from = PDL_FORMAT_PLAIN,
+                             .format = format};
+
+    if (format == PDL_FORMAT_PLAIN || !pdl__cuda_blockable(shape))
+        return pdl__cuda_from_float(backend, stream, values, samples * pdl_shape_elements(shape), target);
+    return CALL(vectors, load, backend->activation_type, &load, target);
 }
 
 /* Plain floats of the host that are to be cast go piece by piece through the scratch memory of the stream. */

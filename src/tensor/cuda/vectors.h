@@ -11,7 +11,9 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
                                       void *target);
 pdl_status_t pdl__cuda_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                                    int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                                   const pdl_image_scale_t *scale, void *target);
+                                   const pdl_image_scale_t *scale, pdl_format_t format, void *target);
+pdl_status_t pdl__cuda_load_values(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
+                                   int64_t samples, const float *values, pdl_format_t format, void *target);
 pdl_status_t pdl__cuda_from_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const float *source,
                                   int64_t count, void *target);
 pdl_status_t pdl__cuda_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *source,

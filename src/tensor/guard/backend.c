@@ -2,6 +2,7 @@
  * The CPU backend on the guard's memory and streams.
  */
 #include "tensor/guard/guard.h"
+#include "tensor/image.h"
 
 #include <stdlib.h>
 
@@ -261,12 +262,12 @@ static pdl_status_t run_load_images(void *argument)
     const images_t *i = argument;
 
     return i->cpu->ops->load_images(i->cpu, NULL, &i->shape, i->samples, i->bytes, i->changes, &i->scale,
-                                    i->target);
+                                    PDL_FORMAT_PLAIN, i->target);
 }
 
 static pdl_status_t guard_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,
                                       int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                                      const pdl_image_scale_t *scale, void *target)
+                                      const pdl_image_scale_t *scale, pdl_format_t format, void *target)
 {
     images_t     images = {pdl__guard_cpu(backend), *shape, *scale, samples, bytes, changes, target};
     size_t       all = (size_t)(samples * pdl_shape_elements(shape));
@@ -278,6 +279,7 @@ static pdl_status_t guard_load_images(pdl_backend_t *backend, pdl_tensor_stream_
     if (!status)
         status = pdl__guard_translate(backend->device, target, all * pdl_dtype_bytes(backend->activation_type),
                                       false, (void *)&images.target);
+    (void)format;
     return status ? status : pdl__guard_enqueue(stream, run_load_images, &images, sizeof(images));
 }
 
@@ -328,6 +330,7 @@ pdl_status_t pdl_backend_create_guard(const pdl_cpu_options_t *options, bool laz
         .add = guard_add,
         .find_not_finite = guard_find_not_finite,
         .load_images = guard_load_images,
+        .load_values = pdl__host_load_values,
         .check_results = pdl__guard_check_results,
         .sum_squares = pdl__guard_sum_squares,
         .clip = pdl__guard_clip,

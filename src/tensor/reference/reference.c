@@ -217,6 +217,7 @@ static const pdl_backend_ops_t reference_ops = {
     .add = pdl__reference_sum,
     .find_not_finite = pdl__reference_find_not_finite,
     .load_images = pdl__host_load_images,
+    .load_values = pdl__host_load_values,
     .check_results = pdl__host_check_results,
     .sum_squares = pdl__reference_sum_squares,
     .clip = pdl__host_clip,

@@ -29,16 +29,18 @@ pdl_status_t pdl__execute_load(pdl_session_t *s, const pdl_program_op_t *op, con
         return s->executor.device->ops->copy(s->executor.device, compute, target, batch->tokens + from * positions,
                                              (size_t)(s->micro_samples * positions) * sizeof(int32_t));
     }
-    int64_t      elements = pdl_shape_elements(&source->shape);
-    pdl_status_t status =
-        batch->bytes != NULL
-            ? s->spec.backend->ops->load_images(s->spec.backend, compute, &source->shape, s->micro_samples,
-                                                batch->bytes + from * elements, batch->changes + from, batch->scale,
-                                                target)
-            : s->spec.backend->ops->from_float(s->spec.backend, compute, batch->values + from * elements,
-                                               s->micro_samples * elements, target);
+    pdl_backend_t *backend = s->spec.backend;
+    int64_t        elements = pdl_shape_elements(&source->shape);
+    pdl_status_t   status = batch->bytes != NULL
+                                ? backend->ops->load_images(backend, compute, &source->shape, s->micro_samples,
+                                                            batch->bytes + from * elements, batch->changes + from,
+                                                            batch->scale, source->format, target)
+                                : backend->ops->load_values(backend, compute, &source->shape, s->micro_samples,
+                                                            batch->values + from * elements, source->format, target);
     if (status || execution->mode != PDL__EXECUTE_EVALUATE) return status;
-    return pdl__finite_watch_input(s, op->micro_batch, target, s->micro_samples * elements);
+    return pdl__finite_watch_input(s, op->micro_batch, target,
+                                   backend->ops->tensor_bytes(backend, &source->shape, s->micro_samples,
+                                                              source->format));
 }
 
 /* Batch norm over all ranks that have other samples or positions of the same channels. */

@@ -165,12 +165,11 @@ pdl_status_t pdl__finite_watch_results(pdl_session_t *s, const pdl__unit_t *loss
                                        run->sample_weight, pdl__region_samples(&loss->region), pdl__finite_flag(s));
 }
 
-pdl_status_t pdl__finite_watch_input(pdl_session_t *s, int micro_batch, const void *input, int64_t elements)
+pdl_status_t pdl__finite_watch_input(pdl_session_t *s, int micro_batch, const void *input, size_t bytes)
 {
     pdl_backend_t       *backend = s->spec.backend;
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
     int64_t              at = s->executor.inputs_at + micro_batch;
-    size_t               bytes = (size_t)elements * pdl_dtype_bytes(backend->activation_type);
     pdl_status_t         status = backend->ops->find_not_finite(backend, compute, input, bytes,
                                                                 (int64_t *)(void *)(s->executor.scalars + at));
 

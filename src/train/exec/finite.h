@@ -18,7 +18,7 @@ pdl_status_t pdl__finite_watch_results(pdl_session_t *session, const pdl__unit_t
 int64_t     *pdl__finite_flag(const pdl_session_t *session);
 /* Local. In training a sample that is not finite is seen in the gradients; a score could hide it. Whether an input is
    finite starts home; once the stream has been waited for, the second notes it. */
-pdl_status_t pdl__finite_watch_input(pdl_session_t *session, int micro_batch, const void *input, int64_t elements);
+pdl_status_t pdl__finite_watch_input(pdl_session_t *session, int micro_batch, const void *input, size_t bytes);
 void         pdl__finite_check_inputs(pdl_session_t *session, const pdl_batch_t *batch);
 /* Local. A sample that is not finite, of the batch at hand. */
 void pdl__finite_note_input(pdl_session_t *session, const pdl_batch_t *batch);

@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-#define FOLDED_CHANNELS 16 /* 4 of each of 2 x 2 positions */
+#define FOLDED_CHANNELS (4 * PDL__FOLDED) /* of 2 x 2 positions */
 
 enum { KERNEL_WINDOWS, KERNEL_FOLDED };
 
@@ -20,7 +20,7 @@ typedef struct conv {
     bool                transposed, relu, bias;
     int64_t             out_rows;
     size_t              packed_bias; /* where it begins behind the packed weights: floats, filled up */
-    size_t              masked, folded, gradient, columns, library; /* where things begin in the workspace */
+    size_t              masked, gradient, columns, library; /* where things begin in the workspace */
     size_t              library_bytes;
     pdl__cuda_conv_t   *products;
 } conv_t;
@@ -85,7 +85,9 @@ static bool folds(const pdl_op_t *op)
     const pdl_layer_t *layer = op->spec.layer;
 
     if (pdl_layer_traits(layer)->transposed || layer->in.rank != 2 || layer->groups != 1) return false;
-    if (layer->in.channels > FOLDED_CHANNELS / 4 || op->spec.input_gradient) return false;
+    if (layer->in.channels > PDL__FOLDED || op->spec.input_gradient) return false;
+    for (int d = 0; d < 2; d++) /* rows of other ranks come in another format */
+        if (layer->out.extent[d] != op->spec.origin.whole.extent[d]) return false;
     for (int d = 0; d < 2; d++)
         if (layer->stride[d] != 2 || layer->dilation[d] != 1 || layer->in.extent[d] % 2 != 0) return false;
     return true;
@@ -140,7 +142,7 @@ static size_t library_bytes(const conv_t *conv, size_t element)
     return bytes < floats ? floats : bytes;
 }
 
-/* Gradient behind the ReLU | folded image | packed weight gradient | sums of columns | the library's. */
+/* Gradient behind the ReLU | packed weight gradient | sums of columns | the library's. */
 static void plan_memory(pdl_op_t *op, conv_t *conv)
 {
     pdl_op_description_t *d = &op->description;
@@ -151,11 +153,8 @@ static void plan_memory(pdl_op_t *op, conv_t *conv)
     conv->packed_bias = pdl__cuda_aligned((size_t)packed_elements(conv) * element);
     d->packed_bytes = conv->packed_bias + (conv->bias ? (size_t)out_stride * sizeof(float) : 0);
     conv->masked = 0;
-    conv->folded = pdl__cuda_aligned(training && conv->relu ? (size_t)(conv->out_rows * out_stride) * element : 0);
-    conv->gradient = conv->folded;
-    if (conv->packing.folded)
-        conv->gradient +=
-            pdl__cuda_aligned((size_t)(conv->form.samples * volume(conv->form.wide)) * FOLDED_CHANNELS * element);
+    conv->gradient =
+        pdl__cuda_aligned(training && conv->relu ? (size_t)(conv->out_rows * out_stride) * element : 0);
     conv->columns = conv->gradient + (training ? conv->packed_bias : 0);
     conv->library = conv->columns;
     if (training && conv->bias)
@@ -173,6 +172,7 @@ static void describe_op(pdl_op_t *op, const conv_t *conv)
                        layer->kernel[2]};
 
     pdl__cuda_set_formats(op);
+    if (conv->packing.folded) d->in_format[0] = PDL_FORMAT_FOLDED;
     pdl__cuda_add_weight(op, "weight", 2 + layer->in.rank, dims, true);
     if (layer->bias) pdl__cuda_add_weight(op, "bias", 1, &layer->out.channels, true);
     d->kernel = conv->packing.folded ? KERNEL_FOLDED : KERNEL_WINDOWS;
@@ -227,30 +227,13 @@ static void conv_destroy(pdl_op_t *op)
     op->private_data = NULL;
 }
 
-/* The input as products read it. */
-static pdl_status_t fold_input(const pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run,
-                               void **input)
-{
-    pdl__cuda_t       *cuda = pdl__cuda_of(op);
-    const conv_t      *conv = op->private_data;
-    const pdl_shape_t *in = &op->spec.layer->in;
-
-    *input = (void *)run->input[0];
-    if (!conv->packing.folded) return PDL_OK;
-    *input = (char *)run->workspace + conv->folded;
-    return cuda->api->convs->fold(cuda->gpu, stream, conv->form.type, op->spec.samples, (int)in->extent[0],
-                                  (int)in->extent[1], run->input[0], *input);
-}
-
 static pdl_status_t conv_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, const pdl_op_run_t *run)
 {
     pdl__cuda_t *cuda = pdl__cuda_of(op);
     conv_t      *conv = op->private_data;
-    void        *library = (char *)run->workspace + conv->library, *input;
+    void        *library = (char *)run->workspace + conv->library, *input = (void *)run->input[0];
     const float *bias = conv->bias ? (const float *)((char *)run->packed + conv->packed_bias) : NULL;
-    pdl_status_t status = fold_input(op, stream, run, &input);
 
-    if (status != PDL_OK) return status;
     return conv->transposed ? cuda->api->convs->run(conv->products, stream, PDL__CONV_WIDE, run->output,
                                                     run->packed, input, bias, library)
                             : cuda->api->convs->run(conv->products, stream, PDL__CONV_NARROW, input, run->packed,
@@ -286,15 +269,13 @@ static pdl_status_t weight_gradients(pdl_op_t *op, pdl_tensor_stream_t *stream, 
     conv_t            *conv = op->private_data;
     const pdl_shape_t *out = &op->spec.layer->out;
     char              *workspace = run->workspace;
-    void              *packed = workspace + conv->gradient, *input;
+    void              *packed = workspace + conv->gradient, *input = (void *)run->input[0];
     pdl_status_t       status = PDL_OK;
 
     if (run->weight_gradient[0] != NULL) {
-        status = fold_input(op, stream, run, &input);
-        if (status == PDL_OK)
-            status =
-                cuda->api->convs->run(conv->products, stream, PDL__CONV_WEIGHT, conv->transposed ? gradient : input,
-                                      packed, conv->transposed ? input : gradient, NULL, workspace + conv->library);
+        status =
+            cuda->api->convs->run(conv->products, stream, PDL__CONV_WEIGHT, conv->transposed ? gradient : input,
+                                  packed, conv->transposed ? input : gradient, NULL, workspace + conv->library);
         if (status == PDL_OK)
             status = cuda->api->convs->unpack(cuda->gpu, stream, conv->form.type, &conv->packing, packed,
                                               run->weight_gradient[0], run->accumulate);

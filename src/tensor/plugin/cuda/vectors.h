@@ -12,6 +12,22 @@
 extern "C" {
 #endif
 
+/* Channels of a position in a folded image; four positions are side by side. */
+#define PDL__FOLDED 4
+
+/* Samples that become a tensor in a format: images of bytes as in pdl_backend_ops_t, or values in a format. */
+typedef struct pdl__cuda_load {
+    pdl_shape_t               shape;
+    int64_t                   samples;
+    const uint8_t            *bytes; /* NULL: values */
+    const pdl_image_change_t *changes;
+    pdl_image_scale_t         scale;
+    pdl_dtype_t               type; /* of the values */
+    const void               *values;
+    pdl_format_t              from; /* plain or blocked */
+    pdl_format_t              format;
+} pdl__cuda_load_t;
+
 typedef struct pdl__cuda_vectors {
     /* Between F32 and BF16. */
     pdl_status_t (*cast)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t from, const void *source,
@@ -19,10 +35,8 @@ typedef struct pdl__cuda_vectors {
     /* [n][c][positions] to [n][positions][c padded to a multiple of 8 with zeros], or back. */
     pdl_status_t (*convert)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
                             int64_t channels, int64_t positions, bool to_blocked, const void *source, void *target);
-    /* Images of bytes, as in pdl_backend_ops_t; `extent` by pdl_image_extents(). */
-    pdl_status_t (*load)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const int32_t extent[3],
-                         int64_t channels, int64_t samples, const uint8_t *bytes, const pdl_image_change_t *changes,
-                         const pdl_image_scale_t *scale, void *target);
+    pdl_status_t (*load)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                         const pdl__cuda_load_t *load, void *target);
     /* sum = a + b; `sum` may be either. */
     pdl_status_t (*add)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *a,
                         const void *b, int64_t count, void *sum);

@@ -16,9 +16,8 @@ pdl_status_t pdl__cuda_convert(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl
 pdl_status_t pdl__cuda_boxes(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes, int from,
                              pdl_dtype_t type, const void *source, void *target, bool add);
 /* input.cu */
-pdl_status_t pdl__cuda_load(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const int32_t extent[3],
-                            int64_t channels, int64_t samples, const uint8_t *bytes,
-                            const pdl_image_change_t *changes, const pdl_image_scale_t *scale, void *target);
+pdl_status_t pdl__cuda_load(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                            const pdl__cuda_load_t *load, void *target);
 /* update.cu */
 pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                               const pdl_update_t *update, const pdl_update_range_t *ranges, int count);

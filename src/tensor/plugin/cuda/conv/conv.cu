@@ -68,5 +68,5 @@ static pdl_status_t run(pdl__cuda_conv_t *conv, pdl_tensor_stream_t *stream, pdl
 }
 
 const pdl__cuda_convs_t pdl__cuda_convs = {
-    create, destroy, run, pdl__conv_pack, pdl__conv_unpack, pdl__conv_fold, pdl__cudnn_conv_propose,
+    create, destroy, run, pdl__conv_pack, pdl__conv_unpack, pdl__cudnn_conv_propose,
 };

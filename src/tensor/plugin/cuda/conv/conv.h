@@ -67,9 +67,6 @@ typedef struct pdl__cuda_convs {
     /* plain = packed, or plain += packed */
     pdl_status_t (*unpack)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                            const pdl__conv_packing_t *packing, const void *packed, float *plain, bool add);
-    /* [n][h][w][8] to [n][h / 2][w / 2][16], of images with at most 4 channels */
-    pdl_status_t (*fold)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
-                         int height, int width, const void *in, void *out);
     /* For tests on machines without a GPU: the plan that the library's heuristics put first for each product, on the GPU of this
        description (JSON of cuDNN), as its engine and knobs. It is made twice, the second time from that name. */
     pdl_status_t (*propose)(const char *device, const pdl__cuda_form_t *form, const pdl__conv_wish_t *wish,
@@ -91,8 +88,6 @@ pdl_status_t pdl__conv_pack(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dt
                             const pdl__conv_packing_t *packing, const float *plain, void *packed);
 pdl_status_t pdl__conv_unpack(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                               const pdl__conv_packing_t *packing, const void *packed, float *plain, bool add);
-pdl_status_t pdl__conv_fold(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
-                            int height, int width, const void *in, void *out);
 
 #ifdef __cplusplus
 }

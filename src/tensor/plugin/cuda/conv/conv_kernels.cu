@@ -1,5 +1,5 @@
 /*
- * What is around the products of a convolution: weights in the order that they read, images folded, bias and ReLU.
+ * What is around the products of a convolution: weights in the order that they read, bias and ReLU.
  */
 #include "tensor/plugin/cuda/conv/conv.h"
 
@@ -100,39 +100,6 @@ extern "C" pdl_status_t pdl__conv_unpack(pdl__gpu_t *gpu, pdl_tensor_stream_t *s
                                                (const pdl_bf16 *)packed, plain, add)
                                   : PDL_LAUNCH(wide, blocks, THREADS, 0, stream, *p, window, packed_window,
                                                (const float *)packed, plain, add);
-}
-
-/* Four channels of 2 x 2 positions side by side. */
-template <typename T> __global__ void fold_images(int64_t count, int height, int width, const T *in, T *out)
-{
-    for (int64_t i = pdl_grid_thread(); i < count; i += pdl_grid_threads()) {
-        int64_t         row = i / (width / 2); /* of the folded images, over all samples */
-        int             x = (int)(i % (width / 2)), y = (int)(row % (height / 2));
-        const T        *from = in + ((row / (height / 2) * height + 2 * y) * width + 2 * x) * 8;
-        pdl_lanes<T, 8> half[2];
-
-        for (int phase = 0; phase < 4; phase++) {
-            pdl_lanes<T, 8> pixel = pdl_read<T, 8>(from, ((int64_t)(phase / 2) * width + phase % 2) * 8);
-
-            for (int c = 0; c < 4; c++) half[phase / 2].at[phase % 2 * 4 + c] = pixel.at[c];
-        }
-        *reinterpret_cast<pdl_lanes<T, 8> *>(out + i * 16) = half[0];
-        *reinterpret_cast<pdl_lanes<T, 8> *>(out + i * 16 + 8) = half[1];
-    }
-}
-
-extern "C" pdl_status_t pdl__conv_fold(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
-                                       int64_t samples, int height, int width, const void *in, void *out)
-{
-    auto    narrow = fold_images<pdl_bf16>;
-    auto    wide = fold_images<float>;
-    int64_t count = samples * (height / 2) * (width / 2);
-    int     blocks = pdl__gpu_blocks(gpu, count, THREADS, BLOCKS);
-
-    return type == PDL_DTYPE_BF16 ? PDL_LAUNCH(narrow, blocks, THREADS, 0, stream, count, height, width,
-                                               (const pdl_bf16 *)in, (pdl_bf16 *)out)
-                                  : PDL_LAUNCH(wide, blocks, THREADS, 0, stream, count, height, width,
-                                               (const float *)in, (float *)out);
 }
 
 template <typename T, int V> __global__ void finish_rows(pdl_rows_t r, const float *bias, bool relu, void *y)
