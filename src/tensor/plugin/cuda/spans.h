@@ -55,6 +55,18 @@ template <typename F> __device__ __forceinline__ void pdl_walk(const pdl_span &s
     for (int64_t i = 8 * packs + first; i < span.elements; i += by) step.one(i);
 }
 
+/* The same in fours, so that what a warp reads has no gaps; two of them, `by` apart, are in flight together. `step` has
+   fours<N>(i, by) and one(i). */
+template <typename F> __device__ __forceinline__ void pdl_walk_fours(const pdl_span &span, const F &step)
+{
+    int64_t first = (int64_t)((int)blockIdx.x - span.first_block) * blockDim.x + threadIdx.x;
+    int64_t by = (int64_t)span.parts * blockDim.x, packs = span.aligned ? span.elements / 4 : 0, i = first;
+
+    for (; i + by < packs; i += 2 * by) step.template fours<2>(4 * i, 4 * by);
+    if (i < packs) step.template fours<1>(4 * i, 0);
+    for (i = 4 * packs + first; i < span.elements; i += by) step.one(i);
+}
+
 /* Adds up the partial sums of every range, one a block; a range is a block of this kernel. Where *scale (NULL: 1) is not finite
    sums stay as they are. */
 static __global__ void pdl__finish_spans(const __grid_constant__ pdl_spans spans, const double *partial,

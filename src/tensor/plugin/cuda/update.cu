@@ -127,22 +127,32 @@ template <typename R, typename T> struct update_step {
     {
         if (zero != 0 && not_finite != NULL) *not_finite = 1;
     }
-    __device__ void eight(int64_t i) const
+    template <int N> __device__ __forceinline__ void fours(int64_t first, int64_t by) const
     {
-        float w[8], g[8], m[8] = {}, v[8] = {}, zero = 0;
+        float w[N][4], g[N][4], m[N][4] = {}, v[N][4] = {}, zero = 0;
 
-        pdl_load8(at.w + i, w);
-        pdl_load8(at.g + i, g);
-        if (R::has_m) pdl_load8(at.m + i, m);
-        if (R::has_v) pdl_load8(at.v + i, v);
-        for (int k = 0; k < 8; k++) {
-            R::step(n, w[k], g[k], m[k], v[k]);
-            zero += w[k] * 0.0f + v[k] * 0.0f;
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            int64_t i = first + j * by;
+
+            pdl_load4(at.w + i, w[j]);
+            pdl_load4(at.g + i, g[j]);
+            if (R::has_m) pdl_load4(at.m + i, m[j]);
+            if (R::has_v) pdl_load4(at.v + i, v[j]);
         }
-        pdl_store8(at.w + i, w);
-        if (R::has_m) pdl_store8(at.m + i, m);
-        if (R::has_v) pdl_store8(at.v + i, v);
-        if (at.packed != NULL) pdl_store8(at.packed + i, w);
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            int64_t i = first + j * by;
+
+            for (int k = 0; k < 4; k++) {
+                R::step(n, w[j][k], g[j][k], m[j][k], v[j][k]);
+                zero += w[j][k] * 0.0f + v[j][k] * 0.0f;
+            }
+            pdl_store4(at.w + i, w[j]);
+            if (R::has_m) pdl_store4(at.m + i, m[j]);
+            if (R::has_v) pdl_store4(at.v + i, v[j]);
+            if (at.packed != NULL) pdl_store4(at.packed + i, w[j]);
+        }
         note(zero);
     }
     __device__ void one(int64_t i) const
@@ -164,7 +174,7 @@ __global__ void update_spans(const __grid_constant__ pdl_spans spans, const __gr
     const pdl_span   &span = spans.mine();
     update_step<R, T> step = {places<T>(a, span), {}, a.update.not_finite};
 
-    if (find_numbers(a, span, step.n)) pdl_walk(span, step);
+    if (find_numbers(a, span, step.n)) pdl_walk_fours(span, step);
 }
 
 /* Only the moments change; partial sums of the squares of directions. */

@@ -57,22 +57,25 @@ static __global__ void __launch_bounds__(BAND)
 
 #define FINISH_LINES 16
 
-/* A block has 32 columns. */
+/* A block has 32 columns of parts [count][stride]: those of `sums`, then those of `other`; NULL: not wanted. */
 static __global__ void __launch_bounds__(32 * FINISH_LINES)
-    finish_columns(const float *parts, int64_t count, int64_t columns, int64_t stride, bool add, float *sums)
+    finish_columns(const float *parts, int64_t count, int64_t columns, int64_t stride, bool add, float *sums,
+                   float *other)
 {
     __shared__ double shared[FINISH_LINES][32];
     int               lane = threadIdx.x % 32, line = threadIdx.x / 32;
     int64_t           column = (int64_t)blockIdx.x * 32 + lane;
+    float            *to = column < columns ? sums : other;
     double            sum = 0;
 
-    if (column < columns)
+    if (column < stride)
         for (int64_t part = line; part < count; part += FINISH_LINES) sum += (double)parts[part * stride + column];
     shared[line][lane] = sum;
     __syncthreads();
-    if (line > 0 || column >= columns) return;
+    if (line > 0 || column >= stride || to == NULL) return;
     for (int i = 1; i < FINISH_LINES; i++) sum += shared[i][lane];
-    sums[column] = add ? sums[column] + (float)sum : (float)sum;
+    column = column < columns ? column : column - columns;
+    to[column] = add ? to[column] + (float)sum : (float)sum;
 }
 
 template <typename T>
@@ -88,7 +91,7 @@ static pdl_status_t sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, co
     status = PDL_LAUNCH(sum_of_rows, (int)(bands * count), BAND, 0, stream, (const T *)matrix, rows, columns,
                         stride, bands, parts);
     if (status != PDL_OK) return status;
-    return pdl__cuda_finish_columns(gpu, stream, parts, count, columns, columns, add, sums);
+    return pdl__cuda_finish_columns(gpu, stream, parts, count, columns, columns, add, sums, NULL);
 }
 
 extern "C" pdl_status_t pdl__cuda_sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
@@ -102,11 +105,11 @@ extern "C" pdl_status_t pdl__cuda_sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream
 
 extern "C" pdl_status_t pdl__cuda_finish_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *parts,
                                                  int64_t count, int64_t columns, int64_t stride, bool add,
-                                                 float *sums)
+                                                 float *sums, float *other)
 {
     (void)gpu;
-    return PDL_LAUNCH(finish_columns, (int)((columns + 31) / 32), 32 * FINISH_LINES, 0, stream, parts, count,
-                      columns, stride, add, sums);
+    return PDL_LAUNCH(finish_columns, (int)((stride + 31) / 32), 32 * FINISH_LINES, 0, stream, parts, count,
+                      columns, stride, add, sums, other);
 }
 
 /* ---- behind a product ---- */

@@ -96,9 +96,11 @@ pdl_status_t pdl__cuda_sum_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
                                    float *sums, float *parts);
 pdl_status_t pdl__cuda_slope_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                      const pdl__cuda_slopes_t *slopes);
-/* sums[c] (+)= the sum over parts of parts[part * stride + c], in double precision. */
+/* sums[c] (+)= the sum over parts of parts[part * stride + c], in double precision, and other[c] that of the columns behind
+   (NULL: not wanted). */
 pdl_status_t pdl__cuda_finish_columns(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *parts,
-                                      int64_t count, int64_t columns, int64_t stride, bool add, float *sums);
+                                      int64_t count, int64_t columns, int64_t stride, bool add, float *sums,
+                                      float *other);
 /* d = f(d + bias) of a product that was made without, and what f is applied to (NULL: not wanted). */
 pdl_status_t pdl__cuda_finish_product(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
                                       const pdl__cuda_matmul_spec_t *spec, void *d, const void *bias, void *before);

@@ -65,7 +65,7 @@ static pdl_status_t in_one_pass(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, co
     count = count < 1 ? 1 : count > most ? most : count;
     status = PDL_LAUNCH(slopes, (int)(bands * count), BAND, 0, stream, *s, bands);
     if (status != PDL_OK || s->sums == NULL) return status;
-    return pdl__cuda_finish_columns(gpu, stream, s->parts, count, s->columns, s->columns, s->add, s->sums);
+    return pdl__cuda_finish_columns(gpu, stream, s->parts, count, s->columns, s->columns, s->add, s->sums, NULL);
 }
 
 template <typename T>

@@ -111,9 +111,9 @@ template <typename T, int N> static __global__ void __launch_bounds__(WARPS * 32
 /* dx of one row. With z the normalised x and g = dy weight: dx = scale (g - mean(g) - z mean(g z)), in RMS norm without
    mean(g). The lane's parts of dweight and dbias are added up. */
 template <typename T, int N>
-static __device__ void backward_row(const norm_t &norm, const float *parameters, int64_t         row,
-                                    const pdl_raw8<T> (&x)[N], const pdl_raw8<T> (&dy)[N], float dweight[N][8],
-                                    float dbias[N][8])
+static __device__ void backward_row(const norm_t &norm, const float *parameters, int64_t row,
+                                    const pdl_raw8<T> (&x)[N], const pdl_raw8<T> (&dy)[N],
+                                    const pdl_raw8<T> (&added)[N], float dweight[N][8], float dbias[N][8])
 {
     int   channels = (int)norm.channels, vectors = channels / 8, lane = threadIdx.x % 32;
     float mean = norm.statistics[2 * row], scale = norm.statistics[2 * row + 1];
@@ -149,7 +149,7 @@ static __device__ void backward_row(const norm_t &norm, const float *parameters,
         load_channels(parameters, channels, v, weight);
         for (int i = 0; i < 8; i++) d[i] = scale * (d[i] * weight[i] - sum_g - (z[i] - mean) * scale * sum_gz);
         if (norm.added != NULL) {
-            pdl_load8((const T *)norm.added + row * channels + v * 8, z);
+            added[j].unpack(z);
             for (int i = 0; i < 8; i++) d[i] += z[i];
         }
         pdl_store8((T *)norm.dx + row * channels + v * 8, d);
@@ -182,7 +182,7 @@ template <typename T, int N, int W> static __global__ void __launch_bounds__(W *
     int64_t     row = (int64_t)blockIdx.x * W + threadIdx.x / 32, step = (int64_t)gridDim.x * W;
     const T    *x = (const T *)norm.x, *dy = (const T *)norm.dy;
     float       dweight[N][8], dbias[N][8], *part = norm.parts + (int64_t)blockIdx.x * 2 * channels;
-    pdl_raw8<T> line[N], gradient[N];
+    pdl_raw8<T> line[N], gradient[N], added[N];
 
 #pragma unroll
     for (int j = 0; j < N; j++)
@@ -192,7 +192,8 @@ template <typename T, int N, int W> static __global__ void __launch_bounds__(W *
     for (; row < norm.rows; row += step) {
         load_row<T, N>(x + row * channels, vectors, line);
         load_row<T, N>(dy + row * channels, vectors, gradient);
-        backward_row<T, N>(norm, shared, row, line, gradient, dweight, dbias);
+        if (norm.added != NULL) load_row<T, N>((const T *)norm.added + row * channels, vectors, added);
+        backward_row<T, N>(norm, shared, row, line, gradient, added, dweight, dbias);
     }
     if (norm.dweight == NULL && norm.dbias == NULL) return;
     write_parts<N>(channels, dweight, shared + channels, part);
@@ -332,7 +333,7 @@ static pdl_status_t backward_any(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, c
 
 template <typename T> static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const norm_t *norm)
 {
-    int64_t      count = pdl__cuda_rows_norm_parts(norm->rows), stride = 2 * norm->channels;
+    int64_t      count = pdl__cuda_rows_norm_parts(norm->rows);
     int          vectors = vectors_of(norm), warps = vectors <= 3 ? 8 : 4; /* registers for the sums of wide rows */
     auto         layer_norm_backward = norm_backward<T, 1, 8>;
     pdl_status_t status;
@@ -352,12 +353,9 @@ template <typename T> static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_s
         status = PDL_LAUNCH(layer_norm_backward, (int)count, warps * 32,
                             (size_t)((1 + warps) * norm->channels) * sizeof(float), stream, *norm);
     }
-    if (status == PDL_OK && norm->dweight != NULL)
-        status = pdl__cuda_finish_columns(gpu, stream, norm->parts, count, norm->channels, stride, norm->add,
-                                          norm->dweight);
-    if (status == PDL_OK && norm->dbias != NULL)
-        status = pdl__cuda_finish_columns(gpu, stream, norm->parts + norm->channels, count, norm->channels, stride,
-                                          norm->add, norm->dbias);
+    if (status == PDL_OK && (norm->dweight != NULL || norm->dbias != NULL))
+        status = pdl__cuda_finish_columns(gpu, stream, norm->parts, count, norm->channels, 2 * norm->channels,
+                                          norm->add, norm->dweight, norm->dbias);
     return status;
 }
 
