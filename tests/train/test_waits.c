@@ -39,6 +39,19 @@ static pdl_status_t count_waits(pdl_tensor_device_t *device, pdl_tensor_stream_t
     return synchronise(device, stream);
 }
 
+static int         uploads;
+static const void *uploaded;
+
+static pdl_status_t (*copy)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *to, const void *from,
+                            size_t bytes);
+
+static pdl_status_t count_uploads(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, void *to,
+                                  const void *from, size_t bytes)
+{
+    uploads += from == uploaded;
+    return copy(device, stream, to, from, bytes);
+}
+
 typedef struct run {
     pdl_model_t     *model;
     pdl_plan_t      *plan;
@@ -66,6 +79,8 @@ static void begin(run_t *run, const setting_t *setting, bool guard)
         run->counting = *run->backend->device->ops;
         synchronise = run->counting.synchronise;
         run->counting.synchronise = count_waits;
+        copy = run->counting.copy;
+        run->counting.copy = count_uploads;
         run->backend->device->ops = &run->counting;
     }
     pdl_session_defaults(&spec);
@@ -186,6 +201,29 @@ static void batches_come_ahead(void)
     end(&guard);
 }
 
+/* As a run of training does it: the next batch is expected before the step at hand. */
+static void batches_come_once(void)
+{
+    const setting_t   setting = {"lenet", PDL_METHOD_SGD, 0, 0, 1};
+    pdl_step_result_t result;
+    run_t             run;
+
+    fill_batch(2);
+    begin(&run, &setting, true);
+    uploads = 0;
+    uploaded = run.batch.values;
+    for (int step = 0; step < STEPS; step++) {
+        pdl_batch_t now = run.batch, next = run.batch;
+
+        now.step = step;
+        next.step = step + 1;
+        CHECK_OK(pdl_session_expect(run.session, &next));
+        CHECK_OK(pdl_session_step(run.session, &now, &result));
+    }
+    CHECK_INT(uploads, STEPS + 1);
+    end(&run);
+}
+
 /* Images that come as bytes are the same to the network as the floats that a loader makes of them. */
 static void bytes_are_as_good_as_floats(void)
 {
@@ -258,6 +296,7 @@ int main(void)
 {
     RUN(times_are_those_of_the_device);
     RUN(batches_come_ahead);
+    RUN(batches_come_once);
     RUN(bytes_are_as_good_as_floats);
     RUN(steps_wait_once);
     RUN(bad_steps_change_nothing);

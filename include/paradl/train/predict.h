@@ -20,7 +20,7 @@ extern "C" {
 /* Samples first, first + 1, ... of the data set. */
 typedef struct pdl_predict_rows {
     int64_t        first, count;
-    const float   *outputs; /* [count][elements], as pdl_session_predict() has them */
+    const float   *outputs; /* [count][elements], as pdl_session_predict() has them; NULL: not wanted */
     int64_t        elements;
     const int32_t *labels; /* [count][target_count]; NULL where targets are numbers */
     int64_t        target_count;
@@ -33,6 +33,7 @@ typedef struct pdl_predict_options {
     pdl_source_t    *source;
     int              loader_threads;
     bool             normalise;
+    bool             no_outputs; /* only losses and times are wanted: outputs stay where they are computed */
     pdl_predict_fn_t on_rows;
     void            *context;
 } pdl_predict_options_t;

@@ -229,6 +229,7 @@ static pdl_status_t predict(run_t *run)
     pdl_predict_options_t options = {.source = run->source,
                                      .loader_threads = (int)v->loader_threads,
                                      .normalise = !v->no_normalise,
+                                     .no_outputs = v->output == NULL && v->top_k == 0,
                                      .on_rows = take_rows,
                                      .context = run};
     pdl_predict_summary_t summary;

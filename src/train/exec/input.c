@@ -106,14 +106,29 @@ static bool same(const pdl_batch_t *a, const pdl_batch_t *b)
            a->tokens == b->tokens && a->weight == b->weight;
 }
 
+/* The slot of a batch that was expected; -1: none. */
+static int expected_at(const pdl__input_t *input, const pdl_batch_t *batch)
+{
+    for (int i = 0; i < 2; i++)
+        if (input->waits[i] && same(batch, &input->expected[i])) return i;
+    return -1;
+}
+
+/* Between two steps: one that no batch waits in, rather `wanted`. */
+static int free_slot(const pdl__input_t *input, int wanted)
+{
+    return input->waits[wanted] && !input->waits[!wanted] ? !wanted : wanted;
+}
+
 pdl_status_t pdl_session_expect(pdl_session_t *s, const pdl_batch_t *batch)
 {
     pdl__input_t *input = &s->executor.input;
+    int           slot = free_slot(input, !input->slot);
 
     if (s->executor.device->host_access) return PDL_OK;
-    input->expects = true;
-    input->expected = *batch;
-    return upload(s, !input->slot, batch);
+    input->waits[slot] = true;
+    input->expected[slot] = *batch;
+    return upload(s, slot, batch);
 }
 
 /* The parts of a batch in a slot, where it has them. */
@@ -128,15 +143,14 @@ pdl_status_t pdl__input_begin(pdl_session_t *s, const pdl_batch_t *batch)
 {
     pdl__input_t *input = &s->executor.input;
     pdl_status_t  status = PDL_OK;
+    int           expected;
 
     input->batch = *batch;
     if (s->executor.device->host_access) return PDL_OK;
-    if (input->expects && same(batch, &input->expected)) {
-        input->expects = false;
-        input->slot = !input->slot;
-    } else {
-        status = upload(s, input->slot, batch);
-    }
+    expected = expected_at(input, batch);
+    input->slot = expected >= 0 ? expected : free_slot(input, input->slot);
+    input->waits[input->slot] = false;
+    if (expected < 0) status = upload(s, input->slot, batch);
     input->batch.values = batch->bytes != NULL ? NULL : part_of(s, PDL__INPUT_VALUES);
     input->batch.bytes = batch->bytes != NULL ? part_of(s, PDL__INPUT_VALUES) : NULL;
     input->batch.changes = part_of(s, PDL__INPUT_CHANGES);

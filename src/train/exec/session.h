@@ -105,8 +105,8 @@ typedef struct pdl__input {
     size_t              slot_at[2];                /* among the small buffers of the device */
     size_t              part_at[PDL__INPUT_PARTS]; /* in a slot */
     int                 slot;                      /* of the batch at hand */
-    bool                expects;                   /* the other one has, or gets: */
-    pdl_batch_t         expected;
+    bool                waits[2];                  /* a slot has, or gets, a batch whose step comes: */
+    pdl_batch_t         expected[2];
     pdl_tensor_event_t *uploaded[2];
 } pdl__input_t;
 

@@ -25,8 +25,9 @@ struct pdl_generator {
     reader_t            many, one; /* `one` is not made where every run computes everything */
     pdl_batch_t         batch;
     int32_t            *tokens, *labels, *past, *position; /* of a run */
-    float              *weight, *logits, *scratch;
-    int32_t            *text; /* [prompts][context]: prompts, and what follows them */
+    float              *weight, *scratch;
+    float              *logits; /* pinned: the device writes them */
+    int32_t            *text;   /* [prompts][context]: prompts, and what follows them */
     int64_t            *length;
     bool               *ended;
     float              *last; /* [prompts][classes]: logits of the last token */
@@ -63,9 +64,17 @@ static void destroy_reader(reader_t *reader)
     pdl_model_destroy(reader->model);
 }
 
+static size_t logits_bytes(const pdl_generator_t *g)
+{
+    return (size_t)(g->spec.prompts * g->classes) * sizeof(*g->logits);
+}
+
 static pdl_status_t take_memory(pdl_generator_t *g)
 {
-    size_t prompts = (size_t)g->spec.prompts, run = prompts * (size_t)g->many.tokens;
+    pdl_tensor_device_t *device = g->spec.backend->device;
+    size_t               prompts = (size_t)g->spec.prompts, run = prompts * (size_t)g->many.tokens;
+    void                *logits = NULL;
+    pdl_status_t         status;
 
     g->tokens = calloc(run, sizeof(*g->tokens));
     g->labels = calloc(run, sizeof(*g->labels));
@@ -75,15 +84,16 @@ static pdl_status_t take_memory(pdl_generator_t *g)
     g->text = calloc(prompts * (size_t)g->context, sizeof(*g->text));
     g->length = calloc(prompts, sizeof(*g->length));
     g->ended = calloc(prompts, sizeof(*g->ended));
-    g->logits = calloc(prompts * (size_t)g->classes, sizeof(*g->logits));
     g->last = calloc(prompts * (size_t)g->classes, sizeof(*g->last));
     g->scratch = calloc((size_t)g->classes, sizeof(*g->scratch));
     if (!g->tokens || !g->labels || !g->past || !g->position || !g->weight || !g->text || !g->length || !g->ended ||
-        !g->logits || !g->last || !g->scratch)
+        !g->last || !g->scratch)
         return pdl__no_memory("for the texts of all prompts");
     for (size_t n = 0; n < prompts; n++) g->weight[n] = 1;
     g->batch = (pdl_batch_t){.tokens = g->tokens, .labels = g->labels, .weight = g->weight};
-    return PDL_OK;
+    status = device->ops->alloc(device, PDL_SPACE_PINNED, logits_bytes(g), &logits);
+    g->logits = status ? NULL : logits;
+    return status;
 }
 
 static pdl_status_t check(const pdl_generate_spec_t *spec)
@@ -146,7 +156,9 @@ void pdl_generator_destroy(pdl_generator_t *g)
     free(g->text);
     free(g->length);
     free(g->ended);
-    free(g->logits);
+    if (g->logits != NULL)
+        g->spec.backend->device->ops->release(g->spec.backend->device, PDL_SPACE_PINNED, g->logits,
+                                              logits_bytes(g));
     free(g->last);
     free(g->scratch);
     free(g);

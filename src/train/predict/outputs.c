@@ -52,7 +52,8 @@ pdl_status_t pdl__outputs_take(pdl_session_t *s, int micro_batch, const pdl__uni
     pdl_status_t         status = make_plain(s, loss, run, &plain);
 
     if (status) return status;
-    if (outputs->position == NULL)
+    /* Of one position there is no choice. */
+    if (outputs->position == NULL || shape->extent[0] == 1)
         return backend->ops->to_float(backend, compute, plain, s->micro_samples * elements,
                                       outputs->values + from * elements);
     for (int64_t n = 0; n < s->micro_samples && !status; n++) {

@@ -3,7 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
-#include "train/exec/session.h"
+#include "train/exec/input.h"
 #include <paradl/comm/watch.h>
 #include <paradl/train/predict.h>
 #include <stdlib.h>
@@ -50,11 +50,12 @@ static pdl_status_t take_memory(run_t *run, int64_t batches)
     bool    alone = pdl_ranks_size(run->ranks) == 1;
     int64_t whole = run->options->session->batch, rows = alone ? 0 : whole;
 
+    if (run->options->no_outputs) run->elements = 0;
     run->outputs = malloc((size_t)(run->count * run->elements) * sizeof(*run->outputs) + 1);
     run->labels = malloc((size_t)(run->count * run->targets) * sizeof(*run->labels) + 1);
     run->all_outputs = malloc((size_t)(rows * run->elements) * sizeof(*run->all_outputs) + 1);
     run->all_labels = malloc((size_t)(rows * run->targets) * sizeof(*run->all_labels) + 1);
-    run->sizes = calloc((size_t)pdl_ranks_size(run->ranks), sizeof(*run->sizes));
+    run->sizes = calloc(2 * (size_t)pdl_ranks_size(run->ranks), sizeof(*run->sizes));
     run->seconds = calloc((size_t)batches + 1, sizeof(*run->seconds));
     if (run->outputs && run->labels && run->all_outputs && run->all_labels && run->sizes && run->seconds)
         return PDL_OK;
@@ -80,8 +81,27 @@ static int64_t count_samples(const run_t *run, const pdl_batch_t *batch)
     return count;
 }
 
-/* All rows of a batch to the caller's function, on the first rank. */
-static pdl_status_t hand_over(run_t *run, const pdl_batch_t *batch)
+/* Outputs and labels of all ranks, on the first. */
+static pdl_status_t gather(run_t *run, const pdl_batch_t *batch, pdl_predict_rows_t *rows)
+{
+    int64_t      row = run->elements * (int64_t)sizeof(float);
+    pdl_status_t status =
+        pdl_ranks_gather_all(run->ranks, run->outputs, rows->count * row, run->all_outputs, run->sizes);
+
+    if (status) return status;
+    if (rows->labels != NULL)
+        status = pdl_ranks_gather_all(run->ranks, batch->labels,
+                                      rows->count * rows->target_count * (int64_t)sizeof(int32_t), run->all_labels,
+                                      run->sizes + pdl_ranks_size(run->ranks));
+    rows->outputs = run->all_outputs;
+    if (rows->labels != NULL) rows->labels = run->all_labels;
+    rows->count = 0;
+    for (int r = 0; r < pdl_ranks_size(run->ranks); r++) rows->count += run->sizes[r] / row;
+    return status;
+}
+
+/* All rows of a batch to the caller's function, on the first rank; without outputs only how many there were. */
+static pdl_status_t hand_over(run_t *run, const pdl_batch_t *batch, int64_t samples)
 {
     const pdl_predict_options_t *o = run->options;
     int64_t                      own = count_samples(run, batch), labels = batch->labels ? run->targets : 0;
@@ -93,22 +113,13 @@ static pdl_status_t hand_over(run_t *run, const pdl_batch_t *batch)
                                          .target_count = labels};
     pdl_status_t                 status = PDL_OK;
 
-    if (pdl_ranks_size(run->ranks) > 1) {
-        status = pdl_ranks_gather_all(run->ranks, run->outputs, own * run->elements * (int64_t)sizeof(float),
-                                      run->all_outputs, run->sizes);
-        if (status) return status;
-        rows.outputs = run->all_outputs;
-        rows.count = 0;
-        for (int r = 0; r < pdl_ranks_size(run->ranks); r++)
-            rows.count += run->sizes[r] / (run->elements * (int64_t)sizeof(float));
-        if (labels > 0) {
-            status = pdl_ranks_gather_all(run->ranks, batch->labels, own * labels * (int64_t)sizeof(int32_t),
-                                          run->all_labels, run->sizes);
-            rows.labels = run->all_labels;
-        }
-    }
+    if (o->no_outputs)
+        rows = (pdl_predict_rows_t){.first = run->given, .count = samples};
+    else if (pdl_ranks_size(run->ranks) > 1)
+        status = gather(run, batch, &rows);
+    if (status) return status;
     run->given += rows.count;
-    if (!status && o->on_rows && pdl_ranks_rank(run->ranks) == 0) status = o->on_rows(o->context, &rows);
+    if (o->on_rows && pdl_ranks_rank(run->ranks) == 0) status = o->on_rows(o->context, &rows);
     return status;
 }
 
@@ -117,14 +128,16 @@ static pdl_status_t predict_batch(run_t *run, const pdl_batch_t *batch)
     pdl_outputs_t     outputs = {.values = run->outputs};
     pdl_step_result_t result;
     double            start_s = pdl__seconds();
-    pdl_status_t      status = pdl_session_predict(run->options->session, batch, &outputs, &result);
+    pdl_session_t    *session = run->options->session;
+    pdl_status_t      status = run->options->no_outputs ? pdl_session_evaluate(session, batch, &result)
+                                                        : pdl_session_predict(session, batch, &outputs, &result);
 
     if (status) return status;
     run->seconds[run->batches++] = pdl__seconds() - start_s;
     run->sums[0] += result.loss * result.samples;
     run->sums[1] += result.accuracy * result.samples;
     run->sums[2] += result.samples;
-    return pdl_ranks_agree(run->ranks, hand_over(run, batch));
+    return pdl_ranks_agree(run->ranks, hand_over(run, batch, (int64_t)(result.samples + 0.5)));
 }
 
 static pdl_status_t predict_all(run_t *run, const pdl_loader_spec_t *spec)
@@ -134,10 +147,12 @@ static pdl_status_t predict_all(run_t *run, const pdl_loader_spec_t *spec)
 
     status = pdl_ranks_agree(run->ranks, status);
     for (int64_t i = 0; i < spec->steps_per_epoch && !status; i++) {
-        pdl_batch_t batch;
+        pdl_batch_t batch, next;
 
         pdl_watch_at(run->ranks, &(pdl_watch_place_t){.doing = "waiting for samples"});
         status = pdl_ranks_agree(run->ranks, pdl_loader_next(loader, &batch));
+        if (!status && i + 1 < spec->steps_per_epoch && pdl_loader_peek(loader, &next))
+            status = pdl_session_expect(run->options->session, &next);
         if (!status) status = predict_batch(run, &batch);
     }
     pdl_loader_destroy(loader);
@@ -159,12 +174,14 @@ pdl_status_t pdl_predict(const pdl_predict_options_t *o, pdl_predict_summary_t *
                                  .order_context = &order,
                                  .steps_per_epoch = pdl_global_order_steps(&order),
                                  .threads = o->loader_threads > 0 ? o->loader_threads : 1,
-                                 .depth = 2,
-                                 .normalise = o->normalise};
+                                 .depth = 3, /* at hand, coming to the device, being prepared */
+                                 .normalise = o->normalise,
+                                 .device = pdl__input_device(s)};
     double               start_s = pdl__seconds();
     pdl_shape_t          shape;
     pdl_status_t         status = pdl_session_output_shape(s, &shape);
 
+    spec.bytes = spec.device != NULL && pdl_source_info(o->source)->bytes;
     if (!status) {
         run.elements = pdl_shape_elements(&shape);
         run.targets = pdl_source_info(o->source)->target_count;
