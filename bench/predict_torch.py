@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Compares predictions with PyTorch's from the same weights: ResNet-50 (torchvision's layout, written here) and GPT-2 (transformers), drawn there.
+"""Compares predictions with PyTorch's from the same weights: ResNet-50 and GPT-2, with torchvision's and Hugging Face's names, drawn here.
 
-    python3 bench/predict_torch.py --paradl build/release/paradl [--device cpu|cuda] [--only resnet|gpt2] [--bench]
+    python3 bench/predict_torch.py --paradl build/release/paradl [--device cpu|cuda] [--only resnet|gpt2|text] [--bench] [--batches 1,32]
 
-Needs torch, numpy and, for GPT-2, transformers. Logits have to agree to 1e-5 of their scale in fp32, and greedy texts token by token; exit status 1
-otherwise. --bench also prints rates of both, in one run on one machine: ResNet-50 and GPT-2 124M forward at batches 1, 32 and 256 (GPT-2: 1 and 32),
-and tokens generated from 1 and 32 prompts.
+Needs torch and numpy. Logits have to agree to 1e-5 of their scale in fp32, and greedy texts token by token; exit status 1 otherwise.
+--bench prints a table of speeds of both, in one run on one machine, medians, in bf16 on a GPU: ResNet-50 and GPT-2 124M (1024 tokens) forward at
+batches 1, 32 and 256, and tokens generated from 1 and 32 prompts. PyTorch has bf16 weights, its samples on the device and, for text, a cache of
+fixed size; ours has what `paradl predict` says of a batch: from samples on their way to the device to losses on the host, or of a token: from one
+token of every prompt to the next. --no-check leaves the comparison out.
 """
 import argparse
 import json
@@ -96,10 +98,12 @@ def compare(what, ours, theirs):
     return good
 
 
-def clock(device, function, repetitions):
-    function()
-    times = []
-    for _ in range(repetitions):
+def clock(device, function, repetitions, seconds=2.0):
+    """Median; the first calls compile and warm up."""
+    for _ in range(3):
+        function()
+    times, begun = [], time.perf_counter()
+    while len(times) < repetitions and (len(times) < 5 or time.perf_counter() - begun < seconds):
         if device == "cuda":
             torch.cuda.synchronize()
         start = time.perf_counter()
@@ -110,7 +114,28 @@ def clock(device, function, repetitions):
     return float(np.median(times))
 
 
-def check_resnet(options, folder):
+def time_both(options, function, repetitions=100):
+    """Seconds of a call, as it is and compiled for its shapes alone."""
+    with torch.inference_mode():
+        eager = clock(options.device, function, repetitions)
+        torch._dynamo.reset()
+        return eager, clock(options.device, torch.compile(function, dynamic=False), repetitions)
+
+
+def print_row(what, batch, ours, eager, compiled):
+    print("%-24s %5d %12.3f %12.3f %12.3f %8.2f" % (what, batch, 1e3 * ours, 1e3 * eager, 1e3 * compiled, compiled / ours), flush=True)
+
+
+def precision(options):
+    return ("--precision", "bf16") if options.device == "cuda" else ()
+
+
+def fast(options, net):
+    """As it is measured: bf16 on GPUs."""
+    return net.to(options.device, torch.bfloat16 if options.device == "cuda" else torch.float32)
+
+
+def make_resnet():
     torch.manual_seed(1)
     net = ResNet50().eval()
     with torch.no_grad():  # statistics that are not 0 and 1, so that they matter
@@ -119,6 +144,11 @@ def check_resnet(options, folder):
                 buffer.normal_(0, 0.1)
             elif name.endswith("running_var"):
                 buffer.uniform_(0.5, 1.5)
+    return net
+
+
+def check_resnet(options, folder):
+    net = make_resnet()
     weights = os.path.join(folder, "resnet50.safetensors")
     write_safetensors(weights, net.state_dict())
     x = torch.randn(20, 3, 224, 224)
@@ -132,20 +162,84 @@ def check_resnet(options, folder):
         theirs = net.double()(x.double()).numpy()
     rows = ours.shape[0]  # every tenth sample is of the other split
     kept = [i for i in range(20) if rows == 20 or i % 10 != 9]
-    good = compare("ResNet-50, logits", ours, theirs[kept])
-    if options.bench:
-        net = net.float().to(options.device)
-        for batch in (1, 32, 256):
-            y = torch.randn(batch, 3, 224, 224, device=options.device)
-            with torch.no_grad():
-                seconds = clock(options.device, lambda: net(y), 10)
-                compiled = torch.compile(net)
-                fast = clock(options.device, lambda: compiled(y), 10)
-            summary = run_paradl(options, "--model", "resnet50", "--init", weights, "--data", "synthetic", "--samples", str(100 * batch),
-                                 "--batch", str(batch))
-            print("ResNet-50, batch %-4d            ours %8.2f ms, PyTorch %8.2f ms, compiled %8.2f ms" %
-                  (batch, 1e3 * summary["batch_s"], 1e3 * seconds, 1e3 * fast))
-    return good
+    return compare("ResNet-50, logits", ours, theirs[kept])
+
+
+def bench_resnet(options, folder):
+    net = make_resnet()
+    weights, images = os.path.join(folder, "resnet50.safetensors"), os.path.join(folder, "images")
+    write_safetensors(weights, net.state_dict())
+    net = fast(options, net).to(memory_format=torch.channels_last)
+    os.makedirs(images)
+    draw = np.random.default_rng(4)
+    for batch in options.batches:
+        count = min(100, max(12, 4096 // batch)) * batch
+        np.save(os.path.join(images, "val.npy"), np.frombuffer(draw.bytes(count * 3 * 224 * 224), "u1").reshape(count, 3, 224, 224))
+        np.save(os.path.join(images, "val.labels.npy"), draw.integers(0, 1000, count).astype("i4"))
+        np.save(os.path.join(images, "train.npy"), np.zeros((1, 3, 224, 224), "u1"))
+        np.save(os.path.join(images, "train.labels.npy"), np.zeros(1, "i4"))
+        summary = run_paradl(options, "--model", "resnet50", "--init", weights, "--data", images, "--batch", str(batch), "--loader-threads",
+                             str(os.cpu_count() - 1 or 1), *precision(options))
+        y = torch.randn(batch, 3, 224, 224).to(options.device, next(net.parameters()).dtype).to(memory_format=torch.channels_last)
+        print_row("ResNet-50 forward", batch, summary["batch_s"], *time_both(options, lambda: net(y)))
+
+
+# ---- GPT-2 with the names of Hugging Face, so that it need not be there ----
+class Turned(nn.Module):
+    """A linear layer whose weight is [in][out]."""
+
+    def __init__(self, inside, out, draw):
+        super().__init__()
+        self.weight = nn.Parameter(draw * torch.randn(inside, out))
+        self.bias = nn.Parameter(0.01 * torch.randn(out))
+
+    def forward(self, x):
+        return x @ self.weight + self.bias
+
+
+class Attention(nn.Module):
+    def __init__(self, width, heads, draw):
+        super().__init__()
+        self.heads, self.c_attn, self.c_proj = heads, Turned(width, 3 * width, draw), Turned(width, width, draw)
+
+    def forward(self, x, cache, place, mask):
+        samples, tokens, width = x.shape
+        q, k, v = (part.view(samples, tokens, self.heads, -1).transpose(1, 2) for part in self.c_attn(x).split(width, 2))
+        if cache is not None:
+            k, v = (cache[i].index_copy_(2, place, part) for i, part in enumerate((k, v)))
+        y = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None)
+        return self.c_proj(y.transpose(1, 2).reshape(samples, tokens, width))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads, draw):
+        super().__init__()
+        self.ln_1, self.ln_2, self.attn = nn.LayerNorm(width), nn.LayerNorm(width), Attention(width, heads, draw)
+        self.mlp = nn.ModuleDict({"c_fc": Turned(width, 4 * width, draw), "c_proj": Turned(4 * width, width, draw)})
+
+    def forward(self, x, cache, place, mask):
+        x = x + self.attn(self.ln_1(x), cache, place, mask)
+        return x + self.mlp["c_proj"](nn.functional.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh"))
+
+
+class Gpt2(nn.Module):
+    def __init__(self, layers=12, width=768, heads=12, positions=1024, vocabulary=50257, draw=0.02):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(positions, width)
+        for table in (self.wte, self.wpe):
+            nn.init.normal_(table.weight, std=draw)
+        self.h = nn.ModuleList(Block(width, heads, draw) for _ in range(layers))
+        self.ln_f = nn.LayerNorm(width)
+
+    def forward(self, tokens, cache=None, place=None, mask=None):
+        places = torch.arange(tokens.shape[1], device=tokens.device) if place is None else place
+        x = self.wte(tokens) + self.wpe(places)
+        for i, block in enumerate(self.h):
+            x = block(x, None if cache is None else cache[i], place, mask)
+        return self.ln_f(x) @ self.wte.weight.T
+
+    def save(self, path):
+        write_safetensors(path, {"transformer." + name: value for name, value in self.state_dict().items()})
 
 
 def byte_tokenizer(path, size):
@@ -160,17 +254,21 @@ def byte_tokenizer(path, size):
     json.dump({"model": {"type": "BPE", "vocab": vocabulary, "merges": []}}, open(path, "w"))
 
 
-def check_gpt2(options, folder):
-    from transformers import GPT2Config, GPT2LMHeadModel
+def greedy(net, prompt, count, end):
+    """The most probable tokens that follow, all computed anew for each."""
+    text = list(prompt)
+    for _ in range(count):
+        token = int(net(torch.tensor([text]))[0, -1].argmax())
+        if token == end:
+            break
+        text.append(token)
+    return text[len(prompt) :]
 
+
+def check_gpt2(options, folder):
     torch.manual_seed(2)
-    config = GPT2Config(n_layer=4, n_embd=96, n_head=4, n_positions=128, vocab_size=300)
-    net = GPT2LMHeadModel(config).eval()
-    with torch.no_grad():  # sharper than drawn, so that the most probable token is clear
-        for name, weight in net.named_parameters():
-            if weight.dim() > 1:
-                weight.mul_(4)
-    write_safetensors(os.path.join(folder, "model.safetensors"), net.state_dict())
+    net = Gpt2(4, 96, 4, 128, 300, 0.08).eval()  # sharper than usual, so that the most probable token is clear
+    net.save(os.path.join(folder, "model.safetensors"))
     byte_tokenizer(os.path.join(folder, "tokenizer.json"), 300)
     model = os.path.join(folder, "gpt.yaml")
     with open(model, "w") as file:
@@ -184,7 +282,7 @@ def check_gpt2(options, folder):
     ours = np.load(out)
     x = torch.from_numpy(tokens[:-1].astype(np.int64)).reshape(12, 128)[: ours.shape[0]]
     with torch.no_grad():
-        theirs = net.double()(x).logits.numpy()
+        theirs = net.double()(x).numpy()
     good = compare("GPT-2, logits", ours, theirs)
     prompts = ["The meaning of life", "Once upon a time there was a", "x"]
     with open(os.path.join(folder, "prompts.txt"), "w") as file:
@@ -193,38 +291,49 @@ def check_gpt2(options, folder):
                "--temperature", "0", "-o", os.path.join(folder, "texts.json"))
     texts = json.load(open(os.path.join(folder, "texts.json")))["texts"]
     for prompt, text in zip(prompts, texts):
-        x = torch.tensor([list(prompt.encode())])
         with torch.no_grad():
-            theirs = net.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=60, do_sample=False, pad_token_id=299,
-                                  eos_token_id=299)[0, x.shape[1] :].tolist()
-        theirs = theirs[: theirs.index(299)] if 299 in theirs else theirs
+            theirs = greedy(net, prompt.encode(), 60, 299)
         same = theirs == text["tokens"]
         print("GPT-2, greedy text of %-7d %s" % (len(theirs), "ok" if same else "DIFFERS: %s, expected %s" % (text["tokens"], theirs)))
         good &= same
-    if options.bench:
-        bench_gpt2(options, folder)
     return good
 
 
 def bench_gpt2(options, folder):
-    from transformers import GPT2Config, GPT2LMHeadModel
+    net, where = Gpt2().eval(), os.path.join(folder, "124m")
+    os.makedirs(where)
+    net.save(os.path.join(where, "model.safetensors"))
+    net = fast(options, net)
+    draw = np.random.default_rng(5)
+    for batch in options.batches:
+        count = min(100, max(6, 512 // batch)) * batch
+        draw.integers(0, 50257, count * 1024 + 1).astype("u2").tofile(os.path.join(where, "val.bin"))
+        draw.integers(0, 50257, 1025).astype("u2").tofile(os.path.join(where, "train.bin"))
+        summary = run_paradl(options, "--model", "gpt2-124m", "--init", os.path.join(where, "model.safetensors"), "--data", where, "--batch",
+                             str(batch), *precision(options))
+        x = torch.randint(0, 50257, (batch, 1024), device=options.device)
+        print_row("GPT-2 124M forward", batch, summary["batch_s"], *time_both(options, lambda: net(x), 30))
 
-    net = GPT2LMHeadModel(GPT2Config()).eval().to(options.device)
-    where = os.path.join(folder, "124m")
-    os.makedirs(where, exist_ok=True)
-    write_safetensors(os.path.join(where, "model.safetensors"), net.state_dict())
+
+def bench_text(options, folder, context=144):
+    net, where = Gpt2().eval(), os.path.join(folder, "text")
+    os.makedirs(where)
+    net.save(os.path.join(where, "model.safetensors"))
     byte_tokenizer(os.path.join(where, "tokenizer.json"), 50257)
-    for count in (1, 32):
+    net = fast(options, net)
+    for count in [batch for batch in options.batches if batch <= 32]:
         file = os.path.join(where, "prompts.txt")
         open(file, "w").write("\n".join(["The meaning of life is, as far as is known,"] * count))
-        summary = run_paradl(options, where, "--model", "gpt2-124m", "--prompt-file", file, "--tokens", "100", "--temperature", "0")
-        x = torch.randint(0, 255, (count, 44), device=options.device)
-        with torch.no_grad():
-            seconds = clock(options.device, lambda: net.generate(x, attention_mask=torch.ones_like(x), max_new_tokens=100, do_sample=False,
-                                                                 pad_token_id=50256, eos_token_id=None), 3)
-        whole = summary["prefill_s"] + summary["decode_s"]
-        print("GPT-2 124M, %2d prompts, 100 tokens  ours %8.1f tokens/s (%.2f ms a token), transformers %8.1f tokens/s" %
-              (count, 100 * count / whole, 1e3 * summary["token_s"], 100 * count / seconds))
+        summary = run_paradl(options, where, "--model", "gpt2-124m", "--prompt-file", file, "--tokens", "100", "--temperature", "0",
+                             *precision(options))
+        dtype = next(net.parameters()).dtype
+        cache = [[torch.zeros(count, 12, context, 64, device=options.device, dtype=dtype) for _ in range(2)] for _ in range(12)]
+        token = torch.randint(0, 255, (count, 1), device=options.device)
+        place = torch.tensor([context // 2], device=options.device)
+        seen = torch.arange(context, device=options.device) <= place
+        mask = torch.zeros(1, 1, 1, context, device=options.device, dtype=dtype).masked_fill(~seen, float("-inf"))
+        step = lambda: net(token, cache, place, mask)[:, -1].argmax(1)
+        print_row("GPT-2 124M, a token", count, summary["token_s"], *time_both(options, step))
 
 
 def main():
@@ -232,16 +341,25 @@ def main():
     parser.add_argument("--paradl", default="paradl")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0)
-    parser.add_argument("--only", choices=("resnet", "gpt2"))
+    parser.add_argument("--only", choices=("resnet", "gpt2", "text"))
     parser.add_argument("--bench", action="store_true")
+    parser.add_argument("--no-check", action="store_true")
+    parser.add_argument("--batches", default="1,32,256")
     options = parser.parse_args()
+    options.batches = [int(batch) for batch in options.batches.split(",")]
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
     good = True
     with tempfile.TemporaryDirectory() as folder:
-        if options.only != "gpt2":
+        if not options.no_check and options.only in (None, "resnet"):
             good &= check_resnet(options, folder)
-        if options.only != "resnet":
+        if not options.no_check and options.only != "resnet":
             good &= check_gpt2(options, folder)
+        if options.bench:
+            print("%-24s %5s %12s %12s %12s %8s" % ("ms", "batch", "ours", "PyTorch", "compiled", "ratio"))
+            for name, bench in (("resnet", bench_resnet), ("gpt2", bench_gpt2), ("text", bench_text)):
+                if options.only in (None, name):
+                    bench(options, folder)
     sys.exit(0 if good else 1)
 
 
