@@ -22,6 +22,7 @@ static const struct {
     {"systems", "system", "paradl system list shows all"},
     {"data", "data set", "paradl data list shows all"},
     {"parameters", "parameter set", NULL},
+    {"frameworks", "framework", NULL},
 };
 
 static bool is_folder(const char *path)

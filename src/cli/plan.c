@@ -5,6 +5,7 @@
 #include "cli/plan_policy.h"
 
 #include <paradl/data/data.h>
+#include <paradl/oracle/framework.h>
 #include <paradl/report/report.h>
 #include <paradl/train/dry.h>
 #include <paradl/validate/orig.h>
@@ -19,11 +20,12 @@ static const char *const formula_names[FORMULAS_COUNT] = {"paradl", "orig"};
 static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFERENCE] = "inference"};
 
 typedef struct values {
-    const char *model, *system, *data, *strategy, *parameters, *spatial_until, *output, *trace, *data_policy;
-    int64_t     pe, batch, samples_per_pe, top, groups;
-    double      max_memory, divisor, exchange_bandwidth;
-    int         goal, formulas, mode, precision, optimizer;
-    bool        explain, json;
+    const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
+        *data_policy;
+    int64_t pe, batch, samples_per_pe, top, groups;
+    double  max_memory, divisor, exchange_bandwidth;
+    int     goal, formulas, mode, precision, optimizer;
+    bool    explain, json;
 } values_t;
 
 #define TEXT(field)                 PDL__TEXT(values_t, field)
@@ -59,7 +61,13 @@ static const pdl__option_t options[] = {
      PDL__FLAG(values_t, explain)},
     {"formulas", "WHICH", "paradl", "cost model", CHOICE(formulas, formula_names, FORMULAS_COUNT),
      .group = "Cost model"},
-    {"parameters", "NAME", NULL, "parameter set of the cost model; else that of the system", TEXT(parameters)},
+    {"framework", "NAME", NULL,
+     "what trains: pytorch, pytorch-compile, megatron-core, ... or a .yaml file; else an ideal framework, or the "
+     "one that "
+     "the system was measured with",
+     TEXT(framework)},
+    {"parameters", "NAME", NULL, "parameter set of the cost model; else that of the framework or of the system",
+     TEXT(parameters)},
     {"spatial-until", "LAYER", NULL, "last layer that is split in space", TEXT(spatial_until)},
     {"groups", "N", NULL, "--formulas orig: groups of the hybrids; else a group is a node",
      PDL__INT(values_t, groups, 1)},
@@ -99,6 +107,8 @@ static pdl_status_t check_values(const values_t *v)
     if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->trace != NULL || v->explain || v->max_memory > 0))
         return pdl_error(PDL_ERR_INPUT,
                          "--formulas orig only projects: leave out -o, --trace, --explain and --max-memory");
+    if (v->formulas == FORMULAS_ORIG && v->framework != NULL)
+        return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
     if (v->exchange_bandwidth > 0 && v->data_policy == NULL)
         return pdl_error(PDL_ERR_INPUT, "--exchange-bandwidth needs --data-policy");
     if (v->data_policy != NULL && v->data == NULL)
@@ -291,6 +301,7 @@ static pdl_status_t search_with(const values_t *v, const question_t *q, pdl_orac
                                 .request = &q->request,
                                 .formulas = "paradl",
                                 .parameters = q->parameters.name,
+                                .framework = q->parameters.framework,
                                 .plan_path = v->output,
                                 .top = v->top};
     pdl_search_t     *search;
@@ -307,7 +318,7 @@ static pdl_status_t run_paradl(const values_t *v, question_t *q)
 {
     pdl_oracle_t         *oracle = NULL;
     pdl_memory_counter_t *counter = NULL;
-    pdl_status_t          status = pdl_parameters_choose(v->parameters, q->system, &q->parameters);
+    pdl_status_t          status = pdl_framework_choose(v->framework, v->parameters, q->system, &q->parameters);
 
     if (!status) status = pdl_oracle_create(q->model, q->system, &q->parameters, &oracle);
     if (!status) status = pdl_memory_counter_create(q->system, v->pe, &counter);

@@ -17,7 +17,7 @@ static const char *const placement_names[] = {"block", "stride"};
 typedef struct values {
     pdl__topology_values_t topology;
     const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
-    const char            *latency_factors, *bandwidth_factors, *system, *parameters, *slow, *segments;
+    const char            *latency_factors, *bandwidth_factors, *system, *framework, *parameters, *slow, *segments;
     double                 bytes, gamma, eager, reverse_share, density, common;
     int64_t                jobs, trace_ranks;
     int                    collective, engine, placement;
@@ -69,6 +69,9 @@ static const pdl__option_t options[] = {
     {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace),
      .writes = true},
     {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
+    {"framework", "NAME", NULL,
+     "of a plan: what trains: pytorch, megatron-core, ... or a .yaml file; else an ideal framework",
+     PDL__TEXT(values_t, framework)},
     {"parameters", "NAME", NULL, "of a plan: parameter set of the cost model; else that of the system",
      PDL__TEXT(values_t, parameters)},
     {"slow", "RANK:FACTOR", NULL, "of a plan: a rank whose computation takes FACTOR times as long",
@@ -325,6 +328,7 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
 {
     pdl__plan_values_t values = {.path = path,
                                  .system = v->system,
+                                 .framework = v->framework,
                                  .parameters = v->parameters,
                                  .slow = v->slow,
                                  .trace = v->trace,
@@ -346,9 +350,10 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status;
 
     if (operands->count > 0) return run_plan(v, operands->text[0]);
-    if (v->system != NULL || v->parameters != NULL || v->slow != NULL || v->ignore_memory)
-        return pdl_error(PDL_ERR_INPUT,
-                         "--system, --parameters, --slow and --ignore-memory are for a plan: give PLAN.yaml");
+    if (v->system != NULL || v->framework != NULL || v->parameters != NULL || v->slow != NULL || v->ignore_memory)
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--system, --framework, --parameters, --slow and --ignore-memory are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
     status = prepare(v, &setting);
     if (!status) status = check_values(v, &setting.names);

@@ -7,6 +7,7 @@
 #include "cli/simulate_options.h"
 
 #include <paradl/data/data.h>
+#include <paradl/oracle/framework.h>
 #include <paradl/plan/collectives.h>
 #include <paradl/report/sim_report.h>
 
@@ -37,7 +38,7 @@ static pdl_status_t load(job_t *job)
                          v->path);
     status = pdl_system_load(job->system_name, &job->system);
     if (!status) status = pdl_system_check_precision(job->system, job->file.plan->precision);
-    if (!status) status = pdl_parameters_choose(v->parameters, job->system, &job->parameters);
+    if (!status) status = pdl_framework_choose(v->framework, v->parameters, job->system, &job->parameters);
     if (!status) status = pdl_oracle_create(job->file.model, job->system, &job->parameters, &job->oracle);
     return status;
 }
@@ -121,6 +122,7 @@ static pdl_status_t show(const job_t *job, const pdl_plan_sim_t *sim)
                                     .model_name = job->file.model_name,
                                     .system_name = job->system_name,
                                     .parameters = job->parameters.name,
+                                    .framework = job->parameters.framework,
                                     .sim = sim,
                                     .device_bytes = job->system->device.memory_bytes,
                                     .trace = job->values->trace,

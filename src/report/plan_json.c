@@ -194,6 +194,7 @@ static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
     pdl_json_string(json, "goal", pdl_goal_names[report->request->goal]);
     pdl_json_string(json, "formulas", report->formulas);
     pdl_json_string(json, "parameters", report->parameters);
+    pdl_json_string(json, "framework", report->framework != NULL && *report->framework ? report->framework : NULL);
 }
 
 pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)

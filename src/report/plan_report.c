@@ -95,6 +95,15 @@ static void add_batch(pdl_table_t *table, const pdl_plan_report_t *report)
                    length > 0 ? " tokens" : "", search->batch_reason[0] != '\0' ? ": " : "", search->batch_reason);
 }
 
+/* What trains; without one the answer is that of an ideal framework, or of what the system was measured with. */
+static void add_framework(pdl_table_t *table, const pdl_plan_report_t *report)
+{
+    if (report->framework == NULL || *report->framework == '\0') return;
+    pdl_table_row(table, PDL_ROW_PLAIN);
+    pdl_table_cell(table, "framework");
+    pdl_table_span(table, " %s, parameters %s", report->framework, report->parameters);
+}
+
 static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)
 {
     static const pdl_column_t columns[] = {{"", PDL_LEFT}, {"", PDL_LEFT}, {"", PDL_LEFT}};
@@ -104,6 +113,7 @@ static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)
     add_model(table, report);
     add_system(table, report);
     add_batch(table, report);
+    add_framework(table, report);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
     if (is_orig(report)) fputs("formulas of the original program\n", stream);

@@ -62,7 +62,9 @@ static void print_heading(const pdl_plan_sim_report_t *report, FILE *stream)
     if (report->sim->stage_count > 1)
         fprintf(stream, ", %s%s", pdl_schedule_names[report->plan->schedule],
                 report->plan->virtual_stages > 1 ? " chunks" : "");
-    fprintf(stream, ", engine %s, parameters %s\n", pdl_engine_names[report->sim->engine], report->parameters);
+    fprintf(stream, ", engine %s", pdl_engine_names[report->sim->engine]);
+    if (*report->framework != '\0') fprintf(stream, ", framework %s", report->framework);
+    fprintf(stream, ", parameters %s\n", report->parameters);
     fprintf(stream, "memory %s of %s per device%s\n\n", pdl_format_bytes(report->sim->projected.memory_bytes, used),
             pdl_format_bytes(report->device_bytes, has), report->sim->projected.fits ? "" : ": does not fit");
 }
@@ -253,6 +255,7 @@ static void write_plan(pdl_json_t *json, const pdl_plan_sim_report_t *report)
     pdl_json_string(json, "model", report->model_name);
     pdl_json_string(json, "system", report->system_name);
     pdl_json_string(json, "parameters", report->parameters);
+    pdl_json_string(json, "framework", *report->framework ? report->framework : NULL);
     pdl_json_string(json, "strategy", report->plan->strategy);
     pdl_json_int(json, "ranks", report->sim->ranks);
     pdl_json_string(json, "mesh", pdl_mesh_format(&report->plan->mesh, mesh, sizeof(mesh)));

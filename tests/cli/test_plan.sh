@@ -157,6 +157,28 @@ expect 0 plan --model lenet --system local --pe 2
 [ "$(grep -c 'two axes need at least 4 devices' out)" -eq 1 ] || fail "the same reason on several lines"
 expect 0 plan --model resnet50 --system abci-v --pe 8 --strategy spatial --spatial-until layer1.0.conv1 --batch 32
 
+# A framework is data: its host and its memory show, and every answer names it.
+expect 0 plan --model gpt2-124m --system h200 --pe 1 --batch 4 --precision bf16 --optimizer adam --strategy serial --json
+cp out ideal.json
+for framework in "$SOURCE"/share/frameworks/*.yaml; do
+    name=$(basename "$framework" .yaml)
+    expect 0 plan --model gpt2-124m --system h200 --pe 1 --batch 4 --precision bf16 --optimizer adam --strategy serial --framework "$name"
+    has out "$name, parameters"
+done
+expect 0 plan --model gpt2-124m --system h200 --pe 1 --batch 4 --precision bf16 --optimizer adam --strategy serial --framework pytorch --json
+python3 - <<'PY' || fail "--framework pytorch"
+import json
+ideal, eager = json.load(open("ideal.json")), json.load(open("out"))
+assert ideal["framework"] is None and eager["framework"] == "pytorch"
+# The host of an eager framework cannot keep up with an H200 on 4,096 tokens.
+assert eager["candidates"][0]["total_s"] > 2 * ideal["candidates"][0]["total_s"]
+PY
+expect 2 plan --model lenet --system local --pe 1 --framework pytroch
+has err "pytorch"
+printf 'paradl: framework/1\nname: mine\nextends: default\nparameters: {host_launch: 1us}\n' >mine.yaml
+expect 2 plan --model lenet --system local --pe 1 --framework mine.yaml
+has err 'mine.yaml:4: unknown parameter "host_launch"'
+
 # Where nothing is possible the reasons come first, in a file too.
 status=0
 "$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?

@@ -95,8 +95,17 @@ extern "C" {
     X(measured, 0, "fitted to measured runs; otherwise, unless layers of the system were measured, intervals are estimates")
 /* clang-format on */
 
+/* How many there are of each. */
+#define PDL_COUNT_ONE(...) +1
+enum {
+    PDL_PARAMETER_NUMBER = 0 PDL_PARAMETER_MAP(PDL_COUNT_ONE),
+    PDL_SWITCH_NUMBER = 0 PDL_SWITCH_MAP(PDL_COUNT_ONE)
+};
+#undef PDL_COUNT_ONE
+
 typedef struct pdl_parameters {
     char name[64];
+    char framework[64]; /* that was laid over them; "": none */
 #define PDL_PARAMETER_FIELD(field, ...) double field;
     PDL_PARAMETER_MAP(PDL_PARAMETER_FIELD)
 #undef PDL_PARAMETER_FIELD

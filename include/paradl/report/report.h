@@ -56,6 +56,7 @@ typedef struct pdl_plan_report {
     const pdl_search_t        *search;
     const char                *formulas;    /* "paradl" or "orig" */
     const char                *parameters;  /* name of the parameter set; NULL for the original formulas */
+    const char                *framework;   /* that is laid over it; NULL or "": none */
     const char                *explanation; /* or NULL */
     const char                *plan_path;   /* of the file the best plan was written to, or NULL */
     int64_t                    top;         /* possible candidates to show; 0: all */

@@ -51,7 +51,7 @@ pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
 /* A simulated plan beside its projection; everything is borrowed. */
 typedef struct pdl_plan_sim_report {
     const pdl_plan_t          *plan;
-    const char                *model_name, *system_name, *parameters;
+    const char                *model_name, *system_name, *parameters, *framework; /* framework "": none */
     const pdl_plan_sim_t      *sim;
     double                     device_bytes; /* memory of a device */
     const char                *trace;        /* path of the timeline that was written; NULL: none */

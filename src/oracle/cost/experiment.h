@@ -54,7 +54,18 @@ const pdl_dataset_t *pdl__experiment_dataset(const pdl_experiment_t *e, const ch
 /* The row's source and quality count for the headline numbers. */
 bool pdl__experiment_core(const pdl_experiment_t *e, const char *source, const char *quality);
 
-/* Reads a map of switches over what is there; shared with the parameter files. */
+/* Everything about a switch that its field does not say. */
+typedef struct pdl__switch_info {
+    const char *name, *meaning;
+    bool        standard;
+    size_t      offset;
+} pdl__switch_info_t;
+extern const pdl__switch_info_t pdl__switch_info[];
+extern const int                pdl__switch_count;
+
+/* Reads maps of parameters and switches (NULL: none) over what is there. */
+pdl_status_t pdl__parameters_read(const pdl_yaml_t *values, const pdl_yaml_t *flags, pdl_parameters_t *parameters);
+/* The switches alone. */
 pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *parameters);
 
 #endif

@@ -17,16 +17,12 @@ const pdl_parameter_info_t pdl_parameter_info[] = {
 };
 const int pdl_parameter_count = (int)(sizeof(pdl_parameter_info) / sizeof(pdl_parameter_info[0]));
 
-static const struct switch_info {
-    const char *name, *meaning;
-    bool        standard;
-    size_t      offset;
-} switches[] = {
+const pdl__switch_info_t pdl__switch_info[] = {
 #define PDL_SWITCH_ROW(field, standard, meaning) {#field, meaning, standard, offsetof(pdl_parameters_t, field)},
     PDL_SWITCH_MAP(PDL_SWITCH_ROW)
 #undef PDL_SWITCH_ROW
 };
-enum { SWITCH_COUNT = sizeof(switches) / sizeof(switches[0]) };
+const int pdl__switch_count = (int)(sizeof(pdl__switch_info) / sizeof(pdl__switch_info[0]));
 
 static double *value_at(pdl_parameters_t *p, size_t offset)
 {
@@ -44,7 +40,8 @@ void pdl_parameters_default(pdl_parameters_t *p)
     strcpy(p->name, "default");
     for (int i = 0; i < pdl_parameter_count; i++)
         *value_at(p, pdl_parameter_info[i].offset) = pdl_parameter_info[i].standard;
-    for (int i = 0; i < SWITCH_COUNT; i++) *switch_at(p, switches[i].offset) = switches[i].standard;
+    for (int i = 0; i < pdl__switch_count; i++)
+        *switch_at(p, pdl__switch_info[i].offset) = pdl__switch_info[i].standard;
 }
 
 /* Shares, factors and sizes divide or multiply; only times and rates have a meaning for nothing. */
@@ -76,14 +73,25 @@ pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters
     for (size_t i = 0; i < pdl_yaml_size(map); i++) {
         const char *key = pdl_yaml_key(map, i);
         int         k = 0;
-        while (k < SWITCH_COUNT && strcmp(switches[k].name, key) != 0) k++;
+        while (k < pdl__switch_count && strcmp(pdl__switch_info[k].name, key) != 0) k++;
         /* Systems name the backend now; sets that earlier versions wrote still have the switch. */
-        if (k == SWITCH_COUNT && strcmp(key, "own_runtime") == 0) continue;
-        if (k == SWITCH_COUNT) return pdl_yaml_error(pdl_yaml_value(map, i), "unknown switch \"%s\"", key);
-        pdl_status_t status = pdl_yaml_bool(pdl_yaml_value(map, i), switch_at(p, switches[k].offset));
+        if (k == pdl__switch_count && strcmp(key, "own_runtime") == 0) continue;
+        if (k == pdl__switch_count) return pdl_yaml_error(pdl_yaml_value(map, i), "unknown switch \"%s\"", key);
+        pdl_status_t status = pdl_yaml_bool(pdl_yaml_value(map, i), switch_at(p, pdl__switch_info[k].offset));
         if (status) return status;
     }
     return PDL_OK;
+}
+
+pdl_status_t pdl__parameters_read(const pdl_yaml_t *values, const pdl_yaml_t *flags, pdl_parameters_t *p)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (values) status = pdl_yaml_expect(values, PDL_YAML_MAPPING, "a map of parameters");
+    if (!status && values) status = read_values(values, p);
+    if (!status && flags) status = pdl_yaml_expect(flags, PDL_YAML_MAPPING, "a map of switches");
+    if (!status && flags) status = pdl__parameters_read_switches(flags, p);
+    return status;
 }
 
 static pdl_status_t read_root(const pdl_yaml_t *root, pdl_parameters_t *p)
@@ -96,14 +104,8 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_parameters_t *p)
     if (!status) status = pdl_yaml_get_string(root, "name", PDL_REQUIRED, &name);
     if (status) return status;
     strncpy(p->name, name, sizeof(p->name) - 1);
-    const pdl_yaml_t *values = pdl_yaml_find(root, "parameters"), *flags = pdl_yaml_find(root, "switches");
-    if (values) status = pdl_yaml_expect(values, PDL_YAML_MAPPING, "a map of parameters");
-    if (!status && values) status = read_values(values, p);
-    if (!status && flags) status = pdl_yaml_expect(flags, PDL_YAML_MAPPING, "a map of switches");
-    if (!status && flags) status = pdl__parameters_read_switches(flags, p);
-    return status;
+    return pdl__parameters_read(pdl_yaml_find(root, "parameters"), pdl_yaml_find(root, "switches"), p);
 }
-
 static const char *const extensions[] = {".yaml", NULL};
 
 pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *parameters)
@@ -164,8 +166,8 @@ pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char
         fprintf(stream, "  %s: %s  # %s\n", pdl_parameter_info[i].name,
                 shortest(*value_at(&p, pdl_parameter_info[i].offset), text), pdl_parameter_info[i].meaning);
     fprintf(stream, "switches:\n");
-    for (int i = 0; i < SWITCH_COUNT; i++)
-        fprintf(stream, "  %s: %s  # %s\n", switches[i].name, *switch_at(&p, switches[i].offset) ? "true" : "false",
-                switches[i].meaning);
+    for (int i = 0; i < pdl__switch_count; i++)
+        fprintf(stream, "  %s: %s  # %s\n", pdl__switch_info[i].name,
+                *switch_at(&p, pdl__switch_info[i].offset) ? "true" : "false", pdl__switch_info[i].meaning);
     return pdl_output_flush(stream, "the parameters");
 }

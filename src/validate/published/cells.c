@@ -152,7 +152,7 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
     if (d->experts)
         write_experts(d, r->experts_over, r->yaml, sizeof(r->yaml));
     else
-        write_dense(d, file, r->framework.dropout, r->yaml, sizeof(r->yaml));
+        write_dense(d, file, r->framework->dropout, r->yaml, sizeof(r->yaml));
     return true;
 }
 
@@ -196,20 +196,19 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     pdl_recipe_t *r = &line->recipe;
     const char   *recompute = text(c, "recompute"), *sharding = text(c, "sharding"),
                *sequence = text(c, "seq_parallel");
-    const pdl_yaml_t *entry = pdl__published_match(rules->frameworks, text(c, "framework"));
     const pdl_yaml_t *precision = pdl__published_match(rules->precisions, text(c, "precision"));
     int               index = 0;
 
-    if (!entry) return refuse(&line->row, "no rule for framework %.60s", text(c, "framework"));
+    r->framework = pdl__published_framework(rules, text(c, "framework"));
+    if (!r->framework) return refuse(&line->row, "no rule for framework %.60s", text(c, "framework"));
     if (!precision) return refuse(&line->row, "no rule for precision %.60s", text(c, "precision"));
     if (strstr(text(c, "offload"), "optimizer") || strstr(text(c, "offload"), "param"))
         return refuse(&line->row, "states offloaded to the host are not modelled");
-    pdl__published_framework(entry, &r->framework);
     pdl_yaml_enum(precision, pdl_precision_names, PDL_PRECISION_COUNT, &index);
     r->config.precision = (pdl_precision_t)index;
     r->config.optimizer = is_transformer(c) ? PDL_OPTIMIZER_ADAM : PDL_OPTIMIZER_MOMENTUM;
-    r->config.sequence_parallel = *sequence ? strcmp(sequence, "yes") == 0 : r->framework.sequence_parallel;
-    r->config.sharding = r->framework.sharding;
+    r->config.sequence_parallel = *sequence ? strcmp(sequence, "yes") == 0 : r->framework->sequence_parallel;
+    r->config.sharding = r->framework->sharding;
     if (strcmp(sharding, "none") == 0 || strcmp(sharding, "ddp") == 0 || strcmp(sharding, "zero0") == 0)
         r->config.sharding = PDL_SHARDING_NONE;
     else if (strcmp(sharding, "zero1") == 0 || strcmp(sharding, "ddp_distopt") == 0)
@@ -219,8 +218,8 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     else if (strcmp(sharding, "zero3") == 0 || strcmp(sharding, "fsdp") == 0)
         r->config.sharding = PDL_SHARDING_ZERO3;
     r->adapters = strstr(text(c, "notes"), "LoRA") != NULL;
-    r->config.recompute = r->framework.recompute;
-    r->choose_recompute = *recompute == '\0' && !r->framework.recompute_given;
+    r->config.recompute = r->framework->recompute;
+    r->choose_recompute = *recompute == '\0' && !r->framework->recompute_given;
     /* "selective_op" keeps every other product and attention, and repeats all the rest: nearer to all than to
        attention alone. */
     if (strcmp(recompute, "full") == 0 || strcmp(recompute, "gpipe_checkpoint") == 0 ||
@@ -248,7 +247,7 @@ static void read_schedule(cells_t *c, pdl_recipe_t *r)
 
     if (r->config.pipeline == 1) return;
     if (strcmp(schedule, "gpipe") == 0) r->config.schedule = PDL_SCHEDULE_GPIPE;
-    if ((strncmp(schedule, "1f1b_interleaved", 16) == 0 || (*schedule == '\0' && r->framework.interleaved)) &&
+    if ((strncmp(schedule, "1f1b_interleaved", 16) == 0 || (*schedule == '\0' && r->framework->interleaved)) &&
         !count(c, "vpp"))
         chunks = likely_chunks(r);
     if (chunks > 1) {

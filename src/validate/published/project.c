@@ -162,16 +162,14 @@ static void fill_row(pdl_published_line_t *line)
 
 pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *parameters, const bool *use)
 {
-    pdl_status_t     status = PDL_OK;
     pdl_parameters_t p;
 
-    for (int m = 0; m < runs->machine_count && !status; m++) {
+    for (int m = 0; m < runs->machine_count; m++) {
         p = *parameters;
-        if (runs->machines[m].recipe->framework.switches)
-            status = pdl__parameters_read_switches(runs->machines[m].recipe->framework.switches, &p);
+        pdl_framework_apply(runs->machines[m].recipe->framework, &p);
         pdl_oracle_set_parameters(runs->machines[m].oracle, &p);
     }
-    for (size_t i = 0; i < runs->line_count && !status; i++) {
+    for (size_t i = 0; i < runs->line_count; i++) {
         pdl_published_line_t *line = &runs->lines[i];
         if (line->machine < 0 || (use && !use[i])) continue;
         pdl_status_t refused = project_line(&runs->machines[line->machine], parameters, line);
@@ -182,7 +180,7 @@ pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *p
         else
             fill_row(line);
     }
-    return status;
+    return PDL_OK;
 }
 
 pdl_status_t pdl_published_project(pdl_published_t *runs, const pdl_parameters_t *parameters)

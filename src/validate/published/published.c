@@ -46,7 +46,7 @@ static bool same_machine(const pdl_recipe_t *a, const pdl_recipe_t *b)
 {
     return strcmp(a->yaml, b->yaml) == 0 && strcmp(a->system, b->system) == 0 && a->per_node == b->per_node &&
            a->ports == b->ports && a->port_bytes_per_s == b->port_bytes_per_s &&
-           a->memory_bytes == b->memory_bytes && a->framework.switches == b->framework.switches &&
+           a->memory_bytes == b->memory_bytes && a->framework == b->framework &&
            (a->devices == b->devices || (a->devices <= 512 && b->devices <= 512));
 }
 

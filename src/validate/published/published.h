@@ -4,8 +4,9 @@
 #ifndef PDL_ORACLE_PUBLISHED_H
 #define PDL_ORACLE_PUBLISHED_H
 
-#include "oracle/cost/experiment.h"
 #include <paradl/base/csv.h>
+#include <paradl/base/yaml.h>
+#include <paradl/oracle/framework.h>
 #include <paradl/validate/published.h>
 
 typedef struct pdl_published_rules {
@@ -13,15 +14,8 @@ typedef struct pdl_published_rules {
     const char       *parameters, *prior;
     int64_t           vocabulary; /* where the row has none */
     const pdl_yaml_t *accelerators, *precisions, *frameworks, *models;
+    pdl_framework_t  *framework; /* of every entry of `frameworks` */
 } pdl_published_rules_t;
-
-/* What a framework does where a row is silent. */
-typedef struct pdl_framework {
-    pdl_sharding_t    sharding;
-    bool              sequence_parallel, recompute_given, dropout, interleaved;
-    pdl_recompute_t   recompute;
-    const pdl_yaml_t *switches; /* or NULL */
-} pdl_framework_t;
 
 /* Sizes of a transformer; 0 where nothing says. */
 typedef struct pdl_dimensions {
@@ -32,25 +26,25 @@ pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *
 void         pdl__published_rules_free(pdl_published_rules_t *rules);
 /* The entry of a map whose key the text begins with; NULL when there is none. */
 const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text);
-/* Reads the framework's entry over the defaults. */
-pdl_status_t pdl__published_framework(const pdl_yaml_t *entry, pdl_framework_t *framework);
+/* The framework that a program's name stands for; NULL when no entry matches. */
+const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rules, const char *program);
 /* Fills in sizes that are 0 from the shape of a model's entry, and its file (NULL: none). */
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file);
 
 /* Everything the oracle needs of one row. */
 typedef struct pdl_recipe {
-    char             yaml[512]; /* of the model */
-    const char      *system;
-    int64_t          devices, per_node;       /* 0: as the system says */
-    double           ports, port_bytes_per_s; /* between nodes; 0: as the system says */
-    double           memory_bytes;            /* of a device; 0: as the system says */
-    pdl_framework_t  framework;
-    pdl_config_t     config;
-    bool             choose_micro_batch, choose_recompute, choose_batch;
-    bool             adapters; /* fine-tuning of small matrices beside frozen weights */
-    int64_t          micro_batch;
-    int64_t          experts_over; /* ranks that share the experts out; 1: none */
-    pdl_dimensions_t size;
+    char                   yaml[512]; /* of the model */
+    const char            *system;
+    int64_t                devices, per_node;       /* 0: as the system says */
+    double                 ports, port_bytes_per_s; /* between nodes; 0: as the system says */
+    double                 memory_bytes;            /* of a device; 0: as the system says */
+    const pdl_framework_t *framework;
+    pdl_config_t           config;
+    bool                   choose_micro_batch, choose_recompute, choose_batch;
+    bool                   adapters; /* fine-tuning of small matrices beside frozen weights */
+    int64_t                micro_batch;
+    int64_t                experts_over; /* ranks that share the experts out; 1: none */
+    pdl_dimensions_t       size;
 } pdl_recipe_t;
 
 typedef struct pdl_published_line {

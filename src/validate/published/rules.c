@@ -3,6 +3,7 @@
  */
 #include "validate/published/published.h"
 #include <paradl/base/share.h>
+#include <stdlib.h>
 #include <string.h>
 
 static pdl_status_t get_map(const pdl_yaml_t *root, const char *key, const pdl_yaml_t **map)
@@ -24,14 +25,25 @@ static pdl_status_t check_entries(const pdl_published_rules_t *rules)
         status = pdl_yaml_enum(pdl_yaml_value(rules->precisions, i), pdl_precision_names, PDL_PRECISION_COUNT,
                                &precision);
     }
-    for (size_t i = 0; !status && i < pdl_yaml_size(rules->frameworks); i++) {
-        pdl_framework_t framework;
-        status = pdl__published_framework(pdl_yaml_value(rules->frameworks, i), &framework);
-    }
     for (size_t i = 0; !status && i < pdl_yaml_size(rules->models); i++) {
         pdl_dimensions_t d = {0};
         const char      *file;
         status = pdl__published_shape(pdl_yaml_value(rules->models, i), &d, &file);
+    }
+    return status;
+}
+
+static pdl_status_t load_frameworks(pdl_published_rules_t *rules)
+{
+    size_t       count = pdl_yaml_size(rules->frameworks);
+    pdl_status_t status = PDL_OK;
+
+    rules->framework = calloc(count + 1, sizeof(*rules->framework));
+    if (!rules->framework) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (size_t i = 0; i < count && !status; i++) {
+        const pdl_yaml_t *entry = pdl_yaml_value(rules->frameworks, i);
+        status = pdl_yaml_expect(entry, PDL_YAML_SCALAR, "the name of a framework");
+        if (!status) status = pdl_framework_load(pdl_yaml_text(entry), &rules->framework[i]);
     }
     return status;
 }
@@ -51,7 +63,8 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_published_rules_t *rul
     if (!status) status = get_map(root, "precisions", &rules->precisions);
     if (!status) status = get_map(root, "frameworks", &rules->frameworks);
     if (!status) status = get_map(root, "models", &rules->models);
-    return status ? status : check_entries(rules);
+    if (!status) status = check_entries(rules);
+    return status ? status : load_frameworks(rules);
 }
 
 pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules)
@@ -71,6 +84,7 @@ pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *
 void pdl__published_rules_free(pdl_published_rules_t *rules)
 {
     if (rules->doc) pdl_yaml_destroy(rules->doc);
+    free(rules->framework);
     memset(rules, 0, sizeof(*rules));
 }
 
@@ -84,32 +98,13 @@ const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text)
     return NULL;
 }
 
-pdl_status_t pdl__published_framework(const pdl_yaml_t *entry, pdl_framework_t *f)
+const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rules, const char *program)
 {
-    static const char *const keys[] = {"sharding",    "sequence_parallel", "recompute", "dropout",
-                                       "interleaved", "switches",          NULL};
-    int                      sharding = PDL_SHARDING_NONE, recompute = PDL_RECOMPUTE_NONE;
-    pdl_parameters_t         probe;
-    pdl_status_t             status = pdl_yaml_expect(entry, PDL_YAML_MAPPING, "the description of a framework");
+    const pdl_yaml_t *entry = pdl__published_match(rules->frameworks, program);
 
-    *f = (pdl_framework_t){.dropout = true};
-    if (!status) status = pdl_yaml_check_keys(entry, keys);
-    if (!status)
-        status =
-            pdl_yaml_get_enum(entry, "sharding", pdl_sharding_names, PDL_SHARDING_COUNT, PDL_OPTIONAL, &sharding);
-    if (!status)
-        status = pdl_yaml_get_enum(entry, "recompute", pdl_recompute_names, PDL_RECOMPUTE_COUNT, PDL_OPTIONAL,
-                                   &recompute);
-    if (!status) status = pdl_yaml_get_bool(entry, "sequence_parallel", PDL_OPTIONAL, &f->sequence_parallel);
-    if (!status) status = pdl_yaml_get_bool(entry, "dropout", PDL_OPTIONAL, &f->dropout);
-    if (!status) status = pdl_yaml_get_bool(entry, "interleaved", PDL_OPTIONAL, &f->interleaved);
-    if (status) return status;
-    f->sharding = (pdl_sharding_t)sharding;
-    f->recompute = (pdl_recompute_t)recompute;
-    f->recompute_given = pdl_yaml_find(entry, "recompute") != NULL;
-    f->switches = pdl_yaml_find(entry, "switches");
-    pdl_parameters_default(&probe);
-    return f->switches ? pdl__parameters_read_switches(f->switches, &probe) : PDL_OK;
+    for (size_t i = 0; entry && i < pdl_yaml_size(rules->frameworks); i++)
+        if (pdl_yaml_value(rules->frameworks, i) == entry) return &rules->framework[i];
+    return NULL;
 }
 
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
