@@ -1,5 +1,5 @@
 /*
- * The measured layers of a system description.
+ * The measured layers and operations of a system description.
  */
 #ifndef PDL_SYSTEM_MEASURED_H
 #define PDL_SYSTEM_MEASURED_H
@@ -9,5 +9,7 @@
 
 /* The list "measured" of a description, if it has one. */
 pdl_status_t pdl__system_read_measured(const pdl_yaml_t *root, pdl_system_t *system);
+/* And the list "operations". */
+pdl_status_t pdl__system_read_operations(const pdl_yaml_t *root, pdl_system_t *system);
 
 #endif

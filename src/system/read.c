@@ -19,6 +19,7 @@
  *     parameters: abci-v
  *     backend: cpu       # or cuda: paradl train runs there
  *     measured:          # optional: see measured.c
+ *     operations:        # optional: see operations.c
  *
  * Ports default to 1 up to the level that joins nodes and, above it, to as many links as lead into the group from
  * below. A host path may leave out outer levels: those are as without it.
@@ -40,9 +41,10 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
-                                        "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
-                                        "backend", "measured",  NULL};
+static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
+                                        "device",           "levels",     "host_path",   "storage",
+                                        "cost_per_pe_hour", "parameters", "backend",     "measured",
+                                        "operations",       NULL};
 static const char *const backends[] = {"cpu", "cuda"};
 static const char *const device_keys[] = {"name",
                                           "memory",
@@ -402,6 +404,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     st = read_storage(root, &system->storage);
     if (st) return st;
     st = pdl__system_read_measured(root, system);
+    if (!st) st = pdl__system_read_operations(root, system);
     if (!st) st = read_backend(root, system);
     if (st) return st;
     return pdl_yaml_get_number(root, "cost_per_pe_hour", PDL_UNIT_NONE, PDL_OPTIONAL, &system->cost_per_pe_hour);

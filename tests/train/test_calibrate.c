@@ -4,6 +4,7 @@
 #include <paradl/train/calibrate.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 static pdl_status_t create_guard(const pdl_calibration_device_t *device, pdl_dtype_t precision,
                                  pdl_backend_t **backend)
@@ -40,6 +41,10 @@ static void what_is_measured_makes_sense(const pdl_calibration_t *c)
         for (int w = 0; w < PDL_HOST_WAYS; w++) CHECK(c->host[i].bytes_per_s[w] > 1e6);
     CHECK(c->row_count > 8 && c->sharing == 0 && c->link_bytes_per_s == 0);
     CHECK(c->queue_s >= 0 && c->step_s >= 0);
+    REQUIRE(c->operation_count >= 10);
+    for (int i = 0; i < c->operation_count; i++)
+        CHECK(c->operation[i].seconds[PDL_TIMED_FORWARD] > 0 &&
+              c->operation[i].hash == pdl_timed_hash(c->operation[i].key));
 }
 
 static int rows_of(const pdl_system_t *system, int layer, pdl_precision_t precision)
@@ -50,6 +55,30 @@ static int rows_of(const pdl_system_t *system, int layer, pdl_precision_t precis
         count += system->measured[i].layer == layer && system->measured[i].precision == (int)precision &&
                  system->measured[i].seconds[0] > 0;
     return count;
+}
+
+/* Of the first operation of this kind in fp32. */
+static const pdl_timed_op_t *operation_of(const pdl_system_t *system, const char *kind)
+{
+    for (int i = 0; i < system->operation_count; i++)
+        if (strncmp(system->operation[i].key, kind, strlen(kind)) == 0 &&
+            system->operation[i].precision == PDL_FP32)
+            return &system->operation[i];
+    return NULL;
+}
+
+static void its_operations_can_be_read(const pdl_calibration_t *c, const pdl_system_t *system)
+{
+    const pdl_timed_op_t *linear = operation_of(system, "linear 400 to 120"),
+                         *load = operation_of(system, "load 1x28x28");
+
+    CHECK_INT(system->operation_count, c->operation_count);
+    for (int i = 1; i < system->operation_count; i++)
+        CHECK(pdl_timed_compare(&system->operation[i - 1], &system->operation[i]) < 0);
+    REQUIRE(linear != NULL && load != NULL);
+    CHECK_NEAR(linear->samples, 8, 0);
+    for (int pass = 0; pass < PDL_TIMED_PASSES; pass++) CHECK(linear->seconds[pass] > 0);
+    CHECK(load->seconds[PDL_TIMED_BACKWARD] == 0);
 }
 
 static void its_description_can_be_read(const pdl_calibration_t *c)
@@ -72,6 +101,7 @@ static void its_description_can_be_read(const pdl_calibration_t *c)
     CHECK_INT(system->device.host_link.size_count, c->host_count);
     CHECK_NEAR(system->device.queue_s, c->queue_s, 1e-2);
     CHECK(rows_of(system, PDL_LAYER_CONV, PDL_FP32) >= 2);
+    its_operations_can_be_read(c, system);
     CHECK(rows_of(system, PDL_MEASURED_UPDATE, PDL_FP32) == 1);
     if (c->half_flop_per_s > 0) CHECK(rows_of(system, PDL_LAYER_CONV, PDL_BF16) >= 2);
     pdl_system_destroy(system);

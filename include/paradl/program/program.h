@@ -80,6 +80,8 @@ typedef struct pdl_program_node {
     bool     gradient_in_forward; /* of a loss: forward makes the gradient of input 0, over it if it can */
     bool     divides;             /* backward may make the gradients of weights after those of inputs */
     size_t   out_bytes, saved_bytes, workspace_bytes;
+    uint64_t key;     /* of what it computes, converts or loads (pdl_timed_hash); 0: none of these */
+    int64_t  samples; /* of a micro-batch, on this rank */
     pdl_gradient_use_t gradient[PDL_PROGRAM_INPUTS];
     /* Of a redistribution: its moves, one after the other, forward and backward. None backward where the gradient is right as
        it is. Borrowed while the program is made. */

@@ -115,6 +115,27 @@ typedef struct pdl_measured {
 } pdl_measured_t;
 #define PDL_MEASURED_UPDATE PDL_LAYER_TYPE_COUNT
 
+/* What an operation of a program was measured to take, found by its key (pdl_op_key) and samples (docs/calibration.md). Backward is
+   what makes both gradients in one; dgrad and wgrad are 0 where they are not made apart. */
+typedef enum pdl_timed_pass {
+    PDL_TIMED_FORWARD,
+    PDL_TIMED_BACKWARD,
+    PDL_TIMED_DGRAD,
+    PDL_TIMED_WGRAD,
+    PDL_TIMED_PASSES
+} pdl_timed_pass_t;
+typedef struct pdl_timed_op {
+    const char *key;
+    uint64_t    hash;      /* of the key */
+    int         precision; /* pdl_precision_t */
+    double      samples;   /* of a micro-batch */
+    double      seconds[PDL_TIMED_PASSES];
+    double      queue_s[PDL_TIMED_PASSES]; /* of the host, where it queues work for a device */
+} pdl_timed_op_t;
+uint64_t pdl_timed_hash(const char *key);
+/* By hash, precision and samples. */
+int pdl_timed_compare(const void *a, const void *b);
+
 typedef struct pdl_system {
     const char   *name, *description, *source;
     pdl_device_t  device;
@@ -130,6 +151,8 @@ typedef struct pdl_system {
         *backend; /* of paradl train on it: "cpu", "cuda"; NULL: others train there, and memory is modelled */
     const pdl_measured_t *measured;
     int                   measured_count;
+    const pdl_timed_op_t *operation; /* in the order of pdl_timed_compare() */
+    int                   operation_count;
     struct pdl_arena     *arena; /* owns all of the above */
 } pdl_system_t;
 

@@ -78,6 +78,8 @@ typedef struct pdl_calibration {
     int                      message_count;
     pdl_measured_t          *row;
     int                      row_count, row_capacity;
+    pdl_timed_op_t          *operation; /* with keys of their own */
+    int                      operation_count, operation_capacity;
     double                   elapsed_s;
 } pdl_calibration_t;
 

@@ -100,7 +100,11 @@ void         pdl__graph_destroy(pdl__graph_t *graph);
 pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_t *graph, int micro_batches,
                                 bool training, pdl_program_t **program);
 
-/* nodes.c: makes graph->node. */
+/* nodes.c: what a unit is timed as: an op, a conversion or samples that are loaded; "": none of these. */
+void pdl__unit_key(const pdl__graph_t *graph, int unit, char *text, size_t size);
+/* Gradients that backward of a unit takes: of its output where it sums them itself, of its first input where it adds to it. */
+int pdl__unit_gradients(const pdl__graph_t *graph, int unit);
+/* Makes graph->node. */
 pdl_status_t pdl__graph_nodes(pdl__graph_t *graph);
 
 /* head[i]: the first layer of the unit that ends at layer i, -1 when no unit ends there. */

@@ -2,7 +2,10 @@
  * The units of a graph as the program sees them: what they read, keep and want of memory.
  */
 #include "program/lower/graph.h"
+#include <paradl/system/system.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pdl_program_node_t node_of_op(pdl__unit_t *unit)
 {
@@ -43,6 +46,41 @@ static pdl_program_node_t node_of_edge(const pdl__unit_t *unit)
     return node;
 }
 
+/* Units that read the output of unit `i` and give a gradient back. */
+static int count_readers(const pdl__graph_t *graph, int i)
+{
+    int count = 0;
+
+    for (int u = i + 1; u < graph->unit_count; u++)
+        for (int j = 0; j < graph->unit[u].input_count; j++)
+            count += graph->unit[u].input[j] == i && graph->unit[u].gradient;
+    return count;
+}
+
+int pdl__unit_gradients(const pdl__graph_t *graph, int i)
+{
+    const pdl__unit_t *unit = &graph->unit[i];
+
+    if (unit->kind != PDL__UNIT_OP || !unit->gradient) return 0;
+    if (unit->description.sums_gradients) return count_readers(graph, i);
+    return unit->description.adds_gradient ? count_readers(graph, unit->input[0]) : 1;
+}
+
+void pdl__unit_key(const pdl__graph_t *graph, int i, char *text, size_t size)
+{
+    const pdl__unit_t *unit = &graph->unit[i];
+    pdl_op_spec_t      spec = pdl__unit_spec(unit);
+
+    text[0] = '\0';
+    if (unit->kind == PDL__UNIT_OP) {
+        pdl_op_key(&spec, text, size);
+        if (pdl__unit_gradients(graph, i) > 1) snprintf(text + strlen(text), size - strlen(text), " and sum");
+    }
+    if (unit->kind == PDL__UNIT_SOURCE) pdl_load_key(&unit->shape, graph->tokens, text, size);
+    if (unit->kind == PDL__UNIT_CONVERT)
+        pdl_convert_key(&unit->shape, graph->unit[unit->input[0]].format, unit->format, text, size);
+}
+
 pdl_status_t pdl__graph_nodes(pdl__graph_t *graph)
 {
     static const pdl_node_kind_t kinds[] = {
@@ -57,8 +95,12 @@ pdl_status_t pdl__graph_nodes(pdl__graph_t *graph)
         pdl__unit_t        *unit = &graph->unit[i];
         pdl_program_node_t *node = &graph->node[i];
         int64_t             samples = pdl__region_samples(&unit->region);
+        char                key[PDL_KEY_SIZE];
         if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
         if (unit->kind == PDL__UNIT_EDGE) *node = node_of_edge(unit);
+        pdl__unit_key(graph, i, key, sizeof(key));
+        node->key = key[0] != '\0' ? pdl_timed_hash(key) : 0;
+        node->samples = unit->kind == PDL__UNIT_OP ? unit->spec.samples : samples;
         node->kind = kinds[unit->kind];
         node->layer = unit->layer;
         node->tail = unit->tail;

@@ -144,6 +144,7 @@ static pdl_status_t measure(pdl__calibrate_t *c)
     if (!status && !c->queues) status = pdl__calibrate_copy(c);
     if (!status) status = pdl__calibrate_messages(c);
     if (!status) status = pdl__calibrate_layers(c);
+    if (!status && c->queues) status = pdl__calibrate_operations(c);
     if (status) return status;
     fit(c);
     return PDL_OK;
@@ -187,6 +188,8 @@ pdl_status_t pdl_calibrate(const pdl_calibration_options_t *options, pdl_calibra
 void pdl_calibration_destroy(pdl_calibration_t *calibration)
 {
     if (!calibration) return;
+    for (int i = 0; i < calibration->operation_count; i++) free((char *)(uintptr_t)calibration->operation[i].key);
+    free(calibration->operation);
     free(calibration->row);
     free(calibration);
 }

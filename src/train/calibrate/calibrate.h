@@ -62,5 +62,7 @@ pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c);
 pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c);
 /* layers.c: the layers of all models, whole and in parts, as many as there is time for. */
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c);
+/* operations.c: those of all models one by one, on a device that the host queues work for. */
+pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c);
 
 #endif

@@ -18,7 +18,7 @@
 #define MOST_S  110.0
 #define QUICK_S 25.0
 /* Of a device, whose networks and batches are larger: all of it, and an update beyond which a trial is given up. */
-#define DEVICE_S       75.0
+#define DEVICE_S       40.0
 #define LONGEST_STEP_S 0.6
 
 /* Operations of a device are timed while it has more to do than the host can queue in that many times an update. */
@@ -425,9 +425,11 @@ pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c)
     int            count = c->queues ? COUNT(device_shapes) : COUNT(shapes);
     double         first_s[PDL__PRECISIONS][PDL_CALIBRATION_MODELS + 6] = {{0}};
     pdl_status_t   status = PDL_OK;
+    /* Of models that are asked for, a device has its operations timed one by one. */
+    int models = c->queues ? c->model_count - c->options->model_count : c->model_count;
 
     for (int i = 0; i < count; i++)
-        for (int m = 0; m < c->model_count; m++)
+        for (int m = 0; m < models; m++)
             for (int p = 0; p < PDL__PRECISIONS && !status; p++)
                 if (c->backend[p]) status = try_shape(c, &shape[i], m, p, &first_s[p][m]);
     return status;

@@ -89,6 +89,25 @@ static void write_row(const pdl_measured_t *row, FILE *stream)
     fprintf(stream, ", seconds: [%.4g, %.4g]}\n", row->seconds[0], row->seconds[1]);
 }
 
+static void write_passes(const char *what, const double times[PDL_TIMED_PASSES], FILE *stream)
+{
+    int count = PDL_TIMED_PASSES;
+
+    while (count > 1 && times[count - 1] <= 0) count--;
+    for (int i = 0; i < count; i++) fprintf(stream, "%s%.4g", i == 0 ? what : ", ", times[i]);
+    fputc(']', stream);
+}
+
+static void write_operation(const pdl_timed_op_t *op, FILE *stream)
+{
+    fprintf(stream, "  - {op: \"%s\"", op->key);
+    if (op->precision != PDL_FP32) fprintf(stream, ", precision: %s", pdl_precision_names[op->precision]);
+    fprintf(stream, ", samples: %g", op->samples);
+    write_passes(", seconds: [", op->seconds, stream);
+    write_passes(", queue: [", op->queue_s, stream);
+    fprintf(stream, "}\n");
+}
+
 pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name, FILE *stream)
 {
     fprintf(stream, "paradl: system/1\nname: %s\n", name);
@@ -110,5 +129,7 @@ pdl_status_t pdl_calibration_write(const pdl_calibration_t *c, const char *name,
     fprintf(stream, "parameters: %s\nbackend: %s\n", is_cpu(c) ? "local" : c->backend, c->backend);
     if (c->row_count > 0) fprintf(stream, "measured:\n");
     for (int i = 0; i < c->row_count; i++) write_row(&c->row[i], stream);
+    if (c->operation_count > 0) fprintf(stream, "operations:\n");
+    for (int i = 0; i < c->operation_count; i++) write_operation(&c->operation[i], stream);
     return pdl_output_flush(stream, name);
 }
