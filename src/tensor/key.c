@@ -25,7 +25,7 @@ static void say_shape(text_t *t, const pdl_shape_t *shape, pdl_format_t format)
 {
     say(t, " %lld", (long long)shape->channels);
     for (int k = 0; k < shape->rank; k++) say(t, "x%lld", (long long)shape->extent[k]);
-    if (format == PDL_FORMAT_BLOCKED) say(t, "b");
+    if (format != PDL_FORMAT_PLAIN) say(t, format == PDL_FORMAT_BLOCKED ? "b" : "f");
 }
 
 static void say_extents(text_t *t, const char *what, const int64_t *values, int rank)
@@ -101,10 +101,10 @@ void pdl_convert_key(const pdl_shape_t *shape, pdl_format_t from, pdl_format_t t
     say_shape(&t, shape, to);
 }
 
-void pdl_load_key(const pdl_shape_t *shape, bool tokens, char *text, size_t size)
+void pdl_load_key(const pdl_shape_t *shape, pdl_format_t format, bool tokens, char *text, size_t size)
 {
     text_t t = {text, size, 0};
 
     say(&t, tokens ? "load tokens" : "load");
-    say_shape(&t, shape, PDL_FORMAT_PLAIN);
+    say_shape(&t, shape, format);
 }

@@ -159,7 +159,8 @@ typedef struct pdl_finding {
 typedef struct pdl_projection {
     double total_s, low_s, high_s; /* 90 % interval */
     bool   estimated;              /* nothing of this machine and framework was measured: the interval is wide */
-    double congested_s;            /* with the congestion of other jobs (kappa) */
+    bool   replayed;    /* these are of the programs that ranks execute, compiled and replayed (replay.h) */
+    double congested_s; /* with the congestion of other jobs (kappa) */
     double forward_s, backward_s, update_s,
         compute_s; /* busiest stage, all micro-batches; compute_s is their sum */
     double bubble_s;
@@ -226,7 +227,8 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
 
 /* The same with the passes of every stage replayed one after the other, each waiting for its inputs, and gradients exchanged
    bucket by bucket, instead of the formulas of even pipelines; communications have their closed form. Takes time in
-   proportion to stages times micro-batches. Where these are more than 300,000: as pdl_oracle_project(). */
+   proportion to stages times micro-batches. Where these are more than 300,000: as pdl_oracle_project(). On machines with a backend of
+   ours it is the programs of the ranks that are replayed, operation by operation. */
 pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_projection_t *projection);
 
@@ -236,9 +238,10 @@ pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl
 pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan);
 
 /* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
-   stages; what a stage waits for others, bubbles included, counts as exchange between layers. */
-pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
-                                const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT]);
+   stages; what a stage waits for others, bubbles included, counts as exchange between layers. Of programs (`replayed`), what their
+   operations take: the total is more by what lies between these. */
+pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_projection_t *projection,
+                                double seconds[PDL_OP_CLASS_COUNT]);
 
 /* Which axis is innermost, that is inside a node first. */
 typedef enum pdl_order {

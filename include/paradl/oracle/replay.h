@@ -22,11 +22,15 @@ extern "C" {
 pdl_status_t pdl_oracle_price_program(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_program_t *program,
                                       double *seconds);
 
+/* By what an operation is compared with what a run took. */
+pdl_op_class_t pdl_program_op_class(const pdl_program_t *program, const pdl_program_op_t *op);
+
 /* The program of one rank in time. */
 typedef struct pdl_replay_rank {
     int64_t              rank;
     const pdl_program_t *program;
     const double        *seconds;         /* of every operation */
+    const double        *queue_s;         /* the host's, to queue every operation before it can begin; NULL: none */
     double              *start_s, *end_s; /* filled in: when each starts, and is complete */
     unsigned             held;            /* bits of streams whose operations hold up computation */
     double               slowdown;        /* of computation while gradients are exchanged; up to 1: none */

@@ -414,7 +414,7 @@ int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward);
 #define PDL_KEY_SIZE 256
 void pdl_op_key(const pdl_op_spec_t *spec, char *text, size_t size);
 void pdl_convert_key(const pdl_shape_t *shape, pdl_format_t from, pdl_format_t to, char *text, size_t size);
-void pdl_load_key(const pdl_shape_t *shape, bool tokens, char *text, size_t size);
+void pdl_load_key(const pdl_shape_t *shape, pdl_format_t format, bool tokens, char *text, size_t size);
 
 /* FLOP/s of fused multiply-adds on the registers of the calling thread, the most it can do in 32 bits, found out in so
    many seconds of its time; *vectors (may be NULL) names the instructions. */

@@ -41,6 +41,9 @@ void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, 
                             pdl_precision_t precision, pdl_measured_t *row);
 /* Corrects projected seconds by the measured layers that are like this one. */
 void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2]);
+/* timed.c: an operation with this key (pdl_op_key) and number of samples, as it was timed by itself; false where it was not. */
+bool pdl__timed(const pdl_system_t *system, uint64_t key, pdl_precision_t precision, double samples,
+                pdl_timed_op_t *timed);
 /* Bytes that an update passes over. */
 double pdl__update_bytes(pdl_optimizer_t optimizer, double weights);
 

@@ -3,6 +3,7 @@
  */
 #include "oracle/internal.h"
 #include <math.h>
+#include <paradl/oracle/replay.h>
 
 const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT] = {"products, forward",  "products, backward",
                                                             "normalisation",      "element-wise",
@@ -16,6 +17,40 @@ pdl_op_class_t pdl_op_class(pdl_layer_type_t type, bool backward)
 
     if (traits->work != PDL_WORK_ELEMENTS) return backward ? PDL_CLASS_PRODUCT_BACKWARD : PDL_CLASS_PRODUCT_FORWARD;
     return traits->norm ? PDL_CLASS_NORM : PDL_CLASS_ELEMENT;
+}
+
+pdl_op_class_t pdl_program_op_class(const pdl_program_t *program, const pdl_program_op_t *op)
+{
+    switch (op->kind) {
+    case PDL_OP_LOAD: return PDL_CLASS_INPUT;
+    case PDL_OP_REDISTRIBUTE:
+    case PDL_OP_SEND:
+    case PDL_OP_RECV:
+    case PDL_OP_COPY_OUT:
+    case PDL_OP_COPY_IN: return PDL_CLASS_MOVE;
+    case PDL_OP_COLLECTIVE:
+    case PDL_OP_RESULT: return PDL_CLASS_GRADIENT;
+    case PDL_OP_UPDATE: return PDL_CLASS_UPDATE;
+    case PDL_OP_CONVERT: return op->node < 0 ? PDL_CLASS_UPDATE : PDL_CLASS_CONVERT;
+    case PDL_OP_SUM:
+    case PDL_OP_COPY: return op->bucket >= 0 ? PDL_CLASS_GRADIENT : PDL_CLASS_ELEMENT;
+    default:
+        return pdl_op_class(pdl_model_layer(program->model, program->node[op->node].layer)->type, op->backward);
+    }
+}
+
+/* What the operations of programs take, on the mean over ranks; false where they cannot be made. */
+static bool add_operations(pdl_oracle_t *oracle, const pdl_plan_t *plan, double *seconds)
+{
+    pdl_timeline_t *t = NULL;
+
+    if (pdl_oracle_timeline(oracle, plan, &t)) return false;
+    for (int k = 0; k < t->count; k++)
+        for (int i = 0; i < t->ranks[k].program->op_count; i++)
+            seconds[pdl_program_op_class(t->ranks[k].program, &t->ranks[k].program->op[i])] +=
+                t->ranks[k].seconds[i] / t->count;
+    pdl_timeline_destroy(t);
+    return true;
 }
 
 /* Forward, backward and update of all layers of one rank's micro-batches, stage after stage. */
@@ -33,8 +68,8 @@ static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const 
     }
 }
 
-pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *plan,
-                                const pdl_projection_t *projection, double seconds[PDL_OP_CLASS_COUNT])
+pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_projection_t *projection,
+                                double seconds[PDL_OP_CLASS_COUNT])
 {
     pdl_case_t     c;
     pdl_profile_t *profile;
@@ -44,12 +79,14 @@ pdl_status_t pdl_oracle_classes(const pdl_oracle_t *oracle, const pdl_plan_t *pl
     pdl_status_t status = pdl__case_of_plan(oracle, plan, NULL, &c);
     if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, c.micro_batch, &profile);
     if (status) return status;
-    add_layers(&c, profile, plan, seconds);
+    bool whole = projection->replayed && add_operations(oracle, plan, seconds);
+    if (!whole) add_layers(&c, profile, plan, seconds);
     pdl__profile_destroy(profile);
-    seconds[PDL_CLASS_UPDATE] = projection->update_s;
+    if (!whole) seconds[PDL_CLASS_UPDATE] = projection->update_s;
     seconds[PDL_CLASS_GRADIENT] = projection->comm[PDL_COMM_GRADIENT];
     seconds[PDL_CLASS_MOVE] = projection->comm_s - projection->comm[PDL_COMM_GRADIENT];
     seconds[PDL_CLASS_INPUT] = projection->io_s;
+    if (whole) return PDL_OK;
     for (int i = 0; i <= PDL_CLASS_UPDATE; i++) work += seconds[i];
     if (c.pipeline == 1) {
         /* Waiting for the host, and kernels that are slower beside an exchange. */

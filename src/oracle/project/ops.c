@@ -42,6 +42,30 @@ static double weight_share(const pdl_layer_t *layer, const pdl_local_t *local)
     return weight > 0 ? weight / (weight + data) : 0;
 }
 
+static pdl_timed_pass_t pass_of(const pdl_program_op_t *op)
+{
+    return op->kind == PDL_OP_DGRAD   ? PDL_TIMED_DGRAD
+           : op->kind == PDL_OP_WGRAD ? PDL_TIMED_WGRAD
+           : op->backward             ? PDL_TIMED_BACKWARD
+                                      : PDL_TIMED_FORWARD;
+}
+
+/* An operation that calibration has timed by itself; with the time to queue it. */
+static bool find_timed(const pricer_t *pr, const pdl_program_op_t *op, double *seconds, double *queue_s)
+{
+    const pdl_program_node_t *node = &pr->program->node[op->node < 0 ? 0 : op->node];
+    pdl_timed_pass_t          pass = pass_of(op);
+    pdl_timed_op_t            timed;
+
+    if (op->node < 0 || op->part > 0 ||
+        !pdl__timed(pr->oracle->system, node->key, pr->plan->precision, (double)node->samples, &timed))
+        return false;
+    if (timed.seconds[pass] <= 0 && pass != PDL_TIMED_FORWARD && pass != PDL_TIMED_BACKWARD) return false;
+    *seconds = pr->profile->compute.dilation * timed.seconds[pass];
+    *queue_s = timed.queue_s[pass];
+    return true;
+}
+
 /* A node takes what the layers fused into it take. */
 static double node_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 {
@@ -195,23 +219,26 @@ static double update_seconds(const pricer_t *pr)
                                tensors);
 }
 
-static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
+static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds, double *queue_s)
 {
     int output = pdl_program_op_output(op);
 
     *seconds = 0;
+    *queue_s = pr->oracle->system->device.queue_s;
     switch (op->kind) {
     case PDL_OP_FORWARD:
     case PDL_OP_RECOMPUTE:
     case PDL_OP_BACKWARD:
     case PDL_OP_DGRAD:
     case PDL_OP_WGRAD:
-        *seconds = node_seconds(pr, op);
+        if (!find_timed(pr, op, seconds, queue_s)) *seconds = node_seconds(pr, op);
         /* Routes and statistics are part of the operation. */
         return comm_seconds(pr, op, seconds);
+    case PDL_OP_LOAD: find_timed(pr, op, seconds, queue_s); return PDL_OK;
     case PDL_OP_SUM:
     case PDL_OP_CONVERT:
     case PDL_OP_COPY:
+        if (op->kind == PDL_OP_CONVERT && find_timed(pr, op, seconds, queue_s)) return PDL_OK;
         /* two streams read or written, one written */
         if (output >= 0)
             *seconds = 3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
@@ -222,7 +249,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
     case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
-        *seconds = pdl_host_link_seconds(&pr->oracle->system->device.host_link, PDL_HOST_BOTH, op->bytes);
+        /* Forward copies out and backward in: most have the link to themselves. */
+        *seconds =
+            pdl_host_link_seconds(&pr->oracle->system->device.host_link,
+                                  op->kind == PDL_OP_COPY_OUT ? PDL_HOST_TO_HOST : PDL_HOST_TO_DEVICE, op->bytes);
         return PDL_OK;
     case PDL_OP_UPDATE: *seconds = update_seconds(pr); return PDL_OK;
     default: return PDL_OK;
@@ -295,8 +325,10 @@ static int stage_of(const pdl_plan_t *plan, int stages, int chunks, const pdl_pr
     return 0;
 }
 
-static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int count, double *const *seconds)
+static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int count, double *const *seconds,
+                              double *const *queue_s)
 {
+    double       unused;
     int         *stage = calloc((size_t)count + 1, sizeof(*stage));
     pdl_status_t status = stage == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 
@@ -307,7 +339,7 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
         pr->program = ranks[k].program;
         pr->stage = stage[k];
         for (int i = 0; i < pr->program->op_count && !status; i++)
-            status = price(pr, &pr->program->op[i], &seconds[k][i]);
+            status = price(pr, &pr->program->op[i], &seconds[k][i], queue_s != NULL ? &queue_s[k][i] : &unused);
     }
     free(pr->border_bytes[0]);
     free(stage);
@@ -315,7 +347,8 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
 }
 
 pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
-                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds)
+                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds,
+                                 double *const *queue_s)
 {
     pdl_case_t   c;
     pricer_t     pr = {.oracle = oracle, .plan = plan, .prices = prices};
@@ -325,7 +358,7 @@ pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
     if (status) return status;
     pr.stages = (int)c.pipeline;
     pr.chunks = c.pipeline > 1 ? c.virtual_stages : 1;
-    status = price_all(&pr, ranks, count, seconds);
+    status = price_all(&pr, ranks, count, seconds, queue_s);
     pdl__profile_destroy(pr.profile);
     return status;
 }
@@ -336,5 +369,5 @@ pdl_status_t pdl_oracle_price_program(pdl_oracle_t *oracle, const pdl_plan_t *pl
     pdl__closed_prices_t prices = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
     pdl_replay_rank_t    rank = {.program = program};
 
-    return pdl__price_programs(oracle, plan, &prices.prices, &rank, 1, &seconds);
+    return pdl__price_programs(oracle, plan, &prices.prices, &rank, 1, &seconds, NULL);
 }

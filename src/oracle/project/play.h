@@ -139,12 +139,15 @@ typedef struct pdl__closed_prices {
 pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, bool quick);
 
 /* ops.c: seconds of every operation of programs of the plan, ranks[k].program->op_count of them in seconds[k]; communications at
-   these prices, which count none of them. */
+   these prices, which count none of them. queue_s, unless it is NULL: of the host to queue them. */
 pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
-                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds);
+                                 const pdl_replay_rank_t *ranks, int count, double *const *seconds,
+                                 double *const *queue_s);
 
 /* timeline.c: pdl_oracle_timeline() at these prices. */
 pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
                                   pdl__slow_t slow, pdl_timeline_t **timeline);
+/* What every class of communication adds: replays without one more of them after the other. */
+pdl_status_t pdl__timeline_parts(const pdl_timeline_t *timeline, pdl_plan_parts_t *parts);
 
 #endif

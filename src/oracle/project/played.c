@@ -78,6 +78,17 @@ pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profi
     return PDL_OK;
 }
 
+/* Where this library trains, an update is what the programs of its ranks take; false where they cannot be made. */
+static bool replay_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_plan_parts_t *parts)
+{
+    pdl_timeline_t *timeline = NULL;
+
+    if (oracle->system->backend == NULL || pdl_oracle_timeline(oracle, plan, &timeline)) return false;
+    pdl_status_t status = pdl__timeline_parts(timeline, parts);
+    pdl_timeline_destroy(timeline);
+    return status == PDL_OK;
+}
+
 pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_projection_t *out)
 {
@@ -92,7 +103,8 @@ pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl
     pdl_group_query_t query = {c.pe, c.data, c.data_stride, false, PDL_PATTERN_RING};
     pdl_group_t       replicas;
     status = pdl__oracle_group(oracle, &query, &replicas);
-    if (!status) status = play_parts(oracle, plan, &c, &parts);
+    if (!status) out->replayed = replay_programs(oracle, plan, &parts);
+    if (!status && !out->replayed) status = play_parts(oracle, plan, &c, &parts);
     if (status) return status;
     take_parts(&parts, out);
     pdl__project_sums(oracle, &c, replicas.kappa, out);

@@ -22,7 +22,8 @@ static int track_of(const pdl_program_op_t *op)
 }
 
 typedef struct place {
-    int    next; /* operation */
+    int    next;   /* operation */
+    double host_s; /* when the host has queued those before */
     double free_s[TRACK_COUNT];
 } place_t;
 
@@ -91,6 +92,10 @@ static bool step(replay_t *r, int k)
     if (arrival == PENDING) return false;
     /* It is issued when all that stands before it in the list is computed. */
     if (place->free_s[PDL_STREAM_COMPUTE] > start) start = place->free_s[PDL_STREAM_COMPUTE];
+    if (rank->queue_s != NULL) {
+        place->host_s += rank->queue_s[i];
+        if (place->host_s > start) start = place->host_s;
+    }
     for (int w = 0; w < op->wait_count; w++) {
         double done = rank->end_s[program->wait[op->first_wait + w]];
         if (done > start) start = done;

@@ -5,6 +5,7 @@
 #include <paradl/oracle/replay.h>
 #include <paradl/program/compile.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Layers times micro-batches. */
 #define MOST_LAYERS 250000
@@ -31,7 +32,8 @@ static pdl_status_t create_backend(const pdl_oracle_t *oracle, const pdl_plan_t 
     return pdl_backend_create_describing(NULL, 1, type, backend);
 }
 
-static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank, pdl_timeline_t *t)
+static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank, bool queues,
+                             pdl_timeline_t *t)
 {
     pdl_program_spec_t spec = {.plan = plan,
                                .backend = backend,
@@ -43,10 +45,11 @@ static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int
 
     if (status) return status;
     size_t             count = (size_t)program->op_count;
-    double            *times = calloc(3 * count + 1, sizeof(*times));
+    double            *times = calloc(4 * count + 1, sizeof(*times));
     pdl_replay_rank_t *entry = &t->ranks[t->count++];
     *entry = (pdl_replay_rank_t){
         .rank = rank, .program = program, .seconds = times, .start_s = times + count, .end_s = times + 2 * count};
+    if (queues) entry->queue_s = times + 3 * count;
     return times == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 }
 
@@ -66,11 +69,14 @@ static bool computes(const pdl_program_op_t *op)
 static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
                                 const pdl__slow_t *slow, int64_t stride, pdl_timeline_t *t)
 {
-    double     **seconds = calloc((size_t)t->count + 1, sizeof(*seconds));
+    double     **seconds = calloc(2 * (size_t)t->count + 1, sizeof(*seconds)), **queue_s = seconds + t->count;
     pdl_status_t status = seconds == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
 
-    for (int k = 0; k < t->count && !status; k++) seconds[k] = t->ranks[k].start_s - t->ranks[k].program->op_count;
-    if (!status) status = pdl__price_programs(oracle, plan, prices, t->ranks, t->count, seconds);
+    for (int k = 0; k < t->count && !status; k++) {
+        seconds[k] = t->ranks[k].start_s - t->ranks[k].program->op_count;
+        queue_s[k] = t->ranks[k].end_s + t->ranks[k].program->op_count;
+    }
+    if (!status) status = pdl__price_programs(oracle, plan, prices, t->ranks, t->count, seconds, queue_s);
     for (int k = 0; k < t->count && !status; k++) {
         bool slowed = slow->factor > 0 && slow->rank / stride % t->count == k;
 
@@ -95,7 +101,8 @@ pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, 
     if (t != NULL) t->ranks = calloc((size_t)stages, sizeof(*t->ranks));
     if (!status && (t == NULL || t->ranks == NULL)) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status) status = create_backend(oracle, plan, &backend);
-    for (int64_t s = 0; s < stages && !status; s++) status = add_rank(plan, backend, s * stride, t);
+    for (int64_t s = 0; s < stages && !status; s++)
+        status = add_rank(plan, backend, s * stride, oracle->system->device.queue_s > 0, t);
     if (!status) status = price_ranks(oracle, plan, prices, &slow, stride, t);
     if (!status) status = pdl_program_replay(t->ranks, t->count, &t->total_s);
     pdl_backend_destroy(backend);
@@ -105,6 +112,68 @@ pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, 
     }
     *out = t;
     return PDL_OK;
+}
+
+/* What is left out of a replay, one class after the other. */
+static bool is_of(const pdl_program_op_t *op, pdl_comm_class_t class)
+{
+    bool halo = op->primitive == PDL_HALO;
+
+    switch (class) {
+    case PDL_COMM_GRADIENT: return op->kind == PDL_OP_COLLECTIVE;
+    case PDL_COMM_STAGE: return op->kind == PDL_OP_SEND || op->kind == PDL_OP_RECV;
+    case PDL_COMM_LAYER: return op->kind == PDL_OP_REDISTRIBUTE && !halo;
+    default: return op->kind == PDL_OP_REDISTRIBUTE && halo;
+    }
+}
+
+static double busiest_seconds(const pdl_timeline_t *t)
+{
+    double most = 0;
+
+    for (int k = 0; k < t->count; k++) {
+        double sum = 0;
+
+        for (int i = 0; i < t->ranks[k].program->op_count; i++)
+            if (t->ranks[k].program->op[i].stream == PDL_STREAM_COMPUTE) sum += t->ranks[k].seconds[i];
+        if (sum > most) most = sum;
+    }
+    return most;
+}
+
+pdl_status_t pdl__timeline_parts(const pdl_timeline_t *t, pdl_plan_parts_t *parts)
+{
+    static const pdl_comm_class_t order[] = {PDL_COMM_GRADIENT, PDL_COMM_STAGE, PDL_COMM_LAYER, PDL_COMM_HALO};
+    double                        before = t->total_s, without;
+    pdl_replay_rank_t            *ranks = calloc((size_t)t->count, sizeof(*ranks));
+    pdl_status_t status = ranks == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
+
+    for (int k = 0; k < t->count && !status; k++) {
+        size_t  count = (size_t)t->ranks[k].program->op_count;
+        double *times = calloc(3 * count + 1, sizeof(*times));
+
+        ranks[k] = t->ranks[k];
+        ranks[k].seconds = times;
+        if (times == NULL) status = pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline");
+        if (!status) memcpy(times, t->ranks[k].seconds, count * sizeof(*times));
+        ranks[k].start_s = times + count;
+        ranks[k].end_s = times + 2 * count;
+    }
+    for (size_t c = 0; c < sizeof(order) / sizeof(order[0]) && !status; c++) {
+        for (int k = 0; k < t->count; k++)
+            for (int i = 0; i < ranks[k].program->op_count; i++)
+                if (is_of(&ranks[k].program->op[i], order[c]))
+                    (ranks[k].start_s - ranks[k].program->op_count)[i] = 0;
+        status = pdl_program_replay(ranks, t->count, &without);
+        parts->comm[order[c]] = before - without;
+        before = without;
+    }
+    parts->total_s = t->total_s;
+    parts->compute_s = t->count > 1 ? busiest_seconds(t) : before; /* with what it waits for the host */
+    parts->bubble_s = before - parts->compute_s;
+    for (int k = 0; k < t->count && ranks != NULL; k++) free((double *)(uintptr_t)ranks[k].seconds);
+    free(ranks);
+    return status;
 }
 
 pdl_status_t pdl_oracle_timeline(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t **timeline)

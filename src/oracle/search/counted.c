@@ -191,7 +191,9 @@ static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *tri
         return PDL_OK;
     }
     if (status) return status;
-    trial->projection.total_s += chain.stall_s * (double)trial->plan->micro_batches;
+    /* Programs have the copies in them. */
+    if (!trial->projection.replayed)
+        trial->projection.total_s += chain.stall_s * (double)trial->plan->micro_batches;
     return count_memory(s, trial);
 }
 

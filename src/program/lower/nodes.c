@@ -76,7 +76,7 @@ void pdl__unit_key(const pdl__graph_t *graph, int i, char *text, size_t size)
         pdl_op_key(&spec, text, size);
         if (pdl__unit_gradients(graph, i) > 1) snprintf(text + strlen(text), size - strlen(text), " and sum");
     }
-    if (unit->kind == PDL__UNIT_SOURCE) pdl_load_key(&unit->shape, graph->tokens, text, size);
+    if (unit->kind == PDL__UNIT_SOURCE) pdl_load_key(&unit->shape, unit->format, graph->tokens, text, size);
     if (unit->kind == PDL__UNIT_CONVERT)
         pdl_convert_key(&unit->shape, graph->unit[unit->input[0]].format, unit->format, text, size);
 }

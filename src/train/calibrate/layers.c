@@ -314,7 +314,7 @@ static pdl_status_t keep_update(trial_t *t)
 
     row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->weights.trainable);
     for (int i = 0; i < t->session->program->op_count; i++)
-        if (pdl__op_class_of(t->session, &t->session->program->op[i]) == PDL_CLASS_UPDATE)
+        if (pdl_program_op_class(t->session->program, &t->session->program->op[i]) == PDL_CLASS_UPDATE)
             row.seconds[0] += median(t->times + (size_t)i * MOST_STEPS, t->steps);
     return row.work[0] > 0 ? add_row(t->c, &row) : PDL_OK;
 }

@@ -131,13 +131,18 @@ static void place_conversion(bench_t *b, job_t *job)
 {
     const pdl__unit_t *unit = job->unit;
     int64_t            samples = pdl__region_samples(&unit->region);
-    size_t             values = (size_t)(samples * pdl_shape_elements(&unit->shape)) * sizeof(float), bytes[2];
+    size_t             most = (size_t)(samples * pdl_shape_elements(&unit->shape)) * sizeof(float);
+    pdl_format_t format[2] = {unit->input_count > 0 ? job->graph->unit[unit->input[0]].format : PDL_FORMAT_PLAIN,
+                              unit->format};
 
-    for (int i = 0; i < 2; i++)
-        bytes[i] = b->backend->ops->tensor_bytes(b->backend, &unit->shape, samples, (pdl_format_t)i);
+    for (int i = 0; i < 2; i++) {
+        size_t bytes = b->backend->ops->tensor_bytes(b->backend, &unit->shape, samples, format[i]);
+        if (bytes > most) most = bytes;
+    }
     memset(b->used, 0, sizeof(b->used));
-    job->from = place(b, AREA_READ, (size_t)fmax((double)values, fmax((double)bytes[0], (double)bytes[1])));
-    job->to = place(b, AREA_WRITTEN, (size_t)fmax((double)values, fmax((double)bytes[0], (double)bytes[1])));
+    job->from =
+        place(b, unit->kind == PDL__UNIT_SOURCE ? AREA_WEIGHTS : AREA_READ, most); /* plain floats are loaded */
+    job->to = place(b, AREA_WRITTEN, most);
 }
 
 /* Random numbers at the beginning of an area, then copies of them. */
@@ -236,8 +241,8 @@ static pdl_status_t convert(const bench_t *b, const job_t *job)
         return b->backend->device->ops->copy(b->backend->device, b->stream, job->to, job->from,
                                              index_bytes(&unit->shape, samples));
     if (unit->kind == PDL__UNIT_SOURCE)
-        return b->backend->ops->from_float(b->backend, b->stream, job->from,
-                                           samples * pdl_shape_elements(&unit->shape), job->to);
+        return b->backend->ops->load_values(b->backend, b->stream, &unit->shape, samples, job->from, unit->format,
+                                            job->to);
     pdl_format_t format[2] = {job->graph->unit[unit->input[0]].format, unit->format};
     return b->backend->ops->convert(b->backend, b->stream, &unit->shape, samples, format[back], job->from,
                                     format[!back], job->to);

@@ -27,7 +27,7 @@ void pdl_session_op(const pdl_session_t *s, int i, pdl_session_op_t *op)
 
     *op = (pdl_session_op_t){.kind = pdl_op_kind_names[entry->kind],
                              .layer = "",
-                             .op_class = pdl__op_class_of(s, entry),
+                             .op_class = pdl_program_op_class(s->program, entry),
                              .micro_batch = entry->micro_batch,
                              .sent_bytes = entry->bytes};
     pdl_program_op_name(s->program, i, op->name, sizeof(op->name));

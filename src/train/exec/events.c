@@ -78,7 +78,7 @@ static void read_times(pdl_session_t *s)
         double from = ops->elapsed(s->executor.device, s->observer.event[0], s->observer.event[at]);
         double to = ops->elapsed(s->executor.device, s->observer.event[0], s->observer.event[++at]);
         if (s->program->op[i].kind == PDL_OP_LOAD) continue;
-        s->observer.measured_s[pdl__op_class_of(s, &s->program->op[i])] += to - from;
+        s->observer.measured_s[pdl_program_op_class(s->program, &s->program->op[i])] += to - from;
         pdl__trace_moment(s, &(pdl__moment_t){s->observer.begun_s + from, s->observer.begun_s + to, 0, i, false});
     }
 }

@@ -8,27 +8,6 @@
 #include "train/exec/shard.h"
 #include <paradl/comm/watch.h>
 
-pdl_op_class_t pdl__op_class_of(const pdl_session_t *s, const pdl_program_op_t *op)
-{
-    switch (op->kind) {
-    case PDL_OP_LOAD: return PDL_CLASS_INPUT;
-    case PDL_OP_REDISTRIBUTE:
-    case PDL_OP_SEND:
-    case PDL_OP_RECV:
-    case PDL_OP_COPY_OUT:
-    case PDL_OP_COPY_IN: return PDL_CLASS_MOVE;
-    case PDL_OP_COLLECTIVE:
-    case PDL_OP_RESULT: return PDL_CLASS_GRADIENT;
-    case PDL_OP_UPDATE: return PDL_CLASS_UPDATE;
-    case PDL_OP_CONVERT: return op->node < 0 ? PDL_CLASS_UPDATE : PDL_CLASS_CONVERT;
-    case PDL_OP_SUM:
-    case PDL_OP_COPY: return op->bucket >= 0 ? PDL_CLASS_GRADIENT : PDL_CLASS_ELEMENT;
-    default:
-        return pdl_op_class(pdl_model_layer(s->spec.plan->model, s->graph->unit[op->node].layer)->type,
-                            op->backward);
-    }
-}
-
 void *pdl__buffer_at(const pdl_session_t *s, const pdl__execution_t *execution, int buffer)
 {
     if (buffer < 0) return NULL;

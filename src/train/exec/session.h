@@ -7,6 +7,7 @@
 #include "train/make/channel.h"
 #include "train/make/make.h"
 #include <paradl/comm/exchange.h>
+#include <paradl/oracle/replay.h>
 #include <paradl/train/session.h>
 #include <paradl/train/train.h>
 #include <signal.h>
@@ -371,7 +372,6 @@ pdl_status_t pdl__session_execute(pdl_session_t *session, const pdl_program_t *p
 /* plan_memory.c: a session that trains by the plan alone. */
 void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_spec_t *spec);
 
-pdl_op_class_t pdl__op_class_of(const pdl_session_t *session, const pdl_program_op_t *op);
 /* Seconds since some fixed moment. */
 #define PDL__TIMELINE_CAPACITY 400000
 /* events.c: events of the device, where it has times of its own: made, and destroyed; a step begins, an operation has been

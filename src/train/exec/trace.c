@@ -16,7 +16,8 @@ void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
     s->observer.moved_s = 0;
     if (s->observer.event_count > 0 && !waits && entry->stream == PDL_STREAM_COMPUTE) return; /* by events */
     /* Results are small: what they take is the time until the last rank has its own. */
-    if (entry->kind != PDL_OP_RESULT) s->observer.class_s[pdl__op_class_of(s, entry)] += end_s - start_s - moved_s;
+    if (entry->kind != PDL_OP_RESULT)
+        s->observer.class_s[pdl_program_op_class(s->program, entry)] += end_s - start_s - moved_s;
     pdl__trace_moment(s, &(pdl__moment_t){start_s, end_s, moved_s, op, waits});
 }
 
