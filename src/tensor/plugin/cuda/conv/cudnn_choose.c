@@ -15,12 +15,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PROPOSALS  8 /* of each heuristic */
+#define RESULTS    64 /* of each heuristic: those without tensor cores come last */
+#define PROPOSALS  8  /* taken of them */
 #define CANDIDATES (2 * PROPOSALS)
 #define KNOBS      32
-#define WARM_UPS   2
+#define WARM_UPS   2 /* after the first run */
 #define TIMED_RUNS 6
-#define HOPELESS   3.0 /* times slower than the best: not timed any further */
+#define HOPELESS   3.0  /* times slower than the best: not timed any further, */
+#define NEVER      30.0 /* or in the first run, which may load the kernel */
 
 typedef pdl__cudnn_descriptor_t descriptor_t;
 
@@ -165,19 +167,19 @@ static bool is_known(const search_t *search, const char *name)
 static void propose(search_t *search, cudnnBackendHeurMode_t mode)
 {
     pdl__cudnn_graph_t *graph = search->graph;
-    descriptor_t heuristic = pdl__cudnn_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR), config[PROPOSALS * 2];
-    int64_t      count = 0;
-    int          taken = 0, most = search->wish->most > 0 ? search->wish->most : CANDIDATES;
+    descriptor_t        heuristic = pdl__cudnn_make(graph, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR), config[RESULTS];
+    int64_t             count = 0;
+    int                 taken = 0, most = search->wish->most > 0 ? search->wish->most : CANDIDATES;
 
     pdl__cudnn_refer(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, search->operations);
     pdl__cudnn_set(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
     if (graph->library->device != NULL)
         pdl__cudnn_refer(graph, heuristic, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, graph->library->device);
     pdl__cudnn_finish(graph, heuristic, "heuristic");
-    for (int i = 0; i < PROPOSALS * 2; i++) config[i] = pdl__cudnn_make(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    for (int i = 0; i < RESULTS; i++) config[i] = pdl__cudnn_make(graph, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
     if (graph->status == PDL_OK)
-        (void)get(graph->library, heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                  PROPOSALS * 2, &count, config);
+        (void)get(graph->library, heuristic, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, RESULTS,
+                  &count, config);
     for (int64_t i = 0; i < count && taken < PROPOSALS && search->count < most; i++) {
         engine_t           engine;
         pdl__cudnn_plan_t *plan;
@@ -265,9 +267,10 @@ static int fastest(const trial_t *trial)
 
     for (int i = 0; i < trial->search->count; i++) {
         pdl__cudnn_plan_t *plan = trial->search->found[i];
-        double             time = time_plan(trial, plan, WARM_UPS);
+        double             time = time_plan(trial, plan, 1);
 
-        if (time >= 0) time = time_plan(trial, plan, 1);
+        if (time < 0 || (best > 0 && time > NEVER * best)) continue;
+        time = time_plan(trial, plan, WARM_UPS);
         if (time < 0 || (best > 0 && time > HOPELESS * best)) continue;
         time = time_plan(trial, plan, TIMED_RUNS);
         if (time < 0 || (best > 0 && time >= best)) continue;
@@ -345,7 +348,7 @@ pdl_status_t pdl__cudnn_choose(pdl__cudnn_graph_t *graph, const pdl__cudnn_wish_
         return pdl_error(PDL_ERR_UNSUPPORTED, "cuDNN has no plan %s for %s", wish->name, wish->key);
     propose(&search, CUDNN_HEUR_MODE_A);
     propose(&search, CUDNN_HEUR_MODE_B);
-    if (search.count == 0) propose(&search, CUDNN_HEUR_MODE_FALLBACK);
+    if (search.count < 2) propose(&search, CUDNN_HEUR_MODE_FALLBACK); /* one may be the slowest of all */
     if (graph->status != PDL_OK)
         status = graph->status;
     else if (search.count == 0)
