@@ -324,6 +324,10 @@ typedef struct pdl_backend_ops {
        else it stays as it was. */
     pdl_status_t (*check_results)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,
                                   const float *sample_weight, int64_t count, int64_t *flag);
+    /* Which kernels were found fastest by timing, as text, to be freed; and takes over what another rank found, so that all have
+       the same bits. NULL where nothing is timed. */
+    pdl_status_t (*choices)(pdl_backend_t *backend, char **text);
+    pdl_status_t (*learn)(pdl_backend_t *backend, const char *text);
     /* Weights, gradients and optimizer state. Slices and ranges are the host's, and read before the call returns. */
     pdl_status_t (*sum_squares)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
                                 const pdl_slice_t *slices, int count, double *sums);

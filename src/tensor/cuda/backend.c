@@ -247,6 +247,20 @@ static pdl_status_t cuda_refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, cons
     return name_layer(op, pdl__cuda_end(device, stream, status));
 }
 
+static pdl_status_t cuda_choices(pdl_backend_t *backend, char **text)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+
+    return cuda->api->runtime->choices(cuda->gpu, text);
+}
+
+static pdl_status_t cuda_learn(pdl_backend_t *backend, const char *text)
+{
+    pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
+
+    return cuda->api->runtime->learn(cuda->gpu, text);
+}
+
 static void cuda_destroy(pdl_backend_t *backend)
 {
     pdl__cuda_t *cuda = (pdl__cuda_t *)backend;
@@ -276,6 +290,8 @@ static const pdl_backend_ops_t cuda_ops = {
     .add = pdl__cuda_sum,
     .find_not_finite = pdl__cuda_find_not_finite,
     .check_results = pdl__cuda_check_results,
+    .choices = cuda_choices,
+    .learn = cuda_learn,
     .sum_squares = pdl__cuda_sum_squares,
     .clip = pdl__cuda_clip,
     .update = pdl__cuda_step,

@@ -183,7 +183,11 @@ static pdl_status_t create_graph(pdl_session_t *s)
     pdl__graph_spec_t spec = graph_spec(s);
     pdl_status_t      status = pdl__graph_create(&spec, &s->graph);
 
-    return status || s->dry ? status : pdl__graph_make(s->graph, s->groups, s->executor.transport);
+    if (s->dry) return status;
+    /* All ranks go on together: the first of them may choose kernels. */
+    status = pdl_ranks_agree(s->spec.ranks, status);
+    if (!status) status = pdl__graph_make_kernels(s->graph, s->spec.ranks);
+    return status ? status : pdl__graph_make(s->graph, s->groups, s->executor.transport);
 }
 
 static pdl_status_t check_loss(const pdl_session_t *s)

@@ -2,9 +2,12 @@
  * Makes what a graph describes.
  */
 #include "train/make/make.h"
+#include "base/memory.h"
 #include "train/make/channel.h"
 #include <paradl/comm/regions.h>
 #include <paradl/comm/route.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Whose kernels and memory, and whose ranks. */
 typedef struct maker {
@@ -31,17 +34,10 @@ static pdl_status_t make_edge(const maker_t *m, pdl__edge_t *edge)
 
 static pdl_status_t make_halo(const maker_t *m, const pdl__unit_t *unit)
 {
-    pdl_op_spec_t main = pdl__unit_spec(unit);
-    pdl_status_t  status = PDL_OK;
+    pdl_status_t status = PDL_OK;
 
-    for (int i = 0; i < 2 && unit->halo && !status; i++) {
-        pdl__halo_side_t *side = &unit->halo->side[i];
-        if (side->local) {
-            pdl_op_spec_t spec = pdl__halo_side_spec(side, &main, &unit->description);
-            status = m->backend->ops->op_create(m->backend, &spec, &side->op);
-        }
-        if (!status && side->move) status = make_move(m, side->move);
-    }
+    for (int i = 0; i < 2 && unit->halo && !status; i++)
+        if (unit->halo->side[i].move) status = make_move(m, unit->halo->side[i].move);
     return status;
 }
 
@@ -67,10 +63,8 @@ static pdl_status_t make_routes(const maker_t *m, pdl__dispatch_t *routes)
 
 static pdl_status_t make_unit(const maker_t *m, pdl__unit_t *unit)
 {
-    pdl_op_spec_t spec = pdl__unit_spec(unit);
-    pdl_status_t  status = make_edge(m, unit->edge);
+    pdl_status_t status = make_edge(m, unit->edge);
 
-    if (!status && unit->kind == PDL__UNIT_OP) status = m->backend->ops->op_create(m->backend, &spec, &unit->op);
     if (!status) status = make_halo(m, unit);
     for (int j = 0; j < PDL_MAX_INPUTS && !status; j++) status = make_edge(m, unit->after[j]);
     if (!status && unit->routes) status = make_routes(m, unit->routes);
@@ -79,6 +73,61 @@ static pdl_status_t make_unit(const maker_t *m, pdl__unit_t *unit)
     if (!status) status = make_channel(m, &unit->there, &unit->there_channel);
     if (!status) status = make_channel(m, &unit->back, &unit->back_channel);
     return status;
+}
+
+/* The op of a unit, and those of its sides. */
+static pdl_status_t make_kernels(pdl_backend_t *backend, pdl__unit_t *unit)
+{
+    pdl_op_spec_t spec = pdl__unit_spec(unit);
+    pdl_status_t  status = PDL_OK;
+
+    if (unit->kind == PDL__UNIT_OP) status = backend->ops->op_create(backend, &spec, &unit->op);
+    for (int i = 0; i < 2 && unit->halo && !status; i++) {
+        pdl__halo_side_t *side = &unit->halo->side[i];
+        if (!side->local) continue;
+        pdl_op_spec_t part = pdl__halo_side_spec(side, &spec, &unit->description);
+        status = backend->ops->op_create(backend, &part, &side->op);
+    }
+    return status;
+}
+
+static pdl_status_t make_all_kernels(pdl__graph_t *graph)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (int i = 0; i < graph->unit_count && !status; i++) status = make_kernels(graph->backend, &graph->unit[i]);
+    return status;
+}
+
+/* The choices of the first rank to all; empty where it has none. */
+static pdl_status_t spread_choices(pdl_backend_t *backend, pdl_ranks_t *ranks)
+{
+    char        *text = NULL;
+    bool         first = pdl_ranks_rank(ranks) == 0;
+    pdl_status_t local = first ? backend->ops->choices(backend, &text) : PDL_OK;
+    int64_t      bytes = text ? (int64_t)strlen(text) + 1 : 0;
+    pdl_status_t status = pdl_ranks_broadcast(ranks, &bytes, sizeof(bytes), 0);
+
+    if (!status && !local && !first && bytes > 0) {
+        text = malloc((size_t)bytes);
+        if (!text) local = pdl__no_memory("while kernels are chosen");
+    }
+    if (!status) status = pdl_ranks_agree(ranks, local);
+    if (!status && bytes > 0) status = pdl_ranks_broadcast(ranks, text, bytes, 0);
+    if (!status && !first && text) status = backend->ops->learn(backend, text);
+    free(text);
+    return status;
+}
+
+pdl_status_t pdl__graph_make_kernels(pdl__graph_t *graph, pdl_ranks_t *ranks)
+{
+    bool         chooses = graph->backend->ops->choices && pdl_ranks_size(ranks) > 1;
+    bool         first = !chooses || pdl_ranks_rank(ranks) == 0;
+    pdl_status_t made = first ? make_all_kernels(graph) : PDL_OK;
+    pdl_status_t status = chooses ? pdl_ranks_agree(ranks, made) : made;
+
+    if (!status && chooses) status = spread_choices(graph->backend, ranks);
+    return status || first ? status : make_all_kernels(graph);
 }
 
 pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups, pdl_transport_t *transport)

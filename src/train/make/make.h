@@ -7,6 +7,8 @@
 #include "program/lower/graph.h"
 #include "train/make/groups.h"
 
+/* Collective, first: kernels. Where they are chosen by timing the first rank chooses, and the others do what it found. */
+pdl_status_t pdl__graph_make_kernels(pdl__graph_t *graph, pdl_ranks_t *ranks);
 /* Local, but for the groups: the same graph makes the same moves on all ranks. */
 pdl_status_t pdl__graph_make(pdl__graph_t *graph, const pdl__groups_t *groups, pdl_transport_t *transport);
 /* Gives back what was made; the graph stays. NULL is allowed. */

@@ -17,9 +17,10 @@ typedef struct entry {
 } entry_t;
 
 struct pdl__choices {
-    char    *path, *device;
-    entry_t *entry;
-    int      count, room;
+    char           *path, *device;
+    entry_t        *entry;
+    int             count, room;
+    pdl__choices_t *next; /* of those that are shared */
 };
 
 static pdl_status_t out_of_memory(void)
@@ -117,6 +118,25 @@ pdl_status_t pdl__choices_open(const char *path, const char *device, pdl__choice
     return PDL_OK;
 }
 
+pdl_status_t pdl__choices_share(const char *path, const char *device, pdl__choices_t **choices)
+{
+    static pdl__choices_t *known;
+    pdl_status_t           status;
+
+    for (*choices = known; *choices != NULL; *choices = (*choices)->next) {
+        const char *file = (*choices)->path;
+
+        if (strcmp((*choices)->device, device) == 0 && (path == NULL) == (file == NULL) &&
+            (path == NULL || strcmp(path, file) == 0))
+            return PDL_OK;
+    }
+    status = pdl__choices_open(path, device, choices);
+    if (status != PDL_OK) return status;
+    (*choices)->next = known;
+    known = *choices;
+    return PDL_OK;
+}
+
 const char *pdl__choices_find(const pdl__choices_t *choices, const char *key)
 {
     const entry_t *entry = find(choices, key);
@@ -151,21 +171,56 @@ static pdl_status_t save(const pdl__choices_t *choices)
     return PDL_OK;
 }
 
+static pdl_status_t keep(pdl__choices_t *choices, const char *key, const char *choice)
+{
+    entry_t *entry = find(choices, key);
+    char    *text;
+
+    if (entry == NULL) return append(choices, key, choice);
+    text = strdup(choice);
+    if (text == NULL) return out_of_memory();
+    free(entry->choice);
+    entry->choice = text;
+    return PDL_OK;
+}
+
 pdl_status_t pdl__choices_add(pdl__choices_t *choices, const char *key, const char *choice)
 {
-    entry_t     *entry = find(choices, key);
-    pdl_status_t status = PDL_OK;
+    pdl_status_t status = keep(choices, key, choice);
 
-    if (entry != NULL) {
-        char *text = strdup(choice);
-
-        if (text == NULL) return out_of_memory();
-        free(entry->choice);
-        entry->choice = text;
-    } else {
-        status = append(choices, key, choice);
-    }
     return status == PDL_OK && choices->path != NULL ? save(choices) : status;
+}
+
+pdl_status_t pdl__choices_text(const pdl__choices_t *choices, char **text)
+{
+    size_t size = strlen(choices->device) + 2;
+    char  *at;
+
+    for (int i = 0; i < choices->count; i++)
+        size += strlen(choices->entry[i].key) + strlen(choices->entry[i].choice) + 2;
+    *text = at = malloc(size);
+    if (at == NULL) return out_of_memory();
+    at += sprintf(at, "%s\n", choices->device);
+    for (int i = 0; i < choices->count; i++)
+        at += sprintf(at, "%s\t%s\n", choices->entry[i].key, choices->entry[i].choice);
+    return PDL_OK;
+}
+
+pdl_status_t pdl__choices_learn(pdl__choices_t *choices, const char *text)
+{
+    char        *lines = strdup(text), *rest = lines, *line, *tab;
+    pdl_status_t status = lines != NULL ? PDL_OK : out_of_memory();
+
+    line = lines != NULL ? strtok_r(lines, "\n", &rest) : NULL;
+    if (line != NULL && strcmp(line, choices->device) == 0)
+        while (status == PDL_OK && (line = strtok_r(NULL, "\n", &rest)) != NULL) {
+            tab = strchr(line, '\t');
+            if (tab == NULL) continue;
+            *tab = '\0';
+            status = keep(choices, line, tab + 1);
+        }
+    free(lines);
+    return status;
 }
 
 void pdl__choices_close(pdl__choices_t *choices)

@@ -24,10 +24,17 @@ typedef struct pdl__choices pdl__choices_t;
 /* What a file at `path` says is taken over when it is of the same kind of device; a file of another one is replaced when
    something is added. `path` NULL: nothing is read or written. */
 pdl_status_t pdl__choices_open(const char *path, const char *device, pdl__choices_t **choices);
+/* Those of this process: made once for a file and a kind of device, and not to be closed, so that whatever is computed again has the
+   same bits. Not for several threads at once. */
+pdl_status_t pdl__choices_share(const char *path, const char *device, pdl__choices_t **choices);
 /* NULL: nothing has been chosen yet. The text is valid until the next call that adds. */
 const char *pdl__choices_find(const pdl__choices_t *choices, const char *key);
 /* Keeps a choice instead of what was there, and writes the file: readers see the old one or the new one. */
 pdl_status_t pdl__choices_add(pdl__choices_t *choices, const char *key, const char *choice);
+/* All of them as lines like those of the file, behind that of the device; to be freed. */
+pdl_status_t pdl__choices_text(const pdl__choices_t *choices, char **text);
+/* Keeps what such a text says, of the same kind of device, instead of what was there; the file stays. */
+pdl_status_t pdl__choices_learn(pdl__choices_t *choices, const char *text);
 void         pdl__choices_close(pdl__choices_t *choices); /* NULL is allowed */
 
 #ifdef __cplusplus

@@ -64,7 +64,7 @@ static pdl_status_t open_gpu(int device, const char *choices, pdl__gpu_t **gpu)
     if (made == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     made->device = device;
     made->multiprocessors = properties.multiProcessorCount;
-    status = pdl__choices_open(choices, properties.name, &made->choices);
+    status = pdl__choices_share(choices, properties.name, &made->choices);
     if (status) {
         free(made);
         return status;
@@ -79,8 +79,17 @@ static void close_gpu(pdl__gpu_t *gpu)
     /* Later parts use earlier ones. */
     for (int i = PDL__GPU_PARTS - 1; i >= 0; i--)
         if (gpu->part[i].destroy != NULL) gpu->part[i].destroy(gpu->part[i].state);
-    pdl__choices_close(gpu->choices);
     free(gpu);
+}
+
+static pdl_status_t list_choices(pdl__gpu_t *gpu, char **text)
+{
+    return pdl__choices_text(gpu->choices, text);
+}
+
+static pdl_status_t learn_choices(pdl__gpu_t *gpu, const char *text)
+{
+    return pdl__choices_learn(gpu->choices, text);
 }
 
 static pdl_status_t describe_gpu(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties)
@@ -266,6 +275,8 @@ const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .open = open_gpu,
     .close = close_gpu,
     .properties = describe_gpu,
+    .choices = list_choices,
+    .learn = learn_choices,
     .alloc = take,
     .release = give,
     .reaches = reaches,

@@ -31,6 +31,10 @@ typedef struct pdl__cuda_runtime {
     void (*close)(pdl__gpu_t *gpu); /* NULL is allowed */
     pdl_status_t (*properties)(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties);
 
+    /* As in pdl_backend_ops_t. */
+    pdl_status_t (*choices)(pdl__gpu_t *gpu, char **text);
+    pdl_status_t (*learn)(pdl__gpu_t *gpu, const char *text);
+
     /* As in pdl_device_ops_t. Memory of the device is zero. */
     pdl_status_t (*alloc)(pdl__gpu_t *gpu, pdl_space_t space, size_t bytes, void **memory);
     void (*release)(pdl__gpu_t *gpu, pdl_space_t space, void *memory);

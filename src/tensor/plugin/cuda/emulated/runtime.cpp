@@ -45,6 +45,18 @@ void close_gpu(pdl__gpu_t *gpu)
     free(gpu);
 }
 
+/* Nothing is timed here, so nothing is chosen. */
+pdl_status_t list_choices(pdl__gpu_t *, char **text)
+{
+    *text = strdup("");
+    return *text != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+}
+
+pdl_status_t learn_choices(pdl__gpu_t *, const char *)
+{
+    return PDL_OK;
+}
+
 pdl_status_t describe_gpu(pdl__gpu_t *gpu, pdl__gpu_properties_t *properties)
 {
     (void)gpu;
@@ -177,6 +189,8 @@ extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .open = open_gpu,
     .close = close_gpu,
     .properties = describe_gpu,
+    .choices = list_choices,
+    .learn = learn_choices,
     .alloc = take,
     .release = give,
     .reaches = reaches,
