@@ -27,7 +27,8 @@ static const pdl__option_t options[] = {
     {"device", "NAME", "cpu", "what computes: cpu, cuda (a GPU), cuda:N, auto (a GPU where there is one)",
      PDL__TEXT(values_t, device)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(values_t, threads, 1)},
-    {"loader-threads", "N", "1", "that prepare samples", PDL__INT(values_t, loader_threads, 1)},
+    {"loader-threads", "N", NULL, "that prepare samples; else 1, with a GPU the cores of a rank, up to 8",
+     PDL__INT(values_t, loader_threads, 1)},
     {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
      PDL__QUANTITY(values_t, stall_timeout, PDL_UNIT_SECONDS)},
     {"ema", NULL, NULL, "scores the averaged weights", PDL__FLAG(values_t, ema)},
@@ -113,7 +114,8 @@ static pdl_status_t score(job_t *job)
     spec.training = false;
     status = pdl__trained_session(&job->network, &spec, job->values->ema, &job->session);
     if (!status)
-        status = pdl_evaluate(job->session, job->source, (int)job->values->loader_threads,
+        status = pdl_evaluate(job->session, job->source,
+                              pdl__loader_threads(job->values->loader_threads, job->backend, job->ranks),
                               !job->values->no_normalise, &result);
     /* The others may wait in an exchange which this rank will not join. */
     if (status && pdl_ranks_size(job->ranks) > 1) pdl_ranks_abort(job->ranks, status);

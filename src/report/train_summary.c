@@ -45,6 +45,16 @@ static double other_of(const pdl_train_summary_t *s)
     return fmax(0, s->step_s - s->work_s - s->comm_s - s->io_s);
 }
 
+/* What the programs of a projection take besides their operations; NAN without them. */
+static double projected_rest(const pdl_run_report_spec_t *spec)
+{
+    double rest = spec->projection != NULL ? spec->projection->total_s : 0;
+
+    if (spec->classes == NULL || spec->projection == NULL || !spec->projection->replayed) return NAN;
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) rest -= spec->classes[i];
+    return rest > 1e-9 * spec->projection->total_s ? rest : 0; /* else it is rounding */
+}
+
 static bool is_communication(int class)
 {
     return class == PDL_CLASS_MOVE || class == PDL_CLASS_GRADIENT;
@@ -83,7 +93,7 @@ static void compare_times(const comparison_t *c, const pdl_run_report_spec_t *sp
                 pdl_format_seconds);
     compare_classes(c, spec, s, true);
     compare_row(c, pdl_op_class_names[PDL_CLASS_INPUT], waits, NAN, s->io_s, pdl_format_seconds);
-    compare_row(c, "between operations", NAN, NAN, other_of(s), pdl_format_seconds);
+    compare_row(c, "between operations", projected_rest(spec), NAN, other_of(s), pdl_format_seconds);
 }
 
 static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)

@@ -57,12 +57,12 @@ static int rows_of(const pdl_system_t *system, int layer, pdl_precision_t precis
     return count;
 }
 
-/* Of the first operation of this kind in fp32. */
+/* The first operation of this kind in training, fp32. */
 static const pdl_timed_op_t *operation_of(const pdl_system_t *system, const char *kind)
 {
     for (int i = 0; i < system->operation_count; i++)
         if (strncmp(system->operation[i].key, kind, strlen(kind)) == 0 &&
-            system->operation[i].precision == PDL_FP32)
+            system->operation[i].precision == PDL_FP32 && strstr(system->operation[i].key, " forward") == NULL)
             return &system->operation[i];
     return NULL;
 }

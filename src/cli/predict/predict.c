@@ -55,7 +55,8 @@ const pdl__option_t pdl__predict_options[] = {
     {"precision", "TYPE", "fp32", "of activations and matrix products",
      PDL__CHOICE(VALUES, precision, precision_names, 2)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(VALUES, threads, 1)},
-    {"loader-threads", "N", "1", "that prepare samples", PDL__INT(VALUES, loader_threads, 1)},
+    {"loader-threads", "N", NULL, "that prepare samples; else 1, with a GPU the cores of a rank, up to 8",
+     PDL__INT(VALUES, loader_threads, 1)},
     {"stall-timeout", "TIME", "60s", "after which a rank that is stopped or hangs ends the job; 0: never",
      PDL__QUANTITY(VALUES, stall_timeout, PDL_UNIT_SECONDS)},
 
@@ -82,7 +83,7 @@ pdl_status_t pdl__predict_project(const pdl__predict_job_t *job, pdl_plan_t *pla
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
     if (!status) status = pdl_system_check_precision(system, plan->precision);
     if (!status) status = pdl_oracle_create(plan->model, system, &parameters, &oracle);
-    if (!status) status = pdl_oracle_project(oracle, plan, NULL, &projection);
+    if (!status) status = pdl_oracle_replay(oracle, plan, NULL, &projection);
     if (!status) *seconds = projection.total_s;
     pdl_oracle_destroy(oracle);
     pdl_system_destroy(system);
@@ -227,7 +228,8 @@ static pdl_status_t predict(run_t *run)
     const VALUES         *v = run->job->values;
     pdl_session_spec_t    spec;
     pdl_predict_options_t options = {.source = run->source,
-                                     .loader_threads = (int)v->loader_threads,
+                                     .loader_threads =
+                                         pdl__loader_threads(v->loader_threads, run->job->backend, run->job->ranks),
                                      .normalise = !v->no_normalise,
                                      .no_outputs = v->output == NULL && v->top_k == 0,
                                      .on_rows = take_rows,

@@ -44,7 +44,8 @@ const pdl__option_t pdl__train_option_table[] = {
      "of text: char, byte, or byte pairs: tokenizer.json, or vocab.json with merges.txt beside it",
      TEXT(vocabulary)},
     {"samples", "N", NULL, "size of a synthetic data set", INT(samples, 1)},
-    {"loader-threads", "N", "1", "threads that prepare samples", INT(loader_threads, 1)},
+    {"loader-threads", "N", NULL, "threads that prepare samples; else 1, with a GPU the cores of a rank, up to 8",
+     INT(loader_threads, 1)},
 
     {"devices", "N", NULL,
      "ranks; started here unless mpirun or srun has done so; else 1, or as many as the plan is for", INT(pe, 1),
@@ -263,7 +264,6 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->epochs = v->epochs;
     o->updates = v->steps;
     o->valid_every = v->valid_every;
-    o->loader_threads = (int)v->loader_threads;
     o->normalise = !v->no_normalise;
     o->checkpoint = v->checkpoint;
     o->checkpoint_every = v->checkpoint_every;

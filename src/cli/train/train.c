@@ -327,6 +327,8 @@ static pdl_status_t prepare(job_t *job, const pdl__operands_t *operands)
     if (!status) status = load_plan(job, operands);
     if (!status) status = open_data(job);
     if (!status) status = create_backend(job, pdl__compute_threads(job->values->threads, job->ranks));
+    if (!status)
+        job->options.loader_threads = pdl__loader_threads(job->values->loader_threads, job->backend, job->ranks);
     if (!status && job->values->init)
         status = pdl_initial_open(job->values->init,
                                   job->values->init_strict ? PDL_INITIAL_STRICT : PDL_INITIAL_ANY, &job->initial);

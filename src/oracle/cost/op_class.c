@@ -86,7 +86,7 @@ pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, co
     seconds[PDL_CLASS_GRADIENT] = projection->comm[PDL_COMM_GRADIENT];
     seconds[PDL_CLASS_MOVE] = projection->comm_s - projection->comm[PDL_COMM_GRADIENT];
     seconds[PDL_CLASS_INPUT] = projection->io_s;
-    if (whole) return PDL_OK;
+    if (whole && c.pipeline == 1) return PDL_OK;
     for (int i = 0; i <= PDL_CLASS_UPDATE; i++) work += seconds[i];
     if (c.pipeline == 1) {
         /* Waiting for the host, and kernels that are slower beside an exchange. */

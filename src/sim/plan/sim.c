@@ -100,15 +100,41 @@ static pdl_status_t play_cut(const pdl__cut_t *cut, pdl_plan_sim_t *sim)
     return status;
 }
 
-/* The programs that its ranks would execute, with communications as they are on the network. */
-static pdl_status_t write_trace(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
-                                pdl__pricer_t *pricer)
+/* What the programs of the stages do, where it is these that are timed. */
+static pdl_status_t take_programs(const pdl_timeline_t *timeline, pdl_plan_sim_t *sim)
+{
+    pdl_status_t status = pdl__timeline_parts(timeline, &sim->simulated);
+
+    for (int s = 0; s < timeline->count && !status; s++) {
+        const pdl_replay_rank_t *rank = &timeline->ranks[s];
+        pdl_stage_sim_t         *stage = &sim->stages[s];
+
+        stage->compute_s = stage->comm_s = stage->end_s = 0;
+        for (int i = 0; i < rank->program->op_count; i++) {
+            const pdl_program_op_t *op = &rank->program->op[i];
+
+            if (op->stream == PDL_STREAM_COMPUTE) stage->compute_s += rank->seconds[i];
+            if (op->kind == PDL_OP_REDISTRIBUTE) stage->comm_s += rank->seconds[i];
+            stage->end_s = fmax(stage->end_s, rank->end_s[i]);
+        }
+        stage->idle_share = fmax(0, 1 - (stage->compute_s + stage->comm_s) / timeline->total_s);
+    }
+    return status;
+}
+
+/* The programs that its ranks would execute, with communications as they are on the network: for a trace, and on machines where
+   this library trains as the simulation itself. */
+static pdl_status_t time_programs(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
+                                  pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
 {
     pdl__slow_t     slow = {options->slow_rank, options->slow_factor};
     pdl_timeline_t *timeline = NULL;
-    pdl_status_t    status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &timeline);
+    bool            ours = sim->projected.replayed;
 
-    if (!status)
+    if (!ours && options->trace == NULL) return PDL_OK;
+    pdl_status_t status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &timeline);
+    if (!status && ours) status = take_programs(timeline, sim);
+    if (!status && options->trace != NULL)
         pdl_replay_trace(timeline->ranks,
                          timeline->count < options->trace_ranks ? timeline->count : options->trace_ranks,
                          options->trace);
@@ -131,8 +157,8 @@ static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const
     if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
     if (!status) status = pdl__cut_create(oracle, &spec, &cut);
     if (!status) status = play_cut(&cut, sim);
+    if (!status) status = time_programs(plan, options, &pricer, sim);
     if (!status) status = report(&pricer, sim);
-    if (!status && options->trace != NULL) status = write_trace(plan, options, &pricer);
     pdl__cut_free(&cut);
     pdl__pricer_free(&pricer);
     pdl__profile_destroy(spec.profile);

@@ -383,16 +383,21 @@ static pdl_status_t time_graph(bench_t *b, const pdl_plan_t *plan)
 
 /* Ways to run a model whose operations differ. */
 static const struct way {
-    const char     *strategy;
+    const char     *strategy, *name;
     pdl_axis_kind_t axis;
-} ways[] = {{"serial", PDL_AXIS_DATA}, {"filter", PDL_AXIS_TENSOR}, {"spatial", PDL_AXIS_SPATIAL}};
+    pdl_run_mode_t  run_mode;
+    bool            alone; /* on one rank */
+} ways[] = {{"serial", "training", PDL_AXIS_DATA, PDL_TRAINING, true},
+            {"serial", "inference", PDL_AXIS_DATA, PDL_INFERENCE, true},
+            {"filter", "filters split", PDL_AXIS_TENSOR, PDL_TRAINING, false},
+            {"spatial", "space split", PDL_AXIS_SPATIAL, PDL_TRAINING, false}};
 static const int64_t batches[] = {32, 8, 128, 512}, quick_batch = 8;
 #define COUNT(list) ((int)(sizeof(list) / sizeof(*(list))))
 
 /* Seconds of the operations once, *sum_s; 0 where the model cannot be run so. */
 static pdl_status_t time_model(bench_t *b, const pdl_model_t *model, int way, int64_t batch, double *sum_s)
 {
-    int64_t      ranks = way == 0 ? 1 : pdl_ranks_size(b->c->ranks);
+    int64_t      ranks = ways[way].alone ? 1 : pdl_ranks_size(b->c->ranks);
     pdl_mesh_t   mesh = {{{ways[way].axis, ranks, 0}}, 1};
     pdl_plan_t  *plan = NULL;
     pdl_status_t status = PDL_OK;
@@ -401,6 +406,7 @@ static pdl_status_t time_model(bench_t *b, const pdl_model_t *model, int way, in
     if (!pdl_plan_create(model, &mesh, batch, &plan) && !pdl_plan_apply_preset(plan, ways[way].strategy, NULL) &&
         !pdl_plan_check(plan)) {
         plan->precision = b->precision;
+        plan->run_mode = ways[way].run_mode;
         status = time_graph(b, plan);
         *sum_s = b->sum_s;
     }
@@ -447,23 +453,25 @@ static bool is_worth_it(const pdl__calibrate_t *c, const seen_t *seen, int64_t b
 static pdl_status_t time_all(pdl__calibrate_t *c, bench_t *bench, double end_s)
 {
     seen_t       seen[PDL__PRECISIONS][PDL_CALIBRATION_MODELS + 6][COUNT(ways)] = {{{{0, 0, 0}}}};
-    int          several = pdl_ranks_size(c->ranks) > 1 ? COUNT(ways) : 1;
+    bool         several = pdl_ranks_size(c->ranks) > 1;
     pdl_status_t status = PDL_OK;
 
     for (int k = 0; k < COUNT(batches); k++)
-        for (int w = 0; w < several; w++)
+        for (int w = 0; w < COUNT(ways); w++)
             for (int m = c->model_count - 1; m >= 0; m--)
                 for (int p = PDL__PRECISIONS - 1; p >= 0 && !status; p--) {
                     seen_t *s = &seen[p][m][w];
                     double  start_s = pdl__seconds();
 
-                    if (bench[p].backend == NULL || !is_worth_it(c, s, batches[k], end_s)) continue;
+                    if ((!ways[w].alone && !several) || bench[p].backend == NULL ||
+                        !is_worth_it(c, s, batches[k], end_s))
+                        continue;
                     status = time_model(&bench[p], c->model[m], w, batches[k], &s->sum_s);
                     s->wall_s = pdl__seconds() - start_s;
                     s->batch = s->sum_s > 0 ? batches[k] : -1;
                     if (!status && s->sum_s > 0)
                         pdl__calibrate_say(c, "operations of %s, %s, batch %lld%s: %.2f ms", c->name[m],
-                                           ways[w].strategy, (long long)batches[k], p > 0 ? ", bf16" : "",
+                                           ways[w].name, (long long)batches[k], p > 0 ? ", bf16" : "",
                                            1e3 * s->sum_s);
                 }
     return status;
