@@ -77,6 +77,27 @@ static void large_layers_match_the_reference(void)
     }
 }
 
+/* Tiles of tensor cores are larger than the other cases. */
+static void attention_in_bf16_is_near_the_reference(void)
+{
+    static const way_t        plain = {"", {.blocked = true}};
+    static const pdl_fusion_t none = {false, PDL_LAYER_INPUT};
+
+    for (int i = 0; i < LARGE_OP_CASE_COUNT; i++) {
+        op_case_t   c = combine(&large_op_cases[i], &plain, &none);
+        op_result_t once, again;
+
+        if (strstr(c.text, "attention") == NULL) continue;
+        c.coarse = true;
+        check_case(bf16, &c, plain.name, BF16_TOLERANCE);
+        if (op_case_run(bf16, &c, &once) == PDL_OK && op_case_run(bf16, &c, &again) == PDL_OK) {
+            compare_results(&c, "again", &again, &once, 0);
+            op_result_free(&again);
+        }
+        op_result_free(&once);
+    }
+}
+
 /* The same bits in every run. */
 static void repeated_runs_are_equal(void)
 {
@@ -104,6 +125,7 @@ int main(int count, char **arguments)
     RUN(layers_match_the_reference);
     RUN(bf16_is_near_the_reference);
     RUN(fusions_match_the_reference);
+    RUN(attention_in_bf16_is_near_the_reference);
     if (real) RUN(large_layers_match_the_reference);
     RUN(repeated_runs_are_equal);
     pdl_backend_destroy(reference);

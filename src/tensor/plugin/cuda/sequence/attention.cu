@@ -1,5 +1,6 @@
 /*
- * Attention by own kernels, for every type, size and rate of dropout (Dao et al., FlashAttention, 2022): a block has 16
+ * Attention by own kernels, for every type, size and rate of dropout (Dao et al., FlashAttention, 2022); bf16 and the usual
+ * sizes have faster ones (attention_tiles.cu). A block has 16
  * queries and goes over the keys, 32 at a time; a lane has a key while scores are made, and channels while values are summed.
  * Backward makes the scores again, once for the queries and once, with the roles exchanged, for the keys, so that
  * every sum is made by one thread in one order.
@@ -360,9 +361,11 @@ template <typename T> static pdl_status_t set_limits(int64_t dim)
 
 static pdl_status_t prepare(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t dim)
 {
+    pdl_status_t status = pdl__cuda_attention_prepare(type, dim);
+
     (void)gpu;
     /* Up to here every kernel may have it. */
-    if (shared_bytes(dim) <= (48 << 10)) return PDL_OK;
+    if (status != PDL_OK || shared_bytes(dim) <= (48 << 10)) return status;
     return type == PDL_DTYPE_BF16 ? set_limits<pdl_bf16>(dim) : set_limits<float>(dim);
 }
 
@@ -381,7 +384,7 @@ static pdl_status_t launch_forward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream,
 }
 
 template <typename T>
-static pdl_status_t launch_backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const attention_t *a)
+static pdl_status_t launch_backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const attention_t *a, bool fits)
 {
     auto         dots = attention_dots<T>;
     auto         query_gradient = BY_DIM(attention_queries, T, a->dim);
@@ -389,6 +392,7 @@ static pdl_status_t launch_backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream
     int64_t      rows = a->samples * a->heads * a->queries;
     pdl_status_t status = PDL_LAUNCH(dots, pdl__gpu_blocks(gpu, rows, 8, 8), 256, 0, stream, *a);
 
+    if (status == PDL_OK && fits) return pdl__cuda_attention_tile(stream, a, true);
     if (status == PDL_OK)
         status = PDL_LAUNCH(query_gradient, blocks_of(gpu, a, a->heads, a->queries), WARPS * 32,
                             shared_bytes(a->dim), stream, *a);
@@ -402,15 +406,18 @@ static pdl_status_t forward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dt
 {
     if (a->plans != NULL) return pdl__cuda_attention_run(stream, a, false);
     if (pdl__cuda_attention_steps(a)) return pdl__cuda_attention_step(gpu, stream, type, a);
+    if (pdl__cuda_attention_fits(type, a)) return pdl__cuda_attention_tile(stream, a, false);
     return type == PDL_DTYPE_BF16 ? launch_forward<pdl_bf16>(gpu, stream, a)
                                   : launch_forward<float>(gpu, stream, a);
 }
 
 static pdl_status_t backward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const attention_t *a)
 {
+    bool fits = pdl__cuda_attention_fits(type, a);
+
     if (a->plans != NULL) return pdl__cuda_attention_run(stream, a, true);
-    return type == PDL_DTYPE_BF16 ? launch_backward<pdl_bf16>(gpu, stream, a)
-                                  : launch_backward<float>(gpu, stream, a);
+    return type == PDL_DTYPE_BF16 ? launch_backward<pdl_bf16>(gpu, stream, a, fits)
+                                  : launch_backward<float>(gpu, stream, a, fits);
 }
 
 static pdl_status_t rotate(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,

@@ -92,6 +92,12 @@ extern const pdl__cuda_attentions_t pdl__cuda_attentions;
 bool         pdl__cuda_attention_steps(const pdl__cuda_attention_t *attention);
 pdl_status_t pdl__cuda_attention_step(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                       const pdl__cuda_attention_t *attention);
+/* Inside the plugins (attention_tiles.cu): bf16 by tensor cores; whether that can do it, what it needs before, and does. In
+   backward the dots are there. */
+bool         pdl__cuda_attention_fits(pdl_dtype_t type, const pdl__cuda_attention_t *attention);
+pdl_status_t pdl__cuda_attention_prepare(pdl_dtype_t type, int64_t dim);
+pdl_status_t pdl__cuda_attention_tile(pdl_tensor_stream_t *stream, const pdl__cuda_attention_t *attention,
+                                      bool backward);
 /* Inside the plugins (attention_graph.c). */
 pdl_status_t pdl__cuda_attention_plan(pdl__gpu_t *gpu, const pdl__cuda_attention_t *attention, bool backward,
                                       int64_t samples, size_t workspace, pdl__cuda_attention_plans_t **plans);
