@@ -22,7 +22,7 @@ static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFER
 typedef struct values {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
         *data_policy;
-    int64_t pe, batch, samples_per_pe, top, groups;
+    int64_t pe, batch, samples_per_pe, micro_batches, top, groups;
     double  max_memory, divisor, exchange_bandwidth;
     int     goal, formulas, mode, precision, optimizer;
     bool    explain, json;
@@ -44,6 +44,9 @@ static const pdl__option_t options[] = {
     {"samples-per-device", "N", NULL,
      "the batch is this many times the devices; else 64, fewer where samples are large (16 M values, 8,192 tokens)",
      PDL__INT(values_t, samples_per_pe, 1), .also = "samples-per-pe"},
+    {"micro-batches", "N", NULL,
+     "of a replica: gradient accumulation or those of a pipeline, exactly so many; else as many as are best",
+     PDL__INT(values_t, micro_batches, 1)},
     {"mode", "MODE", "training", "what the devices do", CHOICE(mode, mode_names, 2)},
     {"precision", "TYPE", "fp32", "of activations and weights",
      CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
@@ -183,6 +186,7 @@ static pdl_status_t load(const values_t *v, question_t *q)
     q->request.pe = v->pe;
     q->request.batch = v->batch;
     q->request.samples_per_pe = v->samples_per_pe;
+    q->request.micro_batches = v->micro_batches;
     q->request.goal = (pdl_goal_t)v->goal;
     q->request.optimizer = (pdl_optimizer_t)v->optimizer;
     q->request.precision = (pdl_precision_t)v->precision;

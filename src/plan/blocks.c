@@ -2,10 +2,12 @@
  * Blocks of layers with a memory policy each.
  */
 #include "plan/blocks.h"
+#include <paradl/model/traits.h>
 #include <stdlib.h>
 #include <string.h>
 
-const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT] = {"keep", "recompute", "swap", "swap_boundary"};
+const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT] = {
+    "keep", "recompute", "swap", "swap_boundary", "recompute_cheap", "swap_cheap"};
 
 pdl_status_t pdl_plan_set_blocks(pdl_plan_t *plan, const pdl_plan_block_t *blocks, int count)
 {
@@ -41,7 +43,7 @@ int pdl_plan_block_of(const pdl_plan_t *plan, int layer)
 
 bool pdl_memory_swaps(pdl_memory_policy_t policy)
 {
-    return policy == PDL_MEMORY_SWAP || policy == PDL_MEMORY_SWAP_BOUNDARY;
+    return policy == PDL_MEMORY_SWAP || policy == PDL_MEMORY_SWAP_BOUNDARY || policy == PDL_MEMORY_SWAP_CHEAP;
 }
 
 bool pdl_memory_recomputes(pdl_memory_policy_t policy)
@@ -49,11 +51,31 @@ bool pdl_memory_recomputes(pdl_memory_policy_t policy)
     return policy == PDL_MEMORY_RECOMPUTE || policy == PDL_MEMORY_SWAP_BOUNDARY;
 }
 
+bool pdl_memory_recomputes_cheap(pdl_memory_policy_t policy)
+{
+    return policy == PDL_MEMORY_RECOMPUTE_CHEAP || policy == PDL_MEMORY_SWAP_CHEAP;
+}
+
+bool pdl_layer_is_cheap(const pdl_layer_t *layer)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    return traits->norm || traits->activation || traits->drops || traits->combine != PDL_COMBINE_NONE;
+}
+
 pdl_memory_policy_t pdl_plan_memory_policy(const pdl_plan_t *plan, int layer)
 {
     if (plan->block_count > 0) return plan->block[pdl_plan_block_of(plan, layer)].policy;
     /* Selective recompute concerns the scores inside attention only. */
     return plan->recompute == PDL_RECOMPUTE_FULL ? PDL_MEMORY_RECOMPUTE : PDL_MEMORY_KEEP;
+}
+
+bool pdl_plan_recomputes(const pdl_plan_t *plan, int layer)
+{
+    pdl_memory_policy_t policy = pdl_plan_memory_policy(plan, layer);
+
+    return pdl_memory_recomputes(policy) ||
+           (pdl_memory_recomputes_cheap(policy) && pdl_layer_is_cheap(pdl_model_layer(plan->model, layer)));
 }
 
 static const char *name_of(const pdl_plan_t *plan, int layer)

@@ -155,7 +155,8 @@ static void run_forward(pdl__builder_t *b, int i, bool again)
     op.again = again;
     for (int j = 0; j < node->input_count; j++) op.input[j] = b->held[b->root[node->input[j]]].value;
     op.output = !again && takes_input(b, i) ? op.input[0] : pdl__program_buffer(b, i, node->out_bytes);
-    op.saved = pdl__program_buffer(b, i, node->saved_bytes);
+    op.from_saved = again && node->from_saved;
+    op.saved = op.from_saved ? b->held[i].saved : pdl__program_buffer(b, i, node->saved_bytes);
     op.workspace = pdl__program_buffer(b, i, node->workspace_bytes);
     if (node->kind == PDL_NODE_RECEIVE || node->kind == PDL_NODE_SEND) op.stream = PDL_STREAM_STAGE;
     if (node->kind == PDL_NODE_SEND) op.bytes = (double)b->nodes[b->root[node->input[0]]].out_bytes;
@@ -508,7 +509,7 @@ static void run_backward(pdl__builder_t *b, int i)
     if (!node->loss && op.gradient[0] < 0) return; /* nothing that leads to the loss reads it */
     for (int j = 0; j < node->input_count; j++)
         if (node->keeps_inputs >> j & 1) ensure(b, b->root[node->input[j]]);
-    if (node->keeps_output || node->saved_bytes > 0) ensure(b, i);
+    if (node->keeps_output || (node->saved_bytes > 0 && !node->from_saved)) ensure(b, i);
     for (int j = 0; j < node->input_count; j++)
         if (node->keeps_inputs >> j & 1) op.input[j] = b->held[b->root[node->input[j]]].value;
     if (node->keeps_output) op.output = b->held[i].value;

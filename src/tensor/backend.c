@@ -48,5 +48,7 @@ int64_t pdl_backend_block(const pdl_backend_t *backend, int64_t channels)
 
 int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward)
 {
-    return op->spec.shared && !run->training ? 0 : op->description.meetings[backward];
+    return (op->spec.shared && !run->training) || (run->from_saved && !backward)
+               ? 0
+               : op->description.meetings[backward];
 }

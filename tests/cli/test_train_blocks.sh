@@ -58,6 +58,8 @@ for mesh in one two pipe; do
     plan $mesh-parts "$axes" $strategy "$stages" \
         "blocks: [{to: r1, policy: swap, release_after: 3, prefetch: 2}, {to: r2, policy: recompute}, {to: d3, policy: swap_boundary}, {to: s1, policy: swap}, {to: loss, policy: keep}]"
     plan $mesh-all "$axes" $strategy "$stages" "blocks: [{to: a2, policy: swap}, {to: d3, policy: swap, prefetch: 9}, {to: s2, policy: swap, release_after: 9}, {to: loss, policy: swap}]"
+    plan $mesh-cheap "$axes" $strategy "$stages" \
+        "blocks: [{to: d3, policy: recompute_cheap}, {to: s2, policy: swap_cheap}, {to: loss, policy: recompute_cheap}]"
     plan $mesh-late "$axes" $strategy "$stages" "blocks: [$keep, {to: b3, policy: recompute}, {to: loss, policy: keep}]"
 done
 plan one-keep "{data: 1}" data auto "blocks: [{to: loss, policy: keep}]"
@@ -70,10 +72,10 @@ plan inter-again "{pipeline: 2}" pipeline "$inter" \
     "blocks: [{to: r1, policy: recompute}, $again, {to: sum, policy: recompute}, {to: loss, policy: recompute}]"
 
 train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --steps 4 --lr 0.05 --momentum 0.9)
-for name in one-{none,full,mixed,late,keep,again} {two,pipe}-{none,mixed} pipe-late {one,two,pipe}-{swap,parts,all}; do
+for name in one-{none,full,mixed,late,keep,again} {two,pipe}-{none,mixed} pipe-late {one,two,pipe}-{swap,parts,all,cheap}; do
     expect 0 train $name.yaml "${train[@]}" --log $name.jsonl
 done
-for name in {one,two,pipe}-{none,full,mixed,late,swap,parts,all} {one,pipe}-{keep,again} inter-{full,again}; do
+for name in {one,two,pipe}-{none,full,mixed,late,swap,parts,all,cheap} {one,pipe}-{keep,again} inter-{full,again}; do
     for rank in 0 1; do
         [[ $name = one-* && $rank = 1 ]] && continue
         expect 0 train $name.yaml --device dry --data synthetic --samples 40 --threads 1 --rank $rank --json
@@ -101,7 +103,7 @@ for name in ("one-full", "one-mixed", "one-late", "one-keep", "one-again"):
 assert losses("two-mixed") == losses("two-none")
 assert losses("pipe-mixed") == losses("pipe-late") == losses("pipe-none")
 for mesh in ("one", "two", "pipe"):
-    for name in ("swap", "parts", "all"):
+    for name in ("swap", "parts", "all", "cheap"):
         assert losses(f"{mesh}-{name}") == losses(f"{mesh}-none"), (mesh, name)
 
 first, second = {"a1", "a2", "n2", "a3", "d3"}, {"b1", "b2", "sum", "b3"}
@@ -117,6 +119,14 @@ for mesh in ("one", "two", "pipe"):
         assert held[0] <= held[1] <= held[2], (mesh, rank, held)
     held = [dry(f"{mesh}-{way}")["memory_bytes"] for way in ("full", "mixed", "none")]
     assert held[0] < held[2] and held[1] < held[2], (mesh, held)
+
+# Products are kept where only cheap layers are made again, and norms are made from the statistics that are kept: nobody sends them.
+for mesh in ("one", "two", "pipe"):
+    for rank in range(1 if mesh == "one" else 2):
+        assert again(f"{mesh}-cheap", rank) <= {"n2", "d3", "sum", "s2"}, again(f"{mesh}-cheap", rank)
+    held = [dry(f"{mesh}-{way}")["memory_bytes"] for way in ("cheap", "none")]
+    assert "n2" in again(f"{mesh}-cheap") and held[0] < held[1], (mesh, held)
+assert dry("two-cheap")["sent"]["statistics"] == dry("two-none")["sent"]["statistics"] > 0
 
 for mesh, ranks in ("one", 1), ("pipe", 2), ("inter", 2):
     for short, block in ("none", "keep"), ("full", "again"):

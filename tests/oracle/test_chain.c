@@ -13,16 +13,18 @@ static pdl_chain_block_t vector[8];
 
 static pdl_chain_t vector_chain(double memory, double rate)
 {
-    for (int i = 0; i < 8; i++) vector[i] = (pdl_chain_block_t){forward[i], backward[i], bytes[i], boundary[i]};
+    for (int i = 0; i < 8; i++)
+        vector[i] = (pdl_chain_block_t){forward[i], backward[i], bytes[i], boundary[i], 0, 0};
     return (pdl_chain_t){.block = vector, .count = 8, .memory_bytes = memory, .out_rate = rate, .in_rate = rate};
 }
 
-/* K, S, R, and B for the boundary. */
+/* K, S, R, B for the boundary, C for what is cheap. */
 static pdl_memory_policy_t policy_of(char letter)
 {
     return letter == 'K'   ? PDL_MEMORY_KEEP
            : letter == 'S' ? PDL_MEMORY_SWAP
            : letter == 'R' ? PDL_MEMORY_RECOMPUTE
+           : letter == 'C' ? PDL_MEMORY_RECOMPUTE_CHEAP
                            : PDL_MEMORY_SWAP_BOUNDARY;
 }
 
@@ -89,13 +91,15 @@ static double draw(double low, double high)
     return low + (high - low) * (double)(drawn >> 11) / 9007199254740992.0;
 }
 
-static void draw_chain(pdl_chain_block_t *block, int count, double least, double most, pdl_chain_t *chain)
+static void draw_chain(pdl_chain_block_t *block, int count, bool cheap, double least, double most,
+                       pdl_chain_t *chain)
 {
     double sum = 0, largest = 0;
 
     for (int i = 0; i < count; i++) {
         double seconds = draw(1, 10), size = draw(40, 400);
-        block[i] = (pdl_chain_block_t){seconds, 2 * seconds, size, size * draw(0, 0.2)};
+        block[i] = (pdl_chain_block_t){seconds, 2 * seconds, size, size * draw(0, 0.2), 0, 0};
+        if (cheap) block[i].cheap_bytes = size * draw(0.4, 0.8), block[i].cheap_s = seconds * draw(0.05, 0.3);
         sum += size;
         if (size > largest) largest = size;
     }
@@ -142,26 +146,28 @@ static double best_rule(const pdl_chain_t *chain)
     return best;
 }
 
+/* Half as large a part of the chains has layers that are cheap, and two policies more to try. */
 static void search_is_near_the_optimum(void)
 {
     double worst = 1;
     int    exact = 0;
 
-    for (int trial = 0; trial < 150; trial++) {
+    for (int trial = 0; trial < 225; trial++) {
+        bool                cheap = trial >= 150;
         pdl_chain_block_t   block[8];
         pdl_chain_t         chain;
         pdl_memory_policy_t policy[8];
         pdl_chain_result_t  result;
 
-        draw_chain(block, 1 + trial % 7, 0.35, 0.8, &chain);
-        double best = brute_force(&chain, PDL_MEMORY_POLICY_COUNT);
+        draw_chain(block, 1 + trial % (cheap ? 4 : 7), cheap, 0.35, 0.8, &chain);
+        double best = brute_force(&chain, cheap ? PDL_MEMORY_POLICY_COUNT : PDL_MEMORY_RECOMPUTE_CHEAP);
         REQUIRE_OK(pdl_chain_solve(&chain, policy, &result));
         CHECK(result.step_s >= best * (1 - 1e-9) && result.step_s <= best * 1.05);
         CHECK(result.step_s <= best_rule(&chain) * (1 + 1e-9));
         if (result.step_s / best > worst) worst = result.step_s / best;
         exact += result.step_s <= best * (1 + 1e-9);
     }
-    printf("%d of 150 chains optimal, worst %.4f\n", exact, worst);
+    printf("%d of 225 chains optimal, worst %.4f\n", exact, worst);
 }
 
 static void long_chains_are_searched(void)
@@ -174,7 +180,7 @@ static void long_chains_are_searched(void)
         pdl_memory_policy_t policy[200];
         pdl_chain_result_t  result, again;
 
-        draw_chain(block, counts[k], 0.2, 0.6, &chain);
+        draw_chain(block, counts[k], k == 0, 0.2, 0.6, &chain);
         REQUIRE_OK(pdl_chain_solve(&chain, policy, &result));
         CHECK(result.step_s <= best_rule(&chain));
         CHECK(result.peak_bytes <= chain.memory_bytes * (1 + 1e-9));
@@ -201,6 +207,21 @@ static void memory_decides(void)
     CHECK_STR(pdl_error_message(), "no policy fits in 399 bytes: the least is 400");
 }
 
+/* Cheap recomputation releases its part at once and takes its own time. */
+static void cheap_layers_are_computed_again(void)
+{
+    pdl_chain_t         chain = vector_chain(1200, 16);
+    pdl_memory_policy_t policy[8];
+    pdl_chain_result_t  result;
+
+    for (int i = 0; i < 8; i++) vector[i].cheap_bytes = bytes[i] / 2, vector[i].cheap_s = 0.5;
+    check_plan(&chain, "CCCCCCCC", 112, 980);
+    REQUIRE_OK(pdl_chain_solve(&chain, policy, &result));
+    CHECK(result.step_s <= 112);
+    vector[2].cheap_bytes = 2 * bytes[2];
+    CHECK_INT(pdl_chain_solve(&chain, policy, &result), PDL_ERR_INPUT);
+}
+
 static void wrong_chains_are_refused(void)
 {
     pdl_chain_t         chain = vector_chain(900, 0);
@@ -225,6 +246,7 @@ int main(void)
     RUN(search_is_near_the_optimum);
     RUN(long_chains_are_searched);
     RUN(memory_decides);
+    RUN(cheap_layers_are_computed_again);
     RUN(wrong_chains_are_refused);
     return test_done();
 }

@@ -542,7 +542,7 @@ static void mistakes_name_the_place(void)
         {STAGES "memory: {blocks: [keep]}", "p.yaml:7: expected a block such as"},
         {STAGES "memory: {blocks: [{to: loss}]}", "p.yaml:7: key \"policy\" is missing"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: loss, policy: drop}]}",
-         "p.yaml:8: policy: expected keep, recompute, swap or swap_boundary"},
+         "p.yaml:8: policy: expected keep, recompute, swap, swap_boundary, recompute_cheap or swap_cheap"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: nowhere, policy: keep}]}",
          "p.yaml:8: model lenet has no layer \"nowhere\" for a block to end with"},
         {STAGES "memory: {blocks: [{to: pool1, policy: keep},\n{to: conv1, policy: keep}]}",

@@ -113,13 +113,14 @@ static bool same(const outcome_t *a, const outcome_t *b)
 /* Every third layer ends a block. */
 static void set_blocks(pdl_plan_t *plan)
 {
-    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_SWAP, PDL_MEMORY_RECOMPUTE, PDL_MEMORY_SWAP_BOUNDARY,
-                                                   PDL_MEMORY_SWAP, PDL_MEMORY_KEEP};
+    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_SWAP,          PDL_MEMORY_RECOMPUTE,
+                                                   PDL_MEMORY_SWAP_BOUNDARY, PDL_MEMORY_SWAP_CHEAP,
+                                                   PDL_MEMORY_KEEP,          PDL_MEMORY_RECOMPUTE_CHEAP};
     pdl_plan_block_t                 blocks[64];
     int                              count = 0, last = pdl_model_layer_count(plan->model) - 1;
 
     for (int i = 2; i <= last; i += 3) {
-        blocks[count] = (pdl_plan_block_t){.last = i, .policy = policies[count % 5]};
+        blocks[count] = (pdl_plan_block_t){.last = i, .policy = policies[count % 6]};
         if (pdl_memory_swaps(blocks[count].policy)) blocks[count].prefetch = 1 + count % 3;
         count++;
     }

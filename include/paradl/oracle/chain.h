@@ -9,7 +9,8 @@
  *
  * The device computes one block at a time, a link copies activations to the host and another one back, both in order.
  * Forward: a block waits until its activations fit. KEEP holds them; SWAP copies them out and releases them when that is
- * done; RECOMPUTE releases all but the boundary input at once; SWAP_BOUNDARY copies out the boundary input too.
+ * done; RECOMPUTE releases all but the boundary input at once; SWAP_BOUNDARY copies out the boundary input too;
+ * RECOMPUTE_CHEAP releases what is cheap to compute again, and SWAP_CHEAP copies out the rest.
  * Backward: what was copied out is copied in, last block first, as soon as the link is free and memory is left for
  * the blocks that are recomputed before it is used; what was released is computed again.
  */
@@ -28,6 +29,8 @@ typedef struct pdl_chain_block {
     double forward_s, backward_s;
     double bytes;          /* activations that backward reads, the boundary input included */
     double boundary_bytes; /* input of the block: what recomputation begins with */
+    /* What is kept where only cheap layers are computed again, and the time of that; 0 bytes: there are none. */
+    double cheap_bytes, cheap_s;
 } pdl_chain_block_t;
 
 typedef struct pdl_chain {
@@ -66,6 +69,11 @@ pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *poli
    blocks, or none where it fits without. The chain is that of one micro-batch. */
 pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, double limit_bytes,
                                       pdl_chain_result_t *result);
+
+/* Bytes of a block under a policy that stay from forward to backward, on the device or copied to the host, and what is
+   computed again. */
+double pdl_chain_held_bytes(const pdl_chain_block_t *block, pdl_memory_policy_t policy);
+double pdl_chain_repeated_s(const pdl_chain_block_t *block, pdl_memory_policy_t policy);
 
 /* The least memory with which any policy works. */
 double pdl_chain_least_bytes(const pdl_chain_t *chain);

@@ -30,6 +30,7 @@ typedef struct pdl_request {
     int64_t               pe;
     int64_t               batch;          /* over all devices; 0: by samples_per_pe */
     int64_t               samples_per_pe; /* the batch is so many times pe; 0: chosen (docs/oracle.md, "Search") */
+    int64_t               micro_batches;  /* of a replica; 0: chosen */
     const pdl_strategy_t *strategy;       /* NULL: all */
     pdl_goal_t            goal;
     pdl_optimizer_t       optimizer;

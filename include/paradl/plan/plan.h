@@ -55,9 +55,11 @@ typedef enum pdl_recompute {
 /* What becomes of the activations of a block of layers between forward and backward. */
 typedef enum pdl_memory_policy {
     PDL_MEMORY_KEEP,
-    PDL_MEMORY_RECOMPUTE,     /* what other blocks read is kept, the rest is made again */
-    PDL_MEMORY_SWAP,          /* copied to the host in forward, and back in backward */
-    PDL_MEMORY_SWAP_BOUNDARY, /* what it reads of other blocks is copied so, the rest is made again */
+    PDL_MEMORY_RECOMPUTE,       /* what other blocks read is kept, the rest is made again */
+    PDL_MEMORY_SWAP,            /* copied to the host in forward, and back in backward */
+    PDL_MEMORY_SWAP_BOUNDARY,   /* what it reads of other blocks is copied so, the rest is made again */
+    PDL_MEMORY_RECOMPUTE_CHEAP, /* outputs of norms, activations and sums are made again, the rest is kept */
+    PDL_MEMORY_SWAP_CHEAP,      /* or copied */
     PDL_MEMORY_POLICY_COUNT
 } pdl_memory_policy_t;
 typedef enum pdl_sharding {
@@ -77,7 +79,7 @@ typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
 extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
-extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap swap_boundary */
+extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap ... */
 extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 
@@ -178,9 +180,15 @@ pdl_status_t pdl_plan_set_blocks(pdl_plan_t *plan, const pdl_plan_block_t *block
 /* The block of a layer, and its policy: the one place where it is decided what is kept. */
 int                 pdl_plan_block_of(const pdl_plan_t *plan, int layer);
 pdl_memory_policy_t pdl_plan_memory_policy(const pdl_plan_t *plan, int layer);
-/* Whether the policy copies tensors to the host and back; whether it makes some again. */
+/* Whether the policy copies tensors to the host and back; whether it makes all again that other blocks do not read, or only
+   what is cheap. */
 bool pdl_memory_swaps(pdl_memory_policy_t policy);
 bool pdl_memory_recomputes(pdl_memory_policy_t policy);
+bool pdl_memory_recomputes_cheap(pdl_memory_policy_t policy);
+/* Whether a layer is one of those that are cheap: it passes over memory and makes as much as it reads. */
+bool pdl_layer_is_cheap(const pdl_layer_t *layer);
+/* Whether the forward work of a layer is repeated in backward. */
+bool pdl_plan_recomputes(const pdl_plan_t *plan, int layer);
 /* Leaves out the axes of size 1 with what is said about them, which nothing depends on. */
 void pdl_plan_drop_unit_axes(pdl_plan_t *plan);
 

@@ -66,11 +66,12 @@ typedef struct pdl_program_node {
     int             chunk;                     /* the pass it belongs to; 0 unless `order` tells passes apart */
     int             input[PDL_PROGRAM_INPUTS]; /* producers, all smaller than this node's index */
     int             input_count;
-    bool            backward;  /* takes part in backward */
-    bool            loss;      /* backward starts here: it reads no gradient */
-    bool            recompute; /* its output is not kept for backward, but made again when needed */
-    bool            swap;      /* what backward reads of it is on the host meanwhile */
-    int             block;     /* of the plan's memory policies, in the order of the layers */
+    bool            backward;   /* takes part in backward */
+    bool            loss;       /* backward starts here: it reads no gradient */
+    bool            recompute;  /* its output is not kept for backward, but made again when needed */
+    bool            from_saved; /* made again so: what it has saved is kept and read */
+    bool            swap;       /* what backward reads of it is on the host meanwhile */
+    int             block;      /* of the plan's memory policies, in the order of the layers */
     int      policy_block; /* of the policy for its tensors: the first other block that reads them, or its own */
     int      wanted_by;    /* swapped: the block whose backward reads it first, */
     int      release_after, prefetch; /* and its distances */
@@ -157,10 +158,11 @@ typedef struct pdl_program_op {
     pdl_op_stream_t  stream;
     int              node; /* -1: of no node */
     int              micro_batch;
-    bool             backward; /* of the backward pass, or of gradients */
-    bool             again;    /* what forward has done before */
-    int              move;     /* redistribution: which of the node's moves */
-    int              sums;     /* redistribution: the input whose gradient it sums, or -1 */
+    bool             backward;   /* of the backward pass, or of gradients */
+    bool             again;      /* what forward has done before */
+    bool             from_saved; /* from what it has saved then */
+    int              move;       /* redistribution: which of the node's moves */
+    int              sums;       /* redistribution: the input whose gradient it sums, or -1 */
     int              part;    /* of a convolution: 0 all of it or its interior, 1 and 2 the boundary of its sides */
     pdl_side_boxes_t boxes;   /* copy: of that side, */
     bool             reverse; /* from the second of the two to the first */

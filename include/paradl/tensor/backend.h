@@ -175,6 +175,7 @@ typedef struct pdl_op_description {
     size_t       cache_bytes;     /* attention with a context: run.cache; else 0 */
     unsigned     keeps_inputs;    /* bit per input that backward reads again */
     bool         keeps_output;    /* backward reads the output again */
+    bool         from_saved;      /* forward can be repeated from inputs and what it has saved: run.from_saved */
     bool
         gradient_in_forward; /* where the spec allows it: forward with run.input_gradient[0] writes that, which may be
                                  input 0 itself; backward is not called, and nothing is kept for it */
@@ -211,6 +212,7 @@ typedef struct pdl_op_run {
     void       *input_gradient[PDL_MAX_INPUTS]; /* NULL entries: not wanted; written, never added to */
     bool        training;                       /* dropout and batch statistics are active */
     bool        again;                          /* forward is repeated for backward: running statistics stay */
+    bool        from_saved;                     /* repeated so: `saved` is read, and no ranks meet */
     int         phase;                          /* of an op whose ranks meet; else 0 */
     /* Ops with a context. past: int32_t [samples], of the device, read when the op runs: token t of sample n of this run is at
        position past[n] + t of its sequence, 0 <= past[n] <= context. Samples need not be equally long: the caller goes on from

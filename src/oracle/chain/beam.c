@@ -42,21 +42,20 @@ static int place_of(const beam_t *b, const state_t *state)
 static bool extend(const beam_t *b, const state_t *before, int i, pdl_memory_policy_t policy, state_t *after)
 {
     const pdl_chain_block_t *block = &b->chain->block[i];
-    bool                     swaps = pdl_memory_swaps(policy), again = pdl_memory_recomputes(policy);
-    double                   bytes = again ? block->boundary_bytes : block->bytes;
+    bool                     swaps = pdl_memory_swaps(policy);
+    double                   bytes = pdl_chain_held_bytes(block, policy);
 
     *after = *before;
     after->policy = policy;
     after->reached = true;
-    if (swaps && !(b->chain->in_rate > 0)) return false;
+    if (!pdl__chain_allows(b->chain, policy)) return false;
     if (swaps)
         after->link_s += b->chain->latency_s + bytes / b->chain->in_rate;
     else
         after->kept += bytes;
-    if (after->kept + (again || swaps ? block->bytes - (swaps ? 0 : bytes) : 0) > b->chain->memory_bytes)
-        return false;
+    if (after->kept + block->bytes - (swaps ? 0 : bytes) > b->chain->memory_bytes) return false;
     if (swaps && after->link_s > after->compute_s) after->compute_s = after->link_s;
-    after->compute_s += block->backward_s + (again ? block->forward_s : 0);
+    after->compute_s += block->backward_s + pdl_chain_repeated_s(block, policy);
     return true;
 }
 

@@ -64,6 +64,14 @@ static void add_seconds(const fit_t *f, const pdl_program_t *program, const doub
     }
 }
 
+static void add_repeated(const fit_t *f, const pdl_program_t *program, const double *seconds)
+{
+    for (int i = 0; i < program->op_count; i++) {
+        const pdl_program_op_t *op = &program->op[i];
+        if (op->again && op->micro_batch == 0) f->chain[program->node[op->node].block].cheap_s += seconds[i];
+    }
+}
+
 /* Whether only one tensor leads from the nodes up to here to those behind. */
 static bool is_narrow(const pdl_program_t *program, const int *last_reader, int at)
 {
@@ -114,32 +122,38 @@ static pdl_status_t cut(fit_t *f, const pdl_program_t *program, int wanted)
     return PDL_OK;
 }
 
-/* The chain: times and bytes from a program that swaps everything, boundaries from one that swaps these. */
-static pdl_status_t measure(fit_t *f)
+/* What a program says that swaps all blocks by one policy: what it holds of them, and with times where that is asked for. */
+static pdl_status_t measure_policy(fit_t *f, pdl_memory_policy_t policy, bool times)
 {
     pdl_program_t *program = NULL;
     double         bytes[2 * MOST_BLOCKS + 2], *seconds = NULL;
-    pdl_status_t   status = set_policies(f, PDL_MEMORY_SWAP);
+    pdl_status_t   status = set_policies(f, policy);
 
     if (!status) status = compile(f, &program);
-    if (!status) seconds = calloc((size_t)program->op_count, sizeof(*seconds));
-    if (!status && seconds == NULL) status = pdl__no_memory("while choosing what is kept");
-    if (!status) status = pdl_oracle_price_program(f->oracle, f->plan, program, seconds);
-    if (!status) {
-        count_swapped(f, program, bytes);
-        for (int k = 0; k < f->count; k++) f->chain[k].bytes = bytes[k];
-        add_seconds(f, program, seconds);
+    if (!status && times) seconds = calloc((size_t)program->op_count, sizeof(*seconds));
+    if (!status && times && seconds == NULL) status = pdl__no_memory("while choosing what is kept");
+    if (!status && times) status = pdl_oracle_price_program(f->oracle, f->plan, program, seconds);
+    if (!status) count_swapped(f, program, bytes);
+    for (int k = 0; k < f->count && !status; k++) {
+        pdl_chain_block_t *block = &f->chain[k];
+        if (policy == PDL_MEMORY_SWAP) block->bytes = bytes[k];
+        if (policy == PDL_MEMORY_SWAP_BOUNDARY) block->boundary_bytes = fmin(bytes[k], block->bytes);
+        if (policy == PDL_MEMORY_SWAP_CHEAP) block->cheap_bytes = fmin(bytes[k], block->bytes);
     }
+    if (!status && policy == PDL_MEMORY_SWAP) add_seconds(f, program, seconds);
+    if (!status && policy == PDL_MEMORY_SWAP_CHEAP) add_repeated(f, program, seconds);
     free(seconds);
     pdl_program_destroy(program);
-    program = NULL;
-    if (!status) status = set_policies(f, PDL_MEMORY_SWAP_BOUNDARY);
-    if (!status) status = compile(f, &program);
-    if (status) return status;
-    count_swapped(f, program, bytes);
-    for (int k = 0; k < f->count; k++) f->chain[k].boundary_bytes = fmin(bytes[k], f->chain[k].bytes);
-    pdl_program_destroy(program);
-    return PDL_OK;
+    return status;
+}
+
+static pdl_status_t measure(fit_t *f)
+{
+    pdl_status_t status = measure_policy(f, PDL_MEMORY_SWAP, true);
+
+    if (!status) status = measure_policy(f, PDL_MEMORY_SWAP_BOUNDARY, false);
+    if (!status) status = measure_policy(f, PDL_MEMORY_SWAP_CHEAP, true);
+    return status;
 }
 
 /* The policies of the chain into the plan, and what that takes. */

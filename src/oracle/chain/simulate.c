@@ -12,20 +12,30 @@ static const pdl_chain_block_t *block_of(const pdl__chain_run_t *run, int i)
     return &run->chain->block[i];
 }
 
+double pdl_chain_held_bytes(const pdl_chain_block_t *block, pdl_memory_policy_t policy)
+{
+    bool cheap = pdl_memory_recomputes_cheap(policy) && block->cheap_bytes > 0;
+
+    return pdl_memory_recomputes(policy) ? block->boundary_bytes : cheap ? block->cheap_bytes : block->bytes;
+}
+
+double pdl_chain_repeated_s(const pdl_chain_block_t *block, pdl_memory_policy_t policy)
+{
+    return pdl_memory_recomputes(policy)         ? block->forward_s
+           : pdl_memory_recomputes_cheap(policy) ? block->cheap_s
+                                                 : 0;
+}
+
 /* Bytes of a block that are copied out and in. */
 static double copied(const pdl__chain_run_t *run, int i)
 {
-    switch (run->policy[i]) {
-    case PDL_MEMORY_SWAP: return block_of(run, i)->bytes;
-    case PDL_MEMORY_SWAP_BOUNDARY: return block_of(run, i)->boundary_bytes;
-    default: return 0;
-    }
+    return pdl_memory_swaps(run->policy[i]) ? pdl_chain_held_bytes(block_of(run, i), run->policy[i]) : 0;
 }
 
-/* What recomputing a block takes besides its boundary. */
+/* What recomputing a block takes besides what was held of it. */
 static double inner(const pdl__chain_run_t *run, int i)
 {
-    return block_of(run, i)->bytes - block_of(run, i)->boundary_bytes;
+    return block_of(run, i)->bytes - pdl_chain_held_bytes(block_of(run, i), run->policy[i]);
 }
 
 /* Rounding of sums must not make a plan impossible that fits exactly. */
@@ -89,7 +99,7 @@ static bool forward(pdl__chain_run_t *run, int i)
     note_stall(run, i, run->now - wanted_at);
     take(run, block->bytes);
     run->now += block->forward_s;
-    if (pdl_memory_recomputes(run->policy[i])) run->used -= inner(run, i);
+    run->used -= inner(run, i);
     if (pdl_memory_swaps(run->policy[i])) copy_out(run, i);
     return true;
 }
@@ -104,15 +114,14 @@ static int next_in(const pdl__chain_run_t *run, int from)
 static bool starts(pdl__chain_run_t *run, int i)
 {
     if (pdl_memory_swaps(run->policy[i]) && run->coming >= i) return false;
-    return !pdl_memory_recomputes(run->policy[i]) || fits(run, inner(run, i));
+    return inner(run, i) <= 0 || fits(run, inner(run, i));
 }
 
 static void start(pdl__chain_run_t *run, int i)
 {
-    bool   again = pdl_memory_recomputes(run->policy[i]);
-    double repeated_s = again ? block_of(run, i)->forward_s : 0;
+    double repeated_s = pdl_chain_repeated_s(block_of(run, i), run->policy[i]);
 
-    if (again) take(run, inner(run, i));
+    take(run, inner(run, i));
     note_stall(run, i, run->now - run->idle_since);
     run->computes = true;
     run->compute_start = run->now;
@@ -127,7 +136,7 @@ static double reserve(const pdl__chain_run_t *run, int j)
     double most = 0;
 
     for (int k = j + 1; k <= run->next - run->computes; k++)
-        if (pdl_memory_recomputes(run->policy[k]) && inner(run, k) > most) most = inner(run, k);
+        if (inner(run, k) > most) most = inner(run, k);
     return most;
 }
 

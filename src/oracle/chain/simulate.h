@@ -26,4 +26,7 @@ typedef struct pdl__chain_run {
 int pdl__chain_run(const pdl_chain_t *chain, const pdl_memory_policy_t *policy, double *out_end,
                    const pdl_chain_detail_t *detail, pdl_chain_result_t *result);
 
+/* Without a link nothing is copied, and without cheap layers there is nothing to gain from them. */
+bool pdl__chain_allows(const pdl_chain_t *chain, pdl_memory_policy_t policy);
+
 #endif

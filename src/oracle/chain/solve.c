@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* Above this many blocks pairs are exchanged only near each other, and the beam gives more to begin with. */
-enum { LONG_CHAIN = 80, NEAR = 6 };
+enum { LONG_CHAIN = 80, NEAR = 6, STARTS = 4 };
 
 typedef struct search {
     const pdl_chain_t   *chain;
@@ -30,8 +30,7 @@ static double computing(const search_t *s, const pdl_memory_policy_t *policy)
 {
     double seconds = s->computing_s;
 
-    for (int i = 0; i < s->chain->count; i++)
-        if (pdl_memory_recomputes(policy[i])) seconds += s->chain->block[i].forward_s;
+    for (int i = 0; i < s->chain->count; i++) seconds += pdl_chain_repeated_s(&s->chain->block[i], policy[i]);
     return seconds;
 }
 
@@ -93,17 +92,21 @@ static void try_move(search_t *s, move_t move, round_t *round)
     if (!gains || !is_long(s)) revert(s->now, &move, undo);
 }
 
-/* Without a link nothing is copied. */
-static bool is_allowed(const pdl_chain_t *chain, pdl_memory_policy_t policy)
+bool pdl__chain_allows(const pdl_chain_t *chain, pdl_memory_policy_t policy)
 {
-    return !pdl_memory_swaps(policy) || (chain->out_rate > 0 && chain->in_rate > 0);
+    bool cheap = false;
+
+    for (int i = 0; i < chain->count && pdl_memory_recomputes_cheap(policy); i++)
+        cheap |= chain->block[i].cheap_bytes > 0;
+    return (cheap || !pdl_memory_recomputes_cheap(policy)) &&
+           (!pdl_memory_swaps(policy) || (chain->out_rate > 0 && chain->in_rate > 0));
 }
 
 static void try_changes(search_t *s, round_t *round)
 {
     for (int i = 0; i < s->chain->count; i++)
         for (int to = 0; to < PDL_MEMORY_POLICY_COUNT; to++)
-            if ((int)s->now[i] != to && is_allowed(s->chain, (pdl_memory_policy_t)to))
+            if ((int)s->now[i] != to && pdl__chain_allows(s->chain, (pdl_memory_policy_t)to))
                 try_move(s, (move_t){i, -1, (pdl_memory_policy_t)to}, round);
 }
 
@@ -135,31 +138,66 @@ static void descend(search_t *s)
     memcpy(s->best, s->now, (size_t)s->chain->count * sizeof(*s->best));
 }
 
-static void set_first(search_t *s, int count, pdl_memory_policy_t policy)
+/* A plan to begin with: the first blocks alike, and the others alike. */
+typedef struct start {
+    int                 count;
+    pdl_memory_policy_t first, others;
+    double              step_s;
+} start_t;
+
+static void set_blocks(search_t *s, const start_t *start)
 {
-    for (int i = 0; i < s->chain->count; i++) s->now[i] = i < count ? policy : PDL_MEMORY_KEEP;
+    for (int i = 0; i < s->chain->count; i++) s->now[i] = i < start->count ? start->first : start->others;
 }
 
-/* The first blocks alike and the others kept: the best such plan, and all blocks alike. */
-static void descend_from_rule(search_t *s, pdl_memory_policy_t policy)
+/* The best number of first blocks, if any fits. */
+static bool best_start(search_t *s, start_t *start)
 {
-    int    n = s->chain->count, best = -1;
-    double least = 0;
+    start_t best = {.count = -1};
 
-    for (int count = 0; count <= n; count++) {
+    for (start->count = 0; start->count <= s->chain->count; start->count++) {
         pdl_chain_result_t result;
-        set_first(s, count, policy);
+        set_blocks(s, start);
         if (pdl__chain_run(s->chain, s->now, s->out_end, NULL, &result) >= 0) continue;
-        if (best < 0 || result.step_s < least) {
-            best = count;
-            least = result.step_s;
-        }
+        start->step_s = result.step_s;
+        if (best.count < 0 || start->step_s < best.step_s) best = *start;
     }
-    if (best < 0) return;
-    set_first(s, best, policy);
-    descend(s);
-    set_first(s, n, policy);
-    if (best < n) descend(s);
+    *start = best;
+    return best.count >= 0;
+}
+
+static int by_seconds(const void *a, const void *b)
+{
+    const start_t *x = a, *y = b;
+
+    return x->step_s < y->step_s ? -1 : x->step_s > y->step_s;
+}
+
+/* Every policy for the first blocks, the others kept or, where that is cheap, partly computed again. Downhill from the best of
+   these, and from all blocks alike, which lead elsewhere. */
+static void search_rules(search_t *s)
+{
+    static const pdl_memory_policy_t others[] = {PDL_MEMORY_KEEP, PDL_MEMORY_RECOMPUTE_CHEAP};
+    start_t                          start[2 * PDL_MEMORY_POLICY_COUNT];
+    int                              count = 0;
+
+    for (size_t k = 0; k < sizeof(others) / sizeof(*others); k++)
+        for (int policy = 1; policy < PDL_MEMORY_POLICY_COUNT; policy++) {
+            start[count] = (start_t){.first = (pdl_memory_policy_t)policy, .others = others[k]};
+            if (start[count].first != others[k] && pdl__chain_allows(s->chain, start[count].first) &&
+                pdl__chain_allows(s->chain, others[k]) && best_start(s, &start[count]))
+                count++;
+        }
+    qsort(start, (size_t)count, sizeof(*start), by_seconds);
+    for (int k = 0; k < count && k < STARTS; k++) {
+        set_blocks(s, &start[k]);
+        descend(s);
+    }
+    for (int policy = 1; policy < PDL_MEMORY_RECOMPUTE_CHEAP; policy++) {
+        if (!pdl__chain_allows(s->chain, (pdl_memory_policy_t)policy)) continue;
+        set_blocks(s, &(start_t){.count = s->chain->count, .first = (pdl_memory_policy_t)policy});
+        descend(s);
+    }
 }
 
 static pdl_status_t check(const pdl_chain_t *chain)
@@ -172,7 +210,8 @@ static pdl_status_t check(const pdl_chain_t *chain)
     for (int i = 0; i < chain->count; i++) {
         const pdl_chain_block_t *block = &chain->block[i];
         if (!(block->forward_s >= 0 && block->backward_s >= 0 && block->boundary_bytes >= 0 &&
-              block->bytes >= block->boundary_bytes))
+              block->bytes >= block->boundary_bytes && block->cheap_bytes >= 0 &&
+              block->bytes >= block->cheap_bytes && block->cheap_s >= 0))
             return pdl_error(PDL_ERR_INPUT,
                              "block %d of the chain: times must not be negative, nor the boundary larger than all",
                              i + 1);
@@ -202,12 +241,6 @@ double pdl_chain_least_bytes(const pdl_chain_t *chain)
     for (int i = 0; i < chain->count; i++)
         if (chain->block[i].bytes > most) most = chain->block[i].bytes;
     return most;
-}
-
-static void search_rules(search_t *s)
-{
-    for (int policy = 1; policy < PDL_MEMORY_POLICY_COUNT; policy++)
-        if (is_allowed(s->chain, (pdl_memory_policy_t)policy)) descend_from_rule(s, (pdl_memory_policy_t)policy);
 }
 
 /* From every end of the beam. */

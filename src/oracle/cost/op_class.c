@@ -61,7 +61,7 @@ static void add_layers(const pdl_case_t *c, const pdl_profile_t *profile, const 
     for (int i = 0; i < profile->partition->layer_count; i++) {
         pdl_layer_type_t  type = pdl_model_layer(plan->model, i)->type;
         const pdl_sums_t *before = &profile->prefix[i], *after = &profile->prefix[i + 1];
-        double            again = pdl_memory_recomputes(pdl_plan_memory_policy(plan, i)) ? 2 : 1;
+        double            again = pdl_plan_recomputes(plan, i) ? 2 : 1;
 
         seconds[pdl_op_class(type, false)] += again * m * (after->forward - before->forward);
         seconds[pdl_op_class(type, true)] += m * (after->backward - before->backward);

@@ -260,7 +260,7 @@ static void add_repeated(const pdl_profile_t *profile, int i)
     pdl_sums_t       *b = &profile->prefix[i + 1];
 
     b->blocks = a->blocks;
-    if (profile->plan->block_count == 0 || !pdl_memory_recomputes(pdl_plan_memory_policy(profile->plan, i))) return;
+    if (profile->plan->block_count == 0 || !pdl_plan_recomputes(profile->plan, i)) return;
     b->blocks.forward += b->forward - a->forward;
     b->blocks.layer += b->layer_forward - a->layer_forward;
     b->blocks.halo += b->halo_forward - a->halo_forward;

@@ -87,6 +87,16 @@ static double node_seconds(const pricer_t *pr, const pdl_program_op_t *op)
     }
 }
 
+/* Repeated from what was saved: inputs are read and the output is written, once. */
+static double from_saved_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    double bytes = (double)pr->program->buffer[op->output].bytes;
+
+    for (int j = 0; j < PDL_PROGRAM_INPUTS; j++)
+        if (op->input[j] >= 0) bytes += (double)pr->program->buffer[op->input[j]].bytes;
+    return bytes / pr->profile->compute.bytes_per_s;
+}
+
 /* Ranks of a group over these axes, and the distance of neighbours in it. */
 static void shape_group(const pdl_mesh_t *mesh, unsigned axes, int64_t *size, int64_t *stride)
 {
@@ -231,7 +241,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
     case PDL_OP_BACKWARD:
     case PDL_OP_DGRAD:
     case PDL_OP_WGRAD:
-        if (!find_timed(pr, op, seconds, queue_s)) *seconds = node_seconds(pr, op);
+        if (op->from_saved)
+            *seconds = from_saved_seconds(pr, op);
+        else if (!find_timed(pr, op, seconds, queue_s))
+            *seconds = node_seconds(pr, op);
         /* Routes and statistics are part of the operation. */
         return comm_seconds(pr, op, seconds);
     case PDL_OP_LOAD: find_timed(pr, op, seconds, queue_s); return PDL_OK;

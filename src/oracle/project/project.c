@@ -12,7 +12,7 @@ bool pdl__recomputes(const pdl_case_t *c, const pdl_profile_t *profile, int laye
 {
     if (c->run_mode == PDL_INFERENCE) return false;
     if (profile->plan->block_count == 0) return c->recompute == PDL_RECOMPUTE_FULL;
-    return pdl_memory_recomputes(pdl_plan_memory_policy(profile->plan, layer));
+    return pdl_plan_recomputes(profile->plan, layer);
 }
 
 pdl__repeated_t pdl__repeated(const pdl_case_t *c, const pdl_sums_t *s)

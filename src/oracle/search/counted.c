@@ -86,12 +86,13 @@ typedef struct ladder {
     pdl_recompute_t recompute;
 } ladder_t;
 
-static ladder_t ladder_of(const pdl_plan_t *plan, pdl_recompute_t recompute)
+static ladder_t ladder_of(const pdl__searcher_t *s, const pdl_plan_t *plan, pdl_recompute_t recompute)
 {
     int64_t  samples = plan->batch / pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
     ladder_t ladder = {.recompute = recompute};
 
-    for (int64_t parts = 1; parts <= samples; parts++) {
+    if (s->request->micro_batches > 0) ladder.parts[ladder.count++] = s->request->micro_batches;
+    for (int64_t parts = 1; parts <= samples && s->request->micro_batches == 0; parts++) {
         if (samples % parts != 0) continue;
         if (ladder.count == MOST_PARTS) ladder.count--; /* the most parts are among them in any case */
         ladder.parts[ladder.count++] = parts;
@@ -160,7 +161,7 @@ static pdl_status_t fastest_parts(const pdl__searcher_t *s, const pdl_candidate_
 static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_recompute_t recompute, double *least,
                           bool *found)
 {
-    ladder_t        ladder = ladder_of(c->plan, recompute);
+    ladder_t        ladder = ladder_of(s, c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
     int             rung = 0;
     pdl_status_t    status = try_rung(s, c, &ladder, ladder.count - 1, &best, found);

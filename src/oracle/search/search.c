@@ -225,8 +225,13 @@ static bool parts_take_longer(const pdl__searcher_t *s)
 /* The samples of a replica: at once, or accumulated over more and more micro-batches until they fit without a policy. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
-    int64_t samples = (config.batch + config.data - 1) / config.data;
+    int64_t samples = (config.batch + config.data - 1) / config.data, asked = s->request->micro_batches;
 
+    if (asked > 0) {
+        config.micro_batches = asked;
+        consider_policies(s, config);
+        return;
+    }
     for (config.micro_batches = 1; config.micro_batches <= samples;
          config.micro_batches = more_micro_batches(s, samples, config.micro_batches)) {
         if (consider_policies(s, config) == FITS_PLAIN || s->status) return;
@@ -241,6 +246,7 @@ static void consider_pipelines(pdl__searcher_t *s, pdl_config_t config)
 
     for (int64_t micro = 1; micro <= samples && micro <= 16; micro *= 2) {
         config.micro_batches = (samples + micro - 1) / micro;
+        if (s->request->micro_batches > 0 && s->request->micro_batches != config.micro_batches) continue;
         config.schedule = PDL_SCHEDULE_1F1B;
         config.virtual_stages = 1;
         consider_policies(s, config);

@@ -48,9 +48,10 @@ static bool consider_mixed(pdl__searcher_t *s, const pdl_config_t *config)
 /* Where the whole does not fit, about four times as many micro-batches, all of them equal, until they do. */
 static void consider_accumulation(pdl__searcher_t *s, pdl_config_t config)
 {
-    int64_t samples = (config.batch + config.data - 1) / config.data;
+    int64_t samples = (config.batch + config.data - 1) / config.data, asked = s->request->micro_batches;
 
-    while (!consider_mixed(s, &config) && !s->status && config.micro_batches < samples) {
+    if (asked > 0) config.micro_batches = asked;
+    while (!consider_mixed(s, &config) && !s->status && config.micro_batches < samples && asked == 0) {
         config.micro_batches = 4 * config.micro_batches < samples ? 4 * config.micro_batches : samples;
         while (samples % config.micro_batches != 0) config.micro_batches++;
     }

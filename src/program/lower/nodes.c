@@ -17,6 +17,7 @@ static pdl_program_node_t node_of_op(pdl__unit_t *unit)
                                         .side = unit->halo ? unit->halo->said : NULL,
                                         .keeps_inputs = op->keeps_inputs,
                                         .keeps_output = op->keeps_output,
+                                        .from_saved = op->from_saved,
                                         .inplace = op->inplace,
                                         .gradient_in_forward = op->gradient_in_forward,
                                         .sums_gradients = op->sums_gradients,

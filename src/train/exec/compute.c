@@ -62,6 +62,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
                                .workspace = pdl__buffer_at(s, execution, op->workspace),
                                .training = execution->mode != PDL__EXECUTE_EVALUATE,
                                .again = op->again || execution->searches,
+                               .from_saved = op->from_saved,
                                .seed = s->spec.seed,
                                .step = (uint64_t)s->updates,
                                .first_sample = s->executor.draws_at + op->micro_batch * s->micro_samples +

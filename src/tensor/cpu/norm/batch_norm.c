@@ -38,6 +38,7 @@ static void plan_memory(pdl_op_t *op, pdl__batch_norm_t *norm)
     norm->slope = norm->shift + padded * sizeof(float);
     norm->offset = norm->slope + padded * sizeof(float);
     op->description.workspace_bytes = norm->offset + padded * sizeof(float);
+    op->description.from_saved = op->spec.training;
     if (op->spec.training) op->description.saved_bytes = 2 * padded * sizeof(double); /* mean and 1 / deviation */
 }
 
@@ -216,7 +217,7 @@ static void set_scale(pdl_op_t *op, const pdl_op_run_t *run, bool batch, pdl__no
 static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
 {
     const pdl__batch_norm_t *norm = op->private_data;
-    bool                     batch = run->training && op->spec.training;
+    bool                     batch = run->training && op->spec.training, measures = batch && !run->from_saved;
     pdl__norm_t              pass = {.panels = norm->panels,
                                      .x = run->input[0],
                                      .add = op->spec.fusion.add ? run->input[1] : NULL,
@@ -224,9 +225,9 @@ static pdl_status_t norm_forward(pdl_op_t *op, const pdl_op_run_t *run)
                                      .relu = op->spec.fusion.activation == PDL_LAYER_RELU,
                                      .partial = (double *)((char *)run->workspace + norm->partial)};
 
-    if (batch && run->phase == 0) sum_batch(op, run, &pass);
+    if (measures && run->phase == 0) sum_batch(op, run, &pass);
     if (run->phase < pdl_op_meetings(op, run, false)) return PDL_OK;
-    if (batch) measure_batch(op, run);
+    if (measures) measure_batch(op, run);
     set_scale(op, run, batch, &pass);
     pdl_threads_run(pdl__panels_count(&norm->panels), norm->grain, norm->kernels->apply, &pass);
     return PDL_OK;

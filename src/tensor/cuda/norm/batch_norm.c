@@ -37,6 +37,7 @@ static void plan_memory(pdl_op_t *op, norm_t *norm)
     op->description.workspace_bytes = norm->shift + floats;
     if (!op->spec.training) return;
     norm->bits = pdl__cuda_aligned(4 * floats);
+    op->description.from_saved = true;
     op->description.saved_bytes = norm->bits;
     if (norm->mask == PDL__MASK_BITS) op->description.saved_bytes += pdl__cuda_mask_bytes(norm->rows, norm->stride);
 }
@@ -129,8 +130,8 @@ static pdl_status_t norm_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, cons
 {
     pdl__cuda_t             *cuda = pdl__cuda_of(op);
     const pdl__cuda_norms_t *norms = cuda->api->norms;
-    bool                     batch = run->training && op->spec.training;
-    bool                     meets = batch && op->description.meetings[0] > 0;
+    bool                     batch = run->training && op->spec.training, measures = batch && !run->from_saved;
+    bool                     meets = measures && op->description.meetings[0] > 0;
     pdl__cuda_batch_norm_t   pass = make_pass(op, run, batch);
     int                      running = op->description.weight_count - 2;
     pdl_dtype_t              type = cuda->base.activation_type;
@@ -140,14 +141,16 @@ static pdl_status_t norm_forward(pdl_op_t *op, pdl_tensor_stream_t *stream, cons
         pass.running_mean = run->weight[running];
         pass.running_var = run->weight[running + 1];
     }
-    if (batch && run->phase == 0) status = norms->batch_measure(cuda->gpu, stream, type, &pass);
+    if (measures && run->phase == 0) status = norms->batch_measure(cuda->gpu, stream, type, &pass);
     if (status == PDL_OK && meets && run->phase == 0) return norms->batch_total(cuda->gpu, stream, type, &pass);
     if (status == PDL_OK)
-        status = batch ? norms->batch_moments(cuda->gpu, stream, type, &pass)
-                       : norms->batch_evaluate(cuda->gpu, stream, &pass);
+        status = measures ? norms->batch_moments(cuda->gpu, stream, type, &pass)
+                 : batch  ? PDL_OK
+                          : norms->batch_evaluate(cuda->gpu, stream, &pass);
     if (status != PDL_OK) return status;
     pass.add = op->spec.fusion.add ? run->input[1] : NULL;
     pass.out = run->output;
+    if (run->from_saved) pass.bits = NULL;
     return norms->batch_apply(cuda->gpu, stream, type, &pass);
 }
 
