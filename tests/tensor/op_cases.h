@@ -169,6 +169,10 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = IMAGE("5, size: [6, 7]", dropout: 0.3), .samples = 2, .split = true},
     {.text = IMAGE("18, size: [3, 2, 4]", dropout: 0.4), .samples = 2, .split = true},
     {.text = TOKENS("5, channels: 7", dropout: 0.6), .samples = 2, .split = true},
+    {.text = IMAGE("12, size: [6, 8]", dropout: 0.3), .samples = 3},
+    {.text = IMAGE("16, size: [4, 2, 4]", dropout: 0.4), .samples = 2, .split = true},
+    {.text = TOKENS("5, channels: 24", dropout: 0.6), .samples = 2},
+    {.text = TOKENS("6, channels: 32", dropout: 0.6), .samples = 2, .split = true},
     /* sequences */
     {.text = "input: {tokens: 7, vocabulary: 5}\nlayers: [{embedding: 3}]", .samples = 2},
     {.text = "input: {tokens: 19, vocabulary: 11}\nlayers: [{embedding: 17}]", .samples = 3},

@@ -74,23 +74,18 @@ __device__ inline uint64_t whole_index(const pdl__cuda_dropout_t &d, int64_t row
                                  : (n * d.whole_channels + channel) * positions + position);
 }
 
-/* A thread has 8 elements, a byte of the mask. In sequences they are neighbours there too, and share a draw of four. */
+/* Any sizes: a thread has 8 elements, a byte of the mask. */
 template <typename T, bool DRAW> __global__ void drop_elements(pdl__cuda_dropout_t d, int64_t count)
 {
     for (int64_t at = pdl_grid_thread() * 8; at < count; at += pdl_grid_threads() * 8) {
         int      lanes = count - at < 8 ? (int)(count - at) : 8;
         unsigned bits = DRAW ? 0 : d.mask[at / 8];
-        uint64_t drawn = UINT64_MAX;
-        float    four[4];
 
         for (int i = 0; DRAW && i < lanes; i++) {
-            int64_t  row = (at + i) / d.stride, channel = (at + i) % d.stride;
-            uint64_t index = whole_index(d, row, channel);
+            int64_t row = (at + i) / d.stride, channel = (at + i) % d.stride;
 
-            if (channel >= d.channels) continue;
-            if (index / 4 != drawn) pdl_random4(d.seed, d.stream, index / 4, four);
-            drawn = index / 4;
-            bits |= (four[index % 4] >= d.rate ? 1u : 0u) << i;
+            if (channel < d.channels && pdl_random(d.seed, d.stream, whole_index(d, row, channel)) >= d.rate)
+                bits |= 1u << i;
         }
         if (DRAW) d.mask[at / 8] = (uint8_t)bits;
         for (int i = 0; i < lanes; i++) {
@@ -101,29 +96,117 @@ template <typename T, bool DRAW> __global__ void drop_elements(pdl__cuda_dropout
     }
 }
 
-template <bool DRAW>
-static pdl_status_t run_drop(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
-                             const pdl__cuda_dropout_t &d)
+/* Eight channels that are kept or not. */
+template <typename T> __device__ inline void drop8(const pdl__cuda_dropout_t &d, int64_t at, unsigned bits)
 {
-    auto    narrow = drop_elements<pdl_bf16, DRAW>;
-    auto    wide = drop_elements<float, DRAW>;
-    int64_t count = d.samples * d.positions * d.stride;
-    int     blocks = pdl__gpu_blocks(gpu, (count + 7) / 8, THREADS, 8);
+    float x[8];
 
-    return type == PDL_DTYPE_BF16 ? PDL_LAUNCH(narrow, blocks, THREADS, 0, stream, d, count)
-                                  : PDL_LAUNCH(wide, blocks, THREADS, 0, stream, d, count);
+    pdl_load8(static_cast<const T *>(d.in) + at, x);
+    for (int i = 0; i < 8; i++) x[i] = (bits >> i & 1) != 0 ? x[i] * d.scale : 0.0f;
+    pdl_store8(static_cast<T *>(d.out) + at, x);
+}
+
+/* Sequences in vectors: a thread has eight channels of a row, which are two draws of four. */
+template <typename T> __global__ void drop_sequence(pdl__cuda_dropout_t d, int64_t rows)
+{
+    const int64_t vectors = d.stride / 8;
+
+    for (int64_t at = pdl_grid_thread(); at < rows * vectors; at += pdl_grid_threads()) {
+        uint64_t block = whole_index(d, at / vectors, at % vectors * 8) / 4;
+        unsigned bits = 0;
+        float    four[4];
+
+        for (int i = 0; i < 8; i++) {
+            if (i % 4 == 0) pdl_random4(d.seed, d.stream, block + (uint64_t)i / 4, four);
+            bits |= (four[i % 4] >= d.rate ? 1u : 0u) << i;
+        }
+        d.mask[at] = (uint8_t)bits;
+        drop8<T>(d, at * 8, bits);
+    }
+}
+
+/* Images in vectors: a draw is of four neighbouring positions of a channel, so a thread has eight channels of four positions. */
+template <typename T> __global__ void drop_positions(pdl__cuda_dropout_t d, int64_t rows)
+{
+    const int64_t vectors = d.stride / 8;
+
+    for (int64_t at = pdl_grid_thread(); at < rows / 4 * vectors; at += pdl_grid_threads()) {
+        int64_t  row = at / vectors * 4, channel = at % vectors * 8;
+        unsigned bits[4] = {0, 0, 0, 0};
+
+        for (int i = 0; i < 8; i++) {
+            float four[4];
+
+            if (channel + i >= d.channels) break;
+            pdl_random4(d.seed, d.stream, whole_index(d, row, channel + i) / 4, four);
+            for (int k = 0; k < 4; k++) bits[k] |= (four[k] >= d.rate ? 1u : 0u) << i;
+        }
+        for (int k = 0; k < 4; k++) {
+            int64_t element = (row + k) * d.stride + channel;
+
+            d.mask[element / 8] = (uint8_t)bits[k];
+            drop8<T>(d, element, bits[k]);
+        }
+    }
+}
+
+template <typename T> __global__ void drop_masked(pdl__cuda_dropout_t d, int64_t vectors)
+{
+    for (int64_t at = pdl_grid_thread(); at < vectors; at += pdl_grid_threads()) drop8<T>(d, at * 8, d.mask[at]);
+}
+
+/* Every draw of four is of neighbouring rows here: pieces of the first dimension only, in multiples of four positions. */
+static bool draws_of_positions(const pdl__cuda_dropout_t &d)
+{
+    int64_t inner = d.extent[1] * d.extent[2];
+
+    return d.extent[1] == d.whole_extent[1] && d.extent[2] == d.whole_extent[2] && d.positions % 4 == 0 &&
+           d.whole_extent[0] * inner % 4 == 0 && d.first[0] * inner % 4 == 0;
+}
+
+static bool draws_of_channels(const pdl__cuda_dropout_t &d)
+{
+    return d.channels == d.stride && d.whole_channels % 4 == 0 && d.first_channel % 4 == 0;
+}
+
+template <typename T, bool DRAW>
+static pdl_status_t run_drop(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl__cuda_dropout_t &d)
+{
+    int64_t rows = d.samples * d.positions, count = rows * d.stride;
+    bool    vectors = d.stride % 8 == 0, fours = DRAW && !d.sequence;
+    int     blocks = pdl__gpu_blocks(gpu, fours ? (count + 31) / 32 : (count + 7) / 8, THREADS, 8);
+
+    if (!DRAW && vectors) {
+        auto masked = drop_masked<T>;
+
+        return PDL_LAUNCH(masked, blocks, THREADS, 0, stream, d, count / 8);
+    }
+    if (DRAW && vectors && (d.sequence ? draws_of_channels(d) : draws_of_positions(d))) {
+        auto drawn = d.sequence ? drop_sequence<T> : drop_positions<T>;
+
+        return PDL_LAUNCH(drawn, blocks, THREADS, 0, stream, d, rows);
+    }
+    auto any = drop_elements<T, DRAW>;
+    return PDL_LAUNCH(any, pdl__gpu_blocks(gpu, (count + 7) / 8, THREADS, 8), THREADS, 0, stream, d, count);
+}
+
+template <bool DRAW>
+static pdl_status_t run_drop_type(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
+                                  const pdl__cuda_dropout_t &d)
+{
+    return type == PDL_DTYPE_BF16 ? run_drop<pdl_bf16, DRAW>(gpu, stream, d) : run_drop<float, DRAW>(gpu, stream, d);
 }
 
 pdl_status_t pdl__cuda_drop(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                             const pdl__cuda_dropout_t *dropout)
 {
-    return run_drop<true>(gpu, stream, type, *dropout);
+    return run_drop_type<true>(gpu, stream, type, *dropout);
 }
 
 pdl_status_t pdl__cuda_drop_back(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                  const pdl__cuda_dropout_t *dropout)
 {
-    return run_drop<false>(gpu, stream, type, *dropout);
+    return run_drop_type<false>(gpu, stream, type, *dropout);
 }
 
 /* ---- transposition, selection: elements by their size ---- */
