@@ -60,10 +60,24 @@ typedef struct members {
     int          *owner; /* the lowest member that owns the same region */
 } members_t;
 
+/* Whether members follow one another along some dimension: then nobody owns what another one does. */
+static bool in_a_row(const members_t *members)
+{
+    for (int d = 0; d < members->own[0].rank; d++) {
+        bool row = true;
+        for (int r = 0; r < members->count && row; r++)
+            row = members->own[r].segments[d] == 1 &&
+                  (r == 0 || members->own[r - 1].range[d][0].high <= members->own[r].range[d][0].low);
+        if (row) return true;
+    }
+    return false;
+}
+
 static pdl_status_t find_owners(members_t *members)
 {
+    for (int r = 0; r < members->count; r++) members->owner[r] = r;
+    if (in_a_row(members)) return PDL_OK;
     for (int r = 0; r < members->count; r++) {
-        members->owner[r] = r;
         for (int s = 0; s < r; s++) {
             if (!pdl_region_meet(&members->own[r], &members->own[s])) continue;
             if (!pdl_region_equal(&members->own[r], &members->own[s]))

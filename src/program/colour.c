@@ -6,39 +6,45 @@
  * recomputation; and those that live longest. Each of them is then improved by placing first what came to lie highest.
  */
 #include "program/builder.h"
+#include "program/shelf.h"
 #include <stdlib.h>
+#include <string.h>
 
 #define ROUNDS 16   /* of improving an order: ... */
 #define FEW    500  /* ... all of them where there are fewer buffers, */
 #define MANY   2000 /* the best where there are fewer than that: it would take long */
+#define STRIDE 64   /* steps whose maximum is kept */
 
 /* One buffer as the orders see it. */
-typedef struct piece {
-    pdl_program_buffer_t *buffer;
-    size_t                bytes;  /* rounded up */
-    size_t                offset; /* in the attempt at hand */
-    double                rank;   /* by the order at hand: the highest first */
-} piece_t;
+typedef struct key {
+    double rank; /* by the order at hand: the highest first */
+    size_t bytes;
+    int    first, index;
+} pdl__key_t;
 
 typedef struct colouring {
-    piece_t  *piece;
-    piece_t **placed; /* sorted by offset */
-    size_t   *alive;  /* bytes at every step */
-    int       count, steps;
-    size_t    bound;     /* the most of these */
-    size_t    top, best; /* highest marks: of the latest attempt, and the lowest so far */
+    pdl_program_buffer_t *buffers;
+    size_t               *bytes;  /* of every buffer, rounded up */
+    size_t               *offset; /* in the attempt at hand */
+    pdl__key_t           *key;
+    int                  *order, *spare;  /* buffers, as they are placed */
+    size_t               *alive, *strides; /* bytes at every step; the most of STRIDE steps */
+    pdl__shelf_t         *shelf;
+    int                   count, steps;
+    size_t                bound;     /* the most bytes alive at once */
+    size_t                top, best; /* highest marks: of the latest attempt, and the lowest so far */
 } colouring_t;
 
 typedef enum order { BY_SIZE, BY_AREA, BY_BREADTH, BY_START, BY_LIFE, ORDER_COUNT } order_t;
 
 static int by_rank(const void *a, const void *b)
 {
-    const piece_t *x = a, *y = b;
+    const pdl__key_t *x = a, *y = b;
 
     if (x->rank != y->rank) return x->rank < y->rank ? 1 : -1;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    if (x->buffer->first != y->buffer->first) return x->buffer->first < y->buffer->first ? -1 : 1;
-    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return x->index - y->index;
 }
 
 static size_t align_up(size_t bytes, size_t alignment)
@@ -51,120 +57,121 @@ static void count_alive(colouring_t *c)
 {
     /* Differences first: unsigned numbers may pass below zero on the way, the sums are right. */
     for (int i = 0; i < c->count; i++) {
-        c->alive[c->piece[i].buffer->first] += c->piece[i].bytes;
-        c->alive[c->piece[i].buffer->last + 1] -= c->piece[i].bytes;
+        c->alive[c->buffers[i].first] += c->bytes[i];
+        c->alive[c->buffers[i].last + 1] -= c->bytes[i];
     }
     for (int t = 1; t < c->steps; t++) c->alive[t] += c->alive[t - 1];
     for (int t = 0; t < c->steps; t++)
-        if (c->alive[t] > c->bound) c->bound = c->alive[t];
+        if (c->alive[t] > c->strides[t / STRIDE]) c->strides[t / STRIDE] = c->alive[t];
+    for (int k = 0; k <= c->steps / STRIDE; k++)
+        if (c->strides[k] > c->bound) c->bound = c->strides[k];
 }
 
-static double rank_of(const colouring_t *c, const piece_t *piece, order_t order)
+/* The most bytes alive while a buffer is. */
+static size_t most_beside(const colouring_t *c, const pdl_program_buffer_t *buffer)
 {
-    const pdl_program_buffer_t *buffer = piece->buffer;
-    size_t                      most = 0;
+    size_t most = 0;
+
+    for (int t = buffer->first; t <= buffer->last;) {
+        bool   whole = t % STRIDE == 0 && t + STRIDE - 1 <= buffer->last;
+        size_t here = whole ? c->strides[t / STRIDE] : c->alive[t];
+        if (here > most) most = here;
+        t += whole ? STRIDE : 1;
+    }
+    return most;
+}
+
+static double rank_of(const colouring_t *c, int i, order_t order)
+{
+    const pdl_program_buffer_t *buffer = &c->buffers[i];
 
     switch (order) {
-    case BY_AREA: return (double)piece->bytes * (buffer->last - buffer->first + 1);
-    case BY_BREADTH:
-        for (int t = buffer->first; t <= buffer->last; t++)
-            if (c->alive[t] > most) most = c->alive[t];
-        return (double)most;
+    case BY_AREA: return (double)c->bytes[i] * (buffer->last - buffer->first + 1);
+    case BY_BREADTH: return (double)most_beside(c, buffer);
     case BY_START: return -(double)buffer->first;
     case BY_LIFE: return buffer->last - buffer->first;
-    default: return (double)piece->bytes;
+    default: return (double)c->bytes[i];
     }
 }
 
-/* The placed pieces are kept sorted by offset. */
-static void insert_sorted(piece_t **placed, int count, piece_t *piece)
+/* Places all in their order, or, unless it is to be improved, until it is no better than before; what is better is noted in
+   the buffers. */
+static void attempt(colouring_t *c, bool improves)
 {
-    int at = count;
-
-    while (at > 0 && placed[at - 1]->offset > piece->offset) {
-        placed[at] = placed[at - 1];
-        at--;
+    pdl__shelf_clear(c->shelf);
+    c->top = 0;
+    for (int k = 0; k < c->count && (improves || c->top < c->best); k++) {
+        int i = c->order[k];
+        c->offset[i] = pdl__shelf_put(c->shelf, i, c->bytes[i]);
+        if (c->offset[i] + c->bytes[i] > c->top) c->top = c->offset[i] + c->bytes[i];
     }
-    placed[at] = piece;
+    if (c->top >= c->best) return;
+    c->best = c->top;
+    for (int i = 0; i < c->count; i++) c->buffers[i].offset = c->offset[i];
 }
 
-/* The smallest gap between neighbours in time that holds the piece; after the last one if there is none. */
-static size_t find_gap(piece_t *const *placed, int count, const piece_t *piece)
+static void sort_keys(colouring_t *c, int count, int *order)
 {
-    size_t end = 0, best = 0, best_gap = SIZE_MAX;
-
-    for (int i = 0; i < count; i++) {
-        const pdl_program_buffer_t *other = placed[i]->buffer;
-        if (other->last < piece->buffer->first || piece->buffer->last < other->first) continue;
-        size_t begin = placed[i]->offset;
-        if (begin >= end + piece->bytes && begin - end < best_gap) {
-            best_gap = begin - end;
-            best = end;
-        }
-        if (begin + placed[i]->bytes > end) end = begin + placed[i]->bytes;
-    }
-    return best_gap == SIZE_MAX ? end : best;
+    qsort(c->key, (size_t)count, sizeof(*c->key), by_rank);
+    for (int k = 0; k < count; k++) order[k] = c->key[k].index;
 }
 
-/* Places all, the highest ranks first; what becomes better than before is noted in the buffers. */
-static void attempt(colouring_t *c)
+static void attempt_order(colouring_t *c, order_t order, bool improves)
 {
-    size_t top = 0;
-
-    qsort(c->piece, (size_t)c->count, sizeof(*c->piece), by_rank);
-    for (int i = 0; i < c->count; i++) {
-        piece_t *piece = &c->piece[i];
-        piece->offset = find_gap(c->placed, i, piece);
-        insert_sorted(c->placed, i, piece);
-        if (piece->offset + piece->bytes > top) top = piece->offset + piece->bytes;
-    }
-    c->top = top;
-    if (top >= c->best) return;
-    c->best = top;
-    for (int i = 0; i < c->count; i++) {
-        c->piece[i].buffer->offset = c->piece[i].offset;
-    }
-}
-
-static void attempt_order(colouring_t *c, order_t order)
-{
-    for (int i = 0; i < c->count; i++) c->piece[i].rank = rank_of(c, &c->piece[i], order);
-    attempt(c);
+    for (int i = 0; i < c->count; i++)
+        c->key[i] = (pdl__key_t){rank_of(c, i, order), c->bytes[i], c->buffers[i].first, i};
+    sort_keys(c, c->count, c->order);
+    attempt(c, improves);
 }
 
 /* Who came to lie highest is placed first next time. */
 static void promote_highest(colouring_t *c)
 {
-    double most = 0;
+    int high = 0, rest = 0;
 
-    for (int i = 0; i < c->count; i++)
-        if (c->piece[i].rank > most) most = c->piece[i].rank;
-    for (int i = 0; i < c->count; i++)
-        if (c->piece[i].offset + c->piece[i].bytes == c->top) c->piece[i].rank = most + 1;
+    for (int k = 0; k < c->count; k++) {
+        int i = c->order[k];
+        if (c->offset[i] + c->bytes[i] == c->top)
+            c->key[high++] = (pdl__key_t){0, c->bytes[i], c->buffers[i].first, i};
+        else
+            c->spare[rest++] = i;
+    }
+    memmove(c->spare + high, c->spare, (size_t)rest * sizeof(*c->spare));
+    sort_keys(c, high, c->spare);
+    int *before = c->order;
+    c->order = c->spare;
+    c->spare = before;
 }
 
 /* From one order on. */
 static void improve(colouring_t *c, order_t order)
 {
-    attempt_order(c, order);
-    for (int round = 0; round < ROUNDS && c->best > c->bound; round++) {
+    attempt_order(c, order, true);
+    for (int round = 1; round <= ROUNDS && c->best > c->bound; round++) {
         promote_highest(c);
-        attempt(c);
+        attempt(c, round < ROUNDS);
     }
 }
 
 static pdl_status_t prepare(colouring_t *c, pdl_program_buffer_t *buffers, int count, size_t alignment)
 {
+    size_t n = (size_t)count;
+
+    c->buffers = buffers;
     c->count = count;
     for (int i = 0; i < count; i++)
         if (buffers[i].last + 2 > c->steps) c->steps = buffers[i].last + 2;
-    c->piece = calloc((size_t)count + 1, sizeof(*c->piece));
-    c->placed = calloc((size_t)count + 1, sizeof(*c->placed));
-    c->alive = calloc((size_t)c->steps + 1, sizeof(*c->alive));
-    if (!c->piece || !c->placed || !c->alive)
+    c->bytes = calloc(2 * n + 1, sizeof(*c->bytes));
+    c->key = calloc(n + 1, sizeof(*c->key));
+    c->order = calloc(2 * n + 1, sizeof(*c->order));
+    c->alive = calloc((size_t)c->steps + (size_t)(c->steps / STRIDE) + 2, sizeof(*c->alive));
+    if (c->bytes == NULL || c->key == NULL || c->order == NULL || c->alive == NULL ||
+        pdl__shelf_create(buffers, count, c->steps, &c->shelf))
         return pdl_error(PDL_ERR_NOMEM, "out of memory while placing %d buffers", count);
-    for (int i = 0; i < count; i++)
-        c->piece[i] = (piece_t){.buffer = &buffers[i], .bytes = align_up(buffers[i].bytes, alignment)};
+    c->offset = c->bytes + n;
+    c->spare = c->order + n;
+    c->strides = c->alive + c->steps + 1;
+    for (int i = 0; i < count; i++) c->bytes[i] = align_up(buffers[i].bytes, alignment);
     count_alive(c);
     return PDL_OK;
 }
@@ -174,17 +181,20 @@ pdl_status_t pdl_colour_intervals(pdl_program_buffer_t *buffers, int count, size
     colouring_t  c = {.best = SIZE_MAX};
     order_t      best = BY_SIZE;
     pdl_status_t status = prepare(&c, buffers, count, alignment);
+    int         *orders = c.order; /* both, which change places */
 
     for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++) {
         size_t before = c.best;
-        attempt_order(&c, (order_t)order);
+        attempt_order(&c, (order_t)order, false);
         if (c.best < before) best = (order_t)order;
     }
     for (int order = 0; order < ORDER_COUNT && !status && c.best > c.bound; order++)
         if (count < FEW || (count < MANY && order == (int)best)) improve(&c, (order_t)order);
     *arena_bytes = c.best;
-    free(c.piece);
-    free(c.placed);
+    pdl__shelf_destroy(c.shelf);
+    free(c.bytes);
+    free(c.key);
+    free(orders);
     free(c.alive);
     return status;
 }

@@ -63,14 +63,16 @@ static pdl_status_t most_alive(const pdl_program_t *program, int tensors, int st
 
 #define ALIGNMENT 64
 
-/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. */
-static bool repeats(const pdl_program_buffer_t *buffers, int count, int k)
+/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. `shifted`: and as long. */
+static bool repeats(const pdl_program_buffer_t *buffers, int count, int k, bool *shifted)
 {
     const pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
-    int                         end = -1, begin = INT_MAX;
+    int                         end = -1, begin = INT_MAX, shift = block->first - before->first;
 
+    *shifted = true;
     for (int i = 0; i < count; i++) {
         if (block[i].bytes != before[i].bytes) return false;
+        *shifted &= block[i].first - before[i].first == shift && block[i].last - before[i].last == shift;
         if (before[i].last > end) end = before[i].last;
         if (block[i].first < begin) begin = block[i].first;
     }
@@ -98,15 +100,16 @@ static bool collides(const pdl_program_buffer_t *block, int count)
 static pdl_status_t place_alike(pdl_program_buffer_t *buffers, int total, int micro_batches, size_t *arena_bytes)
 {
     int          count = total / micro_batches;
-    bool         same = micro_batches > 1 && total % micro_batches == 0;
+    bool         same = micro_batches > 1 && total % micro_batches == 0, shifted;
     pdl_status_t status = PDL_OK;
 
-    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
+    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k, &shifted);
     if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, arena_bytes);
     for (int k = 1; k < micro_batches && same && !status; k++) {
         pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
         for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
-        same = !collides(block, count);
+        repeats(buffers, count, k, &shifted);
+        same = shifted || !collides(block, count);
     }
     if (same || status) return status;
     return pdl_colour_intervals(buffers, total, ALIGNMENT, arena_bytes);

@@ -2,14 +2,32 @@
  * What operations send: sums by the schedules that the plan names, statistics and tokens as ops exchange them. What
  * redistributions and stages send is known when they are made.
  */
+#include "program/builder.h"
 #include "program/lower/graph.h"
 #include <paradl/plan/collectives.h>
 #include <stdlib.h>
+
+/* A vector of elements by the schedule of these axes, in a group of `ranks` in which this rank has a place. */
+typedef struct vector {
+    pdl_collective_t collective;
+    unsigned         axes;
+    int              ranks, place;
+    int64_t          elements;
+    bool             in_parts; /* those of a bucket */
+} vector_t;
+
+/* What one sends that was counted: buckets of one size send the same, every time. */
+typedef struct counted {
+    vector_t vector;
+    double   bytes;
+} counted_t;
 
 typedef struct counter {
     const pdl__graph_spec_t *spec;
     const pdl__graph_t      *graph;
     pdl_program_t           *program;
+    counted_t               *counted;
+    int                      counted_count, counted_capacity;
 } counter_t;
 
 /* Numbers of 64 bits that all ranks of a group send to each other. */
@@ -71,16 +89,7 @@ static double norm_bytes(const counter_t *c)
     return bytes;
 }
 
-/* A vector of elements by the schedule of these axes, in a group of `ranks` in which this rank has a place. */
-typedef struct vector {
-    pdl_collective_t collective;
-    unsigned         axes;
-    int              ranks, place;
-    int64_t          elements;
-    bool             in_parts; /* those of a bucket */
-} vector_t;
-
-static pdl_status_t count_vector(const counter_t *c, const vector_t *v, double *bytes)
+static pdl_status_t count_schedule(const counter_t *c, const vector_t *v, double *bytes)
 {
     pdl_schedule_spec_t spec = pdl_plan_schedule(c->spec->plan, v->axes, v->collective, v->ranks);
     pdl_schedule_t     *schedule = NULL;
@@ -102,6 +111,27 @@ static pdl_status_t count_vector(const counter_t *c, const vector_t *v, double *
     *bytes = (double)sent * sizeof(float);
     free(parts);
     pdl_schedule_destroy(schedule);
+    return status;
+}
+
+static bool same_vector(const vector_t *a, const vector_t *b)
+{
+    return a->collective == b->collective && a->axes == b->axes && a->ranks == b->ranks && a->place == b->place &&
+           a->elements == b->elements && a->in_parts == b->in_parts;
+}
+
+static pdl_status_t count_vector(counter_t *c, const vector_t *v, double *bytes)
+{
+    for (int i = 0; i < c->counted_count; i++)
+        if (same_vector(&c->counted[i].vector, v)) {
+            *bytes = c->counted[i].bytes;
+            return PDL_OK;
+        }
+    pdl_status_t status = count_schedule(c, v, bytes);
+    if (!status)
+        status =
+            pdl__program_grow((void **)&c->counted, c->counted_count, &c->counted_capacity, sizeof(*c->counted));
+    if (!status) c->counted[c->counted_count++] = (counted_t){*v, *bytes};
     return status;
 }
 
@@ -133,7 +163,7 @@ static vector_t tied_vector(const counter_t *c, const pdl_program_op_t *op)
     return v;
 }
 
-static pdl_status_t count_collective(const counter_t *c, pdl_program_op_t *op)
+static pdl_status_t count_collective(counter_t *c, pdl_program_op_t *op)
 {
     static const pdl_collective_t collectives[PDL_PRIMITIVE_COUNT] = {
         [PDL_ALLREDUCE] = PDL_COLL_ALLREDUCE,
@@ -157,32 +187,16 @@ static pdl_status_t count_collective(const counter_t *c, pdl_program_op_t *op)
     return count_vector(c, &v, &op->bytes);
 }
 
-/* What a bucket sends once it sends every time. */
-static const pdl_program_op_t *same_before(const pdl_program_t *program, int i)
-{
-    const pdl_program_op_t *op = &program->op[i];
-
-    for (int k = i - 1; k >= 0; k--) {
-        const pdl_program_op_t *before = &program->op[k];
-        if (before->kind == PDL_OP_COLLECTIVE && before->role == op->role && before->bucket == op->bucket)
-            return before;
-    }
-    return NULL;
-}
-
 pdl_status_t pdl__graph_count_bytes(const pdl__graph_spec_t *spec, const pdl__graph_t *graph, bool training,
                                     pdl_program_t *program)
 {
-    counter_t    c = {spec, graph, program};
+    counter_t    c = {.spec = spec, .graph = graph, .program = program};
     pdl_status_t status = PDL_OK;
 
     for (int i = 0; i < program->op_count && !status; i++) {
-        pdl_program_op_t       *op = &program->op[i];
-        const pdl_program_op_t *before = op->kind == PDL_OP_COLLECTIVE ? same_before(program, i) : NULL;
+        pdl_program_op_t *op = &program->op[i];
 
-        if (before != NULL)
-            op->bytes = before->bytes;
-        else if (op->kind == PDL_OP_COLLECTIVE)
+        if (op->kind == PDL_OP_COLLECTIVE)
             status = count_collective(&c, op);
         else if (op->kind == PDL_OP_RESULT)
             op->bytes =
@@ -193,5 +207,6 @@ pdl_status_t pdl__graph_count_bytes(const pdl__graph_spec_t *spec, const pdl__gr
                  op->kind == PDL_OP_BACKWARD || op->kind == PDL_OP_DGRAD)
             count_layer(&c, op);
     }
+    free(c.counted);
     return status;
 }

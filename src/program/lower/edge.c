@@ -48,14 +48,27 @@ int64_t pdl__edge_block(const pdl_backend_t *backend, pdl_format_t format, int64
     return format == PDL_FORMAT_BLOCKED ? pdl_backend_block(backend, channels) : 1;
 }
 
-/* A move among the ranks that differ in `axes`; regions are in memory order, one per member, and taken over. */
-static pdl_status_t add_move(path_t *p, unsigned axes, pdl_region_t *own, pdl_region_t *need,
-                             pdl__planned_move_t **move)
+static pdl_status_t keep_move(path_t *p, pdl_status_t status, pdl__planned_move_t *move)
 {
-    pdl_status_t status = pdl__planned_move_create(p->layouts, axes, p->edge->type, own, need, move);
-
-    if (!status) p->edge->moves[p->edge->move_count++] = *move;
+    if (!status && move != NULL) p->edge->moves[p->edge->move_count++] = move;
     return status;
+}
+
+/* A move that was planned before, or NULL. */
+static pdl_status_t find_move(path_t *p, const pdl__move_key_t *key, pdl__planned_move_t **move)
+{
+    pdl_status_t status = pdl__planned_move_find(p->layouts, key, move);
+
+    return keep_move(p, status, *move);
+}
+
+/* A move among the ranks that differ in `axes`; regions are in memory order, one per member, and taken over. */
+static pdl_status_t add_move(path_t *p, const pdl__move_key_t *key, unsigned axes, pdl_region_t *own,
+                             pdl_region_t *need, pdl__planned_move_t **move)
+{
+    pdl_status_t status = pdl__planned_move_create(p->layouts, key, axes, p->edge->type, own, need, move);
+
+    return keep_move(p, status, status ? NULL : *move);
 }
 
 /* Regions of all members of a group. */
@@ -104,13 +117,12 @@ static pdl_status_t member_regions(const path_t *p, int axis, const pdl_layout_t
     return PDL_OK;
 }
 
-/* The sum over an axis: blocks are summed at their owners, which then give them to all. */
-static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
+static pdl_status_t plan_sum(path_t *p, int axis, int64_t elements, const pdl__move_key_t *key,
+                             pdl__planned_move_t **move)
 {
-    int64_t              members = p->layouts->plan->mesh.axis[axis].size, block = 0;
-    pdl_region_t        *own, *need;
-    pdl__planned_move_t *move;
-    pdl_status_t         status = take_regions(members, &own, &need);
+    int64_t       members = p->layouts->plan->mesh.axis[axis].size;
+    pdl_region_t *own, *need;
+    pdl_status_t  status = take_regions(members, &own, &need);
 
     if (status) return drop_regions(own, need, status);
     for (int64_t m = 0; m < members; m++) {
@@ -118,13 +130,38 @@ static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
         pdl_block_range(elements, members, m, &range.low, &range.high);
         own[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{range}}};
         need[m] = (pdl_region_t){.rank = 1, .segments = {1}, .range = {{{0, elements}}}};
-        if (m == p->layouts->coordinates[axis]) block = range.high - range.low;
     }
-    status = add_move(p, 1u << axis, own, need, &move);
+    return add_move(p, key, 1u << axis, own, need, move);
+}
+
+/* The sum over an axis: blocks are summed at their owners, which then give them to all. */
+static pdl_status_t add_sum(path_t *p, int axis, int64_t elements)
+{
+    pdl__move_key_t      key = pdl__move_key_sum(p->layouts, 1u << axis, p->edge->type, elements);
+    pdl__planned_move_t *move;
+    pdl_status_t         status = find_move(p, &key, &move);
+
+    if (!status && move == NULL) status = plan_sum(p, axis, elements, &key, &move);
     if (status) return status;
+    int64_t block = pdl_region_elements(&move->own[move->place]);
     add_step(p, (pdl__edge_step_t){move, true, elements, block, 0}, PDL_REDUCE_SCATTER);
     add_step(p, (pdl__edge_step_t){move, false, block, elements, 0}, PDL_ALLGATHER);
     return PDL_OK;
+}
+
+/* Between the layout reached so far and the next, which may be among no ranks (axis -1). */
+static pdl_status_t plan_change(path_t *p, int axis, const pdl_layout_t *next, const pdl__move_key_t *key,
+                                pdl__planned_move_t **move)
+{
+    int64_t       members = axis < 0 ? 1 : p->layouts->plan->mesh.axis[axis].size;
+    unsigned      axes = axis < 0 ? 0 : 1u << axis;
+    pdl_region_t *from, *to;
+    pdl_status_t  status = take_regions(members, &from, &to);
+
+    if (!status) status = member_regions(p, axis, &p->now, from);
+    if (!status) status = member_regions(p, axis, next, to);
+    if (status) return drop_regions(from, to, status);
+    return key->transpose ? add_move(p, key, axes, to, from, move) : add_move(p, key, axes, from, to, move);
 }
 
 /* A change of layout on one axis that is not a sum: `from` and `to` differ in where elements lie. */
@@ -132,21 +169,16 @@ static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, pd
 {
     bool transpose = primitive == PDL_REDUCE_SCATTER;
     /* A slice of what every rank holds moves nothing. */
-    bool    slice = !transpose && p->now.on[axis] == PDL_REPLICATED;
-    int     among = slice ? -1 : axis;
-    int64_t members = slice ? 1 : p->layouts->plan->mesh.axis[axis].size,
-            me = slice ? 0 : p->layouts->coordinates[axis];
-    unsigned             axes = slice ? 0 : 1u << axis;
-    pdl_region_t        *from, *to;
+    bool                 slice = !transpose && p->now.on[axis] == PDL_REPLICATED;
+    pdl__move_key_t      key = pdl__move_key_change(p->layouts, slice ? 0 : 1u << axis, p->edge->type, p->shape,
+                                                    p->block, &p->now, next, transpose);
     pdl__planned_move_t *move;
-    pdl_status_t         status = take_regions(members, &from, &to);
+    pdl_status_t         status = find_move(p, &key, &move);
 
-    if (!status) status = member_regions(p, among, &p->now, from);
-    if (!status) status = member_regions(p, among, next, to);
-    if (status) return drop_regions(from, to, status);
-    status = transpose ? add_move(p, axes, to, from, &move) : add_move(p, axes, from, to, &move);
+    if (!status && move == NULL) status = plan_change(p, slice ? -1 : axis, next, &key, &move);
     if (status) return status;
-    int64_t before = pdl_region_elements(&from[me]), after = pdl_region_elements(&to[me]);
+    int64_t own = pdl_region_elements(&move->own[move->place]), need = pdl_region_elements(&move->need[move->place]);
+    int64_t before = transpose ? need : own, after = transpose ? own : need;
     if (primitive == PDL_LOCAL && !slice) primitive = PDL_ALLTOALL; /* cut at other places */
     add_step(p, (pdl__edge_step_t){move, transpose, before, after, least(before, after)}, primitive);
     return PDL_OK;
@@ -197,6 +229,28 @@ static bool entangled(const pdl_mesh_t *mesh, const pdl_layout_t *from, const pd
     return false;
 }
 
+static pdl_status_t plan_at_once(path_t *p, unsigned axes, const pdl_layout_t *to, const pdl__move_key_t *key,
+                                 pdl__planned_move_t **move)
+{
+    const pdl__layouts_t *l = p->layouts;
+    const pdl_mesh_t     *mesh = &l->plan->mesh;
+    int                   members = pdl__layouts_members(l, axes);
+    pdl_region_t         *own, *need;
+    pdl_status_t          status = take_regions(members, &own, &need);
+
+    for (int m = 0; m < members && !status; m++) {
+        int64_t      coordinates[PDL_MAX_AXES];
+        pdl_region_t region;
+        pdl__layouts_member(l, axes, m, coordinates);
+        status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
+        own[m] = in_memory(p, &region);
+        if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
+        need[m] = in_memory(p, &region);
+    }
+    if (status) return drop_regions(own, need, status);
+    return add_move(p, key, axes, own, need, move);
+}
+
 /* All changes in one move among the ranks that differ in the axes which change, or which cut anything: a cut outside
    or inside of one that changes shifts. */
 static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
@@ -208,23 +262,13 @@ static pdl_status_t move_at_once(path_t *p, const pdl_layout_t *to)
     for (int a = 0; a < mesh->axis_count; a++)
         if (pdl_axis_splits(&mesh->axis[a]) && (p->now.on[a] != to->on[a] || to->on[a] >= PDL_SPLIT_N))
             axes |= 1u << a;
-    int                  members = pdl__layouts_members(l, axes), me = pdl__layouts_place(l, axes);
-    pdl_region_t        *own, *need;
+    pdl__move_key_t      key = pdl__move_key_change(l, axes, p->edge->type, p->shape, p->block, &p->now, to, false);
     pdl__planned_move_t *move;
-    pdl_status_t         status = take_regions(members, &own, &need);
-    for (int m = 0; m < members && !status; m++) {
-        int64_t      coordinates[PDL_MAX_AXES];
-        pdl_region_t region;
-        pdl__layouts_member(l, axes, m, coordinates);
-        status = pdl_layout_region(&p->now, mesh, p->shape, l->samples, coordinates, &region);
-        own[m] = in_memory(p, &region);
-        if (!status) status = pdl_layout_region(to, mesh, p->shape, l->samples, coordinates, &region);
-        need[m] = in_memory(p, &region);
-    }
-    if (status) return drop_regions(own, need, status);
-    status = add_move(p, axes, own, need, &move);
+    pdl_status_t         status = find_move(p, &key, &move);
+    if (!status && move == NULL) status = plan_at_once(p, axes, to, &key, &move);
     if (status) return status;
-    int64_t before = pdl_region_elements(&own[me]), after = pdl_region_elements(&need[me]);
+    int64_t before = pdl_region_elements(&move->own[move->place]),
+            after = pdl_region_elements(&move->need[move->place]);
     add_step(p, (pdl__edge_step_t){move, false, before, after, least(before, after)}, PDL_ALLTOALL);
     p->now = *to;
     return PDL_OK;
@@ -288,7 +332,7 @@ static pdl_status_t add_halo(path_t *p, int layer, int axis, pdl_region_t *regio
         if (m == me) grown = piece;
     }
     if (status || !needed) return drop_regions(own, need, status);
-    status = add_move(p, 1u << axis, own, need, &move);
+    status = add_move(p, NULL, 1u << axis, own, need, &move);
     if (status) return status;
     int64_t before = pdl_region_elements(&own[me]), after = pdl_region_elements(&need[me]);
     add_step(p, (pdl__edge_step_t){move, false, before, after, least(before, after)}, PDL_HALO);

@@ -6,16 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The attention layer that reads a tensor, looking through what treats every channel alone; -1: none. */
-static int attention_reader(const pdl_model_t *model, int i)
+/* The attention layer that reads the output of every layer, looking through what treats every channel alone; -1: none. The first
+   reader that is either decides. */
+static void find_attention(const pdl_model_t *model, int *reader)
 {
-    for (int k = i + 1; k < pdl_model_layer_count(model); k++) {
-        const pdl_layer_t *layer = pdl_model_layer(model, k);
-        if (layer->input_count < 1 || layer->inputs[0] != i) continue;
-        if (pdl_layer_traits(layer)->shared == PDL_SHARED_HEADS) return k;
-        if (pdl_layer_traits(layer)->drops) return attention_reader(model, k);
+    for (int k = pdl_model_layer_count(model) - 1; k >= 0; k--) {
+        const pdl_layer_t  *layer = pdl_model_layer(model, k);
+        const pdl_traits_t *traits = pdl_layer_traits(layer);
+        if (layer->input_count < 1) continue;
+        if (traits->shared == PDL_SHARED_HEADS)
+            reader[layer->inputs[0]] = k;
+        else if (traits->drops)
+            reader[layer->inputs[0]] = reader[k];
     }
-    return -1;
 }
 
 /* Queries, keys and values are cut each by itself, such that a rank holds whole groups of heads. */
@@ -30,13 +33,12 @@ static void cut_by_heads(const pdl_layer_t *attention, pdl_layout_t *layout)
 }
 
 /* How the channels of a layer's output fall apart. */
-static void cut_channels(pdl__layouts_t *l, int i)
+static void cut_channels(pdl__layouts_t *l, int i, int reader)
 {
     const pdl_model_t  *model = l->plan->model;
     const pdl_layer_t  *layer = pdl_model_layer(model, i);
     const pdl_traits_t *traits = pdl_layer_traits(layer);
     pdl_layout_t       *out = &l->layer[i].out;
-    int                 reader = attention_reader(model, i);
 
     pdl_layout_plain(&layer->out, out);
     if (traits->shared == PDL_SHARED_HEADS)
@@ -63,12 +65,12 @@ static void cut_inputs(pdl__layouts_t *l, int i)
     if (layer->groups > 1) reads->segment[0].unit = layer->in.channels / layer->groups;
 }
 
-static void place_layer(pdl__layouts_t *l, int i)
+static void place_layer(pdl__layouts_t *l, int i, int reader)
 {
     const pdl_mesh_t  *mesh = &l->plan->mesh;
     const pdl_local_t *local = &l->partition->local[i];
 
-    cut_channels(l, i);
+    cut_channels(l, i, reader);
     cut_inputs(l, i);
     l->layer[i].dx = l->layer[i].reads;
     for (int a = 0; a < mesh->axis_count; a++) {
@@ -79,6 +81,18 @@ static void place_layer(pdl__layouts_t *l, int i)
         l->layer[i].reads.on[a] = data ? PDL_SPLIT_N : local->reads[a];
         l->layer[i].dx.on[a] = data ? PDL_SPLIT_N : local->dx[a];
     }
+}
+
+static pdl_status_t place_layers(pdl__layouts_t *l, int count)
+{
+    int *reader = malloc((size_t)count * sizeof(*reader));
+
+    if (reader == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    for (int i = 0; i < count; i++) reader[i] = -1;
+    find_attention(l->plan->model, reader);
+    for (int i = 0; i < count; i++) place_layer(l, i, reader[i]);
+    free(reader);
+    return PDL_OK;
 }
 
 static void find_stage_axes(pdl__layouts_t *l)
@@ -145,8 +159,9 @@ pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t s
     for (int a = 0; a < plan->mesh.axis_count; a++)
         l->trivial &= plan->mesh.axis[a].size == 1 || plan->mesh.axis[a].kind == PDL_AXIS_DATA ||
                       plan->mesh.axis[a].kind == PDL_AXIS_PIPELINE;
-    for (int i = 0; i < count; i++) place_layer(l, i);
-    status = find_first(l);
+    status = place_layers(l, count);
+    if (!status) status = pdl__known_moves_create(&l->moves);
+    if (!status) status = find_first(l);
     if (!status) status = pdl__pipe_create(plan, stage_at(l), &l->stages);
     find_stage_axes(l);
     for (int i = 0; i < count && !status; i++) status = check_layer(l, i);
@@ -162,6 +177,7 @@ void pdl__layouts_destroy(pdl__layouts_t *l)
 {
     if (!l) return;
     pdl__pipe_destroy(l->stages);
+    pdl__known_moves_destroy(l->moves);
     pdl_partition_destroy(l->partition);
     free(l->layer);
     free(l);

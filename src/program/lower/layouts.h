@@ -14,6 +14,10 @@ typedef struct pdl__layer_layout {
     pdl_layout_t out, reads, dx;
 } pdl__layer_layout_t;
 
+typedef struct pdl__known_moves pdl__known_moves_t;
+pdl_status_t                    pdl__known_moves_create(pdl__known_moves_t **known);
+void                            pdl__known_moves_destroy(pdl__known_moves_t *known);
+
 typedef struct pdl__layouts {
     const pdl_plan_t    *plan;
     pdl_partition_t     *partition;
@@ -24,6 +28,7 @@ typedef struct pdl__layouts {
     bool                 trivial;                   /* no axis but data axes splits anything */
     unsigned             stage_axes; /* all but the pipeline: ranks that differ in them have the same layers */
     pdl__pipe_t         *stages;
+    pdl__known_moves_t  *moves; /* that were found (planned_move.h) */
 } pdl__layouts_t;
 
 pdl_status_t pdl__layouts_create(const pdl_plan_t *plan, int64_t rank, int64_t samples, pdl__layouts_t **layouts);
