@@ -54,12 +54,37 @@ static pdl_status_t mix_layer(const pdl__layouts_t *l, int i, uint64_t *hash)
     return PDL_OK;
 }
 
-static pdl_status_t signature_of(const pdl__layouts_t *l, uint64_t *hash)
+/* Layers that a signature is made of: equal ones in equal layouts add nothing to it. To be freed. */
+static pdl_status_t pick_layers(const pdl__layouts_t *l, int **picked, int *count)
+{
+    const pdl_local_t *local = l->partition->local;
+    int                layers = l->partition->layer_count, classes = pdl_model_class_count(l->plan->model);
+    int               *latest = malloc(((size_t)classes + (size_t)layers) * sizeof(*latest));
+
+    *picked = latest;
+    *count = 0;
+    if (latest == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *picked += classes;
+    for (int k = 0; k < classes; k++) latest[k] = -1;
+    for (int i = 0; i < layers; i++) {
+        int *like = &latest[pdl_model_layer(l->plan->model, i)->class_id];
+        if (*like >= 0 && memcmp(&l->layer[i], &l->layer[*like], sizeof(l->layer[i])) == 0 &&
+            memcmp(local[i].mode, local[*like].mode, sizeof(local[i].mode)) == 0)
+            continue;
+        *like = i;
+        (*picked)[(*count)++] = i;
+    }
+    memmove(latest, *picked, (size_t)*count * sizeof(*latest));
+    *picked = latest;
+    return PDL_OK;
+}
+
+static pdl_status_t signature_of(const pdl__layouts_t *l, const int *picked, int count, uint64_t *hash)
 {
     pdl_status_t status = PDL_OK;
 
     *hash = UINT64_C(14695981039346656037);
-    for (int i = 0; i < l->partition->layer_count && !status; i++) status = mix_layer(l, i, hash);
+    for (int i = 0; i < count && !status; i++) status = mix_layer(l, picked[i], hash);
     return status;
 }
 
@@ -72,39 +97,49 @@ static bool speaks_for_others(const pdl_mesh_t *mesh, const int64_t *coordinates
     return true;
 }
 
+typedef struct classes {
+    pdl__layouts_t *of;
+    uint64_t       *seen; /* their signatures */
+    int             count;
+    int            *picked;
+    int             picked_count;
+} classes_t;
+
 /* Adds the layouts unless others of their class are there. */
-static pdl_status_t add_class(const pdl__layouts_t *l, pdl__layouts_t *classes, uint64_t *seen, int *count)
+static pdl_status_t add_class(classes_t *c, const pdl__layouts_t *l)
 {
     uint64_t     signature;
-    pdl_status_t status = signature_of(l, &signature);
+    pdl_status_t status = signature_of(l, c->picked, c->picked_count, &signature);
 
-    for (int k = 0; k < *count && !status; k++)
-        if (seen[k] == signature) return PDL_OK;
+    for (int k = 0; k < c->count && !status; k++)
+        if (c->seen[k] == signature) return PDL_OK;
     if (status) return status;
-    classes[*count] = *l;
-    seen[(*count)++] = signature;
+    c->of[c->count] = *l;
+    c->seen[c->count++] = signature;
     return PDL_OK;
 }
 
 pdl_status_t pdl__layouts_classes(const pdl__layouts_t *l, bool agree, pdl__layouts_t **out, int *count)
 {
-    int             members = agree && l->trivial ? 1 : pdl__layouts_members(l, l->stage_axes);
-    pdl__layouts_t *classes = malloc((size_t)members * sizeof(*classes));
-    uint64_t       *seen = malloc((size_t)members * sizeof(*seen));
-    pdl_status_t    status = classes && seen ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    int          members = agree && l->trivial ? 1 : pdl__layouts_members(l, l->stage_axes);
+    classes_t    c = {.of = malloc((size_t)members * sizeof(*c.of)),
+                      .seen = malloc((size_t)members * sizeof(*c.seen))};
+    pdl_status_t status = c.of && c.seen ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
-    *count = 0;
-    if (!status) status = add_class(l, classes, seen, count);
+    if (!status) status = pick_layers(l, &c.picked, &c.picked_count);
+    if (!status) status = add_class(&c, l);
     for (int m = 0; m < members && members > 1 && !status; m++) {
         pdl__layouts_t other = *l;
         pdl__layouts_member(l, l->stage_axes, m, other.coordinates);
-        if (speaks_for_others(&l->plan->mesh, other.coordinates)) status = add_class(&other, classes, seen, count);
+        if (speaks_for_others(&l->plan->mesh, other.coordinates)) status = add_class(&c, &other);
     }
-    free(seen);
+    free(c.picked);
+    free(c.seen);
     if (status) {
-        free(classes);
+        free(c.of);
         return status;
     }
-    *out = classes;
+    *out = c.of;
+    *count = c.count;
     return PDL_OK;
 }
