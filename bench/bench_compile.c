@@ -1,7 +1,7 @@
 /*
  * How fast programs are compiled on one core: one rank of the first and of the last stage of the best plan of every
- * strategy, for every model of the zoo at several numbers of devices. With `-v` a line per program, with a checksum of all
- * it says: two builds that print the same compile the same programs.
+ * strategy, for every model of the zoo at several numbers of devices. `bench_compile -v [MODEL [DEVICES]]`: a line per
+ * program, with a checksum of all it says, so that two builds that print the same compile the same programs.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <malloc.h>
@@ -50,11 +50,11 @@ static uint64_t checksum(const pdl_program_t *p)
 
     for (int i = 0; i < p->op_count; i++) {
         const pdl_program_op_t *op = &p->op[i];
-        int flags[] = {(int)op->kind, (int)op->stream, op->node,    op->micro_batch, op->backward,   op->again,
-                       op->move,      op->sums,        op->part,    (int)op->boxes,  op->reverse,    op->bucket,
-                       op->adds,      op->output,      op->saved,   op->workspace,   op->gradient[0], op->gradient[1],
-                       op->until,     op->wait_count,  op->whole_count, (int)op->group, (int)op->primitive,
-                       (int)op->role};
+        int flags[] = {(int)op->kind,   (int)op->stream, op->node,           op->micro_batch, op->backward,
+                       op->again,       op->move,        op->sums,           op->part,        (int)op->boxes,
+                       op->reverse,     op->bucket,      op->adds,           op->output,      op->saved,
+                       op->workspace,   op->gradient[0], op->gradient[1],    op->until,       op->wait_count,
+                       op->whole_count, (int)op->group,  (int)op->primitive, (int)op->role};
         mix(&hash, flags, sizeof(flags));
         mix(&hash, op->input, sizeof(op->input));
         mix(&hash, op->input_gradient, sizeof(op->input_gradient));
@@ -64,17 +64,34 @@ static uint64_t checksum(const pdl_program_t *p)
     }
     for (int k = 0; k < p->buffer_count; k++) {
         const pdl_program_buffer_t *b = &p->buffer[k];
-        int flags[] = {(int)b->space, b->first, b->last, b->node, b->bucket, b->weights};
+        int                         flags[] = {(int)b->space, b->first, b->last, b->node, b->bucket, b->weights};
         mix(&hash, flags, sizeof(flags));
         mix(&hash, &b->bytes, sizeof(b->bytes));
         mix(&hash, &b->offset, sizeof(b->offset));
     }
     for (int i = 0; i < p->node_count; i++) {
         const pdl_program_node_t *n = &p->node[i];
-        size_t flags[] = {(size_t)n->kind, (size_t)n->layer, (size_t)n->tail, (size_t)n->reader, (size_t)n->chunk,
-                          (size_t)n->input_count, n->backward, n->loss, n->recompute, n->swap, n->input_gradients,
-                          n->keeps_inputs, n->keeps_output, n->inplace, n->sums_gradients, n->adds_gradient,
-                          n->gradient_in_forward, n->divides, n->out_bytes, n->saved_bytes, n->workspace_bytes};
+        size_t                    flags[] = {(size_t)n->kind,
+                                             (size_t)n->layer,
+                                             (size_t)n->tail,
+                                             (size_t)n->reader,
+                                             (size_t)n->chunk,
+                                             (size_t)n->input_count,
+                                             n->backward,
+                                             n->loss,
+                                             n->recompute,
+                                             n->swap,
+                                             n->input_gradients,
+                                             n->keeps_inputs,
+                                             n->keeps_output,
+                                             n->inplace,
+                                             n->sums_gradients,
+                                             n->adds_gradient,
+                                             n->gradient_in_forward,
+                                             n->divides,
+                                             n->out_bytes,
+                                             n->saved_bytes,
+                                             n->workspace_bytes};
         mix(&hash, flags, sizeof(flags));
         mix(&hash, n->input, (size_t)n->input_count * sizeof(int));
     }
@@ -154,18 +171,20 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 29); /* as the command does: freed memory is used again, not given back */
     mallopt(M_TRIM_THRESHOLD, 1 << 29);
     verbose = argc > 1 && strcmp(argv[1], "-v") == 0;
-    const char *only = argc > 2 ? argv[2] : NULL, *pes = argc > 3 ? argv[3] : NULL, *bk = argc > 4 ? argv[4] : NULL;
+    const char *wanted = argc > 2 ? argv[2] : "";
+    int64_t     size = argc > 3 ? atoll(argv[3]) : 0;
     if (pdl_system_load("frontier", &system) || pdl_share_list("models", extensions, &names, &count)) return fail();
     for (size_t b = 0; b < 2 && !failed; b++)
         for (size_t k = 0; k < sizeof(sizes) / sizeof(sizes[0]) && !failed; k++) {
-            if (pes && atoll(pes) != sizes[k]) continue;
-            if (bk && atoi(bk) != (int)b) continue;
+            if (size > 0 && size != sizes[k]) continue;
             pdl_backend_t *backend;
             total_t        total = {0};
             if (pdl_backend_create_describing(backends[b], 1, PDL_DTYPE_BF16, &backend)) return fail();
             for (size_t i = 0; i < count && !failed; i++)
-                if (!only || !*only || strstr(names[i], only)) failed = compile_plans(names[i], system, sizes[k], backend, &total);
-            printf("compile      %zu models, %6lld devices, backend %s: %d programs of %.0f operations in the mean, %.2f "
+                if (strstr(names[i], wanted) != NULL)
+                    failed = compile_plans(names[i], system, sizes[k], backend, &total);
+            printf("compile      %zu models, %6lld devices, backend %s: %d programs of %.0f operations in the "
+                   "mean, %.2f "
                    "ms each, slowest %.1f ms (%s)\n",
                    count, (long long)sizes[k], backends[b] != NULL ? backends[b] : "generic", total.programs,
                    (double)total.ops / total.programs, 1e3 * total.seconds / total.programs, 1e3 * total.worst,

@@ -1,5 +1,5 @@
 /*
- * Where the blocks of a vector are, and how much of it a rank sends.
+ * Where the blocks of a vector are.
  */
 #include "base/memory.h"
 #include "coll/internal.h"
@@ -36,6 +36,13 @@ static bool place_part(const pdl_schedule_t *schedule, const pdl_moves_t *owned,
     return j == share;
 }
 
+pdl_status_t pdl__unequal_parts(const pdl_schedule_t *schedule)
+{
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%s on %d ranks does not give every rank an equal part: choose another algorithm",
+                     pdl_schedule_algorithm(schedule), pdl_schedule_ranks(schedule));
+}
+
 static pdl_status_t place_parts(const pdl_schedule_t *schedule, int64_t elements, const int64_t *counts,
                                 int64_t *part, pdl_block_span_t *block)
 {
@@ -50,10 +57,7 @@ static pdl_status_t place_parts(const pdl_schedule_t *schedule, int64_t elements
         pdl_schedule_owned(schedule, r, owned);
         fits = place_part(schedule, owned, part[r], part[r + 1], block);
     }
-    if (!status && !fits)
-        status = pdl_error(PDL_ERR_LIMIT,
-                           "%s on %d ranks does not give every rank an equal part: choose another algorithm",
-                           pdl_schedule_algorithm(schedule), ranks);
+    if (!status && !fits) status = pdl__unequal_parts(schedule);
     free(owned);
     return status;
 }
@@ -71,37 +75,4 @@ pdl_status_t pdl_schedule_place(const pdl_schedule_t *schedule, int64_t elements
         block[b].count = pdl__first_element(b + 1, blocks, elements) - block[b].first;
     }
     return PDL_OK;
-}
-
-static int64_t count_moves(const pdl_schedule_t *schedule, const pdl_moves_t *moves, const pdl_block_span_t *block)
-{
-    int64_t sent = 0, blocks = pdl_schedule_blocks(schedule);
-
-    for (int m = 0; m < moves->move_count; m++)
-        for (int i = 0; i < moves->move[m].range_count; i++) {
-            const pdl_block_span_t *range = &moves->range[moves->move[m].range_first + i];
-            for (int64_t k = 0; k < range->count; k++) sent += block[(range->first + k) % blocks].count;
-        }
-    return sent;
-}
-
-pdl_status_t pdl_schedule_sent(const pdl_schedule_t *schedule, int rank, int64_t elements, const int64_t *counts,
-                               int64_t *sent)
-{
-    pdl_block_span_t *block = malloc((size_t)pdl_schedule_blocks(schedule) * sizeof(*block));
-    int64_t          *part = malloc(((size_t)pdl_schedule_ranks(schedule) + 1) * sizeof(*part));
-    pdl_moves_t      *moves = malloc(sizeof(*moves));
-    pdl_status_t      status = block == NULL || part == NULL || moves == NULL
-                                   ? pdl__no_memory("for the plan of a collective")
-                                   : pdl_schedule_place(schedule, elements, counts, part, block);
-
-    *sent = 0;
-    for (int s = 0; s < pdl_schedule_steps(schedule) && !status; s++) {
-        pdl_schedule_sends(schedule, s, rank, moves);
-        *sent += count_moves(schedule, moves, block);
-    }
-    free(block);
-    free(part);
-    free(moves);
-    return status;
 }

@@ -219,6 +219,7 @@ void pdl__tree_destroy(pdl__tree_t *tree);
 /* schedule.c: first element of block b of B over n elements, floor(b n / B). */
 int64_t pdl__first_element(int64_t block, int64_t blocks, int64_t elements);
 /* Messages about what an algorithm supports. */
+pdl_status_t pdl__unequal_parts(const pdl_schedule_t *schedule);
 pdl_status_t pdl__unsupported(const pdl_schedule_t *schedule, const char *supported);
 /* Ranks per node or switch of the specification, checked to divide the ranks. */
 pdl_status_t pdl__hosts(pdl_schedule_t *schedule, const pdl_schedule_spec_t *spec);

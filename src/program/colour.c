@@ -27,7 +27,7 @@ typedef struct colouring {
     size_t               *bytes;  /* of every buffer, rounded up */
     size_t               *offset; /* in the attempt at hand */
     pdl__key_t           *key;
-    int                  *order, *spare;  /* buffers, as they are placed */
+    int                  *order, *spare;   /* buffers, as they are placed */
     size_t               *alive, *strides; /* bytes at every step; the most of STRIDE steps */
     pdl__shelf_t         *shelf;
     int                   count, steps;

@@ -51,7 +51,8 @@ static void choose_levels(pdl__shelf_t *s, int count, int steps)
 
     for (int i = 0; i < count; i++) life += s->buffers[i].last - s->buffers[i].first + 1;
     for (int stride = steps; s->levels < MOST_LEVELS; stride = (stride + 1) / 2) {
-        if (s->levels > 0 && ((double)stride * count < life || (double)count * stride < (double)BLOCK * steps)) break;
+        if (s->levels > 0 && ((double)stride * count < life || (double)count * stride < (double)BLOCK * steps))
+            break;
         s->level[s->levels++] = (level_t){stride, (steps + stride - 1) / stride, s->window_count};
         s->window_count += (steps + stride - 1) / stride;
     }

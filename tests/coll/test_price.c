@@ -238,6 +238,11 @@ static void what_is_not_pipelined_is_not_tuned(void)
     CHECK_INT(given.segments, 3);
 }
 
+static int64_t count_of(const void *counts, int rank)
+{
+    return ((const int64_t *)counts)[rank];
+}
+
 /* What ranks send: of vectors in order, the ranges of their moves; of vectors in parts, every part goes to all others once at
    least, and to nobody twice by rings. */
 static void ranks_send_what_they_move(void)
@@ -253,15 +258,17 @@ static void ranks_send_what_they_move(void)
 
             if (pdl_schedule_create(&spec, &schedule)) continue;
             for (int r = 0; r < p; r++) {
-                int64_t moved = 0, sent;
+                pdl_sends_t *sends;
+                int64_t      moved = 0;
 
                 for (int s = 0; s < pdl_schedule_steps(schedule); s++) {
                     pdl_schedule_sends(schedule, s, r, &moves);
                     for (int i = 0; i < moves.range_count; i++)
                         moved += pdl_range_bytes(schedule, &moves.range[i], elements, 1);
                 }
-                CHECK_OK(pdl_schedule_sent(schedule, r, elements, NULL, &sent));
-                CHECK_INT(sent, moved);
+                REQUIRE_OK(pdl_sends_create(schedule, r, &sends));
+                CHECK_INT(pdl_sends_elements(sends, elements, NULL, NULL), moved);
+                pdl_sends_destroy(sends);
             }
             pdl_schedule_destroy(schedule);
         }
@@ -269,17 +276,19 @@ static void ranks_send_what_they_move(void)
         for (int p = 2; p <= 8; p++) {
             pdl_schedule_t *schedule =
                 create((pdl_schedule_spec_t){.collective = in_parts[k], .algorithm = "ring", .ranks = p});
-            int64_t counts[8], all = 0;
+            int64_t          counts[8], part[9], all = 0;
+            pdl_block_span_t block[8];
 
             for (int r = 0; r < p; r++) counts[r] = r == p - 1 ? elements - (p - 1) * 100 : 100;
             for (int r = 0; r < p; r++) {
-                int64_t sent;
-                CHECK_OK(pdl_schedule_sent(schedule, r, elements, counts, &sent));
-                all += sent;
+                pdl_sends_t *sends;
+                REQUIRE_OK(pdl_sends_create(schedule, r, &sends));
+                all += pdl_sends_elements(sends, elements, count_of, counts);
+                pdl_sends_destroy(sends);
             }
             CHECK_INT(all, (p - 1) * elements);
             counts[0]++;
-            CHECK_INT(pdl_schedule_sent(schedule, 0, elements, counts, &all), PDL_ERR_INPUT);
+            CHECK_INT(pdl_schedule_place(schedule, elements, counts, part, block), PDL_ERR_INPUT);
             pdl_schedule_destroy(schedule);
         }
 }

@@ -726,8 +726,77 @@ static void test_chain_is_tight(void)
     CHECK_INT(pdl_program_create(nodes, 0, &options, &program), PDL_ERR_INPUT);
 }
 
+static bool meet(const pdl_program_buffer_t *a, const pdl_program_buffer_t *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* Puts buffer k into the smallest gap between those of [0, k) that it meets, the plain way: by going through all offsets at
+   which something ends. */
+static size_t best_gap(const pdl_program_buffer_t *b, int k)
+{
+    size_t best = SIZE_MAX, gap = SIZE_MAX;
+
+    for (int i = -1; i < k; i++) {
+        size_t at = i < 0 ? 0 : b[i].offset + b[i].bytes, next = SIZE_MAX;
+        bool   taken = i >= 0 && !meet(&b[i], &b[k]);
+        for (int j = 0; j < k && !taken; j++) {
+            if (!meet(&b[j], &b[k])) continue;
+            taken = b[j].offset <= at && at < b[j].offset + b[j].bytes;
+            if (b[j].offset > at && b[j].offset < next) next = b[j].offset;
+        }
+        if (taken || next - at < b[k].bytes) continue;
+        if (next == SIZE_MAX ? gap == SIZE_MAX : next - at < gap || (next - at == gap && at < best)) {
+            best = at;
+            gap = next == SIZE_MAX ? gap : next - at;
+        }
+    }
+    return best;
+}
+
+static int larger_first(const void *a, const void *b)
+{
+    const pdl_program_buffer_t *x = a, *y = b;
+
+    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
+    return x->first != y->first ? x->first - y->first : x->last - y->last;
+}
+
+/* Many buffers of all lives: none overlaps another one, and the arena is that of placing the largest first, or smaller. */
+static void test_many_intervals(void)
+{
+    enum { COUNT = 400, STEPS = 3000 };
+    static pdl_program_buffer_t buffers[COUNT], plain[COUNT];
+
+    for (int round = 0; round < 6; round++) {
+        size_t arena, top = 0;
+        for (int k = 0; k < COUNT; k++) {
+            int first = below(STEPS), life = below(round % 2 == 0 || k % 8 == 0 ? STEPS : 40);
+            buffers[k] = (pdl_program_buffer_t){.bytes = (size_t)CELL * (size_t)(1 + below(round < 3 ? 9 : 500)),
+                                                .first = first,
+                                                .last = first + life};
+        }
+        qsort(buffers, COUNT, sizeof(*buffers), larger_first);
+        memcpy(plain, buffers, sizeof(plain));
+        for (int k = 0; k < COUNT; k++) {
+            plain[k].offset = best_gap(plain, k);
+            if (plain[k].offset + plain[k].bytes > top) top = plain[k].offset + plain[k].bytes;
+        }
+        REQUIRE_OK(pdl_colour_intervals(buffers, COUNT, CELL, &arena));
+        CHECK(arena <= top);
+        for (int k = 0; k < COUNT; k++) {
+            CHECK(buffers[k].offset + buffers[k].bytes <= arena);
+            for (int j = 0; j < k; j++)
+                CHECK(!meet(&buffers[j], &buffers[k]) ||
+                      buffers[j].offset + buffers[j].bytes <= buffers[k].offset ||
+                      buffers[k].offset + buffers[k].bytes <= buffers[j].offset);
+        }
+    }
+}
+
 int main(void)
 {
+    RUN(test_many_intervals);
     RUN(test_random_graphs);
     RUN(test_pipelines);
     CHECK(overlapped > 1000);

@@ -126,9 +126,14 @@ int64_t pdl_range_bytes(const pdl_schedule_t *schedule, const pdl_block_span_t *
    part[r] is then the first element of rank r's, part[ranks] the end; else it is left alone. */
 pdl_status_t pdl_schedule_place(const pdl_schedule_t *schedule, int64_t elements, const int64_t *counts,
                                 int64_t *part, pdl_block_span_t *block);
-/* Elements of such a vector that a rank sends, in all steps. */
-pdl_status_t pdl_schedule_sent(const pdl_schedule_t *schedule, int rank, int64_t elements, const int64_t *counts,
-                               int64_t *sent);
+
+/* How often a rank sends every block, found once; then elements of a vector that it sends in all steps. Where every rank has a
+   part of its own, `part` says the elements of a rank's, which sum to the vector; NULL: equal ones. */
+typedef struct pdl_sends pdl_sends_t;
+typedef int64_t (*pdl_part_fn_t)(const void *context, int rank);
+pdl_status_t pdl_sends_create(const pdl_schedule_t *schedule, int rank, pdl_sends_t **sends);
+int64_t pdl_sends_elements(const pdl_sends_t *sends, int64_t elements, pdl_part_fn_t part, const void *context);
+void    pdl_sends_destroy(pdl_sends_t *sends); /* NULL is allowed */
 
 /* Names of the algorithms of a collective; NULL ends the list. */
 const char *const *pdl_coll_algorithms(pdl_collective_t collective);

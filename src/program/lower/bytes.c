@@ -16,18 +16,21 @@ typedef struct vector {
     bool             in_parts; /* those of a bucket */
 } vector_t;
 
-/* What one sends that was counted: buckets of one size send the same, every time. */
-typedef struct counted {
-    vector_t vector;
-    double   bytes;
-} counted_t;
+/* A schedule whose steps were gone through. */
+typedef struct walked {
+    pdl_collective_t collective;
+    unsigned         axes;
+    int              ranks, place;
+    int64_t          blocks;
+    pdl_sends_t     *sends;
+} walked_t;
 
 typedef struct counter {
     const pdl__graph_spec_t *spec;
     const pdl__graph_t      *graph;
     pdl_program_t           *program;
-    counted_t               *counted;
-    int                      counted_count, counted_capacity;
+    walked_t                *walked;
+    int                      walked_count, walked_capacity;
 } counter_t;
 
 /* Numbers of 64 bits that all ranks of a group send to each other. */
@@ -89,49 +92,54 @@ static double norm_bytes(const counter_t *c)
     return bytes;
 }
 
-static pdl_status_t count_schedule(const counter_t *c, const vector_t *v, double *bytes)
+/* How often this rank sends the blocks of a vector: the same for all sizes that the schedule cuts alike. */
+static pdl_status_t find_sends(counter_t *c, const vector_t *v, const pdl_sends_t **sends)
 {
     pdl_schedule_spec_t spec = pdl_plan_schedule(c->spec->plan, v->axes, v->collective, v->ranks);
     pdl_schedule_t     *schedule = NULL;
-    int64_t            *parts = NULL, sent = 0;
+    pdl_status_t        status = pdl_schedule_create_sized(&spec, (double)v->elements * sizeof(float), &schedule);
 
-    *bytes = 0;
-    if (v->ranks == 1 || v->elements == 0) return PDL_OK;
-    pdl_status_t status = pdl_schedule_create_sized(&spec, (double)v->elements * sizeof(float), &schedule);
-    if (!status && v->in_parts) {
-        parts = calloc((size_t)v->ranks, sizeof(*parts));
-        if (parts == NULL) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
+    if (status) return status;
+    for (int i = 0; i < c->walked_count; i++) {
+        const walked_t *known = &c->walked[i];
+        if (known->collective == v->collective && known->axes == v->axes && known->ranks == v->ranks &&
+            known->place == v->place && known->blocks == pdl_schedule_blocks(schedule)) {
+            *sends = known->sends;
+            pdl_schedule_destroy(schedule);
+            return PDL_OK;
+        }
     }
-    for (int r = 0; parts != NULL && r < v->ranks; r++) {
-        int64_t low, high;
-        pdl__bucket_part(v->elements, v->ranks, r, &low, &high);
-        parts[r] = high - low;
+    status = pdl__program_grow((void **)&c->walked, c->walked_count, &c->walked_capacity, sizeof(*c->walked));
+    if (!status) {
+        walked_t *walked = &c->walked[c->walked_count];
+        *walked = (walked_t){v->collective, v->axes, v->ranks, v->place, pdl_schedule_blocks(schedule), NULL};
+        status = pdl_sends_create(schedule, v->place, &walked->sends);
+        *sends = walked->sends;
+        c->walked_count += !status;
     }
-    if (!status) status = pdl_schedule_sent(schedule, v->place, v->elements, parts, &sent);
-    *bytes = (double)sent * sizeof(float);
-    free(parts);
     pdl_schedule_destroy(schedule);
     return status;
 }
 
-static bool same_vector(const vector_t *a, const vector_t *b)
+static int64_t part_of_bucket(const void *context, int rank)
 {
-    return a->collective == b->collective && a->axes == b->axes && a->ranks == b->ranks && a->place == b->place &&
-           a->elements == b->elements && a->in_parts == b->in_parts;
+    const vector_t *v = context;
+    int64_t         low, high;
+
+    pdl__bucket_part(v->elements, v->ranks, rank, &low, &high);
+    return high - low;
 }
 
 static pdl_status_t count_vector(counter_t *c, const vector_t *v, double *bytes)
 {
-    for (int i = 0; i < c->counted_count; i++)
-        if (same_vector(&c->counted[i].vector, v)) {
-            *bytes = c->counted[i].bytes;
-            return PDL_OK;
-        }
-    pdl_status_t status = count_schedule(c, v, bytes);
+    const pdl_sends_t *sends;
+
+    *bytes = 0;
+    if (v->ranks == 1 || v->elements == 0) return PDL_OK;
+    pdl_status_t status = find_sends(c, v, &sends);
     if (!status)
-        status =
-            pdl__program_grow((void **)&c->counted, c->counted_count, &c->counted_capacity, sizeof(*c->counted));
-    if (!status) c->counted[c->counted_count++] = (counted_t){*v, *bytes};
+        *bytes =
+            (double)pdl_sends_elements(sends, v->elements, v->in_parts ? part_of_bucket : NULL, v) * sizeof(float);
     return status;
 }
 
@@ -207,6 +215,7 @@ pdl_status_t pdl__graph_count_bytes(const pdl__graph_spec_t *spec, const pdl__gr
                  op->kind == PDL_OP_BACKWARD || op->kind == PDL_OP_DGRAD)
             count_layer(&c, op);
     }
-    free(c.counted);
+    for (int i = 0; i < c.walked_count; i++) pdl_sends_destroy(c.walked[i].sends);
+    free(c.walked);
     return status;
 }

@@ -177,7 +177,8 @@ static pdl_status_t add_change(path_t *p, int axis, const pdl_layout_t *next, pd
 
     if (!status && move == NULL) status = plan_change(p, slice ? -1 : axis, next, &key, &move);
     if (status) return status;
-    int64_t own = pdl_region_elements(&move->own[move->place]), need = pdl_region_elements(&move->need[move->place]);
+    int64_t own = pdl_region_elements(&move->own[move->place]),
+            need = pdl_region_elements(&move->need[move->place]);
     int64_t before = transpose ? need : own, after = transpose ? own : need;
     if (primitive == PDL_LOCAL && !slice) primitive = PDL_ALLTOALL; /* cut at other places */
     add_step(p, (pdl__edge_step_t){move, transpose, before, after, least(before, after)}, primitive);

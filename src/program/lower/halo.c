@@ -136,8 +136,9 @@ static pdl_status_t make_move(making_t *m, int which)
         missing += pdl_region_elements(&needs[k]);
     }
     if (!status && missing > 0)
-        return pdl__planned_move_create(m->spec->layouts, NULL, 1u << m->spec->axis, m->halo->backend->activation_type,
-                                        gives, needs, &m->halo->side[which].move);
+        return pdl__planned_move_create(m->spec->layouts, NULL, 1u << m->spec->axis,
+                                        m->halo->backend->activation_type, gives, needs,
+                                        &m->halo->side[which].move);
     free(gives);
     free(needs);
     return status;

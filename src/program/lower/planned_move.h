@@ -11,7 +11,7 @@
 #include <paradl/tensor/backend.h>
 
 typedef struct pdl__planned_move {
-    unsigned            axes; /* in which its members differ; 0: only this rank */
+    unsigned            axes;           /* in which its members differ; 0: only this rank */
     int                 members, place; /* the latter of this rank */
     const pdl_region_t *own, *need;     /* of every member, in memory order; they are the layouts' */
     pdl_dtype_t         type;           /* of the elements */
