@@ -59,6 +59,7 @@ typedef struct pdl__unit {
     int               chunk;
     bool              loss;
     bool              gradient; /* its output gets a gradient */
+    int               readers;  /* units that give one back */
     /* What a runtime makes of it, and keeps here: */
     pdl_op_t            *op;
     struct pdl_ranks    *statistics;

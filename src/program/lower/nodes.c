@@ -47,15 +47,11 @@ static pdl_program_node_t node_of_edge(const pdl__unit_t *unit)
     return node;
 }
 
-/* Units that read the output of unit `i` and give a gradient back. */
-static int count_readers(const pdl__graph_t *graph, int i)
+static void count_readers(pdl__graph_t *graph)
 {
-    int count = 0;
-
-    for (int u = i + 1; u < graph->unit_count; u++)
+    for (int u = 0; u < graph->unit_count; u++)
         for (int j = 0; j < graph->unit[u].input_count; j++)
-            count += graph->unit[u].input[j] == i && graph->unit[u].gradient;
-    return count;
+            graph->unit[graph->unit[u].input[j]].readers += graph->unit[u].gradient;
 }
 
 int pdl__unit_gradients(const pdl__graph_t *graph, int i)
@@ -63,8 +59,8 @@ int pdl__unit_gradients(const pdl__graph_t *graph, int i)
     const pdl__unit_t *unit = &graph->unit[i];
 
     if (unit->kind != PDL__UNIT_OP || !unit->gradient) return 0;
-    if (unit->description.sums_gradients) return count_readers(graph, i);
-    return unit->description.adds_gradient ? count_readers(graph, unit->input[0]) : 1;
+    if (unit->description.sums_gradients) return unit->readers;
+    return unit->description.adds_gradient ? graph->unit[unit->input[0]].readers : 1;
 }
 
 void pdl__unit_key(const pdl__graph_t *graph, int i, char *text, size_t size)
@@ -82,6 +78,45 @@ void pdl__unit_key(const pdl__graph_t *graph, int i, char *text, size_t size)
         pdl_convert_key(&unit->shape, graph->unit[unit->input[0]].format, unit->format, text, size);
 }
 
+static bool same_shape(const pdl_shape_t *a, const pdl_shape_t *b)
+{
+    bool same = a->channels == b->channels && a->rank == b->rank;
+
+    for (int k = 0; k < a->rank && same; k++) same = a->extent[k] == b->extent[k];
+    return same;
+}
+
+/* Whether two units of layers that are alike have the same key. */
+static bool same_key(const pdl__graph_t *graph, int i, int k)
+{
+    const pdl__unit_t   *a = &graph->unit[i], *b = &graph->unit[k];
+    const pdl_op_spec_t *x = &a->spec, *y = &b->spec;
+    bool                 same = x->input_count == y->input_count && x->fusion.add == y->fusion.add &&
+                x->fusion.activation == y->fusion.activation && x->training == y->training &&
+                x->input_gradient == y->input_gradient && x->shared == y->shared && x->classes == y->classes &&
+                x->context == y->context && same_shape(&x->layer->out, &y->layer->out);
+
+    for (int j = 0; j < x->input_count && same; j++)
+        same = a->given[j] == b->given[j] && same_shape(&a->reads[j], &b->reads[j]);
+    return same && pdl__unit_gradients(graph, i) == pdl__unit_gradients(graph, k);
+}
+
+/* Most layers are like one before, whose key they have: writing it takes longer. */
+#define ALIKE 128
+static uint64_t key_of(const pdl__graph_t *graph, int i, int *latest)
+{
+    const pdl__unit_t *unit = &graph->unit[i];
+    int               *like = unit->kind == PDL__UNIT_OP ? &latest[unit->spec.layer->class_id % ALIKE] : NULL;
+    char               key[PDL_KEY_SIZE];
+
+    if (like != NULL && *like > 0 && graph->unit[*like].spec.layer->class_id == unit->spec.layer->class_id &&
+        same_key(graph, i, *like))
+        return graph->node[*like].key;
+    pdl__unit_key(graph, i, key, sizeof(key));
+    if (like != NULL) *like = i;
+    return key[0] != '\0' ? pdl_timed_hash(key) : 0;
+}
+
 pdl_status_t pdl__graph_nodes(pdl__graph_t *graph)
 {
     static const pdl_node_kind_t kinds[] = {
@@ -90,17 +125,18 @@ pdl_status_t pdl__graph_nodes(pdl__graph_t *graph)
         [PDL__UNIT_EDGE] = PDL_NODE_REDISTRIBUTE, [PDL__UNIT_RECEIVE] = PDL_NODE_RECEIVE,
         [PDL__UNIT_SEND] = PDL_NODE_SEND};
 
+    int latest[ALIKE] = {0};
+
     graph->node = calloc((size_t)graph->unit_count, sizeof(*graph->node));
     if (!graph->node) return pdl_error(PDL_ERR_NOMEM, "out of memory while preparing a model of this size");
+    count_readers(graph);
     for (int i = 0; i < graph->unit_count; i++) {
         pdl__unit_t        *unit = &graph->unit[i];
         pdl_program_node_t *node = &graph->node[i];
         int64_t             samples = pdl__region_samples(&unit->region);
-        char                key[PDL_KEY_SIZE];
         if (unit->kind == PDL__UNIT_OP) *node = node_of_op(unit);
         if (unit->kind == PDL__UNIT_EDGE) *node = node_of_edge(unit);
-        pdl__unit_key(graph, i, key, sizeof(key));
-        node->key = key[0] != '\0' ? pdl_timed_hash(key) : 0;
+        node->key = key_of(graph, i, latest);
         node->samples = unit->kind == PDL__UNIT_OP ? unit->spec.samples : samples;
         node->kind = kinds[unit->kind];
         node->layer = unit->layer;
