@@ -43,8 +43,6 @@ static pdl_status_t read_times(const pdl_yaml_t *row, const char *key, pdl_need_
     for (size_t i = 0; i < pdl_yaml_size(list); i++) {
         status = pdl_yaml_number(pdl_yaml_item(list, i), PDL_UNIT_SECONDS, &times[i]);
         if (status) return status;
-        if (!(times[i] >= 0) || !isfinite(times[i]))
-            return pdl_yaml_error(pdl_yaml_item(list, i), "%s must not be negative", key);
     }
     return PDL_OK;
 }

@@ -1,0 +1,100 @@
+/* Operations that were timed by themselves: programs take these times, on a line between numbers of samples, and wait for the host. */
+#include "test.h"
+#include <paradl/oracle/replay.h>
+#include <string.h>
+
+static const char machine[] =
+    "paradl: system/1\n"
+    "name: here\n"
+    "device: {name: a core, memory: 1GB, memory_bandwidth: 10GB/s, peak: {fp32: 10GFLOP/s}, compute_units: 1, "
+    "launch: 1us, "
+    "matrix_efficiency: 1, memory_efficiency: 1%s}\n"
+    "levels:\n  - {name: node, transport: none, fanout: 1, bandwidth: 1GB/s, latency: 1us}\n"
+    "backend: cpu\n"
+    "operations:\n"
+    "  - {op: \"linear 84 to 10 bias\", samples: 16, seconds: [3, 6]}\n"
+    "  - {op: \"linear 84 to 10 bias\", samples: 8, seconds: [1, 4], queue: [0.5, 0.5]}\n"
+    "  - {op: \"linear 84 to 10 bias\", precision: bf16, samples: 8, seconds: [100]}\n";
+
+static double project(const char *of_device, int64_t batch, pdl_projection_t *projection)
+{
+    char                text[2048];
+    const pdl_system_t *system = NULL;
+    pdl_model_t        *model = NULL;
+    pdl_oracle_t       *oracle = NULL;
+    pdl_plan_t         *plan = NULL;
+    pdl_parameters_t    parameters;
+    pdl_mesh_t          mesh = {{{PDL_AXIS_DATA, 1, 0}}, 1};
+
+    snprintf(text, sizeof(text), machine, of_device);
+    pdl_parameters_default(&parameters);
+    REQUIRE_OK(pdl_system_read_memory(text, strlen(text), "here.yaml", &system));
+    REQUIRE_OK(pdl_model_load("lenet", &model));
+    REQUIRE_OK(pdl_plan_create(model, &mesh, batch, &plan));
+    REQUIRE_OK(pdl_plan_apply_preset(plan, "serial", NULL));
+    REQUIRE_OK(pdl_oracle_create(model, system, &parameters, &oracle));
+    REQUIRE_OK(pdl_oracle_replay(oracle, plan, NULL, projection));
+    pdl_oracle_destroy(oracle);
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+    pdl_system_destroy(system);
+    return projection->total_s;
+}
+
+/* All but the one layer takes milliseconds. */
+static void operations_take_what_was_timed(void)
+{
+    pdl_projection_t p;
+
+    CHECK_NEAR(project("", 8, &p), 5, 0.01);
+    CHECK(p.replayed);
+    CHECK_NEAR(p.compute_s + p.bubble_s + p.comm_s, p.total_s, 1e-9);
+    CHECK_NEAR(project("", 12, &p), 7, 0.01);
+    CHECK_NEAR(project("", 16, &p), 9, 0.01);
+    CHECK_NEAR(project("", 24, &p), 13, 0.01); /* and so on: 2 s and 2 s for 8 samples */
+    CHECK_NEAR(project("", 4, &p), 3.5, 0.01); /* half of what 8 take forward, since the line is at 0 */
+}
+
+/* A host that is slower than its device: 21 operations, and what an update takes besides. */
+static void a_device_waits_for_its_host(void)
+{
+    pdl_projection_t fast, slow;
+
+    project(", queue: 1us", 16, &fast);
+    project(", queue: 3s", 16, &slow);
+    CHECK_NEAR(fast.total_s, 9, 0.01);
+    CHECK(slow.total_s > 40);
+    CHECK_NEAR(slow.compute_s, slow.total_s, 1e-9);
+}
+
+static void mistakes_are_named(void)
+{
+    static const struct {
+        const char *line, *message;
+    } cases[] = {{"{op: \"x\", samples: 0, seconds: [1]}", "samples must be positive"},
+                 {"{op: \"x\", samples: 1}", "seconds is missing"},
+                 {"{op: \"x\", samples: 1, seconds: [1, 1, 1, 1, 1]}", "one to 4 times"},
+                 {"{op: \"x\", samples: 1, seconds: [-1]}", "not below zero"},
+                 {"{op: \"x\", samples: 1, seconds: [1], extra: 1}", "extra"},
+                 {"{samples: 1, seconds: [1]}", "op"}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char                text[2048];
+        const pdl_system_t *system = NULL;
+
+        snprintf(text, sizeof(text), machine, "");
+        strcpy(strstr(text, "operations:"), "operations:\n  - ");
+        strcat(text, cases[i].line);
+        CHECK_INT(pdl_system_read_memory(text, strlen(text), "here.yaml", &system), PDL_ERR_INPUT);
+        CHECK(strstr(pdl_error_message(), cases[i].message) != NULL &&
+              strstr(pdl_error_message(), "here.yaml:") != NULL);
+    }
+}
+
+int main(void)
+{
+    RUN(operations_take_what_was_timed);
+    RUN(a_device_waits_for_its_host);
+    RUN(mistakes_are_named);
+    return test_done();
+}
