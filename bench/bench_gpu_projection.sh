@@ -4,7 +4,7 @@
 # cases that do the same work in different ways whether the one projected to be best is the measured best or within 3 % of it.
 #
 # PARADL=FILE the command; DEVICE=cuda:0; SYSTEM=FILE takes an earlier calibration; STEPS=N updates of each run (14); JSON=FILE writes
-# the results too; CASES=FILE has other cases than those below; LIMIT=SECONDS begins no further case after that (220).
+# the results too, RUNS=FILE the summaries of all runs; CASES=FILE has other cases than those below; LIMIT=SECONDS begins no further case after that (220).
 set -euo pipefail
 
 models=$(cd "$(dirname "$0")" && pwd)/models
@@ -63,7 +63,9 @@ TABLE
 }
 
 if [ -z "${SYSTEM:-}" ]; then
-    "$paradl" calibrate --device "$device" -n 2 -o "$system" --model "$models/gpt2-124m-plain.yaml,resnet18-cifar,gpt-char" ${QUICK:+--quick}
+    # Their operations are timed one by one; no update of them is run.
+    "$paradl" calibrate --device "$device" -n 2 -o "$system" ${QUICK:+--quick} \
+        --model "$models/gpt2-124m-plain.yaml,$models/wrn-28-10-plain.yaml,resnet18-cifar,gpt-char,resnet18,resnet34,gpt2-124m,vit-b16,unet"
 fi
 
 begin=$SECONDS
@@ -90,6 +92,7 @@ while read -r line; do
     # shellcheck disable=SC2086
     run $line
 done <"$scratch/cases"
+if [ -n "${RUNS:-}" ]; then cp "$scratch/runs" "$RUNS"; fi
 
 python3 - "$scratch/runs" "${JSON:-}" <<'PY'
 import json
