@@ -254,7 +254,8 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
         if (op->kind == PDL_OP_CONVERT && find_timed(pr, op, seconds, queue_s)) return PDL_OK;
         /* two streams read or written, one written */
         if (output >= 0)
-            *seconds = 3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
+            *seconds = pr->profile->compute.kernel_s +
+                       3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
         return PDL_OK;
     case PDL_OP_REDISTRIBUTE:
     case PDL_OP_COLLECTIVE:
