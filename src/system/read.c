@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, step, sharing}
+ *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, issue, step, sharing}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -61,6 +61,7 @@ static const char *const device_keys[] = {"name",
                                           "copy_bandwidth",
                                           "host_link",
                                           "queue",
+                                          "issue",
                                           "step",
                                           "sharing",
                                           NULL};
@@ -161,6 +162,7 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     st = pdl_yaml_get_number(node, "idle_power", PDL_UNIT_WATT, PDL_OPTIONAL, &device->idle_power_w);
     if (st) return st;
     st = pdl_yaml_get_number(node, "queue", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->queue_s);
+    if (!st) st = pdl_yaml_get_number(node, "issue", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->issue_s);
     if (st) return st;
     st = pdl_yaml_get_number(node, "step", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->step_s);
     if (st) return st;

@@ -62,7 +62,7 @@ static bool find_timed(const pricer_t *pr, const pdl_program_op_t *op, double *s
         return false;
     if (timed.seconds[pass] <= 0 && pass != PDL_TIMED_FORWARD && pass != PDL_TIMED_BACKWARD) return false;
     *seconds = pr->profile->compute.dilation * timed.seconds[pass];
-    *queue_s = timed.queue_s[pass];
+    *queue_s = timed.queue_s[pass] + pr->oracle->system->device.issue_s;
     return true;
 }
 
@@ -254,7 +254,7 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
         if (op->kind == PDL_OP_CONVERT && find_timed(pr, op, seconds, queue_s)) return PDL_OK;
         /* two streams read or written, one written */
         if (output >= 0)
-            *seconds = pr->profile->compute.kernel_s +
+            *seconds = (pr->oracle->system->backend != NULL ? pr->profile->compute.kernel_s : 0) +
                        3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
         return PDL_OK;
     case PDL_OP_REDISTRIBUTE:

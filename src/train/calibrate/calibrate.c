@@ -89,17 +89,6 @@ static double matrix_efficiency(const pdl__calibrate_t *c)
     return count > 0 ? pow(product, 1.0 / count) : 1;
 }
 
-/* What the host takes to queue a pass of a layer, and an update takes besides its passes. */
-static void fit_steps(pdl__calibrate_t *c)
-{
-    double a, b;
-
-    pdl__line_fit(&c->steps, &a, &b);
-    if (c->steps.points == 0) a = c->rests > 0 ? c->rest_s / c->rests : 0;
-    c->result->queue_s = within(b, 0, 1e-2);
-    c->result->step_s = within(a, 0, 1e-1);
-}
-
 /* Shares of the two ceilings, the least time of a kernel, and the links. */
 static void fit(pdl__calibrate_t *c)
 {
@@ -110,7 +99,6 @@ static void fit(pdl__calibrate_t *c)
     pdl__line_fit(&c->passes, &a, &b);
     r->memory_efficiency = b > 0 ? within(1 / (b * r->bytes_per_s), 0.01, 1) : 1;
     r->launch_s = within(a, 1e-8, 1e-3);
-    if (c->queues) fit_steps(c);
     if (c->messages.points == 0) return;
     pdl__line_fit(&c->messages, &a, &b);
     r->latency_s = within(a, 1e-8, 1);
@@ -147,7 +135,8 @@ static pdl_status_t measure(pdl__calibrate_t *c)
     if (!status && c->queues) status = pdl__calibrate_operations(c);
     if (status) return status;
     fit(c);
-    return PDL_OK;
+    if (c->queues && pdl_ranks_rank(c->ranks) == 0) status = pdl__calibrate_rest(c);
+    return pdl_ranks_agree(c->ranks, status);
 }
 
 static void stamp(pdl_calibration_t *r, const pdl_calibration_device_t *device)

@@ -18,6 +18,15 @@ void pdl__line_fit(const pdl__line_t *line, double *a, double *b);
 
 enum { PDL__PRECISIONS = 2 };
 
+/* An update of a network on one rank of a device, as long as it took. */
+typedef struct pdl__whole {
+    const pdl_model_t *model;
+    pdl_precision_t    precision;
+    int64_t            batch;
+    double             step_s;
+} pdl__whole_t;
+#define PDL__WHOLES 64
+
 typedef struct pdl__calibrate {
     const pdl_calibration_options_t *options;
     pdl_calibration_t               *result;
@@ -30,10 +39,9 @@ typedef struct pdl__calibrate {
     int                              model_count;
     int                             *times_measured; /* per row: layers alike are averaged */
     pdl__line_t                      products[PDL__PRECISIONS], passes, messages;
-    pdl__line_t                      steps; /* updates that wait for their host, over passes of layers */
-    double rest_s; /* of updates that wait for the device, what its operations do not take */
-    int    rests;
-    double start_s;
+    pdl__whole_t                     whole[PDL__WHOLES];
+    int                              whole_count;
+    double                           start_s;
 } pdl__calibrate_t;
 
 /* One line of progress, from the first rank. */
@@ -64,5 +72,7 @@ pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c);
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c);
 /* operations.c: those of all models one by one, on a device that the host queues work for. */
 pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c);
+/* rest.c: what updates of such a device take besides operations. On the first rank. */
+pdl_status_t pdl__calibrate_rest(pdl__calibrate_t *c);
 
 #endif

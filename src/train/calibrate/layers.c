@@ -23,8 +23,6 @@
 
 /* Operations of a device are timed while it has more to do than the host can queue in that many times an update. */
 #define STALL 1.5
-/* An update that takes so many times what its device takes waits for its host. */
-#define HOST_BOUND 1.15
 
 /* One way to run a model. */
 typedef struct shape {
@@ -319,23 +317,12 @@ static pdl_status_t keep_update(trial_t *t)
     return row.work[0] > 0 ? add_row(t->c, &row) : PDL_OK;
 }
 
-/* An update takes what its device takes and something besides, or what its host takes to queue it. */
-static void keep_step(trial_t *t, const double (*layer_s)[2])
+static void keep_step(const trial_t *t)
 {
-    double device_s = 0;
-    int    passes = 0;
+    pdl__calibrate_t *c = t->c;
 
-    if (!t->c->queues) return;
-    for (int i = 0; i < t->session->program->op_count; i++)
-        if (t->session->program->op[i].stream == PDL_STREAM_COMPUTE)
-            device_s += median(t->times + (size_t)i * MOST_STEPS, t->steps);
-    for (int i = 0; i < 2 * pdl_model_layer_count(t->plan->model); i++) passes += layer_s[i / 2][i % 2] > 0;
-    if (t->step_s > HOST_BOUND * device_s) {
-        pdl__line_add(&t->c->steps, passes, t->step_s);
-    } else {
-        t->c->rest_s += fmax(0, t->step_s - device_s);
-        t->c->rests++;
-    }
+    if (c->queues && c->whole_count < PDL__WHOLES)
+        c->whole[c->whole_count++] = (pdl__whole_t){t->plan->model, t->plan->precision, t->plan->batch, t->step_s};
 }
 
 static pdl_status_t collect(trial_t *t)
@@ -348,7 +335,7 @@ static pdl_status_t collect(trial_t *t)
     if (!status) status = pdl_partition_create(t->plan, (double)t->session->micro_samples, &partition);
     if (!status) {
         sum_operations(t, layer_s);
-        keep_step(t, (const double(*)[2])layer_s);
+        keep_step(t);
         status = keep_layers(t, partition, (const double(*)[2])layer_s);
     }
     if (!status) status = keep_update(t);

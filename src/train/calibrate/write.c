@@ -54,8 +54,10 @@ static void write_device(const pdl_calibration_t *c, FILE *stream)
     fprintf(stream, "  reserved: %s\n", is_cpu(c) ? "100MB" : "600MB");
     if (c->copy_bytes_per_s > 0) fprintf(stream, "  copy_bandwidth: %.4g\n", c->copy_bytes_per_s);
     if (c->queue_s > 0 || c->step_s > 0)
-        fprintf(stream, "  queue: %.3g\n  step: %.3g  # small kernels: %.3g s of the host, %.3g s of the device\n",
-                c->queue_s, c->step_s, c->kernel_queue_s, c->kernel_gap_s);
+        fprintf(stream,
+                "  queue: %.3g\n  issue: %.3g\n  step: %.3g  # small kernels: %.3g s of the host, %.3g s of the "
+                "device\n",
+                c->queue_s, c->issue_s, c->step_s, c->kernel_queue_s, c->kernel_gap_s);
     if (c->sharing > 0) fprintf(stream, "  sharing: %.3f  # of %d ranks\n", c->sharing, c->ranks);
     write_host_link(c, stream);
 }
