@@ -187,6 +187,8 @@ __attribute__((unused)) static const op_case_t op_cases[] = {
     {.text = TOKENS("1, channels: 6", attention: {heads: 1, causal: true}), .samples = 2},
     {.text = TOKENS("7, channels: 24", attention: {heads: 2, causal: true, rate: 0.3}), .samples = 2},
     {.text = TOKENS("6, channels: 24", attention: {heads: 2, rate: 0.5}), .samples = 2, .split = true},
+    {.text = TOKENS("3, channels: 8", linear: {out: 1029, bias: false}), .samples = 1},
+    {.text = TOKENS("3, channels: 1029", cross_entropy: {}), .samples = 2},
     {.text = TOKENS("70, channels: 48", attention: {heads: 1, causal: true}), .samples = 1},
     {.text = TOKENS("67, channels: 24", attention: {heads: 2, rotary: true}), .samples = 1},
     {.text = TOKENS("5, channels: 6", moe: {experts: 4, top_k: 2, hidden: 7, gated: true}), .samples = 2},

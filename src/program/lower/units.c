@@ -121,6 +121,7 @@ pdl_format_t pdl__format_of(const pdl__lowering_t *l, int producer)
 static int64_t block_in_flight(const pdl__lowering_t *l, int producer, int reader)
 {
     if (!pdl__edge_keeps_channels(l->spec->layouts, producer, reader)) return 1;
+    if (pdl_model_layer(l->model, producer)->out.sequence) return 1; /* blocks are of images */
     for (int c = 0; c < l->all->count; c++)
         if (pdl__format_of(&l->all->of[c], producer) == PDL_FORMAT_PLAIN) return 1;
     return pdl_backend_block(l->graph->backend, pdl_model_layer(l->model, producer)->out.channels);

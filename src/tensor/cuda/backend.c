@@ -62,6 +62,19 @@ bool pdl__cuda_blockable(const pdl_shape_t *shape)
     return !shape->sequence && shape->rank > 0;
 }
 
+/* Classes from which padding of logits pays. */
+#define MANY 1024
+
+static bool is_wide(const pdl_shape_t *shape)
+{
+    return shape->sequence && shape->channels >= MANY && shape->channels % PDL__PADDED != 0;
+}
+
+bool pdl__cuda_pads(const pdl_backend_t *backend, const pdl_shape_t *shape)
+{
+    return backend->activation_type == PDL_DTYPE_BF16 && is_wide(shape);
+}
+
 pdl_format_t pdl__cuda_format(const pdl_shape_t *shape)
 {
     return pdl__cuda_blockable(shape) ? PDL_FORMAT_BLOCKED : PDL_FORMAT_PLAIN;
@@ -69,7 +82,7 @@ pdl_format_t pdl__cuda_format(const pdl_shape_t *shape)
 
 int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format)
 {
-    if (format == PDL_FORMAT_PLAIN || !pdl__cuda_blockable(shape)) return shape->channels;
+    if (format == PDL_FORMAT_PLAIN || !(pdl__cuda_blockable(shape) || is_wide(shape))) return shape->channels;
     if (format == PDL_FORMAT_FOLDED) return PDL__FOLDED;
     return (shape->channels + PDL__PADDED - 1) / PDL__PADDED * PDL__PADDED;
 }

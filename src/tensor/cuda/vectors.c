@@ -17,7 +17,9 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
                                       int64_t samples, pdl_format_t from, const void *source, pdl_format_t to,
                                       void *target)
 {
-    if (from == to || !pdl__cuda_blockable(shape))
+    bool wide = pdl__cuda_pads(backend, shape);
+
+    if (from == to || !(pdl__cuda_blockable(shape) || wide))
         return backend->device->ops->copy(backend->device, stream, target, source,
                                           backend->ops->tensor_bytes(backend, shape, samples, from));
     if (to == PDL_FORMAT_FOLDED)
@@ -29,8 +31,9 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
                                         .from = from,
                                         .format = to},
                     target);
-    return CALL(vectors, convert, backend->activation_type, samples, shape->channels, pdl_shape_positions(shape),
-                to == PDL_FORMAT_BLOCKED, source, target);
+    int64_t positions = pdl_shape_positions(shape);
+    return CALL(vectors, convert, backend->activation_type, wide ? samples * positions : samples, shape->channels,
+                wide ? 1 : positions, to == PDL_FORMAT_BLOCKED, source, target);
 }
 
 pdl_status_t pdl__cuda_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,

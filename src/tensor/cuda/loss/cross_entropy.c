@@ -35,6 +35,8 @@ static pdl_status_t cross_entropy_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     (void)cuda;
     pdl__cuda_set_formats(op);
     description->out_format = PDL_FORMAT_PLAIN;
+    if (op->spec.classes == 0 && pdl__cuda_pads(op->backend, &op->spec.layer->in))
+        description->in_format[0] = PDL_FORMAT_BLOCKED;
     description->out_bytes = (size_t)(3 * op->spec.samples) * sizeof(float);
     description->gradient_in_forward = op->spec.gradient_in_forward && op->spec.classes == 0;
     description->keeps_inputs = description->gradient_in_forward ? 0 : 1;
@@ -51,7 +53,9 @@ static pdl_status_t cross_entropy_describe(pdl__cuda_t *cuda, pdl_op_t *op)
 
 static pdl_status_t cross_entropy_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
 {
-    return cuda->api->losses->entropy_prepare(cuda->gpu, cuda->base.activation_type, op->spec.layer->in.channels);
+    return cuda->api->losses->entropy_prepare(cuda->gpu, cuda->base.activation_type,
+                                              pdl__cuda_channels(&op->spec.layer->in,
+                                                                 op->description.in_format[0]));
 }
 
 static pdl__cuda_entropy_t entropy_of(const pdl_op_t *op, const pdl_op_run_t *run)

@@ -2,7 +2,7 @@
  * Linear: y = x w^T + bias for every position, x [rows][C], w [F][C], with an activation or a second tensor on top.
  *
  * In bf16 products read a copy of weight and bias that is made when these have changed. Gradients of weights are written in
- * fp32 by the product itself.
+ * fp32 by the product itself. Logits of many classes have padded rows (pdl__cuda_pads()).
  */
 #include "tensor/cuda/cuda.h"
 
@@ -10,6 +10,7 @@
 
 typedef struct linear {
     int64_t             rows, in, out;
+    int64_t             wide; /* channels of the output with their padding */
     bool                bias, add;
     pdl_layer_type_t    activation;            /* or PDL_NO_ACTIVATION */
     bool                inside;                /* the product applies it */
@@ -48,7 +49,7 @@ static bool is_inside(pdl_dtype_t type, pdl_layer_type_t activation, int64_t col
 
 static void place_workspace(const pdl_op_t *op, linear_t *linear, pdl_op_description_t *description)
 {
-    size_t bytes = pdl__cuda_matmul_workspace(linear->rows, linear->out);
+    size_t bytes = pdl__cuda_matmul_workspace(linear->rows, linear->wide);
 
     if (op->spec.training) {
         bytes = greater(bytes, pdl__cuda_matmul_workspace(linear->rows, linear->in));
@@ -75,6 +76,10 @@ static pdl_status_t linear_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     linear->bias = layer->bias;
     linear->add = op->spec.fusion.add;
     linear->activation = op->spec.fusion.activation;
+    if (!linear->bias && !linear->add && linear->activation == PDL_NO_ACTIVATION &&
+        pdl__cuda_pads(op->backend, &layer->out))
+        description->out_format = PDL_FORMAT_BLOCKED;
+    linear->wide = pdl__cuda_channels(&layer->out, description->out_format);
     linear->inside = is_inside(cuda->base.activation_type, linear->activation, linear->out);
     op->private_data = linear;
 
@@ -88,7 +93,7 @@ static pdl_status_t linear_describe(pdl__cuda_t *cuda, pdl_op_t *op)
     }
     if (linear->add) description->gradient_use[op->spec.input_count - 1] = PDL_GRADIENT_PASSED;
     if (cuda->base.activation_type == PDL_DTYPE_BF16) {
-        linear->bias_at = ((size_t)(linear->out * linear->in) * 2 + 63) / 64 * 64;
+        linear->bias_at = ((size_t)(linear->wide * linear->in) * 2 + 63) / 64 * 64;
         description->packed_bytes = linear->bias_at + (linear->bias ? (size_t)linear->out * 2 : 0);
         for (int k = 0; k < description->weight_count; k++) {
             description->weight[k].copied = true;
@@ -104,7 +109,7 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
     linear_t               *linear = op->private_data;
     pdl_dtype_t             type = cuda->base.activation_type;
     pdl__cuda_matmul_spec_t forward = {.m = linear->rows,
-                                       .n = linear->out,
+                                       .n = linear->wide,
                                        .k = linear->in,
                                        .b_turned = true,
                                        .type = type,
@@ -114,7 +119,7 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
                                        .keeps_before = linear->inside && linear->keeps_before};
     pdl__cuda_matmul_spec_t data = {.m = linear->rows,
                                     .n = linear->in,
-                                    .k = linear->out,
+                                    .k = linear->wide,
                                     .type = type,
                                     .out = type,
                                     .activation = PDL_NO_ACTIVATION};
@@ -122,6 +127,7 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
                                       .n = linear->in,
                                       .k = linear->rows,
                                       .a_turned = true,
+                                      .a_row = linear->wide,
                                       .type = type,
                                       .out = PDL_DTYPE_F32,
                                       .activation = PDL_NO_ACTIVATION};
@@ -170,6 +176,11 @@ static pdl_status_t linear_refresh(pdl_op_t *op, pdl_tensor_stream_t *stream, co
     if (cuda->base.activation_type != PDL_DTYPE_BF16) return PDL_OK;
     status = cuda->api->vectors->cast(cuda->gpu, stream, PDL_DTYPE_F32, run->weight[0], PDL_DTYPE_BF16, run->packed,
                                       linear->out * linear->in);
+    /* Weights of padding are zero, and with them logits there. */
+    if (!status && linear->wide > linear->out)
+        status = cuda->base.device->ops->fill(cuda->base.device, stream,
+                                              (char *)run->packed + (size_t)(linear->out * linear->in) * 2,
+                                              (size_t)((linear->wide - linear->out) * linear->in) * 2);
     if (status || !linear->bias) return status;
     return cuda->api->vectors->cast(cuda->gpu, stream, PDL_DTYPE_F32, run->weight[1], PDL_DTYPE_BF16,
                                     (char *)run->packed + linear->bias_at, linear->out);

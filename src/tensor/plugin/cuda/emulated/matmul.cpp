@@ -34,12 +34,14 @@ template <typename T, typename D> void multiply(const pdl__cuda_matmul_spec_t &s
     const T *a = (const T *)run.a, *b = (const T *)run.b;
     const D *c = (const D *)run.c;
 
+    int64_t a_row = s.a_row > 0 ? s.a_row : s.a_turned ? s.m : s.k;
+
     for (int64_t i = 0; i < s.m; i++)
         for (int64_t j = 0; j < s.n; j++) {
             double sum = 0;
 
             for (int64_t k = 0; k < s.k; k++)
-                sum += (double)(float)a[s.a_turned ? k * s.m + i : i * s.k + k] *
+                sum += (double)(float)a[s.a_turned ? k * a_row + i : i * a_row + k] *
                        (double)(float)b[s.b_turned ? j * s.k + k : k * s.n + j];
             if (c != NULL) sum += (double)(float)c[i * s.n + j];
             ((D *)run.d)[i * s.n + j] = D((float)sum);

@@ -146,7 +146,7 @@ static __device__ void row_gradient(const entropy_t &e, int64_t i, float lse, co
 
 #pragma unroll 4
     for (int64_t c = m.first + team::member() * 8; c < m.end; c += step) {
-        if (WHOLE && stage != NULL)
+        if (stage != NULL)
             stage[c / 8].unpack(value);
         else
             pdl_load8(x + c, value);
@@ -378,22 +378,36 @@ static bool has_vectors(const entropy_t *e)
     return pdl_has_vectors(e->x, e->channels, e->stride) && (e->dx == NULL || pdl_is_aligned(e->dx));
 }
 
-/* Shared memory for a row, where two blocks of a multiprocessor have room for theirs; else 0. */
-static size_t stage_bytes(pdl_dtype_t type, int64_t channels)
+/* Shared memory for a row of so many elements, all of which can be read by vectors, where two blocks of a multiprocessor
+   have room for theirs; else 0. */
+static size_t stage_bytes(pdl_dtype_t type, int64_t stride)
 {
-    size_t bytes = (size_t)channels * pdl__gpu_element(type);
+    size_t bytes = (size_t)stride * pdl__gpu_element(type);
 
-    return channels >= LONG_ROW && channels % 8 == 0 && bytes <= (size_t)(110 << 10) ? bytes : 0;
+    return stride >= LONG_ROW && stride % 8 == 0 && bytes <= (size_t)(110 << 10) ? bytes : 0;
 }
 
-static pdl_status_t entropy_prepare(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t channels)
+template <typename T> static pdl_status_t set_limits(size_t bytes)
 {
-    size_t bytes = stage_bytes(type, channels);
+    pdl_status_t status = PDL_SHARED_LIMIT((entropy_rows<T, true, true>), bytes);
+
+    (void)bytes;
+    return status ? status : PDL_SHARED_LIMIT((entropy_rows<T, true, false>), bytes);
+}
+
+static pdl_status_t entropy_prepare(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t stride)
+{
+    size_t bytes = stage_bytes(type, stride);
 
     (void)gpu;
     if (bytes <= (48 << 10)) return PDL_OK;
-    return type == PDL_DTYPE_BF16 ? PDL_SHARED_LIMIT((entropy_rows<pdl_bf16, true, true>), bytes)
-                                  : PDL_SHARED_LIMIT((entropy_rows<float, true, true>), bytes);
+    return type == PDL_DTYPE_BF16 ? set_limits<pdl_bf16>(bytes) : set_limits<float>(bytes);
+}
+
+/* Whether all rows, with their padding, begin at addresses for vectors. */
+static bool is_even(const entropy_t *e)
+{
+    return pdl_is_aligned(e->x) && pdl_is_aligned(e->dx) && e->stride % 8 == 0;
 }
 
 static pdl_status_t conclude_samples(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const entropy_t *e)
@@ -410,7 +424,7 @@ template <typename T>
 static pdl_status_t forward(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const entropy_t *e)
 {
     auto         cross_entropy = ROW_KERNEL(entropy_rows, T, e, has_vectors(e));
-    size_t       stage = e->dx != NULL && has_vectors(e) ? stage_bytes(type, e->channels) : 0;
+    size_t       stage = e->dx != NULL && e->channels >= LONG_ROW && is_even(e) ? stage_bytes(type, e->stride) : 0;
     pdl_status_t status = e->dx != NULL ? find_factors(gpu, stream, e) : PDL_OK;
 
     if (status == PDL_OK)

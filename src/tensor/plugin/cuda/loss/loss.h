@@ -48,8 +48,8 @@ typedef struct pdl__cuda_squares {
 } pdl__cuda_squares_t;
 
 typedef struct pdl__cuda_losses {
-    /* Before the first run with so many channels. */
-    pdl_status_t (*entropy_prepare)(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t channels);
+    /* Before the first run with rows of so many elements. */
+    pdl_status_t (*entropy_prepare)(pdl__gpu_t *gpu, pdl_dtype_t type, int64_t stride);
     /* Results and lse of all rows, then means of samples; and the gradient. */
     pdl_status_t (*entropy)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                             const pdl__cuda_entropy_t *entropy);

@@ -1,5 +1,5 @@
 /*
- * Products of matrices and sums of columns. Matrices lie row by row, without gaps.
+ * Products of matrices and sums of columns. Matrices lie row by row, without gaps unless it is said.
  */
 #ifndef PDL_TENSOR_CUDA_MATMUL_H
 #define PDL_TENSOR_CUDA_MATMUL_H
@@ -16,6 +16,7 @@ extern "C" {
 typedef struct pdl__cuda_matmul_spec {
     int64_t          m, n, k;
     bool             a_turned, b_turned; /* a lies [k][m], b lies [n][k] */
+    int64_t          a_row;              /* elements from one row of a to the next; 0: as many as it has */
     pdl_dtype_t      type, out;          /* of a, b, and of c, d */
     bool             bias;               /* of every column, in the type of d */
     pdl_layer_type_t activation;         /* ReLU, GELU of the tanh form, or PDL_NO_ACTIVATION */
