@@ -90,6 +90,14 @@ static int inner_axis(const pdl_mesh_t *mesh)
     return -1;
 }
 
+/* The distance of neighbours among replicas, which may have several axes. */
+static int64_t data_stride(const pdl_mesh_t *mesh)
+{
+    for (int a = mesh->axis_count - 1; a >= 0; a--)
+        if (mesh->axis[a].size > 1 && mesh->axis[a].kind == PDL_AXIS_DATA) return pdl_mesh_stride(mesh, a);
+    return 1;
+}
+
 static pdl_status_t set_algorithms(const pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_case_t *c)
 {
     int               data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), inner = inner_axis(&plan->mesh);
@@ -109,7 +117,7 @@ static pdl_status_t set_algorithms(const pdl_oracle_t *oracle, const pdl_plan_t 
 pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_case_t *c)
 {
-    int data = pdl_mesh_find(&plan->mesh, PDL_AXIS_DATA), pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
+    int pipeline = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
     *c = (pdl_case_t){.pe = pdl_mesh_size(&plan->mesh),
                       .batch = plan->batch,
@@ -126,7 +134,7 @@ pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *pla
     c->data = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
     c->inner = c->pe / c->pipeline / c->data;
     c->inner_stride = inner_axis(&plan->mesh) >= 0 ? pdl_mesh_stride(&plan->mesh, inner_axis(&plan->mesh)) : 1;
-    c->data_stride = data >= 0 ? pdl_mesh_stride(&plan->mesh, data) : 1;
+    c->data_stride = data_stride(&plan->mesh);
     c->pipeline_stride = pipeline >= 0 ? pdl_mesh_stride(&plan->mesh, pipeline) : 1;
     c->spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL) > 1;
     c->hybrid = c->data > 1 && c->inner > 1;

@@ -11,7 +11,7 @@
 #ifndef PARADL_PLAN_SIM_H
 #define PARADL_PLAN_SIM_H
 
-#include <paradl/oracle/oracle.h>
+#include <paradl/oracle/replay.h>
 #include <paradl/sim/sim.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,6 +61,7 @@ typedef struct pdl_plan_sim {
     double           busiest_bytes;    /* that it carries in one iteration */
     double           busiest_share;    /* of the iteration in which it is busy */
     double           wall_s;
+    pdl_timeline_t  *timeline; /* the programs of the stages, where these were timed or traced; or NULL */
 } pdl_plan_sim_t;
 
 /* The plan is checked first; its stages are balanced unless they were given (written into the plan). */

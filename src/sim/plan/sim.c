@@ -127,18 +127,16 @@ static pdl_status_t take_programs(const pdl_timeline_t *timeline, pdl_plan_sim_t
 static pdl_status_t time_programs(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                                   pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
 {
-    pdl__slow_t     slow = {options->slow_rank, options->slow_factor};
-    pdl_timeline_t *timeline = NULL;
-    bool            ours = sim->projected.replayed;
+    pdl__slow_t slow = {options->slow_rank, options->slow_factor};
+    bool        ours = sim->projected.replayed;
 
     if (!ours && options->trace == NULL) return PDL_OK;
-    pdl_status_t status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &timeline);
-    if (!status && ours) status = take_programs(timeline, sim);
+    pdl_status_t status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &sim->timeline);
+    if (!status && ours) status = take_programs(sim->timeline, sim);
     if (!status && options->trace != NULL)
-        pdl_replay_trace(timeline->ranks,
-                         timeline->count < options->trace_ranks ? timeline->count : options->trace_ranks,
+        pdl_replay_trace(sim->timeline->ranks,
+                         sim->timeline->count < options->trace_ranks ? sim->timeline->count : options->trace_ranks,
                          options->trace);
-    pdl_timeline_destroy(timeline);
     return status;
 }
 
@@ -210,5 +208,6 @@ void pdl_plan_sim_destroy(pdl_plan_sim_t *sim)
     if (sim == NULL) return;
     free(sim->stages);
     free(sim->comms);
+    pdl_timeline_destroy(sim->timeline);
     free(sim);
 }
