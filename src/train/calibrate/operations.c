@@ -17,7 +17,8 @@
 #define LONG_S          30e-3 /* timed once */
 #define QUEUE_S         60e-6 /* more than the host takes to queue any op */
 #define LONGEST_S       0.8   /* of all operations of a program once */
-#define MOST_S          75.0
+#define MOST_S          85.0
+#define MODEL_S         8.0
 #define QUICK_S         10.0
 #define RANDOM_VALUES   ((int64_t)1 << 20)
 #define ALIGNMENT       256
@@ -374,7 +375,8 @@ static pdl_status_t time_graph(bench_t *b, const pdl_plan_t *plan)
     spec.layouts = layouts;
     if (!status) status = pdl__graph_create(&spec, &graph);
     b->sum_s = 0;
-    for (int i = 0; !status && i < graph->unit_count && b->sum_s < LONGEST_S; i++)
+    double end_s = pdl__seconds() + MODEL_S;
+    for (int i = 0; !status && i < graph->unit_count && b->sum_s < LONGEST_S && pdl__seconds() < end_s; i++)
         status = forgive(time_unit(b, graph, i));
     pdl__graph_destroy(graph);
     pdl__layouts_destroy(layouts);
@@ -450,30 +452,53 @@ static bool is_worth_it(const pdl__calibrate_t *c, const seen_t *seen, int64_t b
     return seen->sum_s * ratio < LONGEST_S && pdl__seconds() + seen->wall_s * fmax(1, ratio) < end_s;
 }
 
+/* One model in one way; nothing where there is no time for it. */
+static pdl_status_t time_one(bench_t *b, int m, int w, int64_t batch, double end_s, seen_t *seen)
+{
+    double       start_s = pdl__seconds();
+    pdl_status_t status;
+
+    if (b->backend == NULL || !is_worth_it(b->c, seen, batch, end_s)) return PDL_OK;
+    status = time_model(b, b->c->model[m], w, batch, &seen->sum_s);
+    seen->wall_s = pdl__seconds() - start_s;
+    seen->batch = seen->sum_s > 0 ? batch : -1;
+    if (!status && seen->sum_s > 0)
+        pdl__calibrate_say(b->c, "operations of %s, %s, batch %lld%s: %.2f ms", b->c->name[m], ways[w].name,
+                           (long long)batch, b->precision == PDL_BF16 ? ", bf16" : "", 1e3 * seen->sum_s);
+    return status;
+}
+
+/* Those that were asked for first, then the standard ones. */
+static int model_at(const pdl__calibrate_t *c, int i)
+{
+    int standard = c->model_count - c->options->model_count;
+
+    return i < c->options->model_count ? standard + i : i - c->options->model_count;
+}
+
 static pdl_status_t time_all(pdl__calibrate_t *c, bench_t *bench, double end_s)
 {
-    seen_t       seen[PDL__PRECISIONS][PDL_CALIBRATION_MODELS + 6][COUNT(ways)] = {{{{0, 0, 0}}}};
     bool         several = pdl_ranks_size(c->ranks) > 1;
     pdl_status_t status = PDL_OK;
 
     for (int w = 0; w < COUNT(ways); w++)
-        for (int k = 0; k < COUNT(batches); k++)
-            for (int m = c->model_count - 1; m >= 0; m--)
-                for (int p = PDL__PRECISIONS - 1; p >= 0 && !status; p--) {
-                    seen_t *s = &seen[p][m][w];
-                    double  start_s = pdl__seconds();
+        for (int p = PDL__PRECISIONS - 1; p >= 0; p--) {
+            seen_t seen[PDL_CALIBRATION_MODELS + 6] = {{0, 0, 0}};
 
-                    if ((!ways[w].alone && !several) || bench[p].backend == NULL ||
-                        !is_worth_it(c, s, batches[k], end_s))
-                        continue;
-                    status = time_model(&bench[p], c->model[m], w, batches[k], &s->sum_s);
-                    s->wall_s = pdl__seconds() - start_s;
-                    s->batch = s->sum_s > 0 ? batches[k] : -1;
-                    if (!status && s->sum_s > 0)
-                        pdl__calibrate_say(c, "operations of %s, %s, batch %lld%s: %.2f ms", c->name[m],
-                                           ways[w].name, (long long)batches[k], p > 0 ? ", bf16" : "",
-                                           1e3 * s->sum_s);
-                }
+            for (int k = 0; k < COUNT(batches) && (ways[w].alone || several); k++)
+                for (int i = 0; i < c->model_count && !status; i++)
+                    status = time_one(&bench[p], model_at(c, i), w, batches[k], end_s, &seen[i]);
+        }
+    return status;
+}
+
+/* A device that fails has spoiled nothing that was timed before. */
+static pdl_status_t keep_earlier(pdl__calibrate_t *c, pdl_status_t status)
+{
+    if (status && c->result->operation_count > 0) {
+        pdl__calibrate_say(c, "%s: no more operations are timed", pdl_error_message());
+        return PDL_OK;
+    }
     return status;
 }
 
@@ -489,7 +514,7 @@ pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c)
         bench[p].precision = precisions[p];
         if (bench[p].backend != NULL) status = create_bench(&bench[p]);
     }
-    if (!status && pdl_ranks_rank(c->ranks) == 0) status = time_all(c, bench, end_s);
+    if (!status && pdl_ranks_rank(c->ranks) == 0) status = keep_earlier(c, time_all(c, bench, end_s));
     for (int p = 0; p < PDL__PRECISIONS; p++)
         if (bench[p].backend != NULL) free_bench(&bench[p]);
     return pdl_ranks_agree(c->ranks, status);
