@@ -108,7 +108,8 @@ for line in open(sys.argv[1]):
         print("# not projected:", case["case"])
         continue
     # What is compared is an update whose samples are there.
-    measured, projected = run["step_s"] - run["io_s"], run["projected"]["step_s"]
+    measured = run["step_s"] - run["io_s"]
+    projected = run["projected"]["step_s"] - run["projected"].get("io_s", 0)
     accuracy = 1 - abs(projected - measured) / measured
     memory = run["projected"]["memory_bytes"] / run["memory_bytes"] if run.get("memory_bytes") else 0
     cases.append({"model": model, "batch": int(batch), "precision": precision, "recompute": recompute, "ranks": int(ranks),

@@ -164,15 +164,37 @@ static int64_t workers_of_rank(const job_t *job)
     return job->options.sampling.workers / pdl_mesh_extent(&job->plan->mesh, PDL_AXIS_DATA);
 }
 
+/* Values of a sample of which a calibrated machine says how many a thread makes in a second (docs/calibration.md). */
+#define CALIBRATED_VALUES (28.0 * 28.0)
+
+/* Made-up samples and stored bytes take as long as they have values; ranks that share a sample make it each for itself. NULL
+   where the machine does not say how long. */
+static const pdl_dataset_t *describe_input(const job_t *job, const pdl_mesh_t *mesh, pdl_system_t *system,
+                                           pdl_dataset_t *dataset)
+{
+    const pdl_source_info_t *info = job->train != NULL ? pdl_source_info(job->train) : NULL;
+    bool                     plain = info != NULL && (info->bytes || info->bytes_per_sample <= 0);
+
+    if (!plain || info->tokens || system->measured_count == 0 || job->options.loader_threads < 1) return NULL;
+    system->storage.decode_samples_per_s *=
+        CALIBRATED_VALUES / (double)pdl_shape_elements(&info->shape) * job->options.loader_threads *
+        (double)pdl_mesh_extent(mesh, PDL_AXIS_DATA) / (double)pdl_mesh_size(mesh);
+    system->storage.node_bandwidth_bytes_per_s = system->storage.total_bandwidth_bytes_per_s = 0;
+    *dataset = (pdl_dataset_t){.bytes_per_sample = 1, .decode_s_per_sample = 1};
+    return dataset;
+}
+
 static void project_plan(job_t *job, const pdl_system_t *system, const pdl_parameters_t *parameters,
                          pdl_plan_t *plan)
 {
     /* Ranks that share devices are projected where it is known what that costs. */
     pdl_system_t wide = system->device.sharing > 0 ? pdl_system_widen(system, pdl_mesh_size(&plan->mesh)) : *system;
-    pdl_oracle_t *oracle = NULL;
+    pdl_dataset_t        described;
+    const pdl_dataset_t *dataset = describe_input(job, &plan->mesh, &wide, &described);
+    pdl_oracle_t        *oracle = NULL;
 
     if (!pdl_oracle_create(plan->model, &wide, parameters, &oracle))
-        job->projected = pdl_oracle_replay(oracle, plan, NULL, &job->projection) == PDL_OK &&
+        job->projected = pdl_oracle_replay(oracle, plan, dataset, &job->projection) == PDL_OK &&
                          pdl_oracle_classes(oracle, plan, &job->projection, job->classes) == PDL_OK;
     if (job->projected) {
         simulate(job, oracle, plan);

@@ -173,6 +173,16 @@ static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, doubl
     return status;
 }
 
+/* What stays on a rank is copied into what a redistribution makes, where that takes time. */
+static double kept_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    double rate = pr->oracle->system->device.copy_bytes_per_s;
+
+    if (!(rate > 0) || op->sums >= 0 || op->part > 0 || op->output < 0 || op->output == op->input[0]) return 0;
+    return pr->profile->compute.dilation * fmax(0, (double)pr->program->buffer[op->output].bytes - op->bytes) /
+           rate;
+}
+
 /* Gradients of a weight that the first and the last stage hold, half of it each way, twice. */
 static pdl_status_t tied_seconds(const pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
@@ -257,7 +267,7 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
             *seconds = (pr->oracle->system->backend != NULL ? pr->profile->compute.kernel_s : 0) +
                        3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
         return PDL_OK;
-    case PDL_OP_REDISTRIBUTE:
+    case PDL_OP_REDISTRIBUTE: *seconds = kept_seconds(pr, op); return comm_seconds(pr, op, seconds);
     case PDL_OP_COLLECTIVE:
         return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
     case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
