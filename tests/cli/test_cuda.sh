@@ -42,5 +42,18 @@ if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
     refused "of memory are needed on the GPU, 8.00 GiB of its 8.00 GiB are free: lower --batch" \
         train --model "$SOURCE/tests/train/models/language.yaml" --data synthetic --samples 500000 \
         --steps 1 --batch 500000 --no-valid --device cuda
+    # Experts on several ranks: rows go to them and come back.
+    losses() {
+        rm -f log
+        expect 0 train --model "$SOURCE/tests/train/models/experts.yaml" --data synthetic --samples 8 --batch 4 --steps 2 --no-valid \
+            --quiet --log log "$@"
+        grep -o '"loss": *[0-9.]*' log | cut -c1-15
+    }
+    if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-ranks.so" ]; then
+        serial=$(losses --device cpu)
+        for count in 2 3; do
+            [ "$(losses --device cuda --devices "$count" --strategy tensor)" = "$serial" ] || fail "experts on $count ranks: $(cat log)"
+        done
+    fi
 fi
 finish

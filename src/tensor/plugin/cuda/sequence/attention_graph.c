@@ -298,7 +298,7 @@ static pdl_status_t make_plan(pdl__cudnn_t *library, plans_t *plans, const atten
     binding_t         b = bind_all(plans, a, backward, 0);
     pdl__cudnn_wish_t wish = {.workspace = workspace,
                               .repeatable = true,
-                              .most = 1, /* each takes seconds to compile */
+                              .most = 4, /* each takes seconds to compile */
                               .tensors = b.count,
                               .type = PDL_DTYPE_BF16};
     char              key[320];
