@@ -5,6 +5,7 @@
 #include "test.h"
 #include <paradl/program/compile.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pdl_backend_t *cpu, *generic;
 
@@ -70,6 +71,33 @@ static void ranks_of_a_class_have_one_program(void)
     }
 }
 
+/* Dropout is no operation where nothing is trained, and what stands before it takes in the sum behind it. */
+static void inference_drops_nothing(void)
+{
+    pdl_mesh_t mesh = {{{PDL_AXIS_DATA, 1, 0}}, 1};
+
+    for (int mode = 0; mode < 2; mode++) {
+        pdl_model_t   *model = NULL;
+        pdl_plan_t    *plan = NULL;
+        pdl_program_t *program = NULL;
+        char           name[128];
+        int            drops = 0, sums = 0;
+
+        REQUIRE_OK(pdl_model_load("gpt2-124m", &model));
+        REQUIRE_OK(pdl_plan_create(model, &mesh, 2, &plan));
+        plan->run_mode = mode == 0 ? PDL_TRAINING : PDL_INFERENCE;
+        REQUIRE_OK(pdl_program_compile(&(pdl_program_spec_t){.plan = plan, .backend = cpu}, &program));
+        for (int i = 0; i < program->op_count; i++) {
+            drops += strstr(pdl_program_op_name(program, i, name, sizeof(name)), "drop") != NULL;
+            sums += strstr(name, "add_") != NULL;
+        }
+        CHECK(mode == 0 ? drops == 25 && sums == 24 : drops == 0 && sums == 0);
+        pdl_program_destroy(program);
+        pdl_plan_destroy(plan);
+        pdl_model_destroy(model);
+    }
+}
+
 int main(void)
 {
     pdl_cpu_options_t     options = {.threads = 2, .describes = true};
@@ -78,6 +106,7 @@ int main(void)
     REQUIRE_OK(pdl_backend_create_cpu(&options, &cpu));
     REQUIRE_OK(pdl_backend_create_generic(&any, &generic));
     RUN(ranks_of_a_class_have_one_program);
+    RUN(inference_drops_nothing);
     pdl_backend_destroy(cpu);
     pdl_backend_destroy(generic);
     return test_done();

@@ -16,21 +16,29 @@ static bool ends_op(const pdl_layer_t *layer)
     return pdl_layer_traits(layer)->activation && pdl_layer_traits(layer)->fuses_tail;
 }
 
-int pdl__behind_identities(const pdl_model_t *model, int i)
+bool pdl__changes_nothing(const pdl_plan_t *plan, int i)
 {
-    while (pdl_layer_is_identity(pdl_model_layer(model, i))) i = pdl_model_layer(model, i)->inputs[0];
+    const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+
+    return pdl_layer_is_identity(layer) || (plan->run_mode == PDL_INFERENCE && pdl_layer_traits(layer)->drops);
+}
+
+int pdl__behind_identities(const pdl_plan_t *plan, int i)
+{
+    while (pdl__changes_nothing(plan, i)) i = pdl_model_layer(plan->model, i)->inputs[0];
     return i;
 }
 
-pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail)
+pdl_fusion_t pdl__fusion_of(const pdl_plan_t *plan, int head, int tail)
 {
-    pdl_fusion_t fusion = {.add = false, .activation = PDL_NO_ACTIVATION};
+    const pdl_model_t *model = plan->model;
+    pdl_fusion_t       fusion = {.add = false, .activation = PDL_NO_ACTIVATION};
 
     for (int i = tail; i != head;) {
         const pdl_layer_t *layer = pdl_model_layer(model, i);
         if (!is_sum(layer)) {
             fusion.activation = layer->type;
-            i = pdl__behind_identities(model, layer->inputs[0]);
+            i = pdl__behind_identities(plan, layer->inputs[0]);
             /* The sum's own inputs are told apart by the head. */
             if (i == head || !is_sum(pdl_model_layer(model, i))) continue;
         }
@@ -53,11 +61,11 @@ static int next_layer(const pdl_model_t *model, int i)
 }
 
 /* The only layer that reads layer i, looking through those that change nothing, or -1. */
-static int only_reader(const pdl_model_t *model, int i)
+static int only_reader(const pdl_plan_t *plan, int i)
 {
-    int next = next_layer(model, i);
+    int next = next_layer(plan->model, i);
 
-    while (next >= 0 && pdl_layer_is_identity(pdl_model_layer(model, next))) next = next_layer(model, next);
+    while (next >= 0 && pdl__changes_nothing(plan, next)) next = next_layer(plan->model, next);
     return next;
 }
 
@@ -86,7 +94,7 @@ static bool lies_alike(const pdl__layouts_t *l, int writer, int reader)
 /* The only reader, if it takes what layer i writes without anything moving between. */
 static int close_reader(const pdl__layouts_t *l, int i)
 {
-    int reader = only_reader(l->plan->model, i);
+    int reader = only_reader(l->plan, i);
 
     if (reader < 0 || l->stages->run[i] != l->stages->run[reader]) return -1;
     return lies_alike(l, i, reader) ? reader : -1;

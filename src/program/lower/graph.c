@@ -56,7 +56,8 @@ static pdl_status_t lower_view(pdl__lowering_t *l, int i)
     if (!status)
         status =
             pdl__layouts_region(l->spec->layouts, &l->spec->layouts->layer[i].out, &layer->out, -1, 0, &region);
-    if (!status && !pdl_layer_is_identity(layer)) status = pdl__converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
+    if (!status && !pdl__changes_nothing(l->spec->plan, i))
+        status = pdl__converted(l->graph, from, PDL_FORMAT_PLAIN, &from);
 
     if (status) return status;
     pdl__unit_t *unit = pdl__add_unit(l->graph, PDL__UNIT_VIEW, i);
@@ -77,7 +78,7 @@ static pdl_status_t lower_layer(pdl__lowering_t *l, int i)
     pdl_status_t       status;
 
     l->graph->chunk = l->spec->layouts->stages->run[i] / l->spec->layouts->stages->count;
-    if (pdl_layer_traits(layer)->view == PDL_VIEW_SAME || pdl_layer_is_identity(layer))
+    if (pdl_layer_traits(layer)->view == PDL_VIEW_SAME || pdl__changes_nothing(l->spec->plan, i))
         status = lower_view(l, i);
     else
         status = pdl__lower_op(l, l->head[i], i);

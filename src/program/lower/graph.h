@@ -112,9 +112,12 @@ pdl_status_t pdl__graph_nodes(pdl__graph_t *graph);
 pdl_status_t pdl__fuse_layers(const pdl__layouts_t *layouts, pdl_backend_t *backend, int *head);
 
 /* What is fused behind `head` when the unit ends at `tail`. */
-pdl_fusion_t pdl__fusion_of(const pdl_model_t *model, int head, int tail);
+pdl_fusion_t pdl__fusion_of(const pdl_plan_t *plan, int head, int tail);
+
+/* Whether a layer passes on what it reads: dropout of rate 0, and where nothing is trained all of it. */
+bool pdl__changes_nothing(const pdl_plan_t *plan, int i);
 
 /* The layer whose output layer i passes on through layers that change nothing. */
-int pdl__behind_identities(const pdl_model_t *model, int i);
+int pdl__behind_identities(const pdl_plan_t *plan, int i);
 
 #endif

@@ -17,7 +17,7 @@ static bool has_tied_reader(const pdl_model_t *model, int i)
 static pdl_status_t unit_inputs(pdl__lowering_t *l, int head, int tail, int without, int *producer, int *count)
 {
     const pdl_layer_t *layer = pdl_model_layer(l->model, head);
-    pdl_fusion_t       fusion = pdl__fusion_of(l->model, head, tail);
+    pdl_fusion_t       fusion = pdl__fusion_of(l->spec->plan, head, tail);
     pdl_status_t       status = PDL_OK;
 
     if (layer->input_count + fusion.add > PDL_MAX_INPUTS)
@@ -30,9 +30,10 @@ static pdl_status_t unit_inputs(pdl__lowering_t *l, int head, int tail, int with
     if (!fusion.add || status) return status;
     int                at = tail;
     const pdl_layer_t *sum = pdl_model_layer(l->model, at);
-    if (pdl_layer_traits(sum)->combine != PDL_COMBINE_SUM) at = pdl__behind_identities(l->model, sum->inputs[0]);
+    if (pdl_layer_traits(sum)->combine != PDL_COMBINE_SUM)
+        at = pdl__behind_identities(l->spec->plan, sum->inputs[0]);
     sum = pdl_model_layer(l->model, at);
-    bool first = pdl__behind_identities(l->model, sum->inputs[0]) == head;
+    bool first = pdl__behind_identities(l->spec->plan, sum->inputs[0]) == head;
     return pdl__arrive(l, sum->inputs[first ? 1 : 0], at, -1, &producer[(*count)++]);
 }
 
@@ -115,7 +116,7 @@ static pdl_op_spec_t describe_op(const pdl__lowering_t *l, int head, int tail, b
     const pdl_layer_t *layer = pdl_model_layer(l->model, head);
     bool               shared = layer->tied_to >= 0 || has_tied_reader(l->model, head);
     pdl_op_spec_t      spec = {.samples = pdl__region_samples(in),
-                               .fusion = pdl__fusion_of(l->model, head, tail),
+                               .fusion = pdl__fusion_of(l->spec->plan, head, tail),
                                .training = l->spec->training,
                                .input_gradient = l->spec->training && gradient,
                                .gradient_in_forward = pdl_layer_traits(layer)->loss != PDL_LOSS_NONE &&
@@ -161,7 +162,7 @@ static pdl_status_t choose_halo(const pdl__lowering_t *l, int head, int tail, in
     pdl_status_t   status = PDL_OK;
 
     *axis = pdl__halo_axis(l->spec->layouts, head);
-    if (pdl_dtype_bytes(backend->activation_type) > sizeof(float) || pdl__fusion_of(l->model, head, tail).add)
+    if (pdl_dtype_bytes(backend->activation_type) > sizeof(float) || pdl__fusion_of(l->spec->plan, head, tail).add)
         *axis = -1;
     for (int c = 0; c < l->all->count && *axis >= 0 && !status; c++) {
         const pdl__lowering_t *other = &l->all->of[c];

@@ -78,10 +78,10 @@ template <typename T, int N> static __global__ void __launch_bounds__(WARPS * 32
     T          *y = (T *)norm.y;
     pdl_raw8<T> line[N], next[N];
 
+    if (row < norm.rows) load_row<T, N>(x + row * channels, vectors, next);
     store_channels(norm.weight, channels, parameters);
     if (norm.bias != NULL) store_channels(norm.bias, channels, parameters + channels);
     __syncthreads();
-    if (row < norm.rows) load_row<T, N>(x + row * channels, vectors, next);
     for (; row < norm.rows; row += step) {
         float mean, scale;
 
@@ -175,25 +175,39 @@ template <int N> static __device__ void write_parts(int channels, const float su
     }
 }
 
+/* What backward reads of a row. */
+template <typename T, int N> struct row_values {
+    pdl_raw8<T> x[N], dy[N], added[N];
+
+    __device__ __forceinline__ void load(const norm_t &norm, int64_t row)
+    {
+        int64_t at = row * norm.channels;
+        int     vectors = (int)norm.channels / 8;
+
+        if (row >= norm.rows) return;
+        load_row<T, N>((const T *)norm.x + at, vectors, x);
+        load_row<T, N>((const T *)norm.dy + at, vectors, dy);
+        if (norm.added != NULL) load_row<T, N>((const T *)norm.added + at, vectors, added);
+    }
+};
+
 template <typename T, int N, int W> static __global__ void __launch_bounds__(W * 32) norm_backward(norm_t norm)
 {
     PDL_SHARED(float, shared); /* the weight, then [warps][channels] */
-    int         channels = (int)norm.channels, vectors = channels / 8;
-    int64_t     row = (int64_t)blockIdx.x * W + threadIdx.x / 32, step = (int64_t)gridDim.x * W;
-    const T    *x = (const T *)norm.x, *dy = (const T *)norm.dy;
-    float       dweight[N][8], dbias[N][8], *part = norm.parts + (int64_t)blockIdx.x * 2 * channels;
-    pdl_raw8<T> line[N], gradient[N], added[N];
+    int              channels = (int)norm.channels;
+    int64_t          row = (int64_t)blockIdx.x * W + threadIdx.x / 32, step = (int64_t)gridDim.x * W;
+    float            dweight[N][8], dbias[N][8], *part = norm.parts + (int64_t)blockIdx.x * 2 * channels;
+    row_values<T, N> line;
 
+    line.load(norm, row);
 #pragma unroll
     for (int j = 0; j < N; j++)
         for (int i = 0; i < 8; i++) dweight[j][i] = dbias[j][i] = 0;
     store_channels(norm.weight, channels, shared);
     __syncthreads();
     for (; row < norm.rows; row += step) {
-        load_row<T, N>(x + row * channels, vectors, line);
-        load_row<T, N>(dy + row * channels, vectors, gradient);
-        if (norm.added != NULL) load_row<T, N>((const T *)norm.added + row * channels, vectors, added);
-        backward_row<T, N>(norm, shared, row, line, gradient, added, dweight, dbias);
+        backward_row<T, N>(norm, shared, row, line.x, line.dy, line.added, dweight, dbias);
+        line.load(norm, row + step);
     }
     if (norm.dweight == NULL && norm.dbias == NULL) return;
     write_parts<N>(channels, dweight, shared + channels, part);
