@@ -42,6 +42,7 @@ refuse 2 '3d on 7 devices is not possible' "${plan[@]}" --pe 7 --strategy 3d
 refuse 2 'data+filter on 13 devices is not possible' "${plan[@]}" --pe 13 --strategy data+filter
 refuse 2 'pipeline on 512 devices is not possible' "${plan[@]}" --pe 512 --strategy pipeline
 refuse 2 'filter on 512 devices is not possible' "${plan[@]}" --pe 512 --strategy filter
+refuse 2 'has no convolution or pooling to split in space' train --model gpt-char-small --data synthetic --samples 8 --batch 4 --steps 1 --device dry --devices 2 --strategy spatial
 refuse 2 'filtre' "${plan[@]}" --pe 4 --strategy filtre
 refuse 2 '--goal: expected time, memory, cost or energy' "${plan[@]}" --pe 4 --goal speed
 refuse 2 '--precision: expected' "${plan[@]}" --pe 4 --precision fp33

@@ -45,6 +45,16 @@ static pdl_mesh_t only_mesh(const pdl_strategy_t *strategy, int64_t ranks)
     return mesh;
 }
 
+/* A plan that cannot be run is not the caller's. */
+static pdl_status_t give_or_drop(pdl_plan_t **plan, pdl_status_t status)
+{
+    if (status) {
+        pdl_plan_destroy(*plan);
+        *plan = NULL;
+    }
+    return status;
+}
+
 static pdl_status_t plan_on(const pdl_model_t *model, const pdl_mesh_t *mesh, const pdl_request_t *request,
                             pdl_plan_t **plan)
 {
@@ -52,9 +62,7 @@ static pdl_status_t plan_on(const pdl_model_t *model, const pdl_mesh_t *mesh, co
     pdl_status_t               status = pdl_plan_create(model, mesh, request->batch, plan);
 
     if (status) return status;
-    status = pdl_plan_apply_preset(*plan, request->strategy->name, &options);
-    if (status) pdl_plan_destroy(*plan);
-    return status;
+    return give_or_drop(plan, pdl_plan_apply_preset(*plan, request->strategy->name, &options));
 }
 
 /* Without a choice of meshes, small layers may be all that is in the way. */
@@ -68,10 +76,7 @@ static pdl_status_t search_or_keep(const pdl_model_t *model, const pdl_system_t 
     if (status != PDL_ERR_LIMIT || pdl_strategy_is_hybrid(request->strategy)) return status;
     snprintf(reason, sizeof(reason), "%s", pdl_error_message());
     status = plan_on(model, &mesh, request, plan);
-    if (!status) {
-        status = pdl_plan_check(*plan);
-        if (status) pdl_plan_destroy(*plan);
-    }
+    if (!status) status = give_or_drop(plan, pdl_plan_check(*plan));
     return status ? pdl_error(PDL_ERR_LIMIT, "%s", reason) : PDL_OK;
 }
 
