@@ -8,6 +8,7 @@
 
 const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT] = {"gpipe", "1f1b", "interleaved"};
 const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+const char *const pdl_tier_names[PDL_TIER_COUNT] = {"device", "host", "disk"};
 const char *const pdl_sharding_names[PDL_SHARDING_COUNT] = {"none", "zero1", "zero2", "zero3"};
 const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT] = {"sgd", "momentum", "adam"};
 

@@ -76,6 +76,9 @@ void pdl__program_copy_in(pdl__builder_t *builder, int owner);
 /* Tensors of swapped nodes are not on the device at the end of a forward pass. */
 bool pdl__program_leaves(const pdl__builder_t *builder, int node);
 
+/* state.c: the update, where the optimizer's state passes through the device in pieces. */
+void pdl__program_update_pieces(pdl__builder_t *builder);
+
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);
 pdl_status_t pdl__program_wait(pdl__builder_t *builder);

@@ -71,6 +71,8 @@ static const char *name_update(const pdl_program_op_t *op, char *text, size_t si
 
     if (op->kind == PDL_OP_COLLECTIVE)
         snprintf(text, size, "%s %s %d", pdl_primitive_names[op->primitive], roles[op->role], op->bucket);
+    else if (op->piece >= 0)
+        snprintf(text, size, "%s%s %d", kind, op->kind == PDL_OP_UPDATE ? "" : " state", op->piece);
     else if (op->kind == PDL_OP_COPY && op->input[0] < 0)
         snprintf(text, size, "clear gradients %d", op->bucket);
     else if (op->bucket >= 0)

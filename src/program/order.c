@@ -33,7 +33,7 @@ pdl_program_op_t *pdl__program_emit(pdl__builder_t *b, const pdl_program_op_t *o
 
 pdl_program_op_t pdl__program_blank(pdl_op_kind_t kind, int node, bool backward)
 {
-    pdl_program_op_t op = {.kind = kind, .node = node, .backward = backward, .sums = -1, .bucket = -1};
+    pdl_program_op_t op = {.kind = kind, .node = node, .backward = backward, .sums = -1, .bucket = -1, .piece = -1};
 
     op.output = op.saved = op.workspace = op.gradient[0] = op.gradient[1] = -1;
     for (int i = 0; i < PDL_PROGRAM_INPUTS; i++) op.input[i] = op.input_gradient[i] = -1;

@@ -39,16 +39,25 @@ static int find_lives(pdl_program_t *program, int *op_of)
     return life.now;
 }
 
+/* What buffers are of, and with it what they share memory with. */
+typedef enum kind { OF_LAYERS, OF_STATE, OF_GRADIENTS, OF_WEIGHTS } kind_t;
+
+static kind_t kind_of(const pdl_program_buffer_t *buffer)
+{
+    if (buffer->bucket >= 0) return buffer->weights ? OF_WEIGHTS : OF_GRADIENTS;
+    return buffer->node >= 0 ? OF_LAYERS : OF_STATE;
+}
+
 /* On the device. */
-static pdl_status_t most_alive(const pdl_program_t *program, int tensors, int steps, size_t *most)
+static pdl_status_t most_alive(const pdl_program_t *program, int steps, size_t *most)
 {
     size_t *change = calloc((size_t)steps + 1, 2 * sizeof(*change)), *ends = change, alive = 0;
 
     *most = 0;
     if (change == NULL) return pdl__program_no_memory();
     ends += steps + 1;
-    for (int k = 0; k < tensors; k++) {
-        if (program->buffer[k].space != PDL_SPACE_DEVICE) continue;
+    for (int k = 0; k < program->buffer_count; k++) {
+        if (program->buffer[k].space != PDL_SPACE_DEVICE || kind_of(&program->buffer[k]) != OF_LAYERS) continue;
         change[program->buffer[k].first] += program->buffer[k].bytes;
         ends[program->buffer[k].last] += program->buffer[k].bytes;
     }
@@ -115,58 +124,52 @@ static pdl_status_t place_alike(pdl_program_buffer_t *buffers, int total, int mi
     return pdl_colour_intervals(buffers, total, ALIGNMENT, arena_bytes);
 }
 
-/* Those of one space. */
-static pdl_status_t place_tensors(pdl_program_t *program, pdl_space_t space, int total, int micro_batches,
-                                  size_t *arena_bytes)
+/* Those of one kind and space, from `base` on; `bytes` is what they take. */
+static pdl_status_t place_kind(pdl_program_t *program, kind_t kind, pdl_space_t space, int micro_batches,
+                               size_t base, size_t *bytes)
 {
-    pdl_program_buffer_t *chosen = malloc(((size_t)total + 1) * sizeof(*chosen));
+    pdl_program_buffer_t *chosen = malloc(((size_t)program->buffer_count + 1) * sizeof(*chosen));
     int                   count = 0;
 
-    *arena_bytes = 0;
+    *bytes = 0;
     if (chosen == NULL) return pdl__program_no_memory();
-    for (int k = 0; k < total; k++)
-        if (program->buffer[k].space == space) chosen[count++] = program->buffer[k];
-    pdl_status_t status = count > 0 ? place_alike(chosen, count, micro_batches, arena_bytes) : PDL_OK;
+    for (int k = 0; k < program->buffer_count; k++)
+        if (program->buffer[k].space == space && kind_of(&program->buffer[k]) == kind)
+            chosen[count++] = program->buffer[k];
+    pdl_status_t status = count > 0 ? place_alike(chosen, count, micro_batches, bytes) : PDL_OK;
     count = 0;
-    for (int k = 0; k < total && !status; k++)
-        if (program->buffer[k].space == space) program->buffer[k].offset = chosen[count++].offset;
+    for (int k = 0; k < program->buffer_count && !status; k++)
+        if (program->buffer[k].space == space && kind_of(&program->buffer[k]) == kind)
+            program->buffer[k].offset = base + chosen[count++].offset;
     free(chosen);
     return status;
 }
 
-/* Whole buckets of gradients or weights, behind what has been placed. */
-static pdl_status_t place_whole(pdl_program_t *program, int tensors, bool weights)
+/* State takes the place of what layers have left; whole buckets are behind it, gradients first. */
+static pdl_status_t place_all(pdl_program_t *program, int micro_batches)
 {
-    pdl_program_buffer_t *buffers = malloc(((size_t)(program->buffer_count - tensors) + 1) * sizeof(*buffers));
-    int                   count = 0;
-    size_t                bytes = 0;
-    pdl_status_t          status = buffers != NULL ? PDL_OK : pdl__program_no_memory();
+    size_t      *whole = program->whole_bytes, state;
+    pdl_status_t status = place_kind(program, OF_LAYERS, PDL_SPACE_DEVICE, micro_batches, 0, &program->arena_bytes);
 
-    for (int k = tensors; k < program->buffer_count && !status; k++)
-        if (program->buffer[k].weights == weights) buffers[count++] = program->buffer[k];
-    if (!status && count > 0) status = pdl_colour_intervals(buffers, count, ALIGNMENT, &bytes);
-    count = 0;
-    for (int k = tensors; k < program->buffer_count && !status; k++)
-        if (program->buffer[k].weights == weights)
-            program->buffer[k].offset = program->arena_bytes + buffers[count++].offset;
-    program->whole_bytes[weights] = bytes;
-    program->arena_bytes += bytes;
-    free(buffers);
+    if (!status) status = place_kind(program, OF_LAYERS, PDL_SPACE_PINNED, micro_batches, 0, &program->host_bytes);
+    if (!status) status = place_kind(program, OF_STATE, PDL_SPACE_DEVICE, 1, 0, &state);
+    if (!status && state > program->arena_bytes) program->arena_bytes = state;
+    for (int weights = 0; weights < 2 && !status; weights++) {
+        status = place_kind(program, weights ? OF_WEIGHTS : OF_GRADIENTS, PDL_SPACE_DEVICE, 1, program->arena_bytes,
+                            &whole[weights]);
+        program->arena_bytes += whole[weights];
+    }
     return status;
 }
 
 pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches)
 {
-    int *op_of = malloc((2 * (size_t)program->op_count + 1) * sizeof(*op_of)), tensors = program->buffer_count;
+    int         *op_of = malloc((2 * (size_t)program->op_count + 1) * sizeof(*op_of));
     pdl_status_t status = op_of != NULL ? PDL_OK : pdl__program_no_memory();
+    int          steps = status ? 0 : find_lives(program, op_of);
 
-    /* Those of buckets were made last. */
-    while (tensors > 0 && program->buffer[tensors - 1].bucket >= 0) tensors--;
-    int steps = status ? 0 : find_lives(program, op_of);
-    if (!status) status = place_tensors(program, PDL_SPACE_DEVICE, tensors, micro_batches, &program->arena_bytes);
-    if (!status) status = place_tensors(program, PDL_SPACE_PINNED, tensors, micro_batches, &program->host_bytes);
-    if (!status) status = most_alive(program, tensors, steps, &program->live_bytes);
-    for (int weights = 0; weights < 2 && !status; weights++) status = place_whole(program, tensors, weights);
+    if (!status) status = place_all(program, micro_batches);
+    if (!status) status = most_alive(program, steps, &program->live_bytes);
     for (int k = 0; k < program->buffer_count && !status; k++) {
         program->buffer[k].first = op_of[program->buffer[k].first];
         program->buffer[k].last = op_of[program->buffer[k].last];

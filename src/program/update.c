@@ -356,13 +356,16 @@ static void append_update(walk_t *w)
             append_collective(w, PDL_ROLE_PARTS, b, u->bucket[b].axes & ~u->bucket[b].sharded, PDL_ALLREDUCE, -1);
     for (int t = 0; t < u->ties; t++) append_collective(w, PDL_ROLE_TIED, t, u->tie_group, PDL_ALLREDUCE, -1);
     append(w, PDL_OP_RESULT, -1, false);
-    append(w, PDL_OP_UPDATE, -1, false);
+    if (u->state_arrays > 0)
+        pdl__program_update_pieces(w->builder);
+    else
+        append(w, PDL_OP_UPDATE, -1, false);
     for (int b = 0; b < u->bucket_count && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);
             gathers = true;
         }
-    if (gathers || u->packs) append(w, PDL_OP_CONVERT, -1, false);
+    if (gathers || u->packs || u->state_arrays > 0) append(w, PDL_OP_CONVERT, -1, false);
 }
 
 static pdl_status_t begin_stays(const walk_t *w, stays_t *stays)

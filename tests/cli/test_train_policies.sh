@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Every memory policy gives the weights of what keeps everything, to the last bit, after ten updates: a residual network with batch
-# norms, a GPT with dropout, and a U-Net whose skip connections are long.
+# Every memory policy, and optimizer state on the host or on disk, gives the weights of what keeps everything, to the last bit, after ten updates: a residual network with batch
+# norms, a GPT with dropout, and a U-Net whose skip connections are long. DEVICE=cuda runs them on a GPU.
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 export OMP_NUM_THREADS=1
@@ -24,22 +24,50 @@ policies = ["keep", "recompute", "swap", "swap_boundary", "recompute_cheap", "sw
 for net in "cnn", "gpt", "unet":
     names = [layer["name"] for layer in json.load(open(f"{net}.json"))["layers"]]
     ends = names[4:-1:5] + names[-1:]
-    for way in policies + ["mixed"]:
+    for way in policies + ["mixed", "host", "disk"]:
         blocks = []
         for k, end in enumerate(ends):
-            policy = policies[(k + 1) % len(policies)] if way == "mixed" else way
+            policy = way if way in policies else policies[(k + 1) % len(policies)]
             far = f", prefetch: {1 + k % 3}" if policy.startswith("swap") else ""
             blocks.append(f'{{to: "{end}", policy: {policy}{far}}}')
         with open(f"{net}-{way}.yaml", "w") as file:
             file.write(f"paradl: plan/1\nmodel: {net}.yaml\ndata: {{batch: 4}}\nstrategy: serial\nmesh: []\n"
-                       f"memory: {{blocks: [{', '.join(blocks)}]}}\n")
+                       f"memory: {{optimizer: {way if way in ('host', 'disk') else 'device'}, blocks: [{', '.join(blocks)}]}}\n")
 PY
 
+train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --lr 0.05 --momentum 0.9 ${DEVICE:+--device "$DEVICE"})
 for net in cnn gpt unet; do
-    for way in keep recompute swap swap_boundary recompute_cheap swap_cheap mixed; do
-        expect 0 train $net-$way.yaml --data synthetic --samples 40 --no-valid --threads 1 --quiet --steps 10 --lr 0.05 \
-            --momentum 0.9 --checkpoint $net-$way
-        cmp {$net-keep,$net-$way}/step-00000010/model.safetensors || fail "$net: other weights with $way"
+    for way in keep recompute swap swap_boundary recompute_cheap swap_cheap mixed host disk; do
+        expect 0 train $net-$way.yaml "${train[@]}" --steps 10 --checkpoint $net-$way
+        for part in model state; do
+            cmp {$net-keep,$net-$way}/step-00000010/$part.safetensors || fail "$net: other $part with $way"
+        done
+    done
+    # Where it was stopped it goes on, and the file of the state has left nothing behind.
+    expect 0 train $net-disk.yaml "${train[@]}" --steps 4 --checkpoint $net-again --state-dir .
+    expect 0 train $net-disk.yaml "${train[@]}" --steps 10 --checkpoint $net-again --resume
+    for part in model state; do
+        cmp {$net-keep,$net-again}/step-00000010/$part.safetensors || fail "$net: other $part after --resume"
     done
 done
+[ -z "$(find . -name '.paradl-state*')" ] || fail "files of state are left"
+
+# What cannot be done is said before the run.
+expect 2 train gpt-disk.yaml --data synthetic --samples 40 --quiet --steps 1 --state-dir nowhere
+has err "nowhere, the folder for the optimizer's state: No such file or directory"
+expect 2 train gpt-host.yaml --data synthetic --samples 40 --quiet --steps 1 --optimizer lamb
+has err "lamb needs norms of whole tensors, and the plan has the optimizer's state on host"
+expect 2 train gpt-disk.yaml --data synthetic --samples 40 --quiet --steps 1 --ema 0.9
+has err "cannot be on disk: use memory.optimizer: host"
+sed 's/optimizer: host/optimizer: tape/' gpt-host.yaml >gpt-tape.yaml
+expect 2 train gpt-tape.yaml --data synthetic --samples 40 --quiet --steps 1
+has err "gpt-tape.yaml:6: optimizer: expected device, host or disk, found \"tape\""
+# The device holds less: the moments are elsewhere.
+for way in keep host; do
+    expect 0 train gpt-$way.yaml --device dry --data synthetic --samples 40 --optimizer adamw --json
+    cp out $way.json
+done
+python3 -c 'import json
+keep, host = (json.load(open(name))["memory"] for name in ("keep.json", "host.json"))
+assert keep["optimizer"] > 0 and host["optimizer"] == 0 and host["weights"] == keep["weights"]' || fail "state is on the device"
 finish

@@ -142,6 +142,7 @@ static void compare(const setting_t *setting)
     plan->micro_batches = setting->micro_batches;
     plan->sync_batch_norm = setting->shares;
     if (setting->swaps) set_blocks(plan);
+    if (setting->swaps) plan->optimizer_tier = PDL_TIER_HOST;
     CHECK_OK(pdl_plan_check(plan));
     train(plan, race ? RACE : CPU, PDL_TRANSPORT_HOST, &cpu);
     if (pdl_ranks_rank(ranks) == 0)

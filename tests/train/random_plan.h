@@ -168,6 +168,7 @@ static pdl_status_t draw_policies(pdl_plan_t *plan, bool micro_batches)
     plan->sharding = (pdl_sharding_t)between(PDL_SHARDING_NONE, PDL_SHARDING_ZERO3);
     if (micro_batches && plan->batch % (2 * pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA)) == 0)
         plan->micro_batches = between(1, 2);
+    plan->optimizer_tier = (pdl_tier_t)between(PDL_TIER_DEVICE, PDL_TIER_HOST);
     return between(0, 1) ? draw_blocks(plan) : PDL_OK;
 }
 

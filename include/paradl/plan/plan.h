@@ -62,6 +62,8 @@ typedef enum pdl_memory_policy {
     PDL_MEMORY_SWAP_CHEAP,      /* or copied */
     PDL_MEMORY_POLICY_COUNT
 } pdl_memory_policy_t;
+/* Where state is kept that is not needed all the time. */
+typedef enum pdl_tier { PDL_TIER_DEVICE, PDL_TIER_HOST, PDL_TIER_DISK, PDL_TIER_COUNT } pdl_tier_t;
 typedef enum pdl_sharding {
     PDL_SHARDING_NONE,
     PDL_SHARDING_ZERO1,
@@ -80,6 +82,7 @@ typedef enum pdl_run_mode { PDL_TRAINING, PDL_INFERENCE } pdl_run_mode_t;
 extern const char *const pdl_schedule_names[PDL_SCHEDULE_COUNT];
 extern const char *const pdl_recompute_names[PDL_RECOMPUTE_COUNT];
 extern const char *const pdl_memory_policy_names[PDL_MEMORY_POLICY_COUNT]; /* keep recompute swap ... */
+extern const char *const pdl_tier_names[PDL_TIER_COUNT];                   /* device host disk */
 extern const char *const pdl_sharding_names[PDL_SHARDING_COUNT];
 extern const char *const pdl_optimizer_names[PDL_OPTIMIZER_COUNT];
 
@@ -156,9 +159,10 @@ typedef struct pdl_plan {
     pdl_recompute_t         recompute;      /* the rule for all layers, where there are no blocks */
     pdl_plan_block_t       *block;          /* together all layers; none lies in two virtual stages */
     int                     block_count;    /* 0: every virtual stage is a block */
-    pdl_sharding_t          sharding;
-    bool sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
-    bool sync_batch_norm;
+    pdl_tier_t     optimizer_tier; /* of the optimizer's state: beyond the device it passes through in pieces */
+    pdl_sharding_t sharding;
+    bool           sequence_parallel; /* the stretches between tensor-split pairs are split along the sequence */
+    bool           sync_batch_norm;
     pdl_plan_collective_t collective[PDL_MAX_AXES];
     pdl_optimizer_t       optimizer;
     pdl_precision_t       precision;

@@ -167,7 +167,8 @@ typedef struct pdl_program_op {
     pdl_side_boxes_t boxes;   /* copy: of that side, */
     bool             reverse; /* from the second of the two to the first */
     int              bucket;  /* of gradients or weights, or the number of a tie; -1: none */
-    bool             adds;    /* weight gradients are added to those that are there */
+    int              piece; /* of optimizer state that is not on the device: copied, or updated with it; -1: none */
+    bool             adds;  /* weight gradients are added to those that are there */
     int              input[PDL_PROGRAM_INPUTS];
     int              output, saved, workspace;
     int              gradient[2];                        /* of the output */
@@ -218,6 +219,7 @@ typedef struct pdl_program {
     size_t                host_bytes;     /* highest mark of the arena on the host */
     pdl_program_bucket_t *bucket;
     int                   bucket_count;
+    int64_t               state_piece; /* elements of a piece of optimizer state, of every array; 0: it stays */
 } pdl_program_t;
 
 /* Forward or backward of one micro-batch through the nodes of one chunk. */
@@ -237,6 +239,10 @@ typedef struct pdl_program_update {
     unsigned                    tie_group; /* axes of the stages */
     pdl_sharding_t              sharding;
     bool                        packs; /* kernels have copies of weights, made again after an update */
+    /* Optimizer state that is not on the device: so many arrays of so many elements, which pass through it. */
+    int     state_arrays; /* 0: it is */
+    int64_t state_elements;
+    size_t  state_item; /* bytes of an element */
 } pdl_program_update_t;
 
 typedef struct pdl_program_options {

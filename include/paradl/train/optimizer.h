@@ -91,11 +91,15 @@ typedef struct pdl_optimizer_run {
     void                        *weights, *gradients, *moment[2], *ema; /* backend->weight_type */
     void                        *packed; /* copies of weights in the activation type, or NULL */
     int64_t                      step;   /* 0 for the first update */
-    const double                *lr;     /* of this update; NULL: that of the schedule at `step` */
-    bool                         norm;   /* the norm of the gradients is wanted */
-    pdl_tensor_stream_t         *stream;
-    double                      *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
-    const int64_t               *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */
+    /* The state [state_low, state_high) alone is there, in `moment` and `ema`, and updated: all of it comes in pieces, of which
+       the first prepares and the last ends the update. 0, 0: all of it is there. Not for lars and lamb. */
+    int64_t              state_low, state_high;
+    bool                 first_piece, last_piece;
+    const double        *lr;   /* of this update; NULL: that of the schedule at `step` */
+    bool                 norm; /* the norm of the gradients is wanted */
+    pdl_tensor_stream_t *stream;
+    double              *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
+    const int64_t       *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;

@@ -79,6 +79,7 @@ typedef struct pdl_session_spec {
        this one uses; or NULL. */
     int64_t        context;
     pdl_session_t *like;
+    const char    *state_folder; /* of optimizer state that the plan has on disk; NULL: the working directory */
     size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, overlapped, SGD. */
@@ -197,8 +198,9 @@ pdl_status_t pdl_session_set(pdl_session_t *session, int i, pdl_session_array_t 
 typedef struct pdl_session_memory {
     size_t weights, gradients, optimizer, activations, total; /* activations: the arena, workspace included */
     size_t live;                                              /* of the arena: most bytes alive at once */
-    size_t messages;                                          /* buffers in which they leave and arrive */
-    size_t cache; /* generation: keys and values; of the session that has them */
+    size_t host;     /* pinned, not in the total: swapped activations, and optimizer state on host or disk */
+    size_t messages; /* buffers in which they leave and arrive */
+    size_t cache;    /* generation: keys and values; of the session that has them */
 } pdl_session_memory_t;
 void pdl_session_memory(const pdl_session_t *session, pdl_session_memory_t *memory);
 

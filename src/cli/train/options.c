@@ -83,6 +83,8 @@ const pdl__option_t pdl__train_option_table[] = {
      .first = true},
     {"max-memory", "X", NULL, "refuses, before it takes memory, to hold more than this on a rank, such as 2GiB",
      PDL__POSITIVE(pdl__train_values_t, max_memory, PDL_UNIT_BYTES)},
+    {"state-dir", "DIR", NULL, "folder for optimizer state that the plan has on disk; else the working directory",
+     TEXT(state_dir)},
     {"algorithm", "NAME", NULL,
      "schedule of the gradient exchange, instead of the plan's: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
@@ -260,6 +262,7 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
     o->session.overlap = !v->no_overlap;
     o->session.transport = (pdl_transport_kind_t)v->transport;
     o->session.max_memory = (size_t)v->max_memory;
+    o->session.state_folder = v->state_dir;
     o->model_name = v->model;
     o->epochs = v->epochs;
     o->updates = v->steps;

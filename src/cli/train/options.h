@@ -13,7 +13,7 @@ typedef struct pdl__train_values {
     pdl__sampling_values_t sampling;
     pdl__device_t          device; /* what device_text comes to */
     const char *model, *data, *strategy, *mesh, *log, *trace, *checkpoint, *init, *augment, *system, *vocabulary,
-        *algorithm, *milestones, *device_text;
+        *algorithm, *state_dir, *milestones, *device_text;
     int64_t pe, epochs, steps, batch, micro_batches, seed, threads, loader_threads, warmup, valid_every,
         checkpoint_every, keep, samples, virtual_stages, rank, restarts;
     double lr, momentum, weight_decay, beta1, beta2, epsilon, clip, ema, label_smoothing, min_lr, gamma, power,

@@ -47,7 +47,7 @@ static void count_swapped(const fit_t *f, const pdl_program_t *program, double *
     for (int k = 0; k < f->count; k++) bytes[k] = 0;
     for (int i = 0; i < program->op_count; i++) {
         const pdl_program_op_t *op = &program->op[i];
-        if (op->kind == PDL_OP_COPY_OUT && op->micro_batch == 0)
+        if (op->kind == PDL_OP_COPY_OUT && op->node >= 0 && op->micro_batch == 0)
             bytes[program->node[op->node].policy_block] += op->bytes;
     }
 }

@@ -239,6 +239,15 @@ static double update_seconds(const pricer_t *pr)
                                tensors);
 }
 
+/* One, or as many as the optimizer's state has pieces, nearly all of the same size. */
+static double count_updates(const pdl_program_t *program)
+{
+    int updates = 0;
+
+    for (int i = 0; i < program->op_count; i++) updates += program->op[i].kind == PDL_OP_UPDATE;
+    return updates;
+}
+
 static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds, double *queue_s)
 {
     int output = pdl_program_op_output(op);
@@ -278,7 +287,7 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
             pdl_host_link_seconds(&pr->oracle->system->device.host_link,
                                   op->kind == PDL_OP_COPY_OUT ? PDL_HOST_TO_HOST : PDL_HOST_TO_DEVICE, op->bytes);
         return PDL_OK;
-    case PDL_OP_UPDATE: *seconds = update_seconds(pr); return PDL_OK;
+    case PDL_OP_UPDATE: *seconds = update_seconds(pr) / count_updates(pr->program); return PDL_OK;
     default: return PDL_OK;
     }
 }

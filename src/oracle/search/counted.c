@@ -216,19 +216,32 @@ static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *
     return status;
 }
 
-/* A plan that does not fit is tried in smaller parts, with recomputation, and with policies for its blocks. */
+/* In smaller parts, with recomputation, and with policies for its blocks. */
+static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
+                                 double *least, bool *found)
+{
+    pdl_status_t status = climb(s, c, PDL_RECOMPUTE_NONE, least, found);
+
+    if (!status && !*found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, least, found);
+    if (!status && c->possible && pdl_plan_stage_count(original->plan) == 1)
+        status = try_blocks(s, original, c, found);
+    return status;
+}
+
+/* What a plan does that does not fit; if nothing else helps, the optimizer's state goes to the host. */
 static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
-    bool            found = false;
+    bool            found = false, linked = s->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0;
     double          least = c->projection.memory_bytes;
     pdl_candidate_t original = *c;
     pdl_status_t    status = pdl_plan_copy(c->plan, &original.plan);
 
     if (status) return status;
-    status = climb(s, c, PDL_RECOMPUTE_NONE, &least, &found);
-    if (!status && !found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, &least, &found);
-    if (!status && c->possible && pdl_plan_stage_count(original.plan) == 1)
-        status = try_blocks(s, &original, c, &found);
+    status = try_policies(s, &original, c, &least, &found);
+    if (!status && !found && c->possible && linked && c->plan->optimizer != PDL_OPTIMIZER_SGD) {
+        original.plan->optimizer_tier = c->plan->optimizer_tier = PDL_TIER_HOST;
+        status = try_policies(s, &original, c, &least, &found);
+    }
     pdl_plan_destroy(original.plan);
     if (!status && !found && c->possible) refuse_memory(s, least, c);
     return status;

@@ -49,13 +49,18 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                          .ties = w->tie_count,
                                          .tie_group = pipeline_axes(&spec->plan->mesh),
                                          .sharding = w->sharding,
-                                         .packs = w->packs};
+                                         .packs = w->packs,
+                                         .state_item = pdl_dtype_bytes(spec->backend->weight_type)};
     pdl_program_options_t      options = {.micro_batches = micro_batches,
                                           .training = training,
                                           .overlap = spec->overlap,
                                           .model = spec->plan->model,
                                           .update = &update};
 
+    if (training && spec->plan->optimizer_tier != PDL_TIER_DEVICE) {
+        update.state_arrays = spec->state_arrays;
+        update.state_elements = pdl__rank_weights_state(spec->layouts, w);
+    }
     if (!status && spec->layouts->stages->count > 1) {
         status = pdl__pipe_order(spec->layouts->stages, training, &order, &options.order_count);
         options.order = order;
@@ -69,6 +74,11 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     pdl_program_destroy(*program);
     *program = NULL;
     return status;
+}
+
+static int state_arrays(pdl_optimizer_t optimizer)
+{
+    return optimizer == PDL_OPTIMIZER_ADAM ? 2 : optimizer == PDL_OPTIMIZER_MOMENTUM ? 1 : 0;
 }
 
 pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t **program)
@@ -87,7 +97,8 @@ pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t *
                                   .bucket_bytes = spec->bucket_bytes > 0 ? spec->bucket_bytes : PDL_BUCKET_BYTES,
                                   .smooths = spec->smooths,
                                   .clips = spec->clips,
-                                  .tensor_norms = spec->tensor_norms};
+                                  .tensor_norms = spec->tensor_norms,
+                                  .state_arrays = state_arrays(spec->plan->optimizer)};
 
     if (!status) status = pdl__graph_create(&lowering, &graph);
     if (!status) status = pdl__graph_program(&lowering, graph, micro_batches, spec->training, program);

@@ -81,6 +81,7 @@ typedef struct pdl__graph_spec {
     size_t                bucket_bytes;
     bool                  smooths;             /* the loss smooths labels */
     bool                  clips, tensor_norms; /* an update needs the norm of all gradients; of every tensor */
+    int                   state_arrays;        /* of the optimizer */
 } pdl__graph_spec_t;
 
 typedef struct pdl__graph {

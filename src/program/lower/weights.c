@@ -211,6 +211,26 @@ void pdl__bucket_part(int64_t elements, int ranks, int rank, int64_t *low, int64
     *high = *high * PDL__PART_UNIT < elements ? *high * PDL__PART_UNIT : elements;
 }
 
+static int64_t in_lines(int64_t elements)
+{
+    return (elements + PDL__PART_UNIT - 1) / PDL__PART_UNIT * PDL__PART_UNIT;
+}
+
+int64_t pdl__rank_weights_state(const pdl__layouts_t *l, const pdl__rank_weights_t *w)
+{
+    int64_t all = 0;
+
+    for (int i = 0; i < w->trainable; i++)
+        if (w->weight[i].bucket < 0 || w->bucket[w->weight[i].bucket].sharded == 0)
+            all += in_lines(w->weight[i].storage);
+    for (int b = 0; b < w->bucket_count; b++) {
+        int64_t ranks = pdl__layouts_members(l, w->bucket[b].sharded);
+        int64_t lines = in_lines((int64_t)(w->bucket[b].bytes / sizeof(float))) / PDL__PART_UNIT;
+        if (w->bucket[b].sharded != 0) all += (lines + ranks - 1) / ranks * PDL__PART_UNIT;
+    }
+    return all;
+}
+
 pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_t *graph)
 {
     pdl__rank_weights_t *w = calloc(1, sizeof(*w));

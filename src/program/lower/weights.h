@@ -9,6 +9,7 @@
 
 struct pdl__graph;
 struct pdl__graph_spec;
+struct pdl__layouts;
 
 /* A weight or statistic of a unit; dims, of which there are `rank`, and elements are those of the whole. */
 typedef struct pdl__rank_weight {
@@ -41,6 +42,9 @@ typedef struct pdl__rank_weights {
 /* Of the units of a graph, whose `weight` are filled in. */
 pdl_status_t pdl__rank_weights_create(const struct pdl__graph_spec *spec, struct pdl__graph *graph);
 void         pdl__rank_weights_destroy(pdl__rank_weights_t *weights); /* NULL is allowed */
+
+/* Elements of one array of the optimizer's state at the most, with what is lost between weights. */
+int64_t pdl__rank_weights_state(const struct pdl__layouts *layouts, const pdl__rank_weights_t *weights);
 
 /* The part [low, high) of a bucket of so many elements that a rank keeps where state is sharded: whole cache lines. */
 #define PDL__PART_UNIT 16 /* elements */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "train/exec/execute.h"
 #include "train/exec/shard.h"
+#include "train/state/state.h"
 #include <paradl/comm/regions.h>
 
 /* The move of a redistribution or halo, and whether it goes back and is added at the owners. */
@@ -103,6 +104,7 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
     case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
+        if (op->piece >= 0) return pdl__state_copy(s, op, execution);
         return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
                                              pdl__buffer_at(s, execution, op->output),
                                              pdl__buffer_at(s, execution, op->input[0]), (size_t)op->bytes);

@@ -88,7 +88,7 @@ static pdl_status_t execute_one(pdl_session_t *s, const pdl_program_op_t *op, pd
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN: return pdl__issue(s, op, execution);
     case PDL_OP_RESULT: return pdl__execute_result(s, execution);
-    case PDL_OP_UPDATE: return pdl__execute_update(s, execution);
+    case PDL_OP_UPDATE: return pdl__execute_update(s, op, execution);
     case PDL_OP_KIND_COUNT: break;
     }
     return pdl_error(PDL_ERR_UNSUPPORTED, "there is no operation of kind %d", (int)op->kind);

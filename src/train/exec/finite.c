@@ -3,6 +3,7 @@
  */
 #include "train/exec/finite.h"
 #include "train/exec/shard.h"
+#include "train/state/state.h"
 #include <math.h>
 #include <paradl/train/checkpoint.h>
 #include <stdarg.h>
@@ -111,7 +112,9 @@ static bool is_finite(const pdl_session_t *s, const void *array, int64_t at, int
 /* The entry of the first parameter that is not finite in an array, or -1. */
 static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 {
-    for (int i = 0; i < s->weights.parameter_count && s->weights.array[array]; i++) {
+    bool here = s->weights.array[array] != NULL && pdl__array_tier(s, array) == PDL_TIER_DEVICE;
+
+    for (int i = 0; i < s->weights.parameter_count && here; i++) {
         const pdl_update_range_t *range = &s->weights.parameter[i].range;
         int64_t                   at = array == PDL_ARRAY_GRADIENT ? range->gradients
                                        : array == PDL_ARRAY_WEIGHT ? range->weights

@@ -7,6 +7,7 @@
 #include "train/exec/input.h"
 #include "train/exec/shard.h"
 #include "train/exec/weight_sets.h"
+#include "train/state/state.h"
 #include <math.h>
 #include <paradl/comm/watch.h>
 #include <paradl/program/compile.h>
@@ -160,7 +161,8 @@ static pdl__graph_spec_t graph_spec(const pdl_session_t *s)
                                .bucket_bytes = s->spec.bucket_bytes,
                                .smooths = s->spec.label_smoothing > 0,
                                .clips = o->clip_norm > 0,
-                               .tensor_norms = o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB};
+                               .tensor_norms = o->method == PDL_METHOD_LARS || o->method == PDL_METHOD_LAMB,
+                               .state_arrays = pdl_optimizer_moments(o) + (o->ema > 0)};
 }
 
 static pdl_status_t create_programs(pdl_session_t *s)
@@ -296,6 +298,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
     if (!status) status = create_graph(s);
     if (!status) status = pdl__weights_plan(s);
     if (!status) status = create_programs(s);
+    if (!status) status = pdl__state_check(s);
     if (!status) place_small(s);
     if (!status) status = pdl__cache_place(s);
     status = pdl_ranks_agree(spec->ranks, status);
@@ -522,7 +525,8 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
                                                 s->weights.packed_bytes,
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
                                      .messages = pdl__messages_bytes(s)};
-    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++)
+    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT && pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE;
+         a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;
     /* Whole buckets count as what is in them. */
     const pdl_program_t *largest =
@@ -533,6 +537,7 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
         s->executor.arena_bytes + s->executor.small_bytes - largest->whole_bytes[0] - largest->whole_bytes[1];
     memory->live = s->program ? s->program->live_bytes : s->forward_program->live_bytes;
     memory->weights += pdl__weight_sets_bytes(s);
+    memory->host = s->executor.host_bytes + pdl__state_host_bytes(s);
     memory->cache = s->spec.like ? 0 : s->executor.cache_bytes;
     if (s->spec.like) memory->weights = s->weights.packed_bytes; /* the others are those of that session */
     memory->total = memory->cache + memory->weights + memory->gradients + memory->optimizer + memory->activations +

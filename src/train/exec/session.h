@@ -141,12 +141,16 @@ typedef struct pdl__weights {
     int64_t                held;     /* trainable elements of an array of parts */
     void                  *packed;
     size_t                 packed_bytes;
-    size_t                *packed_at;    /* per unit */
-    bool                  *updated;      /* per unit: an update writes its packed copies */
-    int64_t                moments_from; /* the update before which the optimizer's state was zero */
-    pdl__weight_set_t     *weight_set;   /* set 0 is the session's own; NULL: there are no others */
-    int                    weight_set_count, selected;
-    bool                   weight_set_moments;
+    size_t                *packed_at; /* per unit */
+    bool                  *updated;   /* per unit: an update writes its packed copies */
+    /* Optimizer state in a file (state/state_file.h), or NULL; slots of memory, and pieces of this update that have been given back. */
+    struct pdl__state_file *file;
+    void                   *slots;
+    int                     written;
+    int64_t                 moments_from; /* the update before which the optimizer's state was zero */
+    pdl__weight_set_t      *weight_set;   /* set 0 is the session's own; NULL: there are no others */
+    int                     weight_set_count, selected;
+    bool                    weight_set_moments;
 } pdl__weights_t;
 
 /* How gradients, and weights that are sharded, go between ranks. */

@@ -3,6 +3,7 @@
  */
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
+#include "train/state/state.h"
 #include <paradl/comm/regions.h>
 #include <stdlib.h>
 #include <string.h>
@@ -131,11 +132,15 @@ pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t 
     const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
 
+    bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
+
     if (status) return status;
-    if (!pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
-    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!disk && !pdl__shard_cuts(s, array, entry))
+        return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
+    void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
-    status = pdl__shard_collect(s, array, entry, storage);
+    status = disk ? pdl__state_read(s, array, entry->offset, entry->storage, storage)
+                  : pdl__shard_collect(s, array, entry, storage);
     if (!status) status = export_entry(s, entry, storage, plain);
     free(storage);
     return status;
@@ -160,12 +165,17 @@ pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array,
     const pdl__trace_entry_t *entry = &s->weights.entry[i];
     pdl_status_t              status = pdl__session_await(s);
 
+    bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
+
     if (status) return status;
-    if (!pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
-    float *storage = malloc((size_t)entry->storage * sizeof(*storage));
+    if (!disk && !pdl__shard_cuts(s, array, entry))
+        return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
+    void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
     status = import_entry(s, entry, plain, storage);
-    if (!status) status = pdl__shard_spread(s, array, entry, storage);
+    if (!status)
+        status = disk ? pdl__state_write(s, array, entry->offset, entry->storage, storage)
+                      : pdl__shard_spread(s, array, entry, storage);
     free(storage);
     return status;
 }

@@ -4,6 +4,7 @@
 #include "train/exec/execute.h"
 #include "train/exec/finite.h"
 #include "train/exec/shard.h"
+#include "train/state/state.h"
 #include <math.h>
 
 /* Sums of this rank's samples: loss, accuracy, and how many they are. Ranks that have the same samples whole count as
@@ -110,11 +111,32 @@ static pdl_status_t explain_norm(pdl_session_t *s, const pdl__execution_t *execu
     return pdl__finite_explain(s, s->replica, execution->batch, PDL__EXECUTE_TRAIN, "norm of the gradients");
 }
 
-pdl_status_t pdl__execute_update(pdl_session_t *s, pdl__execution_t *execution)
+/* The update of a piece: its state is in the operation's buffer. Behind the last element there may be one that has none. */
+static bool take_piece(const pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution,
+                       pdl_optimizer_run_t *run)
+{
+    char   *buffer = pdl__buffer_at(s, execution, op->output);
+    int     moments = pdl_optimizer_moments(&s->spec.optimizer);
+    int64_t low, high, end, last;
+
+    pdl__state_piece(s, op->piece, &low, &high);
+    pdl__state_piece(s, op->piece + 1, &last, &end);
+    for (int k = 0; k < 2; k++) run->moment[k] = k < moments ? buffer + pdl__state_at(s, k) : NULL;
+    if (run->ema != NULL || s->spec.optimizer.ema > 0) run->ema = buffer + pdl__state_at(s, moments);
+    run->state_low = low;
+    run->state_high = high;
+    run->first_piece = op->piece == 0;
+    run->last_piece = last == end;
+    return low < high;
+}
+
+pdl_status_t pdl__execute_update(pdl_session_t *s, const pdl_program_op_t *op, pdl__execution_t *execution)
 {
     pdl_optimizer_run_t run = prepare_update(s, execution);
-    pdl_status_t        status = pdl__finite_watch_statistics(s);
+    pdl_status_t        status = PDL_OK;
 
+    if (op->piece >= 0 && !take_piece(s, op, execution, &run)) return PDL_OK;
+    if (op->piece <= 0) status = pdl__finite_watch_statistics(s);
     s->updating = execution->updated = true;
     if (!status) status = pdl_optimizer_step(&s->spec.optimizer, &run);
     return status == PDL_ERR_NOT_FINITE ? explain_norm(s, execution) : status;
@@ -129,6 +151,7 @@ pdl_status_t pdl__execute_end(pdl_session_t *s, pdl__execution_t *execution)
     pdl_status_t        status = pdl__results_fetch(s);
 
     if (!status) pdl__events_end(s);
+    if (!status) status = pdl__state_end(s);
     if (!status && execution->defers) status = judge_results(s, execution);
     if (status) return status;
     status = pdl_optimizer_outcome(&run, &result->gradient_norm);

@@ -2,6 +2,7 @@
  * Weight sets: pointers of the session's arrays change, the rest stays.
  */
 #include "train/exec/weight_sets.h"
+#include "train/state/state.h"
 #include <paradl/base/units.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,6 +55,9 @@ pdl_status_t pdl__weight_sets_check(pdl_session_t *const *sessions, int session_
 pdl_status_t pdl__weight_sets_take(pdl_session_t *s, int count, bool moments)
 {
     pdl__weight_sets_give(s);
+    if (moments && pdl__array_tier(s, PDL_ARRAY_MOMENT1) != PDL_TIER_DEVICE)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "workers with moments of their own keep them on the device: use "
+                                              "memory.optimizer: device");
     s->weights.weight_set = calloc((size_t)count, sizeof(*s->weights.weight_set));
     if (!s->weights.weight_set) return pdl_error(PDL_ERR_NOMEM, "out of memory for %d sets of weights", count);
     s->weights.weight_set_count = count;

@@ -4,6 +4,7 @@
  */
 #include "train/exec/session.h"
 #include "train/exec/shard.h"
+#include "train/state/state.h"
 #include <paradl/train/init.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -208,11 +209,11 @@ static pdl_status_t take_arrays(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
         int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
-        if (elements == 0) continue;
+        if (elements == 0 || pdl__array_tier(s, (pdl_session_array_t)a) != PDL_TIER_DEVICE) continue;
         if (take(s, (size_t)elements * weight_bytes(s), &s->weights.array[a])) return no_memory(s);
     }
-    if (s->weights.packed_bytes == 0) return PDL_OK;
-    return take(s, s->weights.packed_bytes, &s->weights.packed) ? no_memory(s) : PDL_OK;
+    if (s->weights.packed_bytes > 0 && take(s, s->weights.packed_bytes, &s->weights.packed)) return no_memory(s);
+    return pdl__state_take(s);
 }
 
 static pdl_status_t fill_weights(pdl_session_t *s)
@@ -313,9 +314,11 @@ void pdl__session_free_weights(pdl_session_t *s)
 {
     for (int a = 0; a < PDL_ARRAY_COUNT; a++)
         if (s->weights.array[a] && !s->spec.like)
-            s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.array[a],
-                                             (size_t)pdl__session_elements(s, (pdl_session_array_t)a) *
-                                                 weight_bytes(s));
+            s->executor.device->ops->release(
+                s->executor.device,
+                pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_DEVICE ? PDL_SPACE_DEVICE : PDL_SPACE_PINNED,
+                s->weights.array[a], (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
+    pdl__state_give(s);
     s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.packed,
                                      s->weights.packed_bytes);
     for (int i = 0; i < s->weights.entry_count; i++) free((char *)(uintptr_t)s->weights.entry[i].info.name);

@@ -153,14 +153,39 @@ static pdl_status_t scale_gradients(const step_t *step)
     return run->backend->ops->clip(run->backend, run->stream, run->scalars, count, allowed, run->flag, clip);
 }
 
+/* What is there of some ranges: all of them, or what a piece of the state has of them, from its beginning on. */
+static int cut_ranges(const pdl_optimizer_run_t *run, const pdl_update_range_t **ranges, int count)
+{
+    int made = 0;
+
+    if (run->state_high == 0) return count;
+    for (int i = 0; i < count; i++) {
+        pdl_update_range_t range = (*ranges)[i];
+        int64_t            skip = range.state < run->state_low ? run->state_low - range.state : 0;
+        int64_t            end = range.state + range.elements;
+        if (end > run->state_high) end = run->state_high;
+        if (range.state + skip >= end) continue;
+        range.elements = end - range.state - skip;
+        range.weights += skip;
+        range.gradients += skip;
+        range.state += skip - run->state_low;
+        if (range.packed >= 0) range.packed += skip;
+        run->table->cut[made++] = range;
+    }
+    *ranges = run->table->cut;
+    return made;
+}
+
 static pdl_status_t update_ema(const step_t *step)
 {
     const pdl_optimizer_run_t *run = step->run;
+    const pdl_update_range_t  *joined = run->table->joined;
     size_t                     item = pdl_dtype_bytes(run->backend->weight_type);
+    int                        count = cut_ranges(run, &joined, run->table->joined_count);
     pdl_status_t               status = PDL_OK;
 
-    for (int i = 0; i < run->table->joined_count && !status; i++) {
-        const pdl_update_range_t *range = &run->table->joined[i];
+    for (int i = 0; i < count && !status; i++) {
+        const pdl_update_range_t *range = &joined[i];
 
         status = run->backend->ops->average(run->backend, run->stream, step->options->ema, range->elements,
                                             (char *)run->ema + (size_t)range->state * item,
@@ -203,19 +228,24 @@ pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pd
     const pdl_optimizer_table_t *table = run->table;
     pdl_tensor_device_t         *device = run->backend->device;
     step_t                       step = {options, run, common_update(options, run), table->count};
-    pdl_status_t                 status = scale_gradients(&step);
+    bool                         pieces = run->state_high > 0;
+    const pdl_update_range_t    *alike = table->alike;
+    int                          count = cut_ranges(run, &alike, table->alike_count);
+    pdl_status_t                 status = pieces && !run->first_piece ? PDL_OK : scale_gradients(&step);
 
-    if (!status) status = device->ops->fill(device, run->stream, step.update.not_finite, sizeof(int64_t));
+    if (!status && (!pieces || run->first_piece))
+        status = device->ops->fill(device, run->stream, step.update.not_finite, sizeof(int64_t));
     if (status) return status;
     switch (options->method) {
     case PDL_METHOD_SGD:
-    case PDL_METHOD_ADAMW: status = apply(&step, step.update.kind, table->alike, table->alike_count); break;
+    case PDL_METHOD_ADAMW: status = apply(&step, step.update.kind, alike, count); break;
     case PDL_METHOD_LARS: status = update_lars(&step); break;
     case PDL_METHOD_LAMB: status = update_lamb(&step); break;
     case PDL_METHOD_COUNT: break;
     }
     if (!status && options->ema > 0 && run->ema != NULL) status = update_ema(&step);
-    return status ? status : copy_numbers(run, true, not_finite_at(table->count), 3);
+    if (status || (pieces && !run->last_piece)) return status;
+    return copy_numbers(run, true, not_finite_at(table->count), 3);
 }
 
 pdl_status_t pdl_optimizer_outcome(const pdl_optimizer_run_t *run, double *gradient_norm)

@@ -59,7 +59,7 @@ pdl_status_t pdl_optimizer_table_create(const pdl_optimizer_options_t *options, 
 
     if (table == NULL) return pdl__no_memory("for the optimizer");
     table->count = count;
-    table->each = calloc(3 * room, sizeof(*table->each));
+    table->each = calloc(4 * room, sizeof(*table->each));
     table->copies = calloc(room, sizeof(*table->copies));
     table->gradients = calloc(4 * room, sizeof(*table->gradients));
     if (table->each == NULL || table->copies == NULL || table->gradients == NULL) {
@@ -68,6 +68,7 @@ pdl_status_t pdl_optimizer_table_create(const pdl_optimizer_options_t *options, 
     }
     table->alike = table->each + room;
     table->joined = table->alike + room;
+    table->cut = table->joined + room;
     table->scaled_weights = table->gradients + room;
     table->scaled_gradients = table->scaled_weights + room;
     table->joined_gradients = table->scaled_gradients + room;

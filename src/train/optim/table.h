@@ -17,6 +17,7 @@ struct pdl_optimizer_table {
     pdl_update_range_t *alike;  /* neighbours that decay alike are one range, */
     pdl_update_range_t *joined; /* neighbours are */
     pdl_slice_t        *joined_gradients;
+    pdl_update_range_t *cut; /* room for the ranges of a piece of the state */
 };
 
 #endif

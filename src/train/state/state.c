@@ -1,0 +1,254 @@
+/*
+ * Pieces of optimizer state between the host, or a file, and the device.
+ */
+#include "train/state/state.h"
+#include "train/exec/execute.h"
+#include "train/state/state_file.h"
+#include <paradl/base/units.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SLOTS = 4 }; /* of a file: two pieces in flight to and from the device, two read and written */
+
+pdl_tier_t pdl__array_tier(const pdl_session_t *s, pdl_session_array_t array)
+{
+    bool state = array == PDL_ARRAY_MOMENT1 || array == PDL_ARRAY_MOMENT2 || array == PDL_ARRAY_EMA;
+
+    return state && s->spec.training ? s->spec.plan->optimizer_tier : PDL_TIER_DEVICE;
+}
+
+static size_t item_of(const pdl_session_t *s)
+{
+    return pdl_dtype_bytes(s->spec.backend->weight_type);
+}
+
+static size_t array_bytes(const pdl_session_t *s, pdl_session_array_t array)
+{
+    return (size_t)pdl__session_elements(s, array) * item_of(s);
+}
+
+/* How many arrays of state come before this one. */
+static int index_of(const pdl_session_t *s, pdl_session_array_t array)
+{
+    int index = 0;
+
+    for (int a = PDL_ARRAY_MOMENT1; a < (int)array; a++) index += pdl__session_keeps(s, (pdl_session_array_t)a);
+    return index;
+}
+
+size_t pdl__state_at(const pdl_session_t *s, int index)
+{
+    return (size_t)index * (size_t)s->program->state_piece * item_of(s);
+}
+
+static size_t piece_bytes(const pdl_session_t *s)
+{
+    return pdl__state_at(s, index_of(s, PDL_ARRAY_COUNT));
+}
+
+static int piece_count(const pdl_session_t *s)
+{
+    int64_t most = 0;
+
+    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++) {
+        int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
+        if (elements > most) most = elements;
+    }
+    return (int)((most + s->program->state_piece - 1) / s->program->state_piece);
+}
+
+size_t pdl__state_host_bytes(const pdl_session_t *s)
+{
+    size_t bytes = 0;
+
+    if (pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE) return 0;
+    if (s->spec.plan->optimizer_tier == PDL_TIER_DISK) return piece_count(s) > 0 ? SLOTS * piece_bytes(s) : 0;
+    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++) bytes += array_bytes(s, (pdl_session_array_t)a);
+    return bytes;
+}
+
+/* Memory of the host that can be taken without paging, or a negative number where it is not known. */
+static double available_bytes(void)
+{
+    FILE  *file = fopen("/proc/meminfo", "r");
+    char   line[128];
+    double kib = -1;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "MemAvailable: %lf kB", &kib) == 1) break;
+    if (file != NULL) fclose(file);
+    return kib * 1024;
+}
+
+static pdl_status_t check_host(const pdl_session_t *s)
+{
+    double needs = (double)pdl__state_host_bytes(s) + (double)s->executor.host_bytes, has = available_bytes();
+    char   needed[PDL_FORMAT_SIZE], left[PDL_FORMAT_SIZE];
+
+    if (s->dry || has < 0 || needs <= has) return PDL_OK;
+    return pdl_error(PDL_ERR_LIMIT,
+                     "%s of host memory are needed for swapped activations and optimizer state, and %s are "
+                     "available: recompute more blocks, or keep state on disk (memory.optimizer)",
+                     pdl_format_bytes(needs, needed), pdl_format_bytes(has, left));
+}
+
+pdl_status_t pdl__state_check(const pdl_session_t *s)
+{
+    const char *tier = pdl_tier_names[s->spec.plan->optimizer_tier];
+
+    if (pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE) return check_host(s);
+    if (s->spec.optimizer.method == PDL_METHOD_LARS || s->spec.optimizer.method == PDL_METHOD_LAMB)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "%s needs norms of whole tensors, and the plan has the optimizer's state on %s: use adamw "
+                         "or sgd, or memory.optimizer: device",
+                         pdl_method_names[s->spec.optimizer.method], tier);
+    if (s->spec.plan->optimizer_tier == PDL_TIER_DISK &&
+        (s->weights.sharding != PDL_SHARDING_NONE || s->spec.optimizer.ema > 0))
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "state that is sharded or has a mean of weights cannot be on disk: use memory.optimizer: "
+                         "host");
+    return check_host(s);
+}
+
+static pdl_status_t take_pinned(pdl_session_t *s, size_t bytes, void **memory)
+{
+    pdl_status_t status = s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, bytes, memory);
+
+    if (!status) memset(*memory, 0, bytes);
+    return status;
+}
+
+pdl_status_t pdl__state_take(pdl_session_t *s)
+{
+    pdl_status_t status = PDL_OK;
+    void        *memory = NULL;
+
+    if (pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE || piece_count(s) == 0) return PDL_OK;
+    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT && s->spec.plan->optimizer_tier == PDL_TIER_HOST; a++) {
+        size_t bytes = array_bytes(s, (pdl_session_array_t)a);
+        if (!status && bytes > 0) status = take_pinned(s, bytes, &s->weights.array[a]);
+    }
+    if (status || s->spec.plan->optimizer_tier == PDL_TIER_HOST) return status;
+    status = take_pinned(s, SLOTS * piece_bytes(s), &memory);
+    if (status) return status;
+    s->weights.slots = memory;
+    pdl__state_file_spec_t spec = {.folder = s->spec.state_folder != NULL ? s->spec.state_folder : ".",
+                                   .piece_bytes = piece_bytes(s),
+                                   .pieces = piece_count(s),
+                                   .slots = SLOTS,
+                                   .memory = memory};
+    return pdl__state_file_create(&spec, &s->weights.file);
+}
+
+void pdl__state_give(pdl_session_t *s)
+{
+    pdl__state_file_destroy(s->weights.file);
+    s->weights.file = NULL;
+    if (s->weights.slots != NULL)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_PINNED, s->weights.slots,
+                                         SLOTS * piece_bytes(s));
+    s->weights.slots = NULL;
+}
+
+void pdl__state_piece(const pdl_session_t *s, int piece, int64_t *low, int64_t *high)
+{
+    int64_t elements = pdl__session_elements(s, PDL_ARRAY_MOMENT1);
+
+    if (elements == 0) elements = pdl__session_elements(s, PDL_ARRAY_EMA);
+    *low = piece * s->program->state_piece;
+    *high = *low + s->program->state_piece < elements ? *low + s->program->state_piece : elements;
+    if (*low > *high) *low = *high;
+}
+
+/* All arrays of a piece: from and to those of the host, or a slot of the file. */
+static pdl_status_t copy_arrays(pdl_session_t *s, const pdl_program_op_t *op, char *buffer)
+{
+    int64_t      low, high;
+    pdl_status_t status = PDL_OK;
+
+    pdl__state_piece(s, op->piece, &low, &high);
+    for (int a = PDL_ARRAY_MOMENT1, index = 0; a < PDL_ARRAY_COUNT && low < high && !status; a++) {
+        if (!pdl__session_keeps(s, (pdl_session_array_t)a)) continue;
+        size_t at = pdl__state_at(s, index++);
+        char  *home = s->weights.file != NULL ? pdl__state_file_slot(s->weights.file, op->piece) + at
+                                              : (char *)s->weights.array[a] + (size_t)low * item_of(s);
+        bool   in = op->kind == PDL_OP_COPY_IN;
+        status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
+                                               in ? buffer + at : home, in ? home : buffer + at,
+                                               (size_t)(high - low) * item_of(s));
+    }
+    return status;
+}
+
+/* Pieces that have left the device are written, and their slots get the next ones. */
+static pdl_status_t write_behind(pdl_session_t *s, int until)
+{
+    pdl_status_t status = PDL_OK;
+
+    if (s->weights.written < until)
+        status = s->executor.device->ops->synchronise(s->executor.device, s->executor.stream[PDL_STREAM_COPY_OUT]);
+    for (; s->weights.written < until && !status; s->weights.written++) {
+        int next = s->weights.written + SLOTS;
+        pdl__state_file_write(s->weights.file, s->weights.written);
+        if (next < piece_count(s)) pdl__state_file_read(s->weights.file, next);
+    }
+    return status;
+}
+
+pdl_status_t pdl__state_copy(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    bool         in = op->kind == PDL_OP_COPY_IN;
+    pdl_status_t status = PDL_OK;
+
+    if (op->piece < piece_count(s) && s->weights.file != NULL && in) {
+        for (int k = 0; k < SLOTS && k < piece_count(s) && op->piece == 0; k++)
+            pdl__state_file_read(s->weights.file, k);
+        if (op->piece == 0) s->weights.written = 0;
+        /* Operations up to the update of the last piece but one have been issued. */
+        status = write_behind(s, op->piece - 1);
+        if (!status) status = pdl__state_file_wait(s->weights.file, op->piece);
+    }
+    return status ? status : copy_arrays(s, op, pdl__buffer_at(s, execution, in ? op->output : op->input[0]));
+}
+
+pdl_status_t pdl__state_end(pdl_session_t *s)
+{
+    return s->weights.file != NULL ? write_behind(s, piece_count(s)) : PDL_OK;
+}
+
+/* Elements of one array, which may lie in several pieces. */
+static pdl_status_t transfer(const pdl_session_t *s, pdl_session_array_t array, int64_t at, int64_t elements,
+                             char *to, const char *from)
+{
+    size_t       item = item_of(s), begin = pdl__state_at(s, index_of(s, array));
+    pdl_status_t status = PDL_OK;
+
+    while (elements > 0 && !status) {
+        int     piece = (int)(at / s->program->state_piece);
+        int64_t skip = at % s->program->state_piece, count = s->program->state_piece - skip;
+        if (count > elements) count = elements;
+        size_t bytes = (size_t)count * item, place = begin + (size_t)skip * item;
+        if (to != NULL) {
+            status = pdl__state_file_get(s->weights.file, piece, place, to, bytes);
+            to += bytes;
+        } else {
+            status = pdl__state_file_put(s->weights.file, piece, place, from, bytes);
+            from += bytes;
+        }
+        at += count;
+        elements -= count;
+    }
+    return status;
+}
+
+pdl_status_t pdl__state_read(const pdl_session_t *s, pdl_session_array_t array, int64_t at, int64_t elements,
+                             void *values)
+{
+    return transfer(s, array, at, elements, values, NULL);
+}
+
+pdl_status_t pdl__state_write(pdl_session_t *s, pdl_session_array_t array, int64_t at, int64_t elements,
+                              const void *values)
+{
+    return transfer(s, array, at, elements, NULL, values);
+}
