@@ -3,6 +3,7 @@
 #define PARADL_PROGRAM_MODULE_H
 
 #include <paradl/program/compile.h>
+#include <paradl/program/copies.h>
 #include <paradl/program/program.h>
 
 #endif

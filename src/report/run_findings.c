@@ -87,6 +87,17 @@ static void find_moves(search_t *f)
              "a larger batch shares their start-up out, or split fewer layers (--strategy data, data+filter)");
 }
 
+static void find_copies(search_t *f)
+{
+    double share = share_of(f, f->s->class_s[PDL_CLASS_COPY]);
+
+    if (share > 0.05)
+        find(f, "copies to the host", true, share,
+             "the computation waits for them: let paradl plan --max-memory choose policies for this machine, or "
+             "raise "
+             "the limit");
+}
+
 static void find_congestion(search_t *f)
 {
     double mean = f->s->comm_s, least = f->s->least_comm_s;
@@ -175,6 +186,7 @@ int pdl_run_findings(const pdl_run_report_spec_t *spec, const pdl_train_summary_
     find_input(&f);
     find_gradients(&f);
     find_moves(&f);
+    find_copies(&f);
     find_congestion(&f);
     find_balance(&f);
     find_computation(&f);

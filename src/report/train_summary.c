@@ -5,6 +5,7 @@
 #include <math.h>
 #include <paradl/base/json.h>
 #include <paradl/base/units.h>
+#include <paradl/oracle/replay.h>
 #include <paradl/report/table.h>
 #include <paradl/report/train_report.h>
 #include <string.h>
@@ -55,11 +56,6 @@ static double projected_rest(const pdl_run_report_spec_t *spec)
     return rest > 1e-9 * spec->projection->total_s ? rest : 0; /* else it is rounding */
 }
 
-static bool is_communication(int class)
-{
-    return class == PDL_CLASS_MOVE || class == PDL_CLASS_GRADIENT;
-}
-
 /* The classes that make up one of the parts. */
 static void compare_classes(const comparison_t *c, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
                             bool communication)
@@ -72,7 +68,7 @@ static void compare_classes(const comparison_t *c, const pdl_run_report_spec_t *
         double projected = spec->classes ? spec->classes[i] : NAN;
         char   name[64];
 
-        if (i == PDL_CLASS_INPUT || is_communication(i) != communication) continue;
+        if (i == PDL_CLASS_INPUT || pdl_op_class_waits((pdl_op_class_t)i) != communication) continue;
         if (!(projected > 0) && s->class_s[i] <= 0) continue;
         snprintf(name, sizeof(name), "  %s", pdl_op_class_names[i]);
         compare_row(c, name, projected, simulated[i], s->class_s[i], pdl_format_seconds);
@@ -134,6 +130,39 @@ static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_su
                 e->collective == PDL_COLL_ALLGATHER ? "weights" : "gradients", e->axes, e->ranks,
                 pdl_collective_names[e->collective], e->algorithm);
     }
+}
+
+/* "swapped 2.1 GiB and recomputed 4.0 GiB an update, 1.1 GiB of state on the host; links busy 40 ms out, 41 ms in; 3.2 ms waited
+   for, 1.1 ms of it for the block to h.3.add_2" */
+static void show_copies(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
+{
+    const pdl_program_copies_t *c = &s->copies;
+    char                        text[3][PDL_FORMAT_SIZE];
+
+    if (c->swapped_bytes + c->state_bytes + c->recomputed_bytes <= 0) return;
+    fprintf(stream, "swapped %s and recomputed %s an update", pdl_format_bytes(c->swapped_bytes, text[0]),
+            pdl_format_bytes(c->recomputed_bytes, text[1]));
+    if (c->state_bytes > 0)
+        fprintf(stream, ", %s of optimizer state through the device", pdl_format_bytes(c->state_bytes, text[0]));
+    if (c->out_s + c->in_s > 0)
+        fprintf(stream, "; links busy %s out, %s in; %s waited for", pdl_format_seconds(c->out_s, text[0]),
+                pdl_format_seconds(c->in_s, text[1]), pdl_format_seconds(c->stall_s, text[2]));
+    if (c->worst_layer >= 0)
+        fprintf(stream, ", %s of it for the block to %s", pdl_format_seconds(c->worst_s, text[0]),
+                pdl_model_layer(spec->plan->model, c->worst_layer)->name);
+    fputs("\n", stream);
+}
+
+static void copies_json(pdl_json_t *json, const pdl_program_copies_t *c)
+{
+    pdl_json_open(json, "copies", '{');
+    pdl_json_bytes(json, "swapped_bytes", c->swapped_bytes);
+    pdl_json_bytes(json, "state_bytes", c->state_bytes);
+    pdl_json_bytes(json, "recomputed_bytes", c->recomputed_bytes);
+    pdl_json_number(json, "out_s", c->out_s);
+    pdl_json_number(json, "in_s", c->in_s);
+    pdl_json_number(json, "stall_s", c->stall_s);
+    pdl_json_close(json);
 }
 
 /* "4 clusters of 4, 4, 1, 1 workers, ..." */
@@ -198,6 +227,7 @@ pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const p
     fputs("\n\n", stream);
     pdl_status_t status = compare(spec, s, stream);
     if (!status) show_exchanges(spec, s, stream);
+    if (!status) show_copies(spec, s, stream);
     if (!status) show_clusters(&s->clusters, stream);
     if (!status) show_findings(spec, s, stream);
     return status;
@@ -285,6 +315,7 @@ pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, co
     pdl_json_bytes(&json, "memory_bytes", s->most_memory_bytes);
     pdl_json_bytes(&json, "activation_bytes", (double)s->memory.activations);
     class_json(&json, s->class_s);
+    copies_json(&json, &s->copies);
     if (s->transport != NULL) pdl_json_string(&json, "transport", s->transport);
     pdl__exchanges_json(&json, s->exchange, s->exchange_count, true);
     pdl_json_open(&json, "projected", '{');

@@ -203,6 +203,7 @@ typedef enum pdl_op_class {
     PDL_CLASS_UPDATE,
     PDL_CLASS_MOVE,     /* exchanges inside and between layers */
     PDL_CLASS_GRADIENT, /* exchange of gradients, as far as it is not hidden */
+    PDL_CLASS_COPY,     /* waiting for copies between device and host */
     PDL_CLASS_INPUT,    /* waiting for samples */
     PDL_OP_CLASS_COUNT
 } pdl_op_class_t;

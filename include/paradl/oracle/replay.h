@@ -25,6 +25,9 @@ pdl_status_t pdl_oracle_price_program(pdl_oracle_t *oracle, const pdl_plan_t *pl
 /* By what an operation is compared with what a run took. */
 pdl_op_class_t pdl_program_op_class(const pdl_program_t *program, const pdl_program_op_t *op);
 
+/* Whether it is communication or copies, as far as the computation waits for them. */
+bool pdl_op_class_waits(pdl_op_class_t op_class);
+
 /* The program of one rank in time. */
 typedef struct pdl_replay_rank {
     int64_t              rank;

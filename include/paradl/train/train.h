@@ -17,6 +17,7 @@
 #include <paradl/data/data.h>
 #include <paradl/data/hide.h>
 #include <paradl/data/shuffle.h>
+#include <paradl/program/copies.h>
 #include <paradl/train/aggregate.h>
 #include <paradl/train/checkpoint.h>
 #include <paradl/train/session.h>
@@ -122,6 +123,7 @@ typedef struct pdl_train_summary {
     double                step_s;
     double                work_s, comm_s, io_s; /* computation; exposed exchanges; waiting for samples */
     double                class_s[PDL_OP_CLASS_COUNT];
+    pdl_program_copies_t  copies;      /* of an update of this rank, between device and host */
     double                most_work_s; /* of the busiest rank */
     int                   busiest_rank;
     double                least_comm_s; /* over the updates */

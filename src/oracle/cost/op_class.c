@@ -4,12 +4,13 @@
 #include "oracle/internal.h"
 #include <math.h>
 #include <paradl/oracle/replay.h>
+#include <paradl/program/copies.h>
 
 const char *const pdl_op_class_names[PDL_OP_CLASS_COUNT] = {"products, forward",  "products, backward",
                                                             "normalisation",      "element-wise",
                                                             "conversion",         "update",
                                                             "redistribution",     "gradient exchange",
-                                                            "waiting for samples"};
+                                                            "copies to the host", "waiting for samples"};
 
 pdl_op_class_t pdl_op_class(pdl_layer_type_t type, bool backward)
 {
@@ -19,15 +20,20 @@ pdl_op_class_t pdl_op_class(pdl_layer_type_t type, bool backward)
     return traits->norm ? PDL_CLASS_NORM : PDL_CLASS_ELEMENT;
 }
 
+bool pdl_op_class_waits(pdl_op_class_t class)
+{
+    return class == PDL_CLASS_MOVE || class == PDL_CLASS_GRADIENT || class == PDL_CLASS_COPY;
+}
+
 pdl_op_class_t pdl_program_op_class(const pdl_program_t *program, const pdl_program_op_t *op)
 {
     switch (op->kind) {
     case PDL_OP_LOAD: return PDL_CLASS_INPUT;
     case PDL_OP_REDISTRIBUTE:
     case PDL_OP_SEND:
-    case PDL_OP_RECV:
+    case PDL_OP_RECV: return PDL_CLASS_MOVE;
     case PDL_OP_COPY_OUT:
-    case PDL_OP_COPY_IN: return PDL_CLASS_MOVE;
+    case PDL_OP_COPY_IN: return PDL_CLASS_COPY;
     case PDL_OP_COLLECTIVE:
     case PDL_OP_RESULT: return PDL_CLASS_GRADIENT;
     case PDL_OP_UPDATE: return PDL_CLASS_UPDATE;
@@ -43,12 +49,18 @@ pdl_op_class_t pdl_program_op_class(const pdl_program_t *program, const pdl_prog
 static bool add_operations(pdl_oracle_t *oracle, const pdl_plan_t *plan, double *seconds)
 {
     pdl_timeline_t *t = NULL;
+    double          stall_s = 0;
 
     if (pdl_oracle_timeline(oracle, plan, &t)) return false;
-    for (int k = 0; k < t->count; k++)
-        for (int i = 0; i < t->ranks[k].program->op_count; i++)
-            seconds[pdl_program_op_class(t->ranks[k].program, &t->ranks[k].program->op[i])] +=
-                t->ranks[k].seconds[i] / t->count;
+    for (int k = 0; k < t->count; k++) {
+        const pdl_replay_rank_t *rank = &t->ranks[k];
+        pdl_program_copies_t     copies = {0};
+        for (int i = 0; i < rank->program->op_count; i++)
+            seconds[pdl_program_op_class(rank->program, &rank->program->op[i])] += rank->seconds[i] / t->count;
+        /* Of copies, what is waited for. */
+        if (!pdl_program_count_copies(rank->program, rank->end_s, &copies)) stall_s += copies.stall_s / t->count;
+    }
+    seconds[PDL_CLASS_COPY] = stall_s;
     pdl_timeline_destroy(t);
     return true;
 }

@@ -270,6 +270,8 @@ static pdl_status_t take_buffers(pdl_session_t *s)
         if (!s->observer.timeline) return pdl__no_memory("while preparing to train");
     }
     s->observer.timeline_zero_s = pdl__seconds();
+    if (s->program != NULL) status = pdl_program_count_copies(s->program, NULL, &s->observer.copies);
+    if (status) return status;
     return pdl__events_create(s);
 }
 
@@ -378,7 +380,8 @@ void pdl_session_share(const pdl_session_t *s, int64_t *first, int64_t *count)
 /* Exchanges inside and between layers and of gradients, so far. */
 static double exchanged_s(const pdl_session_t *s)
 {
-    return s->observer.class_s[PDL_CLASS_MOVE] + s->observer.class_s[PDL_CLASS_GRADIENT];
+    return s->observer.class_s[PDL_CLASS_MOVE] + s->observer.class_s[PDL_CLASS_GRADIENT] +
+           s->observer.class_s[PDL_CLASS_COPY];
 }
 
 pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)

@@ -8,6 +8,7 @@
 #include "train/make/make.h"
 #include <paradl/comm/exchange.h>
 #include <paradl/oracle/replay.h>
+#include <paradl/program/copies.h>
 #include <paradl/train/session.h>
 #include <paradl/train/train.h>
 #include <signal.h>
@@ -209,11 +210,13 @@ typedef struct pdl__observer {
     pdl_tensor_event_t    *
         *event; /* the first at the begin of a step, then one behind every operation that computes */
     int     event_count;
-    double  begun_s;                        /* the step, by the host's clock */
-    double  measured_s[PDL_OP_CLASS_COUNT]; /* of the step that was measured last */
-    int64_t steps;                          /* begun */
-    bool    measures;                       /* the step at hand, */
-    int     marked;                         /* of which so many operations have an event */
+    double *end_s;                /* of every operation, in the step that was measured last */
+    pdl_program_copies_t copies;  /* in it; of devices that do everything at once bytes alone */
+    double               begun_s; /* the step, by the host's clock */
+    double               measured_s[PDL_OP_CLASS_COUNT]; /* of the step that was measured last */
+    int64_t              steps;                          /* begun */
+    bool                 measures;                       /* the step at hand, */
+    int                  marked;                         /* of which so many operations have an event */
 } pdl__observer_t;
 
 typedef struct pdl__execution pdl__execution_t; /* below */

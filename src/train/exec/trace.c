@@ -14,7 +14,10 @@ void pdl__session_note(pdl_session_t *s, int op, bool waits, double start_s)
 
     s->observer.class_s[PDL_CLASS_MOVE] += moved_s;
     s->observer.moved_s = 0;
-    if (s->observer.event_count > 0 && !waits && entry->stream == PDL_STREAM_COMPUTE) return; /* by events */
+    bool copies = entry->kind == PDL_OP_COPY_OUT || entry->kind == PDL_OP_COPY_IN;
+
+    if (s->observer.event_count > 0 && (copies || (!waits && entry->stream == PDL_STREAM_COMPUTE)))
+        return; /* by events */
     /* Results are small: what they take is the time until the last rank has its own. */
     if (entry->kind != PDL_OP_RESULT)
         s->observer.class_s[pdl_program_op_class(s->program, entry)] += end_s - start_s - moved_s;

@@ -5,6 +5,7 @@
  */
 #include "train/run/run_summary.h"
 #include <math.h>
+#include <paradl/oracle/replay.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,16 @@ void pdl__times_add(pdl__times_t *times, const pdl_session_t *s, const double be
 /* Classes that keep the processor busy. */
 static bool is_work(int class)
 {
-    return class != PDL_CLASS_MOVE && class != PDL_CLASS_GRADIENT && class != PDL_CLASS_INPUT;
+    return !pdl_op_class_waits((pdl_op_class_t) class) && class != PDL_CLASS_INPUT;
+}
+
+static double waits_of(const double class_s[PDL_OP_CLASS_COUNT])
+{
+    double waits_s = 0;
+
+    for (int i = 0; i < PDL_OP_CLASS_COUNT; i++)
+        if (pdl_op_class_waits((pdl_op_class_t)i)) waits_s += class_s[i];
+    return waits_s;
 }
 
 /* The rank with most work; the lowest one where several have the same. */
@@ -90,7 +100,7 @@ static void average(const pdl__times_t *times, const char *chosen, double means[
         count++;
         for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) means[i] += update->class_s[i];
         means[STEP] += update->step_s;
-        means[LEAST] = fmin(means[LEAST], update->class_s[PDL_CLASS_MOVE] + update->class_s[PDL_CLASS_GRADIENT]);
+        means[LEAST] = fmin(means[LEAST], waits_of(update->class_s));
     }
     for (int i = 0; i <= STEP && count > 0; i++) means[i] /= (double)count;
     if (count == 0) means[LEAST] = 0;
@@ -125,7 +135,8 @@ pdl_status_t pdl__summarise_times(const pdl__times_t *times, const pdl_session_t
     for (int i = 0; i < PDL_OP_CLASS_COUNT; i++) summary->class_s[i] = means[i];
     summary->step_s = means[STEP];
     summary->work_s = work_of(means);
-    summary->comm_s = means[PDL_CLASS_MOVE] + means[PDL_CLASS_GRADIENT];
+    summary->comm_s = waits_of(means);
+    summary->copies = s->observer.copies;
     summary->io_s = means[PDL_CLASS_INPUT];
     summary->least_comm_s = means[LEAST];
     summary->operations = means[OPERATIONS];
