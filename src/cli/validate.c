@@ -6,6 +6,7 @@
 #include <paradl/base/csv.h>
 #include <paradl/base/share.h>
 #include <paradl/report/report.h>
+#include <paradl/validate/device.h>
 
 typedef struct values {
     const char *output, *parameters, *experiment, *write_parameters;
@@ -28,25 +29,28 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-typedef enum layout { LAYOUT_MEASURED, LAYOUT_PUBLISHED } layout_t;
+typedef enum layout { LAYOUT_MEASURED, LAYOUT_PUBLISHED, LAYOUT_DEVICE } layout_t;
 
-/* The two layouts are told apart by the names of two columns. */
+/* The layouts are told apart by the names of two columns. */
 static pdl_status_t find_layout(const char *path, layout_t *layout)
 {
     pdl_csv_t   *table;
-    bool         measured, published;
+    bool         measured, published, device;
     pdl_status_t status = pdl_csv_read_file(path, &table);
 
     if (status) return status;
     measured = pdl_csv_column(table, "id") >= 0 && pdl_csv_column(table, "value_seconds") >= 0;
     published = pdl_csv_column(table, "run_id") >= 0 && pdl_csv_column(table, "iter_time_s") >= 0;
+    device = (pdl_csv_column(table, "op") >= 0 && pdl_csv_column(table, "forward_s") >= 0) ||
+             (pdl_csv_column(table, "model") >= 0 && pdl_csv_column(table, "step_s") >= 0);
     pdl_csv_destroy(table);
-    *layout = measured ? LAYOUT_MEASURED : LAYOUT_PUBLISHED;
-    if (measured || published) return PDL_OK;
+    *layout = measured ? LAYOUT_MEASURED : published ? LAYOUT_PUBLISHED : LAYOUT_DEVICE;
+    if (measured || published || device) return PDL_OK;
     return pdl_error(
         PDL_ERR_INPUT,
-        "%s:1: neither a table of measured runs (columns id, value_seconds, ...) nor of published runs "
-        "(columns run_id, iter_time_s, ...)",
+        "%s:1: neither a table of measured runs (columns id, value_seconds, ...), nor of published runs "
+        "(run_id, iter_time_s, ...), nor of steps or operations on one device (model, step_s or op, forward_s, "
+        "...)",
         path);
 }
 
@@ -142,6 +146,35 @@ static pdl_status_t run_published(const values_t *v, const char *path)
     return status;
 }
 
+static pdl_status_t validate_device(const values_t *v, pdl_device_runs_t *runs)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_device_runs_project(runs, v->parameters);
+
+    if (!status && v->output != NULL) {
+        status = pdl_output_open(v->output, &output);
+        if (!status)
+            status = pdl__finish_output(output, pdl_report_device_predictions(runs, pdl_output_stream(output)));
+    }
+    if (status) return status;
+    return v->json ? pdl_report_device_json(runs, stdout) : pdl_report_device(runs, stdout);
+}
+
+static pdl_status_t run_device(const values_t *v, const char *path)
+{
+    pdl_device_runs_t *runs;
+    pdl_status_t       status;
+
+    if (v->cross_validate || v->fit || v->write_parameters != NULL)
+        return pdl_error(PDL_ERR_INPUT, "runs on one device are projected, not fitted: leave out --fit, "
+                                        "--cross-validate and --write-parameters");
+    status = pdl_device_runs_read(path, v->experiment ? v->experiment : "h200", &runs);
+    if (status) return status;
+    status = validate_device(v, runs);
+    pdl_device_runs_destroy(runs);
+    return status;
+}
+
 static pdl_status_t run_measured(const values_t *v, const char *path)
 {
     pdl_validation_t *validation;
@@ -156,10 +189,11 @@ static pdl_status_t run_measured(const values_t *v, const char *path)
 static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 {
     const char  *path = operands->text[0];
-    layout_t     layout;
+    layout_t     layout = LAYOUT_MEASURED;
     pdl_status_t status = find_layout(path, &layout);
 
     if (status) return status;
+    if (layout == LAYOUT_DEVICE) return run_device(given, path);
     return layout == LAYOUT_PUBLISHED ? run_published(given, path) : run_measured(given, path);
 }
 

@@ -56,6 +56,7 @@ typedef struct pdl_case {
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
+    bool                    block_segments; /* what is recomputed are blocks: logits and loss are not */
     pdl_sharding_t          sharding;
     pdl_optimizer_t         optimizer;
     pdl_precision_t         precision;

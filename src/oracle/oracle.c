@@ -125,6 +125,7 @@ pdl_status_t pdl__case_of_plan(const pdl_oracle_t *oracle, const pdl_plan_t *pla
                       .schedule = plan->schedule,
                       .virtual_stages = plan->virtual_stages,
                       .recompute = plan->recompute,
+                      .block_segments = oracle->p.block_segments,
                       .sharding = plan->sharding,
                       .optimizer = plan->optimizer,
                       .precision = plan->precision,
@@ -165,4 +166,28 @@ pdl_status_t pdl_oracle_project(pdl_oracle_t *oracle, pdl_plan_t *plan, const pd
     }
     pdl__profile_destroy(profile);
     return status;
+}
+
+pdl_status_t pdl_oracle_layer_seconds(const pdl_oracle_t *oracle, int index, double samples,
+                                      pdl_precision_t precision, double seconds[2])
+{
+    const pdl_layer_t *layer = pdl_model_layer(oracle->model, index);
+    pdl_local_t        local = {.samples = samples,
+                                .share_forward = 1,
+                                .share_backward_data = 1,
+                                .share_backward_weight = 1,
+                                .x_elements = (double)pdl_shape_elements(&layer->in) * layer->input_count,
+                                .y_elements = (double)pdl_shape_elements(&layer->out),
+                                .weights = (double)layer->weights,
+                                .out_channels = (double)layer->out.channels,
+                                .in_channels = (double)layer->in.channels,
+                                .replication = 1};
+    pdl_compute_cost_t cost;
+    pdl_status_t       status = pdl_system_check_precision(oracle->system, precision);
+
+    if (status) return status;
+    pdl__compute_cost(oracle->system, &oracle->p, precision, &cost);
+    cost.model = oracle->model;
+    pdl__layer_seconds(&cost, layer, &local, &seconds[0], &seconds[1]);
+    return PDL_OK;
 }

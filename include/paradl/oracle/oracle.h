@@ -33,13 +33,22 @@ extern "C" {
     X(matrix_efficiency, 0, .2, 1, 1, NONE, "share of the peak that convolutions and 32-bit products reach; 0: system") \
     X(winograd_gain, 1, 1, 2.25, 1, NONE, "speed-up of 3x3 convolutions with stride 1 over direct ones")         \
     X(tensor_efficiency, 0, .05, 1, 1, NONE, "share of the peak that 16-bit products reach; 0: system")          \
+    X(product_gain, 1, 1, 1.7, 0, NONE, "rate of large 16-bit products over the mean rate that the system states, where kernels have shapes") \
     X(attention_efficiency, 0, .05, 1, 0, NONE, "share of the 16-bit peak that attention kernels reach; 0: as products") \
     X(convolution_efficiency, 0, .02, 1, 0, NONE, "share of the 16-bit or TF32 peak of convolutions; 0: as products") \
     X(expert_efficiency, 0, .05, 1, 0, NONE, "share of the peak that experts' products reach; 0: as other products") \
     X(memory_efficiency, 0, .3, 1, 1, NONE, "share of the memory bandwidth that element-wise layers reach; 0: system") \
+    X(norm_factor, 1, 1, 4, 0, NONE, "time of a norm over rows beside one that reads them once") \
+    X(batch_norm_factor, 1, 1, 4, 0, NONE, "time of a norm over samples beside one that reads them twice") \
+    X(loss_bytes, 0, 0, 100, 0, BYTES, "moved per logit by a loss in separate kernels, forward and backward; 0: fused") \
     X(kernel_s, 0, 1e-6, 3e-4, 1, SECONDS, "least time of a kernel; 0: system")                                  \
     X(layer_s, 0, 1e-6, 1e-3, 1, SECONDS, "framework time per layer, forward and backward together")             \
     X(queue_layer_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a layer, forward and backward; shows where the device is faster") \
+    X(dispatch_s, 0, 1e-6, 1e-3, 0, SECONDS, "host time of an operation that is called alone, forward") \
+    X(dispatch_backward_s, 0, 1e-6, 1e-3, 0, SECONDS, "the same of its backward, called alone") \
+    X(queue_element_s, 0, 1e-6, 2e-3, 0, SECONDS, "the same of a layer without a product; 0: as any layer") \
+    X(queue_step_s, 0, 1e-6, 2e-2, 0, SECONDS, "host time of an update besides its layers") \
+    X(queue_blend, 0, 0, 20, 0, NONE, "exponent with which host and device add up; 0: the slower one alone counts") \
     X(queue_call_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a collective inside a layer")                 \
     X(split_layer_s, 0, 1e-5, 1e-2, 1, SECONDS, "more framework time for a layer split by filters or channels")  \
     X(split_piece_s, 0, 1e-6, 1e-3, 1, SECONDS, "and per gathered piece of a filter-split layer")                \
@@ -62,6 +71,9 @@ extern "C" {
     X(bucket_bytes, 25e6, 1e6, 1e9, 0, BYTES, "gradients exchanged at a time while backward runs")               \
     X(overlap_slowdown, 1.05, 1, 2, 0, NONE, "slow-down of computation while collectives run")                   \
     X(memory_margin, 1.1, 1, 2, 0, NONE, "fragmentation: memory needed over memory used")                        \
+    X(loss_forward_bytes, 0, 0, 32, 0, BYTES, "per logit, that the loss has allocated at the end of forward, besides the logits") \
+    X(loss_backward_bytes, 0, 0, 32, 0, BYTES, "the same while its backward runs")                           \
+    X(pool_index_bytes, 0, 0, 8, 0, BYTES, "kept per output of a max pooling: where its maximum was") \
     X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
@@ -89,6 +101,11 @@ extern "C" {
     X(fused_update, 1, "the update makes one pass over memory; otherwise it runs at update_bytes_per_s")         \
     X(leader_loads, 0, "one device of a group loads the samples for all of it")                                      \
     X(wide_gradients, 0, "gradients of 16-bit weights are kept in 32 bits")                                      \
+    X(shaped_kernels, 0, "products and attention take time by their shape: tiles, waves of them, depth; else by their operations") \
+    X(autocast, 0, "16-bit products of 32-bit weights, which are cast in every pass; sequences are summed up and normalised in 32 bits") \
+    X(late_gradients, 0, "gradients are released before backward, which makes them anew") \
+    X(fused_elements, 0, "activations and sums are computed along with the layer in front of them") \
+    X(block_segments, 0, "what is recomputed is recomputed block by block; else in the segments that need the least memory") \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \
@@ -220,6 +237,10 @@ void         pdl_oracle_destroy(pdl_oracle_t *oracle);
 void pdl_oracle_set_parameters(pdl_oracle_t *oracle, const pdl_parameters_t *parameters);
 /* Memory cap per device in bytes; 0: the device's. */
 void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes);
+
+/* Seconds of forward and backward of one layer, whole, on a device by itself. */
+pdl_status_t pdl_oracle_layer_seconds(const pdl_oracle_t *oracle, int layer, double samples,
+                                      pdl_precision_t precision, double seconds[2]);
 
 /* Projects a checked plan; stages are balanced first unless they were given (written into the plan). `dataset` may be
    NULL: no input time. */

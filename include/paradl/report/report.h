@@ -12,6 +12,7 @@
 #include <paradl/oracle/data_policy.h>
 #include <paradl/oracle/search.h>
 #include <paradl/system/system.h>
+#include <paradl/validate/device.h>
 #include <paradl/validate/published.h>
 #include <paradl/validate/validate.h>
 #include <stdio.h>
@@ -82,6 +83,11 @@ pdl_status_t pdl_report_predictions(const pdl_validation_t *validation, FILE *st
 
 /* Errors per source and over sources, memory, order, and the rows that cannot be expressed. `left_out` is the error
    with sources left out of the fit, or NULL. */
+/* Steps or operations on one device: scores by model or operation; predictions with the columns of the table. */
+pdl_status_t pdl_report_device(const pdl_device_runs_t *runs, FILE *stream);
+pdl_status_t pdl_report_device_json(const pdl_device_runs_t *runs, FILE *stream);
+pdl_status_t pdl_report_device_predictions(const pdl_device_runs_t *runs, FILE *stream);
+
 pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters, const double *left_out,
                                   FILE *stream);
 pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters, const double *left_out,

@@ -13,7 +13,7 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     bool                wide = precision == PDL_FP32 || precision == PDL_FP64;
     double              share = wide ? p->matrix_efficiency : p->tensor_efficiency;
 
-    if (share == 0) share = device->matrix_efficiency;
+    if (share == 0) share = device->matrix_efficiency * (p->shaped_kernels && !wide ? p->product_gain : 1);
     cost->flop_per_s = share * peak;
     cost->convolution_flop_per_s = cost->flop_per_s;
     if (!wide && p->convolution_efficiency > 0) cost->convolution_flop_per_s = p->convolution_efficiency * peak;
@@ -33,6 +33,13 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->fused_softmax = p->fused_softmax;
     cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
+    cost->norm_factor = p->norm_factor;
+    cost->batch_norm_factor = p->batch_norm_factor;
+    cost->loss_bytes = p->loss_bytes;
+    cost->autocast = p->autocast && cost->item_bytes == 2;
+    cost->fused_elements = p->fused_elements;
+    cost->units = p->shaped_kernels ? device->compute_units : 0;
+    cost->attention_backward = p->shaped_kernels ? 0.78 : 1; /* measured on an H200, as the shapes */
     cost->causal_skip = p->causal_skip;
     cost->precision = precision;
     cost->measured = pdl__measured_in(system, precision) ? system->measured : NULL;
@@ -63,6 +70,70 @@ static bool winograd(const pdl_layer_t *layer)
            layer->kernel[1] == 3 && layer->stride[0] == 1 && layer->stride[1] == 1 && layer->dilation[0] == 1;
 }
 
+/* What makes the factors of 8-bit products writes them as such, once as they are and once transposed. */
+static void add_casts(const pdl_compute_cost_t *cost, const pdl_local_t *local, double *forward_s,
+                      double *backward_s)
+{
+    *forward_s += cost->cast_bytes * (local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
+    *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
+    /* Weights are read in 32 bits and written in 16, their gradients the other way round. */
+    if (cost->autocast) {
+        *forward_s += 6 * local->weights / cost->bytes_per_s;
+        *backward_s += 6 * local->weights / cost->bytes_per_s;
+    }
+}
+
+/* A product whose largest dimensions are known: its operations say the third. */
+static double shaped_kernel(const pdl_compute_cost_t *cost, double rate, double flop, double m, double n,
+                            double elements, double loss)
+{
+    double memory = elements * cost->item_bytes / cost->bytes_per_s;
+
+    if (flop <= 0 || m <= 0 || n <= 0) return cost->kernel_s + memory;
+    return cost->kernel_s + fmax(memory, loss * pdl__product_seconds(cost, rate, m, n, flop / (2 * m * n)));
+}
+
+static const double LEAST_CHANNELS = 8, FEW_CHANNELS = 40;
+
+/* Rows of factors that do not begin at multiples of 16 bytes are loaded one element at a time, those that do not at multiples
+   of 128 share lines of the cache (NVIDIA, Matrix Multiplication Background User's Guide: multiples of 64 elements of 16 bits
+   are the fastest on an A100). How much that costs: h200_ops.csv, and models of hidden size 14,400 of published runs. */
+static double row_loss(const pdl_compute_cost_t *cost, double length)
+{
+    double bytes = length * (cost->precision == PDL_FP8 ? 1 : cost->item_bytes);
+
+    if (cost->item_bytes == 4 && cost->precision == PDL_FP32) return 1;
+    if (fmod(bytes, 16) != 0) return 4;
+    return fmod(bytes, 128) != 0 ? 1.25 : 1;
+}
+
+/* The three products of a layer: y has a row per position and a column per filter, dx a column per channel, dw is as
+   large as the weights. */
+static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                           double rate, double *forward_s, double *backward_s)
+{
+    double out = fmax(1, local->out_channels), in = fmax(1, local->in_channels);
+    double elements = local->samples * (local->x_elements + local->y_elements) + local->weights;
+    double forward = local->samples * (double)layer->flop_forward * local->share_forward;
+    double weight = local->samples * (double)layer->flop_backward_weight * local->share_backward_weight;
+    double data = local->samples * (double)layer->flop_backward_data * local->share_backward_data;
+    bool   linear = pdl_layer_is_linear(layer);
+
+    /* Rows of fewer than eight channels are not loaded as vectors: images in colour take about as long as with this many. */
+    if (in < LEAST_CHANNELS && !linear) {
+        forward *= FEW_CHANNELS / in;
+        weight *= FEW_CHANNELS / in;
+    }
+    double in_loss = linear ? row_loss(cost, in) : 1, out_loss = linear ? row_loss(cost, out) : 1;
+    /* Tied weights are no weights of the layer: the operations say how deep the product is. */
+    double positions = local->samples * local->y_elements / out, depth = forward / (2 * positions * out);
+    *forward_s = shaped_kernel(cost, rate, forward, positions, out, elements, in_loss);
+    *backward_s = shaped_kernel(cost, rate, weight, depth, out, elements, fmax(in_loss, out_loss));
+    if (layer->needs_input_gradient)
+        *backward_s +=
+            shaped_kernel(cost, rate, data, local->samples * local->x_elements / in, in, elements, out_loss);
+}
+
 /* Convolutions and linear layers: one kernel each for y, dx and dw. */
 static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                            double *forward_s, double *backward_s)
@@ -74,6 +145,11 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
     double in_loss = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
 
+    if (cost->units > 0) {
+        shaped_seconds(cost, layer, local, rate, forward_s, backward_s);
+        add_casts(cost, local, forward_s, backward_s);
+        return;
+    }
     /* y and dw are narrow in the local filters, dx and dw in the local channels. */
     *forward_s = kernel(cost, rate, local->samples * (double)layer->flop_forward * local->share_forward * out_loss,
                         elements);
@@ -86,9 +162,24 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
             kernel(cost, rate,
                    local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
                    elements);
-    /* What makes the factors of 8-bit products writes them as such, once as they are and once transposed. */
-    *forward_s += cost->cast_bytes * (local->samples * local->x_elements + local->weights) / cost->bytes_per_s;
-    *backward_s += cost->cast_bytes * local->samples * local->y_elements / cost->bytes_per_s;
+    add_casts(cost, local, forward_s, backward_s);
+}
+
+/* Automatic mixed precision: what sequences are summed up in has 32 bits, and so have norms, whose results are cast. Bytes
+   moved per element: a norm reads and writes 32 bits and casts (6); a sum reads 32 and 16 bits and writes 32, its backward adds
+   two gradients of 32 bits and casts one. */
+static void wide_seconds(const pdl_compute_cost_t *cost, const pdl_traits_t *traits, double elements,
+                         double *forward_s, double *backward_s)
+{
+    double unit = elements / cost->bytes_per_s;
+
+    if (traits->norm) {
+        *forward_s = cost->kernel_s + unit * (4 * traits->passes.forward_y * cost->norm_factor + 6);
+        *backward_s = cost->kernel_s + unit * (4 * traits->passes.backward_y + 6);
+    } else {
+        *forward_s = cost->kernel_s + unit * 10;
+        *backward_s = cost->kernel_s + unit * 18;
+    }
 }
 
 static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
@@ -100,6 +191,19 @@ static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *l
     double              unit = local->samples * cost->item_bytes / cost->bytes_per_s;
 
     *forward_s = *backward_s = 0;
+    if (cost->fused_elements && (traits->activation || traits->combine == PDL_COMBINE_SUM)) return;
+    if (cost->autocast && layer->out.rank == 1 && (traits->norm || traits->combine == PDL_COMBINE_SUM)) {
+        wide_seconds(cost, traits, local->samples * local->y_elements, forward_s, backward_s);
+        return;
+    }
+    if (traits->loss && cost->loss_bytes > 0) {
+        *forward_s = *backward_s =
+            cost->kernel_s + 0.5 * cost->loss_bytes * local->samples * local->x_elements / cost->bytes_per_s;
+        return;
+    }
+    if (traits->norm && traits->statistics) unit *= cost->batch_norm_factor;
+    /* Backward of a norm over rows reads them once everywhere. */
+    if (traits->norm && !traits->statistics) fy *= cost->norm_factor;
     if (fy + fx > 0) *forward_s = cost->kernel_s + unit * (fy * local->y_elements + fx * local->x_elements);
     if (by + bx > 0) *backward_s = cost->kernel_s + unit * (by * local->y_elements + bx * local->x_elements);
 }
@@ -123,8 +227,12 @@ static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t 
 
     if (layer->causal && cost->causal_skip) flop *= 0.5;
     if (cost->fused_attention) {
-        *forward_s = kernel(cost, cost->attention_flop_per_s, flop, elements);
-        *backward_s = kernel(cost, cost->attention_flop_per_s, 2.5 * flop, 2.0 * elements);
+        double rate = cost->attention_flop_per_s;
+        if (cost->units > 0)
+            rate *= pdl__attention_share(cost, local->samples * (double)layer->heads * local->share_forward, tokens,
+                                         (double)layer->head_dim);
+        *forward_s = kernel(cost, rate, flop, elements);
+        *backward_s = kernel(cost, cost->attention_backward * rate, 2.5 * flop, 2.0 * elements);
         return;
     }
     scores *= fmax(1, cost->item_bytes / 2) / cost->bytes_per_s;

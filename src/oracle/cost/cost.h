@@ -19,8 +19,13 @@ typedef struct pdl_compute_cost {
     double                attention_flop_per_s, expert_flop_per_s;
     double                narrow_tile;
     bool                  causal_skip, fused_attention, fused_softmax;
-    double                dilation; /* time over that of a rank which has its device to itself */
-    double                step_s;   /* of an update besides its operations */
+    double                norm_factor, batch_norm_factor, loss_bytes;
+    bool                  autocast; /* in this precision */
+    bool                  fused_elements;
+    double                units; /* SMs of the device, where kernels take time by their shape; else 0 */
+    double                attention_backward; /* rate of attention's backward over that of forward */
+    double                dilation;           /* time over that of a rank which has its device to itself */
+    double                step_s;             /* of an update besides its operations */
     const pdl_measured_t *measured; /* layers as they were measured, some of them in this precision; or NULL */
     int                   measured_count;
     pdl_precision_t       precision;
@@ -29,6 +34,11 @@ typedef struct pdl_compute_cost {
 
 void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pdl_precision_t precision,
                        pdl_compute_cost_t *cost);
+
+/* shapes.c: seconds of a product of m x k and k x n elements, where large ones reach `flop_per_s`. */
+double pdl__product_seconds(const pdl_compute_cost_t *cost, double flop_per_s, double m, double n, double k);
+/* Share of the rate of long sequences with large heads that attention reaches; `heads` over all samples. */
+double pdl__attention_share(const pdl_compute_cost_t *cost, double heads, double tokens, double head_size);
 
 /* Seconds of forward and backward of one layer on one rank for one micro-batch. */
 void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,

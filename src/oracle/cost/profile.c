@@ -179,7 +179,10 @@ static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double 
         s->queue_backward += backward > 0 ? pass_s : 0;
         return;
     }
-    if (traits->work == PDL_WORK_EXPERTS) layer_s *= 8;
+    if (traits->work == PDL_WORK_EXPERTS)
+        layer_s *= 8;
+    else if (traits->work == PDL_WORK_ELEMENTS && pr->p->queue_element_s > 0)
+        layer_s = pdl_layer_is_identity(layer) ? 0 : pr->p->queue_element_s;
     s->queue_forward += layer_s / 3;
     s->queue_backward += layer_s * 2 / 3;
 }
@@ -214,6 +217,25 @@ static void add_gradients(const pdl_pricing_t *pr, const pdl_layer_t *layer, con
                 s->host_replicated += pdl__host_seconds(pr->p, &pr->leaders, bytes);
 }
 
+/* Elements whose format in memory is the framework's choice. */
+static void add_formats(const pdl_layer_t *layer, const pdl_local_t *local, pdl_sums_t *s)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(layer);
+
+    if (traits->norm && layer->in.rank == 1) s->norm_inputs += local->samples * local->x_elements;
+    if (traits->pool && traits->keeps_inputs) s->pool_outputs += local->samples * local->y_elements;
+    if (traits->loss) s->logits += local->samples * local->x_elements;
+}
+
+/* The loss, and the logits that it reads. */
+static bool is_outside(const pdl_model_t *model, int index)
+{
+    if (pdl_layer_traits(pdl_model_layer(model, index))->loss) return true;
+    if (index + 1 >= pdl_model_layer_count(model)) return false;
+    const pdl_layer_t *next = pdl_model_layer(model, index + 1);
+    return pdl_layer_traits(next)->loss && next->inputs[0] == index;
+}
+
 void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
 {
     const pdl_partition_t *partition = pr->profile->partition;
@@ -224,10 +246,17 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     pdl__layer_seconds(&pr->profile->compute, layer, local, &forward, &backward);
     s->forward += forward + framework / 3;
     s->backward += backward + framework * 2 / 3;
+    double queue = s->queue_forward;
     add_queue(pr, layer, forward, backward, s);
     if (pdl__is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
+    add_formats(layer, local, s);
+    if (is_outside(pr->profile->plan->model, index)) {
+        s->outside += forward;
+        s->outside_queue += s->queue_forward - queue;
+    }
     if (pdl_layer_traits(layer)->work == PDL_WORK_ATTENTION) {
+        s->attentions += 1;
         s->attention += forward;
         s->attention_scores += 2.5 * local->samples * (double)layer->heads * local->share_forward *
                                (double)layer->in.extent[0] * (double)layer->in.extent[0];

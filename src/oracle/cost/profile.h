@@ -15,23 +15,26 @@ typedef struct pdl__repeated {
 
 /* Costs of a run of layers on the busiest rank, one micro-batch. Differences of prefix sums. */
 typedef struct pdl_sums {
-    double          forward, backward;             /* computation, framework time included */
-    double          layer_forward, layer_backward; /* collectives in layers */
-    double          halo_forward, halo_backward;
-    double          queue_forward, queue_backward; /* host time to queue all of it */
-    double          startup;                       /* of layer collectives, the volume-free part */
-    double          allreduce;                     /* of layer collectives, those that sum */
-    double          matrix;                        /* of computation, convolutions and linear layers */
-    double          attention;                     /* forward of attention: what selective recompute repeats */
-    double          attention_scores;              /* elements of unfused scores */
-    double          replicated;                    /* computation that other ranks do as well */
-    double          weights, tensors;              /* local elements; tensors */
-    double          data_weights, data_tensors;    /* partial over the data axes only */
-    double          full_weights;                  /* of the same layers, all elements */
-    double          wide_weights, wide_tensors;    /* partial over the data axes and an inner one */
-    double          host_gradients;                /* seconds to pass those through host memory once */
-    double          host_replicated;               /* the same for weights of layers left whole */
-    pdl__repeated_t blocks;                        /* of layers in blocks that the plan has recomputed */
+    double forward, backward;             /* computation, framework time included */
+    double layer_forward, layer_backward; /* collectives in layers */
+    double halo_forward, halo_backward;
+    double queue_forward, queue_backward; /* host time to queue all of it */
+    double startup;                       /* of layer collectives, the volume-free part */
+    double allreduce;                     /* of layer collectives, those that sum */
+    double matrix;                        /* of computation, convolutions and linear layers */
+    double attention;                     /* forward of attention: what selective recompute repeats */
+    double attention_scores;              /* elements of unfused scores */
+    double replicated;                    /* computation that other ranks do as well */
+    double weights, tensors;              /* local elements; tensors */
+    double data_weights, data_tensors;    /* partial over the data axes only */
+    double full_weights;                  /* of the same layers, all elements */
+    double wide_weights, wide_tensors;    /* partial over the data axes and an inner one */
+    double host_gradients;                /* seconds to pass those through host memory once */
+    double host_replicated;               /* the same for weights of layers left whole */
+    double attentions;                    /* layers */
+    double outside, outside_queue; /* forward of logits and loss, which belong to no block, and its host time */
+    double norm_inputs, pool_outputs, logits; /* elements that a framework may keep in other formats */
+    pdl__repeated_t blocks;                   /* of layers in blocks that the plan has recomputed */
 } pdl_sums_t;
 
 enum { PDL_GRADIENT_POINTS = 16 };

@@ -182,7 +182,8 @@ static int64_t replicas_of(const pdl_config_t *config)
     return config->context > 1 ? config->data / config->context : config->data;
 }
 
-static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *dataset, pdl_case_t *c)
+static void case_of_config(const pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
+                           pdl_case_t *c)
 {
     *c = (pdl_case_t){.pipeline = config->pipeline,
                       .data = config->data,
@@ -192,6 +193,7 @@ static void case_of_config(const pdl_config_t *config, const pdl_dataset_t *data
                       .schedule = config->schedule,
                       .virtual_stages = config->virtual_stages,
                       .recompute = config->recompute,
+                      .block_segments = oracle->p.block_segments,
                       .sharding = config->sharding,
                       .optimizer = config->optimizer,
                       .precision = config->precision,
@@ -252,7 +254,7 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
     pdl_profile_t      *profile;
     pdl__pipeline_cut_t cut;
 
-    case_of_config(config, dataset, &c);
+    case_of_config(oracle, config, dataset, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (!status) status = pdl__case_stages(&c, profile, NULL, &cut);
@@ -267,7 +269,7 @@ pdl_status_t pdl__lower_bound(pdl_oracle_t *oracle, const pdl_config_t *config, 
     pdl_case_t     c;
     pdl_profile_t *profile;
 
-    case_of_config(config, NULL, &c);
+    case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (status) return status;
@@ -282,7 +284,7 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     pdl_case_t     c;
     pdl_profile_t *profile = NULL;
 
-    case_of_config(config, NULL, &c);
+    case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     pdl__runs_t runs = {.c = &c, .profile = profile};
@@ -297,7 +299,7 @@ pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *f
     const pdl_stages_t *stages;
     pdl_projection_t    projection;
 
-    case_of_config(config, NULL, &c);
+    case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
@@ -314,7 +316,7 @@ pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *conf
     pdl_status_t   status = pdl_oracle_evaluate(oracle, config, dataset, projection);
 
     if (status) return status;
-    case_of_config(config, dataset, &c);
+    case_of_config(oracle, config, dataset, &c);
     status = find_profile(oracle, config, c.micro_batch, &profile);
     return status ? status : pdl__play_case(oracle, &c, profile, projection);
 }

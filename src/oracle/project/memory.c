@@ -52,12 +52,18 @@ static double border_elements(const pdl_stages_t *st, int64_t s, double input, d
     return st->border_elements > 0 ? st->border_elements : saved / (st->cuts[s] + 1);
 }
 
+static bool by_blocks(const pdl_oracle_t *oracle, const pdl_stages_t *st, int64_t s)
+{
+    return oracle->p.block_segments && st->sums[s].attentions > 0;
+}
+
 /* Segments of a stage that is recomputed, for the least memory. */
-static double segments_of(const pdl_stages_t *st, int64_t s, double all)
+static double segments_of(const pdl_oracle_t *oracle, const pdl_stages_t *st, int64_t s, double all)
 {
     const pdl_activation_memory_t *m = &st->held->memory[s];
     double                         border = border_elements(st, s, m->input, m->saved);
 
+    if (by_blocks(oracle, st, s)) return st->sums[s].attentions;
     return fmax(1, fmin(st->cuts[s] + 1, sqrt(all / fmax(border, 1))));
 }
 
@@ -71,7 +77,7 @@ static double scores_between(const pdl_oracle_t *oracle, const pdl_profile_t *pr
 static double saved_of_blocks(const pdl_oracle_t *oracle, const pdl_profile_t *profile, const pdl_stages_t *st,
                               int64_t s, double all, double *transient)
 {
-    double segments = segments_of(st, s, all), rest = all, kept = 0, most = 0;
+    double segments = segments_of(oracle, st, s, all), rest = all, kept = 0, most = 0;
     int    last = st->first[s + 1];
 
     for (int first = st->first[s], end; first < last; first = end) {
@@ -103,9 +109,42 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     if (profile->plan->block_count > 0) return saved_of_blocks(oracle, profile, st, s, all, transient);
     if (c->recompute == PDL_RECOMPUTE_NONE) return all;
     if (c->recompute == PDL_RECOMPUTE_SELECTIVE) return m->saved;
-    double segments = segments_of(st, s, all);
+    double segments = segments_of(oracle, st, s, all);
     *transient += all / segments;
+    /* A block of a transformer has two norms, whose inputs are as large as its own. */
+    if (by_blocks(oracle, st, s)) return 0.5 * st->sums[s].norm_inputs;
     return segments * border_elements(st, s, m->input, m->saved);
+}
+
+/* What activations take besides their elements in the format of the precision: sums and inputs of norms in 32 bits, places of
+   maxima. */
+static double format_bytes(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st, int64_t s,
+                           double saved, double item)
+{
+    const pdl_sums_t *sums = &st->sums[s];
+    double            wide = oracle->p.autocast ? fmax(0, 4 - item) : 0;
+
+    if (c->run_mode == PDL_INFERENCE) return 0;
+    if (c->recompute == PDL_RECOMPUTE_FULL)
+        return by_blocks(oracle, st, s) ? wide * saved + item * sums->logits : 0;
+    return wide * sums->norm_inputs + oracle->p.pool_index_bytes * sums->pool_outputs;
+}
+
+/* The most that is allocated at once besides weights, optimizer and what is kept: at the end of forward with the gradients of
+   the last step, when backward begins with the loss, or later. */
+static void loss_peak(const pdl_oracle_t *oracle, const pdl_case_t *c, double logits, pdl_memory_breakdown_t *b)
+{
+    double forward = oracle->p.loss_forward_bytes * logits, backward = oracle->p.loss_backward_bytes * logits;
+
+    if (c->run_mode == PDL_INFERENCE || logits <= 0 || (forward <= 0 && backward <= 0)) return;
+    double late = b->gradients + fmax(b->transient, forward);
+    if (oracle->p.late_gradients && backward > late) {
+        b->gradients = 0;
+        b->transient = backward;
+        return;
+    }
+    if (!oracle->p.late_gradients) forward = fmax(forward, backward);
+    b->transient = fmax(b->transient, forward);
 }
 
 static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -121,8 +160,10 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->weights = sharded(c, PDL_SHARDING_ZERO3, elements * weight);
     b->gradients = sharded(c, PDL_SHARDING_ZERO2, elements * gradient);
     b->optimizer = sharded(c, PDL_SHARDING_ZERO1, elements * optimizer);
-    b->saved_activations = saved_elements(oracle, c, profile, st, s, &transient) * item * in_flight(c, s);
+    double saved = saved_elements(oracle, c, profile, st, s, &transient);
+    b->saved_activations = (saved * item + format_bytes(oracle, c, st, s, saved, item)) * in_flight(c, s);
     b->transient = transient * item;
+    loss_peak(oracle, c, st->sums[s].logits, b);
     b->buffers = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
     /* Allocators lose a share of what they hand out; weights and context are placed once. */
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);

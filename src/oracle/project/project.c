@@ -20,10 +20,10 @@ pdl__repeated_t pdl__repeated(const pdl_case_t *c, const pdl_sums_t *s)
     if (c->run_mode == PDL_INFERENCE) return (pdl__repeated_t){.forward = 0};
     switch (c->recompute) {
     case PDL_RECOMPUTE_FULL:
-        return (pdl__repeated_t){.forward = s->forward,
+        return (pdl__repeated_t){.forward = s->forward - (c->block_segments ? s->outside : 0),
                                  .layer = s->layer_forward,
                                  .halo = s->halo_forward,
-                                 .queue = s->queue_forward};
+                                 .queue = s->queue_forward - (c->block_segments ? s->outside_queue : 0)};
     case PDL_RECOMPUTE_SELECTIVE: return (pdl__repeated_t){.forward = s->attention};
     default: return s->blocks;
     }
@@ -41,16 +41,20 @@ double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums
            (a->backward + a->layer_backward + a->halo_backward);
 }
 
-/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
-static double queue_wait(const pdl_case_t *c, const pdl_sums_t *s)
+/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. Layers for which the
+   host is slower stand beside others for which it is not: a blend counts a part of both. */
+static double queue_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s)
 {
-    double host = s->queue_forward, device = s->forward + s->layer_forward + s->halo_forward;
+    double blend = oracle->p.queue_blend;
+    double host = s->queue_forward + oracle->p.queue_step_s / (double)c->micro_batches,
+           device = s->forward + s->layer_forward + s->halo_forward;
 
     if (c->run_mode == PDL_TRAINING) {
         pdl__repeated_t again = pdl__repeated(c, s);
         host += s->queue_backward + again.queue;
         device += s->backward + s->layer_backward + s->halo_backward + pdl__repeated_seconds(&again);
     }
+    if (blend > 0 && host > 0) return pow(pow(host, blend) + pow(device, blend), 1 / blend) - device;
     return fmax(0, host - device);
 }
 
@@ -71,9 +75,10 @@ static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, con
     out->stage_imbalance = st->slowest / (st->total / (double)st->count);
 }
 
-static void project_wait(const pdl_case_t *c, const pdl_stages_t *st, pdl_projection_t *out)
+static void project_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
+                         pdl_projection_t *out)
 {
-    double wait = (double)c->micro_batches * queue_wait(c, &st->sums[st->slowest_stage]);
+    double wait = (double)c->micro_batches * queue_wait(oracle, c, &st->sums[st->slowest_stage]);
 
     *(c->run_mode == PDL_TRAINING ? &out->backward_s : &out->forward_s) += wait;
     out->compute_s += wait;
@@ -128,7 +133,7 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
 {
     pdl_group_query_t query = {c->pe, c->pipeline, c->pipeline_stride, false, PDL_PATTERN_RING};
     const pdl_sums_t *slow = &st->sums[st->slowest_stage], nothing = {.forward = 0};
-    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut, .wait_s = queue_wait(c, slow)};
+    pdl__runs_t       runs = {.c = c, .profile = profile, .cut = cut, .wait_s = queue_wait(oracle, c, slow)};
     pdl_group_t       group;
 
     if (c->pipeline == 1) return PDL_OK;
@@ -267,7 +272,7 @@ static pdl_status_t project_passes(pdl_oracle_t *oracle, const pdl_case_t *c, pd
     }
     project_compute(oracle, c, profile, &busy, out);
     project_layers(c, &busy, out);
-    project_wait(c, &busy, out);
+    project_wait(oracle, c, &busy, out);
     *drain_s = pdl__pipeline_drain(&(pdl__runs_t){.c = c, .profile = profile, .cut = cut}, st->heaviest_stage);
     return project_pipeline(oracle, c, profile, &busy, cut, out);
 }

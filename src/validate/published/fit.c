@@ -9,9 +9,17 @@
 #include <string.h>
 
 /* The parameters that times of whole iterations on modern machines can tell something about. */
-static const char *const fitted_names[] = {"matrix_efficiency", "convolution_efficiency", "attention_efficiency",
-                                           "expert_efficiency", "memory_efficiency",      "queue_layer_s",
-                                           "queue_call_s",      "network_efficiency",     NULL};
+static const char *const fitted_names[] = {"matrix_efficiency",
+                                           "convolution_efficiency",
+                                           "attention_efficiency",
+                                           "expert_efficiency",
+                                           "memory_efficiency",
+                                           "queue_layer_s",
+                                           "queue_call_s",
+                                           "network_efficiency",
+                                           "product_gain",
+                                           "queue_element_s",
+                                           NULL};
 
 typedef struct chosen {
     pdl_published_t *runs;
