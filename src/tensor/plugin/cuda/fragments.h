@@ -85,4 +85,48 @@ template <bool TURNED> __device__ __forceinline__ void pdl_load_matrices(uint32_
 #endif
 }
 
+/* 2^x to two ulps; numbers below 2^-126 are 0. */
+__device__ __forceinline__ float pdl_exp2(float x)
+{
+#ifdef PDL_CUDA_EMULATED
+    return exp2f(x);
+#else
+    float y;
+
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+#endif
+}
+
+/* Sixteen bytes to shared memory, or zeros, on their way while the thread goes on. pdl_async_end() closes a group of copies;
+   pdl_async_wait<N>() waits for all of the thread's groups but the last N. */
+__device__ __forceinline__ void pdl_copy_async(void *shared, const void *from, bool valid)
+{
+#ifdef PDL_CUDA_EMULATED
+    uint4 words = make_uint4(0, 0, 0, 0);
+
+    if (valid) words = *(const uint4 *)PDL_ALIGNED(from);
+    *(uint4 *)PDL_ALIGNED(shared) = words;
+#else
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;\n"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(shared)), "l"(from), "r"(valid ? 16 : 0)
+                 : "memory");
+#endif
+}
+
+__device__ __forceinline__ void pdl_async_end()
+{
+#ifndef PDL_CUDA_EMULATED
+    asm volatile("cp.async.commit_group;\n" ::: "memory");
+#endif
+}
+
+template <int N> __device__ __forceinline__ void pdl_async_wait()
+{
+#ifndef PDL_CUDA_EMULATED
+    asm volatile("cp.async.wait_group %0;\n" ::"n"(N) : "memory");
+#endif
+}
+
 #endif

@@ -3,184 +3,9 @@
  * a block has 64 queries, 16 a warp, and goes over tiles of keys; scores and sums stay in registers. Backward makes the
  * scores again, once for the queries and once, with the roles exchanged, for the keys: every sum is made by one warp in one
  * order.
- *
- * Numbers of dropout come four at a time, for keys that follow one another. Each lane draws four and tells its neighbours
- * which of the pairs that they have are kept.
  */
-#include "tensor/plugin/cuda/fragments.h"
-#include "tensor/plugin/cuda/sequence/attention.h"
+#include "tensor/plugin/cuda/sequence/attention_tiles.h"
 #include "tensor/plugin/cuda/teams.h"
-
-#include <float.h>
-
-typedef pdl__cuda_attention_t attention_t;
-typedef pdl__cuda_heads_t     heads_t;
-
-#define WARPS 4
-#define ROWS  (WARPS * 16) /* vectors of a block: queries, or keys where roles are exchanged */
-#define LOG2E 1.44269504f
-#define LN2   0.69314718f
-
-/* Vectors of the other side at a time; and from one vector to the next in shared memory, where eight of them have
-   their pieces of 16 bytes in different banks. */
-template <int D> static constexpr int OTHERS = D <= 64 ? 64 : 32;
-template <int D> static constexpr int OTHERS_OF_KEYS = 32;
-template <int D> static constexpr int WIDE = D + 8;
-
-/* ---- tiles ---- */
-
-/* Vectors `first` to `first + count - 1` of a head, zeros from `end` on. */
-template <int D>
-static __device__ __forceinline__ void load_tile(const heads_t &heads, int64_t n, int64_t head, int64_t first,
-                                                 int64_t end, int count, pdl_bf16 *tile)
-{
-    const pdl_bf16 *from = (const pdl_bf16 *)heads.at + n * heads.sample + first * heads.token + head * D;
-
-#pragma unroll 4
-    for (int i = threadIdx.x; i < count * (D / 8); i += WARPS * 32) {
-        int   row = i / (D / 8), piece = i % (D / 8) * 8;
-        uint4 words = make_uint4(0, 0, 0, 0);
-
-        if (first + row < end) words = *(const uint4 *)PDL_ALIGNED(from + row * heads.token + piece);
-        *(uint4 *)(tile + row * WIDE<D> + piece) = words;
-    }
-}
-
-/* Sums of a warp, times `by`, to vectors `first` to `first + 15`, through rows of shared memory that are the warp's. */
-template <int D>
-static __device__ void store_rows(const heads_t &heads, int64_t n, int64_t head, int64_t first, int64_t end,
-                                  const float sum[D / 8][4], const float by[2], pdl_bf16 *rows)
-{
-    int       lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    pdl_bf16 *to = (pdl_bf16 *)heads.at + n * heads.sample + first * heads.token + head * D;
-
-    __syncwarp();
-#pragma unroll
-    for (int j = 0; j < D / 8; j++)
-        for (int h = 0; h < 2; h++)
-            *(uint32_t *)(rows + (g + 8 * h) * WIDE<D> + 8 * j + 2 * t) =
-                pdl_pair(sum[j][2 * h] * by[h], sum[j][2 * h + 1] * by[h]);
-    __syncwarp();
-    for (int i = lane; i < 16 * (D / 8); i += 32) {
-        int row = i / (D / 8), piece = i % (D / 8) * 8;
-
-        if (first + row < end)
-            *(uint4 *)PDL_ALIGNED(to + row * heads.token + piece) = *(const uint4 *)(rows + row * WIDE<D> + piece);
-    }
-}
-
-/* product[i][j] += vector i of a warp's 16 times vector j of a tile of 8 N. */
-template <int D, int N>
-static __device__ __forceinline__ void multiply(const pdl_bf16 *vectors, const pdl_bf16 *tile, float product[N][4])
-{
-    int lane = threadIdx.x % 32;
-
-#pragma unroll
-    for (int k = 0; k < D; k += 16) {
-        uint32_t a[4], b[4];
-
-        pdl_load_matrices<false>(a, vectors + lane % 16 * WIDE<D> + k + lane / 16 * 8);
-#pragma unroll
-        for (int j = 0; j < N; j += 2) {
-            pdl_load_matrices<false>(b, tile + (8 * j + lane % 8 + lane / 16 * 8) * WIDE<D> + k + lane / 8 % 2 * 8);
-            pdl_multiply(product[j], a, b);
-            pdl_multiply(product[j + 1], a, b + 2);
-        }
-    }
-}
-
-/* sum of vector i += over the tile's vectors weight[i][j] times vector j. */
-template <int D, int N>
-static __device__ __forceinline__ void add_vectors(const float weight[N][4], const pdl_bf16 *tile,
-                                                   float sum[D / 8][4])
-{
-    int lane = threadIdx.x % 32;
-
-#pragma unroll
-    for (int k = 0; k < N; k += 2) {
-        uint32_t a[4] = {pdl_pair(weight[k][0], weight[k][1]), pdl_pair(weight[k][2], weight[k][3]),
-                         pdl_pair(weight[k + 1][0], weight[k + 1][1]),
-                         pdl_pair(weight[k + 1][2], weight[k + 1][3])};
-
-#pragma unroll
-        for (int j = 0; j < D / 8; j += 2) {
-            uint32_t b[4];
-
-            pdl_load_matrices<true>(b, tile + (8 * k + lane % 16) * WIDE<D> + 8 * j + lane / 16 * 8);
-            pdl_multiply(sum[j], a, b);
-            pdl_multiply(sum[j + 1], a, b + 2);
-        }
-    }
-}
-
-/* ---- what a block does ---- */
-
-static __host__ __device__ int64_t tiles_of(int64_t rows)
-{
-    return (rows + ROWS - 1) / ROWS;
-}
-
-/* A tile of one head of one sample, the late ones of a causal sequence first. */
-struct place {
-    int64_t n, head, first, past;
-
-    __device__ place(const attention_t &a, int64_t heads, int64_t tiles, bool last_first)
-        : n(blockIdx.x / tiles / heads), head(blockIdx.x / tiles % heads),
-          first((last_first ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles) * ROWS),
-          past(a.past != NULL ? a.past[n] : 0)
-    {
-    }
-};
-
-static __device__ __forceinline__ bool sees(const attention_t &a, int64_t past, int64_t query, int64_t key)
-{
-    return query < a.queries && key < a.keys && (!a.causal || key <= past + query);
-}
-
-/* Whether all queries from `query` on see all `keys` keys from `key` on. */
-static __device__ __forceinline__ bool sees_all(const attention_t &a, int64_t past, int64_t query, int64_t queries,
-                                                int64_t key, int64_t keys)
-{
-    return query + queries <= a.queries && key + keys <= a.keys && (!a.causal || key + keys - 1 <= past + query);
-}
-
-/* ---- dropout ---- */
-
-/* Bits of the four pairs of a query with key, key + 1, ...: whether they are kept. */
-static __device__ __forceinline__ unsigned draw(const attention_t &a, int64_t n, int64_t head, int64_t query,
-                                                int64_t key)
-{
-    int64_t  row = (a.first_sample + n) * a.all_heads + a.first_head + head;
-    float    four[4];
-    unsigned bits = 0;
-
-    pdl_random4(a.seed, a.stream, (uint64_t)((row * a.keys + query) * a.keys + key) / 4, four);
-    for (int i = 0; i < 4; i++) bits |= (unsigned)(four[i] >= a.rate) << i;
-    return bits;
-}
-
-/* Those of a lane in a tile of 16 queries and 8 keys. Even lanes draw for query g, odd ones for g + 8. */
-static __device__ __forceinline__ unsigned draw_queries(const attention_t &a, int64_t n, int64_t head,
-                                                        int64_t query, int64_t key)
-{
-    int      lane = threadIdx.x % 32, g = lane / 4, odd = lane % 2;
-    unsigned mine = draw(a, n, head, query + g + 8 * odd, key + lane % 4 / 2 * 4);
-    unsigned other = __shfl_xor_sync(PDL_ALL_LANES, mine, 1);
-    unsigned low = odd ? other : mine, high = odd ? mine : other;
-
-    return (low >> 2 * odd & 3) | (high >> 2 * odd & 3) << 2;
-}
-
-/* Those of a lane in a tile of 16 keys and 8 queries. Four lanes have the keys of the same draws. */
-static __device__ __forceinline__ unsigned draw_keys(const attention_t &a, int64_t n, int64_t head, int64_t query,
-                                                     int64_t key)
-{
-    int      lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, i = g % 4;
-    unsigned mine = draw(a, n, head, query + 2 * t + i % 2, key + g / 4 * 4 + i / 2 * 8), bits = 0;
-
-    for (int k = 0; k < 4; k++) bits |= (__shfl_sync(PDL_ALL_LANES, mine, (g / 4 * 4 + k) * 4 + t) >> i & 1) << k;
-    return bits;
-}
 
 /* ---- forward ---- */
 
@@ -197,14 +22,14 @@ static __device__ __forceinline__ float row_sum(float value)
     return value + __shfl_xor_sync(PDL_ALL_LANES, value, 2);
 }
 
-/* Scores to weights 2^(score - largest), scores being in units of log 2; what was summed before is multiplied by a factor. */
+/* Scores to weights 2^(score - largest), scores being in units of log 2; what was summed before is multiplied by a factor.
+   seen: keys of the tile that the lane's two queries see. */
 template <int D, int N>
-static __device__ __forceinline__ void weigh(const attention_t &a, const place &at, int64_t query, int64_t key,
-                                             float weight[N][4], float largest[2], float total[2],
-                                             float sum[D / 8][4])
+static __device__ __forceinline__ void weigh(const attention_t &a, const int seen[2], float weight[N][4],
+                                             float largest[2], float total[2], float sum[D / 8][4])
 {
-    int  lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
-    bool all = sees_all(a, at.past, query, 16, key, 8 * N);
+    int   t = threadIdx.x % 4;
+    float scale = a.scale * LOG2E;
 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
@@ -212,19 +37,19 @@ static __device__ __forceinline__ void weigh(const attention_t &a, const place &
 
 #pragma unroll
         for (int j = 0; j < N; j++)
+#pragma unroll
             for (int i = 2 * h; i < 2 * h + 2; i++) {
-                bool seen = all || sees(a, at.past, query + g + 8 * h, key + 8 * j + 2 * t + i % 2);
-
-                weight[j][i] = seen ? weight[j][i] * (a.scale * LOG2E) : -INFINITY;
+                weight[j][i] = 8 * j + 2 * t + i % 2 < seen[h] ? weight[j][i] * scale : -INFINITY;
                 high = pdl__larger(high, weight[j][i]);
             }
         high = row_max(high);
-        factor = exp2f(largest[h] - high);
+        factor = pdl_exp2(largest[h] - high);
         largest[h] = high;
 #pragma unroll
         for (int j = 0; j < N; j++)
+#pragma unroll
             for (int i = 2 * h; i < 2 * h + 2; i++) {
-                weight[j][i] = exp2f(weight[j][i] - high);
+                weight[j][i] = pdl_exp2(weight[j][i] - high);
                 part += weight[j][i];
             }
         total[h] = total[h] * factor + part;
@@ -234,116 +59,168 @@ static __device__ __forceinline__ void weigh(const attention_t &a, const place &
             sum[j][2 * h + 1] *= factor;
         }
     }
-    if (a.rate == 0) return;
+}
+
+template <int N>
+static __device__ __forceinline__ void drop(const attention_t &a, uint64_t draws, int64_t key, float weight[N][4])
+{
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        unsigned bits = draw_queries(a, at.n, at.head, query, key + 8 * j);
+        unsigned bits = draw_queries(a, draws, key + 8 * j);
 
+#pragma unroll
         for (int i = 0; i < 4; i++) weight[j][i] = bits >> i & 1 ? weight[j][i] : 0.0f;
     }
+}
+
+/* Keys and values from `key` on, into the one or the other of two pairs of tiles. */
+template <int D>
+static __device__ __forceinline__ void load_keys(const attention_t &a, const place &at, int64_t key,
+                                                 pdl_bf16 *tiles)
+{
+    pdl_bf16 *keys = tiles + key / OTHERS<D> % 2 * (2 * OTHERS<D> * WIDE<D>);
+    int64_t   head = at.head / (a.heads / a.kv_heads);
+
+    load_tile<D>(a.k, at.n, head, key, a.keys, OTHERS<D>, keys);
+    load_tile<D>(a.v, at.n, head, key, a.keys, OTHERS<D>, keys + OTHERS<D> * WIDE<D>);
+    pdl_async_end();
+}
+
+/* The tiles of `key` are there; those behind them are on their way. */
+template <int D>
+static __device__ __forceinline__ void next_keys(const attention_t &a, const place &at, int64_t key, int64_t end,
+                                                 pdl_bf16 *tiles)
+{
+    if (key + OTHERS<D> < end) {
+        load_keys<D>(a, at, key + OTHERS<D>, tiles);
+        pdl_async_wait<1>();
+    } else {
+        pdl_async_wait<0>();
+    }
+    __syncthreads();
 }
 
 template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_tiles(attention_t a)
 {
     PDL_SHARED(pdl_bf16, queries);
     constexpr int N = OTHERS<D> / 8;
-    pdl_bf16     *keys = queries + ROWS * WIDE<D>, *values = keys + OTHERS<D> * WIDE<D>;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int64_t       group = a.heads / a.kv_heads;
+    pdl_bf16     *tiles = queries + ROWS * WIDE<D>, *mine = queries + warp * 16 * WIDE<D>;
     place         at(a, a.heads, tiles_of(a.queries), true);
     int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS) : a.keys;
+    uint64_t      draws = draws_of(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
     float         sum[D / 8][4] = {}, largest[2] = {-FLT_MAX, -FLT_MAX}, total[2] = {0, 0}, by[2];
 
     load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS, queries);
+    load_keys<D>(a, at, 0, tiles);
     for (int64_t key = 0; key < end; key += OTHERS<D>) {
-        float weight[N][4] = {};
+        const pdl_bf16 *keys = tiles + key / OTHERS<D> % 2 * (2 * OTHERS<D> * WIDE<D>);
+        float           weight[N][4] = {};
 
+        next_keys<D>(a, at, key, end, tiles);
+        if (!a.causal || key <= at.past + query + 15) {
+            int seen[2] = {seen_by(a, at.past, query + lane / 4, key, OTHERS<D>),
+                           seen_by(a, at.past, query + lane / 4 + 8, key, OTHERS<D>)};
+
+            multiply<D, N>(mine, keys, weight);
+            weigh<D, N>(a, seen, weight, largest, total, sum);
+            if (a.rate > 0) drop<N>(a, draws, key, weight);
+            add_vectors<D, N>(weight, keys + OTHERS<D> * WIDE<D>, sum);
+        }
         __syncthreads();
-        load_tile<D>(a.k, at.n, at.head / group, key, a.keys, OTHERS<D>, keys);
-        load_tile<D>(a.v, at.n, at.head / group, key, a.keys, OTHERS<D>, values);
-        __syncthreads();
-        if (a.causal && key > at.past + query + 15) continue;
-        multiply<D, N>(queries + warp * 16 * WIDE<D>, keys, weight);
-        weigh<D, N>(a, at, query, key, weight, largest, total, sum);
-        add_vectors<D, N>(weight, values, sum);
     }
     for (int h = 0; h < 2; h++) {
-        int64_t mine = query + lane / 4 + 8 * h;
+        int64_t row = query + lane / 4 + 8 * h;
 
         total[h] = row_sum(total[h]);
         by[h] = 1.0f / ((1.0f - a.rate) * total[h]);
-        if (a.lse != NULL && lane % 4 == 0 && mine < a.queries)
-            a.lse[(at.n * a.heads + at.head) * a.queries + mine] = largest[h] * LN2 + logf(total[h]);
+        if (a.lse != NULL && lane % 4 == 0 && row < a.queries)
+            a.lse[(at.n * a.heads + at.head) * a.queries + row] = largest[h] * LN2 + logf(total[h]);
     }
-    store_rows<D>(a.out, at.n, at.head, query, a.queries, sum, by, queries + warp * 16 * WIDE<D>);
+    store_rows<D>(a.out, at.n, at.head, query, a.queries, sum, by, mine);
 }
 
 /* ---- backward ---- */
 
-/* The probability of a pair, as it was used but for the factor of dropout, and the gradient of its score. */
-static __device__ __forceinline__ void pair_gradients(const attention_t &a, bool seen, bool kept, float lse,
+/* The probability of a pair, as it was used but for the factor of dropout, and the gradient of its score. lse is in units of
+   log 2; kept_by is that factor, or 0. */
+static __device__ __forceinline__ void pair_gradients(const attention_t &a, bool seen, float kept_by, float lse,
                                                       float dots, float *score, float *slope)
 {
-    float probability = seen ? exp2f((a.scale * *score - lse) * LOG2E) : 0.0f;
-    float gradient = kept ? *slope / (1.0f - a.rate) : 0.0f;
+    float probability = seen ? pdl_exp2(a.scale * LOG2E * *score - lse) : 0.0f;
 
-    *slope = seen ? probability * (gradient - dots) * a.scale : 0.0f;
-    *score = kept ? probability : 0.0f;
+    *slope = seen ? probability * (kept_by * *slope - dots) * a.scale : 0.0f;
+    *score = kept_by > 0 ? probability : 0.0f;
 }
 
 template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_query_tiles(attention_t a)
 {
     PDL_SHARED(pdl_bf16, queries);
     constexpr int N = OTHERS<D> / 8;
-    pdl_bf16     *gradients = queries + ROWS * WIDE<D>, *keys = gradients + ROWS * WIDE<D>;
-    pdl_bf16     *values = keys + OTHERS<D> * WIDE<D>;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int64_t       group = a.heads / a.kv_heads;
+    pdl_bf16     *gradients = queries + ROWS * WIDE<D>, *tiles = gradients + ROWS * WIDE<D>;
+    pdl_bf16     *mine = queries + warp * 16 * WIDE<D>;
     place         at(a, a.heads, tiles_of(a.queries), true);
     int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS) : a.keys;
-    float         sum[D / 8][4] = {}, lse[2] = {0, 0}, dots[2] = {0, 0}, by[2] = {1, 1};
+    uint64_t      draws = draws_of(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
+    float sum[D / 8][4] = {}, lse[2] = {0, 0}, dots[2] = {0, 0}, by[2] = {1, 1}, kept_by = 1.0f / (1.0f - a.rate);
 
+    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS, queries);
+    load_tile<D>(a.d_out, at.n, at.head, at.first, a.queries, ROWS, gradients);
+    load_keys<D>(a, at, 0, tiles);
     for (int h = 0; h < 2 && query + lane / 4 + 8 * h < a.queries; h++) {
         int64_t row = (at.n * a.heads + at.head) * a.queries + query + lane / 4 + 8 * h;
 
-        lse[h] = a.lse[row];
+        lse[h] = a.lse[row] * LOG2E;
         dots[h] = a.dots[row];
     }
-    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS, queries);
-    load_tile<D>(a.d_out, at.n, at.head, at.first, a.queries, ROWS, gradients);
     for (int64_t key = 0; key < end; key += OTHERS<D>) {
-        float score[N][4] = {}, slope[N][4] = {};
+        const pdl_bf16 *keys = tiles + key / OTHERS<D> % 2 * (2 * OTHERS<D> * WIDE<D>);
+        float           score[N][4] = {}, slope[N][4] = {};
 
-        __syncthreads();
-        load_tile<D>(a.k, at.n, at.head / group, key, a.keys, OTHERS<D>, keys);
-        load_tile<D>(a.v, at.n, at.head / group, key, a.keys, OTHERS<D>, values);
-        __syncthreads();
-        if (a.causal && key > at.past + query + 15) continue;
-        multiply<D, N>(queries + warp * 16 * WIDE<D>, keys, score);
-        multiply<D, N>(gradients + warp * 16 * WIDE<D>, values, slope);
+        next_keys<D>(a, at, key, end, tiles);
+        if (!a.causal || key <= at.past + query + 15) {
+            int seen[2] = {seen_by(a, at.past, query + lane / 4, key, OTHERS<D>),
+                           seen_by(a, at.past, query + lane / 4 + 8, key, OTHERS<D>)};
+
+            multiply<D, N>(mine, keys, score);
+            multiply<D, N>(gradients + warp * 16 * WIDE<D>, keys + OTHERS<D> * WIDE<D>, slope);
 #pragma unroll
-        for (int j = 0; j < N; j++) {
-            unsigned bits = a.rate > 0 ? draw_queries(a, at.n, at.head, query, key + 8 * j) : 15;
+            for (int j = 0; j < N; j++) {
+                unsigned bits = a.rate > 0 ? draw_queries(a, draws, key + 8 * j) : 15;
 
 #pragma unroll
-            for (int i = 0; i < 4; i++)
-                pair_gradients(a,
-                               sees(a, at.past, query + lane / 4 + i / 2 * 8, key + 8 * j + lane % 4 * 2 + i % 2),
-                               bits >> i & 1, lse[i / 2], dots[i / 2], &score[j][i], &slope[j][i]);
+                for (int i = 0; i < 4; i++)
+                    pair_gradients(a, 8 * j + lane % 4 * 2 + i % 2 < seen[i / 2], bits >> i & 1 ? kept_by : 0.0f,
+                                   lse[i / 2], dots[i / 2], &score[j][i], &slope[j][i]);
+            }
+            add_vectors<D, N>(slope, keys, sum);
         }
-        add_vectors<D, N>(slope, keys, sum);
+        __syncthreads();
     }
-    store_rows<D>(a.dq, at.n, at.head, query, a.queries, sum, by, queries + warp * 16 * WIDE<D>);
+    store_rows<D>(a.dq, at.n, at.head, query, a.queries, sum, by, mine);
 }
 
-/* Logs of sums and dots of some queries; zeros behind the last. */
-static __device__ __forceinline__ void load_numbers(const attention_t &a, int64_t n, int64_t head, int64_t first,
-                                                    int count, float *numbers)
-{
-    int64_t row = (n * a.heads + head) * a.queries + first;
+/* Tiles of queries and gradients of a head, and logs of sums and dots as floats behind them; two of all. */
+template <int D> static constexpr int QUERY_TILES = 2 * OTHERS_OF_KEYS<D> *WIDE<D> + 4 * OTHERS_OF_KEYS<D>;
 
-    for (int i = threadIdx.x; i < 2 * count; i += WARPS * 32)
-        numbers[i] = first + i % count < a.queries ? (i < count ? a.lse : a.dots)[row + i % count] : 0.0f;
+template <int D>
+static __device__ __forceinline__ void load_queries(const attention_t &a, int64_t n, int64_t head, int64_t query,
+                                                    pdl_bf16 *tiles)
+{
+    constexpr int COUNT = OTHERS_OF_KEYS<D>;
+    float        *numbers = (float *)(tiles + 2 * COUNT * WIDE<D>);
+    int64_t       row = (n * a.heads + head) * a.queries + query;
+
+    load_tile<D>(a.q, n, head, query, a.queries, COUNT, tiles);
+    load_tile<D>(a.d_out, n, head, query, a.queries, COUNT, tiles + COUNT * WIDE<D>);
+    pdl_async_end();
+    for (int i = threadIdx.x; i < COUNT; i += WARPS * 32) {
+        bool there = query + i < a.queries;
+
+        numbers[i] = there ? a.lse[row + i] * LOG2E : 0.0f;
+        numbers[COUNT + i] = there ? a.dots[row + i] : 0.0f;
+    }
 }
 
 /* Roles exchanged: warps have keys, and go over the queries of all heads that read them. */
@@ -351,63 +228,83 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
 {
     PDL_SHARED(pdl_bf16, keys);
     constexpr int COUNT = OTHERS_OF_KEYS<D>, N = COUNT / 8;
-    pdl_bf16     *values = keys + ROWS * WIDE<D>, *queries = values + ROWS * WIDE<D>;
-    pdl_bf16     *gradients = queries + COUNT * WIDE<D>;
-    float        *numbers = (float *)(gradients + COUNT * WIDE<D>);
+    pdl_bf16     *values = keys + ROWS * WIDE<D>, *tiles = values + ROWS * WIDE<D>;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int64_t       group = a.heads / a.kv_heads;
     place         at(a, a.kv_heads, tiles_of(a.keys), false);
-    int64_t       key = at.first + warp * 16;
+    int64_t       key = at.first + warp * 16, group = a.heads / a.kv_heads;
     int64_t       begin = a.causal && at.first > at.past ? (at.first - at.past) / COUNT * COUNT : 0;
-    float dk[D / 8][4] = {}, dv[D / 8][4] = {}, by[2] = {1, 1}, by_kept[2] = {1 / (1 - a.rate), 1 / (1 - a.rate)};
+    int64_t       turns = (a.queries - begin + COUNT - 1) / COUNT;
+    float         dk[D / 8][4] = {}, dv[D / 8][4] = {}, one[2] = {1, 1}, kept_by = 1.0f / (1.0f - a.rate);
+    float         by[2] = {kept_by, kept_by};
 
     load_tile<D>(a.k, at.n, at.head, at.first, a.keys, ROWS, keys);
     load_tile<D>(a.v, at.n, at.head, at.first, a.keys, ROWS, values);
-    for (int64_t head = at.head * group; head < (at.head + 1) * group; head++)
-        for (int64_t query = begin; query < a.queries; query += COUNT) {
-            float score[N][4] = {}, slope[N][4] = {};
+    if (turns > 0) load_queries<D>(a, at.n, at.head * group, begin, tiles);
+    for (int64_t turn = 0; turn < turns * group; turn++) {
+        int64_t head = at.head * group + turn / turns, query = begin + turn % turns * COUNT, next = turn + 1;
+        const pdl_bf16 *queries = tiles + turn % 2 * QUERY_TILES<D>, *gradients = queries + COUNT * WIDE<D>;
+        const float    *numbers = (const float *)(gradients + COUNT * WIDE<D>);
+        float           score[N][4] = {}, slope[N][4] = {};
 
-            __syncthreads();
-            load_tile<D>(a.q, at.n, head, query, a.queries, COUNT, queries);
-            load_tile<D>(a.d_out, at.n, head, query, a.queries, COUNT, gradients);
-            load_numbers(a, at.n, head, query, COUNT, numbers);
-            __syncthreads();
-            if (a.causal && key > at.past + query + COUNT - 1) continue;
+        if (next < turns * group) {
+            load_queries<D>(a, at.n, at.head * group + next / turns, begin + next % turns * COUNT,
+                            tiles + next % 2 * QUERY_TILES<D>);
+            pdl_async_wait<1>();
+        } else {
+            pdl_async_wait<0>();
+        }
+        __syncthreads();
+        if (!a.causal || key <= at.past + query + COUNT - 1) {
+            uint64_t draws = draws_of(a, at.n, head, query);
+
             multiply<D, N>(keys + warp * 16 * WIDE<D>, queries, score);
             multiply<D, N>(values + warp * 16 * WIDE<D>, gradients, slope);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                unsigned bits = a.rate > 0 ? draw_keys(a, at.n, head, query + 8 * j, key) : 15;
+                unsigned bits = a.rate > 0 ? draw_keys(a, draws + (uint64_t)(8 * j * (a.keys / 4)), key) : 15;
 
 #pragma unroll
                 for (int i = 0; i < 4; i++) {
-                    int row = 8 * j + lane % 4 * 2 + i % 2;
+                    int     row = 8 * j + lane % 4 * 2 + i % 2;
+                    int64_t mine = key + lane / 4 + i / 2 * 8;
+                    bool    seen =
+                        query + row < a.queries && mine < a.keys && (!a.causal || mine <= at.past + query + row);
 
-                    pair_gradients(a, sees(a, at.past, query + row, key + lane / 4 + i / 2 * 8), bits >> i & 1,
-                                   numbers[row], numbers[COUNT + row], &score[j][i], &slope[j][i]);
+                    pair_gradients(a, seen, bits >> i & 1 ? kept_by : 0.0f, numbers[row], numbers[COUNT + row],
+                                   &score[j][i], &slope[j][i]);
                 }
             }
             add_vectors<D, N>(score, gradients, dv);
             add_vectors<D, N>(slope, queries, dk);
         }
+        __syncthreads();
+    }
+    pdl_async_end();
+    pdl_async_wait<0>();
     __syncthreads();
-    store_rows<D>(a.dk, at.n, at.head, key, a.keys, dk, by, keys + warp * 16 * WIDE<D>);
-    store_rows<D>(a.dv, at.n, at.head, key, a.keys, dv, by_kept, keys + warp * 16 * WIDE<D>);
+    store_rows<D>(a.dk, at.n, at.head, key, a.keys, dk, one, keys + warp * 16 * WIDE<D>);
+    store_rows<D>(a.dv, at.n, at.head, key, a.keys, dv, by, keys + warp * 16 * WIDE<D>);
 }
 
 /* ---- launches ---- */
 
-template <int D> static size_t shared_bytes(int rows, int others)
+/* Tiles of a block, and twice two of the other side. */
+template <int D> static size_t shared_bytes(int tiles)
 {
-    return (size_t)((rows * ROWS + 2 * others) * WIDE<D>)*sizeof(pdl_bf16) + 2 * (size_t)others * sizeof(float);
+    return (size_t)((tiles * ROWS + 4 * OTHERS<D>)*WIDE<D>)*sizeof(pdl_bf16);
+}
+
+template <int D> static size_t shared_bytes_of_keys()
+{
+    return (size_t)(2 * ROWS * WIDE<D> + 2 * QUERY_TILES<D>)*sizeof(pdl_bf16);
 }
 
 template <int D> static pdl_status_t prepare()
 {
-    pdl_status_t status = PDL_SHARED_LIMIT(attention_tiles<D>, (shared_bytes<D>(1, OTHERS<D>)));
+    pdl_status_t status = PDL_SHARED_LIMIT(attention_tiles<D>, shared_bytes<D>(1));
 
-    if (status == PDL_OK) status = PDL_SHARED_LIMIT(attention_query_tiles<D>, (shared_bytes<D>(2, OTHERS<D>)));
-    return status ? status : PDL_SHARED_LIMIT(attention_key_tiles<D>, (shared_bytes<D>(2, OTHERS_OF_KEYS<D>)));
+    if (status == PDL_OK) status = PDL_SHARED_LIMIT(attention_query_tiles<D>, shared_bytes<D>(2));
+    return status ? status : PDL_SHARED_LIMIT(attention_key_tiles<D>, shared_bytes_of_keys<D>());
 }
 
 template <int D> static pdl_status_t launch(pdl_tensor_stream_t *stream, const attention_t *a, bool backward)
@@ -418,12 +315,12 @@ template <int D> static pdl_status_t launch(pdl_tensor_stream_t *stream, const a
 
     if (!backward)
         return PDL_LAUNCH(forward, (unsigned)(samples * a->heads * tiles_of(a->queries)), WARPS * 32,
-                          (shared_bytes<D>(1, OTHERS<D>)), stream, *a);
+                          shared_bytes<D>(1), stream, *a);
     status = PDL_LAUNCH(queries, (unsigned)(samples * a->heads * tiles_of(a->queries)), WARPS * 32,
-                        (shared_bytes<D>(2, OTHERS<D>)), stream, *a);
+                        shared_bytes<D>(2), stream, *a);
     return status ? status
                   : PDL_LAUNCH(keys, (unsigned)(samples * a->kv_heads * tiles_of(a->keys)), WARPS * 32,
-                               (shared_bytes<D>(2, OTHERS_OF_KEYS<D>)), stream, *a);
+                               shared_bytes_of_keys<D>(), stream, *a);
 }
 
 static bool is_even(const heads_t *heads)

@@ -1,0 +1,188 @@
+/*
+ * Inside attention_tiles.cu: tiles of vectors in shared memory and their products, and numbers of dropout.
+ *
+ * Those come four at a time, for keys that follow one another. Each lane draws four and tells its neighbours which of the
+ * pairs that they have are kept.
+ */
+#ifndef PDL_TENSOR_CUDA_ATTENTION_TILES_H
+#define PDL_TENSOR_CUDA_ATTENTION_TILES_H
+
+#include "tensor/plugin/cuda/fragments.h"
+#include "tensor/plugin/cuda/sequence/attention.h"
+
+#include <float.h>
+
+typedef pdl__cuda_attention_t attention_t;
+typedef pdl__cuda_heads_t     heads_t;
+
+#define WARPS 4
+#define ROWS  (WARPS * 16) /* vectors of a block: queries, or keys where roles are exchanged */
+#define LOG2E 1.44269504f
+#define LN2   0.69314718f
+
+/* Vectors of the other side at a time; and from one vector to the next in shared memory, where eight of them have
+   their pieces of 16 bytes in different banks. */
+template <int D> static constexpr int OTHERS = D <= 64 ? 64 : 32;
+template <int D> static constexpr int OTHERS_OF_KEYS = 32;
+template <int D> static constexpr int WIDE = D + 8;
+
+/* ---- tiles ---- */
+
+/* Vectors `first` to `first + count - 1` of a head, zeros from `end` on, on their way to shared memory. */
+template <int D>
+static __device__ __forceinline__ void load_tile(const heads_t &heads, int64_t n, int64_t head, int64_t first,
+                                                 int64_t end, int count, pdl_bf16 *tile)
+{
+    const pdl_bf16 *from = (const pdl_bf16 *)heads.at + n * heads.sample + first * heads.token + head * D;
+    int             left = (int)min(end - first, (int64_t)count);
+
+#pragma unroll 4
+    for (int i = threadIdx.x; i < count * (D / 8); i += WARPS * 32) {
+        int  row = i / (D / 8), piece = i % (D / 8) * 8;
+        bool there = row < left;
+
+        pdl_copy_async(tile + row * WIDE<D> + piece, from + (there ? row * heads.token + piece : 0), there);
+    }
+}
+
+/* Sums of a warp, times `by`, to vectors `first` to `first + 15`, through rows of shared memory that are the warp's. */
+template <int D>
+static __device__ void store_rows(const heads_t &heads, int64_t n, int64_t head, int64_t first, int64_t end,
+                                  const float sum[D / 8][4], const float by[2], pdl_bf16 *rows)
+{
+    int       lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    pdl_bf16 *to = (pdl_bf16 *)heads.at + n * heads.sample + first * heads.token + head * D;
+
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < D / 8; j++)
+        for (int h = 0; h < 2; h++)
+            *(uint32_t *)(rows + (g + 8 * h) * WIDE<D> + 8 * j + 2 * t) =
+                pdl_pair(sum[j][2 * h] * by[h], sum[j][2 * h + 1] * by[h]);
+    __syncwarp();
+    for (int i = lane; i < 16 * (D / 8); i += 32) {
+        int row = i / (D / 8), piece = i % (D / 8) * 8;
+
+        if (first + row < end)
+            *(uint4 *)PDL_ALIGNED(to + row * heads.token + piece) = *(const uint4 *)(rows + row * WIDE<D> + piece);
+    }
+}
+
+/* product[i][j] += vector i of a warp's 16 times vector j of a tile of 8 N. */
+template <int D, int N>
+static __device__ __forceinline__ void multiply(const pdl_bf16 *vectors, const pdl_bf16 *tile, float product[N][4])
+{
+    int lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int k = 0; k < D; k += 16) {
+        uint32_t a[4], b[4];
+
+        pdl_load_matrices<false>(a, vectors + lane % 16 * WIDE<D> + k + lane / 16 * 8);
+#pragma unroll
+        for (int j = 0; j < N; j += 2) {
+            pdl_load_matrices<false>(b, tile + (8 * j + lane % 8 + lane / 16 * 8) * WIDE<D> + k + lane / 8 % 2 * 8);
+            pdl_multiply(product[j], a, b);
+            pdl_multiply(product[j + 1], a, b + 2);
+        }
+    }
+}
+
+/* sum of vector i += over the tile's vectors weight[i][j] times vector j. */
+template <int D, int N>
+static __device__ __forceinline__ void add_vectors(const float weight[N][4], const pdl_bf16 *tile,
+                                                   float sum[D / 8][4])
+{
+    int lane = threadIdx.x % 32;
+
+#pragma unroll
+    for (int k = 0; k < N; k += 2) {
+        uint32_t a[4] = {pdl_pair(weight[k][0], weight[k][1]), pdl_pair(weight[k][2], weight[k][3]),
+                         pdl_pair(weight[k + 1][0], weight[k + 1][1]),
+                         pdl_pair(weight[k + 1][2], weight[k + 1][3])};
+
+#pragma unroll
+        for (int j = 0; j < D / 8; j += 2) {
+            uint32_t b[4];
+
+            pdl_load_matrices<true>(b, tile + (8 * k + lane % 16) * WIDE<D> + 8 * j + lane / 16 * 8);
+            pdl_multiply(sum[j], a, b);
+            pdl_multiply(sum[j + 1], a, b + 2);
+        }
+    }
+}
+
+/* ---- what a block does ---- */
+
+static __host__ __device__ int64_t tiles_of(int64_t rows)
+{
+    return (rows + ROWS - 1) / ROWS;
+}
+
+/* A tile of one head of one sample, the late ones of a causal sequence first. */
+struct place {
+    int64_t n, head, first, past;
+
+    __device__ place(const attention_t &a, int64_t heads, int64_t tiles, bool last_first)
+        : n(blockIdx.x / tiles / heads), head(blockIdx.x / tiles % heads),
+          first((last_first ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles) * ROWS),
+          past(a.past != NULL ? a.past[n] : 0)
+    {
+    }
+};
+
+/* How many of `count` keys from `key` on a query sees. */
+static __device__ __forceinline__ int seen_by(const attention_t &a, int64_t past, int64_t query, int64_t key,
+                                              int count)
+{
+    int64_t end = a.causal ? min(a.keys, past + query + 1) : a.keys;
+
+    return query < a.queries ? (int)max((int64_t)0, min(end - key, (int64_t)count)) : 0;
+}
+
+/* ---- dropout ---- */
+
+/* Where the numbers of a query begin, in fours. */
+static __device__ __forceinline__ uint64_t draws_of(const attention_t &a, int64_t n, int64_t head, int64_t query)
+{
+    int64_t row = (a.first_sample + n) * a.all_heads + a.first_head + head;
+
+    return (uint64_t)((row * a.keys + query) * (a.keys / 4));
+}
+
+/* Bits of the pairs of a query with four keys: whether they are kept. */
+static __device__ __forceinline__ unsigned draw(const attention_t &a, uint64_t block)
+{
+    float    four[4];
+    unsigned bits = 0;
+
+    pdl_random4(a.seed, a.stream, block, four);
+    for (int i = 0; i < 4; i++) bits |= (unsigned)(four[i] >= a.rate) << i;
+    return bits;
+}
+
+/* Those of a lane in a tile of 16 queries and 8 keys. Even lanes draw for query g, odd ones for g + 8: `draws` is
+   where the numbers of that query begin. */
+static __device__ __forceinline__ unsigned draw_queries(const attention_t &a, uint64_t draws, int64_t key)
+{
+    int      lane = threadIdx.x % 32, odd = lane % 2;
+    unsigned mine = draw(a, draws + (uint64_t)(key / 4 + lane % 4 / 2));
+    unsigned other = __shfl_xor_sync(PDL_ALL_LANES, mine, 1);
+    unsigned low = odd ? other : mine, high = odd ? mine : other;
+
+    return (low >> 2 * odd & 3) | (high >> 2 * odd & 3) << 2;
+}
+
+/* Those of a lane in a tile of 16 keys and 8 queries, whose numbers begin at `draws`. Four lanes have the keys of the same
+   draws. */
+static __device__ __forceinline__ unsigned draw_keys(const attention_t &a, uint64_t draws, int64_t key)
+{
+    int      lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, i = g % 4;
+    uint64_t block = draws + (uint64_t)((2 * t + i % 2) * (a.keys / 4) + key / 4 + g / 4 + i / 2 * 2);
+    unsigned mine = draw(a, block), bits = 0;
+
+    for (int k = 0; k < 4; k++) bits |= (__shfl_sync(PDL_ALL_LANES, mine, (g / 4 * 4 + k) * 4 + t) >> i & 1) << k;
+    return bits;
+}
+
+#endif
