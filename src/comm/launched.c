@@ -47,7 +47,12 @@ bool pdl_launch_active(void)
 
 bool pdl_launch_wanted(int ranks)
 {
-    return ranks > 1 && getenv(PDL__ENV_RANKS) == NULL && !pdl_launch_active();
+    return ranks > 1 && !pdl_launch_local_rank() && !pdl_launch_active();
+}
+
+bool pdl_launch_local_rank(void)
+{
+    return getenv(PDL__ENV_RANKS) != NULL;
 }
 
 bool pdl__launch_claim(void)

@@ -1,7 +1,7 @@
 /*
  * Borders of pieces.
  */
-#include "plan/border.h"
+#include <paradl/plan/border.h>
 
 /* Measured on one core in 32 bits (docs/performance.md): a 3x3 window over an image gains so much by equal padding at
    both sides that even one row of four may be computed twice. Others gain no more than copies that are not made. */
@@ -30,11 +30,11 @@ static pdl_range_t reach(const pdl_window_t *w, pdl_range_t out)
                          (out.high - 1) * w->stride - w->pad + (w->kernel - 1) * w->dilation + 1};
 }
 
-void pdl__border_find(const pdl_window_t *w, int64_t pieces, int64_t piece, pdl__border_t *b)
+void pdl_border_find(const pdl_window_t *w, int64_t pieces, int64_t piece, pdl_border_t *b)
 {
     const pdl_range_t whole = {0, w->in};
 
-    *b = (pdl__border_t){0};
+    *b = (pdl_border_t){0};
     pdl_block_range(w->in, pieces, piece, &b->own.low, &b->own.high);
     pdl_block_range(w->out, pieces, piece, &b->out.low, &b->out.high);
     pdl_range_t all = reach(w, b->out);
@@ -55,7 +55,7 @@ void pdl__border_find(const pdl_window_t *w, int64_t pieces, int64_t piece, pdl_
 }
 
 /* The window runs on own rows, and each border on its strip, which does not reach to the other side. */
-static bool is_apart(const pdl_window_t *w, int64_t part, const pdl__border_t *b)
+static bool is_apart(const pdl_window_t *w, int64_t part, const pdl_border_t *b)
 {
     if (extent(b->own) == 0 || extent(b->out) == 0) return false;
     if (b->pad_low < 0 || b->pad_high <= -w->stride) return false;
@@ -63,17 +63,17 @@ static bool is_apart(const pdl_window_t *w, int64_t part, const pdl__border_t *b
     return b->strip[0].high <= b->own.high && (extent(b->border[1]) == 0 || b->strip[1].low >= b->own.low);
 }
 
-bool pdl__borders_apart(const pdl_window_t *w, int64_t pieces, int64_t part)
+bool pdl_borders_apart(const pdl_window_t *w, int64_t pieces, int64_t part)
 {
     for (int64_t piece = 0; piece < pieces; piece++) {
-        pdl__border_t border;
-        pdl__border_find(w, pieces, piece, &border);
+        pdl_border_t border;
+        pdl_border_find(w, pieces, piece, &border);
         if (!is_apart(w, part, &border)) return false;
     }
     return true;
 }
 
-int64_t pdl__border_part(const pdl_layer_t *layer)
+int64_t pdl_border_part(const pdl_layer_t *layer)
 {
     bool image = layer->in.rank == 2;
 

@@ -2,7 +2,8 @@
  * Who keeps what, and for how long: activation memory by liveness along one forward and backward pass, and
  * the tensors that cross a stage border.
  */
-#include "plan/compile.h"
+#include "plan/liveness.h"
+#include <paradl/plan/compile.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +157,7 @@ pdl_status_t pdl__walk_create(pdl_partition_t *partition)
     return PDL_OK;
 }
 
-pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved)
+pdl_status_t pdl_partition_saved(const pdl_partition_t *partition, bool *saved)
 {
     const pdl_model_t *model = partition->plan->model;
 

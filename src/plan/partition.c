@@ -3,10 +3,11 @@
  * every axis, and puts a redistribution wherever what arrives differs from what is read. Backward is the
  * transpose: the gradient an operation produces is brought to the placement its producer expects.
  */
-#include "plan/compile.h"
-#include "plan/rules.h"
+#include "plan/liveness.h"
 #include <math.h>
+#include <paradl/plan/compile.h>
 #include <paradl/plan/partition.h>
+#include <paradl/plan/rules.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -119,7 +120,7 @@ static void emit_halo(pdl_compiler_t *c, int index, int axis, const pdl_placemen
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     int                dim = (int)(reads[axis] - PDL_SPLIT_S0), neighbours;
-    pdl_window_t       window = pdl__layer_window(layer, dim);
+    pdl_window_t       window = pdl_layer_window(layer, dim);
     int64_t            pieces = c->plan->mesh.axis[axis].size, rows = pdl_halo_rows(&window, pieces, &neighbours);
     double             row = local_elements(c, &layer->in, reads, axis) / (double)layer->in.extent[dim];
 
@@ -211,13 +212,13 @@ static pdl_status_t axis_rule(const pdl_compiler_t *c, int index, int a, pdl_mod
     if (!given) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     for (int i = 0; i < layer->input_count; i++) given[i] = c->partition->local[layer->inputs[i]].out[a];
     *mode = (pdl_mode_t)c->plan->modes[index].on[a];
-    *rule = pdl__rule(layer, *mode, axis, given);
-    if (*mode == PDL_MODE_PASS) *mode = pdl__mode_of_pass(layer, axis, given);
+    *rule = pdl_layer_rule(layer, *mode, axis, given);
+    if (*mode == PDL_MODE_PASS) *mode = pdl_mode_of_pass(layer, axis, given);
     if (given != few) free(given);
     return PDL_OK;
 }
 
-void pdl__compile_layer(pdl_compiler_t *c, int index)
+void pdl_compile_layer(pdl_compiler_t *c, int index)
 {
     const pdl_layer_t *layer = pdl_model_layer(c->plan->model, index);
     const pdl_mesh_t  *mesh = &c->plan->mesh;
@@ -336,7 +337,7 @@ static pdl_status_t compile_layers(pdl_compiler_t *c)
             continue;
         }
         c->partition->twin[i] = *slot = i;
-        pdl__compile_layer(c, i);
+        pdl_compile_layer(c, i);
     }
     free(latest);
     return c->status;

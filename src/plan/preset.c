@@ -2,8 +2,8 @@
  * The named strategies as presets of modes. A preset only fills in the modes; rules and compilation do the
  * rest, so a plan that gives every layer its own mode is as ordinary as any of these.
  */
-#include "plan/rules.h"
 #include <paradl/plan/plan.h>
+#include <paradl/plan/rules.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 static int first_matrix_layer(const pdl_model_t *model)
 {
     for (int i = 0; i < pdl_model_layer_count(model); i++)
-        if (pdl__is_matrix(pdl_model_layer(model, i))) return i;
+        if (pdl_layer_is_matrix(pdl_model_layer(model, i))) return i;
     return -1;
 }
 
@@ -34,7 +34,7 @@ static pdl_mode_t width_mode(const pdl_model_t *model, int index, pdl_width_t wi
     int                head = pdl_layer_traits(layer)->tokens ? tied_reader(model, index) : -1;
 
     if (published && pdl_layer_is_linear(layer) && !layer->in.sequence) return PDL_MODE_REPLICATE;
-    if (pdl__is_matrix(layer)) {
+    if (pdl_layer_is_matrix(layer)) {
         pdl_mode_t mode = width == PDL_WIDTH_FILTER || layer->groups > 1 ? PDL_MODE_FILTER : PDL_MODE_CHANNEL;
         if (mode == PDL_MODE_CHANNEL && index == first_matrix_layer(model)) return PDL_MODE_REPLICATE;
         return axis && !pdl_mode_allowed(layer, mode, axis, NULL, 0) ? PDL_MODE_REPLICATE : mode;
@@ -75,7 +75,7 @@ static pdl_mode_t pair_mode(const pdl_plan_t *plan, int index, const pdl_axis_t 
     if (pdl_layer_traits(layer)->tokens) return PDL_MODE_VOCABULARY;
     if (keep_small && !pdl_mode_allowed(layer, special, axis, NULL, 0)) return PDL_MODE_REPLICATE;
     if (special != PDL_MODE_PASS) return special;
-    if (pdl__is_matrix(layer)) {
+    if (pdl_layer_is_matrix(layer)) {
         bool channel = arriving == PDL_SPLIT_C && pdl_mode_allowed(layer, PDL_MODE_CHANNEL, axis, NULL, 0);
         if (channel) return PDL_MODE_CHANNEL;
         return pdl_mode_allowed(layer, PDL_MODE_FILTER, axis, NULL, 0) ? PDL_MODE_FILTER : PDL_MODE_REPLICATE;
@@ -103,7 +103,7 @@ static pdl_status_t apply_pairs(pdl_plan_t *plan, int a, bool keep_small)
         for (int j = 0; j < layer->input_count; j++) given[j] = out[layer->inputs[j]];
         pdl_mode_t mode = pair_mode(plan, i, axis, layer->input_count ? given[0] : PDL_REPLICATED, keep_small);
         plan->modes[i].on[a] = (uint8_t)mode;
-        out[i] = pdl__rule(layer, mode, axis, given).writes;
+        out[i] = pdl_layer_rule(layer, mode, axis, given).writes;
     }
     free(out);
     free(given);
@@ -241,7 +241,7 @@ int64_t pdl_preset_limit(const pdl_model_t *model, const pdl_strategy_t *strateg
 
 static void describe_space(const pdl_layer_t *layer, char *text, size_t size)
 {
-    pdl_window_t window = pdl__layer_window(layer, 0);
+    pdl_window_t window = pdl_layer_window(layer, 0);
     int64_t      halo = (window.kernel - 1) / 2 * window.dilation, in = layer->in.extent[0];
 
     if (halo > 1 && in / halo < layer->out.extent[0])

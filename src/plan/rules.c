@@ -2,14 +2,14 @@
  * Operation rules: for one axis, a mode fixes the placements an operation reads and writes and the share of
  * the work its busiest rank does.
  */
-#include "plan/rules.h"
+#include <paradl/plan/rules.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 const char *const pdl_mode_names[PDL_MODE_COUNT] = {"pass",    "replicate", "sample",     "space", "filter",
                                                     "channel", "heads",     "vocabulary", "expert"};
 
-bool pdl__is_matrix(const pdl_layer_t *layer)
+bool pdl_layer_is_matrix(const pdl_layer_t *layer)
 {
     return pdl_layer_traits(layer)->kernel == PDL_KERNEL_MATRIX;
 }
@@ -28,7 +28,7 @@ static bool is_channelwise(const pdl_layer_t *layer)
     return is_window(layer) && layer->groups > 1 && layer->groups == layer->in.channels;
 }
 
-pdl_window_t pdl__layer_window(const pdl_layer_t *layer, int dim)
+pdl_window_t pdl_layer_window(const pdl_layer_t *layer, int dim)
 {
     pdl_window_t window = {layer->in.extent[dim], layer->in.extent[dim], 1, 1, 1, 0};
 
@@ -89,7 +89,7 @@ static bool space_allowed(const pdl_layer_t *layer, const pdl_axis_t *axis, char
         return refuse(why, size, "has an extent of %lld", (long long)(in < out ? in : out));
     if (!pieces_line_up(layer, dim, axis->size))
         return refuse(why, size, "has an extent of %lld, which the axis does not divide", (long long)in);
-    pdl_window_t window = pdl__layer_window(layer, dim);
+    pdl_window_t window = pdl_layer_window(layer, dim);
     if ((window.kernel - 1) / 2 * window.dilation > in / axis->size)
         return refuse(why, size, "has pieces of %lld rows, thinner than the halo", (long long)(in / axis->size));
     return true;
@@ -113,7 +113,7 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
     case PDL_MODE_SAMPLE: return true;
     case PDL_MODE_SPACE: return space_allowed(layer, axis, why, size);
     case PDL_MODE_FILTER:
-        if (pdl__is_matrix(layer) && layer->groups > 1)
+        if (pdl_layer_is_matrix(layer) && layer->groups > 1)
             return channels_allowed(layer->groups, n, "convolution groups", why, size);
         /* Channels are outermost in a flat vector: blocks line up when every rank has as many. */
         if (traits->channels == PDL_CHANNELS_FOLDED && layer->in.channels % n &&
@@ -124,7 +124,7 @@ bool pdl_mode_allowed(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_
             return channels_allowed(layer->out.channels, n, "filters", why, size);
         return refuse(why, size, "has no filters to split");
     case PDL_MODE_CHANNEL:
-        if (!pdl__is_matrix(layer)) return refuse(why, size, "has no input channels to split");
+        if (!pdl_layer_is_matrix(layer)) return refuse(why, size, "has no input channels to split");
         if (layer->groups > 1) return refuse(why, size, "is grouped: split its filters instead");
         return channels_allowed(layer->in.channels, n, "input channels", why, size);
     case PDL_MODE_HEADS:
@@ -171,7 +171,7 @@ static pdl_placement_t joined(const pdl_layer_t *layer, const pdl_placement_t *g
     return result;
 }
 
-pdl_mode_t pdl__mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, const pdl_placement_t *given)
+pdl_mode_t pdl_mode_of_pass(const pdl_layer_t *layer, const pdl_axis_t *axis, const pdl_placement_t *given)
 {
     const pdl_traits_t *traits = pdl_layer_traits(layer);
     pdl_placement_t     in = layer->input_count ? joined(layer, given) : PDL_REPLICATED;
@@ -207,14 +207,14 @@ static pdl_rule_t space_rule(const pdl_layer_t *layer, const pdl_axis_t *axis, p
     return rule;
 }
 
-pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis,
-                     const pdl_placement_t *given)
+pdl_rule_t pdl_layer_rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t *axis,
+                          const pdl_placement_t *given)
 {
     const pdl_placement_t R = PDL_REPLICATED, P = PDL_PARTIAL, C = PDL_SPLIT_C;
     pdl_placement_t       space = space_placement(axis);
 
     if (mode == PDL_MODE_PASS) {
-        mode = pdl__mode_of_pass(layer, axis, given);
+        mode = pdl_mode_of_pass(layer, axis, given);
         if (mode == PDL_MODE_SPACE) space = joined(layer, given);
     }
     switch (mode) {
@@ -223,7 +223,7 @@ pdl_rule_t pdl__rule(const pdl_layer_t *layer, pdl_mode_t mode, const pdl_axis_t
         return same_everywhere(PDL_SPLIT_N, P, 1.0);
     case PDL_MODE_SPACE: return space_rule(layer, axis, space);
     case PDL_MODE_FILTER:
-        if (pdl__is_matrix(layer) && layer->groups > 1)
+        if (pdl_layer_is_matrix(layer) && layer->groups > 1)
             return (pdl_rule_t){C, C, C, C, C, block_share(layer->groups, axis->size), false};
         if (is_channelwise(layer))
             return (pdl_rule_t){C, C, C, C, C, block_share(layer->out.channels, axis->size), false};

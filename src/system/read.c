@@ -26,7 +26,6 @@
  */
 #include "system/host_link.h"
 #include "system/measured.h"
-#include "system/units.h"
 #include <paradl/base/arena.h>
 #include <paradl/base/share.h>
 #include <paradl/base/yaml.h>
@@ -186,7 +185,7 @@ static pdl_status_t read_device(const pdl_yaml_t *root, pdl_system_t *system)
     if (st) return st;
     st = read_device_numbers(node, device);
     if (!st) st = pdl__system_read_host_link(node, system);
-    if (!st) st = pdl__check_units(node);
+    if (!st) st = pdl_system_check_units(node);
     if (st) return st;
     peak = pdl_yaml_find(node, "peak");
     if (peak == NULL) return pdl_yaml_error(node, "peak is missing");
@@ -216,7 +215,7 @@ static pdl_status_t read_link(const pdl_yaml_t *node, pdl_system_t *system, pdl_
     if (st) return st;
     st = pdl_yaml_get_bool(node, "shared", PDL_OPTIONAL, &level->shared_medium);
     if (st) return st;
-    st = pdl__check_units(node);
+    st = pdl_system_check_units(node);
     if (st) return st;
     return get_within(node, "congestion", PDL_UNIT_NONE, PDL_OPTIONAL, 1, MOST_LINKS, &level->congestion);
 }

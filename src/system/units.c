@@ -1,7 +1,7 @@
 /*
  * Numbers whose unit was forgotten: "latency: 3" is three seconds, "memory: 40" forty bytes.
  */
-#include "system/units.h"
+#include <paradl/system/system.h>
 
 #include <math.h>
 #include <stdbool.h>
@@ -30,7 +30,7 @@ static bool has_no_unit(const pdl_yaml_t *node)
     return length > 0 && strchr("0123456789.", text[length - 1]) != NULL;
 }
 
-pdl_status_t pdl__check_units(const pdl_yaml_t *mapping)
+pdl_status_t pdl_system_check_units(const pdl_yaml_t *mapping)
 {
     for (size_t i = 0; i < sizeof(plausible) / sizeof(plausible[0]); i++) {
         const pdl_yaml_t *node = pdl_yaml_find(mapping, plausible[i].key);

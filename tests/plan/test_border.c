@@ -1,26 +1,26 @@
 /*
  * Borders of windows over pieces: by hand, and against counting.
  */
-#include "plan/border.h"
 #include "random.h"
 #include "test.h"
+#include <paradl/plan/border.h>
 
 /* 3x3 over 8 rows in 2 pieces: one row is missing at the inner side. */
 static void test_by_hand(void)
 {
-    pdl_window_t  w = {.in = 8, .out = 8, .kernel = 3, .stride = 1, .dilation = 1, .pad = 1};
-    pdl__border_t b;
+    pdl_window_t w = {.in = 8, .out = 8, .kernel = 3, .stride = 1, .dilation = 1, .pad = 1};
+    pdl_border_t b;
 
-    pdl__border_find(&w, 2, 0, &b);
+    pdl_border_find(&w, 2, 0, &b);
     CHECK_INT(b.pad_low, 1);
     CHECK_INT(b.pad_high, 1);
     CHECK(b.border[0].low == b.border[0].high);
     CHECK(b.border[1].low == 3 && b.border[1].high == 4);
     CHECK(b.strip[1].low == 2 && b.strip[1].high == 5);
     CHECK(b.halo[1].low == 4 && b.halo[1].high == 5);
-    CHECK(pdl__borders_apart(&w, 2, 4));
-    CHECK(!pdl__borders_apart(&w, 4, 4)); /* two rows of two */
-    CHECK(pdl__borders_apart(&w, 1, 4));
+    CHECK(pdl_borders_apart(&w, 2, 4));
+    CHECK(!pdl_borders_apart(&w, 4, 4)); /* two rows of two */
+    CHECK(pdl_borders_apart(&w, 1, 4));
 }
 
 /* Windows that begin behind the first of own rows cannot run on these. */
@@ -28,15 +28,15 @@ static void test_shifted(void)
 {
     pdl_window_t w = {.in = 27, .out = 14, .kernel = 1, .stride = 2, .dilation = 1, .pad = 0};
 
-    CHECK(!pdl__borders_apart(&w, 2, 4)); /* the second piece has rows from 13 on, and windows from 14 on */
+    CHECK(!pdl_borders_apart(&w, 2, 4)); /* the second piece has rows from 13 on, and windows from 14 on */
     w.in = 24;
     w.out = 12;
-    CHECK(pdl__borders_apart(&w, 3, 4)); /* the last row of a piece is not read at all */
+    CHECK(pdl_borders_apart(&w, 3, 4)); /* the last row of a piece is not read at all */
     w.stride = 4;
     w.out = 6;
-    CHECK(pdl__borders_apart(&w, 2, 4)); /* nor are the last three */
+    CHECK(pdl_borders_apart(&w, 2, 4)); /* nor are the last three */
     w.out = 5;
-    CHECK(!pdl__borders_apart(&w, 1, 4)); /* a window more would fit */
+    CHECK(!pdl_borders_apart(&w, 1, 4)); /* a window more would fit */
 }
 
 static bool touches(const pdl_window_t *w, int64_t out, int64_t low, int64_t high)
@@ -53,7 +53,7 @@ static bool is_in(pdl_range_t range, int64_t row)
 
 /* An output is of a border if its window reaches over own rows at that side, and the strip has all that it reads.
    */
-static void count_piece(const pdl_window_t *w, const pdl__border_t *b)
+static void count_piece(const pdl_window_t *w, const pdl_border_t *b)
 {
     for (int64_t out = b->out.low; out < b->out.high; out++) {
         CHECK(is_in(b->border[0], out) == touches(w, out, 0, b->own.low));
@@ -80,11 +80,11 @@ static void test_random(void)
         w.pad = between(0, reach / 2);
         if (w.in + 2 * w.pad < reach) continue;
         w.out = (w.in + 2 * w.pad - reach) / w.stride + 1;
-        if (!pdl__borders_apart(&w, pieces, 4)) continue;
+        if (!pdl_borders_apart(&w, pieces, 4)) continue;
         apart += pieces > 1;
         for (int64_t m = 0; m < pieces; m++) {
-            pdl__border_t b;
-            pdl__border_find(&w, pieces, m, &b);
+            pdl_border_t b;
+            pdl_border_find(&w, pieces, m, &b);
             CHECK(b.pad_low >= 0 && b.border[0].high <= (b.border[1].high > 0 ? b.border[1].low : w.out));
             count_piece(&w, &b);
         }

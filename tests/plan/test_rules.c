@@ -5,7 +5,7 @@
 #include "random.h"
 #include "test.h"
 
-#include "plan/rules.h"
+#include <paradl/plan/rules.h>
 
 #include <stdlib.h>
 
@@ -100,7 +100,7 @@ static void check_row(const row_t *row, const char *name)
         printf("%s in mode %s: %s\n", name, pdl_mode_names[row->mode], why);
         return;
     }
-    pdl_rule_t rule = pdl__rule(layer, row->mode, &axis, given);
+    pdl_rule_t rule = pdl_layer_rule(layer, row->mode, &axis, given);
     int        before = test_failures;
     CHECK_INT(rule.reads, row->reads);
     CHECK_INT(rule.writes, row->writes);
@@ -182,20 +182,20 @@ static void shares_are_those_of_the_largest_block(void)
     const pdl_axis_t      five = {PDL_AXIS_TENSOR, 5, 0}, three = {PDL_AXIS_TENSOR, 3, 0};
     const pdl_placement_t given[2] = {R, R};
 
-    CHECK_NEAR(pdl__rule(layer_named("conv"), PDL_MODE_FILTER, &five, given).share, 3.0 / 12, 0);
-    CHECK_NEAR(pdl__rule(layer_named("conv"), PDL_MODE_CHANNEL, &five, given).share, 2.0 / 6, 0);
-    CHECK_NEAR(pdl__rule(layer_named("conv"), PDL_MODE_SPACE, &five, given).share, 3.0 / 12, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("conv"), PDL_MODE_FILTER, &five, given).share, 3.0 / 12, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("conv"), PDL_MODE_CHANNEL, &five, given).share, 2.0 / 6, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("conv"), PDL_MODE_SPACE, &five, given).share, 3.0 / 12, 0);
     /* Two filters to a group, by whole groups. */
-    CHECK_NEAR(pdl__rule(layer_named("depthwise"), PDL_MODE_FILTER, &five, given).share, 3.0 / 12, 0);
-    CHECK_NEAR(pdl__rule(layer_named("grouped"), PDL_MODE_FILTER, &three, given).share, 2.0 / 4, 0);
-    CHECK_NEAR(pdl__rule(layer_named("head"), PDL_MODE_SAMPLE, &five, given).share, 1, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("depthwise"), PDL_MODE_FILTER, &five, given).share, 3.0 / 12, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("grouped"), PDL_MODE_FILTER, &three, given).share, 2.0 / 4, 0);
+    CHECK_NEAR(pdl_layer_rule(layer_named("head"), PDL_MODE_SAMPLE, &five, given).share, 1, 0);
 }
 
 static pdl_mode_t passed(const char *name, pdl_placement_t first, pdl_placement_t second)
 {
     const pdl_placement_t given[2] = {first, second};
 
-    return pdl__mode_of_pass(layer_named(name), &(pdl_axis_t){PDL_AXIS_TENSOR, 2, 0}, given);
+    return pdl_mode_of_pass(layer_named(name), &(pdl_axis_t){PDL_AXIS_TENSOR, 2, 0}, given);
 }
 
 /* PASS keeps what arrives where the operation can work on it, and asks for the whole elsewhere. */
@@ -401,7 +401,7 @@ static void halos_are_adjoint(void)
 
 static void windows_of_layers(void)
 {
-    pdl_window_t w = pdl__layer_window(layer_named("conv"), 0);
+    pdl_window_t w = pdl_layer_window(layer_named("conv"), 0);
     int          neighbours;
 
     CHECK(w.in == 12 && w.out == 12 && w.kernel == 3 && w.pad == 1 && w.stride == 1);
@@ -409,11 +409,11 @@ static void windows_of_layers(void)
     static const char *const without[] = {"relu", "pool", "upsample", "to_sequence",
                                           "loss", "ln",   "head",     "position"};
     for (size_t i = 0; i < sizeof(without) / sizeof(without[0]); i++) {
-        w = pdl__layer_window(layer_named(without[i]), 0);
+        w = pdl_layer_window(layer_named(without[i]), 0);
         CHECK_INT(pdl_halo_rows(&w, 2, &neighbours), 0);
     }
     /* Interpolation reads a row beyond either border. */
-    w = pdl__layer_window(layer_named("bilinear"), 0);
+    w = pdl_layer_window(layer_named("bilinear"), 0);
     CHECK_INT(pdl_halo_rows(&w, 3, &neighbours), 2);
 }
 

@@ -25,6 +25,8 @@ extern "C" {
 
 /* Whether mpirun, srun or pdl_launch_local() has started this process as a rank of a job. */
 bool pdl_launch_active(void);
+/* Whether it was pdl_launch_local(). */
+bool pdl_launch_local_rank(void);
 /* Whether this process should start `ranks` ranks: there are several and it is not one of them. */
 bool pdl_launch_wanted(int ranks);
 

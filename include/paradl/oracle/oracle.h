@@ -17,6 +17,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/base/units.h>
+#include <paradl/base/yaml.h>
 #include <paradl/model/dataset.h>
 #include <paradl/plan/partition.h>
 #include <paradl/plan/plan.h>
@@ -148,6 +149,8 @@ pdl_status_t pdl_parameters_load(const char *name_or_path, pdl_parameters_t *par
    above. A file that is there but cannot be read is an error. */
 pdl_status_t pdl_parameters_choose(const char *name_or_path, const pdl_system_t *system,
                                    pdl_parameters_t *parameters);
+/* Reads a map of switches over what is there. */
+pdl_status_t pdl_parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *parameters);
 pdl_status_t pdl_parameters_write(const pdl_parameters_t *parameters, const char *comment, FILE *stream);
 
 typedef enum pdl_comm_class {
@@ -304,6 +307,13 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
 
 /* Largest batch for which the plan's memory fits, other things equal; 0 when not even the smallest does. */
 pdl_status_t pdl_oracle_largest_batch(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t *batch);
+
+/* A layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
+void pdl_measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
+                           pdl_precision_t precision, pdl_measured_t *row);
+
+/* Bytes that an update passes over. */
+double pdl_update_bytes(pdl_optimizer_t optimizer, double weights);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,7 @@
 #define PARADL_SYSTEM_H
 
 #include <paradl/base/status.h>
+#include <paradl/base/yaml.h>
 #include <paradl/model/model.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -159,6 +160,8 @@ typedef struct pdl_system {
 
 /* SYSTEM of the command line: a built-in name or the path of a .yaml file. */
 pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **system);
+/* Refuses latencies, sizes and rates of a device or link that are written without a unit and cannot be meant so. */
+pdl_status_t pdl_system_check_units(const pdl_yaml_t *mapping);
 pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system);
 void         pdl_system_destroy(const pdl_system_t *system);
 

@@ -137,6 +137,9 @@ typedef struct pdl_train_summary {
     const char            *transport; /* pdl_session_transport() */
 } pdl_train_summary_t;
 
+/* What a session of a run has to know of its workers, before it is made, for those who make one by themselves; PDL_ERR_INPUT for
+   numbers that do not go together. */
+pdl_status_t pdl_train_prepare(const pdl_train_options_t *options, pdl_session_spec_t *session);
 pdl_status_t pdl_train_run(const pdl_train_options_t *options, pdl_train_summary_t *summary);
 
 /* Collective. The weights of a checkpoint into a session; `averaged`: those of the EMA. A checkpoint of another model is

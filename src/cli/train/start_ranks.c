@@ -4,7 +4,6 @@
 #include "cli/train/start_ranks.h"
 
 #include "cli/commands.h"
-#include "comm/launch.h"
 #include <paradl/tensor/threads.h>
 
 #include <paradl/comm/launch.h>
@@ -23,7 +22,7 @@ bool pdl__start_wanted(int64_t ranks)
 
 bool pdl__start_done(void)
 {
-    return getenv(PDL__ENV_RANKS) != NULL;
+    return pdl_launch_local_rank();
 }
 
 /* More ranks than a machine can start would bring it to a standstill before any of them could say so. */

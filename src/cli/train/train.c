@@ -7,7 +7,6 @@
 #include "cli/train/plan.h"
 #include "cli/train/start_ranks.h"
 #include "cli/train/threads.h"
-#include "train/sampling/sampling.h"
 
 #include <paradl/comm/launch.h>
 #include <paradl/comm/watch.h>
@@ -485,7 +484,7 @@ static pdl_status_t fits(void *context, int64_t ranks, char *how, size_t size)
     pdl_status_t     status = open_dry(&job, request->operands, 0, ranks, &session);
 
     if (!status) apply_policy(job.plan, &job.options.sampling);
-    if (!status) status = pdl__sampling_prepare(&job.options, &job.options.session);
+    if (!status) status = pdl_train_prepare(&job.options, &job.options.session);
     if (!status) pdl_mesh_format(&job.plan->mesh, how, size);
     pdl_session_destroy(session);
     release(&job);

@@ -275,14 +275,14 @@ void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
     roofline_seconds(cost, layer, local, &seconds[0], &seconds[1]);
     if (cost->measured_count > 0 && cost->model) {
         pdl_measured_t row;
-        pdl__measured_describe(cost->model, layer, local, cost->precision, &row);
+        pdl_measured_describe(cost->model, layer, local, cost->precision, &row);
         pdl__measured_apply(cost, &row, seconds);
     }
     *forward_s = cost->dilation * seconds[0];
     *backward_s = cost->dilation * seconds[1];
 }
 
-double pdl__update_bytes(pdl_optimizer_t optimizer, double weights)
+double pdl_update_bytes(pdl_optimizer_t optimizer, double weights)
 {
     /* 32-bit values read and written per weight: w and g; momentum; two moments. */
     static const double passes[PDL_OPTIMIZER_COUNT] = {3, 5, 7};
@@ -293,7 +293,7 @@ double pdl__update_bytes(pdl_optimizer_t optimizer, double weights)
 double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
                            double weights, double tensors)
 {
-    double bytes = pdl__update_bytes(optimizer, weights), seconds = bytes / cost->bytes_per_s;
+    double bytes = pdl_update_bytes(optimizer, weights), seconds = bytes / cost->bytes_per_s;
 
     if (!p->fused_update && p->update_bytes_per_s > 0) seconds = weights * cost->item_bytes / p->update_bytes_per_s;
     seconds += tensors * p->update_tensor_s;

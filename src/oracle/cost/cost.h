@@ -46,17 +46,11 @@ void pdl__layer_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer
 
 /* measured.c: whether layers of a machine were measured in a precision. */
 bool pdl__measured_in(const pdl_system_t *system, pdl_precision_t precision);
-/* A layer, or the part that a rank has of it, as calibration describes it: everything but the seconds. */
-void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
-                            pdl_precision_t precision, pdl_measured_t *row);
 /* Corrects projected seconds by the measured layers that are like this one. */
 void pdl__measured_apply(const pdl_compute_cost_t *cost, const pdl_measured_t *row, double seconds[2]);
 /* timed.c: an operation with this key (pdl_op_key) and number of samples, as it was timed by itself; false where it was not. */
 bool pdl__timed(const pdl_system_t *system, uint64_t key, pdl_precision_t precision, double samples,
                 pdl_timed_op_t *timed);
-/* Bytes that an update passes over. */
-double pdl__update_bytes(pdl_optimizer_t optimizer, double weights);
-
 /* Seconds of updating `weights` elements in `tensors` tensors, and of what an update takes besides its operations. */
 double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
                            double weights, double tensors);

@@ -1,7 +1,7 @@
 /*
  * Frameworks as data: reading share/frameworks, laying one over a parameter set.
  */
-#include "oracle/cost/experiment.h"
+#include "oracle/cost/parameters.h"
 #include <paradl/base/share.h>
 #include <paradl/oracle/framework.h>
 #include <string.h>

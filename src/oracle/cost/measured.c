@@ -35,8 +35,8 @@ static int type_before(const pdl_model_t *model, const pdl_layer_t *layer)
     return before->consumer_count == 1 ? (int)before->type : (int)PDL_LAYER_INPUT;
 }
 
-void pdl__measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
-                            pdl_precision_t precision, pdl_measured_t *row)
+void pdl_measured_describe(const pdl_model_t *model, const pdl_layer_t *layer, const pdl_local_t *local,
+                           pdl_precision_t precision, pdl_measured_t *row)
 {
     double bytes = local->samples * pdl_precision_bytes(precision) * (local->x_elements + local->y_elements);
 

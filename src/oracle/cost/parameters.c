@@ -1,7 +1,7 @@
 /*
  * Parameters of the cost model: one table drives defaults, reading, writing and fitting.
  */
-#include "oracle/cost/experiment.h"
+#include "oracle/cost/parameters.h"
 #include <paradl/base/output.h>
 #include <paradl/base/share.h>
 #include <paradl/base/yaml.h>
@@ -68,7 +68,7 @@ static pdl_status_t read_values(const pdl_yaml_t *map, pdl_parameters_t *p)
     return PDL_OK;
 }
 
-pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *p)
+pdl_status_t pdl_parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *p)
 {
     for (size_t i = 0; i < pdl_yaml_size(map); i++) {
         const char *key = pdl_yaml_key(map, i);
@@ -90,7 +90,7 @@ pdl_status_t pdl__parameters_read(const pdl_yaml_t *values, const pdl_yaml_t *fl
     if (values) status = pdl_yaml_expect(values, PDL_YAML_MAPPING, "a map of parameters");
     if (!status && values) status = read_values(values, p);
     if (!status && flags) status = pdl_yaml_expect(flags, PDL_YAML_MAPPING, "a map of switches");
-    if (!status && flags) status = pdl__parameters_read_switches(flags, p);
+    if (!status && flags) status = pdl_parameters_read_switches(flags, p);
     return status;
 }
 

@@ -3,9 +3,9 @@
  * look-ups.
  */
 #include "oracle/cost/profile.h"
-#include "plan/border.h"
-#include "plan/rules.h"
 #include <math.h>
+#include <paradl/plan/border.h>
+#include <paradl/plan/rules.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,8 +96,8 @@ static bool is_apart(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     if (!pdl_layer_is_convolution(layer)) return false;
     for (int a = t->axis + 1; a < plan->mesh.axis_count; a++)
         if (plan->mesh.axis[a].size > 1 && local->mode[a] == PDL_MODE_SPACE) return false;
-    pdl_window_t window = pdl__layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
-    return pdl__borders_apart(&window, plan->mesh.axis[t->axis].size, pdl__border_part(layer));
+    pdl_window_t window = pdl_layer_window(layer, (int)(local->reads[t->axis] - PDL_SPLIT_S0));
+    return pdl_borders_apart(&window, plan->mesh.axis[t->axis].size, pdl_border_part(layer));
 }
 
 double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
@@ -155,7 +155,7 @@ static double framework_seconds(const pdl_pricing_t *pr, const pdl_layer_t *laye
     double            seconds = pr->p->layer_s;
 
     if (pdl_layer_traits(layer)->source || pr->p->asynchronous) return 0;
-    if (local->split && pdl__is_matrix(layer)) {
+    if (local->split && pdl_layer_is_matrix(layer)) {
         seconds += pr->p->split_layer_s;
         for (int a = 0; a < plan->mesh.axis_count; a++)
             if (plan->modes[index].on[a] == PDL_MODE_FILTER && plan->mesh.axis[a].size > 1)
@@ -248,7 +248,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     s->backward += backward + framework * 2 / 3;
     double queue = s->queue_forward;
     add_queue(pr, layer, forward, backward, s);
-    if (pdl__is_matrix(layer)) s->matrix += forward + backward + framework;
+    if (pdl_layer_is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
     add_formats(layer, local, s);
     if (is_outside(pr->profile->plan->model, index)) {

@@ -3,9 +3,9 @@
  * layer exactly as a whole plan is, so that the sum over layers is what the oracle projects.
  */
 #include "oracle/search/mixed.h"
-#include "plan/compile.h"
-#include "plan/rules.h"
 #include <math.h>
+#include <paradl/plan/compile.h>
+#include <paradl/plan/rules.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ static void bench_end(bench_t *b)
 static double price(bench_t *b, int index, pdl_sums_t *sums)
 {
     b->profile.partition->transfer_count = 0;
-    pdl__compile_layer(&b->compiler, index);
+    pdl_compile_layer(&b->compiler, index);
     memset(sums, 0, sizeof(*sums));
     if (!b->compiler.status) pdl__price_layer(&b->pricing, index, sums);
     return pdl__layers_seconds(b->oracle, &b->c, &b->profile, sums);
@@ -178,7 +178,7 @@ static pdl_status_t fill_all(bench_t *b, pdl_options_t *o, int *table_of_class)
         }
         o->of[i] = *known;
     }
-    return pdl__partition_saved(b->profile.partition, o->saved);
+    return pdl_partition_saved(b->profile.partition, o->saved);
 }
 
 pdl_status_t pdl__options_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, int axis, pdl_options_t *o)

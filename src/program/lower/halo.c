@@ -47,11 +47,11 @@ pdl_op_spec_t pdl__halo_side_spec(const pdl__halo_side_t *side, const pdl_op_spe
 
 static pdl_status_t make_main(making_t *m)
 {
-    const pdl__border_t *r = &m->rows[m->me].at;
-    pdl_backend_t       *backend = m->spec->backend;
-    pdl_op_spec_t        spec = m->spec->op;
-    int                  k = m->dim - PDL_DIM_SPACE;
-    pdl_status_t         status = make_layer(m, r->own, r->out, &m->local);
+    const pdl_border_t *r = &m->rows[m->me].at;
+    pdl_backend_t      *backend = m->spec->backend;
+    pdl_op_spec_t       spec = m->spec->op;
+    int                 k = m->dim - PDL_DIM_SPACE;
+    pdl_status_t        status = make_layer(m, r->own, r->out, &m->local);
 
     if (status) return status;
     m->local->pad_low[k] = r->pad_low;
@@ -63,7 +63,7 @@ static pdl_status_t make_main(making_t *m)
 
 static pdl_status_t make_side(making_t *m, int which)
 {
-    const pdl__border_t        *r = &m->rows[m->me].at;
+    const pdl_border_t         *r = &m->rows[m->me].at;
     const pdl_op_description_t *main = &m->description;
     pdl__halo_side_t           *side = &m->halo->side[which];
     pdl_op_description_t       *own = &side->description;
@@ -108,10 +108,10 @@ static size_t bytes_of(const making_t *m, int which, pdl_range_t rows)
 /* What the halo of one side needs here besides its op. */
 static pdl_status_t make_copies(making_t *m, int which)
 {
-    const pdl__border_t *r = &m->rows[m->me].at;
-    const pdl_range_t    gives = m->rows[m->me].gives[which];
-    pdl__halo_side_t    *side = &m->halo->side[which];
-    pdl_status_t         status = make_boxes(m, 0, r->own, gives, &side->boxes[PDL_BOXES_GIVES]);
+    const pdl_border_t *r = &m->rows[m->me].at;
+    const pdl_range_t   gives = m->rows[m->me].gives[which];
+    pdl__halo_side_t   *side = &m->halo->side[which];
+    pdl_status_t        status = make_boxes(m, 0, r->own, gives, &side->boxes[PDL_BOXES_GIVES]);
 
     if (!status) status = make_boxes(m, 0, r->own, r->strip[which], &side->boxes[PDL_BOXES_OWN]);
     if (!status) status = make_boxes(m, 0, r->strip[which], r->halo[which], &side->boxes[PDL_BOXES_HALO]);

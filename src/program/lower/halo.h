@@ -16,15 +16,15 @@
 #ifndef PDL_PROGRAM_HALO_H
 #define PDL_PROGRAM_HALO_H
 
-#include "plan/border.h"
 #include "program/lower/planned_move.h"
+#include <paradl/plan/border.h>
 #include <paradl/plan/boxes.h>
 #include <paradl/tensor/backend.h>
 
 /* Rows along the extent that the axis cuts, of one member of its group. */
 typedef struct pdl__halo_rows {
-    pdl__border_t at;
-    pdl_range_t   gives[2]; /* of its own rows, those in the low or high halos of others */
+    pdl_border_t at;
+    pdl_range_t  gives[2]; /* of its own rows, those in the low or high halos of others */
 } pdl__halo_rows_t;
 
 typedef struct pdl__halo_side {

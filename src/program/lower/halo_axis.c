@@ -1,9 +1,9 @@
 /*
  * Which halo a convolution over a part in space gets by itself: answered from the plan alone.
  */
-#include "plan/border.h"
-#include "plan/rules.h"
 #include "program/lower/halo.h"
+#include <paradl/plan/border.h>
+#include <paradl/plan/rules.h>
 
 static int dim_of(const pdl__layouts_t *l, int layer, int axis)
 {
@@ -27,8 +27,8 @@ static bool cuts_alone(const pdl__layouts_t *l, int layer, int axis)
 static bool is_needed(const pdl_window_t *window, int64_t members)
 {
     for (int64_t m = 0; m < members; m++) {
-        pdl__border_t b;
-        pdl__border_find(window, members, m, &b);
+        pdl_border_t b;
+        pdl_border_find(window, members, m, &b);
         pdl_range_t need = {b.own.low - b.pad_low, b.own.high + b.pad_high};
         if ((need.low > 0 ? need.low : 0) != b.own.low ||
             (need.high < window->in ? need.high : window->in) != b.own.high)
@@ -47,9 +47,9 @@ int pdl__halo_axis(const pdl__layouts_t *l, int index)
         int64_t members = l->plan->mesh.axis[a].size;
         if (!(axes >> a & 1)) continue;
         if (!cuts_alone(l, index, a)) return -1;
-        pdl_window_t window = pdl__layer_window(layer, dim_of(l, index, a));
+        pdl_window_t window = pdl_layer_window(layer, dim_of(l, index, a));
         if (is_needed(&window, members))
-            return pdl__borders_apart(&window, members, pdl__border_part(layer)) ? a : -1;
+            return pdl_borders_apart(&window, members, pdl_border_part(layer)) ? a : -1;
     }
     return -1;
 }
@@ -95,9 +95,9 @@ static void find_gifts(pdl__halo_rows_t *rows, int64_t members)
 
 void pdl__halo_members(const pdl__layouts_t *l, int index, int axis, pdl__halo_rows_t *rows)
 {
-    pdl_window_t window = pdl__layer_window(pdl_model_layer(l->plan->model, index), dim_of(l, index, axis));
+    pdl_window_t window = pdl_layer_window(pdl_model_layer(l->plan->model, index), dim_of(l, index, axis));
     int64_t      members = l->plan->mesh.axis[axis].size;
 
-    for (int64_t m = 0; m < members; m++) pdl__border_find(&window, members, m, &rows[m].at);
+    for (int64_t m = 0; m < members; m++) pdl_border_find(&window, members, m, &rows[m].at);
     find_gifts(rows, members);
 }

@@ -18,9 +18,9 @@
  * all parallel cables together.
  */
 #include "topo/family/graph.h"
-#include "system/units.h"
 
 #include <paradl/base/yaml.h>
+#include <paradl/system/system.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,7 +181,7 @@ static pdl_status_t read_speed(const pdl_yaml_t *node, const char *bandwidth, co
 {
     pdl_status_t st = pdl_yaml_get_number(node, bandwidth, PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, bytes_per_s);
 
-    if (!st) st = pdl__check_units(node);
+    if (!st) st = pdl_system_check_units(node);
     if (st) return st;
     if (!(*bytes_per_s >= 1 && *bytes_per_s <= 1e18))
         return pdl_yaml_error(pdl_yaml_find(node, bandwidth), "%s must be between 1 B/s and 1e18 B/s", bandwidth);

@@ -3,7 +3,6 @@
  * with filters, channels or space split, which are the reduced shapes that plans lead to.
  */
 #include "base/clock.h"
-#include "oracle/cost/cost.h"
 #include "train/calibrate/calibrate.h"
 #include "train/exec/session.h"
 #include <math.h>
@@ -295,7 +294,7 @@ static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, co
         const pdl_layer_t *layer = pdl_model_layer(t->plan->model, i);
         pdl_measured_t     row;
         if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
-        pdl__measured_describe(t->plan->model, layer, &partition->local[i], t->plan->precision, &row);
+        pdl_measured_describe(t->plan->model, layer, &partition->local[i], t->plan->precision, &row);
         for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
         add_points(t->c, t->precision, &row);
         status = add_row(t->c, &row);
@@ -312,7 +311,7 @@ static pdl_status_t keep_update(trial_t *t)
                           .out_channels = 1,
                           .window = 1};
 
-    row.work[0] = pdl__update_bytes(t->plan->optimizer, (double)t->session->weights.trainable);
+    row.work[0] = pdl_update_bytes(t->plan->optimizer, (double)t->session->weights.trainable);
     for (int i = 0; i < t->session->program->op_count; i++)
         if (pdl_program_op_class(t->session->program, &t->session->program->op[i]) == PDL_CLASS_UPDATE)
             row.seconds[0] += median(t->times + (size_t)i * MOST_STEPS, t->steps);

@@ -306,7 +306,7 @@ static pdl_status_t prepare(run_t *run)
     pdl_status_t               status = pdl_check_data(spec.plan->model, pdl_source_info(o->train));
 
     if (!status && o->valid) status = pdl_check_data(spec.plan->model, pdl_source_info(o->valid));
-    if (!status) status = pdl__sampling_prepare(o, &spec);
+    if (!status) status = pdl_train_prepare(o, &spec);
     if (!status) status = plan_length(run, &spec);
     spec.timeline = o->trace != NULL;
     status = pdl_ranks_agree(spec.ranks, status);

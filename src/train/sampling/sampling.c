@@ -39,7 +39,7 @@ static int64_t worker_count(const pdl_train_options_t *o)
     return o->sampling.workers > 0 ? o->sampling.workers : places;
 }
 
-pdl_status_t pdl__sampling_prepare(const pdl_train_options_t *o, pdl_session_spec_t *spec)
+pdl_status_t pdl_train_prepare(const pdl_train_options_t *o, pdl_session_spec_t *spec)
 {
     const pdl_sampling_options_t *sampling = &o->sampling;
     int64_t                       places = pdl_mesh_extent(&spec->plan->mesh, PDL_AXIS_DATA);

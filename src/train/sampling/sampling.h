@@ -9,9 +9,6 @@
 
 typedef struct pdl__sampling pdl__sampling_t;
 
-/* What a session has to know of the workers, before it is made; PDL_ERR_INPUT for numbers that do not go together. */
-pdl_status_t pdl__sampling_prepare(const pdl_train_options_t *options, pdl_session_spec_t *spec);
-
 /* Updates of an epoch in which nothing is hidden: as long as schedules take every epoch to be. */
 int64_t pdl__sampling_full_steps(const pdl_train_options_t *options);
 

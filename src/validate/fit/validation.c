@@ -2,7 +2,6 @@
  * Projecting measured rows and summing up how well it went.
  */
 #include "validate/fit/validation.h"
-#include "oracle/internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +83,7 @@ pdl_status_t pdl__validation_runs(pdl_validation_t *v, const pdl_parameters_t *p
         pdl_run_t       *run = &v->runs[i];
         pdl_parameters_t p = *parameters;
         if (!needed[i]) continue;
-        if (run->strategy->switches) status = pdl__parameters_read_switches(run->strategy->switches, &p);
+        if (run->strategy->switches) status = pdl_parameters_read_switches(run->strategy->switches, &p);
         if (status) break;
         pdl_oracle_set_parameters(run->oracle, &p);
         if (pdl_oracle_evaluate(run->oracle, &run->config, run->dataset, &run->projection))

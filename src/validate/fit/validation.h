@@ -4,7 +4,7 @@
 #ifndef PDL_ORACLE_VALIDATION_H
 #define PDL_ORACLE_VALIDATION_H
 
-#include "oracle/cost/experiment.h"
+#include "validate/fit/experiment.h"
 #include <paradl/base/csv.h>
 #include <paradl/validate/validate.h>
 

@@ -1,7 +1,6 @@
 /*
  * Projecting published runs: what a row leaves open is chosen first, then the oracle is asked.
  */
-#include "oracle/internal.h"
 #include "validate/published/published.h"
 #include <math.h>
 #include <stdio.h>

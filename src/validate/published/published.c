@@ -2,7 +2,6 @@
  * Published runs: reading the table, projecting its rows.
  */
 #include "validate/published/published.h"
-#include "oracle/internal.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,11 +1,15 @@
 /*
  * Compilation one layer at a time, for searches that try a layer in many modes.
  */
-#ifndef PDL_PLAN_COMPILE_H
-#define PDL_PLAN_COMPILE_H
+#ifndef PARADL_PLAN_COMPILE_H
+#define PARADL_PLAN_COMPILE_H
 
-#include "plan/rules.h"
 #include <paradl/plan/partition.h>
+#include <paradl/plan/rules.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 typedef struct pdl_compiler {
     const pdl_plan_t *plan;
@@ -16,12 +20,12 @@ typedef struct pdl_compiler {
 
 /* Compiles one layer: fills partition->local[index] and appends its transfers. Of its producers only the
    placements of their outputs, local[].out, are read. */
-void pdl__compile_layer(pdl_compiler_t *compiler, int index);
+void pdl_compile_layer(pdl_compiler_t *compiler, int index);
 
 /* saved[i]: whether the output of layer i has storage that backward reads again. The modes do not matter. */
-pdl_status_t pdl__partition_saved(const pdl_partition_t *partition, bool *saved);
+pdl_status_t pdl_partition_saved(const pdl_partition_t *partition, bool *saved);
 
-/* Finds out once what liveness needs to know of all layers; partition->local must be filled. */
-pdl_status_t pdl__walk_create(pdl_partition_t *partition);
-
+#ifdef __cplusplus
+}
+#endif
 #endif

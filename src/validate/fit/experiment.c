@@ -1,7 +1,7 @@
 /*
  * Reading share/experiments/NAME.yaml.
  */
-#include "oracle/cost/experiment.h"
+#include "validate/fit/experiment.h"
 #include <paradl/base/share.h>
 #include <string.h>
 
@@ -57,7 +57,7 @@ static pdl_status_t read_strategy(const char *name, const pdl_yaml_t *map, pdl_e
     s->recompute = (pdl_recompute_t)recompute;
     s->switches = pdl_yaml_find(map, "switches");
     pdl_parameters_default(&probe);
-    return s->switches ? pdl__parameters_read_switches(s->switches, &probe) : PDL_OK;
+    return s->switches ? pdl_parameters_read_switches(s->switches, &probe) : PDL_OK;
 }
 
 static pdl_status_t read_dataset(const char *name, const pdl_yaml_t *map, pdl_experiment_dataset_t *d)

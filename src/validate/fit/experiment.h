@@ -2,8 +2,8 @@
  * An experiment says how the runs of a table of measurements were made, so that each row becomes a
  * configuration that the oracle can project: share/experiments/NAME.yaml.
  */
-#ifndef PDL_ORACLE_EXPERIMENT_H
-#define PDL_ORACLE_EXPERIMENT_H
+#ifndef PDL_VALIDATE_EXPERIMENT_H
+#define PDL_VALIDATE_EXPERIMENT_H
 
 #include <paradl/base/yaml.h>
 #include <paradl/oracle/oracle.h>
@@ -53,19 +53,5 @@ const pdl_experiment_strategy_t *pdl__experiment_strategy(const pdl_experiment_t
 const pdl_dataset_t *pdl__experiment_dataset(const pdl_experiment_t *e, const char *name);
 /* The row's source and quality count for the headline numbers. */
 bool pdl__experiment_core(const pdl_experiment_t *e, const char *source, const char *quality);
-
-/* Everything about a switch that its field does not say. */
-typedef struct pdl__switch_info {
-    const char *name, *meaning;
-    bool        standard;
-    size_t      offset;
-} pdl__switch_info_t;
-extern const pdl__switch_info_t pdl__switch_info[];
-extern const int                pdl__switch_count;
-
-/* Reads maps of parameters and switches (NULL: none) over what is there. */
-pdl_status_t pdl__parameters_read(const pdl_yaml_t *values, const pdl_yaml_t *flags, pdl_parameters_t *parameters);
-/* The switches alone. */
-pdl_status_t pdl__parameters_read_switches(const pdl_yaml_t *map, pdl_parameters_t *parameters);
 
 #endif
