@@ -66,6 +66,12 @@ static bool find_timed(const pricer_t *pr, const pdl_program_op_t *op, double *s
     return true;
 }
 
+/* The least that a kernel takes; other machines have this in what their layers take. */
+static double kernel_seconds(const pricer_t *pr)
+{
+    return pr->oracle->system->backend != NULL ? pr->profile->compute.kernel_s : 0;
+}
+
 /* A node takes what the layers fused into it take. */
 static double node_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 {
@@ -73,7 +79,8 @@ static double node_seconds(const pricer_t *pr, const pdl_program_op_t *op)
     const pdl_model_t        *model = pr->plan->model;
     double                    seconds = 0;
 
-    if (node->kind != PDL_NODE_COMPUTE || op->part > 0) return 0; /* boundaries are priced with the interior */
+    if (node->kind != PDL_NODE_COMPUTE) return 0;
+    if (op->part > 0) return kernel_seconds(pr); /* the work of boundaries is priced with the interior */
     for (int at = node->tail;; at = layer_before(model, at, node->layer)) {
         const pdl_sums_t *sums = &pr->profile->prefix[at];
         double forward = sums[1].forward - sums[0].forward, backward = sums[1].backward - sums[0].backward;
@@ -248,10 +255,20 @@ static double count_updates(const pdl_program_t *program)
     return updates;
 }
 
+/* Sums and conversions read two streams or write them slowly, and write one; boxes are as large as the smaller side. */
+static double pass_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    const pdl_program_buffer_t *buffer = pr->program->buffer;
+    int                         output = pdl_program_op_output(op);
+    double                      bytes = output >= 0 ? (double)buffer[output].bytes : 0;
+
+    if (op->kind == PDL_OP_COPY && output >= 0 && op->input[0] >= 0)
+        bytes = fmin(bytes, (double)buffer[op->input[0]].bytes);
+    return kernel_seconds(pr) + 3 * bytes / pr->profile->compute.bytes_per_s;
+}
+
 static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds, double *queue_s)
 {
-    int output = pdl_program_op_output(op);
-
     *seconds = 0;
     *queue_s = pr->oracle->system->device.queue_s;
     switch (op->kind) {
@@ -267,15 +284,12 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
         /* Routes and statistics are part of the operation. */
         return comm_seconds(pr, op, seconds);
     case PDL_OP_LOAD: find_timed(pr, op, seconds, queue_s); return PDL_OK;
-    case PDL_OP_SUM:
     case PDL_OP_CONVERT:
-    case PDL_OP_COPY:
-        if (op->kind == PDL_OP_CONVERT && find_timed(pr, op, seconds, queue_s)) return PDL_OK;
-        /* two streams read or written, one written */
-        if (output >= 0)
-            *seconds = (pr->oracle->system->backend != NULL ? pr->profile->compute.kernel_s : 0) +
-                       3 * (double)pr->program->buffer[output].bytes / pr->profile->compute.bytes_per_s;
+        if (find_timed(pr, op, seconds, queue_s)) return PDL_OK;
+        *seconds = pass_seconds(pr, op);
         return PDL_OK;
+    case PDL_OP_SUM:
+    case PDL_OP_COPY: *seconds = pass_seconds(pr, op); return PDL_OK;
     case PDL_OP_REDISTRIBUTE: *seconds = kept_seconds(pr, op); return comm_seconds(pr, op, seconds);
     case PDL_OP_COLLECTIVE:
         return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
