@@ -8,6 +8,8 @@
 
 /* Passes beyond which the formulas have to do. */
 #define MOST_PASSES 300000
+/* Layers times micro-batches beyond which programs take too long to compile while plans are searched. */
+#define MOST_LAYERS 25000
 
 /* Forward and backward share what the play leaves beside the update. */
 static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)
@@ -78,12 +80,20 @@ pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profi
     return PDL_OK;
 }
 
+/* Layers of all micro-batches. */
+static double plan_passes(const pdl_plan_t *plan)
+{
+    return (double)plan->micro_batches * (double)pdl_model_layer_count(plan->model);
+}
+
 /* Where this library trains, an update is what the programs of its ranks take; false where they cannot be made. */
 static bool replay_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_plan_parts_t *parts)
 {
     pdl_timeline_t *timeline = NULL;
 
-    if (oracle->system->backend == NULL || pdl_oracle_timeline(oracle, plan, &timeline)) return false;
+    if (oracle->system->backend == NULL || plan_passes(plan) > MOST_LAYERS ||
+        pdl_oracle_timeline(oracle, plan, &timeline))
+        return false;
     pdl_status_t status = pdl__timeline_parts(timeline, parts);
     pdl_timeline_destroy(timeline);
     return status == PDL_OK;
