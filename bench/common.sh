@@ -17,5 +17,5 @@ median() {
 
 # A number of a JSON text on stdin, wherever it is; the first of that name.
 number() {
-    sed -nE 's/.*"'"$1"'": ?([-+0-9.eE]+).*/\1/p'
+    sed -nE '/^\{"summary"/d; s/.*"'"$1"'": ?([-+0-9.eE]+).*/\1/p'
 }

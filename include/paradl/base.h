@@ -5,6 +5,7 @@
 #include <paradl/base/arena.h>
 #include <paradl/base/csv.h>
 #include <paradl/base/digest.h>
+#include <paradl/base/document.h>
 #include <paradl/base/json.h>
 #include <paradl/base/output.h>
 #include <paradl/base/random.h>

@@ -3,7 +3,7 @@
  */
 #include "cli/commands.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/coll/coll.h>
 #include <paradl/report/bench_report.h>
@@ -60,8 +60,7 @@ static pdl_status_t list_json(void)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stdout);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stdout, "algorithm-list/1");
     pdl_json_open(&json, "algorithms", '[');
     for (int c = 0; c < PDL_COLL_COUNT; c++) {
         const char *const *names = pdl_coll_algorithms((pdl_collective_t)c);
@@ -135,8 +134,7 @@ static void verified_json(const pdl_schedule_t *schedule, const pdl_schedule_spe
     pdl_coll_price_t price = pdl_schedule_price(schedule, 1e9);
     pdl_json_t       json;
 
-    pdl_json_begin(&json, stdout);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stdout, "verification/1");
     pdl_json_string(&json, "collective", pdl_collective_names[spec->collective]);
     pdl_json_string(&json, "algorithm", spec->algorithm);
     pdl_json_int(&json, "ranks", pdl_schedule_ranks(schedule));

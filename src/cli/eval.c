@@ -7,7 +7,7 @@
 #include "cli/train/threads.h"
 #include "cli/train/trained.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/comm/watch.h>
 #include <paradl/train/train.h>
 
@@ -88,8 +88,7 @@ static pdl_status_t print_score(const job_t *job, const pdl_score_t *score)
         printf(", %.0f samples in %.3g s\n", score->samples, score->seconds);
         return PDL_OK;
     }
-    pdl_json_begin(&json, stdout);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stdout, "evaluation/1");
     pdl_json_string(&json, "checkpoint", job->path);
     pdl_json_string(&json, "model", pdl_model_name(job->network.model));
     pdl_json_string(&json, "data", job->values->data);

@@ -4,6 +4,7 @@
 #include "cli/commands.h"
 
 #include <malloc.h>
+#include <paradl/base/document.h>
 #include <paradl/comm/launch.h>
 #include <paradl/report/table.h>
 
@@ -192,7 +193,14 @@ int main(int argc, char **argv)
     mallopt(M_MMAP_THRESHOLD, 1 << 29);
     mallopt(M_TRIM_THRESHOLD, 1 << 29);
 #endif
-    pdl__arguments = argv;
+    /* Parsing moves the operands to the front; ranks and documents want the words as they were. */
+    pdl__arguments = malloc(((size_t)argc + 1) * sizeof(*argv));
+    if (pdl__arguments == NULL) {
+        fputs("paradl: out of memory\n", stderr);
+        return pdl_status_exit(PDL_ERR_NOMEM);
+    }
+    memcpy(pdl__arguments, argv, ((size_t)argc + 1) * sizeof(*argv));
+    pdl_document_set_command((const char *const *)pdl__arguments);
     pdl_output_clean_up_on_signals();
     pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
 

@@ -25,7 +25,7 @@ typedef struct values {
     int64_t pe, batch, samples_per_pe, micro_batches, top, groups;
     double  max_memory, divisor, exchange_bandwidth;
     int     goal, formulas, mode, precision, optimizer;
-    bool    explain, json;
+    bool    explain, json, layers;
 } values_t;
 
 #define TEXT(field)                 PDL__TEXT(values_t, field)
@@ -89,6 +89,7 @@ static const pdl__option_t options[] = {
     {"trace", "FILE", NULL, "writes the projected timeline of the best plan, for Perfetto or chrome://tracing",
      TEXT(trace), .writes = true},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
+    {"layers", NULL, NULL, "--json: with what every layer of the best plan takes", PDL__FLAG(values_t, layers)},
     {.name = NULL},
 };
 
@@ -107,9 +108,12 @@ static pdl_status_t check_values(const values_t *v)
         return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-device exclude each other");
     if (v->formulas != FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
-    if (v->formulas == FORMULAS_ORIG && (v->output != NULL || v->trace != NULL || v->explain || v->max_memory > 0))
-        return pdl_error(PDL_ERR_INPUT,
-                         "--formulas orig only projects: leave out -o, --trace, --explain and --max-memory");
+    if (v->formulas == FORMULAS_ORIG &&
+        (v->output != NULL || v->trace != NULL || v->explain || v->layers || v->max_memory > 0))
+        return pdl_error(
+            PDL_ERR_INPUT,
+            "--formulas orig only projects: leave out -o, --trace, --explain, --layers and --max-memory");
+    if (v->layers && !v->json) return pdl_error(PDL_ERR_INPUT, "--layers is a part of the document: add --json");
     if (v->formulas == FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
     if (v->exchange_bandwidth > 0 && v->data_policy == NULL)
@@ -234,20 +238,16 @@ static pdl_status_t write_plan(const values_t *v, const pdl_candidate_t *best)
     return pdl__finish_output(output, status);
 }
 
-static pdl_status_t write_trace(const char *path, pdl_oracle_t *oracle, const pdl_plan_t *plan)
+static pdl_status_t write_trace(const char *path, const pdl_timeline_t *timeline)
 {
     enum { MOST_RANKS = 64 };
-    pdl_output_t   *output;
-    pdl_timeline_t *timeline = NULL;
-    pdl_status_t    status = pdl_output_open(path, &output);
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(path, &output);
 
     if (status) return status;
-    status = pdl_oracle_timeline(oracle, plan, &timeline);
-    if (!status)
-        pdl_replay_trace(timeline->ranks, timeline->count < MOST_RANKS ? timeline->count : MOST_RANKS,
-                         pdl_output_stream(output));
-    pdl_timeline_destroy(timeline);
-    return pdl__finish_output(output, status);
+    pdl_replay_trace(timeline->ranks, timeline->count < MOST_RANKS ? timeline->count : MOST_RANKS,
+                     pdl_output_stream(output));
+    return pdl_output_close(output);
 }
 
 /* Nothing possible is a refusal. The reasons of several strategies need the table, that of one fits in a line. */
@@ -275,6 +275,7 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
 {
     char               explanation[4096];
     pdl__plan_policy_t policy = {.rows = NULL};
+    pdl_timeline_t    *timeline = NULL;
     pdl_status_t       status = PDL_OK;
 
     if (search->possible > 0 && v->data_policy != NULL) {
@@ -289,9 +290,12 @@ static pdl_status_t answer(const values_t *v, const question_t *q, pdl_oracle_t 
     }
     if (!status && search->possible > 0) status = pdl_oracle_settle(oracle, search->candidates[0].plan);
     if (!status && v->output != NULL && search->possible > 0) status = write_plan(v, &search->candidates[0]);
-    if (!status && v->trace != NULL && search->possible > 0)
-        status = write_trace(v->trace, oracle, search->candidates[0].plan);
+    if (!status && (v->trace != NULL || v->layers) && search->possible > 0)
+        status = pdl_oracle_timeline(oracle, search->candidates[0].plan, &timeline);
+    if (!status && v->trace != NULL && timeline != NULL) status = write_trace(v->trace, timeline);
+    report->timeline = v->layers ? timeline : NULL;
     if (!status) status = show(v, report);
+    pdl_timeline_destroy(timeline);
     pdl__plan_policy_free(&policy);
     return status;
 }

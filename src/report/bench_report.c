@@ -1,7 +1,7 @@
 /*
  * Measured collectives: one block of lines per size, the MPI library's own first.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/report/bench_report.h>
 #include <paradl/report/table.h>
@@ -51,8 +51,7 @@ pdl_status_t pdl_report_bench_json(const pdl_bench_t *bench, FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "bench/1");
     pdl_json_string(&json, "collective", pdl_collective_names[bench->collective]);
     pdl_json_int(&json, "ranks", bench->ranks);
     pdl_json_string(&json, "library", bench->library);

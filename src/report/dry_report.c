@@ -1,7 +1,7 @@
 /*
  * What a rank will do, hold and send.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/output.h>
 #include <paradl/base/units.h>
 #include <paradl/report/dry_report.h>
@@ -156,13 +156,34 @@ static void write_totals(pdl_json_t *json, const pdl_dry_report_t *report)
     if (report->seconds != NULL) pdl_json_number(json, "seconds", total_of(report));
 }
 
+/* When every buffer lives: the operations that use it first and last. */
+static void write_buffers(pdl_json_t *json, const pdl_program_t *program)
+{
+    pdl_json_int(json, "arena_bytes", (int64_t)program->arena_bytes);
+    pdl_json_open(json, "buffers", '[');
+    for (int i = 0; i < program->buffer_count; i++) {
+        const pdl_program_buffer_t *b = &program->buffer[i];
+        int                         layer = b->node >= 0 ? program->node[b->node].layer : -1;
+
+        pdl_json_open(json, NULL, '{');
+        pdl_json_int(json, "first_op", b->first);
+        pdl_json_int(json, "last_op", b->last);
+        pdl_json_int(json, "bytes", (int64_t)b->bytes);
+        pdl_json_int(json, "offset", (int64_t)b->offset);
+        pdl_json_string(json, "space", b->space == PDL_SPACE_DEVICE ? "device" : "host");
+        if (layer >= 0 && program->model != NULL)
+            pdl_json_string(json, "layer", pdl_model_layer(program->model, layer)->name);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 pdl_status_t pdl_report_dry_json(const pdl_dry_report_t *report, FILE *stream)
 {
     pdl_session_op_t op;
     pdl_json_t       json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "program/1");
     pdl_json_string(&json, "model", report->model_name);
     pdl_json_string(&json, "strategy", report->plan->strategy);
     pdl_json_int(&json, "rank", report->rank);
@@ -174,8 +195,8 @@ pdl_status_t pdl_report_dry_json(const pdl_dry_report_t *report, FILE *stream)
         write_op(&json, report, i, &op);
     }
     pdl_json_close(&json);
+    write_buffers(&json, pdl_session_program(report->session));
     pdl_json_close(&json);
-    fputc('\n', stream);
     return PDL_OK;
 }
 

@@ -3,7 +3,7 @@
  */
 #include "report/dataset_fields.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/share.h>
 #include <paradl/base/units.h>
 #include <paradl/data/data.h>
@@ -18,7 +18,7 @@ typedef struct list {
 
 /* What is listed: where the files are, how the columns are called, and what adds one of them. */
 typedef struct kind {
-    const char         *folder, *key;
+    const char         *folder, *key, *document;
     const char *const  *extensions;
     const pdl_column_t *columns;
     int                 column_count;
@@ -63,8 +63,7 @@ static pdl_status_t print_json(const kind_t *kind, FILE *stream)
     list_t       list = {.json = &json};
     pdl_status_t status;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, kind->document);
     pdl_json_open(&json, kind->key, '[');
     status = add_all(kind, &list);
     pdl_json_close(&json);
@@ -99,7 +98,7 @@ static const pdl_column_t model_columns[] = {{"model", PDL_LEFT},
                                              {"parameters", PDL_RIGHT},
                                              {"MAC", PDL_RIGHT},
                                              {"description", PDL_LEFT}};
-static const kind_t       models = {"models", "models", model_extensions, model_columns, 4, add_model};
+static const kind_t models = {"models", "models", "model-list/1", model_extensions, model_columns, 4, add_model};
 
 pdl_status_t pdl_report_model_list(FILE *stream)
 {
@@ -138,7 +137,8 @@ static const pdl_column_t system_columns[] = {{"system", PDL_LEFT},
                                               {"devices", PDL_RIGHT},
                                               {"device", PDL_LEFT},
                                               {"description", PDL_LEFT}};
-static const kind_t       systems = {"systems", "systems", yaml_extensions, system_columns, 4, add_system};
+static const kind_t       systems = {"systems",      "systems", "system-list/1", yaml_extensions,
+                                     system_columns, 4,         add_system};
 
 pdl_status_t pdl_report_system_list(FILE *stream)
 {
@@ -187,7 +187,7 @@ static pdl_status_t add_dataset(const list_t *list, const char *name)
 
 static const pdl_column_t dataset_columns[] = {
     {"data", PDL_LEFT}, {"samples", PDL_RIGHT}, {"sample", PDL_RIGHT}, {"stored", PDL_RIGHT}, {"files", PDL_LEFT}};
-static const kind_t datasets = {"data", "data", yaml_extensions, dataset_columns, 5, add_dataset};
+static const kind_t datasets = {"data", "data", "dataset-list/1", yaml_extensions, dataset_columns, 5, add_dataset};
 
 pdl_status_t pdl_report_dataset_list(FILE *stream)
 {

@@ -1,7 +1,7 @@
 /*
  * A model, layer by layer, with totals.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/model/traits.h>
 #include <paradl/report/report.h>
@@ -142,8 +142,7 @@ pdl_status_t pdl_report_model_json(const pdl_model_t *model, int64_t batch, FILE
     double             n = (double)batch;
 
     pdl_model_totals(model, &totals);
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "model/1");
     pdl_json_string(&json, "model", pdl_model_name(model));
     pdl_json_string(&json, "description", pdl_model_description(model));
     pdl_json_int(&json, "batch", batch);

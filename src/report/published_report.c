@@ -3,7 +3,7 @@
  */
 #include "report/csv_field.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
 
@@ -147,8 +147,7 @@ pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *
     pdl_published_score_t   score = pdl_published_score(runs, NULL);
     pdl_json_t              json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "published/1");
     pdl_json_string(&json, "parameters", parameters);
     write_score(&json, "all", &score);
     pdl_json_open(&json, "sources", '[');

@@ -84,6 +84,13 @@ static int64_t update_of(const char *line)
     return strncmp(line, key, sizeof(key) - 1) == 0 ? strtoll(line + sizeof(key) - 1, NULL, 10) : -1;
 }
 
+static bool is_summary(const char *line)
+{
+    static const char key[] = "{\"summary\":";
+
+    return strncmp(line, key, sizeof(key) - 1) == 0;
+}
+
 typedef struct cut {
     off_t   keep;    /* bytes up to the end of what stays */
     int64_t last;    /* update */
@@ -107,6 +114,7 @@ static void read_lines(FILE *file, int64_t updates, FILE *copy, cut_t *cut)
         cut->removes = true;
         if (whole && update_of(line) > updates) break;
         if (whole && updates == 0) break;
+        if (whole && is_summary(line)) break; /* no longer the last line */
         at += length;
         if (!whole) {
             broken++;

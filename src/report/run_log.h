@@ -6,7 +6,7 @@
 
 #include <paradl/base/json.h>
 #include <paradl/base/status.h>
-#include <paradl/train/session.h>
+#include <paradl/report/train_report.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,5 +29,7 @@ pdl_status_t pdl__run_log_close(pdl__run_log_t *log);
 
 /* train_summary.c: what exchanges gradients, with or without the messages sent. */
 void pdl__exchanges_json(pdl_json_t *json, const pdl_session_exchange_t *exchanges, int count, bool messages);
+/* Everything that a summary says, inside the object that is open. */
+void pdl__summary_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary);
 
 #endif

@@ -3,8 +3,9 @@
  */
 #include "report/run_log.h"
 
+#include <inttypes.h>
 #include <math.h>
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/report/table.h>
 #include <paradl/report/train_report.h>
@@ -203,6 +204,29 @@ static void on_warning(void *context, const char *text)
     fprintf(stderr, "paradl: %s\n", text);
 }
 
+/* Every start has one: a run that goes on may do so with other ranks. */
+static void log_header(pdl_run_report_t *r, int64_t updates)
+{
+    char       hash[24];
+    pdl_json_t json;
+
+    snprintf(hash, sizeof(hash), "%016" PRIx64, pdl_model_hash(r->spec.plan->model));
+    pdl_document_begin_line(&json, r->log.stream, "run/1");
+    pdl_json_string(&json, "model", r->spec.model_name);
+    pdl_json_string(&json, "model_hash", hash);
+    pdl_json_string(&json, "data", r->spec.data_name);
+    pdl_json_string(&json, "plan", r->spec.plan_path);
+    pdl_json_string(&json, "strategy", r->spec.plan->strategy);
+    pdl_json_int(&json, "batch", r->spec.plan->batch);
+    pdl_json_string(&json, "system", r->spec.system_name);
+    pdl_json_int(&json, "ranks", r->spec.ranks);
+    pdl_json_int(&json, "threads", r->spec.threads);
+    pdl_json_string(&json, "device", r->spec.device);
+    pdl_json_int(&json, "seed", (int64_t)r->spec.seed);
+    pdl_json_int(&json, "after_step", updates);
+    pdl_json_close(&json);
+}
+
 static pdl_status_t on_start(void *context, int64_t updates)
 {
     pdl_run_report_t *r = context;
@@ -210,6 +234,7 @@ static pdl_status_t on_start(void *context, int64_t updates)
     pdl_status_t      status = PDL_OK;
 
     if (r->log.stream) status = pdl__run_log_start(&r->log, updates, text, sizeof(text));
+    if (!status && r->log.stream) log_header(r, updates);
     if (!status && *text) on_note(context, text);
     return status;
 }
@@ -234,6 +259,19 @@ pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_re
     else
         *out = r;
     return status;
+}
+
+void pdl_run_report_finish(pdl_run_report_t *r, const pdl_train_summary_t *summary)
+{
+    pdl_json_t json;
+
+    if (r == NULL || r->log.stream == NULL) return;
+    pdl_json_begin_line(&json, r->log.stream);
+    pdl_json_open(&json, NULL, '{');
+    pdl_json_open(&json, "summary", '{');
+    pdl__summary_json(&json, &r->spec, summary);
+    pdl_json_close(&json);
+    pdl_json_close(&json);
 }
 
 pdl_status_t pdl_run_report_destroy(pdl_run_report_t *r)

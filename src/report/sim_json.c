@@ -4,7 +4,7 @@
 #include "report/sim_report.h"
 #include "report/vertex.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 
 #include <stdlib.h>
 
@@ -145,8 +145,7 @@ pdl_status_t pdl_report_simulation_json(const pdl_sim_report_t *report, FILE *st
     pdl_json_t               json;
     pdl_status_t             status = PDL_OK;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "collective/1");
     write_case(&json, report->asked, report->algorithms);
     if (report->several) {
         pdl_json_string(&json, "best", best->possible ? best->algorithm : NULL);
@@ -168,8 +167,7 @@ pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "sweep/1");
     pdl_json_string(&json, "sweep", sweep->over_hosts ? "hosts" : "bytes");
     pdl_json_open(&json, "points", '[');
     for (int p = 0; p < sweep->point_count; p++) {

@@ -2,8 +2,9 @@
  * A system: its device, its levels and its storage. A data set, which is described in as few words.
  */
 #include "report/dataset_fields.h"
+#include "report/device_fields.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
@@ -136,7 +137,7 @@ static void write_levels(pdl_json_t *json, const char *key, const pdl_level_t *l
     pdl_json_close(json);
 }
 
-static void write_device(pdl_json_t *json, const pdl_device_t *device)
+void pdl__device_fields(pdl_json_t *json, const pdl_device_t *device)
 {
     pdl_json_open(json, "device", '{');
     pdl_json_string(json, "name", device->name);
@@ -179,13 +180,12 @@ pdl_status_t pdl_report_system_json(const pdl_system_t *system, FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "system/1");
     pdl_json_string(&json, "system", system->name);
     pdl_json_string(&json, "description", system->description);
     pdl_json_string(&json, "source", system->source);
     pdl_json_int(&json, "pe", system->pe_count);
-    write_device(&json, &system->device);
+    pdl__device_fields(&json, &system->device);
     write_storage(&json, &system->storage);
     write_levels(&json, "levels", system->level, system->level_count);
     if (system->has_host_path) write_levels(&json, "host_path", system->host_level, system->level_count);
@@ -263,8 +263,7 @@ pdl_status_t pdl_report_dataset_json(const pdl_dataset_t *dataset, FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "dataset/1");
     pdl_json_string(&json, "data", dataset->name);
     pdl__dataset_fields(&json, dataset);
     pdl_json_close(&json);

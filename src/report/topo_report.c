@@ -1,7 +1,7 @@
 /*
  * A topology: what it is made of, how far and how wide it is, and what its cables cost.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/report/sim_report.h>
 #include <paradl/report/table.h>
@@ -28,8 +28,7 @@ pdl_status_t pdl_report_topology_list_json(FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "topology-list/1");
     pdl_json_open(&json, "topologies", '[');
     for (int i = 0; pdl_topology_builtin_name(i) != NULL; i++) {
         pdl_json_open(&json, NULL, '{');
@@ -190,8 +189,7 @@ pdl_status_t pdl_report_topology_json(const pdl_topology_t *topology, const pdl_
 
     if (status) return status;
     sum_kinds(topology, kinds);
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "topology/1");
     pdl_json_string(&json, "topology", pdl_topology_name(topology));
     pdl_json_string(&json, "description", pdl_topology_description(topology));
     pdl_json_int(&json, "hosts", pdl_topology_hosts(topology));

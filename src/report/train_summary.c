@@ -3,7 +3,7 @@
  */
 #include "report/run_log.h"
 #include <math.h>
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/units.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/report/table.h>
@@ -287,52 +287,56 @@ void pdl__exchanges_json(pdl_json_t *json, const pdl_session_exchange_t *exchang
     pdl_json_close(json);
 }
 
+void pdl__summary_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s)
+{
+    pdl_json_string(json, "model", spec->model_name);
+    pdl_json_string(json, "data", spec->data_name);
+    pdl_json_int(json, "batch", spec->plan->batch);
+    pdl_json_int(json, "ranks", spec->ranks);
+    pdl_json_int(json, "threads", spec->threads);
+    pdl_json_string(json, "device", spec->device);
+    pdl_json_int(json, "updates", s->updates);
+    pdl_json_bool(json, "stopped", s->stopped);
+    pdl_json_number(json, "elapsed_s", s->elapsed_s);
+    pdl_json_number(json, "start_up_s", s->start_up_s);
+    pdl_json_number(json, "step_s", s->step_s);
+    pdl_json_number(json, "compute_s", s->work_s);
+    pdl_json_number(json, "comm_s", s->comm_s);
+    pdl_json_number(json, "io_s", s->io_s);
+    pdl_json_number(json, "other_s", other_of(s));
+    pdl_json_number(json, "train_loss", s->last.train_loss);
+    pdl_json_number(json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
+    pdl_json_number(json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
+    pdl_json_bytes(json, "memory_bytes", s->most_memory_bytes);
+    pdl_json_bytes(json, "activation_bytes", (double)s->memory.activations);
+    class_json(json, s->class_s);
+    copies_json(json, &s->copies);
+    if (s->transport != NULL) pdl_json_string(json, "transport", s->transport);
+    pdl__exchanges_json(json, s->exchange, s->exchange_count, true);
+    pdl_json_open(json, "projected", '{');
+    pdl_json_bool(json, "generic", spec->generic);
+    pdl_json_number(json, "step_s", spec->projection ? spec->projection->total_s : NAN);
+    pdl_json_number(json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
+    pdl_json_number(json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
+    pdl_json_number(json, "io_s", spec->classes ? spec->classes[PDL_CLASS_INPUT] : NAN);
+    pdl_json_bytes(json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
+    if (spec->classes) class_json(json, spec->classes);
+    pdl_json_close(json);
+    if (spec->simulated) simulated_json(json, spec);
+    pdl_json_number(json, "work_s", s->work_s);
+    pdl_json_number(json, "most_work_s", s->most_work_s);
+    pdl_json_int(json, "busiest_rank", s->busiest_rank);
+    if (s->clusters.clusters > 0) clusters_json(json, &s->clusters);
+    findings_json(json, spec, s);
+}
+
 pdl_status_t pdl_report_train_summary_json(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s,
                                            FILE *stream)
 {
     pdl_json_t json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
-    pdl_json_string(&json, "model", spec->model_name);
-    pdl_json_string(&json, "data", spec->data_name);
-    pdl_json_int(&json, "batch", spec->plan->batch);
-    pdl_json_int(&json, "ranks", spec->ranks);
-    pdl_json_int(&json, "threads", spec->threads);
-    pdl_json_string(&json, "device", spec->device);
-    pdl_json_int(&json, "updates", s->updates);
-    pdl_json_bool(&json, "stopped", s->stopped);
-    pdl_json_number(&json, "elapsed_s", s->elapsed_s);
-    pdl_json_number(&json, "start_up_s", s->start_up_s);
-    pdl_json_number(&json, "step_s", s->step_s);
-    pdl_json_number(&json, "compute_s", s->work_s);
-    pdl_json_number(&json, "comm_s", s->comm_s);
-    pdl_json_number(&json, "io_s", s->io_s);
-    pdl_json_number(&json, "other_s", other_of(s));
-    pdl_json_number(&json, "train_loss", s->last.train_loss);
-    pdl_json_number(&json, "valid_loss", s->last.validated ? s->last.valid_loss : NAN);
-    pdl_json_number(&json, "valid_accuracy", s->last.validated ? s->last.valid_accuracy : NAN);
-    pdl_json_bytes(&json, "memory_bytes", s->most_memory_bytes);
-    pdl_json_bytes(&json, "activation_bytes", (double)s->memory.activations);
-    class_json(&json, s->class_s);
-    copies_json(&json, &s->copies);
-    if (s->transport != NULL) pdl_json_string(&json, "transport", s->transport);
-    pdl__exchanges_json(&json, s->exchange, s->exchange_count, true);
-    pdl_json_open(&json, "projected", '{');
-    pdl_json_bool(&json, "generic", spec->generic);
-    pdl_json_number(&json, "step_s", spec->projection ? spec->projection->total_s : NAN);
-    pdl_json_number(&json, "compute_s", spec->projection ? spec->projection->compute_s : NAN);
-    pdl_json_number(&json, "comm_s", spec->projection ? spec->projection->comm_s : NAN);
-    pdl_json_number(&json, "io_s", spec->classes ? spec->classes[PDL_CLASS_INPUT] : NAN);
-    pdl_json_bytes(&json, "memory_bytes", spec->projection ? spec->projection->memory_bytes : NAN);
-    if (spec->classes) class_json(&json, spec->classes);
-    pdl_json_close(&json);
-    if (spec->simulated) simulated_json(&json, spec);
-    pdl_json_number(&json, "work_s", s->work_s);
-    pdl_json_number(&json, "most_work_s", s->most_work_s);
-    pdl_json_int(&json, "busiest_rank", s->busiest_rank);
-    if (s->clusters.clusters > 0) clusters_json(&json, &s->clusters);
-    findings_json(&json, spec, s);
+    pdl_document_begin(&json, stream, "run/1");
+    pdl__summary_json(&json, spec, s);
     pdl_json_close(&json);
     return PDL_OK;
 }

@@ -3,7 +3,7 @@
  */
 #include "report/csv_field.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
 
@@ -196,6 +196,30 @@ static void write_groups(pdl_json_t *json, const pdl_validation_t *validation, c
     pdl_json_close(json);
 }
 
+static void write_rows(pdl_json_t *json, const pdl_validation_t *validation)
+{
+    pdl_json_open(json, "rows", '[');
+    for (size_t i = 0; i < pdl_validation_count(validation); i++) {
+        const pdl_measured_row_t *row = pdl_validation_row(validation, i);
+        double                    known = row->expressed ? 1 : NAN;
+
+        pdl_json_open(json, NULL, '{');
+        pdl_json_string(json, "id", row->id);
+        pdl_json_string(json, "source", row->source);
+        pdl_json_string(json, "model", row->model);
+        pdl_json_string(json, "strategy", row->strategy);
+        pdl_json_int(json, "devices", row->pe);
+        pdl_json_string(json, "quantity", row->quantity);
+        pdl_json_number(json, "measured", row->measured_s);
+        pdl_json_number(json, "projected", row->projected_s * known);
+        pdl_json_number(json, "low", row->low_s * known);
+        pdl_json_number(json, "high", row->high_s * known);
+        pdl_json_string(json, "reason", row->expressed ? NULL : row->reason);
+        pdl_json_close(json);
+    }
+    pdl_json_close(json);
+}
+
 static void write_unexpressed(pdl_json_t *json, const pdl_validation_t *validation)
 {
     pdl_json_open(json, "not_expressed", '[');
@@ -238,10 +262,9 @@ pdl_status_t pdl_report_validation_json(const pdl_validation_t *validation, cons
     pdl_json_t     json;
     pdl_ranking_t  ranking = pdl_validation_ranking(validation);
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "validation/1");
     pdl_json_string(&json, "parameters", parameters);
-    pdl_json_int(&json, "rows", (int64_t)pdl_validation_count(validation));
+    pdl_json_int(&json, "row_count", (int64_t)pdl_validation_count(validation));
     write_accuracy(&json, "all", NULL, &all);
     write_accuracy(&json, "core", NULL, &core);
     for (int g = 0; g < GROUPINGS; g++) write_groups(&json, validation, &groupings[g]);
@@ -252,6 +275,7 @@ pdl_status_t pdl_report_validation_json(const pdl_validation_t *validation, cons
     pdl_json_close(&json);
     write_cross(&json, cross, cross_count);
     write_unexpressed(&json, validation);
+    write_rows(&json, validation);
     pdl_json_close(&json);
     return PDL_OK;
 }

@@ -11,7 +11,7 @@ grep -Eq "^all +[0-9]{2,} .* 0$" table || fail "no table: $(cat table)"
 # A command that loses a line of its log must be found out.
 cat >forgetful <<'SH'
 #!/bin/bash
-case " $* " in *" --resume "*) [ ! -f run.jsonl ] || sed -i 1d run.jsonl ;; esac
+case " $* " in *" --resume "*) [ ! -f run.jsonl ] || sed -i 2d run.jsonl ;; esac
 exec "$REAL" "$@"
 SH
 chmod +x forgetful

@@ -26,6 +26,10 @@ for program in (spatial, big, stage):
     per_op = sum(op["sent_bytes"] for op in program["ops"])
     assert abs(per_op - program["sent_bytes"]) < 1, (per_op, program["sent_bytes"])
     assert abs(program["seconds"] - sum(op["seconds"] for op in program["ops"])) <= 1e-9 + 1e-6 * program["seconds"]
+    alive = [sum(b["bytes"] for b in program["buffers"] if b["space"] == "device" and b["first_op"] <= i <= b["last_op"])
+             for i in range(len(program["ops"]))]
+    assert 0 < max(alive) <= program["arena_bytes"], (max(alive), program["arena_bytes"])
+    assert all(b["offset"] + b["bytes"] <= program["arena_bytes"] for b in program["buffers"] if b["space"] == "device")
     for op in program["ops"]:
         if "offset" in op:
             assert op["offset"] + op["bytes"] <= memory["activations"], op

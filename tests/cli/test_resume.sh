@@ -24,26 +24,30 @@ cat >same.py <<'PY'
 import json, sys
 
 times = {"samples_per_s", "step_s", "compute_s", "comm_s", "io_s", "epoch_s", "valid_s"}
-read = lambda path: [{k: v for k, v in json.loads(line).items() if k not in times} for line in open(path)]
+lines = lambda path: [json.loads(line) for line in open(path)]
+read = lambda path: [{k: v for k, v in line.items() if k not in times} for line in lines(path) if "epoch" in line]
 one, other = read(sys.argv[1]), read(sys.argv[2])
 assert [line["step"] for line in other if "step" in line] == list(range(1, 61))
 assert one == other
+for path in sys.argv[1:]:
+    assert lines(path)[0]["paradl"] == "run/1" and lines(path)[0]["after_step"] == 0
+    assert [i for i, line in enumerate(lines(path), 1) if "summary" in line] == [len(lines(path))]
 PY
 python3 same.py straight.jsonl killed.jsonl || fail "the log after kills"
 
 # Lines that an earlier version ran together are removed, and updates that are not in the log are named.
 expect 0 "${run[@]}" --steps 10 --checkpoint mended --log mended.jsonl
-sed -i '4{s/, "lr".*//;N;s/\n//}' mended.jsonl
+sed -i '5{s/, "lr".*//;N;s/\n//}' mended.jsonl
 expect 0 "${run[@]}" --steps 12 --checkpoint mended --log mended.jsonl --resume
-python3 -c 'import json; print(*[json.loads(l).get("step", "epoch") for l in open("mended.jsonl")])' >steps
-[ "$(cat steps)" = "1 2 3 6 7 8 9 10 epoch 11 12 epoch" ] || fail "the mended log has $(cat steps)"
+python3 -c 'import json; print(*[l.get("step") or next(iter(l)) for l in map(json.loads, open("mended.jsonl"))])' >steps
+[ "$(cat steps)" = "paradl 1 2 3 6 7 8 9 10 epoch paradl 11 12 epoch summary" ] || fail "the mended log has $(cat steps)"
 
 # A file that is no log is not touched; the log of another run is replaced.
 echo "name: mine" >mine.yaml
 expect 2 "${run[@]}" --steps 1 --log mine.yaml
 has mine.yaml "name: mine"
 expect 0 "${run[@]}" --steps 2 --log mended.jsonl
-[ "$(wc -l <mended.jsonl)" -eq 3 ] || fail "an old log stays: $(wc -l <mended.jsonl) lines"
+[ "$(wc -l <mended.jsonl)" -eq 5 ] || fail "an old log stays: $(wc -l <mended.jsonl) lines"
 
 # One run per folder; what is replaced stays until the first new checkpoint is whole.
 expect 2 "${run[@]}" --steps 3 --checkpoint killed --log killed.jsonl

@@ -19,6 +19,9 @@ assert [line["step"] for line in steps] == list(range(1, 31))
 for key in "epoch loss lr samples_per_s step_s compute_s comm_s io_s".split():
     assert all(key in line for line in steps), key
 assert epochs and all(key in epochs[-1] for key in "epoch valid_loss valid_accuracy epoch_s hidden".split())
+head, end = lines[0], lines[-1]["summary"]
+assert head["paradl"] == "run/1" and head["command"][:2] == ["paradl", "train"] and "straight.jsonl" in head["command"]
+assert len(head["model_hash"]) == 16 and head["ranks"] == 1 and end["updates"] == 30 and end["model"] == head["model"]
 assert steps[-1]["loss"] < 0.8 * steps[0]["loss"]
 events = json.load(open("trace.json"))["traceEvents"]
 names = {event["name"] for event in events}

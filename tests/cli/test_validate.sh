@@ -42,7 +42,11 @@ expect 0 validate runs.csv --json
 python3 - <<'PY' || fail "validate --json"
 import csv, json
 result = json.load(open("out"))
-assert result["rows"] == 4 and result["all"]["rows"] == 3
+assert result["paradl"] == "validation/1" and result["command"][:2] == ["paradl", "validate"]
+rows = result["rows"]
+assert [r["id"] for r in rows] == ["a", 'b,"2"', "c", "d"] and rows[3]["projected"] is None and rows[3]["reason"]
+assert all(r["low"] <= r["projected"] <= r["high"] for r in rows[:3])
+assert result["row_count"] == 4 and result["all"]["rows"] == 3
 assert [r["id"] for r in result["not_expressed"]] == ["d"]
 seconds = {r["id"]: float(r["seconds"]) for r in csv.DictReader(open("predictions.csv"))}
 measured = {"a": 0.2, 'b,"2"': 0.25, "c": 0.3}

@@ -21,6 +21,8 @@ typedef struct pdl_run_report_spec {
     bool                    terminal; /* `talk` ends up on a terminal: one line that changes */
     const pdl_plan_t       *plan;
     const char             *model_name, *data_name;
+    const char             *plan_path; /* or NULL */
+    uint64_t                seed;
     int                     ranks, threads;
     const char             *device;
     const pdl_projection_t *projection;  /* of the plan on this machine, or NULL */
@@ -46,6 +48,9 @@ pdl_status_t pdl_run_report_create(const pdl_run_report_spec_t *spec, pdl_run_re
 /* Ends the live line and closes the log; an error is a log that could not be written. NULL is allowed. */
 pdl_status_t         pdl_run_report_destroy(pdl_run_report_t *report);
 pdl_train_observer_t pdl_run_report_observer(pdl_run_report_t *report);
+
+/* Ends the log with the summary. */
+void pdl_run_report_finish(pdl_run_report_t *report, const pdl_train_summary_t *summary);
 
 /* Projected beside measured, and what the run came to. */
 pdl_status_t pdl_report_train_summary(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *summary,

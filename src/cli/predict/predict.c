@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-#include <paradl/base/version.h>
+#include <paradl/base/document.h>
 #include <paradl/comm/watch.h>
 #include <paradl/oracle/oracle.h>
 #include <paradl/report/predict_report.h>
@@ -92,11 +92,7 @@ pdl_status_t pdl__predict_project(const pdl__predict_job_t *job, pdl_plan_t *pla
 
 void pdl__predict_begin_json(const pdl__predict_job_t *job, pdl_json_t *json)
 {
-    pdl_json_begin(json, stdout);
-    pdl_json_open(json, NULL, '{');
-    pdl_json_string(json, "paradl", "prediction/1");
-    pdl_json_string(json, "version", pdl_version());
-    pdl_json_string(json, "command", "predict");
+    pdl_document_begin(json, stdout, "prediction/1");
     pdl_json_string(json, "weights", job->network.path);
     pdl_json_string(json, "model", pdl_model_name(job->network.model));
     pdl_json_string(json, "device", job->backend->ops->name);

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/data/vocabulary.h>
 #include <paradl/train/generate.h>
 
@@ -245,9 +245,7 @@ static pdl_status_t write_json(const run_t *run, FILE *stream)
     pdl_json_t   json;
     pdl_status_t status = PDL_OK;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
-    pdl_json_string(&json, "paradl", "texts/1");
+    pdl_document_begin(&json, stream, "texts/1");
     pdl_json_string(&json, "model", pdl_model_name(run->job->network.model));
     pdl_json_open(&json, "texts", '[');
     for (int64_t i = 0; i < run->count && !status; i++) {

@@ -27,6 +27,7 @@ typedef struct job {
     pdl_model_t               *model; /* NULL when a plan file owns it */
     pdl_plan_t                *own_plan;
     pdl_plan_file_t            file;
+    const char                *plan_path; /* of that file, or NULL */
     const pdl_plan_t          *plan;
     pdl_backend_t             *backend;
     pdl_source_t              *train, *valid;
@@ -90,6 +91,7 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
     if (job->file.note[0] != '\0' && pdl_ranks_rank(job->ranks) == 0) fprintf(stderr, "%s\n", job->file.note);
     job->file.plan->optimizer = pdl__train_memory_kind(job->values);
     if (job->values->batch > 0) job->file.plan->batch = job->values->batch;
+    job->plan_path = operands->text[0];
     job->plan = job->file.plan;
     status = pdl_plan_check(job->plan);
     return status ? status : name_algorithm(job, job->file.plan);
@@ -388,6 +390,8 @@ static pdl_status_t run_reported(job_t *job)
                                        .plan = job->plan,
                                        .model_name = model_name(job),
                                        .data_name = data_name(job),
+                                       .plan_path = job->plan_path,
+                                       .seed = (uint64_t)v->seed,
                                        .ranks = pdl_ranks_size(job->ranks),
                                        .threads = job->backend->threads,
                                        .device = job->backend->ops->name,
@@ -405,6 +409,7 @@ static pdl_status_t run_reported(job_t *job)
     if (speaks) job->options.observer = pdl_run_report_observer(report);
     if (speaks && *job->said) job->options.observer.on_note(job->options.observer.context, job->said);
     status = pdl_train_run(&job->options, &summary);
+    if (!status) pdl_run_report_finish(report, &summary);
     pdl_status_t closed = pdl_run_report_destroy(report);
     if (!status) status = closed;
     if (status || !speaks) return status;

@@ -1,9 +1,8 @@
 /*
  * Files of predictions.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/output.h>
-#include <paradl/base/version.h>
 #include <paradl/report/predict_report.h>
 
 #include "base/memory.h"
@@ -125,11 +124,7 @@ static void begin_csv(pdl_predictions_t *p)
 
 static void begin_json(pdl_predictions_t *p)
 {
-    pdl_json_begin(&p->json, p->stream);
-    pdl_json_open(&p->json, NULL, '{');
-    pdl_json_string(&p->json, "paradl", "predictions/1");
-    pdl_json_string(&p->json, "version", pdl_version());
-    pdl_json_string(&p->json, "command", "predict");
+    pdl_document_begin(&p->json, p->stream, "predictions/1");
     pdl_json_string(&p->json, "model", p->spec.model);
     pdl_json_string(&p->json, "data", p->spec.data);
     pdl_json_open(&p->json, "samples", '[');

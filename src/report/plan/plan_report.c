@@ -1,7 +1,7 @@
 /*
  * The ranked table of strategies for people.
  */
-#include "report/plan_rates.h"
+#include "report/plan/plan_rates.h"
 
 #include <paradl/base/units.h>
 #include <paradl/plan/collectives.h>

@@ -1,11 +1,14 @@
 /*
  * The ranked candidates for programs.
  */
-#include "report/plan_rates.h"
+#include "report/device_fields.h"
+#include "report/plan/plan_layers.h"
+#include "report/plan/plan_rates.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/plan/collectives.h>
 
+#include <inttypes.h>
 #include <math.h>
 
 static void write_mesh(pdl_json_t *json, const pdl_config_t *config)
@@ -183,9 +186,13 @@ static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, c
 static void write_request(pdl_json_t *json, const pdl_plan_report_t *report)
 {
     const pdl_search_t *search = report->search;
+    char                hash[24];
 
+    snprintf(hash, sizeof(hash), "%016" PRIx64, pdl_model_hash(report->model));
     pdl_json_string(json, "model", report->model_name);
+    pdl_json_string(json, "model_hash", hash);
     pdl_json_string(json, "system", report->system->name);
+    pdl__device_fields(json, &report->system->device);
     pdl_json_string(json, "data", report->dataset != NULL ? report->dataset->name : NULL);
     pdl_json_int(json, "pe", report->request->pe);
     pdl_json_int(json, "batch",
@@ -201,9 +208,9 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
 {
     const pdl_search_t *search = report->search;
     pdl_json_t          json;
+    pdl_status_t        status = PDL_OK;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "plan-result/1");
     write_request(&json, report);
     pdl_json_open(&json, "candidates", '[');
     for (int i = 0; i < search->count; i++) {
@@ -219,6 +226,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     write_policies_compared(&json, report->policy);
     if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
     if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
+    if (report->timeline != NULL) status = pdl__plan_layers_json(&json, report->model, report->timeline);
     pdl_json_close(&json);
-    return PDL_OK;
+    return status;
 }

@@ -2,7 +2,7 @@
  * A simulated plan as tables and as JSON: projected beside simulated, part by part, then the stages, the
  * communications and the busiest link.
  */
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/base/output.h>
 #include <paradl/base/units.h>
 #include <paradl/report/sim_report.h>
@@ -272,8 +272,7 @@ pdl_status_t pdl_report_plan_simulation_json(const pdl_plan_sim_report_t *report
     pdl_json_t            json;
 
     list_parts(sim, projected, simulated);
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "plan-simulation/1");
     write_plan(&json, report);
     pdl_json_bytes(&json, "memory_bytes", sim->projected.memory_bytes);
     pdl_json_bytes(&json, "device_memory_bytes", report->device_bytes);

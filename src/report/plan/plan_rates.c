@@ -1,7 +1,7 @@
 /*
  * Samples, tokens and operations per second of a candidate (docs/oracle.md, "Rates").
  */
-#include "report/plan_rates.h"
+#include "report/plan/plan_rates.h"
 
 #include <math.h>
 
