@@ -35,7 +35,7 @@ head_of model model show lenet --json
 head_of model-list model list --json
 head_of system system show local --json
 head_of system-list system list --json
-head_of dataset data show mnist --json
+head_of dataset data info mnist --json
 head_of dataset-list data list --json
 head_of topology-list topo list --json
 head_of algorithm-list coll list --json
