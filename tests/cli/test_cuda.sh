@@ -55,5 +55,13 @@ if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
             [ "$(losses --device cuda --devices "$count" --strategy tensor)" = "$serial" ] || fail "experts on $count ranks: $(cat log)"
         done
     fi
+    # What a plan says of memory is what a run takes, batches on the GPU included.
+    expect 0 plan --model lenet --system h200-paradl -n 1 --batch 64 --strategy serial -o memory.yaml --json
+    cp out planned.json
+    expect 0 train memory.yaml --data synthetic --samples 64 --steps 1 --no-valid --device cuda --json
+    python3 -c 'import json
+planned, run = (json.load(open(name)) for name in ("planned.json", "out"))
+assert planned["candidates"][0]["memory_bytes"] == run["memory_bytes"] > 64 * 28 * 28 * 4 * 2, run["memory_bytes"]' ||
+        fail "a run takes other memory than its plan says"
 fi
 finish

@@ -178,12 +178,11 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
     return status;
 }
 
-/* Some blocks recomputed or swapped, as far as memory asks for it: the candidate as it came, with its time and memory. */
-static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial)
+/* Some blocks recomputed or swapped, so that the arena takes at most `limit`: the candidate as it came, with its time and memory. */
+static pdl_status_t fit_blocks(const pdl__searcher_t *s, double limit, pdl_candidate_t *trial)
 {
     pdl_chain_result_t chain;
-    double             others = trial->projection.memory_bytes - trial->projection.memory.saved_activations;
-    pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, capacity_of(s) - others, &chain);
+    pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, limit, &chain);
 
     if (!status) status = pdl_plan_check(trial->plan);
     if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
@@ -196,6 +195,20 @@ static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *tri
     if (!trial->projection.replayed)
         trial->projection.total_s += chain.stall_s * (double)trial->plan->micro_batches;
     return count_memory(s, trial);
+}
+
+/* What is counted with activations but lies beside the arena, batches on their way to the layers, is found by the first try. */
+static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial)
+{
+    double others = trial->projection.memory_bytes - trial->projection.memory.saved_activations;
+    double limit = capacity_of(s) - others;
+
+    for (int round = 0; round < 3; round++) {
+        pdl_status_t status = fit_blocks(s, limit, trial);
+        if (status || !trial->possible || !trial->projection.compiled || trial->projection.fits) return status;
+        limit -= trial->projection.memory_bytes - capacity_of(s);
+    }
+    return PDL_OK;
 }
 
 /* A heavier policy must win by 2 %. */

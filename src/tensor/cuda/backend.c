@@ -377,12 +377,15 @@ pdl_status_t pdl_backend_create_cuda(const pdl_cuda_options_t *options, pdl_back
     cuda = calloc(1, sizeof(*cuda));
     if (cuda == NULL) return pdl_error(PDL_ERR_NOMEM, "CUDA backend: out of memory");
     cuda->base = (pdl_backend_t){.ops = &cuda_ops,
-                                 .device = pdl_device_cpu(), /* of one that only describes */
+                                 .device = &cuda->described,
                                  .activation_type = options->precision,
                                  .weight_type = PDL_DTYPE_F32,
                                  .threads = 1,
                                  .block = PDL__BLOCK_ALL,
                                  .loads_formats = true};
+    /* Memory is counted as on a GPU: the host cannot use it where it is. */
+    cuda->described = *pdl_device_cpu();
+    cuda->described.host_access = false;
     cuda->options = *options;
     if (options->choices != NULL) {
         cuda->choices = strdup(options->choices);

@@ -22,7 +22,8 @@ typedef struct pdl__cuda {
     pdl_cuda_options_t     options;
     const pdl__cuda_api_t *api; /* NULL: ops are only described */
     pdl__gpu_t            *gpu;
-    char                  *choices; /* options.choices, owned */
+    char                  *choices;   /* options.choices, owned */
+    pdl_tensor_device_t    described; /* that of a backend that only describes */
 } pdl__cuda_t;
 
 /* What the backend does for one type of layer. `describe` finds op->spec filled in (with copies of what its pointers point to),
