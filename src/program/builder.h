@@ -77,7 +77,15 @@ void pdl__program_copy_in(pdl__builder_t *builder, int owner);
 bool pdl__program_leaves(const pdl__builder_t *builder, int node);
 
 /* state.c: the update, where the optimizer's state passes through the device in pieces. */
-void pdl__program_update_pieces(pdl__builder_t *builder);
+enum { PDL__STATE_SLOTS = 4 }; /* one updated, two copied in, one copied out */
+typedef struct pdl__state_pieces {
+    int count, issued, updated;
+    int buffer[PDL__STATE_SLOTS], out[PDL__STATE_SLOTS]; /* of the piece in a slot: its copy, and the copy out */
+} pdl__state_pieces_t;
+void pdl__state_begin(pdl__builder_t *builder, pdl__state_pieces_t *state);
+void pdl__state_prefetch(pdl__builder_t      *builder,
+                         pdl__state_pieces_t *state); /* copies in, as far as there are slots */
+void pdl__state_update(pdl__builder_t *builder, pdl__state_pieces_t *state); /* the next piece */
 
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);

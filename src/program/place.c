@@ -145,10 +145,26 @@ static pdl_status_t place_kind(pdl_program_t *program, kind_t kind, pdl_space_t 
     return status;
 }
 
+/* State that passes while layers are computed is placed with theirs. */
+static void join_state(pdl_program_t *program)
+{
+    int begin = INT_MAX, end = -1;
+
+    for (int k = 0; k < program->buffer_count; k++) {
+        const pdl_program_buffer_t *buffer = &program->buffer[k];
+        if (kind_of(buffer) == OF_STATE && buffer->first < begin) begin = buffer->first;
+        if (kind_of(buffer) == OF_LAYERS && buffer->last > end) end = buffer->last;
+    }
+    for (int k = 0; k < program->buffer_count && begin <= end; k++)
+        if (kind_of(&program->buffer[k]) == OF_STATE) program->buffer[k].node = 0;
+}
+
 /* State takes the place of what layers have left; whole buckets are behind it, gradients first. */
 static pdl_status_t place_all(pdl_program_t *program, int micro_batches)
 {
-    size_t      *whole = program->whole_bytes, state;
+    size_t *whole = program->whole_bytes, state;
+
+    join_state(program);
     pdl_status_t status = place_kind(program, OF_LAYERS, PDL_SPACE_DEVICE, micro_batches, 0, &program->arena_bytes);
 
     if (!status) status = place_kind(program, OF_LAYERS, PDL_SPACE_PINNED, micro_batches, 0, &program->host_bytes);

@@ -40,6 +40,9 @@ typedef struct walk {
     bool                       *written;   /* of every weight: its gradient is there, and later ones are added */
     int                        *sent;      /* stays whose sum is in flight */
     int                         sent_count;
+    pdl__state_pieces_t         state;
+    int                        *left;     /* of every weight: operations that still add to its gradient */
+    int                         complete; /* so many of the first weights have their gradients */
 } walk_t;
 
 static bool uses_weights(const pdl_program_op_t *op)
@@ -344,6 +347,23 @@ static void send_buckets(walk_t *w, int i)
     }
 }
 
+/* Pieces of state whose gradients operation i has completed. */
+static void update_pieces(walk_t *w, int i)
+{
+    const pdl_program_update_t *u = w->update;
+    const int                  *use;
+    int                         uses = makes_gradients(&w->op[i]) ? uses_of(w, &w->op[i], &use) : 0;
+
+    if (u->state_at == NULL || w->state.count == 0 || uses == 0) return;
+    pdl__state_prefetch(w->builder, &w->state);
+    for (int k = 0; k < uses; k++) w->left[use[k]]--;
+    while (w->complete < u->state_weights && w->left[w->complete] == 0) w->complete++;
+    for (; w->state.updated < w->state.count && !w->builder->status; pdl__state_update(w->builder, &w->state)) {
+        int64_t end = (w->state.updated + 1) * w->builder->program->state_piece;
+        if (u->state_at[w->complete] < (end < u->state_elements ? end : u->state_elements)) return;
+    }
+}
+
 /* What is left of an update when the layers are done. */
 static void append_update(walk_t *w)
 {
@@ -356,10 +376,8 @@ static void append_update(walk_t *w)
             append_collective(w, PDL_ROLE_PARTS, b, u->bucket[b].axes & ~u->bucket[b].sharded, PDL_ALLREDUCE, -1);
     for (int t = 0; t < u->ties; t++) append_collective(w, PDL_ROLE_TIED, t, u->tie_group, PDL_ALLREDUCE, -1);
     append(w, PDL_OP_RESULT, -1, false);
-    if (u->state_arrays > 0)
-        pdl__program_update_pieces(w->builder);
-    else
-        append(w, PDL_OP_UPDATE, -1, false);
+    if (u->state_arrays == 0) append(w, PDL_OP_UPDATE, -1, false);
+    while (w->state.updated < w->state.count && !w->builder->status) pdl__state_update(w->builder, &w->state);
     for (int b = 0; b < u->bucket_count && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);
@@ -382,12 +400,13 @@ static pdl_status_t begin_walk(walk_t *w)
     pdl_status_t status = begin_stays(w, &w->gradients);
 
     if (!status) status = begin_stays(w, &w->weights);
-    w->bucket_of = calloc(3 * weights + buckets + 1, sizeof(int));
+    w->bucket_of = calloc(4 * weights + buckets + 1, sizeof(int));
     w->kept = calloc(buckets + weights + 1, sizeof(bool));
     if (status || w->bucket_of == NULL || w->kept == NULL) return pdl__program_no_memory();
     w->users = w->bucket_of + weights;
     w->made = w->users + weights;
-    w->last = w->made + weights;
+    w->left = w->made + weights;
+    w->last = w->left + weights;
     w->written = w->kept + buckets;
     for (size_t i = 0; i < weights; i++) w->bucket_of[i] = -1;
     for (int b = 0; b < w->update->bucket_count; b++) {
@@ -413,12 +432,15 @@ static void end_walk(walk_t *w)
 static void rewrite(walk_t *w)
 {
     for (int b = 0; b < w->update->bucket_count; b++) w->gradients.latest[b] = w->weights.latest[b] = -1;
+    if (w->builder->options->training) pdl__state_begin(w->builder, &w->state);
+    for (int i = 0; i < w->update->weight_count; i++) w->left[i] = w->users[i];
     for (int i = 0; i < w->op_count && !w->builder->status; i++) {
         bring_weights(w, i);
         keep_parts(w, i);
         open_buckets(w, i);
         copy_op(w, i);
         send_buckets(w, i);
+        update_pieces(w, i);
     }
     if (w->builder->options->training)
         append_update(w);

@@ -84,7 +84,7 @@ static bool follows(const pdl_program_op_t *op, const pdl_program_op_t *before)
                                          : op->role == PDL_ROLE_PARTS && before->role == PDL_ROLE_GRADIENTS &&
                                                op->bucket == before->bucket;
     case PDL_OP_RESULT: return true;
-    case PDL_OP_UPDATE: return op->piece <= 0; /* later pieces follow the first */
+    case PDL_OP_UPDATE: return op->piece < 0; /* pieces need their state alone */
     case PDL_OP_CONVERT: return op->node < 0;
     default: return false;
     }

@@ -62,6 +62,16 @@ has err "cannot be on disk: use memory.optimizer: host"
 sed 's/optimizer: host/optimizer: tape/' gpt-host.yaml >gpt-tape.yaml
 expect 2 train gpt-tape.yaml --data synthetic --samples 40 --quiet --steps 1
 has err "gpt-tape.yaml:6: optimizer: expected device, host or disk, found \"tape\""
+# Updates follow the gradients that they need; with a norm of all gradients they follow the last.
+for clip in 0 1; do
+    expect 0 train gpt-host.yaml --device dry --data synthetic --samples 40 --clip $clip --json
+    python3 -c 'import json, sys
+kinds = [op["kind"] for op in json.load(open("out"))["ops"]]
+updates = [i for i, kind in enumerate(kinds) if kind == "update"]
+last = max(i for i, kind in enumerate(kinds) if kind == "backward")
+assert len(updates) > 4 and (updates[-1] > last > updates[0]) == (sys.argv[1] == "0"), updates
+assert (updates[0] > last) == (sys.argv[1] == "1"), updates' $clip || fail "updates are elsewhere with --clip $clip"
+done
 # The device holds less: the moments are elsewhere.
 for way in keep host; do
     expect 0 train gpt-$way.yaml --device dry --data synthetic --samples 40 --optimizer adamw --json

@@ -243,6 +243,10 @@ typedef struct pdl_program_update {
     int     state_arrays; /* 0: it is */
     int64_t state_elements;
     size_t  state_item; /* bytes of an element */
+    /* [state_weights + 1]: where that of every trained weight begins, and the end; NULL: an update needs more than the gradients of
+       the weights in it. */
+    const int64_t *state_at;
+    int            state_weights;
 } pdl_program_update_t;
 
 typedef struct pdl_program_options {

@@ -40,6 +40,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     const pdl__rank_weights_t *w = graph->weights;
     pdl_program_pass_t        *order = NULL;
     int                       *first_use = NULL;
+    int64_t                   *state_at = NULL;
     pdl_status_t               status = list_uses(graph, &first_use);
     pdl_program_update_t       update = {.first_use = first_use,
                                          .use = first_use + graph->unit_count + 1,
@@ -60,6 +61,10 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     if (training && spec->plan->optimizer_tier != PDL_TIER_DEVICE) {
         update.state_arrays = spec->state_arrays;
         update.state_elements = pdl__rank_weights_state(spec->layouts, w);
+        update.state_weights = w->trainable;
+        if (!status && w->bucket_count == 0 && w->tie_count == 0 && !spec->clips && spec->overlap)
+            status = pdl__rank_weights_state_at(w, &state_at);
+        update.state_at = state_at;
     }
     if (!status && spec->layouts->stages->count > 1) {
         status = pdl__pipe_order(spec->layouts->stages, training, &order, &options.order_count);
@@ -68,6 +73,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     if (!status) status = pdl_program_create(graph->node, graph->unit_count, &options, program);
     free(order);
     free(first_use);
+    free(state_at);
     if (status) return status;
     status = pdl__graph_count_bytes(spec, graph, training, *program);
     if (!status) return PDL_OK;

@@ -231,6 +231,14 @@ int64_t pdl__rank_weights_state(const pdl__layouts_t *l, const pdl__rank_weights
     return all;
 }
 
+pdl_status_t pdl__rank_weights_state_at(const pdl__rank_weights_t *w, int64_t **at)
+{
+    *at = calloc((size_t)w->trainable + 1, sizeof(**at));
+    if (*at == NULL) return no_memory();
+    for (int i = 0; i < w->trainable; i++) (*at)[i + 1] = (*at)[i] + in_lines(w->weight[i].storage);
+    return PDL_OK;
+}
+
 pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_t *graph)
 {
     pdl__rank_weights_t *w = calloc(1, sizeof(*w));

@@ -45,6 +45,8 @@ void         pdl__rank_weights_destroy(pdl__rank_weights_t *weights); /* NULL is
 
 /* Elements of one array of the optimizer's state at the most, with what is lost between weights. */
 int64_t pdl__rank_weights_state(const struct pdl__layouts *layouts, const pdl__rank_weights_t *weights);
+/* Where that of every trained weight begins, and the end, of weights that nobody exchanges; to be freed. */
+pdl_status_t pdl__rank_weights_state_at(const pdl__rank_weights_t *weights, int64_t **at);
 
 /* The part [low, high) of a bucket of so many elements that a rank keeps where state is sharded: whole cache lines. */
 #define PDL__PART_UNIT 16 /* elements */

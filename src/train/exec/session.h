@@ -147,7 +147,7 @@ typedef struct pdl__weights {
     /* Optimizer state in a file (state/state_file.h), or NULL; slots of memory, and pieces of this update that have been given back. */
     struct pdl__state_file *file;
     void                   *slots;
-    int                     written;
+    int                     written, returned;
     int64_t                 moments_from; /* the update before which the optimizer's state was zero */
     pdl__weight_set_t      *weight_set;   /* set 0 is the session's own; NULL: there are no others */
     int                     weight_set_count, selected;

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLOTS = 4 }; /* of a file: two pieces in flight to and from the device, two read and written */
+enum { SLOTS = 8 }; /* of a file: four pieces in flight to and from the device, four read and written */
 
 pdl_tier_t pdl__array_tier(const pdl_session_t *s, pdl_session_array_t array)
 {
@@ -203,17 +203,17 @@ pdl_status_t pdl__state_copy(pdl_session_t *s, const pdl_program_op_t *op, const
     if (op->piece < piece_count(s) && s->weights.file != NULL && in) {
         for (int k = 0; k < SLOTS && k < piece_count(s) && op->piece == 0; k++)
             pdl__state_file_read(s->weights.file, k);
-        if (op->piece == 0) s->weights.written = 0;
-        /* Operations up to the update of the last piece but one have been issued. */
-        status = write_behind(s, op->piece - 1);
+        if (op->piece == 0) s->weights.written = s->weights.returned = 0;
+        status = write_behind(s, s->weights.returned);
         if (!status) status = pdl__state_file_wait(s->weights.file, op->piece);
     }
+    if (!in) s->weights.returned = op->piece + 1;
     return status ? status : copy_arrays(s, op, pdl__buffer_at(s, execution, in ? op->output : op->input[0]));
 }
 
 pdl_status_t pdl__state_end(pdl_session_t *s)
 {
-    return s->weights.file != NULL ? write_behind(s, piece_count(s)) : PDL_OK;
+    return s->weights.file != NULL && s->weights.returned > 0 ? write_behind(s, piece_count(s)) : PDL_OK;
 }
 
 /* Elements of one array, which may lie in several pieces. */
