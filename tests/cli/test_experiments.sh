@@ -38,6 +38,10 @@ python3 "$SOURCE/examples/experiments/aggregation.py" --quick --seeds 1 --data s
     >out 2>err || fail "aggregation.py: $(tail -3 err)"
 for method in FedAvg SEM CADIS FedDCT; do has out "$method  "; done
 has aggregation/accuracy-clusters.svg "</svg>"
+python3 "$SOURCE/examples/experiments/out_of_core.py" --model resnet18 --limit 2GiB --batches 64,128 --out out_of_core >out 2>err ||
+    fail "out_of_core.py: $(tail -3 err)"
+has out "recompute_cheap"
+has out_of_core/rate.svg "planned</text>"
 
 got=0
 bash "$SOURCE/examples/experiments/shuffle_time.sh" --fast >out 2>err || got=$?

@@ -18,16 +18,27 @@ static double in_flight(const pdl_case_t *c, int64_t stage)
     return fmin(m, depth);
 }
 
+/* 8-bit formats are for products only: weights stay in 16 bits. */
+static double weight_bytes(const pdl_case_t *c)
+{
+    return pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
+}
+
+static double moment_bytes(const pdl_case_t *c)
+{
+    static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
+
+    return c->run_mode == PDL_INFERENCE ? 0 : moments[c->optimizer] * fmax(weight_bytes(c), 4);
+}
+
 /* Bytes of weight, gradient and optimizer state per weight element. 16-bit training keeps a 32-bit copy. */
 static void state_bytes(const pdl_case_t *c, double *weight, double *gradient, double *optimizer)
 {
-    static const double moments[PDL_OPTIMIZER_COUNT] = {0, 1, 2};
-    /* 8-bit formats are for products only: weights stay in 16 bits. */
-    double item = pdl_precision_bytes(c->precision == PDL_FP8 ? PDL_BF16 : c->precision);
+    double item = weight_bytes(c);
 
     *weight = item;
     *gradient = item;
-    *optimizer = moments[c->optimizer] * fmax(item, 4) + (item < 4 ? 4 : 0);
+    *optimizer = moment_bytes(c) + (item < 4 ? 4 : 0);
     if (c->run_mode == PDL_INFERENCE) *gradient = *optimizer = 0;
 }
 
@@ -154,6 +165,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     double elements = st->sums[s].weights + st->tied[s];
 
     state_bytes(c, &weight, &gradient, &optimizer);
+    if (profile->plan->optimizer_tier != PDL_TIER_DEVICE) optimizer -= moment_bytes(c);
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes,
                                   .context = oracle->system->device.reserved_bytes};
