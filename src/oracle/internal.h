@@ -52,7 +52,7 @@ typedef struct pdl_case {
     double                  micro_batch; /* samples per replica and micro-batch */
     bool                    hybrid;      /* data beside another axis that splits tensors */
     bool                    spatial;
-    pdl__algorithm_t        data_algorithm, inner_algorithm;
+    pdl_algorithm_t         data_algorithm, inner_algorithm;
     pdl_pipeline_schedule_t schedule;
     int                     virtual_stages;
     pdl_recompute_t         recompute;
@@ -78,8 +78,7 @@ static inline uint64_t pdl__mix_text(uint64_t hash, const char *text)
 }
 
 /* Drops kept profiles and plans (their memory is soon used again), but not the prices of groups. */
-void         pdl__oracle_forget(pdl_oracle_t *oracle);
-pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *query, pdl_group_t *group);
+void pdl__oracle_forget(pdl_oracle_t *oracle);
 
 /* The plan of a preset on a mesh, not yet checked. */
 pdl_status_t pdl__plan_of_config(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_mesh_t *mesh,

@@ -57,7 +57,17 @@ void pdl_oracle_set_memory_cap(pdl_oracle_t *oracle, double bytes)
     oracle->memory_cap = bytes;
 }
 
-pdl_status_t pdl__oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q, pdl_group_t *group)
+const pdl_system_t *pdl_oracle_system(const pdl_oracle_t *oracle)
+{
+    return oracle->system;
+}
+
+const pdl_parameters_t *pdl_oracle_parameters(const pdl_oracle_t *oracle)
+{
+    return &oracle->p;
+}
+
+pdl_status_t pdl_oracle_group(pdl_oracle_t *oracle, const pdl_group_query_t *q, pdl_group_t *group)
 {
     uint64_t hash =
         pdl__mix(pdl__mix(pdl__mix(UINT64_C(0xcbf29ce484222325), (uint64_t)q->pe_count), (uint64_t)q->size),

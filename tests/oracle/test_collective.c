@@ -20,11 +20,11 @@ static const pdl_group_t group = {.ranks = 24,
                                   .node_step_s = 9e-6,
                                   .node_seconds_per_byte = 1 / 150e9};
 
-#define BY(name) (&(pdl__algorithm_t){.form = PDL__FORM_##name})
+#define BY(name) (&(pdl_algorithm_t){.form = PDL_FORM_##name})
 
-static double seconds(pdl_primitive_t primitive, const pdl__algorithm_t *algorithm, double bytes)
+static double seconds(pdl_primitive_t primitive, const pdl_algorithm_t *algorithm, double bytes)
 {
-    return pdl__collective_seconds(&group, primitive, algorithm, false, bytes);
+    return pdl_collective_seconds(&group, primitive, algorithm, false, bytes);
 }
 
 static void closed_forms(void)
@@ -43,7 +43,7 @@ static void closed_forms(void)
         double segmented = 2 * (g - 1) * (ai + m / g * bi) + 2 * (n - 1) * (a + m / (g * n) * g * b);
         CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(HIERARCHICAL), m), segmented, 1e-12);
         CHECK_NEAR(seconds(PDL_ALLREDUCE, BY(AUTO), m), fmin(2 * ring, fmin(tree, segmented)), 1e-12);
-        CHECK_NEAR(pdl__collective_seconds(&group, PDL_ALLREDUCE, BY(AUTO), true, m), 2 * ring, 1e-12);
+        CHECK_NEAR(pdl_collective_seconds(&group, PDL_ALLREDUCE, BY(AUTO), true, m), 2 * ring, 1e-12);
         CHECK_NEAR(seconds(PDL_SENDRECV, BY(AUTO), m), a + m * b, 1e-12);
         CHECK_NEAR(seconds(PDL_HALO, BY(AUTO), m), a + m * b, 1e-12);
     }
@@ -63,7 +63,7 @@ static void a_group_of_one_is_free(void)
     const pdl_group_t alone = {.ranks = 1, .step_s = 1, .seconds_per_byte = 1, .nodes = 1, .ranks_per_node = 1};
 
     for (int primitive = 0; primitive < PDL_PRIMITIVE_COUNT; primitive++) {
-        CHECK_NEAR(pdl__collective_seconds(&alone, (pdl_primitive_t)primitive, BY(AUTO), false, 1e6), 0, 0);
+        CHECK_NEAR(pdl_collective_seconds(&alone, (pdl_primitive_t)primitive, BY(AUTO), false, 1e6), 0, 0);
         CHECK_NEAR(pdl__collective_startup(&alone, (pdl_primitive_t)primitive), 0, 0);
     }
 }
@@ -139,22 +139,22 @@ static void four_rings_share_two_ports(void)
 static void choice_of_algorithm(void)
 {
     pdl_group_t g = on_abci(1088, 1088, 1, true);
-    double      ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e3);
-    double      best = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 1e3);
+    double      ring = pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e3);
+    double      best = pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 1e3);
 
-    CHECK_NEAR(best, pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e3), 1e-12);
+    CHECK_NEAR(best, pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e3), 1e-12);
     CHECK(best < 0.05 * ring);
     for (double bytes = 1; bytes < 1e10; bytes *= 10) {
-        best = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, bytes);
-        CHECK(best <= pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, bytes));
+        best = pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, bytes);
+        CHECK(best <= pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, bytes));
         CHECK(best >= 2 * bytes * 1087 / 1088 * g.seconds_per_byte * 0.99);
-        CHECK(best < pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 2 * bytes));
+        CHECK(best < pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(AUTO), false, 2 * bytes));
     }
     /* Inside one node all three are the same ring. */
     g = on_abci(4, 4, 1, true);
-    ring = pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e6);
-    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e6), ring, 1e-12);
-    CHECK_NEAR(pdl__collective_seconds(&g, PDL_ALLREDUCE, BY(HIERARCHICAL), false, 1e6), ring, 1e-12);
+    ring = pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(RING), false, 1e6);
+    CHECK_NEAR(pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(TREE), false, 1e6), ring, 1e-12);
+    CHECK_NEAR(pdl_collective_seconds(&g, PDL_ALLREDUCE, BY(HIERARCHICAL), false, 1e6), ring, 1e-12);
 }
 
 static void messages_through_the_host(void)

@@ -120,23 +120,23 @@ static double hierarchical_allreduce(const pdl_group_t *g, double bytes)
     return inside + 2 * (g->nodes - 1) * (g->step_s + bytes / g->nodes * g->seconds_per_byte);
 }
 
-const pdl__algorithm_t pdl__auto = {.form = PDL__FORM_AUTO}, pdl__ring = {.form = PDL__FORM_RING};
+const pdl_algorithm_t pdl_algorithm_auto = {.form = PDL_FORM_AUTO}, pdl_algorithm_ring = {.form = PDL_FORM_RING};
 
-static double allreduce_seconds(const pdl_group_t *g, pdl__form_t form, bool ring_only, double bytes)
+static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_form_t form, bool ring_only, double bytes)
 {
     double ring = 2 * ring_seconds(g, bytes);
 
-    if (form == PDL__FORM_RING || (ring_only && form == PDL__FORM_AUTO)) return ring;
+    if (form == PDL_FORM_RING || (ring_only && form == PDL_FORM_AUTO)) return ring;
     double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
-    if (form == PDL__FORM_TREE) return tree;
-    if (form == PDL__FORM_HIERARCHICAL) return hierarchical;
+    if (form == PDL_FORM_TREE) return tree;
+    if (form == PDL_FORM_HIERARCHICAL) return hierarchical;
     return fmin(ring, fmin(tree, hierarchical));
 }
 
-double pdl__collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, const pdl__algorithm_t *algorithm,
-                               bool ring_only, double bytes)
+double pdl_collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, const pdl_algorithm_t *algorithm,
+                              bool ring_only, double bytes)
 {
-    bool counted = algorithm->form == PDL__FORM_COUNTED;
+    bool counted = algorithm->form == PDL_FORM_COUNTED;
 
     if (g->ranks <= 1) return 0;
     switch (primitive) {

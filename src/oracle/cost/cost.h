@@ -5,8 +5,7 @@
 #define PDL_ORACLE_COST_H
 
 #include <paradl/model/traits.h>
-#include <paradl/oracle/oracle.h>
-#include <paradl/topo/contention.h>
+#include <paradl/oracle/prices.h>
 
 /* Device and parameters folded together once, so that pricing a layer is arithmetic only. */
 typedef struct pdl_compute_cost {
@@ -55,62 +54,16 @@ bool pdl__timed(const pdl_system_t *system, uint64_t key, pdl_precision_t precis
 double pdl__update_seconds(const pdl_parameters_t *p, const pdl_compute_cost_t *cost, pdl_optimizer_t optimizer,
                            double weights, double tensors);
 
-/* A group of the mesh as a collective sees it: how many ranks, over which level, at which effective speed. */
-typedef struct pdl_group {
-    double ranks;
-    double step_s;           /* start-up of one step */
-    double seconds_per_byte; /* self-contention phi included */
-    double
-        lone_per_byte; /* where several rings share the links of devices: of one of them beside resting ones; else 0 */
-    double phi;
-    double kappa; /* congestion of the level by other jobs */
-    int    level;
-    double rails;                              /* links of a rank, or ports of a node, that it drives at once */
-    double nodes, ranks_per_node;              /* for tree and hierarchical algorithms */
-    double node_step_s, node_seconds_per_byte; /* inside a node */
-} pdl_group_t;
-
-typedef struct pdl_group_query {
-    int64_t       pe_count, size, stride;
-    bool          host_path;
-    pdl_pattern_t pattern;
-} pdl_group_query_t;
-
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group);
-
-/* Of one collective by a schedule that is counted; linear in the bytes. */
-typedef struct pdl__schedule_cost {
-    double startup_s, seconds_per_byte;
-} pdl__schedule_cost_t;
-
-/* AUTO: open, the least of the next three. */
-typedef enum pdl__form {
-    PDL__FORM_AUTO,
-    PDL__FORM_RING,
-    PDL__FORM_TREE,
-    PDL__FORM_HIERARCHICAL,
-    PDL__FORM_COUNTED
-} pdl__form_t;
-
-/* How the collectives of an axis are priced. */
-typedef struct pdl__algorithm {
-    pdl__form_t                  form;
-    const pdl_plan_collective_t *named;                        /* the plan's; NULL: nobody has named anything */
-    pdl__schedule_cost_t         cost[PDL_COLL_ALLGATHER + 1]; /* COUNTED: allreduce, reduce-scatter, allgather */
-} pdl__algorithm_t;
-extern const pdl__algorithm_t pdl__auto, pdl__ring;
 
 /* schedules.c: prices a schedule for these collectives (bits). Borrows the name. */
 #define PDL__ALL_COLLECTIVES 7u
 pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
-                            const pdl_plan_collective_t *named, unsigned collectives, pdl__algorithm_t *algorithm);
-double       pdl__counted_seconds(const pdl__algorithm_t *algorithm, pdl_primitive_t primitive, double bytes);
+                            const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm);
+double       pdl__counted_seconds(const pdl_algorithm_t *algorithm, pdl_primitive_t primitive, double bytes);
 
-/* Seconds of a collective over `bytes`, the size of the complete vector. */
-double pdl__collective_seconds(const pdl_group_t *group, pdl_primitive_t primitive,
-                               const pdl__algorithm_t *algorithm, bool ring_only, double bytes);
-/* The part of it that does not shrink with the volume. */
+/* The part of a collective that does not shrink with the volume. */
 double pdl__collective_startup(const pdl_group_t *group, pdl_primitive_t primitive);
 
 /* One message through host memory: what exceeds the pinned buffers goes at pageable speed. */

@@ -14,8 +14,8 @@ static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, 
                                double bytes)
 {
     if (c->sharding == PDL_SHARDING_NONE)
-        return pdl__collective_seconds(group, PDL_ALLREDUCE, &c->data_algorithm, oracle->p.ring_only, bytes);
-    double once = pdl__collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
+        return pdl_collective_seconds(group, PDL_ALLREDUCE, &c->data_algorithm, oracle->p.ring_only, bytes);
+    double once = pdl_collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
     double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
     return (1.0 + gathers) * once;
 }
@@ -52,7 +52,7 @@ static double packed(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_
 static double wide_exchange(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *inner,
                             const pdl_group_t *outer, const volume_t *v, const pdl_sums_t *sums, double bytes)
 {
-    double inside = pdl__collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only, bytes);
+    double inside = pdl_collective_seconds(inner, PDL_ALLREDUCE, &c->inner_algorithm, oracle->p.ring_only, bytes);
 
     if (c->spatial && oracle->p.host_spatial_gradients) {
         double ring = 2 * (outer->ranks - 1) / outer->ranks;
@@ -116,12 +116,12 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
     pdl_group_t       outer, inner = {.ranks = 1};
 
     *e = (pdl__gradient_cost_t){.phi = 1, .kappa = 1};
-    pdl_status_t status = pdl__oracle_group(oracle, &query, &outer);
+    pdl_status_t status = pdl_oracle_group(oracle, &query, &outer);
     if (host) {
         wide.weights += s->data_weights;
         wide.tensors += s->data_tensors;
     }
-    if (!status && c->inner > 1 && wide.weights > 0) status = pdl__oracle_group(oracle, &inside, &inner);
+    if (!status && c->inner > 1 && wide.weights > 0) status = pdl_oracle_group(oracle, &inside, &inner);
     if (status) return status;
     if (!c->hybrid && c->inner > 1 && oracle->p.host_replicated_gradients) e->total_s += s->host_replicated;
     if (c->data > 1 && narrow.weights > 0 && !host) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *q, int stage, double times,
+static pdl_status_t price_comm(pdl_prices_t *prices, const pdl_comm_query_t *q, int stage, double times,
                                double *seconds)
 {
     const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
@@ -20,10 +20,10 @@ static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *q
     (void)times;
     *seconds = 0;
     if (q->size <= 1 || q->bytes <= 0 || q->primitive == PDL_LOCAL) return PDL_OK;
-    pdl_status_t status = pdl__oracle_group(closed->oracle, &query, &group);
+    pdl_status_t status = pdl_oracle_group(closed->oracle, &query, &group);
     if (!status)
         *seconds =
-            pdl__collective_seconds(&group, q->primitive, q->algorithm, closed->oracle->p.ring_only, q->bytes);
+            pdl_collective_seconds(&group, q->primitive, q->algorithm, closed->oracle->p.ring_only, q->bytes);
     return status;
 }
 
@@ -38,7 +38,7 @@ static void level_speed(const pdl_oracle_t *oracle, int level, double *step_s, d
 }
 
 /* Messages of different sizes run by themselves. */
-static pdl_status_t price_sizes(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+static pdl_status_t price_sizes(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                 const double *bytes, double *seconds)
 {
     const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
@@ -86,7 +86,7 @@ static bool turned(int stages, const int *to, int *from)
     return true;
 }
 
-static pdl_status_t price_alike(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+static pdl_status_t price_alike(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                 const double *bytes, double times, double *seconds)
 {
     const pdl__closed_prices_t *closed = (const pdl__closed_prices_t *)prices;
@@ -114,7 +114,7 @@ static pdl_status_t price_alike(pdl__prices_t *prices, int stages, int64_t strid
 }
 
 /* Where all messages are equally long, as between the blocks of a transformer, nothing has to be run again. */
-static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+static pdl_status_t price_stages(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                  const double *bytes, double times, double *seconds)
 {
     double size = -1;

@@ -138,9 +138,9 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     startup = seconds;
     seconds += bytes > 0 ? pdl__copy_seconds(pr, t) : 0;
     if (bytes > 0) {
-        const pdl__algorithm_t *algorithm = &pr->algorithm[t->axis];
-        startup += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);
-        seconds += pdl__collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, bytes);
+        const pdl_algorithm_t *algorithm = &pr->algorithm[t->axis];
+        startup += pdl_collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);
+        seconds += pdl_collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, bytes);
     }
     *(t->phase == PDL_PHASE_FORWARD ? &s->layer_forward : &s->layer_backward) += seconds;
     if (t->primitive == PDL_ALLREDUCE) s->allreduce += seconds;

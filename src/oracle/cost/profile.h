@@ -104,7 +104,7 @@ typedef struct pdl_pricing {
     pdl_group_t             halo[PDL_MAX_AXES];   /* neighbour pattern */
     pdl_group_t             staged[PDL_MAX_AXES]; /* ring through host memory */
     pdl_group_t             pairwise[PDL_MAX_AXES];
-    pdl__algorithm_t        algorithm[PDL_MAX_AXES];
+    pdl_algorithm_t         algorithm[PDL_MAX_AXES];
     pdl_group_t             leaders;    /* one rank per node through host memory */
     bool                    rings_only; /* only `group` and `leaders` are needed */
 } pdl_pricing_t;

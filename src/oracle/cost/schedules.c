@@ -50,7 +50,7 @@ static int count_device(counter_t *k, int step, int place, bool in)
 }
 
 /* Adds `times` equal steps to the cost, with the seconds per byte still in those of a block. */
-static void count_step(counter_t *k, int step, int times, pdl__schedule_cost_t *cost, double *reduced)
+static void count_step(counter_t *k, int step, int times, pdl_schedule_cost_t *cost, double *reduced)
 {
     int    messages = 0, level;
     double busy;
@@ -67,7 +67,7 @@ static void count_step(counter_t *k, int step, int times, pdl__schedule_cost_t *
     *reduced += times * (double)k->reduced;
 }
 
-static void count_steps(counter_t *k, pdl__schedule_cost_t *cost, double *reduced)
+static void count_steps(counter_t *k, pdl_schedule_cost_t *cost, double *reduced)
 {
     int first[PDL_MAX_PERIODS], last[PDL_MAX_PERIODS];
     int groups = pdl_schedule_period(k->schedule, first, last), group = 0;
@@ -92,7 +92,7 @@ static double adding_seconds(const pdl_system_t *system, const pdl_schedule_t *s
     return more > 0 && rate > 0 ? 3 * more / rate : 0;
 }
 
-static pdl_status_t count_schedule(counter_t *k, pdl__schedule_cost_t *cost)
+static pdl_status_t count_schedule(counter_t *k, pdl_schedule_cost_t *cost)
 {
     double       reduced = 0;
     pdl_status_t status = pdl_step_loads_create(k->system, k->query->pe_count, &k->loads);
@@ -104,7 +104,7 @@ static pdl_status_t count_schedule(counter_t *k, pdl__schedule_cost_t *cost)
         k->efficiency[l] = l == 0 ? k->p->fabric_efficiency : k->p->network_efficiency;
         k->step_s[l] = step_s > 0 ? step_s : k->system->level[l].latency_s;
     }
-    *cost = (pdl__schedule_cost_t){0, 0};
+    *cost = (pdl_schedule_cost_t){0, 0};
     count_steps(k, cost, &reduced);
     cost->seconds_per_byte /= (double)pdl_schedule_blocks(k->schedule);
     cost->seconds_per_byte += adding_seconds(k->system, k->schedule, reduced);
@@ -114,7 +114,7 @@ static pdl_status_t count_schedule(counter_t *k, pdl__schedule_cost_t *cost)
 
 static pdl_status_t count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
                                      const pdl_group_query_t *query, const pdl_schedule_spec_t *spec,
-                                     pdl__schedule_cost_t *cost)
+                                     pdl_schedule_cost_t *cost)
 {
     pdl_schedule_t *schedule;
     pdl_status_t    status = pdl_schedule_create(spec, &schedule);
@@ -135,20 +135,20 @@ static pdl_status_t count_collective(const pdl_system_t *system, const pdl_param
     return status;
 }
 
-static pdl__form_t form_of(const char *name)
+static pdl_algorithm_form_t form_of(const char *name)
 {
-    if (name[0] == '\0') return PDL__FORM_AUTO;
-    if (strcmp(name, "ring") == 0) return PDL__FORM_RING;
-    if (strcmp(name, "double_tree") == 0) return PDL__FORM_TREE;
-    if (strcmp(name, "ring_ring") == 0) return PDL__FORM_HIERARCHICAL;
-    return PDL__FORM_COUNTED;
+    if (name[0] == '\0') return PDL_FORM_AUTO;
+    if (strcmp(name, "ring") == 0) return PDL_FORM_RING;
+    if (strcmp(name, "double_tree") == 0) return PDL_FORM_TREE;
+    if (strcmp(name, "ring_ring") == 0) return PDL_FORM_HIERARCHICAL;
+    return PDL_FORM_COUNTED;
 }
 
 pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
-                            const pdl_plan_collective_t *named, unsigned collectives, pdl__algorithm_t *algorithm)
+                            const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm)
 {
-    *algorithm = (pdl__algorithm_t){.form = form_of(named->algorithm), .named = named};
-    if (algorithm->form != PDL__FORM_COUNTED) return PDL_OK;
+    *algorithm = (pdl_algorithm_t){.form = form_of(named->algorithm), .named = named};
+    if (algorithm->form != PDL_FORM_COUNTED) return PDL_OK;
     for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++) {
         pdl_schedule_spec_t spec = {.collective = c,
                                     .algorithm = named->algorithm,
@@ -162,12 +162,12 @@ pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *
     return PDL_OK;
 }
 
-double pdl__counted_seconds(const pdl__algorithm_t *algorithm, pdl_primitive_t primitive, double bytes)
+double pdl__counted_seconds(const pdl_algorithm_t *algorithm, pdl_primitive_t primitive, double bytes)
 {
-    pdl_collective_t            c = primitive == PDL_ALLREDUCE        ? PDL_COLL_ALLREDUCE
-                                    : primitive == PDL_REDUCE_SCATTER ? PDL_COLL_REDUCE_SCATTER
-                                                                      : PDL_COLL_ALLGATHER;
-    const pdl__schedule_cost_t *cost = &algorithm->cost[c];
+    pdl_collective_t           c = primitive == PDL_ALLREDUCE        ? PDL_COLL_ALLREDUCE
+                                   : primitive == PDL_REDUCE_SCATTER ? PDL_COLL_REDUCE_SCATTER
+                                                                     : PDL_COLL_ALLGATHER;
+    const pdl_schedule_cost_t *cost = &algorithm->cost[c];
 
     return cost->startup_s + bytes * cost->seconds_per_byte;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pdl_status_t price(const pdl__cut_t *cut, const pdl__comm_query_t *query, int stage, double times,
+static pdl_status_t price(const pdl__cut_t *cut, const pdl_comm_query_t *query, int stage, double times,
                           double *seconds)
 {
     return cut->prices->comm(cut->prices, query, stage, times, seconds);
@@ -49,9 +49,8 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
     pdl_sums_t        closed;
     int               direction = t->phase == PDL_PHASE_FORWARD ? 0 : 1;
     double            times = (double)cut->c.micro_batches, seconds;
-    pdl__comm_query_t query = {t->primitive, &pr->algorithm[t->axis], plan->mesh.axis[t->axis].size,
-                               pdl_mesh_stride(&plan->mesh, t->axis),
-                               t->elements * pr->profile->compute.item_bytes};
+    pdl_comm_query_t  query = {t->primitive, &pr->algorithm[t->axis], plan->mesh.axis[t->axis].size,
+                               pdl_mesh_stride(&plan->mesh, t->axis), t->elements * pr->profile->compute.item_bytes};
 
     memset(&closed, 0, sizeof(closed));
     pdl__price_transfer(pr, t, &closed);
@@ -150,7 +149,7 @@ static pdl_status_t price_replicas(const pdl__cut_t *cut, double bytes, int stag
                                    double *gather_s)
 {
     const pdl_case_t *c = &cut->c;
-    pdl__comm_query_t query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, bytes};
+    pdl_comm_query_t  query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, bytes};
     double            gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0, seconds;
 
     if (c->sharding != PDL_SHARDING_NONE) query.primitive = PDL_REDUCE_SCATTER;
@@ -172,9 +171,9 @@ static double packing_seconds(const pdl_parameters_t *p, double tensors, double 
 static pdl_status_t price_tensors(const pdl__cut_t *cut, double tensors, double bytes, int stage,
                                   double *exchange_s)
 {
-    pdl__comm_query_t query = {PDL_ALLREDUCE, &pdl__ring, cut->c.data, cut->c.data_stride, bytes / tensors};
-    double            seconds;
-    pdl_status_t      status = price(cut, &query, stage, tensors, &seconds);
+    pdl_comm_query_t query = {PDL_ALLREDUCE, &pdl_algorithm_ring, cut->c.data, cut->c.data_stride, bytes / tensors};
+    double           seconds;
+    pdl_status_t     status = price(cut, &query, stage, tensors, &seconds);
 
     *exchange_s += tensors * (cut->oracle->p.tensor_exchange_s + seconds);
     return status;
@@ -187,7 +186,7 @@ static pdl_status_t price_inside(const pdl__cut_t *cut, const pdl_sums_t *sums, 
 {
     const pdl_case_t *c = &cut->c;
     double            all = sums->wide_weights * cut->profile->compute.item_bytes, seconds;
-    pdl__comm_query_t inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride, all};
+    pdl_comm_query_t  inside = {PDL_ALLREDUCE, &c->inner_algorithm, c->inner, c->inner_stride, all};
     pdl_status_t      status = price(cut, &inside, stage, 1, &seconds);
 
     *bytes = all / (double)c->inner;

@@ -13,10 +13,10 @@ typedef struct pricer {
     const pdl_program_t *program;
     int                  stage;
     pdl_profile_t       *profile;
-    pdl__prices_t       *prices;
+    pdl_prices_t        *prices;
     /* Schedules of groups, which take a while to count; by masks of axes. */
-    pdl__algorithm_t algorithm[1 << PDL_MAX_AXES];
-    bool             known[1 << PDL_MAX_AXES];
+    pdl_algorithm_t algorithm[1 << PDL_MAX_AXES];
+    bool            known[1 << PDL_MAX_AXES];
     /* Of a message between stages, by virtual stage and direction: its bytes, and its seconds. */
     double *border_bytes[PDL_DIRECTIONS], *border_s[PDL_DIRECTIONS];
     int     stages, chunks;
@@ -158,7 +158,7 @@ static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, doubl
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
     bool              halo = op->primitive == PDL_HALO || op->primitive == PDL_LOCAL;
-    pdl__comm_query_t query = {.primitive = halo ? PDL_HALO : op->primitive};
+    pdl_comm_query_t  query = {.primitive = halo ? PDL_HALO : op->primitive};
     double            once;
 
     shape_group(mesh, op->group, &query.size, &query.stride);
@@ -171,9 +171,9 @@ static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, doubl
                                                   : vector_bytes(op->primitive, (double)query.size, op->bytes);
     query.algorithm = &pr->algorithm[op->group];
     /* Sums inside layers are scattered and gathered, which a schedule for whole sums cannot do. */
-    if (query.algorithm->form == PDL__FORM_COUNTED &&
+    if (query.algorithm->form == PDL_FORM_COUNTED &&
         pdl__counted_seconds(query.algorithm, op->primitive, query.bytes) <= 0)
-        query.algorithm = &pdl__ring;
+        query.algorithm = &pdl_algorithm_ring;
     status = pr->prices->comm(pr->prices, &query, pr->stage, 0, &once);
     *seconds += op->part > 0 ? once / 2 : once;
     if (!halo && !pr->oracle->p.asynchronous) *seconds += pr->oracle->p.call_s;
@@ -393,7 +393,7 @@ static pdl_status_t price_all(pricer_t *pr, const pdl_replay_rank_t *ranks, int 
     return status;
 }
 
-pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
                                  const pdl_replay_rank_t *ranks, int count, double *const *seconds,
                                  double *const *queue_s)
 {

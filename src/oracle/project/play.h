@@ -10,27 +10,6 @@
 #include <paradl/oracle/replay.h>
 #include <paradl/plan/pipeline.h>
 
-/* A collective or halo exchange of every group of an axis at once. */
-typedef struct pdl__comm_query {
-    pdl_primitive_t         primitive;
-    const pdl__algorithm_t *algorithm;
-    int64_t                 size, stride;
-    double                  bytes; /* as in pdl_transfer_t */
-} pdl__comm_query_t;
-
-/* What communications take. */
-typedef struct pdl__prices pdl__prices_t;
-struct pdl__prices {
-    bool of_profile; /* those of the profile's own sums, so that layers need not be asked one by one */
-    /* Seconds of it; counts `times` of them for a stage. */
-    pdl_status_t (*comm)(pdl__prices_t *prices, const pdl__comm_query_t *query, int stage, double times,
-                         double *seconds);
-    /* One message of each rank of stage s to its peer of stage to[s] (negative: none), bytes[s] each, all stages at
-       once; seconds[s] is the longest of stage s. `times` of them in an iteration. */
-    pdl_status_t (*stages)(pdl__prices_t *prices, int stages, int64_t stride, const int *to, const double *bytes,
-                           double times, double *seconds);
-};
-
 /* cut.c */
 
 enum { PDL__PART_COMPUTE, PDL__PART_LAYER, PDL__PART_HALO, PDL__PART_COUNT };
@@ -64,7 +43,7 @@ typedef struct pdl__stage_tie {
 
 typedef struct pdl__cut {
     pdl_oracle_t     *oracle;
-    pdl__prices_t    *prices;
+    pdl_prices_t     *prices;
     pdl_case_t        c;
     pdl_profile_t    *profile;
     pdl_pipeline_t    pipeline;
@@ -81,19 +60,13 @@ typedef struct pdl__cut {
     bool              overlap;
 } pdl__cut_t;
 
-/* A rank whose computation takes `factor` times as long; 0 or 1: nobody is slow. */
-typedef struct pdl__slow {
-    int64_t rank;
-    double  factor;
-} pdl__slow_t;
-
 /* What is cut; all is borrowed. */
 typedef struct pdl__cut_spec {
     pdl_case_t     c;
     const int     *stage_first; /* as in a plan; NULL: cut to take equally long */
     pdl_profile_t *profile;
-    pdl__slow_t    slow;
-    pdl__prices_t *prices;
+    pdl_slow_t     slow;
+    pdl_prices_t  *prices;
 } pdl__cut_spec_t;
 
 /* Cuts the model into stages times chunks runs of layers. */
@@ -131,7 +104,7 @@ pdl_status_t pdl__play_parts(const pdl__cut_t *cut, pdl__played_stage_t *stages,
 
 /* prices.c: by the closed form. */
 typedef struct pdl__closed_prices {
-    pdl__prices_t prices;
+    pdl_prices_t  prices;
     pdl_oracle_t *oracle;
     int64_t       ranks;
 } pdl__closed_prices_t;
@@ -140,14 +113,8 @@ pdl__closed_prices_t pdl__closed_prices(pdl_oracle_t *oracle, int64_t ranks, boo
 
 /* ops.c: seconds of every operation of programs of the plan, ranks[k].program->op_count of them in seconds[k]; communications at
    these prices, which count none of them. queue_s, unless it is NULL: of the host to queue them. */
-pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
+pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
                                  const pdl_replay_rank_t *ranks, int count, double *const *seconds,
                                  double *const *queue_s);
-
-/* timeline.c: pdl_oracle_timeline() at these prices. */
-pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
-                                  pdl__slow_t slow, pdl_timeline_t **timeline);
-/* What every class of communication adds: replays without one more of them after the other. */
-pdl_status_t pdl__timeline_parts(const pdl_timeline_t *timeline, pdl_plan_parts_t *parts);
 
 #endif

@@ -26,28 +26,40 @@ static void take_parts(const pdl_plan_parts_t *parts, pdl_projection_t *out)
     for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) out->comm[i] = parts->comm[i];
 }
 
-/* Cuts what the spec says, with the prices of the closed form. */
-static pdl_status_t cut_case(pdl_oracle_t *oracle, pdl__cut_spec_t spec, pdl__closed_prices_t *prices,
-                             pdl__cut_t *cut, pdl__played_stage_t **played)
+static pdl_status_t cut_case(pdl_oracle_t *oracle, const pdl__cut_spec_t *spec, pdl__cut_t *cut,
+                             pdl__played_stage_t **played)
 {
-    spec.prices = &prices->prices;
-    *played = calloc((size_t)spec.c.pipeline, sizeof(**played));
-    if (!*played) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)spec.c.pipeline);
-    return pdl__cut_create(oracle, &spec, cut);
+    *played = calloc((size_t)spec->c.pipeline, sizeof(**played));
+    if (!*played) return pdl_error(PDL_ERR_NOMEM, "out of memory for %lld stages", (long long)spec->c.pipeline);
+    return pdl__cut_create(oracle, spec, cut);
 }
 
-static pdl_status_t play_parts(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_case_t *c,
-                               pdl_plan_parts_t *parts)
+static void take_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, pdl_stage_time_t *stages)
 {
-    pdl__cut_spec_t      spec = {.c = *c, .stage_first = plan->stage_first};
-    pdl__closed_prices_t prices = pdl__closed_prices(oracle, c->pe, false);
+    for (int s = 0; s < cut->pipeline.stages; s++) {
+        const pdl__chunk_t *chunk = &cut->chunks[s * cut->pipeline.chunks];
+
+        stages[s] = (pdl_stage_time_t){.first_layer = chunk->first,
+                                       .last_layer = chunk->last,
+                                       .compute_s = played[s].part[PDL__PART_COMPUTE] + played[s].slowed_s,
+                                       .comm_s = played[s].part[PDL__PART_LAYER] + played[s].part[PDL__PART_HALO],
+                                       .end_s = played[s].end_s,
+                                       .exchange_s = played[s].exchange_s};
+    }
+}
+
+pdl_status_t pdl_oracle_time_stages(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
+                                    pdl_slow_t slow, pdl_stage_time_t *stages, pdl_plan_parts_t *parts)
+{
+    pdl__cut_spec_t      spec = {.stage_first = plan->stage_first, .slow = slow, .prices = prices};
     pdl__cut_t           cut = {0};
     pdl__played_stage_t *played = NULL;
-    pdl_status_t status = pdl__profile_create(oracle->system, &oracle->p, plan, c->micro_batch, &spec.profile);
+    pdl_status_t         status = pdl__case_of_plan(oracle, plan, NULL, &spec.c);
 
-    if (status) return status;
-    status = cut_case(oracle, spec, &prices, &cut, &played);
+    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
+    if (!status) status = cut_case(oracle, &spec, &cut, &played);
     if (!status) status = pdl__play_parts(&cut, played, parts);
+    if (!status && stages != NULL) take_stages(&cut, played, stages);
     pdl__cut_free(&cut);
     free(played);
     pdl__profile_destroy(spec.profile);
@@ -62,15 +74,15 @@ static bool too_long(const pdl_case_t *c)
 pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                             pdl_projection_t *out)
 {
-    pdl__cut_spec_t      spec = {.c = *c, .profile = profile};
     pdl__play_options_t  everything = {.send = true, .exchange = true};
     pdl__closed_prices_t prices = pdl__closed_prices(oracle, c->pe, true);
+    pdl__cut_spec_t      spec = {.c = *c, .profile = profile, .prices = &prices.prices};
     pdl__cut_t           cut = {0};
     pdl__played_stage_t *played = NULL;
     double               total_s;
 
     if (too_long(c)) return PDL_OK;
-    pdl_status_t status = cut_case(oracle, spec, &prices, &cut, &played);
+    pdl_status_t status = cut_case(oracle, &spec, &cut, &played);
     if (!status) status = pdl__play(&cut, &everything, played, &total_s);
     pdl__cut_free(&cut);
     free(played);
@@ -94,7 +106,7 @@ static bool replay_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_pl
     if (oracle->system->backend == NULL || plan_passes(plan) > MOST_LAYERS ||
         pdl_oracle_timeline(oracle, plan, &timeline))
         return false;
-    pdl_status_t status = pdl__timeline_parts(timeline, parts);
+    pdl_status_t status = pdl_timeline_parts(timeline, parts);
     pdl_timeline_destroy(timeline);
     return status == PDL_OK;
 }
@@ -112,9 +124,12 @@ pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl
     if (too_long(&c)) return PDL_OK;
     pdl_group_query_t query = {c.pe, c.data, c.data_stride, false, PDL_PATTERN_RING};
     pdl_group_t       replicas;
-    status = pdl__oracle_group(oracle, &query, &replicas);
+    status = pdl_oracle_group(oracle, &query, &replicas);
     if (!status) out->replayed = replay_programs(oracle, plan, &parts);
-    if (!status && !out->replayed) status = play_parts(oracle, plan, &c, &parts);
+    if (!status && !out->replayed) {
+        pdl__closed_prices_t prices = pdl__closed_prices(oracle, c.pe, false);
+        status = pdl_oracle_time_stages(oracle, plan, &prices.prices, (pdl_slow_t){0, 0}, NULL, &parts);
+    }
     if (status) return status;
     take_parts(&parts, out);
     pdl__project_sums(oracle, &c, replicas.kappa, out);

@@ -123,7 +123,7 @@ static void project_tied(const pdl_case_t *c, const pdl_profile_t *profile, cons
 
     if (bytes <= 0 || c->run_mode == PDL_INFERENCE) return;
     pair.ranks = 2;
-    out->gradient_total_s = pdl__collective_seconds(&pair, PDL_ALLREDUCE, &pdl__ring, true, bytes);
+    out->gradient_total_s = pdl_collective_seconds(&pair, PDL_ALLREDUCE, &pdl_algorithm_ring, true, bytes);
     out->comm[PDL_COMM_GRADIENT] = out->gradient_total_s;
 }
 
@@ -137,7 +137,7 @@ static pdl_status_t project_pipeline(pdl_oracle_t *oracle, const pdl_case_t *c, 
     pdl_group_t       group;
 
     if (c->pipeline == 1) return PDL_OK;
-    pdl_status_t status = pdl__oracle_group(oracle, &query, &group);
+    pdl_status_t status = pdl_oracle_group(oracle, &query, &group);
     if (status) return status;
     double busy = (double)c->micro_batches * (pdl__run_seconds(c, &nothing, slow) + runs.wait_s), bare, sent;
     runs.step_s = group.step_s;

@@ -70,16 +70,16 @@ static pdl_status_t price_use(const question_t *q, const pdl_plan_use_t *use, co
                               double *seconds)
 {
     pdl_group_query_t query = group_of(q, use);
-    pdl__algorithm_t  algorithm;
+    pdl_algorithm_t   algorithm;
     pdl_group_t       group;
     double            bytes, vectors = vectors_of(q, use, &bytes);
-    pdl_status_t      status = pdl__oracle_group(q->oracle, &query, &group);
+    pdl_status_t      status = pdl_oracle_group(q->oracle, &query, &group);
 
     if (!status)
         status = pdl__algorithm(q->oracle->system, &q->oracle->p, &query, named, 1u << use->collective, &algorithm);
     if (!status)
-        *seconds += vectors * pdl__collective_seconds(&group, primitive_of(use->collective), &algorithm,
-                                                      q->oracle->p.ring_only, bytes / vectors);
+        *seconds += vectors * pdl_collective_seconds(&group, primitive_of(use->collective), &algorithm,
+                                                     q->oracle->p.ring_only, bytes / vectors);
     return status;
 }
 
@@ -116,7 +116,7 @@ static pdl_status_t nested_ranks(const question_t *q, int64_t *ranks_per_node)
             largest = &q->uses->use[i];
     if (largest == NULL) return PDL_OK;
     pdl_group_query_t query = group_of(q, largest);
-    pdl_status_t      status = pdl__oracle_group(q->oracle, &query, &group);
+    pdl_status_t      status = pdl_oracle_group(q->oracle, &query, &group);
     if (status) return status;
     int64_t node = (int64_t)group.ranks_per_node;
     if (node > 1 && node < largest->ranks && largest->ranks % node == 0) *ranks_per_node = node;

@@ -66,8 +66,8 @@ static bool computes(const pdl_program_op_t *op)
     return op->stream == PDL_STREAM_COMPUTE && op->kind != PDL_OP_LOAD && op->kind != PDL_OP_RESULT;
 }
 
-static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
-                                const pdl__slow_t *slow, int64_t stride, pdl_timeline_t *t)
+static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
+                                const pdl_slow_t *slow, int64_t stride, pdl_timeline_t *t)
 {
     double     **seconds = calloc(2 * (size_t)t->count + 1, sizeof(*seconds)), **queue_s = seconds + t->count;
     pdl_status_t status = seconds == NULL ? pdl_error(PDL_ERR_NOMEM, "out of memory for a timeline") : PDL_OK;
@@ -88,8 +88,8 @@ static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pd
     return status;
 }
 
-pdl_status_t pdl__timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl__prices_t *prices,
-                                  pdl__slow_t slow, pdl_timeline_t **out)
+pdl_status_t pdl_timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
+                                 pdl_slow_t slow, pdl_timeline_t **out)
 {
     int             axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
     int64_t         stages = axis < 0 ? 1 : plan->mesh.axis[axis].size;
@@ -141,7 +141,7 @@ static double busiest_seconds(const pdl_timeline_t *t)
     return most;
 }
 
-pdl_status_t pdl__timeline_parts(const pdl_timeline_t *t, pdl_plan_parts_t *parts)
+pdl_status_t pdl_timeline_parts(const pdl_timeline_t *t, pdl_plan_parts_t *parts)
 {
     static const pdl_comm_class_t order[] = {PDL_COMM_GRADIENT, PDL_COMM_STAGE, PDL_COMM_LAYER, PDL_COMM_HALO};
     double                        before = t->total_s, without;
@@ -180,7 +180,7 @@ pdl_status_t pdl_oracle_timeline(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
 {
     pdl__closed_prices_t prices = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
 
-    return pdl__timeline_create(oracle, plan, &prices.prices, (pdl__slow_t){0, 0}, timeline);
+    return pdl_timeline_create(oracle, plan, &prices.prices, (pdl_slow_t){0, 0}, timeline);
 }
 
 void pdl_timeline_destroy(pdl_timeline_t *t)

@@ -1,12 +1,10 @@
 /*
- * The pieces of a plan's simulation: prices of communications on the network for the player (oracle/play.h), and its
- * timeline.
+ * The pieces of a plan's simulation: prices of communications on the network, at which the oracle times it.
  */
 #ifndef PDL_SIM_PLAN_H
 #define PDL_SIM_PLAN_H
 
-#include "oracle/project/play.h"
-
+#include <paradl/oracle/prices.h>
 #include <paradl/sim/plan_sim.h>
 
 /* plan_price.c */
@@ -21,7 +19,7 @@ typedef struct pdl__price {
 } pdl__price_t;
 
 typedef struct pdl__pricer {
-    pdl__prices_t     base;
+    pdl_prices_t      base;
     pdl_oracle_t     *oracle;
     pdl_topology_t   *topology;
     pdl_sim_options_t options;

@@ -20,9 +20,9 @@ typedef struct placement {
     int64_t size, stride, extent, groups;
 } placement_t;
 
-static placement_t place(const pdl__pricer_t *pricer, const pdl__comm_query_t *query)
+static placement_t place(const pdl__pricer_t *pricer, const pdl_comm_query_t *query)
 {
-    const pdl_system_t *system = pricer->oracle->system;
+    const pdl_system_t *system = pdl_oracle_system(pricer->oracle);
     int64_t             span = query->size * query->stride;
     int64_t             unit = pdl_system_group_size(system, pdl_system_level_of_span(system, span));
     placement_t         placement = {query->size, query->stride, pricer->ranks, 0};
@@ -167,7 +167,7 @@ static pdl_status_t run_collective(pdl__pricer_t *pricer, const placement_t *p, 
 }
 
 /* What a plan leaves open is a ring: pdl_sim_plan() settles plans first. */
-static const char *schedule_name(const pdl__comm_query_t *query)
+static const char *schedule_name(const pdl_comm_query_t *query)
 {
     const pdl_plan_collective_t *named = query->algorithm->named;
 
@@ -228,13 +228,13 @@ static pdl_status_t run_tree(pdl__pricer_t *pricer, const placement_t *p, const 
 
 static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pdl__price_t *price)
 {
-    pdl_comm_sim_t   *comm = &price->comm;
-    pdl__comm_query_t query = {comm->primitive, &pdl__auto, comm->size, comm->stride, comm->bytes};
-    bool              tree = strcmp(comm->algorithm, "double_tree") == 0 && group->ranks_per_node > 1;
-    placement_t       placement = place(pricer, &query);
-    double            phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1, later_s = 0;
-    pdl_sim_result_t  result = {0};
-    pdl_status_t      status;
+    pdl_comm_sim_t  *comm = &price->comm;
+    pdl_comm_query_t query = {comm->primitive, &pdl_algorithm_auto, comm->size, comm->stride, comm->bytes};
+    bool             tree = strcmp(comm->algorithm, "double_tree") == 0 && group->ranks_per_node > 1;
+    placement_t      placement = place(pricer, &query);
+    double           phases = comm->primitive == PDL_ALLREDUCE ? 2 : 1, later_s = 0;
+    pdl_sim_result_t result = {0};
+    pdl_status_t     status;
 
     if (comm->primitive == PDL_HALO) {
         status = run_pairs(pricer, &placement, false, comm->bytes, &result);
@@ -259,7 +259,7 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
 }
 
 /* Messages of a ring or direct exchange in all groups that are simulated. */
-static double flows_of(const pdl__pricer_t *pricer, const pdl_group_t *group, const pdl__comm_query_t *query)
+static double flows_of(const pdl__pricer_t *pricer, const pdl_group_t *group, const pdl_comm_query_t *query)
 {
     return (double)(query->size - 1) * (double)place(pricer, query).extent * group->rails;
 }
@@ -313,7 +313,7 @@ static pdl_status_t find_known(const pdl__pricer_t *pricer, double flows, pdl__p
     return PDL_OK;
 }
 
-static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *query, pdl__price_t **out)
+static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl_comm_query_t *query, pdl__price_t **out)
 {
     pdl_pattern_t     pattern = query->primitive == PDL_HALO       ? PDL_PATTERN_NEIGHBOURS
                                 : query->primitive == PDL_ALLTOALL ? PDL_PATTERN_PAIRWISE
@@ -321,7 +321,7 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *qu
     pdl_group_query_t asked = {pricer->ranks, query->size, query->stride, false, pattern};
     pdl_group_t       group;
     pdl__price_t     *price;
-    pdl_status_t      status = pdl__oracle_group(pricer->oracle, &asked, &group);
+    pdl_status_t      status = pdl_oracle_group(pricer->oracle, &asked, &group);
 
     if (status) return status;
     if (pricer->count == pricer->capacity) {
@@ -341,8 +341,9 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *qu
                             .ranks_per_node = query->algorithm->named ? query->algorithm->named->ranks_per_node : 0,
                             .stage = -1};
     snprintf(price->comm.algorithm, sizeof(price->comm.algorithm), "%s", schedule_name(query));
-    price->comm.projected_s = pdl__collective_seconds(&group, query->primitive, query->algorithm,
-                                                      pricer->oracle->p.ring_only, query->bytes);
+    price->comm.projected_s =
+        pdl_collective_seconds(&group, query->primitive, query->algorithm,
+                               pdl_oracle_parameters(pricer->oracle)->ring_only, query->bytes);
     status = find_known(pricer, flows_of(pricer, &group, query), price);
     if (!status && price->link_bytes == NULL) status = simulate(pricer, &group, price);
     if (status) return status;
@@ -351,7 +352,7 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl__comm_query_t *qu
     return PDL_OK;
 }
 
-static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl__comm_query_t *query)
+static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl_comm_query_t *query)
 {
     for (int i = 0; i < pricer->count; i++) {
         pdl__price_t *price = &pricer->prices[i];
@@ -364,7 +365,7 @@ static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl__comm_que
     return NULL;
 }
 
-static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *query, int stage, double times,
+static pdl_status_t price_comm(pdl_prices_t *prices, const pdl_comm_query_t *query, int stage, double times,
                                double *seconds)
 {
     pdl__pricer_t *pricer = (pdl__pricer_t *)prices;
@@ -384,7 +385,7 @@ static pdl_status_t price_comm(pdl__prices_t *prices, const pdl__comm_query_t *q
     return PDL_OK;
 }
 
-static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stride, const int *to,
+static pdl_status_t price_stages(pdl_prices_t *prices, int stages, int64_t stride, const int *to,
                                  const double *bytes, double times, double *seconds)
 {
     pdl__pricer_t   *pricer = (pdl__pricer_t *)prices;
@@ -416,16 +417,16 @@ static pdl_status_t price_stages(pdl__prices_t *prices, int stages, int64_t stri
 
 pdl_status_t pdl__pricer_create(pdl_oracle_t *oracle, int64_t ranks, pdl_engine_t engine, pdl__pricer_t *pricer)
 {
-    const pdl_parameters_t *p = &oracle->p;
+    const pdl_parameters_t *p = pdl_oracle_parameters(oracle);
     pdl_machine_speed_t speed = {p->fabric_efficiency, p->network_efficiency, p->fabric_step_s, p->network_step_s};
     pdl_schedule_spec_t pair = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
     pdl_status_t        status;
 
     *pricer = (pdl__pricer_t){.oracle = oracle, .ranks = ranks, .options = pdl_sim_options_default()};
-    pricer->base = (pdl__prices_t){false, price_comm, price_stages};
+    pricer->base = (pdl_prices_t){false, price_comm, price_stages};
     pricer->options.engine = engine;
     pricer->options.link_loads = true;
-    status = pdl_topology_of_system(oracle->system, ranks, &speed, &pricer->topology);
+    status = pdl_topology_of_system(pdl_oracle_system(oracle), ranks, &speed, &pricer->topology);
     if (!status) status = pdl_schedule_create(&pair, &pricer->message);
     if (status) return status;
     pricer->link_bytes = calloc((size_t)pdl_topology_link_count(pricer->topology) + 1, sizeof(double));

@@ -14,22 +14,6 @@ pdl_plan_sim_options_t pdl_plan_sim_options_default(void)
     return (pdl_plan_sim_options_t){.engine = PDL_ENGINE_FLOW, .slow_factor = 1, .trace_ranks = 8};
 }
 
-static void fill_stages(const pdl__cut_t *cut, const pdl__played_stage_t *played, double total_s,
-                        pdl_plan_sim_t *sim)
-{
-    for (int s = 0; s < sim->stage_count; s++) {
-        pdl_stage_sim_t *stage = &sim->stages[s];
-
-        stage->first_layer = cut->chunks[s * cut->pipeline.chunks].first;
-        stage->last_layer = cut->chunks[s * cut->pipeline.chunks].last;
-        stage->compute_s = played[s].part[PDL__PART_COMPUTE] + played[s].slowed_s;
-        stage->comm_s = played[s].part[PDL__PART_LAYER] + played[s].part[PDL__PART_HALO];
-        stage->end_s = played[s].end_s;
-        stage->idle_share = total_s > 0 ? fmax(0, 1 - (stage->compute_s + stage->comm_s) / total_s) : 0;
-        sim->gradient_total_s = fmax(sim->gradient_total_s, played[s].exchange_s);
-    }
-}
-
 /* "device 3" or "node 0", by the level that the vertex is a group of. */
 static void name_vertex(const pdl_system_t *system, int hosts, int vertex, char *buffer, size_t size)
 {
@@ -69,8 +53,8 @@ static void find_busiest_link(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
         best = i;
     }
     if (best < 0) return;
-    name_vertex(pricer->oracle->system, hosts, links[best].src, from, sizeof(from));
-    name_vertex(pricer->oracle->system, hosts, links[best].dst, to, sizeof(to));
+    name_vertex(pdl_oracle_system(pricer->oracle), hosts, links[best].src, from, sizeof(from));
+    name_vertex(pdl_oracle_system(pricer->oracle), hosts, links[best].dst, to, sizeof(to));
     snprintf(sim->busiest_link, sizeof(sim->busiest_link), "%s to %s", from, to);
     sim->busiest_share = sim->simulated.total_s > 0 ? longest / sim->simulated.total_s : 0;
 }
@@ -86,24 +70,34 @@ static pdl_status_t report(const pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
     return PDL_OK;
 }
 
-static pdl_status_t play_cut(const pdl__cut_t *cut, pdl_plan_sim_t *sim)
+static pdl_status_t time_stages(const pdl_plan_t *plan, pdl_slow_t slow, pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
 {
-    pdl__played_stage_t *played = calloc((size_t)sim->stage_count, sizeof(*played));
-    pdl_status_t         status;
+    pdl_stage_time_t *times = calloc((size_t)sim->stage_count, sizeof(*times));
+    pdl_status_t      status;
 
     sim->stages = calloc((size_t)sim->stage_count, sizeof(*sim->stages));
-    status = played == NULL || sim->stages == NULL
+    status = times == NULL || sim->stages == NULL
                  ? pdl_error(PDL_ERR_NOMEM, "out of memory for %d stages", sim->stage_count)
-                 : pdl__play_parts(cut, played, &sim->simulated);
-    if (!status) fill_stages(cut, played, sim->simulated.total_s, sim);
-    free(played);
+                 : pdl_oracle_time_stages(pricer->oracle, plan, &pricer->base, slow, times, &sim->simulated);
+    for (int s = 0; s < sim->stage_count && !status; s++) {
+        double total_s = sim->simulated.total_s, busy_s = times[s].compute_s + times[s].comm_s;
+
+        sim->stages[s] = (pdl_stage_sim_t){.first_layer = times[s].first_layer,
+                                           .last_layer = times[s].last_layer,
+                                           .compute_s = times[s].compute_s,
+                                           .comm_s = times[s].comm_s,
+                                           .end_s = times[s].end_s,
+                                           .idle_share = total_s > 0 ? fmax(0, 1 - busy_s / total_s) : 0};
+        sim->gradient_total_s = fmax(sim->gradient_total_s, times[s].exchange_s);
+    }
+    free(times);
     return status;
 }
 
 /* What the programs of the stages do, where it is these that are timed. */
 static pdl_status_t take_programs(const pdl_timeline_t *timeline, pdl_plan_sim_t *sim)
 {
-    pdl_status_t status = pdl__timeline_parts(timeline, &sim->simulated);
+    pdl_status_t status = pdl_timeline_parts(timeline, &sim->simulated);
 
     for (int s = 0; s < timeline->count && !status; s++) {
         const pdl_replay_rank_t *rank = &timeline->ranks[s];
@@ -127,11 +121,11 @@ static pdl_status_t take_programs(const pdl_timeline_t *timeline, pdl_plan_sim_t
 static pdl_status_t time_programs(const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                                   pdl__pricer_t *pricer, pdl_plan_sim_t *sim)
 {
-    pdl__slow_t slow = {options->slow_rank, options->slow_factor};
-    bool        ours = sim->projected.replayed;
+    pdl_slow_t slow = {options->slow_rank, options->slow_factor};
+    bool       ours = sim->projected.replayed;
 
     if (!ours && options->trace == NULL) return PDL_OK;
-    pdl_status_t status = pdl__timeline_create(pricer->oracle, plan, &pricer->base, slow, &sim->timeline);
+    pdl_status_t status = pdl_timeline_create(pricer->oracle, plan, &pricer->base, slow, &sim->timeline);
     if (!status && ours) status = take_programs(sim->timeline, sim);
     if (!status && options->trace != NULL)
         pdl_replay_trace(sim->timeline->ranks,
@@ -143,23 +137,14 @@ static pdl_status_t time_programs(const pdl_plan_t *plan, const pdl_plan_sim_opt
 static pdl_status_t simulate(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_plan_sim_options_t *options,
                              pdl_plan_sim_t *sim)
 {
-    pdl__pricer_t   pricer = {0};
-    pdl__cut_t      cut = {0};
-    pdl__cut_spec_t spec = {.stage_first = plan->stage_first,
-                            .slow = {options->slow_rank, options->slow_factor},
-                            .prices = &pricer.base};
-    pdl_status_t    status;
+    pdl_slow_t    slow = {options->slow_rank, options->slow_factor};
+    pdl__pricer_t pricer = {0};
+    pdl_status_t  status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
 
-    status = pdl__case_of_plan(oracle, plan, NULL, &spec.c);
-    if (!status) status = pdl__profile_create(oracle->system, &oracle->p, plan, spec.c.micro_batch, &spec.profile);
-    if (!status) status = pdl__pricer_create(oracle, sim->ranks, options->engine, &pricer);
-    if (!status) status = pdl__cut_create(oracle, &spec, &cut);
-    if (!status) status = play_cut(&cut, sim);
+    if (!status) status = time_stages(plan, slow, &pricer, sim);
     if (!status) status = time_programs(plan, options, &pricer, sim);
     if (!status) status = report(&pricer, sim);
-    pdl__cut_free(&cut);
     pdl__pricer_free(&pricer);
-    pdl__profile_destroy(spec.profile);
     return status;
 }
 
