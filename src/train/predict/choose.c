@@ -6,13 +6,16 @@
 #include <paradl/train/generate.h>
 #include <string.h>
 
+/* The first of the largest; a NaN in front of all stays. */
 static int32_t most_probable(const float *logits, int64_t classes)
 {
+    float   high = logits[0];
     int64_t best = 0;
 
-    for (int64_t c = 1; c < classes; c++)
-        if (logits[c] > logits[best]) best = c;
-    return (int32_t)best;
+#pragma omp simd reduction(max : high)
+    for (int64_t c = 1; c < classes; c++) high = logits[c] > high ? logits[c] : high;
+    while (best < classes - 1 && logits[best] != high) best++;
+    return logits[best] == high ? (int32_t)best : 0;
 }
 
 /* The k-th largest of n values, which are moved around (Hoare's selection). */

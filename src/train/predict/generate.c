@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include <inttypes.h>
+#include <paradl/tensor/threads.h>
 #include <paradl/train/generate.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,9 @@ struct pdl_generator {
     int32_t            *text;   /* [prompts][context]: prompts, and what follows them */
     int64_t            *length;
     bool               *ended;
-    float              *last; /* [prompts][classes]: logits of the last token */
+    float        *last; /* [prompts][classes]: logits of the last token, where other prompts are read further; */
+    const float **at;   /* [prompts]: they are here */
+    int32_t      *next; /* [prompts]: tokens that were chosen */
 };
 
 static pdl_status_t create_reader(pdl_generator_t *g, int64_t tokens, pdl_session_t *like, reader_t *reader)
@@ -85,9 +88,11 @@ static pdl_status_t take_memory(pdl_generator_t *g)
     g->length = calloc(prompts, sizeof(*g->length));
     g->ended = calloc(prompts, sizeof(*g->ended));
     g->last = calloc(prompts * (size_t)g->classes, sizeof(*g->last));
-    g->scratch = calloc((size_t)g->classes, sizeof(*g->scratch));
+    g->scratch = calloc(prompts * (size_t)g->classes, sizeof(*g->scratch));
+    g->at = calloc(prompts, sizeof(*g->at));
+    g->next = calloc(prompts, sizeof(*g->next));
     if (!g->tokens || !g->labels || !g->past || !g->position || !g->weight || !g->text || !g->length || !g->ended ||
-        !g->last || !g->scratch)
+        !g->last || !g->scratch || !g->at || !g->next)
         return pdl__no_memory("for the texts of all prompts");
     for (size_t n = 0; n < prompts; n++) g->weight[n] = 1;
     g->batch = (pdl_batch_t){.tokens = g->tokens, .labels = g->labels, .weight = g->weight};
@@ -161,6 +166,8 @@ void pdl_generator_destroy(pdl_generator_t *g)
                                               logits_bytes(g));
     free(g->last);
     free(g->scratch);
+    free(g->at);
+    free(g->next);
     free(g);
 }
 
@@ -177,6 +184,29 @@ void pdl_generator_memory(const pdl_generator_t *g, size_t *total, size_t *cache
 const pdl_plan_t *pdl_generator_plan(const pdl_generator_t *g)
 {
     return g->one.plan ? g->one.plan : g->many.plan;
+}
+
+static bool is_read(const pdl_generator_t *g)
+{
+    for (int64_t n = 0; n < g->spec.prompts; n++)
+        if (g->past[n] < g->length[n]) return false;
+    return true;
+}
+
+/* After a run of so many tokens. Logits are copied only where another run comes before they are looked at. */
+static void keep_logits(pdl_generator_t *g, int64_t tokens)
+{
+    for (int64_t n = 0; n < g->spec.prompts; n++) {
+        int64_t left = g->length[n] - g->past[n], count = left < tokens ? left : tokens;
+
+        g->past[n] += (int32_t)count;
+        if (count > 0) g->at[n] = g->logits + n * g->classes;
+    }
+    for (int64_t n = 0; n < g->spec.prompts && !is_read(g); n++) {
+        if (g->past[n] < g->length[n] || g->at[n] != g->logits + n * g->classes) continue;
+        memcpy(g->last + n * g->classes, g->at[n], (size_t)g->classes * sizeof(*g->last));
+        g->at[n] = g->last + n * g->classes;
+    }
 }
 
 /* One run: the next tokens of every text behind what is in the cache. Texts that are read to their end have their logits in `last`. */
@@ -196,22 +226,8 @@ static pdl_status_t read_on(pdl_generator_t *g, const reader_t *reader)
     }
     status = pdl_session_set_past(reader->session, g->past);
     if (!status) status = pdl_session_predict(reader->session, &g->batch, &outputs, &result);
-    for (int64_t n = 0; n < g->spec.prompts && !status; n++) {
-        int64_t left = g->length[n] - g->past[n], count = left < reader->tokens ? left : reader->tokens;
-
-        if (count == 0) continue;
-        g->past[n] += (int32_t)count;
-        if (g->past[n] == g->length[n])
-            memcpy(g->last + n * g->classes, g->logits + n * g->classes, (size_t)g->classes * sizeof(*g->last));
-    }
+    if (!status) keep_logits(g, reader->tokens);
     return status;
-}
-
-static bool is_read(const pdl_generator_t *g)
-{
-    for (int64_t n = 0; n < g->spec.prompts; n++)
-        if (g->past[n] < g->length[n]) return false;
-    return true;
 }
 
 static pdl_status_t read_all(pdl_generator_t *g)
@@ -222,22 +238,41 @@ static pdl_status_t read_all(pdl_generator_t *g)
     return status;
 }
 
+/* What is chosen from, for threads. */
+typedef struct choice {
+    pdl_generator_t              *generator;
+    const pdl_prompt_t           *prompts;
+    const pdl_generate_options_t *options;
+    const int64_t                *counts;
+} choice_t;
+
+static void choose_slice(void *context, int64_t first, int64_t end)
+{
+    const choice_t  *choice = context;
+    pdl_generator_t *g = choice->generator;
+
+    for (int64_t n = first; n < end; n++)
+        if (!g->ended[n])
+            g->next[n] = pdl_generate_choose(g->at[n], g->classes, choice->options, choice->prompts[n].number,
+                                             choice->counts[n], g->scratch + n * g->classes);
+}
+
 /* Chooses the next token of every text that goes on; false when none does. */
 static bool extend(pdl_generator_t *g, const pdl_prompt_t *prompts, int64_t count,
                    const pdl_generate_options_t *options, int32_t *out, int64_t *counts)
 {
-    bool more = false;
+    choice_t choice = {g, prompts, options, counts};
+    bool     more = false;
 
+    pdl_threads_run(count, 1, choose_slice, &choice);
     for (int64_t n = 0; n < count; n++) {
         if (g->ended[n]) continue;
-        int32_t token = pdl_generate_choose(g->last + n * g->classes, g->classes, options, prompts[n].number,
-                                            counts[n], g->scratch);
-        g->ended[n] = token == options->end;
+        g->ended[n] = g->next[n] == options->end;
         if (g->ended[n]) continue;
-        out[n * g->spec.tokens + counts[n]++] = token;
+        out[n * g->spec.tokens + counts[n]++] = g->next[n];
         g->ended[n] = counts[n] == g->spec.tokens;
         if (g->ended[n]) continue;
-        g->text[n * g->context + g->length[n]++] = token;
+        g->text[n * g->context + g->length[n]++] = g->next[n];
         more = true;
     }
     return more;
@@ -270,8 +305,9 @@ pdl_status_t pdl_generator_run(pdl_generator_t *g, const pdl_prompt_t *prompts, 
     for (int64_t n = 0; n < count; n++) summary->prompt_tokens += prompts[n].count;
     if (!status) status = read_all(g);
     summary->prefill_s += pdl__seconds() - start_s;
-    while (!status && extend(g, prompts, count, options, out, counts)) {
+    while (!status) {
         start_s = pdl__seconds();
+        if (!extend(g, prompts, count, options, out, counts)) break;
         if (g->spec.no_cache) memset(g->past, 0, (size_t)g->spec.prompts * sizeof(*g->past));
         status = g->spec.no_cache ? read_all(g) : read_on(g, &g->one);
         double run_s = pdl__seconds() - start_s;
