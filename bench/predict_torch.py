@@ -6,7 +6,7 @@
 Needs torch and numpy. Logits have to agree to 1e-5 of their scale in fp32, and greedy texts token by token; exit status 1 otherwise.
 --bench prints a table of speeds of both, in one run on one machine, medians, in bf16 on a GPU: ResNet-50 and GPT-2 124M (1024 tokens) forward at
 batches 1, 32 and 256, and tokens generated from 1 and 32 prompts. PyTorch has bf16 weights, its samples on the device and, for text, a cache of
-fixed size; ours has what `paradl predict` says of a batch: from samples on their way to the device to losses on the host, or of a token: from one
+fixed size; ours has what `paradl predict` says of a batch: from samples in flight to the device to losses on the host, or of a token: from one
 token of every prompt to the next. --no-check leaves the comparison out.
 """
 import argparse

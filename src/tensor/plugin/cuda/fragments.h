@@ -98,7 +98,7 @@ __device__ __forceinline__ float pdl_exp2(float x)
 #endif
 }
 
-/* Sixteen bytes to shared memory, or zeros, on their way while the thread goes on. pdl_async_end() closes a group of copies;
+/* Sixteen bytes to shared memory, or zeros, in flight while the thread goes on. pdl_async_end() closes a group of copies;
    pdl_async_wait<N>() waits for all of the thread's groups but the last N. */
 __device__ __forceinline__ void pdl_copy_async(void *shared, const void *from, bool valid)
 {

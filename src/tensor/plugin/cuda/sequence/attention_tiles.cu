@@ -86,7 +86,7 @@ static __device__ __forceinline__ void load_keys(const attention_t &a, const pla
     pdl_async_end();
 }
 
-/* The tiles of `key` are there; those behind them are on their way. */
+/* The tiles of `key` are there; those behind them are in flight. */
 template <int D>
 static __device__ __forceinline__ void next_keys(const attention_t &a, const place &at, int64_t key, int64_t end,
                                                  pdl_bf16 *tiles)

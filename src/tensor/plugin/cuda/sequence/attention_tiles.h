@@ -28,7 +28,7 @@ template <int D> static constexpr int WIDE = D + 8;
 
 /* ---- tiles ---- */
 
-/* Vectors `first` to `first + count - 1` of a head, zeros from `end` on, on their way to shared memory. */
+/* Vectors `first` to `first + count - 1` of a head, zeros from `end` on, in flight to shared memory. */
 template <int D>
 static __device__ __forceinline__ void load_tile(const heads_t &heads, int64_t n, int64_t head, int64_t first,
                                                  int64_t end, int count, pdl_bf16 *tile)
