@@ -7,6 +7,7 @@
 #include <paradl/base/digest.h>
 #include <paradl/base/document.h>
 #include <paradl/base/json.h>
+#include <paradl/base/json_read.h>
 #include <paradl/base/output.h>
 #include <paradl/base/random.h>
 #include <paradl/base/share.h>

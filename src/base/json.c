@@ -4,6 +4,7 @@
 #include <paradl/base/json.h>
 
 #include "base/number.h"
+#include "base/utf8.h"
 
 #include <assert.h>
 #include <float.h>
@@ -24,8 +25,7 @@ void pdl_json_begin_line(pdl_json_t *json, FILE *stream)
     json->one_line = true;
 }
 
-/* The length of the well-formed UTF-8 sequence at `text`, or 0. */
-static int utf8_length(const unsigned char *text)
+int pdl__utf8_length(const unsigned char *text)
 {
     static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
     uint32_t              code;
@@ -50,7 +50,7 @@ static void write_text(FILE *stream, const char *text)
 
     putc('"', stream);
     while (*at != '\0') {
-        int length = utf8_length(at);
+        int length = pdl__utf8_length(at);
 
         if (length == 0) {
             fputs("\\ufffd", stream);

@@ -65,7 +65,8 @@ static const pdl__option_t options[] = {
      PDL__FLAG(values_t, every_step)},
     {"sweep-bytes", "A:B:F", NULL, "sizes from A to B by factor F", PDL__TEXT(values_t, sweep_bytes)},
     {"sweep-hosts", "A:B:F", NULL, "hosts from A to B by factor F", PDL__TEXT(values_t, sweep_hosts)},
-    {"plot", "FILE.svg", NULL, "draws the sweep", PDL__TEXT(values_t, plot), .writes = true},
+    {"plot", "FILE.svg", NULL, "draws the sweep; -: with characters, on standard output", PDL__TEXT(values_t, plot),
+     .writes = true},
     {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace),
      .writes = true},
     {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
@@ -146,7 +147,7 @@ static pdl_status_t check_values(const values_t *v, const pdl__names_t *names)
         return pdl_error(PDL_ERR_INPUT, "--sweep-bytes and --sweep-hosts exclude each other");
     if (v->sweep_bytes == NULL && (v->bytes < 1 || v->bytes > 9e18))
         return pdl_error(PDL_ERR_INPUT, "--bytes: expected a size of at least one byte, for example --bytes 64MiB");
-    if (v->plot != NULL && !ends_with(v->plot, ".svg"))
+    if (v->plot != NULL && !pdl_output_is_stdout(v->plot) && !ends_with(v->plot, ".svg"))
         return pdl_error(PDL_ERR_INPUT, "--plot writes SVG: give a name that ends in .svg, not %.200s", v->plot);
     if (v->plot != NULL && !sweep) return pdl_error(PDL_ERR_INPUT, "--plot needs --sweep-bytes or --sweep-hosts");
     if (v->links && sweep) return pdl_error(PDL_ERR_INPUT, "--links is for one size and one number of hosts");
@@ -277,7 +278,9 @@ static pdl_status_t write_plot(const pdl_sim_sweep_t *sweep, const char *path)
     pdl_status_t  status = pdl_output_open(path, &output);
 
     if (status) return status;
-    return pdl__finish_output(output, pdl_report_sweep_svg(sweep, pdl_output_stream(output)));
+    status = pdl_output_is_stdout(path) ? pdl_report_sweep_text(sweep, pdl_output_stream(output))
+                                        : pdl_report_sweep_svg(sweep, pdl_output_stream(output));
+    return pdl__finish_output(output, status);
 }
 
 /* The algorithms of the sweep are those of its points: all points have the same, in other orders. */

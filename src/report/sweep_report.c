@@ -1,8 +1,8 @@
 /*
  * A sweep over sizes or hosts: the times of all algorithms side by side, as a table and as a drawing.
  */
+#include "report/chart/chart.h"
 #include "report/sim_report.h"
-#include "report/svg.h"
 
 #include <paradl/report/table.h>
 
@@ -100,21 +100,25 @@ static char *format_hosts(double value, char buffer[PDL_FORMAT_SIZE])
     return pdl_format_count((int64_t)(value + 0.5), buffer);
 }
 
-static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, FILE *stream)
+/* How a drawing is wanted: as SVG or with characters. */
+typedef struct plot_form {
+    FILE *stream;
+    bool  text;
+} plot_form_t;
+
+/* Describes the drawing and writes it; `numbers` has room for x and all series. */
+static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, const plot_form_t *form)
 {
     const pdl_sim_case_t *asked = sweep->points[0].asked;
     int                   points = sweep->point_count, count = 0;
     pdl__series_t         series[MAX_ALGORITHMS + 1];
     char                  title[200], text[PDL_FORMAT_SIZE];
-    pdl__plot_t           plot = {.title = title,
-                                  .x_label = sweep->over_hosts ? "hosts" : "bytes of every rank",
-                                  .y_label = "time",
-                                  .x = numbers,
-                                  .points = points,
-                                  .binary_x = true,
-                                  .series = series,
-                                  .format_x = sweep->over_hosts ? format_hosts : pdl_format_bytes,
-                                  .format_y = pdl_format_seconds};
+    pdl__chart_t          chart = {.title = title,
+                                   .x = {.label = sweep->over_hosts ? "hosts" : "bytes of every rank",
+                                         .scale = PDL__SCALE_LOG2,
+                                         .format = sweep->over_hosts ? format_hosts : pdl_format_bytes},
+                                   .y = {.label = "time", .scale = PDL__SCALE_LOG10, .format = pdl_format_seconds},
+                                   .series = series};
 
     for (int p = 0; p < points; p++) numbers[p] = position(sweep, p);
     for (int a = 0; a <= sweep->algorithm_count && count <= MAX_ALGORITHMS; a++) {
@@ -123,25 +127,40 @@ static pdl_status_t draw(const pdl_sim_sweep_t *sweep, double *numbers, FILE *st
 
         if (!bound && !ever_possible(sweep, a)) continue;
         for (int p = 0; p < points; p++) y[p] = bound ? bound_of(sweep, p) : time_of(sweep, p, a);
-        series[count++] = (pdl__series_t){bound ? "lower bound" : sweep->algorithms[a], y, bound};
+        series[count++] = (pdl__series_t){.name = bound ? "lower bound" : sweep->algorithms[a],
+                                          .mark = PDL__MARK_LINE,
+                                          .x = numbers,
+                                          .y = y,
+                                          .count = points,
+                                          .faint = bound};
     }
-    plot.series_count = count;
+    chart.series_count = count;
     if (sweep->over_hosts)
         snprintf(title, sizeof(title), "%s of %s on %.60s", pdl_collective_names[asked->collective],
                  pdl_format_bytes((double)asked->bytes, text), pdl_topology_name(asked->topology));
     else
         snprintf(title, sizeof(title), "%s on %s hosts of %.60s", pdl_collective_names[asked->collective],
                  pdl_format_count(pdl_topology_hosts(asked->topology), text), pdl_topology_name(asked->topology));
-    return pdl__svg_write(&plot, stream);
+    return form->text ? pdl__chart_terminal(&chart, form->stream) : pdl__chart_svg(&chart, true, form->stream);
 }
 
-pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream)
+static pdl_status_t plot(const pdl_sim_sweep_t *sweep, const plot_form_t *form)
 {
     double      *numbers = calloc((size_t)(MAX_ALGORITHMS + 2) * (size_t)sweep->point_count + 1, sizeof(*numbers));
     pdl_status_t status;
 
     if (numbers == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for a drawing");
-    status = draw(sweep, numbers, stream);
+    status = draw(sweep, numbers, form);
     free(numbers);
     return status;
+}
+
+pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream)
+{
+    return plot(sweep, &(plot_form_t){.stream = stream});
+}
+
+pdl_status_t pdl_report_sweep_text(const pdl_sim_sweep_t *sweep, FILE *stream)
+{
+    return plot(sweep, &(plot_form_t){.stream = stream, .text = true});
 }

@@ -98,6 +98,24 @@ expect 0 simulate --topology dln --hosts-per-switch 2 --sweep-hosts 16:256:4 --b
     --plot hosts.svg --json
 check 'd["sweep"] == "hosts" and [p["hosts"] for p in d["points"]] == [16, 64, 256]'
 check 'all(len(p["candidates"]) == 2 for p in d["points"])'
+LC_ALL=C.UTF-8 expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:16MiB:8 --plot -
+has out "● rshd"
+has err "best"
+python3 - <<'PY' || fail "hues on their ground"
+import re
+def luminance(colour):
+    parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    parts = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+rules = re.findall(r":root\{([^}]*)\}", open("bytes.svg").read())
+assert len(rules) == 3
+for rule in rules:
+    colours = dict(pair.split(":") for pair in rule.split(";"))
+    paper = luminance(colours["--paper"])
+    for name, colour in colours.items():
+        ratio = (max(paper, luminance(colour)) + 0.05) / (min(paper, luminance(colour)) + 0.05)
+        assert name in ("--paper", "--grid") or ratio >= (4.5 if name == "--ink" else 3), (name, colour, ratio)
+PY
 python3 - <<'PY' || fail "the drawings"
 import xml.dom.minidom as m
 for name in "bytes.svg", "hosts.svg":

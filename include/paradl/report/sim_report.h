@@ -47,6 +47,8 @@ pdl_status_t pdl_report_sweep(const pdl_sim_sweep_t *sweep, FILE *stream);
 pdl_status_t pdl_report_sweep_json(const pdl_sim_sweep_t *sweep, FILE *stream);
 /* Time against size or hosts as a drawing with logarithmic axes that needs no other file. */
 pdl_status_t pdl_report_sweep_svg(const pdl_sim_sweep_t *sweep, FILE *stream);
+/* The same drawing with characters, for a terminal. */
+pdl_status_t pdl_report_sweep_text(const pdl_sim_sweep_t *sweep, FILE *stream);
 
 /* A simulated plan beside its projection; everything is borrowed. */
 typedef struct pdl_plan_sim_report {
