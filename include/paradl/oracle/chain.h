@@ -65,9 +65,15 @@ pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_polic
    PDL_ERR_UNSUPPORTED when none fits; the message names the smallest memory that does. */
 pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *policy, pdl_chain_result_t *result);
 
-/* Policies for blocks of a plan without stages, such that the activations of a rank take at most `limit_bytes`: the plan gets
-   blocks, or none where it fits without. The chain is that of one micro-batch. */
-pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, double limit_bytes,
+/* What the activations of a rank may take, and what was counted of the plan while it keeps everything: its arena, and what lies
+   beside it (0: nothing does). Filled in: what they take with the policies that take least, of those that were tried. */
+typedef struct pdl_block_limit {
+    double bytes, counted_bytes, least_bytes;
+} pdl_block_limit_t;
+
+/* Policies for blocks of a plan without stages, such that activations keep within the limit: the plan gets blocks, or none where it
+   fits without. The chain is that of one micro-batch. */
+pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, pdl_block_limit_t *limit,
                                       pdl_chain_result_t *result);
 
 /* Bytes of a block under a policy that stay from forward to backward, on the device or copied to the host, and what is

@@ -3,6 +3,7 @@
  * the oracle's and whose bytes are those of the compiled program; then the plan, compiled again, says what it really takes.
  */
 #include "base/memory.h"
+#include "oracle/chain/simulate.h"
 #include "oracle/internal.h"
 #include <math.h>
 #include <paradl/oracle/chain.h>
@@ -22,9 +23,10 @@ typedef struct fit {
     pdl_plan_block_t  *block;
     int                count;
     pdl_chain_block_t *chain;
+    double             least_bytes; /* of the arena, of all that was compiled */
 } fit_t;
 
-static pdl_status_t compile(const fit_t *f, pdl_program_t **program)
+static pdl_status_t compile(fit_t *f, pdl_program_t **program)
 {
     pdl_program_spec_t spec = {.plan = f->plan,
                                .backend = f->oracle->backend,
@@ -32,7 +34,10 @@ static pdl_status_t compile(const fit_t *f, pdl_program_t **program)
                                .training = true,
                                .overlap = true};
 
-    return pdl_program_compile(&spec, program);
+    pdl_status_t status = pdl_program_compile(&spec, program);
+    if (!status && (f->least_bytes == 0 || (double)(*program)->arena_bytes < f->least_bytes))
+        f->least_bytes = (double)(*program)->arena_bytes;
+    return status;
 }
 
 static pdl_status_t set_policies(fit_t *f, pdl_memory_policy_t policy)
@@ -178,16 +183,20 @@ static pdl_status_t apply(fit_t *f, const pdl_chain_t *chain, const pdl_memory_p
     return status;
 }
 
+static pdl_chain_t chain_of(const fit_t *f, double memory_bytes)
+{
+    double rate = f->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH];
+
+    return (pdl_chain_t){
+        .block = f->chain, .count = f->count, .memory_bytes = memory_bytes, .out_rate = rate, .in_rate = rate};
+}
+
 /* Less memory is promised to the chain until the program keeps within the limit. */
 static pdl_status_t squeeze(fit_t *f, double arena_bytes, double limit_bytes, pdl_chain_result_t *result)
 {
-    const pdl_host_link_t *link = &f->oracle->system->device.host_link;
-    pdl_memory_policy_t    policy[2 * MOST_BLOCKS + 2];
-    double                 kept = 0;
-    pdl_chain_t            chain = {.block = f->chain,
-                                    .count = f->count,
-                                    .out_rate = link->bytes_per_s[PDL_HOST_BOTH],
-                                    .in_rate = link->bytes_per_s[PDL_HOST_BOTH]};
+    pdl_memory_policy_t policy[2 * MOST_BLOCKS + 2];
+    double              kept = 0;
+    pdl_chain_t         chain = chain_of(f, 0);
 
     for (int k = 0; k < f->count; k++) kept += f->chain[k].bytes;
     chain.memory_bytes = limit_bytes - fmax(0, arena_bytes - kept);
@@ -198,6 +207,24 @@ static pdl_status_t squeeze(fit_t *f, double arena_bytes, double limit_bytes, pd
         status = apply(f, &chain, policy, result, &taken);
         if (status || (double)taken <= limit_bytes) return status;
         chain.memory_bytes -= fmax((double)taken - limit_bytes, 0.01 * chain.memory_bytes);
+    }
+    return pdl_error(PDL_ERR_UNSUPPORTED, "no policies of its blocks were found that fit");
+}
+
+/* All blocks alike, where the search has found nothing: what takes least, if it keeps within the limit. */
+static pdl_status_t try_alike(fit_t *f, double limit_bytes, pdl_chain_result_t *result)
+{
+    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_RECOMPUTE, PDL_MEMORY_SWAP_CHEAP, PDL_MEMORY_SWAP,
+                                                   PDL_MEMORY_SWAP_BOUNDARY};
+    pdl_memory_policy_t              policy[2 * MOST_BLOCKS + 2];
+    pdl_chain_t                      chain = chain_of(f, INFINITY);
+
+    for (size_t p = 0; p < sizeof(policies) / sizeof(*policies); p++) {
+        size_t taken = 0;
+        if (!pdl__chain_allows(&chain, policies[p])) continue;
+        for (int k = 0; k < f->count; k++) policy[k] = policies[p];
+        pdl_status_t status = apply(f, &chain, policy, result, &taken);
+        if (status || (double)taken <= limit_bytes) return status;
     }
     return pdl_error(PDL_ERR_UNSUPPORTED, "no policies of its blocks were found that fit");
 }
@@ -218,6 +245,7 @@ static pdl_status_t try_all(fit_t *f, const pdl_program_t *program, double limit
         status = cut(f, program, granularity[k]);
         if (!status) status = measure(f);
         if (!status) why = squeeze(f, (double)program->arena_bytes, limit_bytes, &found);
+        if (!status && why == PDL_ERR_UNSUPPORTED) why = try_alike(f, limit_bytes, &found);
         if (status || why == PDL_ERR_UNSUPPORTED) continue;
         status = why;
         if (status || (best_count > 0 && found.step_s >= result->step_s)) continue;
@@ -232,7 +260,7 @@ static pdl_status_t try_all(fit_t *f, const pdl_program_t *program, double limit
     return status || best_count > 0 ? status : why;
 }
 
-pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, double limit_bytes,
+pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, pdl_block_limit_t *limit,
                                       pdl_chain_result_t *result)
 {
     fit_t          f = {.oracle = oracle, .plan = plan};
@@ -240,6 +268,7 @@ pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, do
     pdl_case_t     c;
 
     memset(result, 0, sizeof(*result));
+    limit->least_bytes = 0;
     if (pdl_plan_stage_count(plan) > 1)
         return pdl_error(PDL_ERR_UNSUPPORTED, "blocks of a pipeline are not chosen: give them in the plan");
     plan->recompute = PDL_RECOMPUTE_NONE;
@@ -248,7 +277,9 @@ pdl_status_t pdl_oracle_choose_blocks(pdl_oracle_t *oracle, pdl_plan_t *plan, do
     if (!status) status = pdl__describing_backend(oracle, &c);
     if (!status) status = compile(&f, &program);
     if (status) return status;
-    if ((double)program->arena_bytes > limit_bytes) status = try_all(&f, program, limit_bytes, result);
+    double arena = (double)program->arena_bytes, beside = fmax(0, limit->counted_bytes - arena);
+    if (arena + beside > limit->bytes) status = try_all(&f, program, limit->bytes - beside, result);
+    limit->least_bytes = f.least_bytes + beside;
     pdl_program_destroy(program);
     return status;
 }

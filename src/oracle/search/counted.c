@@ -4,6 +4,7 @@
  * large. What does not fit then is not possible, and the next takes its place.
  */
 #include "oracle/search/searcher.h"
+#include <math.h>
 #include <paradl/oracle/chain.h>
 #include <stdio.h>
 
@@ -178,12 +179,16 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
     return status;
 }
 
-/* Some blocks recomputed or swapped, so that the arena takes at most `limit`: the candidate as it came, with its time and memory. */
-static pdl_status_t fit_blocks(const pdl__searcher_t *s, double limit, pdl_candidate_t *trial)
+/* Some blocks recomputed or swapped, as far as memory asks for it: the candidate as it came, with its time and memory. */
+static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial, double *least)
 {
     pdl_chain_result_t chain;
-    pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, limit, &chain);
+    double             counted = trial->projection.memory.saved_activations;
+    double             others = trial->projection.memory_bytes - counted;
+    pdl_block_limit_t  limit = {.bytes = capacity_of(s) - others, .counted_bytes = counted};
+    pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, &limit, &chain);
 
+    if (limit.least_bytes > 0) *least = fmin(*least, others + limit.least_bytes);
     if (!status) status = pdl_plan_check(trial->plan);
     if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED) {
@@ -197,29 +202,15 @@ static pdl_status_t fit_blocks(const pdl__searcher_t *s, double limit, pdl_candi
     return count_memory(s, trial);
 }
 
-/* What is counted with activations but lies beside the arena, batches on their way to the layers, is found by the first try. */
-static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial)
-{
-    double others = trial->projection.memory_bytes - trial->projection.memory.saved_activations;
-    double limit = capacity_of(s) - others;
-
-    for (int round = 0; round < 3; round++) {
-        pdl_status_t status = fit_blocks(s, limit, trial);
-        if (status || !trial->possible || !trial->projection.compiled || trial->projection.fits) return status;
-        limit -= trial->projection.memory_bytes - capacity_of(s);
-    }
-    return PDL_OK;
-}
-
 /* A heavier policy must win by 2 %. */
 static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
-                               bool *found)
+                               double *least, bool *found)
 {
     pdl_candidate_t trial = {.plan = NULL};
     pdl_status_t    status = vary(s, original, original->plan->micro_batches, PDL_RECOMPUTE_NONE, &trial);
 
     if (!status && trial.possible) status = count_memory(s, &trial);
-    if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial);
+    if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial, least);
     bool fits = !status && trial.possible && trial.projection.compiled && trial.projection.fits;
     if (fits && (!*found || trial.sample_s < 0.98 * c->sample_s)) {
         replace(c, &trial);
@@ -237,7 +228,7 @@ static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t
 
     if (!status && !*found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, least, found);
     if (!status && c->possible && pdl_plan_stage_count(original->plan) == 1)
-        status = try_blocks(s, original, c, found);
+        status = try_blocks(s, original, c, least, found);
     return status;
 }
 
