@@ -259,25 +259,38 @@ static double time_plan(const trial_t *trial, pdl__cudnn_plan_t *plan, int runs)
     return status == PDL_OK ? runtime->elapsed(trial->gpu, trial->from, trial->to) / runs : -1;
 }
 
-/* -1: none runs. */
-static int fastest(const trial_t *trial)
+/* A plan that fails may leave a GPU that nothing runs on any more. */
+static pdl_status_t check_gpu(const trial_t *trial, const pdl__cudnn_plan_t *plan)
 {
-    double best = -1;
-    int    chosen = -1;
+    pdl_status_t status = pdl__cuda_runtime.synchronise(trial->gpu, trial->stream);
 
+    return status == PDL_OK ? PDL_OK
+                            : pdl_error(status, "cuDNN, plan %s for %s: %s", plan->name, trial->search->wish->key,
+                                        pdl_error_message());
+}
+
+/* -1: none runs. */
+static pdl_status_t find_fastest(const trial_t *trial, int *chosen)
+{
+    double       best = -1;
+    pdl_status_t status = PDL_OK;
+
+    *chosen = -1;
     for (int i = 0; i < trial->search->count; i++) {
         pdl__cudnn_plan_t *plan = trial->search->found[i];
         double             time = time_plan(trial, plan, 1);
 
+        if (time < 0) status = check_gpu(trial, plan);
+        if (status != PDL_OK) return status;
         if (time < 0 || (best > 0 && time > NEVER * best)) continue;
         time = time_plan(trial, plan, WARM_UPS);
         if (time < 0 || (best > 0 && time > HOPELESS * best)) continue;
         time = time_plan(trial, plan, TIMED_RUNS);
         if (time < 0 || (best > 0 && time >= best)) continue;
         best = time;
-        chosen = i;
+        *chosen = i;
     }
-    return chosen;
+    return PDL_OK;
 }
 
 /* The one that is kept; where memory for a trial is missing, the first. */
@@ -291,7 +304,7 @@ static pdl_status_t choose(search_t *search, pdl__cudnn_plan_t **plan)
 
     if (timed) {
         status = begin_trial(search, &trial);
-        if (status == PDL_OK) chosen = fastest(&trial);
+        if (status == PDL_OK) status = find_fastest(&trial, &chosen);
         end_trial(&trial);
         timed = status == PDL_OK;
         if (status == PDL_ERR_NOMEM) status = PDL_OK;

@@ -37,13 +37,15 @@ static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, int space,
     return pdl__cudnn_tensor(graph, id, type, 2 + space, dims, strides, id >= PRODUCT);
 }
 
-/* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. */
+/* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. As much as
+   before it where that gives no window more: cuDNN has more plans for that. */
 static int64_t padding_behind(const pdl__cuda_form_t *form, int d)
 {
     int64_t reach = (int64_t)(form->kernel[d] - 1) * form->dilation[d] + 1,
             before = form->wide[d] + form->pad_low[d];
     int64_t behind = (int64_t)(form->narrow[d] - 1) * form->step[d] + reach - before;
 
+    if (behind <= form->pad_low[d] && form->pad_low[d] - behind < form->step[d]) return form->pad_low[d];
     if (behind >= 0) return behind;
     /* What is left over behind the last window may be less than a step. */
     return -behind < form->step[d] ? 0 : -1;
@@ -183,11 +185,12 @@ static void name_choice(const pdl__cudnn_t *library, const pdl__cuda_form_t *f, 
     snprintf(
         key, size,
         "cuDNN %zu: convolution %s %s, %d x %d to %d, %d groups, %d.%d.%d to %d.%d.%d, window %d.%d.%d, stride "
-        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d, %zu bytes%s%s%s%s",
+        "%d.%d.%d, dilation %d.%d.%d, padding %d.%d.%d to %d.%d.%d, %zu bytes%s%s%s%s",
         library->GetVersion(), names[product], f->type == PDL_DTYPE_BF16 ? "bf16" : "fp32", f->samples, f->channels,
         f->filters, f->groups, f->wide[0], f->wide[1], f->wide[2], f->narrow[0], f->narrow[1], f->narrow[2],
         f->kernel[0], f->kernel[1], f->kernel[2], f->step[0], f->step[1], f->step[2], f->dilation[0],
-        f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], wish->workspace,
+        f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], (int)padding_behind(f, 0),
+        (int)padding_behind(f, 1), (int)padding_behind(f, 2), wish->workspace,
         tail && f->bias ? ", bias" : "", tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "",
         wish->tf32 ? ", tf32" : "");
 }
