@@ -141,10 +141,12 @@ __device__ inline void pdl_add_rows(const pdl_rows_t &r, const float (&sum)[N][V
     }
 }
 
-/* ---- from partial sums to totals: blocks of PDL_TOTAL_CHANNELS channels, a warp of threads for each ---- */
+/* ---- from partial sums to totals: blocks of PDL_TOTAL_CHANNELS channels, which are 32 bytes of a row, PDL_TOTAL_ROWS at a time:
+   it is latency that counts here ---- */
 
-#define PDL_TOTAL_CHANNELS 32
-#define PDL_TOTAL_THREADS  (32 * PDL_TOTAL_CHANNELS)
+#define PDL_TOTAL_CHANNELS 8
+#define PDL_TOTAL_ROWS     128
+#define PDL_TOTAL_THREADS  (PDL_TOTAL_ROWS * PDL_TOTAL_CHANNELS)
 
 /* The channel whose totals this thread gets. */
 __device__ inline int pdl_total_channel()
@@ -152,31 +154,29 @@ __device__ inline int pdl_total_channel()
     return (int)(blockIdx.x * PDL_TOTAL_CHANNELS + threadIdx.x % PDL_TOTAL_CHANNELS);
 }
 
-/* Adds up partial[part][2][stride], in double. All threads call it; the first warp uses the totals. */
+/* Adds up partial[part][2][stride], in double. All threads call it; the first PDL_TOTAL_CHANNELS use the totals. */
 __device__ inline void pdl_add_partials(const float *partial, int parts, int stride, double *first, double *second)
 {
-    __shared__ double sums[2][32][PDL_TOTAL_CHANNELS + 1];
-    int               x = (int)threadIdx.x % 32, y = (int)threadIdx.x / 32, channel = pdl_total_channel();
-    double            a = 0, b = 0;
+    __shared__ double sums[2][PDL_TOTAL_ROWS][PDL_TOTAL_CHANNELS + 1], totals[2][PDL_TOTAL_CHANNELS];
+    int               x = (int)threadIdx.x % PDL_TOTAL_CHANNELS, y = (int)threadIdx.x / PDL_TOTAL_CHANNELS;
+    int               lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, channel = pdl_total_channel();
+    int               which = warp / PDL_TOTAL_CHANNELS % 2, column = warp % PDL_TOTAL_CHANNELS;
+    double            a = 0, b = 0, sum = 0;
 
 #pragma unroll 4
-    for (int part = y; part < parts && channel < stride; part += 32) {
+    for (int part = y; part < parts && channel < stride; part += PDL_TOTAL_ROWS) {
         a += (double)partial[(int64_t)part * 2 * stride + channel];
         b += (double)partial[((int64_t)part * 2 + 1) * stride + channel];
     }
     sums[0][y][x] = a;
     sums[1][y][x] = b;
     __syncthreads();
-    a = pdl_warp_sum(sums[0][x][y]); /* a warp has one channel now: y */
-    b = pdl_warp_sum(sums[1][x][y]);
+    for (int row = lane; row < PDL_TOTAL_ROWS; row += 32) sum += sums[which][row][column];
+    sum = pdl_warp_sum(sum);
+    if (lane == 0 && warp < 2 * PDL_TOTAL_CHANNELS) totals[which][column] = sum;
     __syncthreads();
-    if (x == 0) {
-        sums[0][0][y] = a;
-        sums[1][0][y] = b;
-    }
-    __syncthreads();
-    *first = sums[0][0][x];
-    *second = sums[1][0][x];
+    *first = totals[0][x];
+    *second = totals[1][x];
 }
 
 /* Rows of one sample after the other: blocks along y are samples, and a block has all rows of one. */

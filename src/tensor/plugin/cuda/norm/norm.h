@@ -28,7 +28,7 @@ static inline size_t pdl__cuda_partial_bytes(int64_t rows, int64_t stride)
     int64_t lanes = stride % 8 == 0 ? stride / 8 : stride, pieces = (lanes + 31) / 32;
     int64_t down = 256 / ((lanes + pieces - 1) / pieces), parts = PDL__NORM_PARTIALS / pieces;
 
-    if (parts > (rows + 2 * down - 1) / (2 * down)) parts = (rows + 2 * down - 1) / (2 * down);
+    if (parts > (rows + down - 1) / down) parts = (rows + down - 1) / down;
     return (size_t)((parts > 1 ? parts : 1) * 2 * stride) * sizeof(float);
 }
 
