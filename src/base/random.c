@@ -47,15 +47,25 @@ static uint64_t mix(uint64_t x)
     return x ^ (x >> 31);
 }
 
-uint64_t pdl_random_stream(const char *purpose, uint64_t a, uint64_t b)
+uint64_t pdl_random_root(const char *purpose, uint64_t a)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
 
     for (const unsigned char *c = (const unsigned char *)purpose; *c != '\0'; c++) {
         hash = (hash ^ *c) * UINT64_C(0x100000001B3);
     }
-    /* One after the other, so that exchanging the two numbers gives another stream. */
-    return mix(mix(mix(hash) ^ a) ^ b);
+    return mix(mix(hash) ^ a);
+}
+
+uint64_t pdl_random_part(uint64_t root, uint64_t b)
+{
+    return mix(root ^ b);
+}
+
+/* One number after the other, so that exchanging the two gives another stream. */
+uint64_t pdl_random_stream(const char *purpose, uint64_t a, uint64_t b)
+{
+    return pdl_random_part(pdl_random_root(purpose, a), b);
 }
 
 static uint64_t upper(const uint32_t block[4])

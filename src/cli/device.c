@@ -58,6 +58,14 @@ pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks)
     return PDL_OK;
 }
 
+/* Kernels one by one, for comparison: PARADL_GRAPHS=0. */
+static bool launches_kernels(void)
+{
+    const char *graphs = getenv("PARADL_GRAPHS");
+
+    return graphs != NULL && strcmp(graphs, "0") == 0;
+}
+
 /* Where it is kept which kernels were found fastest, so that runs repeat their bits: $PARADL_KERNELS or ~/.cache/paradl/kernels.txt.
    NULL: nowhere, they are found anew. */
 static const char *kernels_file(char *buffer, size_t size)
@@ -82,6 +90,7 @@ pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *
     pdl_cuda_options_t cuda = {.device = device->number,
                                .precision = options->precision,
                                .describes = device->dry,
+                               .launches = launches_kernels(),
                                .emulated = pdl__device_emulated()};
     pdl_status_t       status = PDL_OK;
     int                count = 1;

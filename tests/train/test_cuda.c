@@ -1,6 +1,7 @@
 /*
  * Whole networks on a GPU, emulated or with `--device N` a real one: ten steps in both precisions give the losses of the CPU; a
- * checkpoint's worth of weights of the CPU goes on there; memory is what is said before, and no step takes any.
+ * checkpoint's worth of weights of the CPU goes on there; steps that the device replays have the bits of those whose kernels are
+ * launched one by one; memory is what is said before, and no step takes any.
  */
 #include "tensor/cuda_device.h"
 
@@ -34,7 +35,7 @@ static const network_t networks[] = {
 
 static int    argument_count;
 static char **argument;
-static bool   real;
+static bool   real, launches;
 
 typedef struct bench {
     pdl_model_t   *model;
@@ -77,10 +78,9 @@ static pdl_status_t open_bench(bench_t *b, const network_t *network, bool cuda, 
     REQUIRE_OK(pdl_plan_create(b->model, &mesh, BATCH, &b->plan));
     REQUIRE_OK(pdl_plan_apply_preset(b->plan, "data", NULL));
     b->plan->precision = precision == PDL_DTYPE_BF16 ? PDL_BF16 : PDL_FP32;
-    if (cuda)
-        b->backend = cuda_backend(argument_count, argument, precision);
-    else
-        REQUIRE_OK(pdl_backend_create("cpu", &cpu, &b->backend));
+    if (cuda) b->backend = cuda_backend(argument_count, argument, precision);
+    if (cuda && launches) b->backend->device->captures = false;
+    if (!cuda) REQUIRE_OK(pdl_backend_create("cpu", &cpu, &b->backend));
     REQUIRE_OK(pdl_ranks_create(&b->ranks));
     spec = spec_of(b, network);
     return pdl_session_create(&spec, &b->session);
@@ -164,6 +164,49 @@ static void runs_of_the_cpu_go_on(void)
     close_bench(&cuda);
 }
 
+/* Numbers that change with every step are among them: rates, corrections, what is dropped; and both slots of the input. */
+static void collect(const network_t *network, double *numbers, int64_t *replayed)
+{
+    pdl_batch_t       batch;
+    pdl_step_result_t result = {0};
+    bench_t           b;
+
+    REQUIRE_OK(open_bench(&b, network, true, PDL_DTYPE_BF16));
+    batch = part_of_batch(b.plan, b.session);
+    for (int i = 0; i < STEPS; i++) {
+        if (i % 3 != 0) CHECK_OK(pdl_session_expect(b.session, &batch));
+        pdl_session_set_rate(b.session, i, 1.0 / (1 + i));
+        CHECK_OK(pdl_session_step(b.session, &batch, &result));
+        *numbers++ = result.loss;
+    }
+    *replayed = pdl_session_replayed(b.session);
+    for (int i = 0; i < 3; i++) {
+        CHECK_OK(pdl_session_evaluate(b.session, &batch, &result));
+        *numbers++ = result.loss;
+    }
+    *numbers = sum_weights(b.session);
+    close_bench(&b);
+}
+
+static void replayed_steps_have_the_bits_of_launches(void)
+{
+    static const int chosen[] = {0, 2};
+    double           numbers[2][STEPS + 4];
+    int64_t          replayed;
+
+    for (int k = 0; k < 2; k++) {
+        fill_batch(networks[chosen[k]].classes);
+        for (int way = 0; way < 2; way++) {
+            launches = way == 1;
+            collect(&networks[chosen[k]], numbers[way], &replayed);
+            CHECK_INT(replayed, launches ? 0 : STEPS - 2);
+        }
+        launches = false;
+        for (int i = 0; i < STEPS + 4; i++) CHECK(numbers[0][i] == numbers[1][i]);
+        CHECK(numbers[0][STEPS] == numbers[0][STEPS + 2] && numbers[0][0] != numbers[0][STEPS - 1]);
+    }
+}
+
 static size_t free_bytes(const bench_t *b)
 {
     size_t left = 0, all;
@@ -188,7 +231,7 @@ static void memory_is_what_is_said(void)
     spec = spec_of(&b, network);
     before = free_bytes(&b);
     REQUIRE_OK(pdl_session_create(&spec, &b.session));
-    run_steps(&b, 1, loss);
+    run_steps(&b, 3, loss); /* the third is captured, which takes memory of a real GPU */
     after = free_bytes(&b);
     run_steps(&b, 2, loss);
     CHECK_INT((int64_t)free_bytes(&b), (int64_t)after);
@@ -205,6 +248,7 @@ int main(int count, char **arguments)
     RUN(networks_learn_as_on_the_cpu);
     RUN(networks_learn_in_bf16);
     RUN(runs_of_the_cpu_go_on);
+    RUN(replayed_steps_have_the_bits_of_launches);
     RUN(memory_is_what_is_said);
     return test_done();
 }

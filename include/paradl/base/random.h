@@ -22,6 +22,9 @@ void pdl_random_block(uint64_t seed, uint64_t stream, uint64_t index, uint32_t o
 
 /* A stream of its own for a purpose and two numbers. */
 uint64_t pdl_random_stream(const char *purpose, uint64_t a, uint64_t b);
+/* The same in two parts: pdl_random_stream(purpose, a, b) = pdl_random_part(pdl_random_root(purpose, a), b). */
+uint64_t pdl_random_root(const char *purpose, uint64_t a);
+uint64_t pdl_random_part(uint64_t root, uint64_t b);
 
 double   pdl_random_uniform(uint64_t seed, uint64_t stream, uint64_t index); /* [0, 1), 53 bits */
 double   pdl_random_normal(uint64_t seed, uint64_t stream, uint64_t index);  /* mean 0, variance 1 */

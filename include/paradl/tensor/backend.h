@@ -200,6 +200,13 @@ typedef struct pdl_op {
 } pdl_op_t;
 
 /* The buffers of one run. Those that forward does not need may be NULL in forward, and the other way round. */
+/* What differs from step to step, in memory of the device: work of a stream may be kept and done again (device.h), and numbers
+   that were given with a call would stay what they were. */
+typedef struct pdl_step_numbers {
+    double   lr, correction1, correction2; /* of pdl_update_t */
+    uint64_t step;                         /* of random numbers */
+} pdl_step_numbers_t;
+
 typedef struct pdl_op_run {
     const void *input[PDL_MAX_INPUTS];
     void       *output;
@@ -222,12 +229,13 @@ typedef struct pdl_op_run {
        reads positions 0 .. past[n] + t. Layout and type are the backend's own and follow from layer, samples and context alone: ops of
        one layer for other numbers of new tokens go on with the same memory. (CPU and reference: keys, then values, each
        [samples][context][kv_heads][head_dim] in float or double, keys turned by their rotary angles.) */
-    const int32_t *past;
-    void          *cache;
-    uint64_t       seed, step;    /* of random numbers */
-    int64_t        first_sample;  /* index in the global batch of this rank's first sample */
-    int64_t        total_samples; /* batch norm: over the ranks that share statistics */
-    int64_t        total_values;  /* of one channel over these ranks; 0: total_samples times the positions */
+    const int32_t            *past;
+    void                     *cache;
+    uint64_t                  seed, step;    /* of random numbers */
+    const pdl_step_numbers_t *numbers;       /* NULL, or where `step` is on the device */
+    int64_t                   first_sample;  /* index in the global batch of this rank's first sample */
+    int64_t                   total_samples; /* batch norm: over the ranks that share statistics */
+    int64_t total_values; /* of one channel over these ranks; 0: total_samples times the positions */
     /* Loss layers. Their output is float[3][samples] (reference: double): the loss of each sample (mean over its
        positions), the share of its positions predicted right (MSE: 0), and the probability given to the right
        class (mean over positions; MSE: 0). Their input gradient is that of sum over samples of scale * sample_weight * loss. */
@@ -263,8 +271,9 @@ typedef struct pdl_update {
     double *sums; /* LARS, LAMB: of squares of every range, [2][ranges]: of weights, and of gradients or directions.
                            A range without decay, or with a norm of 0, has a local rate of lr */
     void   *weights, *moment[2];
-    const void *gradients;
-    void       *packed; /* copies of weights in the activation type, or NULL */
+    const void               *gradients;
+    void                     *packed;  /* copies of weights in the activation type, or NULL */
+    const pdl_step_numbers_t *numbers; /* NULL, or where lr and corrections are on the device */
     int64_t
         *not_finite; /* NULL, or becomes 1 when a weight or second moment that was written is not finite, else it
                                  stays. (A first moment that is not finite makes its weight the same.) */
@@ -378,6 +387,7 @@ typedef struct pdl_cuda_options {
     bool        any_order; /* sums need not have the same order, and bits, in every run */
     bool        describes; /* ops are described and none is made: no GPU is needed */
     bool        emulated;  /* for tests: the processor takes the part of a GPU, slowly */
+    bool        launches;  /* kernels are always launched one by one, never replayed as a graph */
     const char *choices;   /* file that keeps which kernels were chosen; NULL: they are chosen anew */
 } pdl_cuda_options_t;
 

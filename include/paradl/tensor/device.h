@@ -40,6 +40,7 @@ typedef enum pdl_space { PDL_SPACE_HOST, PDL_SPACE_PINNED, PDL_SPACE_DEVICE } pd
 typedef struct pdl_tensor_device pdl_tensor_device_t;
 typedef struct pdl_tensor_stream pdl_tensor_stream_t;
 typedef struct pdl_tensor_event  pdl_tensor_event_t;
+typedef struct pdl_tensor_work   pdl_tensor_work_t;
 
 /* Memory and events of one process that others of the same machine use. A handle is bytes that any of them understands. */
 #define PDL_SHARED_HANDLE 64
@@ -139,6 +140,14 @@ typedef struct pdl_device_ops {
     double (*elapsed)(pdl_tensor_device_t *device, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to);
     void (*destroy)(pdl_tensor_device_t *device);
 
+    /* Of a device that `captures`: what a stream is given between the first two is kept instead of done, and a replay does all of it, on
+       the same addresses and with the same numbers. In between nothing is waited for, and the stream waits for no event of
+       others. */
+    pdl_status_t (*capture_begin)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream);
+    pdl_status_t (*capture_end)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_work_t **work);
+    pdl_status_t (*replay)(pdl_tensor_device_t *device, pdl_tensor_stream_t *stream, pdl_tensor_work_t *work);
+    void (*work_destroy)(pdl_tensor_device_t *device, pdl_tensor_work_t *work); /* NULL is allowed */
+
     /* Between processes; where they can be NULL they are for this process alone. */
     const pdl_sharing_ops_t *sharing;
     const pdl_library_ops_t *library;
@@ -150,6 +159,7 @@ struct pdl_tensor_device {
     const pdl_device_ops_t *ops;
     bool                    host_access; /* the host, and with it MPI, may use device memory where it is */
     bool asynchronous; /* streams work while the host goes on: times are those of events, not of the host's clock */
+    bool captures;     /* work of streams can be kept and replayed, which takes less of the host's time */
 };
 
 /* The memory of this process and the caller's thread: streams do their work at once, events are times. Never fails, and

@@ -100,6 +100,8 @@ typedef struct pdl_optimizer_run {
     pdl_tensor_stream_t *stream;
     double              *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
     const int64_t       *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */
+    const pdl_step_numbers_t
+        *numbers; /* of the device, by pdl_optimizer_numbers(); NULL: they come with the call */
     /* Adds over all ranks: the squared norm of all gradients, each tensor counted in parts by its `copies`; NULL: this
        rank holds them all. */
     pdl_reduce_fn_t reduce;
@@ -114,6 +116,9 @@ typedef struct pdl_optimizer_run {
     void           *tensors_context;
 } pdl_optimizer_run_t;
 
+/* What the update at `step` has of its own; numbers->step stays. */
+void pdl_optimizer_numbers(const pdl_optimizer_options_t *options, int64_t step, double lr,
+                           pdl_step_numbers_t *numbers);
 /* One update is given to the stream, and its numbers start home. The host waits for the stream only where ranks have
    to add norms. PDL_ERR_NOT_FINITE: the norm of the gradients is not finite on any rank, and nothing is written. */
 pdl_status_t pdl_optimizer_step(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run);

@@ -168,6 +168,8 @@ pdl_status_t pdl_session_mean_statistics(pdl_session_t *session, bool mean);
 /* Updates made so far; random numbers and learning rates follow from it. */
 int64_t pdl_session_updates(const pdl_session_t *session);
 void    pdl_session_set_updates(pdl_session_t *session, int64_t updates);
+/* Executions so far whose operations the device replayed, with one launch for all of them. */
+int64_t pdl_session_replayed(const pdl_session_t *session);
 
 /* Weights and statistics by name ("layer1.0.conv1.weight"), row-major. */
 typedef struct pdl_session_tensor {

@@ -363,6 +363,7 @@ static pdl_status_t open_gpu(pdl__cuda_t *cuda)
         api->runtime->close(cuda->gpu);
         return status;
     }
+    cuda->base.device->captures = !cuda->options.launches;
     cuda->api = api;
     return PDL_OK;
 }

@@ -141,6 +141,27 @@ static double cuda_elapsed(pdl_tensor_device_t *base, const pdl_tensor_event_t *
     return device_of(base)->api->runtime->elapsed(device_of(base)->gpu, from, to);
 }
 
+static pdl_status_t cuda_capture_begin(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream)
+{
+    return device_of(base)->api->runtime->capture_begin(device_of(base)->gpu, stream);
+}
+
+static pdl_status_t cuda_capture_end(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream,
+                                     pdl_tensor_work_t **work)
+{
+    return device_of(base)->api->runtime->capture_end(device_of(base)->gpu, stream, work);
+}
+
+static pdl_status_t cuda_replay(pdl_tensor_device_t *base, pdl_tensor_stream_t *stream, pdl_tensor_work_t *work)
+{
+    return device_of(base)->api->runtime->replay(device_of(base)->gpu, stream, work);
+}
+
+static void cuda_work_destroy(pdl_tensor_device_t *base, pdl_tensor_work_t *work)
+{
+    device_of(base)->api->runtime->work_destroy(device_of(base)->gpu, work);
+}
+
 static void cuda_destroy(pdl_tensor_device_t *base)
 {
     device_t *d = (device_t *)base;
@@ -172,6 +193,10 @@ pdl_status_t pdl__cuda_device_create(const pdl__cuda_api_t *api, pdl__gpu_t *gpu
         .synchronise = cuda_synchronise,
         .elapsed = cuda_elapsed,
         .destroy = cuda_destroy,
+        .capture_begin = cuda_capture_begin,
+        .capture_end = cuda_capture_end,
+        .replay = cuda_replay,
+        .work_destroy = cuda_work_destroy,
         .sharing = &pdl__cuda_sharing,
         .library = &pdl__cuda_library,
         .identity = pdl__cuda_identity,

@@ -65,6 +65,7 @@ static pdl_op_run_t common_run(pdl_session_t *s, const pdl_program_op_t *op, con
                                .from_saved = op->from_saved,
                                .seed = s->spec.seed,
                                .step = (uint64_t)s->updates,
+                               .numbers = pdl__step_numbers(s),
                                .first_sample = s->executor.draws_at + op->micro_batch * s->micro_samples +
                                                pdl__region_first(s->layouts, &unit->region),
                                .total_samples = pdl__region_samples(&unit->region),

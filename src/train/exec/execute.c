@@ -147,7 +147,7 @@ static pdl_status_t wait_for(pdl_session_t *s, int i, pdl__execution_t *executio
     return status;
 }
 
-static pdl_status_t execute(pdl_session_t *s, int i, pdl__execution_t *execution)
+pdl_status_t pdl__execute_op(pdl_session_t *s, int i, pdl__execution_t *execution)
 {
     const pdl_program_op_t *op = &execution->program->op[i];
     bool                    train = execution->mode == PDL__EXECUTE_TRAIN;
@@ -179,6 +179,7 @@ static pdl_status_t begin(pdl_session_t *s, pdl__execution_t *execution)
     pdl_status_t status = execution->resumed ? PDL_OK : pdl__borders_begin(s, train);
     if (!status && !execution->resumed) status = pdl__input_begin(s, execution->batch);
     if (!status && train && !execution->resumed) status = pdl__events_begin(s);
+    if (!status && !execution->resumed) status = pdl__step_numbers_send(s, execution);
     if (status || !execution->defers) return status;
     return s->executor.device->ops->fill(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
                                          pdl__finite_flag(s), sizeof(int64_t));
@@ -189,10 +190,12 @@ pdl_status_t pdl__session_execute(pdl_session_t *s, const pdl_program_t *program
     pdl_status_t status = begin(s, execution);
 
     execution->program = program;
+    if (!status) status = pdl__captures_replay(s, execution);
     for (; execution->next < program->op_count && !status; execution->next++) {
         if (execution->halts && !of_forward_pass(&program->op[execution->next])) return PDL_OK;
-        status = execute(s, execution->next, execution);
+        status = pdl__execute_op(s, execution->next, execution);
     }
+    if (!status) pdl__captures_warm(s, execution);
     if (!status) status = pdl__borders_end(s);
     return status ? status : pdl__execute_end(s, execution);
 }

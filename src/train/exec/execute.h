@@ -10,6 +10,18 @@
 /* A buffer of the program that is executed; NULL for none. */
 void *pdl__buffer_at(const pdl_session_t *session, const pdl__execution_t *execution, int buffer);
 
+/* execute.c: one operation, behind those that it waits for. */
+pdl_status_t pdl__execute_op(pdl_session_t *session, int op, pdl__execution_t *execution);
+
+/* captures.c: what differs from step to step, on the device; and on its way there. */
+const pdl_step_numbers_t *pdl__step_numbers(const pdl_session_t *session);
+pdl_status_t              pdl__step_numbers_send(pdl_session_t *session, const pdl__execution_t *execution);
+/* Replays the first operations of a program where the device can, and leaves execution->next behind them. */
+pdl_status_t pdl__captures_replay(pdl_session_t *session, pdl__execution_t *execution);
+/* All of a program has been executed. */
+void pdl__captures_warm(pdl_session_t *session, const pdl__execution_t *execution);
+void pdl__captures_destroy(pdl_session_t *session);
+
 /* compute.c. The first element of activations that is not finite, or -1. */
 pdl_status_t pdl__find_not_finite(pdl_session_t *session, const void *data, size_t bytes, int64_t *index);
 pdl_status_t pdl__execute_load(pdl_session_t *session, const pdl_program_op_t *op,

@@ -3,6 +3,7 @@
  */
 #include "base/clock.h"
 #include "base/memory.h"
+#include "train/exec/execute.h"
 #include "train/exec/finite.h"
 #include "train/exec/input.h"
 #include "train/exec/shard.h"
@@ -214,7 +215,9 @@ static void place_small(pdl_session_t *s)
             zeros = s->weights.entry[i].storage;
     s->executor.flag_at = PDL_OPTIMIZER_NUMBERS(s->weights.entry_count);
     s->executor.inputs_at = s->executor.flag_at + 2;
-    s->executor.scalar_count = s->executor.inputs_at + s->micro_batches;
+    s->executor.numbers_at = s->executor.inputs_at + s->micro_batches;
+    s->executor.scalar_count =
+        s->executor.numbers_at + (int64_t)(sizeof(pdl_step_numbers_t) / sizeof(*s->executor.scalars));
     s->executor.zeros_at = (size_t)(s->executor.scalar_count + 7) / 8 * 64;
     s->executor.small_bytes =
         s->executor.zeros_at + (size_t)(zeros + 15) / 16 * 16 * pdl_dtype_bytes(s->spec.backend->weight_type);
@@ -330,6 +333,7 @@ void pdl_session_destroy(pdl_session_t *s)
     (void)pdl__session_await(s); /* after a failure the reason is known already */
     pdl__buckets_destroy(s);
     pdl__ties_destroy(s);
+    pdl__captures_destroy(s);
     pdl__graph_unmake(s->graph);
     pdl_transport_destroy(s->executor.transport);
     pdl__session_free_list(s);

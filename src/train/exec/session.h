@@ -163,6 +163,27 @@ typedef struct pdl__exchanges {
     double          sent_bytes; /* by redistributions, since the beginning */
 } pdl__exchanges_t;
 
+/* Work of a program that is replayed: all of it that does not need the host, under what it depends on besides memory of the
+   device. */
+typedef struct pdl__capture {
+    const pdl_program_t *program;
+    int                  mode, slot, stop; /* of the input; operation behind the last one */
+    bool                 bytes;            /* the batch has bytes, scaled by: */
+    pdl_image_scale_t    scale;
+    int64_t              mean_over, draws_at;
+    const void          *weights;
+    pdl_tensor_work_t   *work;
+} pdl__capture_t;
+#define PDL__CAPTURES 8 /* programs, modes, slots of the input; others are executed as ever */
+
+typedef struct pdl__captures {
+    pdl__capture_t one[PDL__CAPTURES];
+    int            count;
+    unsigned       warm;     /* modes in which a program has been executed: its kernels are loaded */
+    bool           refused;  /* the device could not */
+    int64_t        replayed; /* executions */
+} pdl__captures_t;
+
 /* What programs are executed with: the device, its memory, and what goes to it and comes home. */
 typedef struct pdl__executor {
     int64_t              mean_over;                /* samples whose mean the loss is */
@@ -173,20 +194,22 @@ typedef struct pdl__executor {
     pdl_tensor_event_t  *event;                    /* orders streams */
     char                *arena, *host_arena;       /* of the device, and pinned */
     size_t               arena_bytes, host_bytes;
-    void                *zeros;     /* the bias that another rank adds */
-    char                *small;     /* small buffers of the device: */
-    double              *scalars;   /* numbers for the host: of the optimizer first, then */
-    int64_t              flag_at;   /* whether results of a loss are not finite, a sum of squares of statistics; */
-    int64_t              inputs_at; /* of the input of every micro-batch, the first element that is not finite */
-    size_t               zeros_at;  /* zeros */
+    void                *zeros;      /* the bias that another rank adds */
+    char                *small;      /* small buffers of the device: */
+    double              *scalars;    /* numbers for the host: of the optimizer first, then */
+    int64_t              numbers_at; /* pdl_step_numbers_t, */
+    int64_t              flag_at;    /* whether results of a loss are not finite, a sum of squares of statistics; */
+    int64_t              inputs_at;  /* of the input of every micro-batch, the first element that is not finite */
+    size_t               zeros_at;   /* zeros */
     size_t               small_bytes;  /* and those of `targets` */
     double              *scalars_home; /* pinned: the numbers here, */
-    double        *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
-    int64_t        scalar_count;
-    pdl__input_t   input;
-    pdl__targets_t targets;
-    float         *results; /* [3][count]: loss, correctness, confidence */
-    pdl__logits_t  logits;
+    double         *meeting_home; /* and those of ops whose ranks meet, where the host cannot use them in place */
+    int64_t         scalar_count;
+    pdl__captures_t captures;
+    pdl__input_t    input;
+    pdl__targets_t  targets;
+    float          *results; /* [3][count]: loss, correctness, confidence */
+    pdl__logits_t   logits;
     const pdl_outputs_t *outputs; /* that are asked for in this execution, or NULL */
     void                *plain;   /* of the device: outputs in the plain format, where the loss reads another */
     char    *cache; /* generation: keys and values of all attention layers; those of spec.like where there is one */

@@ -83,6 +83,7 @@ static pdl_optimizer_run_t prepare_update(pdl_session_t *s, const pdl__execution
                                .stream = s->executor.stream[PDL_STREAM_COMPUTE],
                                .scalars = s->executor.scalars,
                                .home = s->executor.scalars_home,
+                               .numbers = pdl__step_numbers(s),
                                .flag = execution->defers ? pdl__finite_flag(s) : NULL,
                                .weights = s->weights.array[PDL_ARRAY_WEIGHT],
                                .gradients = s->weights.array[PDL_ARRAY_GRADIENT],

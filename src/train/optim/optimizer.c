@@ -194,21 +194,33 @@ static pdl_status_t update_ema(const step_t *step)
     return status;
 }
 
+void pdl_optimizer_numbers(const pdl_optimizer_options_t *options, int64_t step, double lr,
+                           pdl_step_numbers_t *numbers)
+{
+    numbers->lr = lr;
+    numbers->correction1 = 1 - pow(options->beta1, (double)step + 1);
+    numbers->correction2 = 1 - pow(options->beta2, (double)step + 1);
+}
+
 static pdl_update_t common_update(const pdl_optimizer_options_t *options, const pdl_optimizer_run_t *run)
 {
-    double       step = (double)run->step;
-    int          count = run->table->count;
+    pdl_step_numbers_t numbers;
+    int                count = run->table->count;
+
+    pdl_optimizer_numbers(options, run->step,
+                          run->lr != NULL ? *run->lr : pdl_learning_rate(options, (double)run->step), &numbers);
     pdl_update_t update = {
         .kind = options->momentum > 0 ? (options->nesterov ? PDL_UPDATE_NESTEROV : PDL_UPDATE_MOMENTUM)
                                       : PDL_UPDATE_SGD,
-        .lr = run->lr != NULL ? *run->lr : pdl_learning_rate(options, step),
+        .lr = numbers.lr,
         .momentum = options->momentum,
         .beta1 = options->beta1,
         .beta2 = options->beta2,
         .epsilon = options->epsilon,
         .decay = options->weight_decay,
-        .correction1 = 1 - pow(options->beta1, step + 1),
-        .correction2 = 1 - pow(options->beta2, step + 1),
+        .correction1 = numbers.correction1,
+        .correction2 = numbers.correction2,
+        .numbers = run->numbers,
         .trust = options->method == PDL_METHOD_LARS ? options->trust : 0,
         .scale = run->scalars + clip_at(count) + 1,
         .sums = run->scalars,

@@ -35,7 +35,9 @@ static pdl__cuda_dropout_t make_pass(const pdl_op_t *op, const pdl_op_run_t *run
                                 .first_channel = origin->channel,
                                 .first_sample = run->first_sample,
                                 .seed = run->seed,
-                                .stream = pdl_random_stream("dropout", op->spec.id, run->step),
+                                .root = pdl_random_root("dropout", op->spec.id),
+                                .step = run->step,
+                                .numbers = run->numbers,
                                 .rate = (float)op->spec.layer->rate,
                                 .scale = (float)(1 / (1 - op->spec.layer->rate)),
                                 .mask = run->saved};

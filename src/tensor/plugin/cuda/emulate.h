@@ -10,6 +10,7 @@
 #define PDL_TENSOR_CUDA_EMULATE_H
 
 #include <math.h>
+#include <new>
 #include <paradl/base/status.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -68,6 +69,27 @@ extern pdl__place pdl__here;
 #define blockDim  (pdl__here.block_size)
 #define gridDim   (pdl__here.grid_size)
 #define warpSize  32
+
+/* ---- streams: work is done at once, or kept ---- */
+
+struct pdl_tensor_stream;
+/* Whether the stream keeps its work. */
+bool pdl__emulated_keeps(const pdl_tensor_stream *stream);
+/* Memory for the next work of a stream, which run() does; NULL: there is none. */
+void *pdl__emulated_keep(const pdl_tensor_stream *stream, size_t bytes, pdl_status_t (*run)(void *work));
+
+/* `work` has copies of all that it needs. */
+template <typename F> static inline pdl_status_t pdl__emulated_give(const void *where, const F &work)
+{
+    const pdl_tensor_stream *stream = (const pdl_tensor_stream *)where;
+    void                    *memory;
+
+    if (!pdl__emulated_keeps(stream)) return work();
+    memory = pdl__emulated_keep(stream, sizeof(F), [](void *kept) { return (*(const F *)kept)(); });
+    if (memory == nullptr) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    new (memory) F(work);
+    return PDL_OK;
+}
 
 /* ---- waiting ---- */
 

@@ -37,8 +37,9 @@ struct pdl__gpu {
 #define PDL__STREAM_PARTIALS 1024
 
 struct pdl_tensor_stream {
-    void *handle; /* cudaStream_t */
-    void *scratch;
+    void              *handle; /* cudaStream_t */
+    void              *scratch;
+    pdl_tensor_work_t *kept; /* of the emulation: while work is kept instead of done */
 };
 
 /* The stream as CUDA's libraries want it. */

@@ -187,6 +187,16 @@ template <typename V> __device__ __forceinline__ V pdl_block_max(V value, V *sha
 
 /* ---- random numbers: those of base/random.h ---- */
 
+/* pdl_random_part() */
+__device__ __forceinline__ uint64_t pdl_random_part_of(uint64_t root, uint64_t b)
+{
+    uint64_t x = (root ^ b) + UINT64_C(0x9E3779B97F4A7C15);
+
+    x = (x ^ (x >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    x = (x ^ (x >> 27)) * UINT64_C(0x94D049BB133111EB);
+    return x ^ (x >> 31);
+}
+
 /* The four uniforms of a block: elements 4 * block to 4 * block + 3 of pdl_random_fill(). */
 __device__ __forceinline__ void pdl_random4(uint64_t seed, uint64_t stream, uint64_t block, float out[4])
 {
@@ -230,11 +240,12 @@ template <typename... P, typename... A>
 static inline pdl_status_t pdl_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block, size_t shared,
                                       const void *stream, A... arguments)
 {
-    auto body = [&] { kernel((P)arguments...); };
+    return pdl__emulated_give(stream, [=] {
+        auto body = [=] { kernel((P)arguments...); };
 
-    (void)stream;
-    return pdl__emulate(
-        name, grid, block, shared, [](void *context) { (*(decltype(body) *)context)(); }, &body);
+        return pdl__emulate(
+            name, grid, block, shared, [](void *context) { (*(const decltype(body) *)context)(); }, (void *)&body);
+    });
 }
 
 #else

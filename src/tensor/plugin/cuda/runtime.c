@@ -270,6 +270,39 @@ static double elapsed(pdl__gpu_t *gpu, const pdl_tensor_event_t *from, const pdl
                : 0;
 }
 
+/* Other threads of this process may go on with what they do. */
+static pdl_status_t begin_capture(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream)
+{
+    (void)gpu;
+    return CHECK(cudaStreamBeginCapture(PDL__CUDA_STREAM(stream), cudaStreamCaptureModeThreadLocal));
+}
+
+static pdl_status_t end_capture(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_work_t **work)
+{
+    cudaGraph_t     graph = NULL;
+    cudaGraphExec_t made = NULL;
+    pdl_status_t    status = CHECK(cudaStreamEndCapture(PDL__CUDA_STREAM(stream), &graph));
+
+    (void)gpu;
+    if (!status) status = CHECK(cudaGraphInstantiate(&made, graph, 0));
+    if (graph != NULL) (void)cudaGraphDestroy(graph);
+    if (status) (void)cudaGetLastError(); /* else the next launch of a kernel would report it */
+    *work = (pdl_tensor_work_t *)(void *)made;
+    return status;
+}
+
+static pdl_status_t replay(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_work_t *work)
+{
+    (void)gpu;
+    return CHECK(cudaGraphLaunch((cudaGraphExec_t)(void *)work, PDL__CUDA_STREAM(stream)));
+}
+
+static void destroy_work(pdl__gpu_t *gpu, pdl_tensor_work_t *work)
+{
+    (void)gpu;
+    if (work != NULL) (void)cudaGraphExecDestroy((cudaGraphExec_t)(void *)work);
+}
+
 const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .count = count_gpus,
     .open = open_gpu,
@@ -292,4 +325,8 @@ const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .query = query,
     .synchronise = synchronise,
     .elapsed = elapsed,
+    .capture_begin = begin_capture,
+    .capture_end = end_capture,
+    .replay = replay,
+    .work_destroy = destroy_work,
 };

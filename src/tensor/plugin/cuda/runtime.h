@@ -53,6 +53,10 @@ typedef struct pdl__cuda_runtime {
     pdl_status_t (*query)(pdl__gpu_t *gpu, pdl_tensor_event_t *event, bool *done);
     pdl_status_t (*synchronise)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream);
     double (*elapsed)(pdl__gpu_t *gpu, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to);
+    pdl_status_t (*capture_begin)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream);
+    pdl_status_t (*capture_end)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_work_t **work);
+    pdl_status_t (*replay)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_work_t *work);
+    void (*work_destroy)(pdl__gpu_t *gpu, pdl_tensor_work_t *work);
 } pdl__cuda_runtime_t;
 
 extern const pdl__cuda_runtime_t pdl__cuda_runtime;

@@ -13,21 +13,26 @@ struct arrays {
     pdl_update_t update;       /* its pointers are the device's */
     int          ranges;       /* all of them: sums are [2][ranges] */
     float        rest1, rest2; /* 1 - beta, rounded once: in float 1 - 0.999 is off by 5e-5 */
-    float        direction;    /* lr-free factor of m: 1 / correction1 */
-    float        root;         /* factor of sqrt(v): 1 / sqrt(correction2) */
 };
 
 /* The numbers of one range, and of all. */
 struct numbers {
-    float lr, scale, decay, momentum, beta1, beta2, rest1, rest2, epsilon, direction, root;
+    float lr, scale, decay, momentum, beta1, beta2, rest1, rest2, epsilon;
+    float direction; /* lr-free factor of m: 1 / correction1 */
+    float root;      /* factor of sqrt(v): 1 / sqrt(correction2) */
 };
 
 /* False: nothing is to be written. */
 __device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &span, numbers &n)
 {
-    const pdl_update_t &u = a.update;
-    double              norm[2] = {};
+    pdl_update_t u = a.update;
+    double       norm[2] = {};
 
+    if (u.numbers != NULL) {
+        u.lr = u.numbers->lr;
+        u.correction1 = u.numbers->correction1;
+        u.correction2 = u.numbers->correction2;
+    }
     for (int k = 0; k < 2 && (u.trust > 0 || u.kind == PDL_UPDATE_LAMB_APPLY); k++)
         norm[k] = sqrt(u.sums[k * a.ranges + span.index]);
     pdl__update_rates_t rates = pdl__update_rates(&u, u.scale != NULL ? *u.scale : 1, span.decays, norm);
@@ -40,8 +45,8 @@ __device__ __forceinline__ bool find_numbers(const arrays &a, const pdl_span &sp
          a.rest1,
          a.rest2,
          (float)u.epsilon,
-         a.direction,
-         a.root};
+         u.correction1 > 0 ? (float)(1.0 / u.correction1) : 0,
+         u.correction2 > 0 ? (float)(1.0 / sqrt(u.correction2)) : 0};
     return isfinite(rates.scale);
 }
 
@@ -260,12 +265,10 @@ pdl_span span_of(const pdl_update_t *u, const pdl_update_range_t *range, int ind
 pdl_status_t pdl__cuda_update(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const pdl_update_t *u,
                               const pdl_update_range_t *ranges, int count)
 {
-    arrays       a = {*u, count, (float)(1 - u->beta1), (float)(1 - u->beta2), 0, 0};
+    arrays       a = {*u, count, (float)(1 - u->beta1), (float)(1 - u->beta2)};
     int          most = u->kind == PDL_UPDATE_LAMB_STATE ? PDL__SPAN_PARTIALS : 8 * gpu->multiprocessors;
     pdl_status_t status = PDL_OK;
 
-    if (u->correction1 > 0) a.direction = (float)(1.0 / u->correction1);
-    if (u->correction2 > 0) a.root = (float)(1.0 / sqrt(u->correction2));
     for (int i = 0; i < count && !status;) {
         pdl_spans spans = {};
 

@@ -264,9 +264,8 @@ static pdl_status_t check_gpu(const trial_t *trial, const pdl__cudnn_plan_t *pla
 {
     pdl_status_t status = pdl__cuda_runtime.synchronise(trial->gpu, trial->stream);
 
-    return status == PDL_OK ? PDL_OK
-                            : pdl_error(status, "cuDNN, plan %s for %s: %s", plan->name, trial->search->wish->key,
-                                        pdl_error_message());
+    if (status == PDL_OK) return PDL_OK;
+    return pdl_error(status, "cuDNN: plan %s fails, and the GPU with it: %s", plan->name, trial->search->wish->key);
 }
 
 /* -1: none runs. */

@@ -190,9 +190,8 @@ static void name_choice(const pdl__cudnn_t *library, const pdl__cuda_form_t *f, 
         f->filters, f->groups, f->wide[0], f->wide[1], f->wide[2], f->narrow[0], f->narrow[1], f->narrow[2],
         f->kernel[0], f->kernel[1], f->kernel[2], f->step[0], f->step[1], f->step[2], f->dilation[0],
         f->dilation[1], f->dilation[2], f->pad_low[0], f->pad_low[1], f->pad_low[2], (int)padding_behind(f, 0),
-        (int)padding_behind(f, 1), (int)padding_behind(f, 2), wish->workspace,
-        tail && f->bias ? ", bias" : "", tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "",
-        wish->tf32 ? ", tf32" : "");
+        (int)padding_behind(f, 1), (int)padding_behind(f, 2), wish->workspace, tail && f->bias ? ", bias" : "",
+        tail && f->relu ? ", relu" : "", wish->any_order ? ", any order" : "", wish->tf32 ? ", tf32" : "");
 }
 
 /* `name`: of the plan that is to be taken; NULL: any. */

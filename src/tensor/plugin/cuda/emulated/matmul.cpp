@@ -50,15 +50,19 @@ template <typename T, typename D> void multiply(const pdl__cuda_matmul_spec_t &s
 
 pdl_status_t run(pdl__cuda_matmul_t *matmul, pdl_tensor_stream_t *stream, const pdl__cuda_matmul_run_t *run)
 {
-    const pdl__cuda_matmul_spec_t &s = matmul->spec;
+    const pdl__cuda_matmul_spec_t s = matmul->spec;
+    const pdl__cuda_matmul_run_t  now = *run;
+    pdl_status_t                  status = pdl__emulated_give(stream, [=] {
+        if (s.type == PDL_DTYPE_F32)
+            multiply<float, float>(s, now);
+        else if (s.out == PDL_DTYPE_F32)
+            multiply<pdl_bf16, float>(s, now);
+        else
+            multiply<pdl_bf16, pdl_bf16>(s, now);
+        return PDL_OK;
+    });
 
-    if (s.type == PDL_DTYPE_F32)
-        multiply<float, float>(s, *run);
-    else if (s.out == PDL_DTYPE_F32)
-        multiply<pdl_bf16, float>(s, *run);
-    else
-        multiply<pdl_bf16, pdl_bf16>(s, *run);
-    if (!s.bias && s.activation == PDL_NO_ACTIVATION) return PDL_OK;
+    if (status || (!s.bias && s.activation == PDL_NO_ACTIVATION)) return status;
     return pdl__cuda_finish_product(matmul->gpu, stream, &s, run->d, s.bias ? run->bias : NULL,
                                     s.keeps_before ? run->before : NULL);
 }

@@ -2,6 +2,7 @@
  * A GPU of two multiprocessors that is none: its memory is that of the process, and streams work at once.
  */
 #include "tensor/plugin/cuda/emulated/memory.h"
+#include "tensor/plugin/cuda/emulate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +16,25 @@ struct pdl_tensor_event {
     struct timespec time;
 };
 
+/* Work that is kept: what run() needs is behind it. */
+struct alignas(16) kept_t {
+    kept_t *next;
+    pdl_status_t (*run)(void *work);
+};
+
+struct pdl_tensor_work {
+    kept_t *first, *last;
+};
+
 namespace
 {
+
+/* What a real device refuses while it captures. */
+pdl_status_t refuse(const pdl_tensor_stream_t *stream)
+{
+    return stream->kept == NULL ? PDL_OK : pdl_error(PDL_ERR_IO, "CUDA: not while work of the stream is captured");
+}
+
 
 pdl_status_t count_gpus(int *devices)
 {
@@ -97,18 +115,20 @@ bool reaches(pdl__gpu_t *gpu, const void *address)
     return pdl__emulated_find(address, &piece);
 }
 
-pdl_status_t copy(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes)
+pdl_status_t copy(pdl__gpu_t *, pdl_tensor_stream_t *stream, void *to, const void *from, size_t bytes)
 {
-    (void)gpu, (void)stream;
-    if (bytes > 0) memmove(to, from, bytes);
-    return PDL_OK;
+    return pdl__emulated_give(stream, [=] {
+        if (bytes > 0) memmove(to, from, bytes);
+        return PDL_OK;
+    });
 }
 
-pdl_status_t fill(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, void *memory, size_t bytes)
+pdl_status_t fill(pdl__gpu_t *, pdl_tensor_stream_t *stream, void *memory, size_t bytes)
 {
-    (void)gpu, (void)stream;
-    if (bytes > 0) memset(memory, 0, bytes);
-    return PDL_OK;
+    return pdl__emulated_give(stream, [=] {
+        if (bytes > 0) memset(memory, 0, bytes);
+        return PDL_OK;
+    });
 }
 
 void *scratch_of(pdl_tensor_stream_t *stream)
@@ -157,10 +177,9 @@ pdl_status_t record(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_eve
     return PDL_OK;
 }
 
-pdl_status_t wait(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_tensor_event_t *event)
+pdl_status_t wait(pdl__gpu_t *, pdl_tensor_stream_t *stream, pdl_tensor_event_t *)
 {
-    (void)gpu, (void)stream, (void)event;
-    return PDL_OK;
+    return refuse(stream);
 }
 
 pdl_status_t query(pdl__gpu_t *gpu, pdl_tensor_event_t *event, bool *done)
@@ -170,10 +189,9 @@ pdl_status_t query(pdl__gpu_t *gpu, pdl_tensor_event_t *event, bool *done)
     return PDL_OK;
 }
 
-pdl_status_t synchronise(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream)
+pdl_status_t synchronise(pdl__gpu_t *, pdl_tensor_stream_t *stream)
 {
-    (void)gpu, (void)stream;
-    return PDL_OK;
+    return refuse(stream);
 }
 
 double elapsed(pdl__gpu_t *gpu, const pdl_tensor_event_t *from, const pdl_tensor_event_t *to)
@@ -182,7 +200,57 @@ double elapsed(pdl__gpu_t *gpu, const pdl_tensor_event_t *from, const pdl_tensor
     return (double)(to->time.tv_sec - from->time.tv_sec) + 1e-9 * (double)(to->time.tv_nsec - from->time.tv_nsec);
 }
 
+pdl_status_t begin_capture(pdl__gpu_t *, pdl_tensor_stream_t *stream)
+{
+    if (stream->kept != NULL) return refuse(stream);
+    stream->kept = (pdl_tensor_work_t *)calloc(1, sizeof(*stream->kept));
+    return stream->kept != NULL ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+}
+
+pdl_status_t end_capture(pdl__gpu_t *, pdl_tensor_stream_t *stream, pdl_tensor_work_t **work)
+{
+    *work = stream->kept;
+    stream->kept = NULL;
+    return PDL_OK;
+}
+
+pdl_status_t replay(pdl__gpu_t *, pdl_tensor_stream_t *, pdl_tensor_work_t *work)
+{
+    pdl_status_t status = PDL_OK;
+
+    for (kept_t *kept = work->first; kept != NULL && !status; kept = kept->next) status = kept->run(kept + 1);
+    return status;
+}
+
+void destroy_work(pdl__gpu_t *, pdl_tensor_work_t *work)
+{
+    for (kept_t *kept = work != NULL ? work->first : NULL, *next; kept != NULL; kept = next) {
+        next = kept->next;
+        free(kept);
+    }
+    free(work);
+}
+
 } // namespace
+
+bool pdl__emulated_keeps(const pdl_tensor_stream *stream)
+{
+    return stream != NULL && stream->kept != NULL;
+}
+
+void *pdl__emulated_keep(const pdl_tensor_stream *stream, size_t bytes, pdl_status_t (*run)(void *work))
+{
+    kept_t *kept = (kept_t *)malloc(sizeof(*kept) + bytes);
+
+    if (kept == NULL) return NULL;
+    *kept = {NULL, run};
+    if (stream->kept->last != NULL)
+        stream->kept->last->next = kept;
+    else
+        stream->kept->first = kept;
+    stream->kept->last = kept;
+    return kept + 1;
+}
 
 extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .count = count_gpus,
@@ -206,4 +274,8 @@ extern "C" const pdl__cuda_runtime_t pdl__cuda_runtime = {
     .query = query,
     .synchronise = synchronise,
     .elapsed = elapsed,
+    .capture_begin = begin_capture,
+    .capture_end = end_capture,
+    .replay = replay,
+    .work_destroy = destroy_work,
 };

@@ -74,9 +74,17 @@ __device__ inline uint64_t whole_index(const pdl__cuda_dropout_t &d, int64_t row
                                  : (n * d.whole_channels + channel) * positions + position);
 }
 
+/* Of this step. */
+__device__ inline uint64_t drawn_stream(const pdl__cuda_dropout_t &d)
+{
+    return pdl_random_part_of(d.root, d.numbers != NULL ? d.numbers->step : d.step);
+}
+
 /* Any sizes: a thread has 8 elements, a byte of the mask. */
 template <typename T, bool DRAW> __global__ void drop_elements(pdl__cuda_dropout_t d, int64_t count)
 {
+    uint64_t stream = DRAW ? drawn_stream(d) : 0;
+
     for (int64_t at = pdl_grid_thread() * 8; at < count; at += pdl_grid_threads() * 8) {
         int      lanes = count - at < 8 ? (int)(count - at) : 8;
         unsigned bits = DRAW ? 0 : d.mask[at / 8];
@@ -84,7 +92,7 @@ template <typename T, bool DRAW> __global__ void drop_elements(pdl__cuda_dropout
         for (int i = 0; DRAW && i < lanes; i++) {
             int64_t row = (at + i) / d.stride, channel = (at + i) % d.stride;
 
-            if (channel < d.channels && pdl_random(d.seed, d.stream, whole_index(d, row, channel)) >= d.rate)
+            if (channel < d.channels && pdl_random(d.seed, stream, whole_index(d, row, channel)) >= d.rate)
                 bits |= 1u << i;
         }
         if (DRAW) d.mask[at / 8] = (uint8_t)bits;
@@ -109,7 +117,8 @@ template <typename T> __device__ inline void drop8(const pdl__cuda_dropout_t &d,
 /* Sequences in vectors: a thread has eight channels of a row, which are two draws of four. */
 template <typename T> __global__ void drop_sequence(pdl__cuda_dropout_t d, int64_t rows)
 {
-    const int64_t vectors = d.stride / 8;
+    const int64_t  vectors = d.stride / 8;
+    const uint64_t stream = drawn_stream(d);
 
     for (int64_t at = pdl_grid_thread(); at < rows * vectors; at += pdl_grid_threads()) {
         uint64_t block = whole_index(d, at / vectors, at % vectors * 8) / 4;
@@ -117,7 +126,7 @@ template <typename T> __global__ void drop_sequence(pdl__cuda_dropout_t d, int64
         float    four[4];
 
         for (int i = 0; i < 8; i++) {
-            if (i % 4 == 0) pdl_random4(d.seed, d.stream, block + (uint64_t)i / 4, four);
+            if (i % 4 == 0) pdl_random4(d.seed, stream, block + (uint64_t)i / 4, four);
             bits |= (four[i % 4] >= d.rate ? 1u : 0u) << i;
         }
         d.mask[at] = (uint8_t)bits;
@@ -128,7 +137,8 @@ template <typename T> __global__ void drop_sequence(pdl__cuda_dropout_t d, int64
 /* Images in vectors: a draw is of four neighbouring positions of a channel, so a thread has eight channels of four positions. */
 template <typename T> __global__ void drop_positions(pdl__cuda_dropout_t d, int64_t rows)
 {
-    const int64_t vectors = d.stride / 8;
+    const int64_t  vectors = d.stride / 8;
+    const uint64_t stream = drawn_stream(d);
 
     for (int64_t at = pdl_grid_thread(); at < rows / 4 * vectors; at += pdl_grid_threads()) {
         int64_t  row = at / vectors * 4, channel = at % vectors * 8;
@@ -138,7 +148,7 @@ template <typename T> __global__ void drop_positions(pdl__cuda_dropout_t d, int6
             float four[4];
 
             if (channel + i >= d.channels) break;
-            pdl_random4(d.seed, d.stream, whole_index(d, row, channel + i) / 4, four);
+            pdl_random4(d.seed, stream, whole_index(d, row, channel + i) / 4, four);
             for (int k = 0; k < 4; k++) bits[k] |= (four[k] >= d.rate ? 1u : 0u) << i;
         }
         for (int k = 0; k < 4; k++) {

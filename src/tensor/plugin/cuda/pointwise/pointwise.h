@@ -49,14 +49,15 @@ typedef struct pdl__cuda_pieces {
 
 /* Which elements dropout keeps: a bit each, drawn at the index that the element has in the whole plain tensor. */
 typedef struct pdl__cuda_dropout {
-    int64_t     samples, channels, stride, positions, extent[PDL_MAX_SPACE];
-    bool        sequence;
-    int64_t     whole_channels, whole_extent[PDL_MAX_SPACE], first_channel, first[PDL_MAX_SPACE], first_sample;
-    uint64_t    seed, stream;
-    float       rate, scale;
-    const void *in;
-    void       *out;  /* may be `in` */
-    uint8_t    *mask; /* a bit of every element, rounded up to whole bytes */
+    int64_t  samples, channels, stride, positions, extent[PDL_MAX_SPACE];
+    bool     sequence;
+    int64_t  whole_channels, whole_extent[PDL_MAX_SPACE], first_channel, first[PDL_MAX_SPACE], first_sample;
+    uint64_t seed, root, step;         /* the stream is pdl_random_part(root, step) */
+    const pdl_step_numbers_t *numbers; /* NULL, or where `step` is on the device */
+    float                     rate, scale;
+    const void               *in;
+    void                     *out;  /* may be `in` */
+    uint8_t                  *mask; /* a bit of every element, rounded up to whole bytes */
 } pdl__cuda_dropout_t;
 
 typedef struct pdl__cuda_pointwise {
