@@ -1,6 +1,6 @@
 /*
  * Attention in bf16 by tensor cores, with any rate of dropout and fewer key heads than heads (Dao, FlashAttention-2, 2023):
- * a block has 64 queries, 16 a warp, and goes over tiles of keys; scores and sums stay in registers. Backward makes the
+ * a block has 128 queries, 32 a warp, and goes over tiles of keys; scores and sums stay in registers. Backward makes the
  * scores again, once for the queries and once, with the roles exchanged, for the keys: every sum is made by one warp in one
  * order.
  */
@@ -100,44 +100,60 @@ static __device__ __forceinline__ void next_keys(const attention_t &a, const pla
     __syncthreads();
 }
 
+/* What a query's weights sum to, and their log, once all keys have been seen. */
+static __device__ __forceinline__ float conclude(const attention_t &a, const place &at, int64_t query,
+                                                 float largest, float total)
+{
+    total = row_sum(total);
+    if (a.lse != NULL && threadIdx.x % 4 == 0 && query < a.queries)
+        a.lse[(at.n * a.heads + at.head) * a.queries + query] = largest * LN2 + logf(total);
+    return 1.0f / ((1.0f - a.rate) * total);
+}
+
+#define TWO 2 /* times 16 queries of a warp */
+
 template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_tiles(attention_t a)
 {
     PDL_SHARED(pdl_bf16, queries);
     constexpr int N = OTHERS<D> / 8;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    pdl_bf16     *tiles = queries + ROWS * WIDE<D>, *mine = queries + warp * 16 * WIDE<D>;
-    place         at(a, a.heads, tiles_of(a.queries), true);
-    int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS) : a.keys;
-    uint64_t      draws = draws_of(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
-    float         sum[D / 8][4] = {}, largest[2] = {-FLT_MAX, -FLT_MAX}, total[2] = {0, 0}, by[2];
+    pdl_bf16     *tiles = queries + ROWS<TWO> * WIDE<D>, *mine = queries + warp * 16 * TWO * WIDE<D>;
+    place         at(a, a.heads, tiles_of<TWO>(a.queries), ROWS<TWO>, true);
+    int64_t       query = at.first + warp * 16 * TWO,
+            end = a.causal ? min(a.keys, at.past + at.first + ROWS<TWO>) : a.keys;
+    float sum[TWO][D / 8][4] = {}, largest[TWO][2], total[TWO][2] = {};
 
-    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS, queries);
+    for (int i = 0; i < 2 * TWO; i++) largest[i / 2][i % 2] = -FLT_MAX;
+    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS<TWO>, queries);
     load_keys<D>(a, at, 0, tiles);
     for (int64_t key = 0; key < end; key += OTHERS<D>) {
         const pdl_bf16 *keys = tiles + key / OTHERS<D> % 2 * (2 * OTHERS<D> * WIDE<D>);
-        float           weight[N][4] = {};
+        float           weight[TWO][N][4] = {};
 
         next_keys<D>(a, at, key, end, tiles);
-        if (!a.causal || key <= at.past + query + 15) {
-            int seen[2] = {seen_by(a, at.past, query + lane / 4, key, OTHERS<D>),
-                           seen_by(a, at.past, query + lane / 4 + 8, key, OTHERS<D>)};
+        if (!a.causal || key <= at.past + query + 16 * TWO - 1) {
+            multiply<D, N, TWO>(mine, keys, weight);
+#pragma unroll
+            for (int m = 0; m < TWO; m++) {
+                int64_t first = query + 16 * m + lane / 4;
+                int     seen[2] = {seen_by(a, at.past, first, key, OTHERS<D>),
+                                   seen_by(a, at.past, first + 8, key, OTHERS<D>)};
 
-            multiply<D, N>(mine, keys, weight);
-            weigh<D, N>(a, seen, weight, largest, total, sum);
-            if (a.rate > 0) drop<N>(a, draws, key, weight);
-            add_vectors<D, N>(weight, keys + OTHERS<D> * WIDE<D>, sum);
+                weigh<D, N>(a, seen, weight[m], largest[m], total[m], sum[m]);
+                if (a.rate > 0) drop<N>(a, draws_of(a, at.n, at.head, first + lane % 2 * 8), key, weight[m]);
+            }
+            add_vectors<D, N, TWO>(weight, keys + OTHERS<D> * WIDE<D>, sum);
         }
         __syncthreads();
     }
-    for (int h = 0; h < 2; h++) {
-        int64_t row = query + lane / 4 + 8 * h;
+#pragma unroll
+    for (int m = 0; m < TWO; m++) {
+        int64_t first = query + 16 * m + lane / 4;
+        float   by[2] = {conclude(a, at, first, largest[m][0], total[m][0]),
+                         conclude(a, at, first + 8, largest[m][1], total[m][1])};
 
-        total[h] = row_sum(total[h]);
-        by[h] = 1.0f / ((1.0f - a.rate) * total[h]);
-        if (a.lse != NULL && lane % 4 == 0 && row < a.queries)
-            a.lse[(at.n * a.heads + at.head) * a.queries + row] = largest[h] * LN2 + logf(total[h]);
+        store_rows<D>(a.out, at.n, at.head, query + 16 * m, a.queries, sum[m], by, mine + 16 * m * WIDE<D>);
     }
-    store_rows<D>(a.out, at.n, at.head, query, a.queries, sum, by, mine);
 }
 
 /* ---- backward ---- */
@@ -158,15 +174,16 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
     PDL_SHARED(pdl_bf16, queries);
     constexpr int N = OTHERS<D> / 8;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    pdl_bf16     *gradients = queries + ROWS * WIDE<D>, *tiles = gradients + ROWS * WIDE<D>;
+    pdl_bf16     *gradients = queries + ROWS<1> * WIDE<D>, *tiles = gradients + ROWS<1> * WIDE<D>;
     pdl_bf16     *mine = queries + warp * 16 * WIDE<D>;
-    place         at(a, a.heads, tiles_of(a.queries), true);
-    int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS) : a.keys;
+    place         at(a, a.heads, tiles_of<1>(a.queries), ROWS<1>, true);
+    int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS<1>) : a.keys;
     uint64_t      draws = draws_of(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
-    float sum[D / 8][4] = {}, lse[2] = {0, 0}, dots[2] = {0, 0}, by[2] = {1, 1}, kept_by = 1.0f / (1.0f - a.rate);
+    float         sum[1][D / 8][4] = {}, lse[2] = {0, 0}, dots[2] = {0, 0}, by[2] = {1, 1},
+                     kept_by = 1.0f / (1.0f - a.rate);
 
-    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS, queries);
-    load_tile<D>(a.d_out, at.n, at.head, at.first, a.queries, ROWS, gradients);
+    load_tile<D>(a.q, at.n, at.head, at.first, a.queries, ROWS<1>, queries);
+    load_tile<D>(a.d_out, at.n, at.head, at.first, a.queries, ROWS<1>, gradients);
     load_keys<D>(a, at, 0, tiles);
     for (int h = 0; h < 2 && query + lane / 4 + 8 * h < a.queries; h++) {
         int64_t row = (at.n * a.heads + at.head) * a.queries + query + lane / 4 + 8 * h;
@@ -176,15 +193,15 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
     }
     for (int64_t key = 0; key < end; key += OTHERS<D>) {
         const pdl_bf16 *keys = tiles + key / OTHERS<D> % 2 * (2 * OTHERS<D> * WIDE<D>);
-        float           score[N][4] = {}, slope[N][4] = {};
+        float           score[1][N][4] = {}, slope[1][N][4] = {};
 
         next_keys<D>(a, at, key, end, tiles);
         if (!a.causal || key <= at.past + query + 15) {
             int seen[2] = {seen_by(a, at.past, query + lane / 4, key, OTHERS<D>),
                            seen_by(a, at.past, query + lane / 4 + 8, key, OTHERS<D>)};
 
-            multiply<D, N>(mine, keys, score);
-            multiply<D, N>(gradients + warp * 16 * WIDE<D>, keys + OTHERS<D> * WIDE<D>, slope);
+            multiply<D, N, 1>(mine, keys, score);
+            multiply<D, N, 1>(gradients + warp * 16 * WIDE<D>, keys + OTHERS<D> * WIDE<D>, slope);
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 unsigned bits = a.rate > 0 ? draw_queries(a, draws, key + 8 * j) : 15;
@@ -192,13 +209,13 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
 #pragma unroll
                 for (int i = 0; i < 4; i++)
                     pair_gradients(a, 8 * j + lane % 4 * 2 + i % 2 < seen[i / 2], bits >> i & 1 ? kept_by : 0.0f,
-                                   lse[i / 2], dots[i / 2], &score[j][i], &slope[j][i]);
+                                   lse[i / 2], dots[i / 2], &score[0][j][i], &slope[0][j][i]);
             }
-            add_vectors<D, N>(slope, keys, sum);
+            add_vectors<D, N, 1>(slope, keys, sum);
         }
         __syncthreads();
     }
-    store_rows<D>(a.dq, at.n, at.head, query, a.queries, sum, by, mine);
+    store_rows<D>(a.dq, at.n, at.head, query, a.queries, sum[0], by, mine);
 }
 
 /* Tiles of queries and gradients of a head, and logs of sums and dots as floats behind them; two of all. */
@@ -228,23 +245,23 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
 {
     PDL_SHARED(pdl_bf16, keys);
     constexpr int COUNT = OTHERS_OF_KEYS<D>, N = COUNT / 8;
-    pdl_bf16     *values = keys + ROWS * WIDE<D>, *tiles = values + ROWS * WIDE<D>;
+    pdl_bf16     *values = keys + ROWS<1> * WIDE<D>, *tiles = values + ROWS<1> * WIDE<D>;
     int           lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    place         at(a, a.kv_heads, tiles_of(a.keys), false);
+    place         at(a, a.kv_heads, tiles_of<1>(a.keys), ROWS<1>, false);
     int64_t       key = at.first + warp * 16, group = a.heads / a.kv_heads;
     int64_t       begin = a.causal && at.first > at.past ? (at.first - at.past) / COUNT * COUNT : 0;
     int64_t       turns = (a.queries - begin + COUNT - 1) / COUNT;
-    float         dk[D / 8][4] = {}, dv[D / 8][4] = {}, one[2] = {1, 1}, kept_by = 1.0f / (1.0f - a.rate);
+    float         dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {}, one[2] = {1, 1}, kept_by = 1.0f / (1.0f - a.rate);
     float         by[2] = {kept_by, kept_by};
 
-    load_tile<D>(a.k, at.n, at.head, at.first, a.keys, ROWS, keys);
-    load_tile<D>(a.v, at.n, at.head, at.first, a.keys, ROWS, values);
+    load_tile<D>(a.k, at.n, at.head, at.first, a.keys, ROWS<1>, keys);
+    load_tile<D>(a.v, at.n, at.head, at.first, a.keys, ROWS<1>, values);
     if (turns > 0) load_queries<D>(a, at.n, at.head * group, begin, tiles);
     for (int64_t turn = 0; turn < turns * group; turn++) {
         int64_t head = at.head * group + turn / turns, query = begin + turn % turns * COUNT, next = turn + 1;
         const pdl_bf16 *queries = tiles + turn % 2 * QUERY_TILES<D>, *gradients = queries + COUNT * WIDE<D>;
         const float    *numbers = (const float *)(gradients + COUNT * WIDE<D>);
-        float           score[N][4] = {}, slope[N][4] = {};
+        float           score[1][N][4] = {}, slope[1][N][4] = {};
 
         if (next < turns * group) {
             load_queries<D>(a, at.n, at.head * group + next / turns, begin + next % turns * COUNT,
@@ -257,8 +274,8 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
         if (!a.causal || key <= at.past + query + COUNT - 1) {
             uint64_t draws = draws_of(a, at.n, head, query);
 
-            multiply<D, N>(keys + warp * 16 * WIDE<D>, queries, score);
-            multiply<D, N>(values + warp * 16 * WIDE<D>, gradients, slope);
+            multiply<D, N, 1>(keys + warp * 16 * WIDE<D>, queries, score);
+            multiply<D, N, 1>(values + warp * 16 * WIDE<D>, gradients, slope);
 #pragma unroll
             for (int j = 0; j < N; j++) {
                 unsigned bits = a.rate > 0 ? draw_keys(a, draws + (uint64_t)(8 * j * (a.keys / 4)), key) : 15;
@@ -271,39 +288,40 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
                         query + row < a.queries && mine < a.keys && (!a.causal || mine <= at.past + query + row);
 
                     pair_gradients(a, seen, bits >> i & 1 ? kept_by : 0.0f, numbers[row], numbers[COUNT + row],
-                                   &score[j][i], &slope[j][i]);
+                                   &score[0][j][i], &slope[0][j][i]);
                 }
             }
-            add_vectors<D, N>(score, gradients, dv);
-            add_vectors<D, N>(slope, queries, dk);
+            add_vectors<D, N, 1>(score, gradients, dv);
+            add_vectors<D, N, 1>(slope, queries, dk);
         }
         __syncthreads();
     }
     pdl_async_end();
     pdl_async_wait<0>();
     __syncthreads();
-    store_rows<D>(a.dk, at.n, at.head, key, a.keys, dk, one, keys + warp * 16 * WIDE<D>);
-    store_rows<D>(a.dv, at.n, at.head, key, a.keys, dv, by, keys + warp * 16 * WIDE<D>);
+    store_rows<D>(a.dk, at.n, at.head, key, a.keys, dk[0], one, keys + warp * 16 * WIDE<D>);
+    store_rows<D>(a.dv, at.n, at.head, key, a.keys, dv[0], by, keys + warp * 16 * WIDE<D>);
 }
 
 /* ---- launches ---- */
 
-/* Tiles of a block, and twice two of the other side. */
-template <int D> static size_t shared_bytes(int tiles)
+/* Queries, in backward half as many with their gradients, and twice two tiles of the other side. */
+template <int D> static size_t shared_bytes()
 {
-    return (size_t)((tiles * ROWS + 4 * OTHERS<D>)*WIDE<D>)*sizeof(pdl_bf16);
+    static_assert(ROWS<TWO> == 2 * ROWS<1>);
+    return (size_t)((ROWS<TWO> + 4 * OTHERS<D>)*WIDE<D>)*sizeof(pdl_bf16);
 }
 
 template <int D> static size_t shared_bytes_of_keys()
 {
-    return (size_t)(2 * ROWS * WIDE<D> + 2 * QUERY_TILES<D>)*sizeof(pdl_bf16);
+    return (size_t)(2 * ROWS<1> * WIDE<D> + 2 * QUERY_TILES<D>)*sizeof(pdl_bf16);
 }
 
 template <int D> static pdl_status_t prepare()
 {
-    pdl_status_t status = PDL_SHARED_LIMIT(attention_tiles<D>, shared_bytes<D>(1));
+    pdl_status_t status = PDL_SHARED_LIMIT(attention_tiles<D>, shared_bytes<D>());
 
-    if (status == PDL_OK) status = PDL_SHARED_LIMIT(attention_query_tiles<D>, shared_bytes<D>(2));
+    if (status == PDL_OK) status = PDL_SHARED_LIMIT(attention_query_tiles<D>, shared_bytes<D>());
     return status ? status : PDL_SHARED_LIMIT(attention_key_tiles<D>, shared_bytes_of_keys<D>());
 }
 
@@ -314,12 +332,12 @@ template <int D> static pdl_status_t launch(pdl_tensor_stream_t *stream, const a
     pdl_status_t status;
 
     if (!backward)
-        return PDL_LAUNCH(forward, (unsigned)(samples * a->heads * tiles_of(a->queries)), WARPS * 32,
-                          shared_bytes<D>(1), stream, *a);
-    status = PDL_LAUNCH(queries, (unsigned)(samples * a->heads * tiles_of(a->queries)), WARPS * 32,
-                        shared_bytes<D>(2), stream, *a);
+        return PDL_LAUNCH(forward, (unsigned)(samples * a->heads * tiles_of<TWO>(a->queries)), WARPS * 32,
+                          shared_bytes<D>(), stream, *a);
+    status = PDL_LAUNCH(queries, (unsigned)(samples * a->heads * tiles_of<1>(a->queries)), WARPS * 32,
+                        shared_bytes<D>(), stream, *a);
     return status ? status
-                  : PDL_LAUNCH(keys, (unsigned)(samples * a->kv_heads * tiles_of(a->keys)), WARPS * 32,
+                  : PDL_LAUNCH(keys, (unsigned)(samples * a->kv_heads * tiles_of<1>(a->keys)), WARPS * 32,
                                shared_bytes_of_keys<D>(), stream, *a);
 }
 

@@ -16,7 +16,9 @@ typedef pdl__cuda_attention_t attention_t;
 typedef pdl__cuda_heads_t     heads_t;
 
 #define WARPS 4
-#define ROWS  (WARPS * 16) /* vectors of a block: queries, or keys where roles are exchanged */
+/* Vectors of a block, 16 M of a warp: queries, or keys where roles are exchanged. With M = 2 what is read of the other side
+   serves twice; sums of backward leave no registers for that. */
+template <int M> static constexpr int ROWS = WARPS * 16 * M;
 #define LOG2E 1.44269504f
 #define LN2   0.69314718f
 
@@ -68,64 +70,73 @@ static __device__ void store_rows(const heads_t &heads, int64_t n, int64_t head,
     }
 }
 
-/* product[i][j] += vector i of a warp's 16 times vector j of a tile of 8 N. */
-template <int D, int N>
-static __device__ __forceinline__ void multiply(const pdl_bf16 *vectors, const pdl_bf16 *tile, float product[N][4])
+/* product[m][.][.] += vectors 16 m to 16 m + 15 of a warp times the vectors of a tile of 8 N. */
+template <int D, int N, int M>
+static __device__ __forceinline__ void multiply(const pdl_bf16 *vectors, const pdl_bf16 *tile,
+                                                float product[M][N][4])
 {
     int lane = threadIdx.x % 32;
 
 #pragma unroll
     for (int k = 0; k < D; k += 16) {
-        uint32_t a[4], b[4];
+        uint32_t a[M][4], b[4];
 
-        pdl_load_matrices<false>(a, vectors + lane % 16 * WIDE<D> + k + lane / 16 * 8);
+#pragma unroll
+        for (int m = 0; m < M; m++)
+            pdl_load_matrices<false>(a[m], vectors + (16 * m + lane % 16) * WIDE<D> + k + lane / 16 * 8);
 #pragma unroll
         for (int j = 0; j < N; j += 2) {
             pdl_load_matrices<false>(b, tile + (8 * j + lane % 8 + lane / 16 * 8) * WIDE<D> + k + lane / 8 % 2 * 8);
-            pdl_multiply(product[j], a, b);
-            pdl_multiply(product[j + 1], a, b + 2);
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                pdl_multiply(product[m][j], a[m], b);
+                pdl_multiply(product[m][j + 1], a[m], b + 2);
+            }
         }
     }
 }
 
-/* sum of vector i += over the tile's vectors weight[i][j] times vector j. */
-template <int D, int N>
-static __device__ __forceinline__ void add_vectors(const float weight[N][4], const pdl_bf16 *tile,
-                                                   float sum[D / 8][4])
+/* sum[m] += over the tile's vectors their weights in weight[m] times the vectors. */
+template <int D, int N, int M>
+static __device__ __forceinline__ void add_vectors(const float weight[M][N][4], const pdl_bf16 *tile,
+                                                   float sum[M][D / 8][4])
 {
     int lane = threadIdx.x % 32;
 
 #pragma unroll
     for (int k = 0; k < N; k += 2) {
-        uint32_t a[4] = {pdl_pair(weight[k][0], weight[k][1]), pdl_pair(weight[k][2], weight[k][3]),
-                         pdl_pair(weight[k + 1][0], weight[k + 1][1]),
-                         pdl_pair(weight[k + 1][2], weight[k + 1][3])};
+        uint32_t a[M][4], b[4];
 
 #pragma unroll
+        for (int m = 0; m < M; m++)
+            for (int i = 0; i < 4; i++)
+                a[m][i] = pdl_pair(weight[m][k + i / 2][i % 2 * 2], weight[m][k + i / 2][i % 2 * 2 + 1]);
+#pragma unroll
         for (int j = 0; j < D / 8; j += 2) {
-            uint32_t b[4];
-
             pdl_load_matrices<true>(b, tile + (8 * k + lane % 16) * WIDE<D> + 8 * j + lane / 16 * 8);
-            pdl_multiply(sum[j], a, b);
-            pdl_multiply(sum[j + 1], a, b + 2);
+#pragma unroll
+            for (int m = 0; m < M; m++) {
+                pdl_multiply(sum[m][j], a[m], b);
+                pdl_multiply(sum[m][j + 1], a[m], b + 2);
+            }
         }
     }
 }
 
 /* ---- what a block does ---- */
 
-static __host__ __device__ int64_t tiles_of(int64_t rows)
+template <int M> static __host__ __device__ int64_t tiles_of(int64_t rows)
 {
-    return (rows + ROWS - 1) / ROWS;
+    return (rows + ROWS<M> - 1) / ROWS<M>;
 }
 
 /* A tile of one head of one sample, the late ones of a causal sequence first. */
 struct place {
     int64_t n, head, first, past;
 
-    __device__ place(const attention_t &a, int64_t heads, int64_t tiles, bool last_first)
+    __device__ place(const attention_t &a, int64_t heads, int64_t tiles, int64_t rows, bool last_first)
         : n(blockIdx.x / tiles / heads), head(blockIdx.x / tiles % heads),
-          first((last_first ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles) * ROWS),
+          first((last_first ? tiles - 1 - blockIdx.x % tiles : blockIdx.x % tiles) * rows),
           past(a.past != NULL ? a.past[n] : 0)
     {
     }
