@@ -4,6 +4,7 @@
 #ifndef PDL_TRAIN_CALIBRATE_H
 #define PDL_TRAIN_CALIBRATE_H
 
+#include <paradl/plan/plan.h>
 #include <paradl/tensor/backend.h>
 #include <paradl/train/calibrate.h>
 
@@ -70,6 +71,9 @@ pdl_status_t pdl__calibrate_messages(pdl__calibrate_t *c);
 pdl_status_t pdl__calibrate_copy(pdl__calibrate_t *c);
 /* layers.c: the layers of all models, whole and in parts, as many as there is time for. */
 pdl_status_t pdl__calibrate_layers(pdl__calibrate_t *c);
+/* Rows of the layers of a plan, forward and backward; negative: the layer is no operation. */
+pdl_status_t pdl__keep_layers(pdl__calibrate_t *c, const pdl_plan_t *plan, double samples,
+                              const double (*layer_s)[2]);
 /* operations.c: those of all models one by one, on a device that the host queues work for. */
 pdl_status_t pdl__calibrate_operations(pdl__calibrate_t *c);
 /* rest.c: what updates of such a device take besides operations. On the first rank. */

@@ -286,19 +286,23 @@ static void add_points(pdl__calibrate_t *c, int precision, const pdl_measured_t 
             pdl__line_add(product ? &c->products[precision] : &c->passes, row->work[k], row->seconds[k]);
 }
 
-static pdl_status_t keep_layers(trial_t *t, const pdl_partition_t *partition, const double (*layer_s)[2])
+pdl_status_t pdl__keep_layers(pdl__calibrate_t *c, const pdl_plan_t *plan, double samples,
+                              const double (*layer_s)[2])
 {
-    pdl_status_t status = PDL_OK;
+    int              precision = plan->precision == PDL_FP32 ? 0 : 1;
+    pdl_partition_t *partition = NULL;
+    pdl_status_t     status = pdl_partition_create(plan, samples, &partition);
 
-    for (int i = 0; i < partition->layer_count && !status; i++) {
-        const pdl_layer_t *layer = pdl_model_layer(t->plan->model, i);
+    for (int i = 0; !status && i < partition->layer_count; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
         pdl_measured_t     row;
         if (layer_s[i][0] < 0 && layer_s[i][1] < 0 && !is_absorbed(layer)) continue;
-        pdl_measured_describe(t->plan->model, layer, &partition->local[i], t->plan->precision, &row);
+        pdl_measured_describe(plan->model, layer, &partition->local[i], plan->precision, &row);
         for (int k = 0; k < 2; k++) row.seconds[k] = layer_s[i][k] > 0 ? layer_s[i][k] : 0;
-        add_points(t->c, t->precision, &row);
-        status = add_row(t->c, &row);
+        add_points(c, precision, &row);
+        status = add_row(c, &row);
     }
+    pdl_partition_destroy(partition);
     return status;
 }
 
@@ -330,17 +334,14 @@ static pdl_status_t collect(trial_t *t)
 {
     int layers = pdl_model_layer_count(t->plan->model);
     double(*layer_s)[2] = calloc((size_t)layers, sizeof(*layer_s));
-    pdl_partition_t *partition = NULL;
-    pdl_status_t     status = layer_s ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
+    pdl_status_t status = layer_s ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory for times");
 
-    if (!status) status = pdl_partition_create(t->plan, (double)t->session->micro_samples, &partition);
     if (!status) {
         sum_operations(t, layer_s);
         keep_step(t);
-        status = keep_layers(t, partition, (const double(*)[2])layer_s);
+        status = pdl__keep_layers(t->c, t->plan, (double)t->session->micro_samples, (const double(*)[2])layer_s);
     }
     if (!status) status = keep_update(t);
-    pdl_partition_destroy(partition);
     free(layer_s);
     return status;
 }
