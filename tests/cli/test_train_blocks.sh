@@ -175,6 +175,19 @@ print(int(float(re.search(r"needs ([0-9.]+) MiB", open("err").read()).group(1)) 
 expect 0 plan "${deep[@]}" --system linked.yaml --micro-batches 1 --max-memory $((least * 101 / 100)) -o least.yaml
 expect 2 plan "${deep[@]}" --system linked.yaml --micro-batches 1 --max-memory $((least * 97 / 100))
 expect 0 train least.yaml "${train[@]}" --log least.jsonl --max-memory $((least * 101 / 100))
+# Stages of a pipeline are blocks of one policy, at some limit.
+piped=(--model deep.yaml --batch 4 --micro-batches 2 --strategy pipeline -n 2 --system linked.yaml)
+expect 0 plan "${piped[@]}" -o piped-kept.yaml --json
+whole=$(python3 -c 'import json; print(int(json.load(open("out"))["candidates"][0]["memory_bytes"]))')
+for share in 95 90 85 80 75 70 65 60; do
+    "$PARADL" plan "${piped[@]}" --max-memory $((whole * share / 100)) -o piped-limited.yaml >out 2>err && grep -q 'policy: ' piped-limited.yaml && break
+done
+grep -q 'policy: swap' piped-limited.yaml || fail "no blocks in $(cat piped-limited.yaml)"
+for plan in piped-kept piped-limited; do expect 0 train $plan.yaml "${train[@]}" --log $plan.jsonl; done
+python3 -c 'import json
+def losses(name): return [line["loss"] for line in map(json.loads, open(name)) if "step" in line]
+assert len(losses("piped-kept.jsonl")) == 4 and losses("piped-kept.jsonl") == losses("piped-limited.jsonl")' || fail "other losses in a pipeline"
+whole=$((limit * 10 / 8))
 # Without a link there is nothing but recomputation.
 expect 0 plan "${deep[@]}" --system local --max-memory $((whole * 9 / 10)) -o again.yaml
 grep -q 'recompute: full\|policy: recompute' again.yaml || fail "nothing is recomputed: $(cat again.yaml)"

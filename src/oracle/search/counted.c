@@ -3,10 +3,12 @@
  * not to fit is cut into more micro-batches and recomputed; so is one that the model, but perhaps not the count, finds too
  * large. What does not fit then is not possible, and the next takes its place.
  */
+#include "base/memory.h"
 #include "oracle/search/searcher.h"
 #include <math.h>
 #include <paradl/oracle/chain.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { MOST_PARTS = 24 }; /* ways to cut a batch that are tried */
 
@@ -202,7 +204,63 @@ static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *tri
     return count_memory(s, trial);
 }
 
+enum { SWAPPED_PARTS = 4 }; /* of a stage: one is copied while the next is computed */
+
+/* One policy for all stages of a pipeline, whose borders are settled before: each is a block, or some where it is swapped. */
+static pdl_status_t choose_stages(const pdl__searcher_t *s, pdl_memory_policy_t policy, pdl_candidate_t *trial)
+{
+    int               stages = (int)pdl_plan_stage_count(trial->plan), count = 0;
+    int               parts = pdl_memory_swaps(policy) ? SWAPPED_PARTS : 1;
+    pdl_plan_block_t *block = calloc((size_t)stages * (size_t)parts, sizeof(*block));
+    pdl_status_t      status =
+        block != NULL ? pdl_oracle_settle(s->oracle, trial->plan) : pdl__no_memory("while choosing what is kept");
+
+    for (int k = 0; k < stages * parts && !status; k++) {
+        int first = trial->plan->stage_first[k / parts], layers = trial->plan->stage_first[k / parts + 1] - first;
+        int last = first + layers * (k % parts + 1) / parts - 1;
+        if (last >= (count > 0 ? block[count - 1].last + 1 : 0))
+            block[count++] = (pdl_plan_block_t){.last = last, .policy = policy};
+    }
+    if (!status) status = pdl_plan_set_blocks(trial->plan, block, count);
+    if (!status) trial->plan->stages_given = true;
+    if (!status) status = pdl_plan_check(trial->plan);
+    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    free(block);
+    return status ? status : count_memory(s, trial);
+}
+
 /* A heavier policy must win by 2 %. */
+static void keep_better(pdl_candidate_t *trial, pdl_candidate_t *c, bool *found)
+{
+    bool fits = trial->possible && trial->projection.compiled && trial->projection.fits;
+
+    if (!fits || (*found && trial->sample_s >= 0.98 * c->sample_s)) return;
+    replace(c, trial);
+    *found = true;
+}
+
+static pdl_status_t try_stages(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
+                               bool *found)
+{
+    static const pdl_memory_policy_t policies[] = {PDL_MEMORY_RECOMPUTE_CHEAP, PDL_MEMORY_SWAP_CHEAP,
+                                                   PDL_MEMORY_SWAP};
+    bool                             linked = s->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0;
+    pdl_status_t                     status = PDL_OK;
+
+    for (size_t p = 0; p < sizeof(policies) / sizeof(*policies) && !status; p++) {
+        pdl_candidate_t trial = {.plan = NULL};
+        if (pdl_memory_swaps(policies[p]) && !linked) continue;
+        status = vary(s, original, original->plan->micro_batches, PDL_RECOMPUTE_NONE, &trial);
+        if (!status && trial.possible) status = choose_stages(s, policies[p], &trial);
+        if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED)
+            status = PDL_OK;
+        else if (!status)
+            keep_better(&trial, c, found);
+        pdl_plan_destroy(trial.plan);
+    }
+    return status;
+}
+
 static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
                                double *least, bool *found)
 {
@@ -211,11 +269,7 @@ static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *
 
     if (!status && trial.possible) status = count_memory(s, &trial);
     if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial, least);
-    bool fits = !status && trial.possible && trial.projection.compiled && trial.projection.fits;
-    if (fits && (!*found || trial.sample_s < 0.98 * c->sample_s)) {
-        replace(c, &trial);
-        *found = true;
-    }
+    if (!status) keep_better(&trial, c, found);
     pdl_plan_destroy(trial.plan);
     return status;
 }
@@ -227,9 +281,9 @@ static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t
     pdl_status_t status = climb(s, c, PDL_RECOMPUTE_NONE, least, found);
 
     if (!status && !*found && c->possible) status = climb(s, c, PDL_RECOMPUTE_FULL, least, found);
-    if (!status && c->possible && pdl_plan_stage_count(original->plan) == 1)
-        status = try_blocks(s, original, c, least, found);
-    return status;
+    if (status || !c->possible) return status;
+    return pdl_plan_stage_count(original->plan) == 1 ? try_blocks(s, original, c, least, found)
+                                                     : try_stages(s, original, c, found);
 }
 
 /* What a plan does that does not fit; if nothing else helps, the optimizer's state goes to the host. */
