@@ -130,15 +130,16 @@ static int64_t packed_elements(const conv_t *conv)
     return volume(conv->packing.packed_window) * conv->packing.packed_filters * conv->packing.packed_channels;
 }
 
-/* What the library may use: as much as the tensors have, between 4 and 256 MiB; our own loops want one float for every
-   weight. */
+/* What the library may use: as much as the tensors have, between 4 and 256 MiB; in fp32 up to 1 GiB and a little more than they have,
+   because its plans without tensor cores copy them to another format. Our own loops want one float for every weight. */
 static size_t library_bytes(const conv_t *conv, size_t element)
 {
     const pdl__cuda_form_t *form = &conv->form;
-    size_t                  least = (size_t)4 << 20, most = (size_t)256 << 20, floats;
-    size_t                  bytes = (size_t)form->samples * element *
+    size_t mebi = (size_t)1 << 20, least = 4 * mebi, most = (element == 2 ? 256 : 1024) * mebi, floats;
+    size_t bytes = (size_t)form->samples * element *
                    (size_t)(volume(form->wide) * form->wide_stride + volume(form->narrow) * form->narrow_stride);
 
+    if (element > 2) bytes += mebi;
     floats = (size_t)packed_elements(conv) * sizeof(float);
     bytes = bytes < least ? least : bytes > most ? most : bytes;
     return bytes < floats ? floats : bytes;

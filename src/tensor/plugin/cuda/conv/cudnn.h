@@ -55,6 +55,7 @@ typedef struct pdl__cudnn_wish {
     size_t      workspace;  /* at most */
     bool        repeatable; /* the same bits every time */
     bool        full;       /* factors of products keep all their bits */
+    int         refused;    /* engine that is not taken; 0: any is */
     int         most;       /* plans that are made and tried; 0: as many as are proposed */
     int         tensors;    /* 0: no trial */
     int64_t     id[PDL__CUDNN_TENSORS];

@@ -57,6 +57,7 @@ static bool append_knob(const pdl__cudnn_t *library, descriptor_t knob, char *na
 
 /* An engine as the library proposes it, and what is known of it. */
 typedef struct engine {
+    int64_t  index;
     char     name[sizeof(((pdl__cudnn_plan_t *)0)->name)];
     unsigned notes; /* bits of cudnnBackendNumericalNote_t */
 } engine_t;
@@ -76,6 +77,7 @@ static bool read_engine(pdl__cudnn_graph_t *graph, descriptor_t config, engine_t
     if (known && get(library, part, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
                      CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, note))
         for (int64_t i = 0; i < count; i++) engine->notes |= 1u << note[i];
+    engine->index = index;
     snprintf(engine->name, sizeof(engine->name), "%lld", (long long)index);
     for (int i = 0; i < KNOBS; i++) knob[i] = pdl__cudnn_make(graph, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
     if (known && graph->status == PDL_OK &&
@@ -149,8 +151,11 @@ static pdl__cudnn_plan_t *make_plan(const search_t *search, descriptor_t config,
     return NULL;
 }
 
-static bool is_wished(const pdl__cudnn_wish_t *wish, unsigned notes)
+static bool is_wished(const pdl__cudnn_wish_t *wish, const engine_t *engine)
 {
+    unsigned notes = engine->notes;
+
+    if (wish->refused > 0 && engine->index == wish->refused) return false;
     if (wish->repeatable && (notes >> CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC & 1) != 0) return false;
     return !wish->full ||
            (notes & (1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE | 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS)) == 0;
@@ -184,7 +189,7 @@ static void propose(search_t *search, cudnnBackendHeurMode_t mode)
         engine_t           engine;
         pdl__cudnn_plan_t *plan;
 
-        if (!read_engine(graph, config[i], &engine) || !is_wished(search->wish, engine.notes) ||
+        if (!read_engine(graph, config[i], &engine) || !is_wished(search->wish, &engine) ||
             is_known(search, engine.name))
             continue;
         plan = make_plan(search, config[i], engine.name);

@@ -37,6 +37,10 @@ static pdl__cudnn_descriptor_t make_tensor(pdl__cudnn_graph_t *graph, int space,
     return pdl__cudnn_tensor(graph, id, type, 2 + space, dims, strides, id >= PRODUCT);
 }
 
+/* This engine for weight gradients in fp32 reads behind the end of its tensors (wgrad_alg1_engine_NHWC of cuDNN 9.19 under
+   compute-sanitizer). */
+#define OVERREADS 1
+
 /* What has to follow the input so that there are as many windows as the output has positions; negative: not possible. As much as
    before it where that gives no window more: cuDNN has more plans for that. */
 static int64_t padding_behind(const pdl__cuda_form_t *form, int d)
@@ -206,6 +210,7 @@ static pdl_status_t make_plan(pdl__cudnn_t *library, const pdl__cuda_form_t *for
                               .workspace = wish->workspace,
                               .repeatable = !wish->any_order,
                               .full = form->type == PDL_DTYPE_F32 && !wish->tf32,
+                              .refused = form->type == PDL_DTYPE_F32 && product == PDL__CONV_WEIGHT ? OVERREADS : 0,
                               .tensors = tail && form->bias ? 4 : 3,
                               .id = {WIDE, WEIGHT, NARROW, BIAS},
                               .bytes = {tensor_bytes(form, form->samples, form->channels, form->wide),
