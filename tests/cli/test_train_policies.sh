@@ -52,6 +52,8 @@ for net in cnn gpt unet; do
 done
 [ -z "$(find . -name '.paradl-state*')" ] || fail "files of state are left"
 
+# An optimizer without state has none to keep anywhere.
+expect 0 train gpt-disk.yaml "${train[@]}" --steps 2 --momentum 0
 # What cannot be done is said before the run.
 expect 2 train gpt-disk.yaml --data synthetic --samples 40 --quiet --steps 1 --state-dir nowhere
 has err "nowhere, the folder for the optimizer's state: No such file or directory"

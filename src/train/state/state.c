@@ -48,13 +48,14 @@ static size_t piece_bytes(const pdl_session_t *s)
 
 static int piece_count(const pdl_session_t *s)
 {
-    int64_t most = 0;
+    int64_t most = 0, piece = s->program->state_piece;
 
+    if (piece == 0) return 0; /* an optimizer without state */
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++) {
         int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
         if (elements > most) most = elements;
     }
-    return (int)((most + s->program->state_piece - 1) / s->program->state_piece);
+    return (int)((most + piece - 1) / piece);
 }
 
 size_t pdl__state_host_bytes(const pdl_session_t *s)
