@@ -65,8 +65,8 @@ pdl_status_t pdl_chain_simulate(const pdl_chain_t *chain, const pdl_memory_polic
    PDL_ERR_UNSUPPORTED when none fits; the message names the smallest memory that does. */
 pdl_status_t pdl_chain_solve(const pdl_chain_t *chain, pdl_memory_policy_t *policy, pdl_chain_result_t *result);
 
-/* What the activations of a rank may take, and what was counted of the plan while it keeps everything: its arena, and what lies
-   beside it (0: nothing does). Filled in: what they take with the policies that take least, of those that were tried. */
+/* What the activations of a rank may take, and what was counted of the plan while it keeps everything: its arena, and what is
+   beside it (0: nothing is). Filled in: what they take with the policies that take least, of those that were tried. */
 typedef struct pdl_block_limit {
     double bytes, counted_bytes, least_bytes;
 } pdl_block_limit_t;
