@@ -17,6 +17,12 @@ if ! grep -qE 'lib(asan|tsan|ubsan)' <<<"$libraries"; then
     ! grep -qE 'simgrid|hdf5|jpeg|png|uring|hwloc|mpi|dnnl|cuda' started || fail "--version starts $(cat started)"
 fi
 
+# A plugin is given what it may call: a name of the library that it takes by itself would be missing where it is loaded.
+for plugin in "$built"/*.so; do
+    missing=$(nm -D --undefined-only "$plugin" | grep -oE 'pdl_[a-z_]+' || true)
+    [ -z "$missing" ] || fail "$(basename "$plugin") calls $missing of the library"
+done
+
 mkdir -p empty photos/train/ant photos/train/bee photos/val/ant photos/val/bee
 printf '\xff\xd8\xff\xe0 an image' | tee photos/train/{ant,bee}/1.jpg photos/val/{ant,bee}/1.jpg >/dev/null
 mkdir -p drawings
