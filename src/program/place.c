@@ -72,20 +72,47 @@ static pdl_status_t most_alive(const pdl_program_t *program, int steps, size_t *
 
 #define ALIGNMENT 64
 
-/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. `shifted`: and as long. */
-static bool repeats(const pdl_program_buffer_t *buffers, int count, int k, bool *shifted)
+/* Whether block `k` of `count` buffers is the one before it once more: as large, and alive after it. */
+static bool repeats(const pdl_program_buffer_t *buffers, int count, int k)
 {
     const pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count, *before = block - count;
-    int                         end = -1, begin = INT_MAX, shift = block->first - before->first;
+    int                         end = -1, begin = INT_MAX;
 
-    *shifted = true;
     for (int i = 0; i < count; i++) {
         if (block[i].bytes != before[i].bytes) return false;
-        *shifted &= block[i].first - before[i].first == shift && block[i].last - before[i].last == shift;
         if (before[i].last > end) end = before[i].last;
         if (block[i].first < begin) begin = block[i].first;
     }
     return end < begin;
+}
+
+/* Notes that what is at step `from` of a block is at step `to` of the next; false: it was elsewhere. */
+static bool note_step(int *step, int from, int to)
+{
+    if (step[from] < 0) step[from] = to;
+    return step[from] == to;
+}
+
+/* Whether lives begin and end in the same order as in the block before: then those that meet are the same. `step` is memory for
+   all steps up to the last of the block before. */
+static bool same_order(const pdl_program_buffer_t *block, int count, int *step)
+{
+    const pdl_program_buffer_t *before = block - count;
+    int                         begin = INT_MAX, end = -1, latest = -1;
+
+    for (int i = 0; i < count; i++) {
+        if (before[i].first < begin) begin = before[i].first;
+        if (before[i].last > end) end = before[i].last;
+    }
+    for (int t = begin; t <= end; t++) step[t] = -1;
+    for (int i = 0; i < count; i++)
+        if (!note_step(step, before[i].first, block[i].first) || !note_step(step, before[i].last, block[i].last))
+            return false;
+    for (int t = begin; t <= end; t++) {
+        if (step[t] >= 0 && step[t] <= latest) return false;
+        if (step[t] >= 0) latest = step[t];
+    }
+    return true;
 }
 
 static bool alive_together(const pdl_program_buffer_t *a, const pdl_program_buffer_t *b)
@@ -104,22 +131,35 @@ static bool collides(const pdl_program_buffer_t *block, int count)
     return false;
 }
 
+/* The places of the first block for all; *same is false where they cannot be had. */
+static pdl_status_t copy_places(pdl_program_buffer_t *buffers, int count, int blocks, bool *same)
+{
+    int steps = 0;
+
+    for (int i = 0; i < count * blocks; i++)
+        if (buffers[i].last >= steps) steps = buffers[i].last + 1;
+    int *step = malloc(((size_t)steps + 1) * sizeof(*step));
+    if (step == NULL) return pdl__program_no_memory();
+    for (int k = 1; k < blocks && *same; k++) {
+        pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
+        for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
+        *same = same_order(block, count, step) || !collides(block, count);
+    }
+    free(step);
+    return PDL_OK;
+}
+
 /* Micro-batches, unless a pipeline has several in flight, need the same buffers one after the other. Those are placed
-   once, for placing takes a time that grows with the square of their number. */
+   once. */
 static pdl_status_t place_alike(pdl_program_buffer_t *buffers, int total, int micro_batches, size_t *arena_bytes)
 {
     int          count = total / micro_batches;
-    bool         same = micro_batches > 1 && total % micro_batches == 0, shifted;
+    bool         same = micro_batches > 1 && total % micro_batches == 0;
     pdl_status_t status = PDL_OK;
 
-    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k, &shifted);
+    for (int k = 1; k < micro_batches && same; k++) same = repeats(buffers, count, k);
     if (same) status = pdl_colour_intervals(buffers, count, ALIGNMENT, arena_bytes);
-    for (int k = 1; k < micro_batches && same && !status; k++) {
-        pdl_program_buffer_t *block = buffers + (size_t)k * (size_t)count;
-        for (int i = 0; i < count; i++) block[i].offset = buffers[i].offset;
-        repeats(buffers, count, k, &shifted);
-        same = shifted || !collides(block, count);
-    }
+    if (same && !status) status = copy_places(buffers, count, micro_batches, &same);
     if (same || status) return status;
     return pdl_colour_intervals(buffers, total, ALIGNMENT, arena_bytes);
 }
