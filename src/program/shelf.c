@@ -12,13 +12,17 @@
 
 enum { BLOCK = 64, MOST_LEVELS = 12 };
 
+typedef struct entry {
+    size_t begin, end;
+    int    first, last;
+} entry_t;
+
 typedef struct block {
-    int    count;
-    int    first_low, first_high, last_low, last_high;
-    size_t end_high, gap; /* highest end; widest gap between entries, were all of them alive */
-    bool   measured;      /* the gap is known */
-    int    first[BLOCK], last[BLOCK];
-    size_t begin[BLOCK], end[BLOCK];
+    int     count;
+    int     first_low, first_high, last_low, last_high;
+    size_t  end_high, gap; /* highest end; widest gap between entries, were all of them alive */
+    bool    measured;      /* the gap is known */
+    entry_t entry[BLOCK];
 } block_t;
 
 /* The list of one window. */
@@ -133,21 +137,23 @@ static inline void meet(search_t *q, size_t begin, size_t end)
 static void meet_entries(search_t *q, const block_t *b)
 {
     for (int i = 0; i < b->count; i++) {
-        size_t beside = (size_t)0 - (size_t)((b->last[i] >= q->first) & (b->first[i] <= q->last));
-        meet(q, b->begin[i] & beside, b->end[i] & beside);
+        const entry_t *e = &b->entry[i];
+        size_t         beside = (size_t)0 - (size_t)((e->last >= q->first) & (e->first <= q->last));
+        meet(q, e->begin & beside, e->end & beside);
     }
 }
 
 static size_t widest_gap(block_t *b)
 {
-    size_t end = b->begin[0];
+    size_t end = b->entry[0].begin;
 
     if (b->measured) return b->gap;
     b->gap = 0;
     b->measured = true;
     for (int i = 0; i < b->count; i++) {
-        if (b->begin[i] > end && b->begin[i] - end > b->gap) b->gap = b->begin[i] - end;
-        if (b->end[i] > end) end = b->end[i];
+        const entry_t *e = &b->entry[i];
+        if (e->begin > end && e->begin - end > b->gap) b->gap = e->begin - end;
+        if (e->end > end) end = e->end;
     }
     return b->gap;
 }
@@ -158,20 +164,20 @@ static size_t find_gap(const pdl__shelf_t *s, const window_t *w, search_t *q)
         block_t *b = s->block[w->slot + k];
         if (b->last_high < q->first || q->last < b->first_low || b->end_high <= q->end) continue;
         if (b->first_high <= q->last && b->last_low >= q->first && widest_gap(b) < q->bytes)
-            meet(q, b->begin[0], b->end_high);
+            meet(q, b->entry[0].begin, b->end_high);
         else
             meet_entries(q, b);
     }
     return q->best_gap == SIZE_MAX ? q->end : q->best;
 }
 
-static void note_life(block_t *b, int i)
+static void note_life(block_t *b, const entry_t *e)
 {
-    if (b->first[i] < b->first_low) b->first_low = b->first[i];
-    if (b->first[i] > b->first_high) b->first_high = b->first[i];
-    if (b->last[i] < b->last_low) b->last_low = b->last[i];
-    if (b->last[i] > b->last_high) b->last_high = b->last[i];
-    if (b->end[i] > b->end_high) b->end_high = b->end[i];
+    if (e->first < b->first_low) b->first_low = e->first;
+    if (e->first > b->first_high) b->first_high = e->first;
+    if (e->last < b->last_low) b->last_low = e->last;
+    if (e->last > b->last_high) b->last_high = e->last;
+    if (e->end > b->end_high) b->end_high = e->end;
     b->measured = false;
 }
 
@@ -180,17 +186,7 @@ static void note_lives(block_t *b)
     b->first_low = b->last_low = INT_MAX;
     b->first_high = b->last_high = -1;
     b->end_high = 0;
-    for (int i = 0; i < b->count; i++) note_life(b, i);
-}
-
-static void move_entries(block_t *to, int at, const block_t *from, int first, int count)
-{
-    size_t n = (size_t)count;
-
-    memmove(to->first + at, from->first + first, n * sizeof(*to->first));
-    memmove(to->last + at, from->last + first, n * sizeof(*to->last));
-    memmove(to->begin + at, from->begin + first, n * sizeof(*to->begin));
-    memmove(to->end + at, from->end + first, n * sizeof(*to->end));
+    for (int i = 0; i < b->count; i++) note_life(b, &b->entry[i]);
 }
 
 /* A new block at place k of a window. */
@@ -214,7 +210,7 @@ static block_t *find_block(pdl__shelf_t *s, window_t *w, size_t begin)
     if (w->used == 0) return add_block(s, w, 0);
     while (high - low > 1) {
         int middle = (low + high) / 2;
-        if (s->block[w->slot + middle]->begin[0] <= begin)
+        if (s->block[w->slot + middle]->entry[0].begin <= begin)
             low = middle;
         else
             high = middle;
@@ -224,39 +220,37 @@ static block_t *find_block(pdl__shelf_t *s, window_t *w, size_t begin)
     block_t *half = add_block(s, w, low + 1);
     half->count = BLOCK / 2;
     b->count = BLOCK - half->count;
-    move_entries(half, 0, b, b->count, half->count);
+    memcpy(half->entry, b->entry + b->count, (size_t)half->count * sizeof(*half->entry));
     note_lives(half);
     note_lives(b);
-    return half->begin[0] <= begin ? half : b;
+    return half->entry[0].begin <= begin ? half : b;
 }
 
-static void insert(pdl__shelf_t *s, window_t *w, const search_t *q, size_t begin)
+static void insert(pdl__shelf_t *s, window_t *w, const entry_t *entry)
 {
-    block_t *b = find_block(s, w, begin);
+    block_t *b = find_block(s, w, entry->begin);
     int      at = b->count;
 
-    while (at > 0 && b->begin[at - 1] > begin) at--;
-    move_entries(b, at + 1, b, at, b->count - at);
-    b->first[at] = q->first;
-    b->last[at] = q->last;
-    b->begin[at] = begin;
-    b->end[at] = begin + q->bytes;
+    while (at > 0 && b->entry[at - 1].begin > entry->begin) at--;
+    memmove(b->entry + at + 1, b->entry + at, (size_t)(b->count - at) * sizeof(*b->entry));
+    b->entry[at] = *entry;
     b->count++;
-    note_life(b, at);
+    note_life(b, entry);
 }
 
 size_t pdl__shelf_put(pdl__shelf_t *s, int buffer, size_t bytes)
 {
-    const pdl_program_buffer_t *entry = &s->buffers[buffer];
-    search_t q = {.first = entry->first, .last = entry->last, .bytes = bytes, .best_gap = SIZE_MAX};
-    size_t   begin = find_gap(s, home_of(s, entry), &q);
+    const pdl_program_buffer_t *life = &s->buffers[buffer];
+    search_t q = {.first = life->first, .last = life->last, .bytes = bytes, .best_gap = SIZE_MAX};
+    size_t   begin = find_gap(s, home_of(s, life), &q);
+    entry_t  entry = {begin, begin + bytes, life->first, life->last};
 
     for (int k = 0; k < s->levels; k++) {
         int low, high;
-        touched(&s->level[k], entry, &low, &high);
+        touched(&s->level[k], life, &low, &high);
         for (int i = low; i <= high; i++) {
             window_t *w = &s->window[s->level[k].first + i];
-            if (w->asked > 0) insert(s, w, &q, begin);
+            if (w->asked > 0) insert(s, w, &entry);
         }
     }
     return begin;

@@ -765,7 +765,7 @@ static int larger_first(const void *a, const void *b)
 /* Many buffers of all lives: none overlaps another one, and the arena is that of placing the largest first, or smaller. */
 static void test_many_intervals(void)
 {
-    enum { COUNT = 400, STEPS = 3000 };
+    enum { COUNT = 160, STEPS = 1500 };
     static pdl_program_buffer_t buffers[COUNT], plain[COUNT];
 
     for (int round = 0; round < 6; round++) {
