@@ -117,17 +117,17 @@ static pdl_status_t write_published(const pdl_published_t *runs, const char *pat
 
 static pdl_status_t validate_published(const values_t *v, pdl_published_t *runs)
 {
-    pdl_parameters_t p;
-    double           left = 0, *left_out = v->fit ? &left : NULL;
-    pdl_status_t     status = choose_parameters(v, pdl_published_parameters(runs), &p);
+    pdl_parameters_t      p;
+    pdl_published_cross_t found, *cross = v->fit ? &found : NULL;
+    pdl_status_t          status = choose_parameters(v, pdl_published_parameters(runs), &p);
 
-    if (!status && v->fit) status = pdl_published_fit(runs, &p, left_out, stderr);
+    if (!status && v->fit) status = pdl_published_fit(runs, &p, cross, stderr);
     if (!status) status = pdl_published_project(runs, &p);
     if (!status && v->output != NULL) status = write_published(runs, v->output);
     if (!status && v->write_parameters != NULL) status = write_parameters(&p, v->fit, v->write_parameters);
     if (status) return status;
-    return v->json ? pdl_report_published_json(runs, p.name, left_out, stdout)
-                   : pdl_report_published(runs, p.name, left_out, stdout);
+    return v->json ? pdl_report_published_json(runs, p.name, cross, stdout)
+                   : pdl_report_published(runs, p.name, cross, stdout);
 }
 
 static pdl_status_t run_published(const values_t *v, const char *path)

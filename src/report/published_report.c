@@ -102,8 +102,8 @@ static void print_unexpressed(const pdl_published_t *runs, FILE *stream)
     }
 }
 
-pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters, const double *left_out,
-                                  FILE *stream)
+pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters,
+                                  const pdl_published_cross_t *cross, FILE *stream)
 {
     pdl_published_summary_t s = pdl_published_summary(runs);
     pdl_status_t            status;
@@ -113,8 +113,11 @@ pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *param
     if (status) return status;
     fprintf(stream, "\nmean over %d sources: time %.1f %%, memory %.1f %%\n", s.sources, 100 * s.source_mean,
             100 * s.memory_mean);
-    if (left_out != NULL)
-        fprintf(stream, "the same with each source left out of the fit in turn: time %.1f %%\n", 100 * *left_out);
+    if (cross != NULL)
+        fprintf(stream,
+                "the same, left out of the fit in turn: groups of equal source, model and devices %.1f %%, sources "
+                "%.1f %%\n",
+                100 * cross->groups, 100 * cross->sources);
     if (s.groups > 0)
         fprintf(stream, "rank correlation inside %d groups of equal source, model and devices: %.3f\n", s.groups,
                 s.rank_correlation);
@@ -140,8 +143,8 @@ static void write_score(pdl_json_t *json, const char *key, const pdl_published_s
     pdl_json_close(json);
 }
 
-pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters, const double *left_out,
-                                       FILE *stream)
+pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters,
+                                       const pdl_published_cross_t *cross, FILE *stream)
 {
     pdl_published_summary_t s = pdl_published_summary(runs);
     pdl_published_score_t   score = pdl_published_score(runs, NULL);
@@ -161,7 +164,8 @@ pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *
     pdl_json_number(&json, "memory_mean", s.memory_mean);
     pdl_json_int(&json, "groups", s.groups);
     pdl_json_number(&json, "rank_correlation", s.groups > 0 ? s.rank_correlation : NAN);
-    if (left_out != NULL) pdl_json_number(&json, "left_out", *left_out);
+    if (cross != NULL) pdl_json_number(&json, "left_out", cross->sources);
+    if (cross != NULL) pdl_json_number(&json, "groups_left_out", cross->groups);
     pdl_json_open(&json, "not_expressed", '[');
     for (size_t i = 0; i < pdl_published_count(runs); i++) {
         const pdl_published_row_t *row = pdl_published_row(runs, i);

@@ -39,6 +39,7 @@ extern "C" {
     X(convolution_efficiency, 0, .02, 1, 0, NONE, "share of the 16-bit or TF32 peak of convolutions; 0: as products") \
     X(expert_efficiency, 0, .05, 1, 0, NONE, "share of the peak that experts' products reach; 0: as other products") \
     X(memory_efficiency, 0, .3, 1, 1, NONE, "share of the memory bandwidth that element-wise layers reach; 0: system") \
+    X(few_channels, 0, 0, 64, 0, NONE, "channels that a convolution of fewer than 8 takes as long as, with tensor cores; 0: as many as it has") \
     X(norm_factor, 1, 1, 4, 0, NONE, "time of a norm over rows beside one that reads them once") \
     X(batch_norm_factor, 1, 1, 4, 0, NONE, "time of a norm over samples beside one that reads them twice") \
     X(loss_bytes, 0, 0, 100, 0, BYTES, "moved per logit by a loss in separate kernels, forward and backward; 0: fused") \
@@ -51,6 +52,7 @@ extern "C" {
     X(queue_step_s, 0, 1e-6, 2e-2, 0, SECONDS, "host time of an update besides its layers") \
     X(queue_blend, 0, 0, 20, 0, NONE, "exponent with which host and device add up; 0: the slower one alone counts") \
     X(queue_call_s, 0, 1e-6, 2e-3, 0, SECONDS, "host time to queue a collective inside a layer")                 \
+    X(layer_overlap, 0, 0, 1, 0, NONE, "share of the bytes of collectives in layers that move beside products") \
     X(split_layer_s, 0, 1e-5, 1e-2, 1, SECONDS, "more framework time for a layer split by filters or channels")  \
     X(split_piece_s, 0, 1e-6, 1e-3, 1, SECONDS, "and per gathered piece of a filter-split layer")                \
     X(narrow_tile, 16, 1, 64, 1, NONE, "channels per rank below which a kernel loses speed in proportion")       \
@@ -75,6 +77,7 @@ extern "C" {
     X(loss_forward_bytes, 0, 0, 32, 0, BYTES, "per logit, that the loss has allocated at the end of forward, besides the logits") \
     X(loss_backward_bytes, 0, 0, 32, 0, BYTES, "the same while its backward runs")                           \
     X(pool_index_bytes, 0, 0, 8, 0, BYTES, "kept per output of a max pooling: where its maximum was") \
+    X(gradient_bytes, 0, 0, 8, 0, BYTES, "of a gradient, with copies; 0: as the precision and wide_gradients say") \
     X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \

@@ -90,10 +90,10 @@ pdl_status_t pdl_report_device(const pdl_device_runs_t *runs, FILE *stream);
 pdl_status_t pdl_report_device_json(const pdl_device_runs_t *runs, FILE *stream);
 pdl_status_t pdl_report_device_predictions(const pdl_device_runs_t *runs, FILE *stream);
 
-pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters, const double *left_out,
-                                  FILE *stream);
-pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters, const double *left_out,
-                                       FILE *stream);
+pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters,
+                                  const pdl_published_cross_t *cross, FILE *stream);
+pdl_status_t pdl_report_published_json(const pdl_published_t *runs, const char *parameters,
+                                       const pdl_published_cross_t *cross, FILE *stream);
 /* run_id,iter_time_s,low,high,mem_gb,outcome of every row that can be expressed. */
 pdl_status_t pdl_report_published_predictions(const pdl_published_t *runs, FILE *stream);
 

@@ -70,10 +70,16 @@ typedef struct pdl_published_summary {
 } pdl_published_summary_t;
 pdl_published_summary_t pdl_published_summary(const pdl_published_t *runs);
 
-/* Fits the parameters that a published run can tell something about, every source with the same weight, from the
-   prior of the rules, and the interval to the residuals of sources left out in turn; *left_out is the mean error
-   over sources of those. One line of progress per round to `progress` (NULL: silent). */
-pdl_status_t pdl_published_fit(pdl_published_t *runs, pdl_parameters_t *parameters, double *left_out,
+/* Mean error over sources of rows that the fit has not seen: of a source left out, and of groups (source, model and number of
+   devices), a tenth of them at a time. */
+typedef struct pdl_published_cross {
+    double sources, groups;
+} pdl_published_cross_t;
+
+/* Fits the parameters that a published run can tell something about and that no framework sets, every source with the same
+   weight, from the prior of the rules, and the interval to the residuals of groups left out in turn. One line of
+   progress per round to `progress` (NULL: silent). */
+pdl_status_t pdl_published_fit(pdl_published_t *runs, pdl_parameters_t *parameters, pdl_published_cross_t *cross,
                                FILE *progress);
 
 #ifdef __cplusplus

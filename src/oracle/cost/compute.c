@@ -34,6 +34,7 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     cost->item_bytes = precision == PDL_FP8 ? pdl_precision_bytes(PDL_BF16) : pdl_precision_bytes(precision);
     cost->narrow_tile = p->narrow_tile;
     cost->norm_factor = p->norm_factor;
+    cost->few_channels = wide ? 0 : p->few_channels;
     cost->batch_norm_factor = p->batch_norm_factor;
     cost->loss_bytes = p->loss_bytes;
     cost->autocast = p->autocast && cost->item_bytes == 2;
@@ -93,7 +94,8 @@ static double shaped_kernel(const pdl_compute_cost_t *cost, double rate, double 
     return cost->kernel_s + fmax(memory, loss * pdl__product_seconds(cost, rate, m, n, flop / (2 * m * n)));
 }
 
-static const double LEAST_CHANNELS = 8, FEW_CHANNELS = 40;
+/* Rows of fewer channels are not loaded as vectors. */
+static const double LEAST_CHANNELS = 8;
 
 /* Rows of factors that do not begin at multiples of 16 bytes are loaded one element at a time, those that do not at multiples
    of 128 share lines of the cache (NVIDIA, Matrix Multiplication Background User's Guide: multiples of 64 elements of 16 bits
@@ -119,10 +121,9 @@ static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     double data = local->samples * (double)layer->flop_backward_data * local->share_backward_data;
     bool   linear = pdl_layer_is_linear(layer);
 
-    /* Rows of fewer than eight channels are not loaded as vectors: images in colour take about as long as with this many. */
-    if (in < LEAST_CHANNELS && !linear) {
-        forward *= FEW_CHANNELS / in;
-        weight *= FEW_CHANNELS / in;
+    if (in < LEAST_CHANNELS && in < cost->few_channels && !linear) {
+        forward *= cost->few_channels / in;
+        weight *= cost->few_channels / in;
     }
     double in_loss = linear ? row_loss(cost, in) : 1, out_loss = linear ? row_loss(cost, out) : 1;
     /* Tied weights are no weights of the layer: the operations say how deep the product is. */
@@ -210,11 +211,11 @@ static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *l
 
 /* Without fused attention the scores of every head go through memory. Bytes moved per score: written by the first
    product, then by one kernel for scale, mask and softmax and one for dropout, read by the second product; or by
-   one kernel for each step and each change between 16 and 32 bits. Backward passes over scores and gradients
-   likewise. */
+   one kernel for each step and each change between 16 and 32 bits: 41 and 53, at about half of the bandwidth, as masks are
+   broadcast and rows are read twice. Backward passes over scores and gradients likewise. */
 static const struct {
     double forward, backward;
-} score_bytes[2] = {{41, 53}, {12, 16}};
+} score_bytes[2] = {{84, 108}, {12, 16}};
 
 /* Fused attention: memory linear in the sequence; backward recomputes the scores, hence 2.5 times the forward. */
 static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,

@@ -18,7 +18,7 @@ typedef struct pdl_compute_cost {
     double                attention_flop_per_s, expert_flop_per_s;
     double                narrow_tile;
     bool                  causal_skip, fused_attention, fused_softmax;
-    double                norm_factor, batch_norm_factor, loss_bytes;
+    double                norm_factor, batch_norm_factor, loss_bytes, few_channels;
     bool                  autocast; /* in this precision */
     bool                  fused_elements;
     double                units; /* SMs of the device, where kernels take time by their shape; else 0 */

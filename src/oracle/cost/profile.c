@@ -140,7 +140,8 @@ void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_s
     if (bytes > 0) {
         const pdl_algorithm_t *algorithm = &pr->algorithm[t->axis];
         startup += pdl_collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, 0);
-        seconds += pdl_collective_seconds(g, t->primitive, algorithm, pr->p->ring_only, bytes);
+        seconds += pdl_collective_seconds(g, t->primitive, algorithm, pr->p->ring_only,
+                                          bytes * (1 - pr->p->layer_overlap));
     }
     *(t->phase == PDL_PHASE_FORWARD ? &s->layer_forward : &s->layer_backward) += seconds;
     if (t->primitive == PDL_ALLREDUCE) s->allreduce += seconds;

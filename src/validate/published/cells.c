@@ -137,7 +137,10 @@ static bool read_model(const pdl_published_rules_t *rules, cells_t *c, pdl_publi
 
     read_sizes(c, d);
     /* Checked when the rules were read. */
-    if (entry) pdl__published_shape(entry, d, &file);
+    if (entry) {
+        pdl__published_shape(entry, d, &file);
+        pdl__published_positions(entry, &d->tokens);
+    }
     r->experts_over = d->experts ? extent(c, "ep") : 1;
     if (!is_transformer(c)) {
         if (!file) return refuse(&line->row, "model %.60s is not in the zoo", name);
@@ -218,8 +221,12 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
     else if (strcmp(sharding, "zero3") == 0 || strcmp(sharding, "fsdp") == 0)
         r->config.sharding = PDL_SHARDING_ZERO3;
     r->adapters = strstr(text(c, "notes"), "LoRA") != NULL;
+    r->wide_sums = strstr(text(c, "precision"), "fp32_grad") != NULL;
+    /* Data sheets of GB200 and GB300: twice the operations of FP8. */
+    r->format_peak = strcmp(text(c, "precision"), "nvfp4") == 0 ? 2 : 1;
     r->config.recompute = r->framework->recompute;
     r->choose_recompute = *recompute == '\0' && !r->framework->recompute_given;
+    r->keeps_products = strcmp(recompute, "selective_op") == 0;
     /* "selective_op" keeps every other product and attention, and repeats all the rest: nearer to all than to
        attention alone. */
     if (strcmp(recompute, "full") == 0 || strcmp(recompute, "gpipe_checkpoint") == 0 ||
@@ -289,6 +296,7 @@ static void read_measured(cells_t *c, pdl_published_line_t *line)
     line->row.measured_s = number(c, "iter_time_s");
     line->timed = line->row.measured_s > 0;
     line->row.measured_oom = strcmp(text(c, "outcome"), "oom") == 0;
+    line->recipe.tensors_only = strstr(kind, "alloc") || strstr(kind, "reserved");
     if (!strstr(kind, "total")) line->row.measured_gb = number(c, "mem_gb") * gib;
     line->rate = number(c, "samples_per_s");
     if (strcmp(text(c, "tflops_kind"), "model") == 0) line->tflops = number(c, "tflops_per_gpu");

@@ -8,22 +8,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The parameters that times of whole iterations on modern machines can tell something about. */
-static const char *const fitted_names[] = {"matrix_efficiency",
-                                           "convolution_efficiency",
-                                           "attention_efficiency",
-                                           "expert_efficiency",
-                                           "memory_efficiency",
-                                           "queue_layer_s",
-                                           "queue_call_s",
-                                           "network_efficiency",
-                                           "product_gain",
-                                           "queue_element_s",
-                                           NULL};
+/* The parameters that times of whole iterations on modern machines can tell something about, and that no framework sets for
+   itself. */
+static const char *const fitted_names[] = {"product_gain",       "expert_efficiency",
+                                           "memory_efficiency",  "queue_layer_s",
+                                           "queue_element_s",    "queue_call_s",
+                                           "network_efficiency", NULL};
+
+/* Rows of a source that are fitted: more tell little more and take their time. Parts into which groups are left out. */
+enum { MOST_ROWS = 120, FOLDS = 10 };
 
 typedef struct chosen {
     pdl_published_t *runs;
-    bool            *use;
+    bool            *use, *thinned;
     double          *weight; /* of every line, and behind them of the used ones alone */
 } chosen_t;
 
@@ -75,11 +72,52 @@ static pdl_status_t fit_chosen(chosen_t *c, pdl_parameters_t *p, FILE *progress)
     return pdl__fit(&problem, p, progress);
 }
 
-/* Uses all usable lines but those of one source (NULL: all). */
-static void choose(chosen_t *c, const char *without)
+/* FNV-1a. */
+static uint64_t add_text(uint64_t hash, const char *text)
 {
-    for (size_t i = 0; i < c->runs->line_count; i++)
-        c->use[i] = usable(&c->runs->lines[i]) && !(without && strcmp(c->runs->lines[i].row.source, without) == 0);
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+/* Rows of one source, model and number of devices are a group, and groups are dealt out. */
+static int fold_of(const pdl_published_line_t *line)
+{
+    uint64_t hash = add_text(add_text(UINT64_C(14695981039346656037), line->row.source), line->recipe.yaml);
+
+    return (int)((hash ^ hash >> 32 ^ (uint64_t)line->row.devices) % FOLDS);
+}
+
+/* What is left out: a source, or a fold of groups (where source is NULL), or nothing (where fold is negative). */
+typedef struct left {
+    const char *source;
+    int         fold;
+} left_t;
+
+static bool is_left(const pdl_published_line_t *line, const left_t *left)
+{
+    if (left->source) return strcmp(line->row.source, left->source) == 0;
+    return fold_of(line) == left->fold;
+}
+
+/* Every n-th of the usable lines of a source that has many. */
+static bool is_thinned(const pdl_published_t *runs, size_t i)
+{
+    int before = 0, rows = 0;
+
+    for (size_t j = 0; j < runs->line_count; j++) {
+        if (!usable(&runs->lines[j]) || strcmp(runs->lines[j].row.source, runs->lines[i].row.source) != 0) continue;
+        before += j < i;
+        rows++;
+    }
+    return rows > MOST_ROWS && before % ((rows + MOST_ROWS - 1) / MOST_ROWS) != 0;
+}
+
+static void choose(chosen_t *c, const left_t *left)
+{
+    for (size_t i = 0; i < c->runs->line_count; i++) {
+        const pdl_published_line_t *line = &c->runs->lines[i];
+        c->use[i] = usable(line) && !is_left(line, left) && !c->thinned[i];
+    }
 }
 
 static bool starts_source(const pdl_published_t *runs, size_t i)
@@ -90,33 +128,61 @@ static bool starts_source(const pdl_published_t *runs, size_t i)
     return usable(&runs->lines[i]);
 }
 
-/* ln(measured / projected) of every line when its source is left out. */
-static pdl_status_t leave_out(chosen_t *c, const pdl_parameters_t *prior, const pdl_parameters_t *best,
-                              double *left, double *mean_error, FILE *progress)
+/* Fits without what is left out, and notes ln(measured / projected) of that in residual[]. */
+static pdl_status_t leave_out(chosen_t *c, const pdl_parameters_t *prior, const left_t *left, double *residual)
+{
+    pdl_published_t *runs = c->runs;
+    pdl_parameters_t p = *prior;
+
+    choose(c, left);
+    pdl_status_t status = fit_chosen(c, &p, NULL);
+    if (!status) status = pdl__published_run(runs, &p, NULL);
+    for (size_t i = 0; i < runs->line_count && !status; i++)
+        if (usable(&runs->lines[i]) && is_left(&runs->lines[i], left))
+            residual[i] = log(runs->lines[i].row.measured_s / runs->lines[i].row.projected_s);
+    return status;
+}
+
+/* Mean over sources of the mean error of their rows. */
+static double mean_error(const pdl_published_t *runs, const double *residual)
+{
+    double sum = 0;
+    int    sources = 0;
+
+    for (size_t i = 0; i < runs->line_count; i++) {
+        double error = 0;
+        int    rows = 0;
+        if (!starts_source(runs, i)) continue;
+        for (size_t j = i; j < runs->line_count; j++)
+            if (usable(&runs->lines[j]) && strcmp(runs->lines[j].row.source, runs->lines[i].row.source) == 0) {
+                error += fabs(exp(-residual[j]) - 1);
+                rows++;
+            }
+        sum += error / rows;
+        sources++;
+    }
+    return sources ? sum / sources : 0;
+}
+
+/* Every source, then every fold of groups. residual[] ends as that of the groups. */
+static pdl_status_t cross_validate(chosen_t *c, const pdl_parameters_t *prior, double *residual,
+                                   pdl_published_cross_t *cross, FILE *progress)
 {
     pdl_published_t *runs = c->runs;
     pdl_status_t     status = PDL_OK;
-    int              sources = 0;
 
-    *mean_error = 0;
     for (size_t i = 0; i < runs->line_count && !status; i++) {
-        const char      *source = runs->lines[i].row.source;
-        pdl_parameters_t p = *prior;
         if (!starts_source(runs, i)) continue;
-        choose(c, source);
-        status = fit_chosen(c, &p, NULL);
-        if (!status) status = pdl__published_run(runs, &p, NULL);
-        if (status) break;
-        pdl_published_score_t score = pdl_published_score(runs, source);
-        *mean_error += score.error;
-        sources++;
-        for (size_t j = i; j < runs->line_count; j++)
-            if (usable(&runs->lines[j]) && strcmp(runs->lines[j].row.source, source) == 0)
-                left[j] = log(runs->lines[j].row.measured_s / runs->lines[j].row.projected_s);
-        if (progress) fprintf(progress, "left out %s: error %.3f over %d rows\n", source, score.error, score.timed);
+        status = leave_out(c, prior, &(left_t){runs->lines[i].row.source, -1}, residual);
+        if (progress) fprintf(progress, "left out %s\n", runs->lines[i].row.source);
     }
-    if (sources) *mean_error /= sources;
-    return status ? status : pdl__published_run(runs, best, NULL);
+    cross->sources = mean_error(runs, residual);
+    for (int fold = 0; fold < FOLDS && !status; fold++) {
+        status = leave_out(c, prior, &(left_t){NULL, fold}, residual);
+        if (progress) fprintf(progress, "left out groups %d of %d\n", fold + 1, FOLDS);
+    }
+    cross->groups = mean_error(runs, residual);
+    return status;
 }
 
 typedef struct residual {
@@ -145,14 +211,14 @@ static double quantile(residual_t *r, size_t count, double q)
 }
 
 /* Computation and communication cannot be told apart here: one spread for both, and the width that holds 90 % of
-   the left-out rows, sources weighing the same. */
+   the rows of left-out groups, sources weighing the same. */
 static pdl_status_t learn_interval(chosen_t *c, const double *left, pdl_parameters_t *p)
 {
     residual_t *r = calloc(c->runs->line_count + 1, sizeof(*r));
     size_t      count = 0;
 
     if (!r) return pdl_error(PDL_ERR_NOMEM, "out of memory");
-    choose(c, NULL);
+    for (size_t i = 0; i < c->runs->line_count; i++) c->use[i] = usable(&c->runs->lines[i]);
     weigh(c);
     for (size_t i = 0; i < c->runs->line_count; i++)
         if (c->use[i]) r[count++] = (residual_t){fabs(left[i]), c->weight[i]};
@@ -164,29 +230,44 @@ static pdl_status_t learn_interval(chosen_t *c, const double *left, pdl_paramete
     return PDL_OK;
 }
 
-pdl_status_t pdl_published_fit(pdl_published_t *runs, pdl_parameters_t *parameters, double *left_out,
-                               FILE *progress)
+static pdl_status_t fit_all(chosen_t *c, pdl_parameters_t *parameters, double *residual,
+                            pdl_published_cross_t *cross, FILE *progress)
 {
-    size_t           n = runs->line_count;
-    pdl_parameters_t prior;
-    double           mean;
-    chosen_t         c = {runs, calloc(n + 1, sizeof(bool)), calloc(2 * n + 1, sizeof(double))};
-    double          *left = calloc(n + 1, sizeof(*left));
-    pdl_status_t     status = c.use && c.weight && left ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    static const left_t nothing = {NULL, -1};
+    pdl_published_t    *runs = c->runs;
+    pdl_parameters_t    prior;
+    pdl_status_t        status = pdl_parameters_load(runs->rules.prior, &prior);
 
-    if (!status) status = pdl_parameters_load(runs->rules.prior, &prior);
     /* Times that are made from operations, and what can be expressed, are known after a first projection. */
     if (!status) status = pdl__published_run(runs, &prior, NULL);
+    if (status) return status;
+    for (size_t i = 0; i < runs->line_count; i++) c->thinned[i] = is_thinned(runs, i);
+    *parameters = prior;
+    choose(c, &nothing);
+    status = fit_chosen(c, parameters, progress);
+    if (!status) status = cross_validate(c, &prior, residual, cross, progress);
+    if (!status) status = pdl__published_run(runs, parameters, NULL);
+    return status ? status : learn_interval(c, residual, parameters);
+}
+
+pdl_status_t pdl_published_fit(pdl_published_t *runs, pdl_parameters_t *parameters, pdl_published_cross_t *cross,
+                               FILE *progress)
+{
+    size_t                n = runs->line_count;
+    pdl_published_cross_t found;
+    chosen_t              c = {.runs = runs,
+                               .use = calloc(2 * n + 1, sizeof(bool)),
+                               .weight = calloc(2 * n + 1, sizeof(double))};
+    double               *residual = calloc(n + 1, sizeof(*residual));
+    pdl_status_t status = c.use && c.weight && residual ? PDL_OK : pdl_error(PDL_ERR_NOMEM, "out of memory");
+
     if (!status) {
-        *parameters = prior;
-        choose(&c, NULL);
-        status = fit_chosen(&c, parameters, progress);
+        c.thinned = c.use + n;
+        status = fit_all(&c, parameters, residual, &found, progress);
     }
-    if (!status) status = leave_out(&c, &prior, parameters, left, &mean, progress);
-    if (!status) status = learn_interval(&c, left, parameters);
-    if (!status && left_out) *left_out = mean;
+    if (!status && cross) *cross = found;
     free(c.use);
     free(c.weight);
-    free(left);
+    free(residual);
     return status;
 }

@@ -70,8 +70,8 @@ static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_pro
     return evaluate(oracle, r, &r->config, r->micro_batch, out);
 }
 
-/* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. What stays in a
-   node goes over its fabric; the rest shares the ports of the node. */
+/* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. A token goes to every
+   node that has one of its experts once, through the ports of its own, and from there to the experts over the fabric. */
 static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, const pdl_recipe_t *r,
                             pdl_projection_t *out)
 {
@@ -79,14 +79,15 @@ static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, c
     const pdl_level_t  *level = m->system.level;
     double ranks = (double)r->experts_over, node = fmin(ranks, (double)level[0].fanout / (double)c->tensor);
     double tokens = (double)c->batch * (double)r->size.tokens / (double)(c->data * c->tensor);
-    double bytes = tokens * (double)r->size.hidden * (double)r->size.top_k * pdl_precision_bytes(PDL_BF16);
+    double bytes = tokens * (double)r->size.hidden * pdl_precision_bytes(PDL_BF16), chosen = (double)r->size.top_k;
 
     if (ranks <= 1) return;
     node = fmax(1, node);
-    double seconds = bytes * (node - 1) / ranks / (p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
+    double nodes = ranks / node, reached = nodes * (1 - pow(1 - 1 / nodes, chosen));
+    double seconds = bytes * chosen * (node - 1) / node / (p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
     if (ranks > node && m->system.level_count > 1)
         seconds +=
-            bytes * (ranks - node) / ranks /
+            bytes * reached * (nodes - 1) / nodes /
             (p->network_efficiency * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
     seconds *= 4 * (double)r->size.layers / (double)c->pipeline;
     double grow = (out->total_s + seconds) / out->total_s;
@@ -114,6 +115,23 @@ static pdl_status_t lighten(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_pro
     return PDL_OK;
 }
 
+/* Of what a block keeps when nothing is recomputed: every other product and attention. */
+static const double KEPT_PRODUCTS = 0.35;
+
+static pdl_status_t add_products(pdl_oracle_t *oracle, const pdl_recipe_t *r, double memory_bytes,
+                                 pdl_projection_t *out)
+{
+    pdl_recipe_t     all = *r;
+    pdl_projection_t kept;
+
+    all.config.recompute = PDL_RECOMPUTE_NONE;
+    pdl_status_t status = pdl_oracle_evaluate(oracle, &all.config, NULL, &kept);
+    if (status) return status;
+    out->memory_bytes += KEPT_PRODUCTS * fmax(0, kept.memory_bytes - out->memory_bytes);
+    out->fits = out->memory_bytes <= memory_bytes;
+    return PDL_OK;
+}
+
 /* Frozen weights have no gradients: half of backward, the exchange, the update and their states go. */
 static void freeze(pdl_projection_t *out, double memory_bytes)
 {
@@ -136,6 +154,8 @@ static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pd
         freeze(&line->projection, m->system.device.memory_bytes);
     else if (!status && trial.choose_recompute)
         status = lighten(m->oracle, &trial, &line->projection);
+    if (!status && trial.keeps_products)
+        status = add_products(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
     if (!status) expert_exchange(m, p, &trial, &line->projection);
     line->batch = trial.config.batch;
     return status;
@@ -150,7 +170,7 @@ static void fill_row(pdl_published_line_t *line)
     row->projected_s = p->total_s;
     row->low_s = p->low_s;
     row->high_s = p->high_s;
-    row->projected_gb = p->memory_bytes / 1e9;
+    row->projected_gb = (p->memory_bytes - (line->recipe.tensors_only ? p->memory.context : 0)) / 1e9;
     row->projected_oom = !p->fits;
     if (line->timed) return;
     if (line->rate > 0)
@@ -166,6 +186,7 @@ pdl_status_t pdl__published_run(pdl_published_t *runs, const pdl_parameters_t *p
     for (int m = 0; m < runs->machine_count; m++) {
         p = *parameters;
         pdl_framework_apply(runs->machines[m].recipe->framework, &p);
+        if (runs->machines[m].recipe->wide_sums) p.gradient_bytes = 6;
         pdl_oracle_set_parameters(runs->machines[m].oracle, &p);
     }
     for (size_t i = 0; i < runs->line_count; i++) {

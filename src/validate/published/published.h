@@ -28,6 +28,8 @@ void         pdl__published_rules_free(pdl_published_rules_t *rules);
 const pdl_yaml_t *pdl__published_match(const pdl_yaml_t *map, const char *text);
 /* The framework that a program's name stands for; NULL when no entry matches. */
 const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rules, const char *program);
+/* Positions that are computed of a sequence of this length: fewer where its padding is skipped. */
+pdl_status_t pdl__published_positions(const pdl_yaml_t *entry, int64_t *tokens);
 /* Fills in sizes that are 0 from the shape of a model's entry, and its file (NULL: none). */
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file);
 
@@ -41,7 +43,11 @@ typedef struct pdl_recipe {
     const pdl_framework_t *framework;
     pdl_config_t           config;
     bool                   choose_micro_batch, choose_recompute, choose_batch;
-    bool                   adapters; /* fine-tuning of small matrices beside frozen weights */
+    bool                   wide_sums;      /* gradients are summed up in 32 bits beside those in 16 */
+    double                 format_peak;    /* of the format over that of the precision that stands for it */
+    bool                   keeps_products; /* "selective_op": every other product is kept, the rest is made again */
+    bool                   tensors_only;   /* memory is that of tensors, without the context of the device */
+    bool                   adapters;       /* fine-tuning of small matrices beside frozen weights */
     int64_t                micro_batch;
     int64_t                experts_over; /* ranks that share the experts out; 1: none */
     pdl_dimensions_t       size;

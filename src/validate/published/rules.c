@@ -3,6 +3,7 @@
  */
 #include "validate/published/published.h"
 #include <paradl/base/share.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,9 @@ static pdl_status_t check_entries(const pdl_published_rules_t *rules)
     for (size_t i = 0; !status && i < pdl_yaml_size(rules->models); i++) {
         pdl_dimensions_t d = {0};
         const char      *file;
+        int64_t          tokens = 1;
         status = pdl__published_shape(pdl_yaml_value(rules->models, i), &d, &file);
+        if (!status) status = pdl__published_positions(pdl_yaml_value(rules->models, i), &tokens);
     }
     return status;
 }
@@ -109,7 +112,7 @@ const pdl_framework_t *pdl__published_framework(const pdl_published_rules_t *rul
 
 pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, const char **file)
 {
-    static const char *const keys[] = {"file", "shape", NULL};
+    static const char *const keys[] = {"file", "shape", "positions", NULL};
     static const char *const names[] = {"layers", "hidden",     "heads",   "kv_heads", "head_dim", "ffn",
                                         "tokens", "vocabulary", "experts", "top_k",    NULL};
     int64_t *const           slots[] = {&d->layers, &d->hidden, &d->heads,      &d->kv_heads, &d->head_dim,
@@ -129,4 +132,15 @@ pdl_status_t pdl__published_shape(const pdl_yaml_t *entry, pdl_dimensions_t *d, 
         if (*slots[i] == 0) *slots[i] = value;
     }
     return status;
+}
+
+pdl_status_t pdl__published_positions(const pdl_yaml_t *entry, int64_t *tokens)
+{
+    const pdl_yaml_t *map = pdl_yaml_find(entry, "positions");
+    char              length[32];
+
+    if (!map) return PDL_OK;
+    snprintf(length, sizeof(length), "%lld", (long long)*tokens);
+    pdl_status_t status = pdl_yaml_expect(map, PDL_YAML_MAPPING, "positions for a length");
+    return status ? status : pdl_yaml_get_int(map, length, 1, *tokens, PDL_OPTIONAL, tokens);
 }

@@ -1,0 +1,97 @@
+/*
+ * Frameworks: the built-in ones are read, lie over their parameter set and change nothing else; mistakes are named.
+ */
+#include "test.h"
+#include <paradl/base/share.h>
+#include <paradl/oracle/framework.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void built_in_frameworks_are_read(void)
+{
+    static const char *const extensions[] = {".yaml", NULL};
+    char                   **names = NULL;
+    size_t                   count = 0;
+
+    REQUIRE_OK(pdl_share_list("frameworks", extensions, &names, &count));
+    CHECK(count >= 10);
+    for (size_t i = 0; i < count; i++) {
+        pdl_framework_t  f;
+        pdl_parameters_t p;
+        CHECK_OK(pdl_framework_load(names[i], &f));
+        CHECK_STR(f.name, names[i]);
+        CHECK_OK(pdl_parameters_load(f.base, &p));
+    }
+    pdl_share_free_list(names, count);
+}
+
+static void a_framework_lies_over_its_set(void)
+{
+    const pdl_system_t *system = NULL;
+    pdl_framework_t     f;
+    pdl_parameters_t    base, over, ideal;
+
+    REQUIRE_OK(pdl_system_load("h200", &system));
+    REQUIRE_OK(pdl_framework_load("pytorch", &f));
+    REQUIRE_OK(pdl_parameters_load("published", &base));
+    over = base;
+    pdl_framework_apply(&f, &over);
+    CHECK_STR(over.framework, "pytorch");
+    CHECK(over.autocast && !base.autocast);
+    CHECK_NEAR(over.pool_index_bytes, 8, 0);
+    /* What it does not name stays. */
+    CHECK_NEAR(over.network_efficiency, base.network_efficiency, 0);
+    CHECK_INT(over.overlap_gradients, base.overlap_gradients);
+    /* A set that is named comes before that of the framework, and without a framework the set of the system is taken. */
+    REQUIRE_OK(pdl_framework_choose("pytorch", "default", system, &over));
+    CHECK_STR(over.name, "default");
+    CHECK_NEAR(over.network_efficiency, 0.85, 0);
+    REQUIRE_OK(pdl_framework_choose(NULL, NULL, system, &ideal));
+    CHECK_STR(ideal.framework, "");
+    CHECK_NEAR(ideal.queue_layer_s, 0, 0);
+    pdl_system_destroy(system);
+}
+
+static void defaults_are_read(void)
+{
+    pdl_framework_t f;
+
+    REQUIRE_OK(pdl_framework_load("megatron-core", &f));
+    CHECK_INT(f.sharding, PDL_SHARDING_ZERO1);
+    CHECK(f.sequence_parallel && f.interleaved && !f.dropout && !f.recompute_given);
+    REQUIRE_OK(pdl_framework_load("megatron-lm", &f));
+    CHECK(f.recompute_given && f.recompute == PDL_RECOMPUTE_FULL && f.dropout);
+}
+
+static void mistakes_are_named(void)
+{
+    static const struct {
+        const char *line, *message;
+    } cases[] = {{"parameters: {launch: 1us}", "unknown parameter \"launch\""},
+                 {"switches: {fused: true}", "unknown switch \"fused\""},
+                 {"defaults: {sharding: zero9}", "zero9"},
+                 {"colour: red", "colour"}};
+    pdl_framework_t f;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char  path[] = "/tmp/paradl-framework-XXXXXX";
+        int   fd = mkstemp(path);
+        FILE *file = fd >= 0 ? fdopen(fd, "w") : NULL;
+        CHECK(file != NULL);
+        if (!file) return;
+        fprintf(file, "paradl: framework/1\nname: mine\n%s\n", cases[i].line);
+        fclose(file);
+        CHECK_ERROR(pdl_framework_load(path, &f), cases[i].message);
+        remove(path);
+    }
+    CHECK_ERROR(pdl_framework_load("pytroch", &f), "pytorch");
+}
+
+int main(void)
+{
+    RUN(built_in_frameworks_are_read);
+    RUN(a_framework_lies_over_its_set);
+    RUN(defaults_are_read);
+    RUN(mistakes_are_named);
+    return test_done();
+}
