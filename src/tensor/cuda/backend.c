@@ -62,12 +62,13 @@ bool pdl__cuda_blockable(const pdl_shape_t *shape)
     return !shape->sequence && shape->rank > 0;
 }
 
-/* Classes from which padding of logits pays. */
+/* Classes from which padding of logits pays, and of what their rows are a multiple: 128 bytes of bf16. */
 #define MANY 1024
+#define ROW  64
 
 static bool is_wide(const pdl_shape_t *shape)
 {
-    return shape->sequence && shape->channels >= MANY && shape->channels % PDL__PADDED != 0;
+    return shape->sequence && shape->channels >= MANY && shape->channels % ROW != 0;
 }
 
 bool pdl__cuda_pads(const pdl_backend_t *backend, const pdl_shape_t *shape)
@@ -84,6 +85,7 @@ int64_t pdl__cuda_channels(const pdl_shape_t *shape, pdl_format_t format)
 {
     if (format == PDL_FORMAT_PLAIN || !(pdl__cuda_blockable(shape) || is_wide(shape))) return shape->channels;
     if (format == PDL_FORMAT_FOLDED) return PDL__FOLDED;
+    if (is_wide(shape)) return (shape->channels + ROW - 1) / ROW * ROW;
     return (shape->channels + PDL__PADDED - 1) / PDL__PADDED * PDL__PADDED;
 }
 

@@ -58,7 +58,7 @@ static inline pdl__cuda_t *pdl__cuda_of(const pdl_op_t *op)
 /* Whether a tensor of this shape is BLOCKED on GPUs: images and volumes. */
 bool pdl__cuda_blockable(const pdl_shape_t *shape);
 /* Whether rows of a sequence may be BLOCKED too, where a linear layer writes and a loss reads them: logits whose classes
-   are many and no multiple of 8, because products of unaligned rows are slow. Everybody else has them PLAIN. */
+   are many and no multiple of 64, because products of unaligned rows are slow. Everybody else has them PLAIN. */
 bool pdl__cuda_pads(const pdl_backend_t *backend, const pdl_shape_t *shape);
 /* The format in which ops want and give a tensor of this shape. */
 pdl_format_t pdl__cuda_format(const pdl_shape_t *shape);

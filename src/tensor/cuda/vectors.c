@@ -33,7 +33,8 @@ pdl_status_t pdl__cuda_convert_tensor(pdl_backend_t *backend, pdl_tensor_stream_
                     target);
     int64_t positions = pdl_shape_positions(shape);
     return CALL(vectors, convert, backend->activation_type, wide ? samples * positions : samples, shape->channels,
-                wide ? 1 : positions, to == PDL_FORMAT_BLOCKED, source, target);
+                pdl__cuda_channels(shape, PDL_FORMAT_BLOCKED), wide ? 1 : positions, to == PDL_FORMAT_BLOCKED,
+                source, target);
 }
 
 pdl_status_t pdl__cuda_load_images(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const pdl_shape_t *shape,

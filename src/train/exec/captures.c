@@ -30,12 +30,6 @@ pdl_status_t pdl__step_numbers_send(pdl_session_t *s, const pdl__execution_t *ex
                                 e->scalars_home + e->numbers_at, sizeof(numbers));
 }
 
-/* Attention draws its own numbers of a step, which come with the call. */
-static bool draws(const pdl__unit_t *unit)
-{
-    return unit->spec.layer->type == PDL_LAYER_ATTENTION && unit->spec.layer->rate > 0;
-}
-
 static bool needs_host(const pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
     const pdl__unit_t *unit = op->node >= 0 ? &s->graph->unit[op->node] : NULL;
@@ -46,7 +40,6 @@ static bool needs_host(const pdl_session_t *s, const pdl_program_op_t *op, const
     if (op->kind == PDL_OP_UPDATE) return pdl_ranks_size(s->spec.ranks) > 1;
     if (!unit || unit->kind != PDL__UNIT_OP) return false;
     if (unit->description.meetings[op->backward] > 0 || unit->routes || unit->halo) return true;
-    if (draws(unit) && execution->mode != PDL__EXECUTE_EVALUATE) return true;
     return unit->loss && (s->executor.outputs || s->executor.logits.call);
 }
 

@@ -47,9 +47,9 @@ template <typename T> __global__ void transpose(transposition<T> t)
 
 template <typename T>
 static pdl_status_t convert_typed(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, int64_t samples, int64_t channels,
-                                  int64_t positions, bool to_blocked, const void *source, void *target)
+                                  int64_t padded, int64_t positions, bool to_blocked, const void *source,
+                                  void *target)
 {
-    int64_t          padded = (channels + 7) / 8 * 8;
     transposition<T> t = {};
     auto             kernel = transpose<T>;
 
@@ -76,10 +76,11 @@ static pdl_status_t convert_typed(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, 
 }
 
 pdl_status_t pdl__cuda_convert(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
-                               int64_t channels, int64_t positions, bool to_blocked, const void *source,
-                               void *target)
+                               int64_t channels, int64_t padded, int64_t positions, bool to_blocked,
+                               const void *source, void *target)
 {
     if (type == PDL_DTYPE_BF16)
-        return convert_typed<pdl_bf16>(gpu, stream, samples, channels, positions, to_blocked, source, target);
-    return convert_typed<float>(gpu, stream, samples, channels, positions, to_blocked, source, target);
+        return convert_typed<pdl_bf16>(gpu, stream, samples, channels, padded, positions, to_blocked, source,
+                                       target);
+    return convert_typed<float>(gpu, stream, samples, channels, padded, positions, to_blocked, source, target);
 }

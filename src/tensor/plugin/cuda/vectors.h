@@ -32,9 +32,10 @@ typedef struct pdl__cuda_vectors {
     /* Between F32 and BF16. */
     pdl_status_t (*cast)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t from, const void *source,
                          pdl_dtype_t to, void *target, int64_t count);
-    /* [n][c][positions] to [n][positions][c padded to a multiple of 8 with zeros], or back. */
+    /* [n][channels][positions] to [n][positions][padded], zeros behind the channels, or back. */
     pdl_status_t (*convert)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
-                            int64_t channels, int64_t positions, bool to_blocked, const void *source, void *target);
+                            int64_t channels, int64_t padded, int64_t positions, bool to_blocked,
+                            const void *source, void *target);
     pdl_status_t (*load)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                          const pdl__cuda_load_t *load, void *target);
     /* sum = a + b; `sum` may be either. */

@@ -10,8 +10,8 @@ extern "C" {
 
 /* convert.cu */
 pdl_status_t pdl__cuda_convert(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, int64_t samples,
-                               int64_t channels, int64_t positions, bool to_blocked, const void *source,
-                               void *target);
+                               int64_t channels, int64_t padded, int64_t positions, bool to_blocked,
+                               const void *source, void *target);
 /* boxes.cu */
 pdl_status_t pdl__cuda_boxes(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const pdl_boxes_t *boxes, int from,
                              pdl_dtype_t type, const void *source, void *target, bool add);

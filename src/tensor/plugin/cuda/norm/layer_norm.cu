@@ -184,7 +184,6 @@ template <typename T, int N> struct row_values {
         int64_t at = row * norm.channels;
         int     vectors = (int)norm.channels / 8;
 
-        if (row >= norm.rows) return;
         load_row<T, N>((const T *)norm.x + at, vectors, x);
         load_row<T, N>((const T *)norm.dy + at, vectors, dy);
         if (norm.added != NULL) load_row<T, N>((const T *)norm.added + at, vectors, added);
@@ -199,15 +198,14 @@ template <typename T, int N, int W> static __global__ void __launch_bounds__(W *
     float            dweight[N][8], dbias[N][8], *part = norm.parts + (int64_t)blockIdx.x * 2 * channels;
     row_values<T, N> line;
 
-    line.load(norm, row);
 #pragma unroll
     for (int j = 0; j < N; j++)
         for (int i = 0; i < 8; i++) dweight[j][i] = dbias[j][i] = 0;
     store_channels(norm.weight, channels, shared);
     __syncthreads();
     for (; row < norm.rows; row += step) {
+        line.load(norm, row);
         backward_row<T, N>(norm, shared, row, line.x, line.dy, line.added, dweight, dbias);
-        line.load(norm, row + step);
     }
     if (norm.dweight == NULL && norm.dbias == NULL) return;
     write_parts<N>(channels, dweight, shared + channels, part);

@@ -65,7 +65,8 @@ static __device__ float kept(const attention_t &a, int64_t n, int64_t head, int6
     int64_t row = (a.first_sample + n) * a.all_heads + a.first_head + head;
 
     if (a.rate == 0) return 1;
-    return pdl_random(a.seed, a.stream, (uint64_t)((row * a.keys + query) * a.keys + key)) < a.rate
+    return pdl_random(a.seed, pdl_random_part_of(a.root, a.numbers != NULL ? a.numbers->step : a.step),
+                      (uint64_t)((row * a.keys + query) * a.keys + key)) < a.rate
                ? 0.0f
                : 1.0f / (1.0f - a.rate);
 }

@@ -7,6 +7,8 @@
 
 #include "tensor/plugin/cuda/runtime.h"
 
+#include <paradl/tensor/backend.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -30,9 +32,10 @@ typedef struct pdl__cuda_attention {
     pdl__cuda_heads_t q, k, v, out;
     float            *lse; /* [samples][heads][queries]: log of the sum of exp; NULL: not kept */
     /* Of probabilities, a share is dropped: drawn at ((n * all_heads + h) * keys + token) * keys + key. */
-    float    rate;
-    uint64_t seed, stream;
-    int64_t  first_sample, all_heads, first_head;
+    float                     rate;
+    uint64_t                  seed, root, step; /* of pdl_random_root() and pdl_random_part() */
+    const pdl_step_numbers_t *numbers;          /* NULL, or where `step` is on the device */
+    int64_t                   first_sample, all_heads, first_head;
     /* backward */
     pdl__cuda_heads_t d_out, dq, dk, dv;
     float            *dots; /* [samples][heads][queries]: workspace */

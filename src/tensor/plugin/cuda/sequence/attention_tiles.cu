@@ -62,11 +62,12 @@ static __device__ __forceinline__ void weigh(const attention_t &a, const int see
 }
 
 template <int N>
-static __device__ __forceinline__ void drop(const attention_t &a, uint64_t draws, int64_t key, float weight[N][4])
+static __device__ __forceinline__ void drop(const attention_t &a, const draws &from, int64_t key,
+                                            float weight[N][4])
 {
 #pragma unroll
     for (int j = 0; j < N; j++) {
-        unsigned bits = draw_queries(a, draws, key + 8 * j);
+        unsigned bits = draw_queries(a, from, key + 8 * j);
 
 #pragma unroll
         for (int i = 0; i < 4; i++) weight[j][i] = bits >> i & 1 ? weight[j][i] : 0.0f;
@@ -140,7 +141,7 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
                                    seen_by(a, at.past, first + 8, key, OTHERS<D>)};
 
                 weigh<D, N>(a, seen, weight[m], largest[m], total[m], sum[m]);
-                if (a.rate > 0) drop<N>(a, draws_of(a, at.n, at.head, first + lane % 2 * 8), key, weight[m]);
+                if (a.rate > 0) drop<N>(a, draws(a, at.n, at.head, first + lane % 2 * 8), key, weight[m]);
             }
             add_vectors<D, N, TWO>(weight, keys + OTHERS<D> * WIDE<D>, sum);
         }
@@ -178,7 +179,7 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
     pdl_bf16     *mine = queries + warp * 16 * WIDE<D>;
     place         at(a, a.heads, tiles_of<1>(a.queries), ROWS<1>, true);
     int64_t       query = at.first + warp * 16, end = a.causal ? min(a.keys, at.past + at.first + ROWS<1>) : a.keys;
-    uint64_t      draws = draws_of(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
+    draws         from(a, at.n, at.head, query + lane / 4 + lane % 2 * 8);
     float         sum[1][D / 8][4] = {}, lse[2] = {0, 0}, dots[2] = {0, 0}, by[2] = {1, 1},
                      kept_by = 1.0f / (1.0f - a.rate);
 
@@ -204,7 +205,7 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
             multiply<D, N, 1>(gradients + warp * 16 * WIDE<D>, keys + OTHERS<D> * WIDE<D>, slope);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                unsigned bits = a.rate > 0 ? draw_queries(a, draws, key + 8 * j) : 15;
+                unsigned bits = a.rate > 0 ? draw_queries(a, from, key + 8 * j) : 15;
 
 #pragma unroll
                 for (int i = 0; i < 4; i++)
@@ -272,13 +273,13 @@ template <int D> static __global__ void __launch_bounds__(WARPS * 32) attention_
         }
         __syncthreads();
         if (!a.causal || key <= at.past + query + COUNT - 1) {
-            uint64_t draws = draws_of(a, at.n, head, query);
+            draws from(a, at.n, head, query);
 
             multiply<D, N, 1>(keys + warp * 16 * WIDE<D>, queries, score);
             multiply<D, N, 1>(values + warp * 16 * WIDE<D>, gradients, slope);
 #pragma unroll
             for (int j = 0; j < N; j++) {
-                unsigned bits = a.rate > 0 ? draw_keys(a, draws + (uint64_t)(8 * j * (a.keys / 4)), key) : 15;
+                unsigned bits = a.rate > 0 ? draw_keys(a, from, 8 * j, key) : 15;
 
 #pragma unroll
                 for (int i = 0; i < 4; i++) {

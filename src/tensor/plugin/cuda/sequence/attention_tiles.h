@@ -153,44 +153,50 @@ static __device__ __forceinline__ int seen_by(const attention_t &a, int64_t past
 
 /* ---- dropout ---- */
 
-/* Where the numbers of a query begin, in fours. */
-static __device__ __forceinline__ uint64_t draws_of(const attention_t &a, int64_t n, int64_t head, int64_t query)
-{
-    int64_t row = (a.first_sample + n) * a.all_heads + a.first_head + head;
+/* The numbers of a query and those behind them: their stream in this step, and where they begin, in fours. */
+struct draws {
+    uint64_t stream, block;
 
-    return (uint64_t)((row * a.keys + query) * (a.keys / 4));
-}
+    __device__ draws(const attention_t &a, int64_t n, int64_t head, int64_t query)
+    {
+        int64_t row = (a.first_sample + n) * a.all_heads + a.first_head + head;
+
+        stream = pdl_random_part_of(a.root, a.numbers != NULL ? a.numbers->step : a.step);
+        block = (uint64_t)((row * a.keys + query) * (a.keys / 4));
+    }
+};
 
 /* Bits of the pairs of a query with four keys: whether they are kept. */
-static __device__ __forceinline__ unsigned draw(const attention_t &a, uint64_t block)
+static __device__ __forceinline__ unsigned draw(const attention_t &a, uint64_t stream, uint64_t block)
 {
     float    four[4];
     unsigned bits = 0;
 
-    pdl_random4(a.seed, a.stream, block, four);
+    pdl_random4(a.seed, stream, block, four);
     for (int i = 0; i < 4; i++) bits |= (unsigned)(four[i] >= a.rate) << i;
     return bits;
 }
 
-/* Those of a lane in a tile of 16 queries and 8 keys. Even lanes draw for query g, odd ones for g + 8: `draws` is
-   where the numbers of that query begin. */
-static __device__ __forceinline__ unsigned draw_queries(const attention_t &a, uint64_t draws, int64_t key)
+/* Those of a lane in a tile of 16 queries and 8 keys. Even lanes draw for query g, odd ones for g + 8, whose numbers
+   are given. */
+static __device__ __forceinline__ unsigned draw_queries(const attention_t &a, const draws &from, int64_t key)
 {
     int      lane = threadIdx.x % 32, odd = lane % 2;
-    unsigned mine = draw(a, draws + (uint64_t)(key / 4 + lane % 4 / 2));
+    unsigned mine = draw(a, from.stream, from.block + (uint64_t)(key / 4 + lane % 4 / 2));
     unsigned other = __shfl_xor_sync(PDL_ALL_LANES, mine, 1);
     unsigned low = odd ? other : mine, high = odd ? mine : other;
 
     return (low >> 2 * odd & 3) | (high >> 2 * odd & 3) << 2;
 }
 
-/* Those of a lane in a tile of 16 keys and 8 queries, whose numbers begin at `draws`. Four lanes have the keys of the same
-   draws. */
-static __device__ __forceinline__ unsigned draw_keys(const attention_t &a, uint64_t draws, int64_t key)
+/* Those of a lane in a tile of 16 keys and 8 queries, which are so far behind the query whose numbers are given. Four lanes
+   have the keys of the same draws. */
+static __device__ __forceinline__ unsigned draw_keys(const attention_t &a, const draws &from, int64_t query,
+                                                     int64_t key)
 {
     int      lane = threadIdx.x % 32, g = lane / 4, t = lane % 4, i = g % 4;
-    uint64_t block = draws + (uint64_t)((2 * t + i % 2) * (a.keys / 4) + key / 4 + g / 4 + i / 2 * 2);
-    unsigned mine = draw(a, block), bits = 0;
+    uint64_t block = from.block + (uint64_t)((query + 2 * t + i % 2) * (a.keys / 4) + key / 4 + g / 4 + i / 2 * 2);
+    unsigned mine = draw(a, from.stream, block), bits = 0;
 
     for (int k = 0; k < 4; k++) bits |= (__shfl_sync(PDL_ALL_LANES, mine, (g / 4 * 4 + k) * 4 + t) >> i & 1) << k;
     return bits;
