@@ -1,9 +1,10 @@
-/* Tables, JSON and drawings. */
+/* Tables, JSON, drawings and pages. */
 #ifndef PARADL_REPORT_MODULE_H
 #define PARADL_REPORT_MODULE_H
 
 #include <paradl/report/bench_report.h>
 #include <paradl/report/dry_report.h>
+#include <paradl/report/page.h>
 #include <paradl/report/predict_report.h>
 #include <paradl/report/report.h>
 #include <paradl/report/sim_report.h>

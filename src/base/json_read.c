@@ -238,7 +238,7 @@ static pdl_status_t read_value(reader_t *r, int depth, pdl_json_value_t *value)
 }
 
 pdl_status_t pdl_json_read(pdl_arena_t *arena, const char *text, size_t length, const char *file, int line,
-                           const pdl_json_value_t **value)
+                           pdl_json_value_t **value)
 {
     reader_t r = {.arena = arena, .file = file, .begin = text, .at = text, .end = text + length, .line = line};
     pdl_json_value_t *read = pdl_arena_alloc(arena, 1, sizeof(*read));

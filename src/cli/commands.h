@@ -21,6 +21,7 @@ extern const pdl__command_t pdl__train_commands[];
 extern const pdl__command_t pdl__eval_commands[];
 extern const pdl__command_t pdl__predict_commands[];
 extern const pdl__command_t pdl__calibrate_commands[];
+extern const pdl__command_t pdl__report_commands[];
 
 /* The words of the command line as the program was started with them, for starting it again as several ranks. */
 extern char **pdl__arguments;

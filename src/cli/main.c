@@ -26,7 +26,8 @@ static const struct verb {
              {"validate", pdl__validate_commands}, {"coll", pdl__coll_commands},
              {"topo", pdl__topo_commands},         {"simulate", pdl__simulate_commands},
              {"train", pdl__train_commands},       {"eval", pdl__eval_commands},
-             {"predict", pdl__predict_commands},   {"calibrate", pdl__calibrate_commands}};
+             {"predict", pdl__predict_commands},   {"calibrate", pdl__calibrate_commands},
+             {"report", pdl__report_commands}};
 #define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)

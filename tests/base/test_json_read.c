@@ -11,9 +11,9 @@
 
 static const pdl_json_value_t *read_text(pdl_arena_t *arena, const char *text, pdl_status_t *status)
 {
-    const pdl_json_value_t *value = NULL;
-    size_t                  length = strlen(text);
-    char                   *copy = malloc(length + 1); /* of exactly its length, for the sanitizer */
+    pdl_json_value_t *value = NULL;
+    size_t            length = strlen(text);
+    char             *copy = malloc(length + 1); /* of exactly its length, for the sanitizer */
 
     memcpy(copy, text, length);
     *status = pdl_json_read(arena, copy, length, "in.json", 1, &value);
@@ -26,7 +26,8 @@ static void test_values(void)
     static const char text[] =
         " {\"a\": [1, -2.5e3, true, null, \"x\\u00e9\\n\\ud83d\\ude00\\u0000\"], \"b\": {\"c\": {}, \"d\": 7}} ";
     pdl_arena_t            *arena = pdl_arena_create();
-    const pdl_json_value_t *value = NULL, *item;
+    pdl_json_value_t       *value = NULL;
+    const pdl_json_value_t *item;
 
     CHECK_OK(pdl_json_read(arena, text, strlen(text), "in.json", 1, &value));
     item = pdl_json_first(value, "a");

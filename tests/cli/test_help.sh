@@ -4,12 +4,12 @@ set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
 expect 0 --help
-for verb in model system data plan train eval predict calibrate validate topo simulate; do has out "paradl $verb"; done
+for verb in model system data plan train eval predict calibrate validate topo simulate report; do has out "paradl $verb"; done
 expect 0 --version
 has out "paradl "
 for part in libyaml oneDNN OpenMP hwloc zlib HDF5 libjpeg libpng; do has out "$part"; done
 
-for verb in model system data plan train eval predict calibrate validate topo simulate; do
+for verb in model system data plan train eval predict calibrate validate topo simulate report; do
     expect 0 $verb --help
     has out "usage: paradl $verb"
     [ ! -s err ] || fail "paradl $verb --help talks: $(cat err)"

@@ -139,6 +139,26 @@ static void test_escape(void)
     free(text);
 }
 
+/* Values next to which a tick is nothing, and others at the ends of what numbers are, come to an end. */
+static void test_extremes(void)
+{
+    static const double far[] = {1e20, 1e20 + 16384}, wide[] = {-1.7e308, 1.7e308}, small[] = {5e-324, 1e-320};
+    const double *const values[] = {far, wide, small};
+
+    for (int i = 0; i < 6; i++) {
+        pdl__series_t series = {.name = "s", .mark = PDL__MARK_LINE, .x = x, .y = values[i / 2], .count = 2};
+        pdl__chart_t  chart = {.title = "extremes",
+                               .y = {.scale = i % 2 == 0 ? PDL__SCALE_LINEAR : PDL__SCALE_LOG10},
+                               .series = &series,
+                               .series_count = 1};
+        FILE         *stream = tmpfile();
+        pdl_status_t  status = pdl__chart_svg(&chart, true, stream);
+
+        CHECK(status == PDL_OK || status == PDL_ERR_LIMIT);
+        fclose(stream);
+    }
+}
+
 static void test_nothing(void)
 {
     static const double none[] = {NAN, 0};
@@ -157,6 +177,7 @@ int main(void)
     RUN(test_bars);
     RUN(test_others);
     RUN(test_escape);
+    RUN(test_extremes);
     RUN(test_nothing);
     return test_done();
 }

@@ -2,7 +2,7 @@
  * Reading JSON: a whole text becomes a tree in an arena. Files are untrusted: depth is limited, bytes that are not UTF-8
  * and zero characters become U+FFFD, and an error names file and line.
  *
- *     const pdl_json_value_t *run;
+ *     pdl_json_value_t *run;
  *     pdl_json_read(arena, text, length, "run.json", 1, &run);
  *     double seconds = pdl_json_number_of(run, "step_s");
  *     for (const pdl_json_value_t *c = pdl_json_first(run, "candidates"); c != NULL; c = c->next) ...
@@ -43,7 +43,7 @@ typedef struct pdl_json_value {
 
 /* All of `text`, which need not end with a zero byte; `line` is the number of its first line in `file`. */
 pdl_status_t pdl_json_read(pdl_arena_t *arena, const char *text, size_t length, const char *file, int line,
-                           const pdl_json_value_t **value);
+                           pdl_json_value_t **value);
 
 /* The member of an object; NULL where there is none, or where `object` is none. Names of members of members are joined
    by dots: "projected.step_s". */

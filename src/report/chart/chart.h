@@ -40,6 +40,7 @@ typedef enum pdl__look {
     PDL__LOOK_BACKWARD,
     PDL__LOOK_UPDATE,
     PDL__LOOK_LAYER,
+    PDL__LOOK_HALO,
     PDL__LOOK_GRADIENT,
     PDL__LOOK_STAGE,
     PDL__LOOK_IDLE,

@@ -171,7 +171,7 @@ static void draw_rule(const pdl__drawing_t *d, int series)
                 "<path class=\"ink\" stroke-width=\"1.5\" stroke-dasharray=\"6 3\" d=\"M%.1f %.1fH%.1f\"/>\n",
                 d->left, y, d->right);
     if (s->name != NULL && across)
-        pdl__drawing_text(d, x - 5, d->top + 10, "end", s->name);
+        pdl__drawing_text(d, x, d->top - 7, "middle", s->name);
     else if (s->name != NULL)
         pdl__drawing_text(d, d->right - 4, y - 5, "end", s->name);
 }

@@ -67,17 +67,25 @@ static void band_ticks(pdl__ruler_t *ruler)
 
 static void linear_ticks(pdl__ruler_t *ruler)
 {
-    double span, step, power;
+    double span, step, power, unit = 1;
 
     if (ruler->axis->from_zero) ruler->low = fmin(0, ruler->low);
     if (!(ruler->high > ruler->low)) ruler->high = ruler->low + (ruler->low != 0 ? fabs(ruler->low) : 1);
-    span = ruler->high - ruler->low;
+    /* Bytes are counted in powers of 1024, and so are their ticks. */
+    if (ruler->axis->format == pdl_format_bytes)
+        while (ruler->high / unit >= 1024) unit *= 1024;
+    span = (ruler->high - ruler->low) / unit;
     power = pow(10, floor(log10(span / WANTED)));
     step = span / WANTED / power;
-    step = (step > 5 ? 10 : step > 2 ? 5 : step > 1 ? 2 : 1) * power;
+    step = (step > 5 ? 10 : step > 2 ? 5 : step > 1 ? 2 : 1) * power * unit;
     ruler->low = step * floor(ruler->low / step + 1e-9);
     ruler->high = step * ceil(ruler->high / step - 1e-9);
-    for (double k = round(ruler->low / step); k * step <= ruler->high + step / 1e3; k++) add_tick(ruler, k * step);
+    /* Counted, for a value of 1e20 does not grow by a step. */
+    for (int i = 0; i < PDL__CHART_TICKS; i++) {
+        double value = (round(ruler->low / step) + i) * step;
+
+        if (value <= ruler->high + step / 1e3) add_tick(ruler, value);
+    }
 }
 
 /* 1, 2, 5, 10, 20, ... by number. */
@@ -153,7 +161,10 @@ const char *pdl__chart_value(const pdl__axis_t *axis, double value, char buffer[
 
         return band >= 0 && band < axis->band_count ? axis->bands[band] : "";
     }
-    return axis->format != NULL ? axis->format(value, buffer) : pdl_format_short(value, buffer);
+    if (axis->format != NULL) return axis->format(value, buffer);
+    if (fabs(value) >= 1e4) return pdl_format_short(value, buffer);
+    snprintf(buffer, PDL_FORMAT_SIZE, "%.4g", value);
+    return buffer;
 }
 
 static bool texts_fit(const pdl__ruler_t *ruler, double length, double letter, int stride)

@@ -17,10 +17,11 @@ static const struct look {
     int            hue;
     pdl__pattern_t pattern;
 } looks[PDL__LOOK_COUNT] = {
-    [PDL__LOOK_FORWARD] = {0, PDL__PATTERN_PLAIN},  [PDL__LOOK_BACKWARD] = {6, PDL__PATTERN_PLAIN},
-    [PDL__LOOK_UPDATE] = {2, PDL__PATTERN_PLAIN},   [PDL__LOOK_LAYER] = {4, PDL__PATTERN_LINES},
-    [PDL__LOOK_GRADIENT] = {1, PDL__PATTERN_CROSS}, [PDL__LOOK_STAGE] = {3, PDL__PATTERN_DOTS},
-    [PDL__LOOK_IDLE] = {7, PDL__PATTERN_EMPTY},     [PDL__LOOK_INPUT] = {7, PDL__PATTERN_PLAIN}};
+    [PDL__LOOK_FORWARD] = {0, PDL__PATTERN_PLAIN}, [PDL__LOOK_BACKWARD] = {6, PDL__PATTERN_PLAIN},
+    [PDL__LOOK_UPDATE] = {2, PDL__PATTERN_PLAIN},  [PDL__LOOK_LAYER] = {4, PDL__PATTERN_LINES},
+    [PDL__LOOK_HALO] = {5, PDL__PATTERN_LINES},    [PDL__LOOK_GRADIENT] = {1, PDL__PATTERN_CROSS},
+    [PDL__LOOK_STAGE] = {3, PDL__PATTERN_DOTS},    [PDL__LOOK_IDLE] = {7, PDL__PATTERN_EMPTY},
+    [PDL__LOOK_INPUT] = {7, PDL__PATTERN_PLAIN}};
 
 int pdl__chart_hue(const pdl__chart_t *chart, int series)
 {

@@ -10,7 +10,7 @@
 #define WIDTH     900.0
 #define LETTER    7.0 /* about the width of one */
 #define BAND      26.0
-#define HEIGHT    300.0 /* of the plot, without bands */
+#define HEIGHT    240.0 /* of the plot, without bands */
 #define MOST_NAME 34    /* letters of a name on an axis */
 
 double pdl__drawing_x(const pdl__drawing_t *d, double value)
@@ -49,7 +49,8 @@ static bool in_legend(const pdl__drawing_t *d, int s)
     const pdl__series_t *series = &d->chart->series[s];
 
     return series->name != NULL && !is_line(series->mark) && series->mark != PDL__MARK_RULE &&
-           series->mark != PDL__MARK_LABEL && series->mark != PDL__MARK_CELL && d->chart->series_count > 1;
+           series->mark != PDL__MARK_LABEL && series->mark != PDL__MARK_INTERVAL &&
+           series->mark != PDL__MARK_CELL && d->chart->series_count > 1;
 }
 
 /* Long names are cut: the whole of them is in the title of the element. */
@@ -119,6 +120,14 @@ static double legend(const pdl__drawing_t *d, double y, bool write)
     return x > d->left ? y + 20 - top : 0;
 }
 
+/* Rules through bands are named above them. */
+static double rule_room(const pdl__drawing_t *d)
+{
+    for (int s = 0; s < d->chart->series_count; s++)
+        if (d->chart->series[s].mark == PDL__MARK_RULE && d->y.axis->scale == PDL__SCALE_BAND) return 16;
+    return 0;
+}
+
 static void lay_out(pdl__drawing_t *d, bool alone)
 {
     bool   bands = d->y.axis->scale == PDL__SCALE_BAND;
@@ -127,7 +136,7 @@ static void lay_out(pdl__drawing_t *d, bool alone)
     d->width = WIDTH;
     d->left = 28 + (bands ? name_room(d->y.axis->bands, d->y.axis->band_count) : 70);
     d->right = WIDTH - label_room(d);
-    d->top = title + legend(d, 0, false) + 8;
+    d->top = title + legend(d, 0, false) + rule_room(d) + 8;
     d->bottom = d->top + (bands ? BAND * d->y.axis->band_count : HEIGHT);
     d->height = d->bottom + (d->x.axis->label != NULL ? 52 : 30);
 }

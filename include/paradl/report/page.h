@@ -1,0 +1,45 @@
+/*
+ * Reports: documents (docs/report_format.md) become one page of HTML that needs nothing else, or a text for a terminal.
+ *
+ *     pdl_documents_t *documents;
+ *     pdl_documents_create(&documents);
+ *     pdl_documents_add(documents, "plan.json");
+ *     pdl_documents_add(documents, "run.jsonl");
+ *     pdl_report_page(documents, NULL, stream);
+ *     pdl_documents_destroy(documents);
+ *
+ * Nothing of a document is ever executed, and the same documents give the same bytes.
+ */
+#ifndef PARADL_PAGE_H
+#define PARADL_PAGE_H
+
+#include <paradl/base/status.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct pdl_documents pdl_documents_t;
+
+pdl_status_t pdl_documents_create(pdl_documents_t **documents);
+void         pdl_documents_destroy(pdl_documents_t *documents); /* NULL is allowed */
+
+/* A document, a log of a run, or a page with documents, known by what is in it. Refused is what has no kind, or a version
+   that this program does not know. */
+pdl_status_t pdl_documents_add(pdl_documents_t *documents, const char *path);
+
+/* `title` may be NULL. */
+pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, FILE *stream);
+/* The same answers, charts and tables for a terminal. */
+pdl_status_t pdl_report_page_text(const pdl_documents_t *documents, const char *title, FILE *stream);
+
+/* How many documents there are; the name of a file for one, and its text as it was written. */
+int          pdl_documents_count(const pdl_documents_t *documents);
+const char  *pdl_documents_file(const pdl_documents_t *documents, int i, char *name, size_t size);
+pdl_status_t pdl_documents_write(const pdl_documents_t *documents, int i, FILE *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,113 @@
+/*
+ * paradl report: documents become one page, or a text; and the documents of a page become files again.
+ */
+#include "cli/commands.h"
+
+#include <paradl/report/page.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MOST_INPUTS 64
+
+typedef struct values {
+    const char *output, *title;
+    bool        text, extract;
+} values_t;
+
+static const pdl__option_t options[] = {
+    {"output", "PAGE.html", NULL, "where the page goes; else beside the first document. --extract: a folder",
+     PDL__TEXT(values_t, output), .letter = 'o'},
+    {"title", "TEXT", NULL, "title of the page; else what the first document is about", PDL__TEXT(values_t, title)},
+    {"text", NULL, NULL, "prints answers, charts and tables instead, for a terminal", PDL__FLAG(values_t, text)},
+    {"extract", NULL, NULL, "writes the documents of a page back into files", PDL__FLAG(values_t, extract)},
+    {.name = NULL},
+};
+
+/* "runs/lenet.jsonl" gives "runs/lenet.html". */
+static pdl_status_t page_beside(const char *input, char path[PATH_MAX])
+{
+    const char *slash = strrchr(input, '/'), *dot = strrchr(slash != NULL ? slash + 1 : input, '.');
+    int         length = dot != NULL && dot > input ? (int)(dot - input) : (int)strlen(input);
+
+    if (snprintf(path, PATH_MAX, "%.*s.html", length, input) >= PATH_MAX || strcmp(path, input) == 0)
+        return pdl_error(PDL_ERR_INPUT, "%.200s: say with -o where the page goes", input);
+    return PDL_OK;
+}
+
+static pdl_status_t write_page(const values_t *v, const pdl_documents_t *documents, const char *first)
+{
+    char          path[PATH_MAX];
+    pdl_output_t *output;
+    pdl_status_t  status = PDL_OK;
+
+    if (v->output != NULL && snprintf(path, sizeof(path), "%s", v->output) >= PATH_MAX)
+        return pdl_error(PDL_ERR_INPUT, "the name after -o is too long");
+    if (v->output == NULL) status = page_beside(first, path);
+    if (!status) status = pdl_output_open(path, &output);
+    if (status) return status;
+    status = pdl__finish_output(output, pdl_report_page(documents, v->title, pdl_output_stream(output)));
+    if (!status && !pdl_output_is_stdout(path)) printf("%s\n", path);
+    return status;
+}
+
+static pdl_status_t extract(const values_t *v, const pdl_documents_t *documents)
+{
+    const char *folder = v->output != NULL ? v->output : ".";
+
+    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
+        return pdl_error(PDL_ERR_IO, "%.200s: cannot make the folder: %s", folder, strerror(errno));
+    for (int i = 0; i < pdl_documents_count(documents); i++) {
+        char          path[PATH_MAX], name[160];
+        pdl_output_t *output;
+        pdl_status_t  status;
+
+        if (snprintf(path, sizeof(path), "%s/%s", folder, pdl_documents_file(documents, i, name, sizeof(name))) >=
+            PATH_MAX)
+            return pdl_error(PDL_ERR_INPUT, "the name after -o is too long");
+        status = pdl_output_open(path, &output);
+        if (!status)
+            status = pdl__finish_output(output, pdl_documents_write(documents, i, pdl_output_stream(output)));
+        if (status) return status;
+        printf("%s\n", path);
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t run(const void *given, const pdl__operands_t *operands)
+{
+    const values_t  *v = given;
+    pdl_documents_t *documents = NULL;
+    pdl_status_t     status = pdl_documents_create(&documents);
+
+    if (!status && v->text && v->extract)
+        status = pdl_error(PDL_ERR_INPUT, "--text and --extract exclude each other");
+    for (int i = 0; !status && i < operands->count; i++) status = pdl_documents_add(documents, operands->text[i]);
+    if (!status && pdl_documents_count(documents) == 0)
+        status = pdl_error(PDL_ERR_INPUT, "%.200s: there are no documents in it", operands->text[0]);
+    if (!status && v->extract)
+        status = extract(v, documents);
+    else if (!status && v->text)
+        status = pdl_report_page_text(documents, v->title, stdout);
+    else if (!status)
+        status = write_page(v, documents, operands->text[0]);
+    pdl_documents_destroy(documents);
+    return status;
+}
+
+const pdl__command_t pdl__report_commands[] = {
+    {.name = "report",
+     .usage = "DOCUMENT... [-o PAGE.html] [--title TEXT] [--text] | --extract PAGE.html [-o DIR]",
+     .summary = "makes one page of plans, simulations, runs, sweeps and validations",
+     .notes = "A document is what --json of a verb prints, or the log of train --log; several are compared. The "
+              "page needs no other file\n"
+              "and no network, and holds the documents.\n",
+     .options = options,
+     .values = sizeof(values_t),
+     .operands = 1,
+     .optional = MOST_INPUTS - 1,
+     .run = run},
+    {.name = NULL},
+};

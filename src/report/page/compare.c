@@ -1,0 +1,135 @@
+/*
+ * Several documents: the times that each says of an iteration or update, side by side, and the losses of runs in one chart.
+ */
+#include "report/page/page.h"
+
+#include <paradl/base/units.h>
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_RUNS 16
+
+/* What a document says in short. */
+typedef struct row {
+    const char *model, *how;
+    double      seconds, memory;
+} row_t;
+
+static bool summarise(pdl__page_t *page, const pdl__document_t *d, row_t *row)
+{
+    const pdl_json_value_t *best = pdl_json_first(d->head, "candidates"), *summary;
+
+    *row = (row_t){.model = pdl__page_or(pdl_json_text_of(d->head, "model"), "?")};
+    if (strcmp(d->kind, "plan-result") == 0) {
+        row->how = pdl__page_print(page, "projected, %s", pdl__page_or(pdl_json_text_of(best, "strategy"), "?"));
+        row->seconds = pdl_json_number_of(best, "total_s");
+        row->memory = pdl_json_number_of(best, "memory_bytes");
+    } else if (strcmp(d->kind, "plan-simulation") == 0) {
+        row->how = pdl__page_print(page, "simulated, %s", pdl__page_or(pdl_json_text_of(d->head, "strategy"), "?"));
+        row->seconds = pdl_json_number_of(d->head, "simulated.total_s");
+        row->memory = pdl_json_number_of(d->head, "memory_bytes");
+    } else if (strcmp(d->kind, "run") == 0) {
+        summary = pdl__document_summary(d);
+        row->how = pdl__page_print(page, "measured, %s", pdl__page_or(pdl_json_text_of(d->head, "strategy"), "?"));
+        row->seconds = pdl_json_number_of(summary, "step_s");
+        row->memory = pdl_json_number_of(summary, "memory_bytes");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static double difference(double value, double base)
+{
+    return isfinite(value) && base > 0 ? (value - base) / base : (double)NAN;
+}
+
+static void list_times(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    static const pdl_column_t columns[] = {{"document", PDL_LEFT},      {"model", PDL_LEFT},
+                                           {"how", PDL_LEFT},           {"iteration", PDL_RIGHT},
+                                           {"to the first", PDL_RIGHT}, {"memory", PDL_RIGHT}};
+    double                    base = NAN;
+    row_t                     row;
+
+    pdl__page_table(page, "Iterations side by side; differences are to the first", columns, 6);
+    for (int i = 0; i < documents->count; i++) {
+        if (!summarise(page, &documents->item[i], &row)) continue;
+        if (!isfinite(base)) base = row.seconds;
+        pdl__page_row(page);
+        pdl__page_cell(page, "%s", documents->item[i].name);
+        pdl__page_cell(page, "%s", row.model);
+        pdl__page_cell(page, "%s", row.how);
+        pdl__page_seconds(page, row.seconds);
+        pdl__page_cell(page, "%s",
+                       isfinite(difference(row.seconds, base))
+                           ? pdl__page_print(page, "%+.1f %%", 100 * difference(row.seconds, base))
+                           : "-");
+        pdl__page_bytes(page, row.memory);
+    }
+    pdl__page_table_end(page);
+}
+
+static bool read_losses(pdl__page_t *page, const pdl__document_t *run, pdl__series_t *series)
+{
+    double *x, *y;
+    int     count = 0;
+
+    for (const pdl_json_value_t *l = run->lines; l != NULL; l = l->next) count += pdl_json_get(l, "step") != NULL;
+    x = pdl__page_numbers(page, count);
+    y = pdl__page_numbers(page, count);
+    if (count == 0 || x == NULL || y == NULL) return false;
+    *series = (pdl__series_t){.name = run->name, .mark = PDL__MARK_LINE, .x = x, .y = y};
+    for (const pdl_json_value_t *l = run->lines; l != NULL; l = l->next) {
+        if (pdl_json_get(l, "step") == NULL) continue;
+        x[series->count] = pdl_json_number_of(l, "step");
+        y[series->count++] = pdl_json_number_of(l, "loss");
+    }
+    series->count = pdl__page_thin(x, count);
+    pdl__page_thin(y, count);
+    return true;
+}
+
+static void draw_losses(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    pdl__series_t series[MOST_RUNS];
+    pdl__chart_t  chart = {.title = "loss of every run",
+                           .x = {.label = "update"},
+                           .y = {.label = "loss"},
+                           .series = series};
+
+    for (int i = 0; i < documents->count && chart.series_count < MOST_RUNS; i++)
+        if (strcmp(documents->item[i].kind, "run") == 0)
+            chart.series_count += read_losses(page, &documents->item[i], &series[chart.series_count]);
+    if (chart.series_count > 1) pdl__page_chart(page, &chart, "Losses of all runs on common axes.");
+}
+
+/* Documents of other models are compared all the same, and said to be. */
+static bool same_models(const pdl_documents_t *documents)
+{
+    const char *first = NULL;
+
+    for (int i = 0; i < documents->count; i++) {
+        const char *model = pdl_json_text_of(documents->item[i].head, "model");
+
+        if (model == NULL) continue;
+        if (first != NULL && strcmp(first, model) != 0) return false;
+        first = model;
+    }
+    return true;
+}
+
+void pdl__page_compare(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    int   comparable = 0;
+    row_t row;
+
+    for (int i = 0; i < documents->count; i++) comparable += summarise(page, &documents->item[i], &row);
+    if (comparable < 2) return;
+    pdl__page_section(page, "%d documents side by side", comparable);
+    if (!same_models(documents)) pdl__page_say(page, "The documents are about different models.");
+    list_times(page, documents);
+    draw_losses(page, documents);
+    pdl__page_section_end(page);
+}

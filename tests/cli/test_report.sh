@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# report: pages of every kind are whole without script, the same bytes each time, and give their documents back; hostile
+# names stay text; what is newer, torn or no document is refused or said.
+set -euo pipefail
+. "$SOURCE/tests/cli/common.sh"
+
+expect 0 plan --model lenet --system local --devices 2 --batch 32 --json --layers --explain -o plan.yaml
+cp out plan.json
+expect 0 train --model lenet --data synthetic --samples 640 --batch 32 --epochs 2 --lr 0.02 --threads 1 --quiet --log run.jsonl --json
+cp out train.json
+expect 0 simulate plan.yaml --system local --json
+cp out sim.json
+expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:1MiB:32 --algorithm ring,rshd --json
+cp out sweep.json
+expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --bytes 1MiB --json
+cp out collective.json
+expect 0 train --device dry --model lenet --data synthetic --samples 640 --batch 32 --json
+cp out program.json
+expect 0 model show lenet --json
+cp out model.json
+head -12 "$SOURCE/share/measured/abci_measured.csv" >rows.csv
+expect 0 validate rows.csv --json
+cp out validation.json
+
+cat >check.py <<'PY'
+import re, sys
+from html.parser import HTMLParser
+
+class Page(HTMLParser):
+    empty = {"meta", "path", "rect", "br"}
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.seen, self.ids = [], [], []
+
+    def handle_starttag(self, tag, attributes):
+        given = dict(attributes)
+        self.seen.append((tag, given))
+        if "id" in given:
+            self.ids.append(given["id"])
+        assert not any(name.startswith("on") for name in given), (tag, given)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open and self.open.pop() == tag, (tag, self.open)
+
+text = open(sys.argv[1], encoding="utf-8").read()
+page = Page()
+page.feed(text)
+tags = [tag for tag, _ in page.seen]
+assert not page.open and tags.count("h1") == 1 and len(page.ids) == len(set(page.ids)), page.ids
+assert [given.get("type") for tag, given in page.seen if tag == "script"] == ["application/json"]
+assert "default-src 'none'" in text and "prefers-color-scheme" in text and "@media print" in text
+assert not re.findall(r'(?:src|href)="(?!#)', text) and not re.findall(r"url\((?!#)", text)
+assert "nan" not in re.sub(r"<script.*", "", text, flags=re.S).lower().replace("finance", ""), re.findall(r".{30}nan.{30}", text)[:3]
+for tag, given in page.seen:
+    if tag == "svg":
+        assert given["role"] == "img" and all(i in page.ids for i in given["aria-labelledby"].split())
+    if tag == "th":
+        assert given["scope"] in ("row", "col")
+assert tags.count("svg") >= int(sys.argv[2]), tags.count("svg")
+PY
+
+for item in plan.json:2 run.jsonl:4 train.json:1 sim.json:1 sweep.json:1 collective.json:1 program.json:1 model.json:0 validation.json:1; do
+    name=${item%:*}
+    expect 0 report $name -o $name.html
+    has out "$name.html"
+    python3 check.py $name.html ${item#*:} || fail "the page of $name"
+    expect 0 report $name -o again.html
+    cmp -s $name.html again.html || fail "$name: other bytes the second time"
+    expect 0 report $name.html --extract -o back
+    cmp -s $name back/1-$name || fail "$name does not come back"
+    LC_ALL=C expect 0 report $name --text
+    if LC_ALL=C grep -q '[^ -~]' out; then fail "$name: not ASCII: $(LC_ALL=C grep -m1 '[^ -~]' out)"; fi
+done
+expect 0 report plan.json
+has out "plan.html"
+has plan.html "$(python3 -c 'import json; print(json.load(open("plan.json"))["candidates"][0]["strategy"])')"
+LC_ALL=C.UTF-8 expect 0 report run.jsonl --text
+has out "●"
+has out "The slowest updates"
+expect 0 report plan.json sim.json run.jsonl train.json -o all.html --title "all <of> them"
+has all.html "<title>all &lt;of&gt; them</title>"
+has all.html "4 documents side by side"
+python3 check.py all.html 8 || fail "the page of several documents"
+expect 0 report all.html -o again.html --title "all <of> them"
+cmp -s all.html again.html || fail "a page made of a page is another"
+
+# Names are text, whatever they are.
+python3 - <<'PY'
+import json
+plan, run = json.load(open("plan.json")), open("run.jsonl").read()
+bad = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\"'\u202eabc" + 10000 * "x"
+plan["model"] = plan["explanation"] = bad
+plan["candidates"][0]["strategy"] = plan["layers"][0]["name"] = bad
+plan["command"].append(bad)
+open("bad.json", "wb").write(json.dumps(plan, ensure_ascii=False).replace("abc", "a\udcffc").encode(errors="surrogateescape"))
+higher = dict(plan, paradl="plan-result/2")
+json.dump(higher, open("higher.json", "w"))
+json.dump(dict(plan, paradl="cake/1"), open("cake.json", "w"))
+open("torn.jsonl", "w").write(run[:-200])
+lines = run.splitlines(True)
+open("broken.jsonl", "w").write("".join(lines[:5]) + '{"step": 3, "lo\n' + "".join(lines[5:]))
+json.dump({"paradl": "plan-result/1", "candidates": [{"mesh": 3, "limits": {}, "memory": []}, 7, None], "layers": [[]], "device": 1}, open("odd.json", "w"))
+json.dump({"paradl": "validation/1", "rows": [{"measured": "x"}], "all": None}, open("odd2.json", "w"))
+json.dump({"paradl": "program/1", "ops": [{}], "buffers": [{"first_op": -1, "last_op": 1e300, "bytes": 1}, {"first_op": 0, "last_op": 9, "bytes": 1}]}, open("odd3.json", "w"))
+PY
+expect 0 report bad.json -o bad.html
+python3 - <<'PY' || fail "hostile names"
+text = open("bad.html", encoding="utf-8").read()
+assert text.count("<script") == 1 and "<img" not in text and "\u202e" not in text.split("<script")[0] and "a\ufffdc" in text and "&lt;img" in text
+PY
+for name in odd odd2 odd3; do expect 0 report $name.json -o odd.html; done
+expect 0 report torn.jsonl -o torn.html
+has torn.html "The last line of the log is torn"
+has torn.html "The run has not ended"
+
+# refuse TEXT FILE...: status 2, one line, and no page.
+refuse() {
+    local text=$1
+    shift
+    expect 2 report "$@" -o refused.html
+    [ "$(wc -l <err)" -eq 1 ] || fail "report $*: $(cat err)"
+    has err "$text"
+    [ ! -e refused.html ] || fail "report $*: a page beside an error"
+}
+: >empty.json
+echo '{"a": 1}' >none.json
+head -c 300 plan.json >cut.json
+refuse "plan-result/2 is newer than this program" higher.json
+refuse "there is no report of cake/1" cake.json
+refuse "broken.jsonl:6: no JSON" broken.jsonl
+refuse "empty.json: no document" empty.json
+refuse "none.json: no document" none.json
+refuse "cut.json:" cut.json
+refuse "plan.yaml: no document" plan.yaml
+expect 1 report nothing.json
+has err "nothing.json"
+expect 2 report plan.json --text --extract
+finish
