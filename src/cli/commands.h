@@ -28,6 +28,9 @@ extern char **pdl__arguments;
 /* The program ends with this although nothing failed here: what failed has been reported by the ranks. */
 extern int pdl__exit_status;
 
+/* Runs the words of a command line behind the name of the program. */
+pdl_status_t pdl__run(int count, char **arguments);
+
 /* Versions of the program, of its build and of what it was built with. */
 pdl_status_t pdl__print_version(FILE *stream);
 

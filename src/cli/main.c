@@ -173,7 +173,7 @@ static pdl_status_t help(int count, char **arguments)
     return pdl_error(PDL_ERR_INPUT, "unexpected \"%.60s\"; usage: paradl help [VERB]", arguments[1]);
 }
 
-static pdl_status_t run(int count, char **arguments)
+pdl_status_t pdl__run(int count, char **arguments)
 {
     const struct verb *verb;
 
@@ -203,7 +203,7 @@ int main(int argc, char **argv)
     memcpy(pdl__arguments, argv, ((size_t)argc + 1) * sizeof(*argv));
     pdl_document_set_command((const char *const *)pdl__arguments);
     pdl_output_clean_up_on_signals();
-    pdl_status_t status = run(argc > 0 ? argc - 1 : 0, argv + 1);
+    pdl_status_t status = pdl__run(argc > 0 ? argc - 1 : 0, argv + 1);
 
     /* What was printed comes before what is said about it, in a file too. The message of a failure stays. */
     if (!status)

@@ -1,19 +1,22 @@
 /*
  * paradl report: documents become one page, or a text; and the documents of a page become files again.
  */
+#include "cli/capture.h"
 #include "cli/commands.h"
 
+#include <paradl/plan/plan.h>
 #include <paradl/report/page.h>
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define MOST_INPUTS 64
 
 typedef struct values {
-    const char *output, *title;
+    const char *output, *title, *charts;
     bool        text, extract;
 } values_t;
 
@@ -21,10 +24,17 @@ static const pdl__option_t options[] = {
     {"output", "PAGE.html", NULL, "where the page goes; else beside the first document. --extract: a folder",
      PDL__TEXT(values_t, output), .letter = 'o'},
     {"title", "TEXT", NULL, "title of the page; else what the first document is about", PDL__TEXT(values_t, title)},
+    {"charts", "DIR", NULL, "also writes every chart as a file of SVG", PDL__TEXT(values_t, charts)},
     {"text", NULL, NULL, "prints answers, charts and tables instead, for a terminal", PDL__FLAG(values_t, text)},
     {"extract", NULL, NULL, "writes the documents of a page back into files", PDL__FLAG(values_t, extract)},
     {.name = NULL},
 };
+
+static pdl_status_t make_folder(const char *folder)
+{
+    if (mkdir(folder, 0777) == 0 || errno == EEXIST) return PDL_OK;
+    return pdl_error(PDL_ERR_IO, "%.200s: cannot make the folder: %s", folder, strerror(errno));
+}
 
 /* "runs/lenet.jsonl" gives "runs/lenet.html". */
 static pdl_status_t page_beside(const char *input, char path[PATH_MAX])
@@ -46,9 +56,10 @@ static pdl_status_t write_page(const values_t *v, const pdl_documents_t *documen
     if (v->output != NULL && snprintf(path, sizeof(path), "%s", v->output) >= PATH_MAX)
         return pdl_error(PDL_ERR_INPUT, "the name after -o is too long");
     if (v->output == NULL) status = page_beside(first, path);
+    if (!status && v->charts != NULL) status = make_folder(v->charts);
     if (!status) status = pdl_output_open(path, &output);
     if (status) return status;
-    status = pdl__finish_output(output, pdl_report_page(documents, v->title, pdl_output_stream(output)));
+    status = pdl__finish_output(output, pdl_report_page(documents, v->title, v->charts, pdl_output_stream(output)));
     if (!status && !pdl_output_is_stdout(path)) printf("%s\n", path);
     return status;
 }
@@ -57,8 +68,9 @@ static pdl_status_t extract(const values_t *v, const pdl_documents_t *documents)
 {
     const char *folder = v->output != NULL ? v->output : ".";
 
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return pdl_error(PDL_ERR_IO, "%.200s: cannot make the folder: %s", folder, strerror(errno));
+    pdl_status_t made = make_folder(folder);
+
+    if (made) return made;
     for (int i = 0; i < pdl_documents_count(documents); i++) {
         char          path[PATH_MAX], name[160];
         pdl_output_t *output;
@@ -76,6 +88,68 @@ static pdl_status_t extract(const values_t *v, const pdl_documents_t *documents)
     return PDL_OK;
 }
 
+/* What a command prints, as a document; it is computed here, and the page says by which command. */
+static pdl_status_t add_computed(pdl_documents_t *documents, const char *name, const char *const *words, int count)
+{
+    char        *text = NULL;
+    size_t       length;
+    pdl_status_t status = pdl__capture(words, count, &text, &length);
+
+    if (!status) status = pdl_documents_add_text(documents, name, text, length);
+    free(text);
+    return status;
+}
+
+/* A plan alone is enough: strategies at its devices and batch, and the plan simulated. */
+static pdl_status_t add_plan(pdl_documents_t *documents, const char *path)
+{
+    const char     *simulate[] = {"paradl", "simulate", path, "--json", NULL};
+    pdl_plan_file_t file;
+    char            devices[32], batch[32];
+    pdl_status_t    status = pdl_plan_read(path, &file);
+
+    if (status) return status;
+    if (file.system_name[0] == '\0')
+        status = pdl_error(PDL_ERR_INPUT,
+                           "%s names no system: write one into it, or report what paradl plan --json prints", path);
+    snprintf(devices, sizeof(devices), "%lld", (long long)pdl_mesh_size(&file.plan->mesh));
+    snprintf(batch, sizeof(batch), "%lld", (long long)file.plan->batch);
+    const char *plan[] = {"paradl",       "plan",
+                          "--model",      file.model_name,
+                          "--system",     file.system_name,
+                          "--devices",    devices,
+                          "--batch",      batch,
+                          "--precision",  pdl_precision_names[file.plan->precision],
+                          "--json",       "--layers",
+                          "--explain",    file.data_name[0] != '\0' ? "--data" : NULL,
+                          file.data_name, NULL};
+    int         count = 0;
+
+    while (plan[count] != NULL) count++;
+    if (!status) status = add_computed(documents, "plan.json", plan, count);
+    if (!status) status = add_computed(documents, "simulation.json", simulate, 4);
+    pdl_plan_file_free(&file);
+    return status;
+}
+
+/* Plans are YAML; all else is JSON, or a page. */
+static bool is_plan(const char *path)
+{
+    static const char begin[] = "paradl: plan/";
+    char              text[sizeof(begin)] = "";
+    FILE             *file = fopen(path, "r");
+
+    if (file == NULL) return false;
+    if (fgets(text, sizeof(text), file) == NULL) text[0] = '\0';
+    fclose(file);
+    return strcmp(text, begin) == 0;
+}
+
+static pdl_status_t add(pdl_documents_t *documents, const char *path)
+{
+    return is_plan(path) ? add_plan(documents, path) : pdl_documents_add(documents, path);
+}
+
 static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 {
     const values_t  *v = given;
@@ -84,7 +158,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
     if (!status && v->text && v->extract)
         status = pdl_error(PDL_ERR_INPUT, "--text and --extract exclude each other");
-    for (int i = 0; !status && i < operands->count; i++) status = pdl_documents_add(documents, operands->text[i]);
+    for (int i = 0; !status && i < operands->count; i++) status = add(documents, operands->text[i]);
     if (!status && pdl_documents_count(documents) == 0)
         status = pdl_error(PDL_ERR_INPUT, "%.200s: there are no documents in it", operands->text[0]);
     if (!status && v->extract)
@@ -99,7 +173,8 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__report_commands[] = {
     {.name = "report",
-     .usage = "DOCUMENT... [-o PAGE.html] [--title TEXT] [--text] | --extract PAGE.html [-o DIR]",
+     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--text] | --extract PAGE.html "
+              "[-o DIR]",
      .summary = "makes one page of plans, simulations, runs, sweeps and validations",
      .notes = "A document is what --json of a verb prints, or the log of train --log; several are compared. The "
               "page needs no other file\n"

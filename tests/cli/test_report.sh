@@ -91,6 +91,17 @@ python3 check.py all.html 8 || fail "the page of several documents"
 expect 0 report all.html -o again.html --title "all <of> them"
 cmp -s all.html again.html || fail "a page made of a page is another"
 
+# A plan file alone: what it lacks is computed by the commands that the page names.
+expect 0 report plan.yaml --charts charts
+[ "$(cat out)" = plan.html ] || fail "beside a page: $(cat out)"
+python3 check.py plan.html 3 || fail "the page of a plan file"
+has plan.html "<code>paradl plan --model lenet --system local --devices 2"
+has plan.html "<code>paradl simulate plan.yaml --json</code>"
+for file in charts/*.svg; do
+    python3 -c 'import sys, xml.dom.minidom as m; assert m.parse(sys.argv[1]).documentElement.tagName == "svg"' $file || fail "$file"
+done
+[ "$(ls charts | wc -l)" -ge 3 ] || fail "charts: $(ls charts)"
+
 # Names are text, whatever they are.
 python3 - <<'PY'
 import json
@@ -138,7 +149,8 @@ refuse "broken.jsonl:6: no JSON" broken.jsonl
 refuse "empty.json: no document" empty.json
 refuse "none.json: no document" none.json
 refuse "cut.json:" cut.json
-refuse "plan.yaml: no document" plan.yaml
+echo "name: mine" >mine.yaml
+refuse "mine.yaml: no document" mine.yaml
 expect 1 report nothing.json
 has err "nothing.json"
 expect 2 report plan.json --text --extract

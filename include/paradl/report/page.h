@@ -5,7 +5,7 @@
  *     pdl_documents_create(&documents);
  *     pdl_documents_add(documents, "plan.json");
  *     pdl_documents_add(documents, "run.jsonl");
- *     pdl_report_page(documents, NULL, stream);
+ *     pdl_report_page(documents, NULL, NULL, stream);
  *     pdl_documents_destroy(documents);
  *
  * Nothing of a document is ever executed, and the same documents give the same bytes.
@@ -29,8 +29,11 @@ void         pdl_documents_destroy(pdl_documents_t *documents); /* NULL is allow
    that this program does not know. */
 pdl_status_t pdl_documents_add(pdl_documents_t *documents, const char *path);
 
-/* `title` may be NULL. */
-pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, FILE *stream);
+/* The same of a text in memory, which is copied; `name` is that of a file it could have come from. */
+pdl_status_t pdl_documents_add_text(pdl_documents_t *documents, const char *name, const char *text, size_t length);
+
+/* `title` may be NULL; with `charts`, a folder, every chart is also written there as a file. */
+pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, const char *charts, FILE *stream);
 /* The same answers, charts and tables for a terminal. */
 pdl_status_t pdl_report_page_text(const pdl_documents_t *documents, const char *title, FILE *stream);
 

@@ -160,20 +160,38 @@ static pdl_status_t read_text(pdl_documents_t *d, const char *path, const char *
     return status ? status : take_value(d, path, value);
 }
 
-pdl_status_t pdl_documents_add(pdl_documents_t *d, const char *path)
+/* Keeps the text, which values point into. */
+static pdl_status_t take_text(pdl_documents_t *d, const char *path, char *text, size_t length)
 {
-    char       **texts = realloc(d->texts, ((size_t)d->text_count + 1) * sizeof(*texts));
-    char        *text;
-    size_t       length;
-    pdl_status_t status;
+    char **texts = realloc(d->texts, ((size_t)d->text_count + 1) * sizeof(*texts));
 
-    if (texts == NULL) return pdl__no_memory("for documents");
+    if (texts == NULL) {
+        free(text);
+        return pdl__no_memory("for documents");
+    }
     d->texts = texts;
-    status = pdl__file_read(path, &text, &length);
-    if (status) return status;
     d->texts[d->text_count++] = text;
     path = pdl_arena_strdup(d->arena, path);
     return path != NULL ? read_text(d, path, text, length) : PDL_ERR_NOMEM;
+}
+
+pdl_status_t pdl_documents_add(pdl_documents_t *d, const char *path)
+{
+    char        *text;
+    size_t       length;
+    pdl_status_t status = pdl__file_read(path, &text, &length);
+
+    return status ? status : take_text(d, path, text, length);
+}
+
+pdl_status_t pdl_documents_add_text(pdl_documents_t *d, const char *name, const char *text, size_t length)
+{
+    char *copy = malloc(length + 1);
+
+    if (copy == NULL) return pdl__no_memory("for documents");
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return take_text(d, name, copy, length);
 }
 
 #define ELEMENT "<script type=\"application/json\" id=\"paradl-documents\">"

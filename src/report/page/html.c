@@ -93,9 +93,9 @@ static void write_documents(pdl__page_t *page, const pdl_documents_t *documents)
     for (int i = 0; i < documents->count; i++) write_document(page, &documents->item[i]);
 }
 
-pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, FILE *stream)
+pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, const char *charts, FILE *stream)
 {
-    pdl__page_t page = {.stream = stream, .arena = documents->arena};
+    pdl__page_t page = {.stream = stream, .arena = documents->arena, .folder = charts};
     const char *shown = title != NULL ? title : default_title(documents, &page);
 
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

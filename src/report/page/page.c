@@ -3,6 +3,7 @@
  */
 #include "report/page/page.h"
 
+#include <paradl/base/output.h>
 #include <paradl/base/units.h>
 
 #include <math.h>
@@ -117,6 +118,19 @@ void pdl__page_say(pdl__page_t *page, const char *format, ...)
     element(page, "<p>", text, "</p>\n");
 }
 
+/* A file of its own, for papers and slides. */
+static pdl_status_t write_chart(pdl__page_t *page, const pdl__chart_t *chart)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = pdl_output_open(pdl__page_print(page, "%s/%s.svg", page->folder, chart->id), &output);
+
+    if (status) return status;
+    status = pdl__chart_svg(chart, true, pdl_output_stream(output));
+    if (!status) return pdl_output_close(output);
+    pdl_output_discard(output);
+    return status;
+}
+
 void pdl__page_chart(pdl__page_t *page, pdl__chart_t *chart, const char *how)
 {
     pdl_status_t status;
@@ -128,8 +142,9 @@ void pdl__page_chart(pdl__page_t *page, pdl__chart_t *chart, const char *how)
     if (!page->text) fputs("</div>\n", page->stream);
     if (status == PDL_ERR_LIMIT)
         how = "There is nothing to draw.";
-    else if (status && !page->status)
-        page->status = status;
+    else if (!status && page->folder != NULL)
+        status = write_chart(page, chart);
+    if (status && status != PDL_ERR_LIMIT && !page->status) page->status = status;
     element(page, "<figcaption>", how, "</figcaption>\n");
     if (!page->text) fputs("</figure>\n", page->stream);
 }

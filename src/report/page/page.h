@@ -13,7 +13,8 @@
 typedef struct pdl__page {
     FILE               *stream;
     pdl_arena_t        *arena;
-    bool                text; /* for a terminal, instead of HTML */
+    bool                text;   /* for a terminal, instead of HTML */
+    const char         *folder; /* where charts are also written, or NULL */
     bool                in_section;
     int                 charts, sections;
     pdl_table_t        *table; /* of a text, while it is filled */

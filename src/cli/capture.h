@@ -1,0 +1,14 @@
+/*
+ * Running a command of our own for what it prints.
+ */
+#ifndef PDL_CLI_CAPTURE_H
+#define PDL_CLI_CAPTURE_H
+
+#include <paradl/base/status.h>
+#include <stddef.h>
+
+/* Runs `words`, of which the first names the program, and takes what it writes to standard output, ended by a zero byte; the
+   caller frees *text. Documents that it writes name these words as their command. */
+pdl_status_t pdl__capture(const char *const *words, int count, char **text, size_t *length);
+
+#endif
