@@ -78,8 +78,8 @@ run() {
     esac
     if [ $((SECONDS - begin)) -gt "$limit" ]; then
         echo "# left out for lack of time: $*"
-    elif "$paradl" train --device "$device" --model "$model" --data synthetic --samples "$(($2 * 2))" --batch "$2" --precision "$3" \
-        --recompute "$4" -n "$5" --strategy "$6" --mesh "$7" --lr 0.001 --loader-threads 4 --steps "$steps" --no-valid --quiet --system "$system" --json \
+    elif "$paradl" train --device "$device" --model "$model" --data synthetic --samples "$(($2 * (steps + 2)))" --batch "$2" --precision "$3" \
+        --recompute "$4" -n "$5" --strategy "$6" --mesh "$7" --lr 0.001 --steps "$steps" --no-valid --quiet --system "$system" --json \
         >"$scratch/run.json" 2>"$scratch/error" </dev/null; then
         printf '{"case": "%s", "run": %s}\n' "$*" "$(tr -d '\n' <"$scratch/run.json")" >>"$scratch/runs"
     else

@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, issue, step, sharing}
+ *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, issue, step, sharing, slice}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -63,6 +63,7 @@ static const char *const device_keys[] = {"name",
                                           "issue",
                                           "step",
                                           "sharing",
+                                          "slice",
                                           NULL};
 static const char *const level_keys[] = {"name",  "transport",        "fanout", "bandwidth",  "latency",
                                          "ports", "oversubscription", "shared", "congestion", NULL};
@@ -166,6 +167,7 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     st = pdl_yaml_get_number(node, "step", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->step_s);
     if (st) return st;
     st = get_share(node, "sharing", &device->sharing);
+    if (!st) st = pdl_yaml_get_number(node, "slice", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->slice_s);
     if (st) return st;
     st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
     if (st) return st;

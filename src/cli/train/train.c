@@ -181,7 +181,8 @@ static const pdl_dataset_t *describe_input(const job_t *job, const pdl_mesh_t *m
         CALIBRATED_VALUES / (double)pdl_shape_elements(&info->shape) * job->options.loader_threads *
         (double)pdl_mesh_extent(mesh, PDL_AXIS_DATA) / (double)pdl_mesh_size(mesh);
     system->storage.node_bandwidth_bytes_per_s = system->storage.total_bandwidth_bytes_per_s = 0;
-    *dataset = (pdl_dataset_t){.bytes_per_sample = 1, .decode_s_per_sample = 1};
+    *dataset = (pdl_dataset_t){.bytes_per_sample = (double)pdl_shape_elements(&info->shape) * (info->bytes ? 1 : 4),
+                               .decode_s_per_sample = 1};
     return dataset;
 }
 

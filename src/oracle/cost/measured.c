@@ -103,12 +103,43 @@ static double trend_value(const trend_t *t)
     return (t->y - fmin(fmax(slope, -STEEPEST), STEEPEST) * t->x) / t->weight;
 }
 
+/* How many times more or less work than in a row of the same layer its line is believed. */
+static const double SAME_LAYER = 4;
+
+/* Rows of this very layer with other numbers of samples: their line, and a kernel at least with less work than any. 0: there are none near. */
+static double on_rows(const pdl_compute_cost_t *cost, const pdl_measured_t *row, int i)
+{
+    const pdl_measured_t *below = NULL, *above = NULL;
+
+    for (int k = 0; k < cost->measured_count; k++) {
+        const pdl_measured_t *m = &cost->measured[k];
+        pdl_measured_t        same = *m;
+
+        same.work[i] = row->work[i];
+        if (m->layer != row->layer || m->after != row->after || m->precision != row->precision ||
+            !(m->work[i] > 0) || !(m->seconds[i] > 0) || distance(&same, row, i) > 0)
+            continue;
+        if (m->work[i] <= row->work[i] && (below == NULL || m->work[i] > below->work[i])) below = m;
+        if (m->work[i] >= row->work[i] && (above == NULL || m->work[i] < above->work[i])) above = m;
+    }
+    if (below != NULL && above != NULL && below->work[i] < above->work[i]) {
+        double share = (row->work[i] - below->work[i]) / (above->work[i] - below->work[i]);
+        return below->seconds[i] + share * (above->seconds[i] - below->seconds[i]);
+    }
+    const pdl_measured_t *near = below != NULL ? below : above;
+    if (near == NULL || fmax(near->work[i] / row->work[i], row->work[i] / near->work[i]) > SAME_LAYER) return 0;
+    double begin = fmin(cost->kernel_s, near->seconds[i]);
+    return begin + (near->seconds[i] - begin) * row->work[i] / near->work[i];
+}
+
 static double corrected(const pdl_compute_cost_t *cost, const pdl_measured_t *row, int i, double seconds)
 {
     trend_t trend = {0};
     double  nearest = UNKNOWN, plain_s = plain_seconds(cost, row->layer, row->work[i]);
     bool    nothing = false;
 
+    double same_s = on_rows(cost, row, i);
+    if (same_s > 0) return same_s;
     if (seconds > 0) add_point(&trend, 1 / square(UNKNOWN), 0, log(seconds / plain_s));
     for (int k = 0; k < cost->measured_count; k++) {
         const pdl_measured_t *m = &cost->measured[k];

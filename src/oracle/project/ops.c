@@ -154,6 +154,16 @@ static double halo_bytes(const pdl_program_op_t *op, int64_t ranks)
     return op->part == 0 && ranks > 2 ? op->bytes / 2 : op->bytes;
 }
 
+/* Of ranks that share a device each has it in turn. One that waits for another inside its program waits until all have had
+   their slice; at the end of an update, when computation has gone on meanwhile, for the slices of the others. */
+static double turn_seconds(const pricer_t *pr, bool end)
+{
+    const pdl_device_t *device = &pr->oracle->system->device;
+
+    if (device->sharers <= 1) return 0;
+    return device->slice_s * (end ? device->sharers - 1 : device->sharers);
+}
+
 static pdl_status_t comm_seconds(pricer_t *pr, const pdl_program_op_t *op, double *seconds)
 {
     const pdl_mesh_t *mesh = &pr->plan->mesh;
@@ -255,6 +265,13 @@ static double count_updates(const pdl_program_t *program)
     return updates;
 }
 
+static bool exchanges_gradients(const pdl_program_t *program)
+{
+    for (int i = 0; i < program->op_count; i++)
+        if (program->op[i].kind == PDL_OP_COLLECTIVE) return true;
+    return false;
+}
+
 /* Sums and conversions read two streams or write them slowly, and write one; boxes are as large as the smaller side. */
 static double pass_seconds(const pricer_t *pr, const pdl_program_op_t *op)
 {
@@ -290,10 +307,13 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
         return PDL_OK;
     case PDL_OP_SUM:
     case PDL_OP_COPY: *seconds = pass_seconds(pr, op); return PDL_OK;
-    case PDL_OP_REDISTRIBUTE: *seconds = kept_seconds(pr, op); return comm_seconds(pr, op, seconds);
+    case PDL_OP_REDISTRIBUTE:
+        *seconds = kept_seconds(pr, op);
+        if (op->bytes > 0) *seconds += turn_seconds(pr, false);
+        return comm_seconds(pr, op, seconds);
     case PDL_OP_COLLECTIVE:
         return op->role == PDL_ROLE_TIED ? tied_seconds(pr, op, seconds) : comm_seconds(pr, op, seconds);
-    case PDL_OP_SEND: *seconds = send_seconds(pr, op); return PDL_OK;
+    case PDL_OP_SEND: *seconds = send_seconds(pr, op) + turn_seconds(pr, true); return PDL_OK;
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
         /* Forward copies out and backward in: most have the link to themselves. */
@@ -301,7 +321,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
             pdl_host_link_seconds(&pr->oracle->system->device.host_link,
                                   op->kind == PDL_OP_COPY_OUT ? PDL_HOST_TO_HOST : PDL_HOST_TO_DEVICE, op->bytes);
         return PDL_OK;
-    case PDL_OP_UPDATE: *seconds = update_seconds(pr) / count_updates(pr->program); return PDL_OK;
+    case PDL_OP_UPDATE:
+        *seconds = update_seconds(pr) / count_updates(pr->program);
+        if (exchanges_gradients(pr->program)) *seconds += turn_seconds(pr, true) / count_updates(pr->program);
+        return PDL_OK;
     default: return PDL_OK;
     }
 }

@@ -111,6 +111,17 @@ static bool replay_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_pl
     return status == PDL_OK;
 }
 
+/* A batch is copied to a device while the one before is computed, unless it came too late for that. */
+static double upload_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_projection_t *p)
+{
+    double busy = p->compute_s + p->bubble_s;
+
+    for (int i = 0; i < PDL_COMM_CLASS_COUNT; i++) busy += p->comm[i];
+    if (c->dataset == NULL || p->input_s <= busy) return 0;
+    return pdl_host_link_seconds(&oracle->system->device.host_link, PDL_HOST_TO_DEVICE,
+                                 (double)c->batch / (double)c->data * c->dataset->bytes_per_sample);
+}
+
 pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_dataset_t *dataset,
                                pdl_projection_t *out)
 {
@@ -132,6 +143,7 @@ pdl_status_t pdl_oracle_replay(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl
     }
     if (status) return status;
     take_parts(&parts, out);
+    if (out->replayed) out->bubble_s += upload_seconds(oracle, &c, out);
     pdl__project_sums(oracle, &c, replicas.kappa, out);
     pdl__find_limits(oracle, &c, out);
     return PDL_OK;
