@@ -16,7 +16,7 @@ assert d["paradl"] == sys.argv[1] + "/1" and d["command"] == ["paradl"] + sys.ar
 PY
 }
 
-plan=(plan --model lenet --system local --devices 2 --batch 32)
+plan=(plan --model lenet --system abci-v --devices 2 --batch 32)
 head_of plan-result "${plan[@]}" --json --layers
 python3 - <<'PY' || fail "layers of a plan"
 import json
@@ -30,7 +30,7 @@ expect 2 "${plan[@]}" --layers
 has err "add --json"
 expect 0 "${plan[@]}" -o plan.yaml
 head_of plan-simulation simulate plan.yaml --json
-head_of plan-simulation simulate --json plan.yaml --system local
+head_of plan-simulation simulate --json plan.yaml --system abci-v
 head_of model model show lenet --json
 head_of model-list model list --json
 head_of system system show local --json
@@ -39,5 +39,7 @@ head_of dataset data info mnist --json
 head_of dataset-list data list --json
 head_of topology-list topo list --json
 head_of algorithm-list coll list --json
+# Nobody else begins a document.
+! grep -rn "pdl_json_begin(" "$SOURCE/src/report" "$SOURCE/src/cli" || fail "documents without a head"
 head_of verification coll verify ring --ranks 4 --json
 finish

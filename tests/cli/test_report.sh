@@ -4,11 +4,11 @@
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
 
-expect 0 plan --model lenet --system local --devices 2 --batch 32 --json --layers --explain -o plan.yaml
+expect 0 plan --model lenet --system abci-v --devices 2 --batch 32 --json --layers --explain -o plan.yaml
 cp out plan.json
 expect 0 train --model lenet --data synthetic --samples 640 --batch 32 --epochs 2 --lr 0.02 --threads 1 --quiet --log run.jsonl --json
 cp out train.json
-expect 0 simulate plan.yaml --system local --json
+expect 0 simulate plan.yaml --system abci-v --json
 cp out sim.json
 expect 0 simulate --topology dln --hosts 16 --hosts-per-switch 2 --sweep-bytes 1KiB:1MiB:32 --algorithm ring,rshd --json
 cp out sweep.json
@@ -91,11 +91,20 @@ python3 check.py all.html 8 || fail "the page of several documents"
 expect 0 report all.html -o again.html --title "all <of> them"
 cmp -s all.html again.html || fail "a page made of a page is another"
 
+# Plans over devices are curves of scaling.
+for devices in 1 2 4; do
+    expect 0 plan --model lenet --system abci-v --devices $devices --samples-per-device 16 --json
+    cp out devices-$devices.json
+done
+expect 0 report devices-4.json devices-1.json devices-2.json -o scaling.html
+has scaling.html "time of a sample over devices"
+has scaling.html "<title>data, 4: "
+
 # A plan file alone: what it lacks is computed by the commands that the page names.
 expect 0 report plan.yaml --charts charts
 [ "$(cat out)" = plan.html ] || fail "beside a page: $(cat out)"
 python3 check.py plan.html 3 || fail "the page of a plan file"
-has plan.html "<code>paradl plan --model lenet --system local --devices 2"
+has plan.html "<code>paradl plan --model lenet --system abci-v --devices 2"
 has plan.html "<code>paradl simulate plan.yaml --json</code>"
 for file in charts/*.svg; do
     python3 -c 'import sys, xml.dom.minidom as m; assert m.parse(sys.argv[1]).documentElement.tagName == "svg"' $file || fail "$file"

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 
 #define MANY_POINTS 80 /* more are a line without points */
-#define LINE        15.0
 
 static const char *const dashes[] = {"none", "8 4", "2 3"};
 
@@ -221,9 +220,10 @@ static void name_lines(const pdl__drawing_t *d)
     if (ends == NULL) return;
     for (int s = 0; s < d->chart->series_count; s++) count += find_end(d, s, &ends[count]);
     qsort(ends, (size_t)count, sizeof(*ends), higher_first);
-    for (int i = 1; i < count; i++) ends[i].y = fmax(ends[i].y, ends[i - 1].y + LINE);
-    if (count > 0) ends[count - 1].y = fmin(ends[count - 1].y, fmax(d->bottom, d->top + LINE * (count - 1)));
-    for (int i = count - 2; i >= 0; i--) ends[i].y = fmin(ends[i].y, ends[i + 1].y - LINE);
+    for (int i = 1; i < count; i++) ends[i].y = fmax(ends[i].y, ends[i - 1].y + PDL__CHART_LINE);
+    if (count > 0)
+        ends[count - 1].y = fmin(ends[count - 1].y, fmax(d->bottom, d->top + PDL__CHART_LINE * (count - 1)));
+    for (int i = count - 2; i >= 0; i--) ends[i].y = fmin(ends[i].y, ends[i + 1].y - PDL__CHART_LINE);
     for (int i = 0; i < count; i++) {
         int hue = pdl__chart_hue(d->chart, ends[i].series);
 

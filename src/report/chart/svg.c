@@ -86,6 +86,14 @@ static double name_room(const char *const *names, int count)
     return LETTER * fmin(most, MOST_NAME);
 }
 
+static int count_direct(const pdl__drawing_t *d)
+{
+    int count = 0;
+
+    for (int s = 0; s < d->chart->series_count; s++) count += pdl__drawing_direct(d, s);
+    return count;
+}
+
 static double label_room(const pdl__drawing_t *d)
 {
     int most = 0;
@@ -137,7 +145,7 @@ static void lay_out(pdl__drawing_t *d, bool alone)
     d->left = 28 + (bands ? name_room(d->y.axis->bands, d->y.axis->band_count) : 70);
     d->right = WIDTH - label_room(d);
     d->top = title + legend(d, 0, false) + rule_room(d) + 8;
-    d->bottom = d->top + (bands ? BAND * d->y.axis->band_count : HEIGHT);
+    d->bottom = d->top + (bands ? BAND * d->y.axis->band_count : fmax(HEIGHT, PDL__CHART_LINE * count_direct(d)));
     d->height = d->bottom + (d->x.axis->label != NULL ? 52 : 30);
 }
 

@@ -6,6 +6,8 @@
 
 #include "report/chart/scale.h"
 
+#define PDL__CHART_LINE 15.0 /* from one name of a line to the next */
+
 typedef struct pdl__drawing {
     const pdl__chart_t *chart;
     FILE               *stream;

@@ -6,9 +6,11 @@
 #include <paradl/base/units.h>
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
-#define MOST_RUNS 16
+#define MOST_RUNS  16
+#define MOST_PLANS 32
 
 /* What a document says in short. */
 typedef struct row {
@@ -105,6 +107,72 @@ static void draw_losses(pdl__page_t *page, const pdl_documents_t *documents)
     if (chart.series_count > 1) pdl__page_chart(page, &chart, "Losses of all runs on common axes.");
 }
 
+/* Plans over devices: the time of a sample, one line for every strategy; gaps where it is not possible. */
+typedef struct scaling {
+    const pdl__document_t *plan[MOST_PLANS];
+    int                    plans;
+    double                 devices[MOST_PLANS], seconds[MOST_RUNS][MOST_PLANS];
+    pdl__series_t          series[MOST_RUNS];
+    int                    lines;
+} scaling_t;
+
+static int fewer_devices_first(const void *a, const void *b)
+{
+    const pdl__document_t *const *one = a, *const *other = b;
+    double x = pdl_json_number_of((*one)->head, "pe"), y = pdl_json_number_of((*other)->head, "pe");
+
+    return (x > y) - (x < y);
+}
+
+static double *line_of(scaling_t *s, const char *strategy)
+{
+    int i = 0;
+
+    while (i < s->lines && strcmp(s->series[i].name, strategy) != 0) i++;
+    if (i == MOST_RUNS) return NULL;
+    if (i == s->lines) {
+        for (int p = 0; p < s->plans; p++) s->seconds[i][p] = NAN;
+        s->series[s->lines++] = (pdl__series_t){
+            .name = strategy, .mark = PDL__MARK_LINE, .x = s->devices, .y = s->seconds[i], .count = s->plans};
+    }
+    return s->seconds[i];
+}
+
+static void fill_scaling(scaling_t *s)
+{
+    for (int p = 0; p < s->plans; p++) {
+        s->devices[p] = pdl_json_number_of(s->plan[p]->head, "pe");
+        for (const pdl_json_value_t *c = pdl_json_first(s->plan[p]->head, "candidates"); c != NULL; c = c->next) {
+            const char *strategy = pdl_json_text_of(c, "strategy");
+            double     *line = strategy != NULL && pdl_json_true(c, "feasible") ? line_of(s, strategy) : NULL;
+
+            if (line != NULL) line[p] = pdl_json_number_of(c, "total_s") / pdl_json_number_of(c, "batch");
+        }
+    }
+}
+
+static void draw_scaling(pdl__page_t *page, const pdl_documents_t *documents)
+{
+    scaling_t    s = {.plans = 0};
+    pdl__chart_t chart = {.title = "time of a sample over devices",
+                          .x = {.label = "devices", .scale = PDL__SCALE_LOG2},
+                          .y = {.label = "time of a sample",
+                                .scale = PDL__SCALE_LOG10,
+                                .format = pdl_format_seconds},
+                          .series = s.series};
+
+    for (int i = 0; i < documents->count && s.plans < MOST_PLANS; i++)
+        if (strcmp(documents->item[i].kind, "plan-result") == 0) s.plan[s.plans++] = &documents->item[i];
+    if (s.plans < 2) return;
+    qsort(s.plan, (size_t)s.plans, sizeof(s.plan[0]), fewer_devices_first);
+    if (pdl_json_number_of(s.plan[0]->head, "pe") == pdl_json_number_of(s.plan[s.plans - 1]->head, "pe")) return;
+    fill_scaling(&s);
+    chart.series_count = s.lines;
+    pdl__page_chart(page, &chart,
+                    "Time of an iteration over its batch; half at twice the devices is perfect. A line ends where "
+                    "its strategy does.");
+}
+
 /* Documents of other models are compared all the same, and said to be. */
 static bool same_models(const pdl_documents_t *documents)
 {
@@ -130,6 +198,7 @@ void pdl__page_compare(pdl__page_t *page, const pdl_documents_t *documents)
     pdl__page_section(page, "%d documents side by side", comparable);
     if (!same_models(documents)) pdl__page_say(page, "The documents are about different models.");
     list_times(page, documents);
+    draw_scaling(page, documents);
     draw_losses(page, documents);
     pdl__page_section_end(page);
 }

@@ -199,6 +199,28 @@ static void list_changes(pdl__page_t *page, const pdl_json_value_t *points, cons
     pdl__page_table_end(page);
 }
 
+/* "ring is best from 1 KiB, rshd from 64 KiB" */
+static const char *name_changes(pdl__page_t *page, const pdl_json_value_t *points, const char *over, bool hosts)
+{
+    const char *text = "", *last = "";
+    char        at[PDL_FORMAT_SIZE];
+
+    for (const pdl_json_value_t *point = points; point != NULL; point = point->next) {
+        const char *name = pdl__page_or(pdl_json_text_of(best_of(point), "algorithm"), "no algorithm");
+        double      value = pdl_json_number_of(point, over);
+
+        if (strcmp(name, last) == 0) continue;
+        if (hosts)
+            snprintf(at, sizeof(at), "%.0f hosts", value);
+        else
+            pdl_format_bytes(value, at);
+        text = pdl__page_print(page, "%s%s%s%s from %s", text, *text != '\0' ? ", " : "", name,
+                               *text != '\0' ? "" : " is best", at);
+        last = name;
+    }
+    return text;
+}
+
 void pdl__page_sweep(pdl__page_t *page, const pdl__document_t *document)
 {
     const pdl_json_value_t *points = pdl_json_first(document->head, "points"),
@@ -221,8 +243,7 @@ void pdl__page_sweep(pdl__page_t *page, const pdl__document_t *document)
         return;
     }
     fill_sweep(page, points, over, &lines);
-    pdl__page_answer(page, "%s is best at the smallest point of %d.",
-                     pdl__page_or(pdl_json_text_of(best_of(points), "algorithm"), "No algorithm"), lines.points);
+    pdl__page_answer(page, "%s.", name_changes(page, points, over, hosts));
     pdl__page_section(page, "Time over %s", over);
     draw_lines(page, &lines, &chart, "Both axes are logarithmic; the dotted line is the lower bound.");
     list_changes(page, points, over, hosts);

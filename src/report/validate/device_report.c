@@ -3,7 +3,7 @@
  */
 #include "report/csv_field.h"
 
-#include <paradl/base/json.h>
+#include <paradl/base/document.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
 
@@ -102,8 +102,7 @@ pdl_status_t pdl_report_device_json(const pdl_device_runs_t *runs, FILE *stream)
     pdl_device_score_t score = pdl_device_runs_score(runs, NULL);
     pdl_json_t         json;
 
-    pdl_json_begin(&json, stream);
-    pdl_json_open(&json, NULL, '{');
+    pdl_document_begin(&json, stream, "device-validation/1");
     write_score(&json, "all", NULL, &score);
     pdl_json_open(&json, "groups", '[');
     for (size_t i = 0; i < pdl_device_runs_count(runs); i++) {
