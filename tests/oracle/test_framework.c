@@ -63,6 +63,32 @@ static void defaults_are_read(void)
     CHECK(f.recompute_given && f.recompute == PDL_RECOMPUTE_FULL && f.dropout);
 }
 
+/* Kernels that were written for an older device are no faster on a newer one. */
+static void attention_has_a_bound(void)
+{
+    static const char   yaml[] = "paradl: model/1\nname: one\ninput: {tokens: 8192, vocabulary: 2}\nlayers:\n"
+                                 "  - embedding: {out: 12288}\n  - attention: {heads: 32, causal: true}\n";
+    const pdl_system_t *system = NULL;
+    pdl_model_t        *model = NULL;
+    pdl_oracle_t       *oracle = NULL;
+    pdl_parameters_t    p;
+    double              free_s[2], bound_s[2], flop = 4.0 * 8192 * 8192 * 4096 / 2;
+
+    REQUIRE_OK(pdl_system_load("h200", &system));
+    REQUIRE_OK(pdl_framework_choose("pytorch", NULL, system, &p));
+    REQUIRE_OK(pdl_model_read_yaml_memory(yaml, sizeof(yaml) - 1, "attention", &model));
+    REQUIRE_OK(pdl_oracle_create(model, system, &p, &oracle));
+    int last = pdl_model_layer_count(model) - 1;
+    CHECK_OK(pdl_oracle_layer_seconds(oracle, last, 4, PDL_BF16, free_s));
+    p.attention_flop_per_s = 100e12;
+    pdl_oracle_set_parameters(oracle, &p);
+    CHECK_OK(pdl_oracle_layer_seconds(oracle, last, 4, PDL_BF16, bound_s));
+    CHECK(bound_s[0] > 4 * flop / 100e12 && bound_s[0] > 3 * free_s[0] && bound_s[1] > 3 * free_s[1]);
+    pdl_oracle_destroy(oracle);
+    pdl_model_destroy(model);
+    pdl_system_destroy(system);
+}
+
 static void mistakes_are_named(void)
 {
     static const struct {
@@ -92,6 +118,7 @@ int main(void)
     RUN(built_in_frameworks_are_read);
     RUN(a_framework_lies_over_its_set);
     RUN(defaults_are_read);
+    RUN(attention_has_a_bound);
     RUN(mistakes_are_named);
     return test_done();
 }

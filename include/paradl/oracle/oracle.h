@@ -36,6 +36,7 @@ extern "C" {
     X(tensor_efficiency, 0, .05, 1, 1, NONE, "share of the peak that 16-bit products reach; 0: system")          \
     X(product_gain, 1, 1, 1.7, 0, NONE, "rate of large 16-bit products over the mean rate that the system states, where kernels have shapes") \
     X(attention_efficiency, 0, .05, 1, 0, NONE, "share of the 16-bit peak that attention kernels reach; 0: as products") \
+    X(attention_flop_per_s, 0, 0, 1e16, 0, FLOP_RATE, "most that attention kernels reach on any device; 0: no bound") \
     X(convolution_efficiency, 0, .02, 1, 0, NONE, "share of the 16-bit or TF32 peak of convolutions; 0: as products") \
     X(expert_efficiency, 0, .05, 1, 0, NONE, "share of the peak that experts' products reach; 0: as other products") \
     X(memory_efficiency, 0, .3, 1, 1, NONE, "share of the memory bandwidth that element-wise layers reach; 0: system") \

@@ -27,6 +27,8 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     if (precision == PDL_FP8 && device->peak_flop_per_s[PDL_BF16] > 0)
         cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
     if (!wide && p->attention_efficiency > 0) cost->attention_flop_per_s *= p->attention_efficiency / share;
+    if (p->attention_flop_per_s > 0)
+        cost->attention_flop_per_s = fmin(cost->attention_flop_per_s, p->attention_flop_per_s);
     cost->expert_flop_per_s = cost->flop_per_s;
     if (!wide && p->expert_efficiency > 0) cost->expert_flop_per_s *= p->expert_efficiency / share;
     cost->fused_attention = p->fused_attention;

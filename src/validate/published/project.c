@@ -9,6 +9,8 @@
 
 /* Where the source does not state them: the largest micro-batch, a power of two and at most this, ... */
 enum { LARGEST_MICRO_BATCH = 8, LARGEST_BATCH = 1024 };
+/* Of a weight: a copy and two moments in 32 bits. */
+static const double STATE_BYTES = 12;
 
 static int64_t replicas_of(const pdl_config_t *c)
 {
@@ -97,9 +99,22 @@ static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, c
     out->high_s *= grow;
 }
 
+/* Replicas of an expert are fewer than those of other weights, so its optimizer state is shared out among fewer. */
+static void expert_states(const pdl_recipe_t *r, double memory_bytes, pdl_projection_t *out)
+{
+    const pdl_config_t *c = &r->config;
+    double              data = (double)c->data, replicas = fmax(1, data / (double)r->experts_over);
+    double              weights = 3.0 * (double)(r->size.hidden * r->size.ffn) * (double)r->size.experts /
+                     (double)r->experts_over * (double)r->size.layers / (double)(c->pipeline * c->tensor);
+
+    if (r->size.experts == 0 || c->sharding == PDL_SHARDING_NONE) return;
+    out->memory_bytes += STATE_BYTES * weights * (1 / replicas - 1 / data);
+    out->fits = out->memory_bytes <= memory_bytes;
+}
+
 /* Where the source does not say what is recomputed it is little: the time is that of none, the memory that of the
    lightest policy that fits. */
-static pdl_status_t lighten(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_projection_t *out)
+static pdl_status_t lighten(pdl_oracle_t *oracle, const pdl_recipe_t *r, double memory_bytes, pdl_projection_t *out)
 {
     pdl_recipe_t     trial = *r;
     pdl_projection_t lighter;
@@ -111,6 +126,7 @@ static pdl_status_t lighten(pdl_oracle_t *oracle, const pdl_recipe_t *r, pdl_pro
         out->memory_bytes = lighter.memory_bytes;
         out->memory = lighter.memory;
         out->fits = lighter.fits;
+        expert_states(r, memory_bytes, out);
     }
     return PDL_OK;
 }
@@ -150,10 +166,11 @@ static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pd
     pdl_recipe_t trial = line->recipe;
     pdl_status_t status = evaluate_open(m->oracle, &trial, &line->projection);
 
+    if (!status) expert_states(&trial, m->system.device.memory_bytes, &line->projection);
     if (!status && trial.adapters)
         freeze(&line->projection, m->system.device.memory_bytes);
     else if (!status && trial.choose_recompute)
-        status = lighten(m->oracle, &trial, &line->projection);
+        status = lighten(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
     if (!status && trial.keeps_products)
         status = add_products(m->oracle, &trial, m->system.device.memory_bytes, &line->projection);
     if (!status) expert_exchange(m, p, &trial, &line->projection);
