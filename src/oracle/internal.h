@@ -120,6 +120,9 @@ static inline double pdl__repeated_seconds(const pdl__repeated_t *r)
     return r->forward + r->layer + r->halo;
 }
 
+/* What a device waits for a host that takes `host_s` to queue what the device does in `device_s`. */
+double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s);
+
 /* One micro-batch through the layers between two prefix sums, with what is computed again. */
 double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *before, const pdl_sums_t *after);
 

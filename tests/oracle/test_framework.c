@@ -89,6 +89,37 @@ static void attention_has_a_bound(void)
     pdl_system_destroy(system);
 }
 
+/* Host time counts alike in the closed form and when passes are replayed one after the other. */
+static void host_time_is_replayed(void)
+{
+    const pdl_system_t *system = NULL;
+    pdl_model_t        *model = NULL;
+    pdl_oracle_t       *oracle = NULL;
+    pdl_plan_t         *plan = NULL;
+    pdl_parameters_t    p;
+    pdl_config_t        config = pdl_config_default("serial");
+    pdl_projection_t    closed, replayed;
+
+    REQUIRE_OK(pdl_system_load("h200", &system));
+    REQUIRE_OK(pdl_framework_choose("pytorch", NULL, system, &p));
+    REQUIRE_OK(pdl_model_load("gpt2-124m", &model));
+    REQUIRE_OK(pdl_oracle_create(model, system, &p, &oracle));
+    config.precision = PDL_BF16;
+    config.optimizer = PDL_OPTIMIZER_ADAM;
+    for (int recompute = PDL_RECOMPUTE_NONE; recompute <= PDL_RECOMPUTE_FULL; recompute++) {
+        config.batch = 4;
+        config.recompute = (pdl_recompute_t)recompute;
+        REQUIRE_OK(pdl_oracle_evaluate(oracle, &config, NULL, &closed));
+        REQUIRE_OK(pdl_oracle_plan(oracle, &config, &plan));
+        CHECK_OK(pdl_oracle_replay(oracle, plan, NULL, &replayed));
+        CHECK_NEAR(replayed.total_s, closed.total_s, 0.02);
+        pdl_plan_destroy(plan);
+    }
+    pdl_oracle_destroy(oracle);
+    pdl_model_destroy(model);
+    pdl_system_destroy(system);
+}
+
 static void mistakes_are_named(void)
 {
     static const struct {
@@ -119,6 +150,7 @@ int main(void)
     RUN(a_framework_lies_over_its_set);
     RUN(defaults_are_read);
     RUN(attention_has_a_bound);
+    RUN(host_time_is_replayed);
     RUN(mistakes_are_named);
     return test_done();
 }

@@ -228,8 +228,7 @@ static void add_formats(const pdl_layer_t *layer, const pdl_local_t *local, pdl_
     if (traits->loss) s->logits += local->samples * local->x_elements;
 }
 
-/* The loss, and the logits that it reads. */
-static bool is_outside(const pdl_model_t *model, int index)
+bool pdl__outside_blocks(const pdl_model_t *model, int index)
 {
     if (pdl_layer_traits(pdl_model_layer(model, index))->loss) return true;
     if (index + 1 >= pdl_model_layer_count(model)) return false;
@@ -252,7 +251,7 @@ void pdl__price_layer(const pdl_pricing_t *pr, int index, pdl_sums_t *s)
     if (pdl_layer_is_matrix(layer)) s->matrix += forward + backward + framework;
     if (local->replication > 1) s->replicated += forward + backward;
     add_formats(layer, local, s);
-    if (is_outside(pr->profile->plan->model, index)) {
+    if (pdl__outside_blocks(pr->profile->plan->model, index)) {
         s->outside += forward;
         s->outside_queue += s->queue_forward - queue;
     }

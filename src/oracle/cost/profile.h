@@ -120,6 +120,9 @@ bool pdl__transfer_skipped(const pdl_pricing_t *pricing, const pdl_transfer_t *t
 /* Adds the costs of one compiled layer of the profile's program to the sums. */
 void pdl__price_layer(const pdl_pricing_t *pricing, int index, pdl_sums_t *sums);
 
+/* The loss, and the logits that it reads: no part of a block. */
+bool pdl__outside_blocks(const pdl_model_t *model, int index);
+
 /* `plan` gives modes, mesh and policies; `micro_batch` samples per replica. */
 pdl_status_t pdl__profile_create(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_plan_t *plan,
                                  double micro_batch, pdl_profile_t **profile);

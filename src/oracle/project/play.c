@@ -165,6 +165,21 @@ static void send(player_t *player, int stage, const pdl_pipeline_op_t *op, doubl
 }
 
 /* Plays the next pass of a stage; false when its input is not there or nothing is left. */
+/* The device waits where the host has not queued the pass yet. */
+static double wait_for_host(const player_t *player, stage_t *st, const pdl__pass_time_t *time, bool backward,
+                            double start, double end)
+{
+    const pdl__cut_t       *cut = player->cut;
+    const pdl_parameters_t *p = &cut->oracle->p;
+    double                  host = time->queue[backward], both = time->queue[0] + time->queue[1], wait;
+
+    if (both > 0) host *= 1 + p->queue_step_s / ((double)cut->c.micro_batches * cut->pipeline.chunks * both);
+    st->host_s += host;
+    wait = p->queue_blend > 0 ? pdl__host_wait(p, host, end - start) : fmax(0, st->host_s - end);
+    st->played->part[PDL__PART_COMPUTE] += wait;
+    return end + wait;
+}
+
 static bool step(player_t *player, int stage)
 {
     const pdl__cut_t        *cut = player->cut;
@@ -179,14 +194,9 @@ static bool step(player_t *player, int stage)
         arrival = player->arrival[input_of(player, op->backward, stage, op->chunk, op->micro_batch)];
     if (arrival < 0) return false;
     chunk = &cut->chunks[stage * cut->pipeline.chunks + op->chunk];
-    end = run_pass(player, stage, op, later(st->clock, arrival));
-    /* The device waits where the host has not queued the pass yet. */
-    st->host_s += chunk->time.queue[op->backward];
-    if (st->host_s > end) {
-        st->played->part[PDL__PART_COMPUTE] += st->host_s - end;
-        end = st->host_s;
-    }
-    st->clock = end;
+    double start = later(st->clock, arrival);
+    end = run_pass(player, stage, op, start);
+    st->clock = end = wait_for_host(player, st, &chunk->time, op->backward, start, end);
     st->next++;
     send(player, stage, op, end);
     return true;

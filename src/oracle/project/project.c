@@ -11,7 +11,9 @@ const char *const pdl_comm_class_names[PDL_COMM_CLASS_COUNT] = {"layer collectiv
 bool pdl__recomputes(const pdl_case_t *c, const pdl_profile_t *profile, int layer)
 {
     if (c->run_mode == PDL_INFERENCE) return false;
-    if (profile->plan->block_count == 0) return c->recompute == PDL_RECOMPUTE_FULL;
+    if (profile->plan->block_count == 0)
+        return c->recompute == PDL_RECOMPUTE_FULL &&
+               !(c->block_segments && pdl__outside_blocks(profile->plan->model, layer));
     return pdl_plan_recomputes(profile->plan, layer);
 }
 
@@ -41,11 +43,18 @@ double pdl__run_seconds(const pdl_case_t *c, const pdl_sums_t *a, const pdl_sums
            (a->backward + a->layer_backward + a->halo_backward);
 }
 
-/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. Layers for which the
-   host is slower stand beside others for which it is not: a blend counts a part of both. */
+/* Layers for which the host is slower stand beside others for which it is not: a blend counts a part of both. */
+double pdl__host_wait(const pdl_parameters_t *p, double host_s, double device_s)
+{
+    double blend = p->queue_blend;
+
+    if (blend > 0 && host_s > 0) return pow(pow(host_s, blend) + pow(device_s, blend), 1 / blend) - device_s;
+    return fmax(0, host_s - device_s);
+}
+
+/* The device waits where the host needs longer to queue a micro-batch than the device to work it off. */
 static double queue_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *s)
 {
-    double blend = oracle->p.queue_blend;
     double host = s->queue_forward + oracle->p.queue_step_s / (double)c->micro_batches,
            device = s->forward + s->layer_forward + s->halo_forward;
 
@@ -54,8 +63,7 @@ static double queue_wait(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
         host += s->queue_backward + again.queue;
         device += s->backward + s->layer_backward + s->halo_backward + pdl__repeated_seconds(&again);
     }
-    if (blend > 0 && host > 0) return pow(pow(host, blend) + pow(device, blend), 1 / blend) - device;
-    return fmax(0, host - device);
+    return pdl__host_wait(&oracle->p, host, device);
 }
 
 static void project_compute(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
