@@ -65,7 +65,7 @@ static const pdl__option_t options[] = {
     {"formulas", "WHICH", "paradl", "cost model", CHOICE(formulas, formula_names, FORMULAS_COUNT),
      .group = "Cost model"},
     {"framework", "NAME", NULL,
-     "what trains: pytorch, pytorch-compile, megatron-core, ... or a .yaml file; else an ideal framework, or the "
+     "what trains: pytorch, pytorch-compile, megatron, ... or a .yaml file; else an ideal framework, or the "
      "one that "
      "the system was measured with",
      TEXT(framework)},

@@ -71,7 +71,7 @@ static const pdl__option_t options[] = {
      .writes = true},
     {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
     {"framework", "NAME", NULL,
-     "of a plan: what trains: pytorch, megatron-core, ... or a .yaml file; else an ideal framework",
+     "of a plan: what trains: pytorch, megatron, ... or a .yaml file; else an ideal framework",
      PDL__TEXT(values_t, framework)},
     {"parameters", "NAME", NULL, "of a plan: parameter set of the cost model; else that of the system",
      PDL__TEXT(values_t, parameters)},

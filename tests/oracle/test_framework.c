@@ -56,7 +56,7 @@ static void defaults_are_read(void)
 {
     pdl_framework_t f;
 
-    REQUIRE_OK(pdl_framework_load("megatron-core", &f));
+    REQUIRE_OK(pdl_framework_load("megatron", &f));
     CHECK_INT(f.sharding, PDL_SHARDING_ZERO1);
     CHECK(f.sequence_parallel && f.interleaved && !f.dropout && !f.recompute_given);
     REQUIRE_OK(pdl_framework_load("megatron-lm", &f));
