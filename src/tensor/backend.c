@@ -52,3 +52,15 @@ int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward)
                ? 0
                : op->description.meetings[backward];
 }
+
+pdl_status_t pdl_check_labels(const pdl_layer_t *layer, const int32_t *labels, int64_t samples, int64_t positions,
+                              int64_t classes, int64_t first)
+{
+    for (int64_t i = 0; i < samples * positions; i++)
+        if (labels[i] >= classes)
+            return pdl_error(
+                PDL_ERR_INPUT,
+                "%s: sample %lld of the batch has label %d, but the network tells only %lld classes apart",
+                layer->name, (long long)(first + i / positions), (int)labels[i], (long long)classes);
+    return PDL_OK;
+}

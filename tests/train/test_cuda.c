@@ -164,6 +164,27 @@ static void runs_of_the_cpu_go_on(void)
     close_bench(&cuda);
 }
 
+/* The message of the CPU, whose host sees labels before they are used. */
+static void labels_that_are_no_class_are_refused(void)
+{
+    const network_t  *network = &networks[0];
+    pdl_step_result_t result = {0};
+    pdl_batch_t       batch;
+    bench_t           b;
+
+    fill_batch(network->classes);
+    labels[BATCH - 1] = 10;
+    for (int cuda = 0; cuda < 2; cuda++) {
+        REQUIRE_OK(open_bench(&b, network, cuda == 1, PDL_DTYPE_F32));
+        batch = part_of_batch(b.plan, b.session);
+        CHECK_INT(pdl_session_evaluate(b.session, &batch, &result), PDL_ERR_INPUT);
+        CHECK_INT(pdl_session_step(b.session, &batch, &result), PDL_ERR_INPUT);
+        CHECK_STR(pdl_error_message(),
+                  "loss: sample 3 of the batch has label 10, but the network tells only 10 classes apart");
+        close_bench(&b);
+    }
+}
+
 /* Numbers that change with every step are among them: rates, corrections, what is dropped; and both slots of the input. */
 static void collect(const network_t *network, double *numbers, int64_t *replayed)
 {
@@ -248,6 +269,7 @@ int main(int count, char **arguments)
     RUN(networks_learn_as_on_the_cpu);
     RUN(networks_learn_in_bf16);
     RUN(runs_of_the_cpu_go_on);
+    RUN(labels_that_are_no_class_are_refused);
     RUN(replayed_steps_have_the_bits_of_launches);
     RUN(memory_is_what_is_said);
     return test_done();

@@ -424,6 +424,10 @@ void         pdl_backend_destroy(pdl_backend_t *backend); /* NULL is allowed */
 
 /* The meetings of a run, which has one phase more. Batch norm that evaluates has none. */
 int pdl_op_meetings(const pdl_op_t *op, const pdl_op_run_t *run, bool backward);
+/* Refuses the first label that is no class; the first of these samples is number `first` of the batch. Where the host cannot see labels when
+   an op runs, one that is no class makes its loss NaN, and this says why. */
+pdl_status_t pdl_check_labels(const pdl_layer_t *layer, const int32_t *labels, int64_t samples, int64_t positions,
+                              int64_t classes, int64_t first);
 
 /* What decides the time of an op besides precision and number of samples: the layer with its local shapes and formats, what is fused
    with it and which passes run. Of a conversion and of samples that are loaded likewise. */

@@ -223,6 +223,17 @@ pdl_status_t pdl__finite_agree(pdl_session_t *s, pdl_ranks_t *ranks)
                            speaks ? pdl_error(PDL_ERR_NOT_FINITE, "%s", s->observer.not_finite_text) : PDL_OK);
 }
 
+/* Of all samples of this rank, as the host has them. */
+static pdl_status_t check_labels(const pdl_session_t *s, const pdl_batch_t *batch)
+{
+    const pdl_layer_t *loss =
+        s->graph->loss >= 0 ? pdl_model_layer(s->spec.plan->model, s->graph->unit[s->graph->loss].layer) : NULL;
+
+    if (!loss || pdl_layer_traits(loss)->loss == PDL_LOSS_VALUES || !batch->labels) return PDL_OK;
+    return pdl_check_labels(loss, batch->labels, s->count, pdl_shape_positions(&loss->in), loss->in.channels,
+                            s->first);
+}
+
 pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl_batch_t *batch,
                                  pdl__execute_mode_t mode, const char *what)
 {
@@ -230,8 +241,9 @@ pdl_status_t pdl__finite_explain(pdl_session_t *s, pdl_ranks_t *ranks, const pdl
     pdl__execution_t execution = {.batch = batch, .mode = trains ? PDL__EXECUTE_PASS : mode, .searches = true};
     int              gradient = mode == PDL__EXECUTE_TRAIN ? bad_parameter(s, PDL_ARRAY_GRADIENT) : -1;
     char             remedy[160], when[64] = "";
-    pdl_status_t     status = pdl__session_execute(s, s->forward_program, &execution);
+    pdl_status_t     status = pdl_ranks_agree(ranks, check_labels(s, batch));
 
+    if (!status) status = pdl__session_execute(s, s->forward_program, &execution);
     if (status) return status;
     if (trains) snprintf(when, sizeof(when), " at update %lld", update_of(s));
     write_remedy(s, batch, trains, s->updates > 0, remedy, sizeof(remedy));

@@ -176,18 +176,6 @@ static void conclude_samples(const pass_t *pass, float *output)
     }
 }
 
-static pdl_status_t check_classes(const pdl_op_t *op, const pdl_op_run_t *run, const pass_t *pass)
-{
-    for (int64_t i = 0; i < pass->samples * pass->positions; i++)
-        if (pass->classes[i] >= pass->all)
-            return pdl_error(
-                PDL_ERR_INPUT,
-                "%s: sample %lld of the batch has label %d, but the network tells only %lld classes apart",
-                op->spec.layer->name, (long long)(run->first_sample + i / pass->positions), (int)pass->classes[i],
-                (long long)pass->all);
-    return PDL_OK;
-}
-
 /* Sequences and vectors go row by row, images by bands of positions. */
 static bool by_rows(const pdl_op_t *op)
 {
@@ -215,7 +203,8 @@ static pdl_status_t cross_entropy_forward(pdl_op_t *op, const pdl_op_run_t *run)
     pass_t       pass = make_pass(op, run);
     int64_t      rows = pass.samples * pass.positions;
     size_t       split = op->spec.classes > 0 ? pdl__entropy_split_bytes(rows) : 0;
-    pdl_status_t status = check_classes(op, run, &pass);
+    pdl_status_t status =
+        pdl_check_labels(op->spec.layer, pass.classes, pass.samples, pass.positions, pass.all, run->first_sample);
 
     if (status != PDL_OK) return status;
     pass.result = (pdl__entropy_result_t *)((char *)run->workspace + split);
