@@ -120,6 +120,9 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
 /* "gradients over data (4 ranks): allreduce by ring" */
 static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
 {
+    if (s->replayed > 0)
+        fprintf(stream, "%lld passes over the network were replayed as a graph of kernels\n",
+                (long long)s->replayed);
     /* MPI itself sends memory of the processor. */
     if (spec->ranks > 1 && s->transport != NULL && strcmp(s->transport, "mpi") != 0)
         fprintf(stream, "memory of GPUs goes between ranks by %s\n", s->transport);
@@ -312,6 +315,7 @@ void pdl__summary_json(pdl_json_t *json, const pdl_run_report_spec_t *spec, cons
     class_json(json, s->class_s);
     copies_json(json, &s->copies);
     if (s->transport != NULL) pdl_json_string(json, "transport", s->transport);
+    if (s->replayed > 0) pdl_json_int(json, "replayed", s->replayed);
     pdl__exchanges_json(json, s->exchange, s->exchange_count, true);
     pdl_json_open(json, "projected", '{');
     pdl_json_bool(json, "generic", spec->generic);

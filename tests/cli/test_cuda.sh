@@ -42,6 +42,11 @@ if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
     refused "of memory are needed on the GPU, 8.00 GiB of its 8.00 GiB are free: lower --batch" \
         train --model "$SOURCE/tests/train/models/language.yaml" --data synthetic --samples 500000 \
         --steps 1 --batch 500000 --no-valid --device cuda
+    # The first two steps are timed, kernel by kernel.
+    expect 0 train --model lenet --data synthetic --samples 8 --steps 4 --batch 1 --no-valid --device cuda
+    has out "2 passes over the network were replayed as a graph of kernels"
+    PARADL_GRAPHS=0 expect 0 train --model lenet --data synthetic --samples 8 --steps 4 --batch 1 --no-valid --device cuda
+    ! grep -q "replayed as a graph" out || fail "graphs with PARADL_GRAPHS=0"
     # Experts on several ranks: rows go to them and come back.
     losses() {
         rm -f log

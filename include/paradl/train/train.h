@@ -135,6 +135,7 @@ typedef struct pdl_train_summary {
     pdl_session_exchange_t exchange[PDL_MAX_EXCHANGES];
     int                    exchange_count;
     const char            *transport; /* pdl_session_transport() */
+    int64_t                replayed;  /* pdl_session_replayed(): updates and validation */
 } pdl_train_summary_t;
 
 /* What a session of a run has to know of its workers, before it is made, for those who make one by themselves; PDL_ERR_INPUT for
