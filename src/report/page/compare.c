@@ -53,21 +53,23 @@ static void list_times(pdl__page_t *page, const pdl_documents_t *documents)
                                            {"how", PDL_LEFT},           {"iteration", PDL_RIGHT},
                                            {"to the first", PDL_RIGHT}, {"memory", PDL_RIGHT}};
     double                    base = NAN;
+    const char               *model = NULL;
     row_t                     row;
 
-    pdl__page_table(page, "Iterations side by side; differences are to the first", columns, 6);
+    pdl__page_table(page, "Iterations side by side; differences are to the first, of the same model", columns, 6);
     for (int i = 0; i < documents->count; i++) {
+        double change;
+
         if (!summarise(page, &documents->item[i], &row)) continue;
+        if (model == NULL) model = row.model;
         if (!isfinite(base)) base = row.seconds;
+        change = strcmp(model, row.model) == 0 ? difference(row.seconds, base) : (double)NAN;
         pdl__page_row(page);
         pdl__page_cell(page, "%s", documents->item[i].name);
         pdl__page_cell(page, "%s", row.model);
         pdl__page_cell(page, "%s", row.how);
         pdl__page_seconds(page, row.seconds);
-        pdl__page_cell(page, "%s",
-                       isfinite(difference(row.seconds, base))
-                           ? pdl__page_print(page, "%+.1f %%", 100 * difference(row.seconds, base))
-                           : "-");
+        pdl__page_cell(page, "%s", isfinite(change) ? pdl__page_print(page, "%+.1f %%", 100 * change) : "-");
         pdl__page_bytes(page, row.memory);
     }
     pdl__page_table_end(page);
@@ -195,10 +197,9 @@ void pdl__page_compare(pdl__page_t *page, const pdl_documents_t *documents)
 
     for (int i = 0; i < documents->count; i++) comparable += summarise(page, &documents->item[i], &row);
     if (comparable < 2) return;
-    pdl__page_section(page, "%d documents side by side", comparable);
+    pdl__page_heading(page, "%d documents side by side", comparable);
     if (!same_models(documents)) pdl__page_say(page, "The documents are about different models.");
     list_times(page, documents);
     draw_scaling(page, documents);
     draw_losses(page, documents);
-    pdl__page_section_end(page);
 }

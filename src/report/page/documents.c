@@ -130,9 +130,11 @@ static pdl_status_t read_log(pdl_documents_t *d, const char *path, const char *t
 
 static pdl_status_t read_page(pdl_documents_t *d, const char *path, const char *text);
 
-static pdl_status_t take_value(pdl_documents_t *d, const char *path, const pdl_json_value_t *value)
+/* `name` is that of its file, `path` of the file that holds it, which may be a page. */
+static pdl_status_t take_value(pdl_documents_t *d, const char *path, const char *name,
+                               const pdl_json_value_t *value)
 {
-    pdl__document_t         document = {.name = base_name(path), .head = value};
+    pdl__document_t         document = {.name = base_name(name), .head = value};
     const pdl_json_value_t *log = pdl_json_first(value, "log");
     pdl_status_t            status;
 
@@ -157,7 +159,7 @@ static pdl_status_t read_text(pdl_documents_t *d, const char *path, const char *
     if (first > 1 && text[first - 1] == '}') status = pdl_json_read(d->arena, text, first, path, 1, &value);
     if (!status && pdl_json_get(value, "after_step") != NULL) return read_log(d, path, text, length, value);
     status = pdl_json_read(d->arena, text, length, path, 1, &value);
-    return status ? status : take_value(d, path, value);
+    return status ? status : take_value(d, path, path, value);
 }
 
 /* Keeps the text, which values point into. */
@@ -212,7 +214,7 @@ static pdl_status_t read_page(pdl_documents_t *d, const char *path, const char *
     for (const pdl_json_value_t *v = pdl_json_first(page, "documents"); !status && v != NULL; v = v->next) {
         const char *name = pdl_json_text_of(v, "name");
 
-        status = take_value(d, name != NULL ? name : path, pdl_json_get(v, "document"));
+        status = take_value(d, path, name != NULL ? name : path, pdl_json_get(v, "document"));
     }
     return status;
 }
