@@ -131,6 +131,16 @@ static pdl_status_t add_row(pdl_calibration_t *r, const pdl_timed_op_t *row, con
     return PDL_OK;
 }
 
+/* The peak is the rate of the fastest product of all: that of one size does not tell. */
+static void raise_peak(pdl_calibration_t *r, const pdl__unit_t *unit, const pdl_timed_op_t *row)
+{
+    double *peak = row->precision == PDL_FP32 ? &r->flop_per_s : &r->half_flop_per_s;
+
+    if (unit->kind == PDL__UNIT_OP && unit->spec.layer->type == PDL_LAYER_LINEAR)
+        *peak =
+            fmax(*peak, (double)unit->spec.layer->flop_forward * row->samples / row->seconds[PDL_TIMED_FORWARD]);
+}
+
 /* layer_s: of the layers of the model, forward and backward. */
 static pdl_status_t time_unit(pdl__bench_t *b, const pdl__graph_t *graph, int i, double (*layer_s)[2])
 {
@@ -153,6 +163,7 @@ static pdl_status_t time_unit(pdl__bench_t *b, const pdl__graph_t *graph, int i,
         if (!status) status = pdl__bench_place(b, &job);
         if (!status) status = time_passes(b, &job, &row);
         b->backend->ops->op_destroy(job.op);
+        if (!status) raise_peak(b->c->result, unit, &row);
         if (!status) status = add_row(b->c->result, &row, key);
     }
     if (known == NULL) known = &row;
