@@ -42,9 +42,10 @@ struct image_bytes {
                 found = known ? all.scale.cut[c] : 0;
             else if (slice >= 0 && slice < extents.depth && row >= 0 && row < extents.height && column >= 0 &&
                      column < extents.width)
-                found = (float)planes[(((int64_t)c * extents.depth + slice) * extents.height + row) * extents.width +
-                                      column] /
-                        255.0f;
+                found =
+                    (float)planes[(((int64_t)c * extents.depth + slice) * extents.height + row) * extents.width +
+                                  column] /
+                    255.0f;
             return known ? (found - all.scale.shift[c]) * all.scale.factor[c] : found;
         }
     };
@@ -186,7 +187,8 @@ static pdl_status_t load_typed(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, con
         return load_formatted<T>(gpu, stream, e, load.format, image_bytes{load.bytes, load.changes, load.scale},
                                  target);
     if (load.from == PDL_FORMAT_BLOCKED)
-        return load_formatted<T>(gpu, stream, e, load.format, image_values<T, true>{(const T *)load.values}, target);
+        return load_formatted<T>(gpu, stream, e, load.format, image_values<T, true>{(const T *)load.values},
+                                 target);
     if (load.type == PDL_DTYPE_F32)
         return load_formatted<T>(gpu, stream, e, load.format,
                                  image_values<float, false>{(const float *)load.values}, target);

@@ -1,8 +1,8 @@
 /*
  * A GPU of two multiprocessors that is none: its memory is that of the process, and streams work at once.
  */
-#include "tensor/plugin/cuda/emulated/memory.h"
 #include "tensor/plugin/cuda/emulate.h"
+#include "tensor/plugin/cuda/emulated/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,6 @@ pdl_status_t refuse(const pdl_tensor_stream_t *stream)
 {
     return stream->kept == NULL ? PDL_OK : pdl_error(PDL_ERR_IO, "CUDA: not while work of the stream is captured");
 }
-
 
 pdl_status_t count_gpus(int *devices)
 {

@@ -37,7 +37,8 @@ static pdl_rows_t cover(const pdl__gpu_t *gpu, const pdl__cuda_batch_norm_t &b, 
 }
 
 template <typename T, int V>
-__global__ void __launch_bounds__(PDL_ROW_THREADS, MEASURE_ROOM) measure_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, MEASURE_ROOM)
+    measure_rows(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     constexpr int   AHEAD = MEASURE_AHEAD;
     pdl_row_walk<V> walk(r);
@@ -239,7 +240,8 @@ template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO, bool LAST_X, bool 
 };
 
 template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO, bool KEEP>
-__global__ void __launch_bounds__(PDL_ROW_THREADS, MEASURE_BACK_ROOM) measure_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, MEASURE_BACK_ROOM)
+    measure_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     constexpr int   AHEAD = MEASURE_BACK_AHEAD;
     pdl_row_walk<V> walk(r);
@@ -321,7 +323,8 @@ static __global__ void slope_channels(pdl__cuda_batch_norm_t b)
 }
 
 template <typename T, int V, pdl__cuda_mask_t MASK, bool TWO>
-__global__ void __launch_bounds__(PDL_ROW_THREADS, APPLY_BACK_ROOM) apply_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
+__global__ void __launch_bounds__(PDL_ROW_THREADS, APPLY_BACK_ROOM)
+    apply_back(pdl__cuda_batch_norm_t b, pdl_rows_t r)
 {
     constexpr int   AHEAD = APPLY_BACK_AHEAD;
     pdl_row_walk<V> walk(r);
