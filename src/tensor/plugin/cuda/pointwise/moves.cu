@@ -204,7 +204,8 @@ template <bool DRAW>
 static pdl_status_t run_drop_type(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                   const pdl__cuda_dropout_t &d)
 {
-    return type == PDL_DTYPE_BF16 ? run_drop<pdl_bf16, DRAW>(gpu, stream, d) : run_drop<float, DRAW>(gpu, stream, d);
+    return type == PDL_DTYPE_BF16 ? run_drop<pdl_bf16, DRAW>(gpu, stream, d)
+                                  : run_drop<float, DRAW>(gpu, stream, d);
 }
 
 pdl_status_t pdl__cuda_drop(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
