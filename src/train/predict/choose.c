@@ -6,14 +6,28 @@
 #include <paradl/train/generate.h>
 #include <string.h>
 
-/* The first of the largest; a NaN in front of all stays. */
+enum { LANES = 16 };
+
+/* In lanes that a compiler makes vectors of. A NaN in front of all stays. */
+static float largest(const float *values, int64_t n)
+{
+    float   high[LANES];
+    int64_t at = 0;
+
+    for (int i = 0; i < LANES; i++) high[i] = values[0];
+    for (; at + LANES <= n; at += LANES)
+        for (int i = 0; i < LANES; i++) high[i] = values[at + i] > high[i] ? values[at + i] : high[i];
+    for (; at < n; at++) high[0] = values[at] > high[0] ? values[at] : high[0];
+    for (int i = 1; i < LANES; i++) high[0] = high[i] > high[0] ? high[i] : high[0];
+    return high[0];
+}
+
+/* The first of the largest. */
 static int32_t most_probable(const float *logits, int64_t classes)
 {
-    float   high = logits[0];
+    float   high = largest(logits, classes);
     int64_t best = 0;
 
-#pragma omp simd reduction(max : high)
-    for (int64_t c = 1; c < classes; c++) high = logits[c] > high ? logits[c] : high;
     while (best < classes - 1 && logits[best] != high) best++;
     return logits[best] == high ? (int32_t)best : 0;
 }
