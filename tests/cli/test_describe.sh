@@ -68,7 +68,9 @@ for list in "model" "system" "data" "topo" "coll"; do
     expect 0 $list list --json
     python3 - $list <<'PY' || fail "$list list --json"
 import json, sys
-key, = document = json.load(open("out"))
+document = json.load(open("out"))
+assert document["paradl"].endswith("-list/1") and document["command"][0] == "paradl", document
+key, = set(document) - {"paradl", "version", "command"}
 rows = document[key]
 assert len(rows) >= 10 and all(row.get("name") or row["algorithm"] for row in rows), document
 first = {"model": ("parameters", "macs", "description"), "system": ("pe", "device", "description"),
