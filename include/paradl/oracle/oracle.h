@@ -268,7 +268,7 @@ pdl_status_t pdl_oracle_settle(pdl_oracle_t *oracle, pdl_plan_t *plan);
 
 /* The seconds of a projection of this plan class by class, which add up to the total. Of pipelines, the mean over the
    stages; what a stage waits for others, bubbles included, counts as exchange between layers. Of programs (`replayed`), what their
-   operations take: the total is more by what lies between these. */
+   operations take: the total is more by what is between these. */
 pdl_status_t pdl_oracle_classes(pdl_oracle_t *oracle, const pdl_plan_t *plan, const pdl_projection_t *projection,
                                 double seconds[PDL_OP_CLASS_COUNT]);
 

@@ -13,7 +13,7 @@ void *pdl__buffer_at(const pdl_session_t *session, const pdl__execution_t *execu
 /* execute.c: one operation, behind those that it waits for. */
 pdl_status_t pdl__execute_op(pdl_session_t *session, int op, pdl__execution_t *execution);
 
-/* captures.c: what differs from step to step, on the device; and on its way there. */
+/* captures.c: what differs from step to step, in memory of the device; it is copied there before a step. */
 const pdl_step_numbers_t *pdl__step_numbers(const pdl_session_t *session);
 pdl_status_t              pdl__step_numbers_send(pdl_session_t *session, const pdl__execution_t *execution);
 /* Replays the first operations of a program where the device can, and leaves execution->next behind them. */
