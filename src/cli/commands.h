@@ -35,7 +35,9 @@ pdl_status_t pdl__run(int count, char **arguments);
 pdl_status_t pdl__print_version(FILE *stream);
 
 /* Tells, once under mpirun, what a user should know about the file of a model. */
-void pdl__print_remarks(const pdl_model_t *model);
+/* pdl_model_load(); with sequences of another length where `sequence` is above 0. */
+pdl_status_t pdl__load_model(const char *name, int64_t sequence, pdl_model_t **model);
+void         pdl__print_remarks(const pdl_model_t *model);
 
 /* Completes the file when `status` is PDL_OK, else gives it up; returns what went wrong first. */
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status);

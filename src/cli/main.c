@@ -37,6 +37,17 @@ pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
     return status;
 }
 
+pdl_status_t pdl__load_model(const char *name, int64_t sequence, pdl_model_t **model)
+{
+    pdl_model_t *loaded;
+    pdl_status_t status = pdl_model_load(name, sequence > 0 ? &loaded : model);
+
+    if (status || sequence <= 0) return status;
+    status = pdl_model_with_tokens(loaded, sequence, model);
+    pdl_model_destroy(loaded);
+    return status;
+}
+
 void pdl__print_remarks(const pdl_model_t *model)
 {
     for (const char *const *line = pdl_model_remarks(model); *line != NULL && pdl_launch_speaks(); line++)

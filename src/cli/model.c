@@ -6,7 +6,7 @@
 #include <paradl/report/report.h>
 
 typedef struct values {
-    int64_t     batch;
+    int64_t     batch, sequence;
     bool        json;
     const char *output;
 } values_t;
@@ -20,6 +20,8 @@ static const pdl__option_t show_options[] = {
 static const pdl__option_t import_options[] = {
     {"output", "MODEL.yaml", NULL, "the model file to write", PDL__TEXT(values_t, output), .required = true,
      .letter = 'o', .writes = true},
+    {"sequence", "N", NULL, "tokens of a sample, of a causal language model; else as the file says",
+     PDL__INT(values_t, sequence, 1)},
     {.name = NULL},
 };
 
@@ -66,7 +68,7 @@ static pdl_status_t run_import(const void *given, const pdl__operands_t *operand
     pdl_model_t       *model;
     pdl_model_totals_t totals;
     char               weights[PDL_FORMAT_SIZE];
-    pdl_status_t       status = pdl_model_load(operands->text[0], &model);
+    pdl_status_t       status = pdl__load_model(operands->text[0], values->sequence, &model);
 
     if (status) return status;
     pdl__print_remarks(model);
@@ -96,8 +98,8 @@ const pdl__command_t pdl__model_commands[] = {
      .operands = 1,
      .run = run_show},
     {.name = "model import",
-     .usage = "FILE.onnx -o MODEL.yaml",
-     .summary = "reads a network that another framework exported and writes it as a model file",
+     .usage = "FILE.onnx|config.json -o MODEL.yaml [--sequence N]",
+     .summary = "reads a network that another framework exported or describes and writes it as a model file",
      .options = import_options,
      .values = sizeof(values_t),
      .operands = 1,

@@ -22,7 +22,7 @@ static const char *const mode_names[] = {[PDL_TRAINING] = "training", [PDL_INFER
 typedef struct values {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
         *data_policy;
-    int64_t pe, batch, samples_per_pe, micro_batches, top, groups;
+    int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
     double  max_memory, divisor, exchange_bandwidth;
     int     goal, formulas, mode, precision, optimizer;
     bool    explain, json, layers;
@@ -32,8 +32,8 @@ typedef struct values {
 #define CHOICE(field, names, count) PDL__CHOICE(values_t, field, names, count)
 
 static const pdl__option_t options[] = {
-    {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file", TEXT(model), .required = true,
-     .group = "What is planned"},
+    {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file, or a config.json of Hugging Face",
+     TEXT(model), .required = true, .group = "What is planned"},
     {"system", "S", NULL, "name of a system, or a .yaml file", TEXT(system), .required = true},
     {"devices", "P", NULL, "number of devices", PDL__INT(values_t, pe, 1), .required = true, .letter = 'n',
      .also = "pe"},
@@ -47,6 +47,8 @@ static const pdl__option_t options[] = {
     {"micro-batches", "N", NULL,
      "of a replica: gradient accumulation or those of a pipeline, exactly so many; else as many as are best",
      PDL__INT(values_t, micro_batches, 1)},
+    {"sequence", "N", NULL, "tokens of a sample, of a causal language model; else as the model says",
+     PDL__INT(values_t, sequence, 1)},
     {"mode", "MODE", "training", "what the devices do", CHOICE(mode, mode_names, 2)},
     {"precision", "TYPE", "fp32", "of activations and weights",
      CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
@@ -106,6 +108,11 @@ static pdl_status_t check_values(const values_t *v)
 {
     if (v->batch > 0 && v->samples_per_pe > 0)
         return pdl_error(PDL_ERR_INPUT, "--batch and --samples-per-device exclude each other");
+    if (v->sequence > 0 && v->output != NULL)
+        return pdl_error(PDL_ERR_INPUT,
+                         "a plan names its model, which has sequences of another length: write one with paradl "
+                         "model import %s --sequence %lld -o MODEL.yaml and plan with that",
+                         v->model, (long long)v->sequence);
     if (v->formulas != FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
     if (v->formulas == FORMULAS_ORIG &&
@@ -176,7 +183,7 @@ static pdl_status_t read_strategy(const char *name, const pdl_strategy_t **strat
 
 static pdl_status_t load(const values_t *v, question_t *q)
 {
-    pdl_status_t status = pdl_model_load(v->model, &q->model);
+    pdl_status_t status = pdl__load_model(v->model, v->sequence, &q->model);
     int          until;
 
     q->request = pdl_request_default();

@@ -35,6 +35,10 @@ const pdl__attribute_t pdl__attributes[] = {
     {"heads", AT(heads), INT, T(ATTENTION), 0, MAX},
     {"kv_heads", AT(kv_heads), INT, T(ATTENTION), 0, MAX},
     {"head_dim", AT(head_dim), INT, T(ATTENTION), 0, MAX},
+    {"value_dim", AT(value_dim), INT, T(ATTENTION) | PDL__ATTRIBUTE_LATE, 0, MAX},
+    {"shared_dim", AT(shared_dim), INT, T(ATTENTION) | PDL__ATTRIBUTE_LATE, 0, MAX},
+    {"window", AT(window), INT, T(ATTENTION) | PDL__ATTRIBUTE_LATE, 0, MAX},
+    {"qk_norm", AT(qk_norm), BOOL, T(ATTENTION) | PDL__ATTRIBUTE_LATE, 0, 1},
     {"causal", AT(causal), BOOL, T(ATTENTION), 0, 1},
     {"rotary", AT(rotary), BOOL, T(ATTENTION), 0, 1},
     {"vocabulary", AT(vocabulary), INT, T(EMBEDDING) | T(INPUT), 0, MAX},
@@ -43,6 +47,7 @@ const pdl__attribute_t pdl__attributes[] = {
     {"hidden", AT(expert_hidden), INT, T(MOE), 0, MAX},
     {"gated", AT(gated), BOOL, T(MOE), 0, 1},
     {"class_token", AT(class_token), BOOL, T(POSITION), 0, 1},
+    {"rows", AT(rows), INT, T(POSITION) | PDL__ATTRIBUTE_LATE, 0, MAX},
     {"index", AT(index), INT, T(SELECT), -(double)MAX, MAX},
     {"epsilon", AT(epsilon), NUMBER, NORM, 0, 1},
     {"momentum", AT(momentum), NUMBER, T(BATCH_NORM), 0, 1},
@@ -55,7 +60,7 @@ const pdl__attribute_t pdl__attributes[] = {
     {"init", AT(init), PDL__ATTRIBUTE_INIT, DENSE | NORM | T(POSITION), 0, PDL__INIT_COUNT - 1},
     {"std", AT(init_std), NUMBER, DENSE | T(POSITION), 0, 1e6},
     {"seconds", AT(measured_s), NUMBER, ALL & ~T(INPUT), 0, 1e12},
-    {NULL, 0, INT, 0, 0, 0},
+    {.key = NULL},
 };
 
 const char *const pdl__init_names[] = {"default", "he", "xavier", "normal", "zero", "one"};

@@ -37,6 +37,14 @@ static size_t attribute_words(const pdl__attribute_t *attribute, const pdl_layer
     }
 }
 
+static bool is_absent(const pdl__attribute_t *attribute, const pdl_layer_t *layer)
+{
+    const void *value = pdl__attribute_value(attribute, layer);
+
+    if ((attribute->types & PDL__ATTRIBUTE_LATE) == 0) return false;
+    return attribute->kind == PDL__ATTRIBUTE_BOOL ? !*(const bool *)value : *(const int64_t *)value == 0;
+}
+
 /* All that decides what a layer computes, except where its inputs come from. Returns the count of words. */
 static size_t layer_words(const pdl_layer_t *layer, uint64_t words[MAX_WORDS])
 {
@@ -47,7 +55,8 @@ static size_t layer_words(const pdl_layer_t *layer, uint64_t words[MAX_WORDS])
     count += shape_words(&layer->in, words + count);
     count += shape_words(&layer->out, words + count);
     for (const pdl__attribute_t *a = pdl__attributes; a->key != NULL; a++)
-        if (pdl__attribute_of(a, layer->type)) count += attribute_words(a, layer, words + count);
+        if (pdl__attribute_of(a, layer->type) && !is_absent(a, layer))
+            count += attribute_words(a, layer, words + count);
     return count;
 }
 

@@ -44,7 +44,8 @@ static int64_t kernel_elements(bool *ok, const pdl_layer_t *layer)
     case PDL_KERNEL_SCALE: return layer->out.channels;
     case PDL_KERNEL_TABLE: return product(ok, layer->vocabulary, layer->out.channels, 1, 1);
     case PDL_KERNEL_POSITIONS:
-        return product(ok, layer->out.extent[0] + (layer->class_token ? 1 : 0), layer->out.channels, 1, 1);
+        return product(ok, (layer->rows > 0 ? layer->rows : layer->out.extent[0]) + (layer->class_token ? 1 : 0),
+                       layer->out.channels, 1, 1);
     case PDL_KERNEL_EXPERTS: {
         int64_t expert =
             product(ok, sum(ok, product(ok, layer->in.channels, layer->gated ? 2 : 1, 1, 1), layer->out.channels),
@@ -62,6 +63,7 @@ static void count_weights(bool *ok, pdl_layer_t *layer, bool table)
 
     if (table && traits->kernel != PDL_KERNEL_MATRIX) return;
     layer->bias_weights = traits->bias && layer->bias ? layer->out.channels : 0;
+    if (layer->qk_norm) layer->bias_weights = 2 * layer->head_dim;
     layer->weights = layer->tied_to >= 0 ? 0 : kernel_elements(ok, layer);
     layer->weights = sum(ok, layer->weights, layer->bias_weights);
 }
@@ -76,17 +78,32 @@ static int64_t moe_macs(bool *ok, const pdl_layer_t *layer)
     return product(ok, sum(ok, router, experts), pdl_shape_positions(&layer->out), 1, 1);
 }
 
+/* Pairs of a query and a key. A window leaves out the keys before it; those after a query count here as everywhere, and
+   who skips them halves the rest: the square less that of the tokens beyond the window. */
+static int64_t looked_at(bool *ok, const pdl_layer_t *layer)
+{
+    int64_t tokens = layer->out.extent[0], beyond = tokens - layer->window;
+    int64_t pairs = product(ok, tokens, tokens, 1, 1);
+
+    return layer->window > 0 && beyond > 0 ? pairs - beyond * beyond : pairs;
+}
+
+/* Elements of a head that take part in a pair: of the query, and of the value. */
+static int64_t scored(const pdl_layer_t *layer)
+{
+    return layer->head_dim + pdl_attention_value_dim(layer);
+}
+
 /* Multiply-accumulates of the layers that are matrix products at heart. */
 static int64_t matrix_macs(bool *ok, const pdl_layer_t *layer)
 {
     const pdl_traits_t *traits = pdl_layer_traits(layer);
     const pdl_shape_t  *slid = traits->transposed ? &layer->in : &layer->out;
-    int64_t             tokens = layer->out.extent[0];
 
     switch (traits->work) {
     case PDL_WORK_ELEMENTS: return 0;
     case PDL_WORK_MATRIX: return product(ok, kernel_elements(ok, layer), pdl_shape_positions(slid), 1, 1);
-    case PDL_WORK_ATTENTION: return product(ok, 2, tokens, tokens, layer->out.channels);
+    case PDL_WORK_ATTENTION: return product(ok, looked_at(ok, layer), layer->heads, scored(layer), 1);
     case PDL_WORK_EXPERTS: return moe_macs(ok, layer);
     }
     return 0;

@@ -43,6 +43,9 @@ typedef struct pdl__attribute {
     double                min, max;
 } pdl__attribute_t;
 
+/* Beside the types: zero, the default, is no part of a model's hash, which so stays what it was before the attribute came. */
+#define PDL__ATTRIBUTE_LATE (UINT64_C(1) << 63)
+
 /* The table, ended by a NULL key. A key may stand for different fields of different types. */
 extern const pdl__attribute_t pdl__attributes[];
 extern const char *const      pdl__init_names[]; /* by pdl_init_t */

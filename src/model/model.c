@@ -14,7 +14,7 @@
 
 #define MAX_FILE_BYTES (INT64_C(4) << 30)
 
-static const char *const extensions[] = {".yaml", ".net", ".onnx", NULL};
+static const char *const extensions[] = {".yaml", ".net", ".onnx", ".json", NULL};
 
 static pdl_status_t read_open_file(FILE *file, const char *path, char **data, size_t *length)
 {
@@ -67,6 +67,8 @@ pdl_status_t pdl_model_load(const char *name_or_path, pdl_model_t **model)
     if (status) return status;
     if (ends_in(path, ".net"))
         status = pdl_model_read_net_memory(data, length, path, model);
+    else if (ends_in(path, ".json"))
+        status = pdl_model_read_config_memory(data, length, path, model);
     else
         status = pdl_model_read_yaml_memory(data, length, path, model);
     free(data);

@@ -316,12 +316,15 @@ static pdl_status_t infer_position(const infer_t *context, pdl_layer_t *layer)
     if (status) return status;
     layer->out = layer->in;
     if (layer->class_token) layer->out.extent[0]++;
+    if (layer->rows > 0 && layer->rows < layer->out.extent[0])
+        return pdl__layer_error(context->where, layer, "a table of %lld rows for %lld positions",
+                                (long long)layer->rows, (long long)layer->out.extent[0]);
     return check_size(context, layer, layer->out.extent[0]);
 }
 
 static pdl_status_t infer_attention(const infer_t *context, pdl_layer_t *layer)
 {
-    int64_t      thirds;
+    int64_t      thirds, needed;
     pdl_status_t status = need_sequence(context, layer);
 
     if (status) return status;
@@ -332,13 +335,23 @@ static pdl_status_t infer_attention(const infer_t *context, pdl_layer_t *layer)
                                 (long long)layer->kv_heads, (long long)layer->heads);
     thirds = layer->heads + 2 * layer->kv_heads;
     if (layer->head_dim == 0) layer->head_dim = layer->in.channels / thirds;
-    if (layer->head_dim < 1 || layer->head_dim * thirds != layer->in.channels)
+    if (layer->value_dim == 0 && layer->shared_dim == 0 &&
+        (layer->head_dim < 1 || layer->head_dim * thirds != layer->in.channels))
         return pdl__layer_error(context->where, layer,
                                 "the input needs (heads + 2 kv_heads) head_dim = %lld x %lld channels (q, k, v) "
                                 "but has %lld",
                                 (long long)thirds, (long long)layer->head_dim, (long long)layer->in.channels);
+    if (layer->shared_dim > layer->head_dim)
+        return pdl__layer_error(context->where, layer, "shared_dim %lld is more than a key's head_dim %lld",
+                                (long long)layer->shared_dim, (long long)layer->head_dim);
+    needed = layer->heads * layer->head_dim + layer->shared_dim +
+             layer->kv_heads * (layer->head_dim - layer->shared_dim + pdl_attention_value_dim(layer));
+    if (needed != layer->in.channels)
+        return pdl__layer_error(context->where, layer,
+                                "queries, keys, values and what keys share are %lld channels, the input has %lld",
+                                (long long)needed, (long long)layer->in.channels);
     layer->out = layer->in;
-    layer->out.channels = layer->heads * layer->head_dim;
+    layer->out.channels = layer->heads * pdl_attention_value_dim(layer);
     return PDL_OK;
 }
 

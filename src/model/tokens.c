@@ -42,6 +42,8 @@ pdl_status_t pdl_model_with_tokens(const pdl_model_t *model, int64_t tokens, pdl
     if (status) return status;
     builder = pdl__builder_create(pdl_model_name(model), pdl_model_description(model));
     if (builder == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory for %s", pdl_model_name(model));
+    for (const char *const *line = pdl_model_remarks(model); *line != NULL && !status; line++)
+        status = pdl__builder_remark(builder, *line);
     for (int i = 0; i < pdl_model_layer_count(model) && !status; i++) {
         pdl_layer_t layer = *pdl_model_layer(model, i);
 

@@ -26,6 +26,25 @@ void pdl__describe_work(const pdl_op_spec_t *spec, pdl_op_description_t *descrip
         pdl_layer_traits(spec->layer)->work == PDL_WORK_MATRIX && spec->training && trains(description);
 }
 
+/* What a model may say of a layer, for planning, and no kernel does. */
+static const char *only_planned(const pdl_layer_t *layer)
+{
+    if (layer->value_dim > 0 && layer->value_dim != layer->head_dim) return "value_dim";
+    if (layer->shared_dim > 0) return "shared_dim";
+    if (layer->window > 0 && layer->window < layer->in.extent[0]) return "window";
+    if (layer->qk_norm) return "qk_norm";
+    return layer->rows > 0 ? "rows" : NULL;
+}
+
+pdl_status_t pdl__describe_check_computed(const pdl_layer_t *layer)
+{
+    const char *key = only_planned(layer);
+
+    if (key == NULL) return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s with %s is planned and simulated, no kernel computes it yet",
+                     layer->name, pdl_layer_type_name(layer->type), key);
+}
+
 pdl_status_t pdl__describe_check(const pdl_op_spec_t *spec, bool fuses)
 {
     const pdl_layer_t *layer = spec->layer;
@@ -39,5 +58,5 @@ pdl_status_t pdl__describe_check(const pdl_op_spec_t *spec, bool fuses)
     if (!fuses)
         return pdl_error(PDL_ERR_UNSUPPORTED, "%s: %s cannot be fused with what follows it", layer->name,
                          pdl_layer_type_name(layer->type));
-    return PDL_OK;
+    return pdl__describe_check_computed(layer);
 }

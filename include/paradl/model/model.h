@@ -103,11 +103,16 @@ typedef struct pdl_layer {
 
     /* transformers */
     int64_t heads, kv_heads, head_dim; /* attention */
+    int64_t value_dim;                 /* of a head's values, where it is not head_dim */
+    int64_t shared_dim;                /* of a key, the last elements, which all heads share (latent attention) */
+    int64_t window;                    /* the last tokens that a query looks at; 0: all */
+    bool    qk_norm;                   /* RMS norms over the heads of queries and of keys */
     bool    causal, rotary;
     int64_t vocabulary; /* embedding */
     int64_t experts, top_k, expert_hidden;
     bool    gated;       /* MoE experts with a gate (three matrices) */
     bool    class_token; /* position */
+    int64_t rows;        /* position: of its table; 0: one a position */
     int64_t index;       /* select: the position taken; negative counts from the end */
 
     /* scalars */
@@ -135,10 +140,12 @@ typedef struct pdl_layer {
 
 typedef struct pdl_model pdl_model_t;
 
-/* MODEL of the command line: a built-in name or the path of a .yaml, .onnx or .net file. */
+/* MODEL of the command line: a built-in name or the path of a .yaml, .onnx or .net file, or of a config.json. */
 pdl_status_t pdl_model_load(const char *name_or_path, pdl_model_t **model);
 pdl_status_t pdl_model_read_yaml_memory(const char *text, size_t length, const char *name, pdl_model_t **model);
 pdl_status_t pdl_model_read_onnx_memory(const void *data, size_t length, const char *name, pdl_model_t **model);
+/* config.json of Hugging Face: the fields of a network whose architecture its model_type names. */
+pdl_status_t pdl_model_read_config_memory(const char *text, size_t length, const char *name, pdl_model_t **model);
 pdl_status_t pdl_model_read_net_memory(const char *text, size_t length, const char *name, pdl_model_t **model);
 void         pdl_model_destroy(pdl_model_t *model);
 

@@ -143,6 +143,12 @@ const pdl_traits_t *pdl_type_traits(pdl_layer_type_t type);
 const pdl_traits_t *pdl_layer_traits(const pdl_layer_t *layer);
 
 /* A matrix whose window slides over the input: neither linear nor transposed. */
+/* Elements of a value of one head of attention. */
+static inline int64_t pdl_attention_value_dim(const pdl_layer_t *layer)
+{
+    return layer->value_dim > 0 ? layer->value_dim : layer->head_dim;
+}
+
 bool pdl_layer_is_convolution(const pdl_layer_t *layer);
 /* A matrix without a window. */
 bool pdl_layer_is_linear(const pdl_layer_t *layer);

@@ -21,12 +21,29 @@ static void find_attention(const pdl_model_t *model, int *reader)
     }
 }
 
+/* A head's part of the key and its value stand side by side; what all heads share of a key is cut evenly, for ranks
+   have to gather it anyway. */
+static void cut_latent(const pdl_layer_t *attention, int64_t query, pdl_layout_t *layout)
+{
+    int64_t own = attention->head_dim - attention->shared_dim + pdl_attention_value_dim(attention);
+    int64_t shared = query + attention->kv_heads * own;
+
+    layout->segments = attention->shared_dim > 0 ? 3 : 2;
+    layout->segment[0] = (pdl_segment_t){0, query, query / attention->kv_heads};
+    layout->segment[1] = (pdl_segment_t){query, shared, own};
+    layout->segment[2] = (pdl_segment_t){shared, shared + attention->shared_dim, 1};
+}
+
 /* Queries, keys and values are cut each by itself, such that a rank holds whole groups of heads. */
 static void cut_by_heads(const pdl_layer_t *attention, pdl_layout_t *layout)
 {
     int64_t query = attention->heads * attention->head_dim, key = attention->kv_heads * attention->head_dim;
 
     layout->segments = 3;
+    if (attention->shared_dim > 0 || attention->value_dim > 0) {
+        cut_latent(attention, query, layout);
+        return;
+    }
     layout->segment[0] = (pdl_segment_t){0, query, query / attention->kv_heads};
     layout->segment[1] = (pdl_segment_t){query, query + key, attention->head_dim};
     layout->segment[2] = (pdl_segment_t){query + key, query + 2 * key, attention->head_dim};
@@ -42,7 +59,7 @@ static void cut_channels(pdl__layouts_t *l, int i, int reader)
 
     pdl_layout_plain(&layer->out, out);
     if (traits->shared == PDL_SHARED_HEADS)
-        out->segment[0].unit = layer->heads / layer->kv_heads * layer->head_dim;
+        out->segment[0].unit = layer->heads / layer->kv_heads * pdl_attention_value_dim(layer);
     else if (traits->channels == PDL_CHANNELS_FOLDED)
         out->segment[0].unit = layer->out.channels / layer->in.channels;
     else if (layer->groups > 1)

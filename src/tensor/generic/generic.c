@@ -69,6 +69,8 @@ static void add_weights(const pdl_op_spec_t *spec, pdl_op_description_t *d)
     int64_t             table[2] = {layer->vocabulary, *channels},
             places[2] = {spec->context > 0 ? spec->context : layer->out.extent[0], *channels};
 
+    if (layer->rows > 0) places[0] = layer->rows;
+    if (layer->qk_norm) add_weight(d, "norms", true, 1, &(int64_t){2 * layer->head_dim});
     switch (traits->kernel) {
     case PDL_KERNEL_NONE: return;
     case PDL_KERNEL_MATRIX: add_matrix(layer, d); break;
@@ -136,7 +138,8 @@ static pdl_status_t op_describe(pdl_backend_t *backend, const pdl_op_spec_t *spe
         d.keeps_output = traits->keeps_output && traits->loss == PDL_LOSS_NONE;
     }
     if (traits->work == PDL_WORK_ATTENTION && spec->context > 0)
-        d.cache_bytes = 2 * (size_t)(spec->samples * spec->context * layer->kv_heads * layer->head_dim) *
+        d.cache_bytes = (size_t)(spec->samples * spec->context * layer->kv_heads *
+                                 (layer->head_dim + pdl_attention_value_dim(layer))) *
                         pdl_dtype_bytes(backend->activation_type);
     describe_gradients(spec, &d);
     add_weights(spec, &d);

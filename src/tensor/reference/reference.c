@@ -82,7 +82,7 @@ static pdl_status_t check_spec(pdl_backend_t *backend, const pdl_op_spec_t *spec
     if (spec->input_count > PDL_MAX_INPUTS)
         return pdl_error(PDL_ERR_UNSUPPORTED, "layer %s has %d inputs, a backend takes at most %d; split it in two",
                          layer->name, spec->input_count, PDL_MAX_INPUTS);
-    return PDL_OK;
+    return pdl__describe_check_computed(layer);
 }
 
 /* Of an op whose spec and backend are known. */
