@@ -10,20 +10,51 @@
 #include <string.h>
 #include <sys/resource.h>
 
+/* The full DLN with 8 hosts per switch; a 1:3 tree with leaves of 32; a dragonfly of 33 groups of 8 routers. */
+typedef enum network { LOOP, TREE, DRAGONFLY } network_t;
+
 typedef struct bench {
     const char *algorithm;
     int         ranks;
     bool        periodic, simgrid;
     double      least_mflows, most_s, most_mb; /* what it must reach; 0: nothing asked */
+    network_t   network;
+    int64_t     bytes; /* of all ranks where it is an all-to-all; 0: 64 MiB */
 } bench_t;
 
+/* The last ones are asymmetric: nearly every flow begins and ends at an instant of its own. */
 static const bench_t benches[] = {
-    {"hd_near", 4096, false, true, 5, 0, 0},        {"shd_near", 4096, false, false, 5, 0, 0},
-    {"shd_far", 4096, false, false, 5, 0, 0},       {"ring", 1024, false, true, 3, 0, 0},
-    {"shd_near", 16384, false, false, 0, 0.2, 100}, {"rshd", 65536, false, false, 0, 2, 0},
-    {"ring", 16384, true, false, 0, 1, 0},          {"ring", 256, false, true, 0, 0, 0},
-    {"shd_near", 1024, false, true, 0, 0, 0},
+    {"hd_near", 4096, false, true, 5, 0, 0, LOOP, 0},
+    {"shd_near", 4096, false, false, 5, 0, 0, LOOP, 0},
+    {"shd_far", 4096, false, false, 5, 0, 0, LOOP, 0},
+    {"ring", 1024, false, true, 3, 0, 0, LOOP, 0},
+    {"shd_near", 16384, false, false, 0, 0.2, 100, LOOP, 0},
+    {"rshd", 65536, false, false, 0, 2, 0, LOOP, 0},
+    {"ring", 16384, true, false, 0, 1, 0, LOOP, 0},
+    {"ring", 256, false, true, 0, 0, 0, LOOP, 0},
+    {"shd_near", 1024, false, true, 0, 0, 0, LOOP, 0},
+    {"swing", 4096, false, false, 1, 0, 0, TREE, 0},
+    {"pairwise", 1056, false, false, 1, 0, 0, DRAGONFLY, INT64_C(1056) * 1056 * 65536},
+    {"pairwise", 1056, false, false, 0, 0, 0, DRAGONFLY, INT64_C(1056) << 26},
 };
+
+static pdl_topology_spec_t shape_of(const bench_t *bench)
+{
+    static const char *const names[] = {[LOOP] = "dln", [TREE] = "fat-tree", [DRAGONFLY] = "dragonfly"};
+    pdl_topology_spec_t      shape = pdl_topology_spec(names[bench->network]);
+
+    if (bench->network == LOOP) shape.hosts_per_switch = 8;
+    if (bench->network == DRAGONFLY) {
+        const int64_t sizes[4] = {4, 8, 4, 33};
+
+        memcpy(shape.shape, sizes, sizeof(sizes));
+    } else {
+        shape.hosts = bench->ranks;
+        shape.leaf_hosts = 32;
+        shape.uplinks = bench->network == TREE ? 11 : 0;
+    }
+    return shape;
+}
 
 static double cpu_s(void)
 {
@@ -79,8 +110,12 @@ static pdl_status_t compare(const pdl_topology_t *topology, const pdl_sim_job_t 
 
 static pdl_status_t run_bench(const bench_t *bench, bool *reached)
 {
-    pdl_topology_spec_t shape = pdl_topology_spec("dln");
-    pdl_schedule_spec_t spec = {.algorithm = bench->algorithm, .ranks = bench->ranks, .hosts_per_switch = 8};
+    pdl_topology_spec_t shape = shape_of(bench);
+    pdl_schedule_spec_t spec = {.collective = strcmp(bench->algorithm, "pairwise") == 0 ? PDL_COLL_ALLTOALL
+                                                                                        : PDL_COLL_ALLREDUCE,
+                                .algorithm = bench->algorithm,
+                                .ranks = bench->ranks,
+                                .hosts_per_switch = bench->network == LOOP ? 8 : 0};
     pdl_topology_t     *topology = NULL;
     pdl_schedule_t     *schedule = NULL;
     pdl_sim_options_t   options = pdl_sim_options_default();
@@ -88,22 +123,20 @@ static pdl_status_t run_bench(const bench_t *bench, bool *reached)
     double              seconds, mflows, megabytes;
     pdl_status_t        status;
 
-    shape.hosts = bench->ranks;
-    shape.hosts_per_switch = 8;
     options.periodic = bench->periodic;
     status = pdl_topology_create(&shape, &topology);
     if (!status) status = pdl_schedule_create(&spec, &schedule);
     if (!status) {
-        pdl_sim_job_t job = {.schedule = schedule, .bytes = 64 << 20};
+        pdl_sim_job_t job = {.schedule = schedule, .bytes = bench->bytes > 0 ? bench->bytes : 64 << 20};
 
-        status = measure(topology, &job, &options, 5, &result, &seconds);
+        status = measure(topology, &job, &options, bench->network == DRAGONFLY ? 1 : 5, &result, &seconds);
         if (!status) {
             mflows = (double)result.flows / seconds / 1e6;
             megabytes = (double)result.max_rss_bytes / 1e6;
             *reached = reaches(bench, mflows, seconds, megabytes);
-            printf("%-9s P %5d  flow %9.3f Mflow/s  %8.4f s  %5.0f MB%s%s\n", bench->algorithm, bench->ranks,
-                   mflows, seconds, megabytes, bench->periodic ? "  periodic shortcut" : "",
-                   *reached ? "" : "  TOO SLOW");
+            printf("%-9s %-9s P %5d  flow %9.3f Mflow/s  %8.4f s  %5.0f MB%s%s  %.9g s\n", bench->algorithm,
+                   shape.name, bench->ranks, mflows, seconds, megabytes,
+                   bench->periodic ? "  periodic shortcut" : "", *reached ? "" : "  TOO SLOW", result.time_s);
         }
         if (!status && bench->simgrid && pdl_sim_has_engine(PDL_ENGINE_SIMGRID))
             status = compare(topology, &job, seconds, result.time_s);
@@ -117,7 +150,9 @@ int main(void)
 {
     int slow = 0;
 
-    printf("allreduce of 64 MiB on the full DLN, 8 hosts per switch; one core, processor time\n");
+    printf("allreduce, or pairwise all-to-all, of 64 MiB; the first on the dragonfly of 66 MiB, in equal blocks; "
+           "one core, "
+           "processor time\n");
     if (!pdl_sim_has_engine(PDL_ENGINE_SIMGRID)) printf("there is no SimGrid: no comparison\n");
     for (size_t i = 0; i < sizeof(benches) / sizeof(benches[0]); i++) {
         bool reached = true;

@@ -53,7 +53,7 @@ static pdl_status_t queue_starts(pdl__engine_t *engine, const pdl_sim_job_t *job
 }
 
 /* Sorts the events of an instant: messages that arrive, flows that have waited their latency, ranks that wake. */
-static void take_events(pdl__engine_t *engine, int32_t entity)
+static pdl_status_t take_events(pdl__engine_t *engine, int32_t entity)
 {
     while (entity >= 0) {
         int32_t next = engine->queue.entity[entity].next;
@@ -62,6 +62,9 @@ static void take_events(pdl__engine_t *engine, int32_t entity)
         engine->events++;
         if (flow < 0) {
             engine->ready[engine->readies++] = entity;
+        } else if (engine->net.flow[flow].active && engine->net.flow[flow].end > engine->now) {
+            engine->events--; /* it has become slower since */
+            if (pdl__queue_add(&engine->queue, entity, engine->net.flow[flow].end)) return PDL_ERR_NOMEM;
         } else if (engine->net.flow[flow].active) {
             pdl__network_end(&engine->net, flow);
             if (engine->options->trace != NULL) pdl__trace_flow(engine, &engine->net.flow[flow]);
@@ -71,6 +74,7 @@ static void take_events(pdl__engine_t *engine, int32_t entity)
         }
         entity = next;
     }
+    return PDL_OK;
 }
 
 static pdl_status_t move_ranks(pdl__engine_t *engine)
@@ -114,8 +118,8 @@ static pdl_status_t run_events(pdl__engine_t *engine)
 
         if (engine->now == PDL__NEVER) return PDL_OK;
         if (engine->now > PDL__NEVER / 4) return PDL_ERR_LIMIT;
-        take_events(engine, first);
-        status = move_ranks(engine);
+        status = take_events(engine, first);
+        if (!status) status = move_ranks(engine);
         if (!status) status = pdl__network_settle(&engine->net, engine->now);
         if (!status && engine->leader_moved && engine->periodic != NULL) status = pdl__periodic_look(engine);
         if (status) return status;
@@ -137,7 +141,7 @@ static pdl_status_t deliver(const pdl__engine_t *engine, pdl_sim_result_t *resul
         if (job->steps > result->steps) result->steps = job->steps;
         if (job->mean_blocks) result->mean_blocks = true;
     }
-    for (int32_t i = 0; i < engine->net.wires; i++) result->link_bytes[i] = engine->net.wire[i].bytes;
+    for (int32_t i = 0; i < engine->net.wires; i++) result->link_bytes[i] = engine->net.bytes[i];
     result->flows = engine->flows;
     result->events = engine->events;
     return PDL_OK;

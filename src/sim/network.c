@@ -13,6 +13,7 @@ pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topo
 {
     const pdl_link_t *links = pdl_topology_links(topology);
     size_t            count = (size_t)pdl_topology_link_count(topology);
+    double            widest = 0;
 
     memset(net, 0, sizeof(*net));
     net->wires = (int32_t)count;
@@ -22,15 +23,18 @@ pdl_status_t pdl__network_create(pdl__network_t *net, const pdl_topology_t *topo
     net->first_entity = first_entity;
     net->free_flow = -1;
     net->instant = 1;
-    net->wire = calloc(count > 0 ? count : 1, sizeof(*net->wire));
+    net->wire = aligned_alloc(sizeof(*net->wire), (count + 1) * sizeof(*net->wire));
     net->dirty = malloc((count + 1) * sizeof(*net->dirty));
-    net->freed = malloc((count + 1) * sizeof(*net->freed));
-    if (net->wire == NULL || net->dirty == NULL || net->freed == NULL)
+    net->left_at = calloc(count + 1, sizeof(*net->left_at));
+    net->bytes = calloc(count + 1, sizeof(*net->bytes));
+    if (net->wire == NULL || net->dirty == NULL || net->left_at == NULL || net->bytes == NULL)
         return pdl__no_memory("for the flows of the simulation");
     for (size_t i = 0; i < count; i++) {
-        net->wire[i].capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE;
-        net->wire[i].head = -1;
+        net->wire[i] = (pdl__wire_t){.capacity = links[i].bytes_per_s * tick_s * (double)PDL__WHOLE, .head = -1};
+        widest = fmax(widest, net->wire[i].capacity);
     }
+    net->unit = ldexp(1, 58 - (widest > 0 ? ilogb(widest) : 0));
+    net->part = 1 / net->unit;
     return PDL_OK;
 }
 
@@ -42,7 +46,8 @@ void pdl__network_destroy(pdl__network_t *net)
     free(net->active);
     free(net->entry);
     free(net->dirty);
-    free(net->freed);
+    free(net->left_at);
+    free(net->bytes);
     free(net->batch);
     free(net->reached);
     free(net->heap);
@@ -66,7 +71,8 @@ static pdl_status_t more_flows(pdl__network_t *net)
     if (!resize(&net->flow, room, sizeof(*net->flow)) || !resize(&net->links, room * stride, sizeof(*net->links)) ||
         !resize(&net->active, room, sizeof(*net->active)) || !resize(&net->batch, room, sizeof(*net->batch)) ||
         !resize(&net->reached, room, sizeof(*net->reached)) ||
-        (net->entry != NULL && !resize(&net->entry, room * stride, sizeof(*net->entry))))
+        (net->entry != NULL && (!resize(&net->entry, room * stride, sizeof(*net->entry)) ||
+                                !resize(&net->heap, room * stride, sizeof(*net->heap)))))
         return pdl__no_memory("for the flows of the simulation");
     net->room = (int32_t)room;
     return pdl__queue_grow(net->queue, net->first_entity + net->room);
@@ -104,28 +110,15 @@ void pdl__network_begin(pdl__network_t *net, int32_t flow)
         wire->load += load;
         wire->fresh = wire->instant == net->instant ? wire->fresh + load : load;
         wire->instant = net->instant;
-        if (h < f->forward) wire->bytes += f->bytes;
+        if (h < f->forward) net->bytes[links[h]] += f->bytes;
     }
     f->active = true;
-    f->rate = 0;
+    f->rate = f->target = 0;
+    f->bottleneck = -1;
     f->order = net->actives;
     net->active[net->actives++] = flow;
     net->batch[net->batches++] = flow;
     if (net->lists) pdl__rates_enlist(net, flow);
-}
-
-/* Remembers what a flow had on a link that goes on with others. */
-static void leave_behind(pdl__network_t *net, int32_t link, double share, int64_t load)
-{
-    pdl__freed_t *freed = &net->freed[link];
-
-    if (net->wire[link].dirty != net->instant) {
-        net->wire[link].dirty = net->instant;
-        net->dirty[net->dirties++] = link;
-        *freed = (pdl__freed_t){0, 0};
-    }
-    freed->sum += share * (double)load;
-    if (share > freed->fastest) freed->fastest = share;
 }
 
 void pdl__network_end(pdl__network_t *net, int32_t flow)
@@ -139,7 +132,9 @@ void pdl__network_end(pdl__network_t *net, int32_t flow)
         pdl__wire_t *wire = &net->wire[links[h]];
 
         wire->load -= pdl__hop_load(f, h);
-        if (wire->load > 0) leave_behind(net, links[h], f->target, pdl__hop_load(f, h));
+        if (wire->load == 0 || net->left_at[links[h]] == net->instant) continue;
+        net->left_at[links[h]] = net->instant;
+        net->dirty[net->dirties++] = links[h];
     }
     net->active[f->order] = last;
     net->flow[last].order = f->order;
@@ -151,21 +146,27 @@ pdl_status_t pdl__network_set_rate(pdl__network_t *net, int32_t flow, double rat
     pdl__flow_t *f = &net->flow[flow];
     int32_t      entity = net->first_entity + flow;
     double       ticks;
+    pdl_status_t status = PDL_OK;
 
     if (f->rate > 0) {
         f->left -= f->rate * (double)(now - f->since);
         if (f->left < 0) f->left = 0;
-        pdl__queue_remove(net->queue, entity);
+    }
+    ticks = f->left / rate;
+    if (ticks >= (double)(PDL__NEVER / 4)) return PDL_ERR_LIMIT;
+    f->end = now + (pdl__tick_t)llrint(ticks);
+    if (f->rate == 0) {
+        status = pdl__queue_add(net->queue, entity, f->end);
+    } else if (pdl__queue_tick(net->queue, entity) > f->end) {
+        status = pdl__queue_advance(net->queue, entity, f->end);
     }
     f->rate = rate;
     f->since = now;
-    ticks = f->left / rate;
-    if (ticks >= (double)(PDL__NEVER / 4)) return PDL_ERR_LIMIT;
-    return pdl__queue_add(net->queue, entity, now + (pdl__tick_t)llrint(ticks));
+    return status;
 }
 
-/* The share of a flow by counting, or -1 when it meets a flow that is not of this batch. */
-static double counted_share(const pdl__network_t *net, int32_t flow)
+/* The share of a flow by counting, with its bottleneck, or -1 when it meets a flow that is not of this batch. */
+static double counted_share(pdl__network_t *net, int32_t flow)
 {
     const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
     double         least = INFINITY;
@@ -176,7 +177,9 @@ static double counted_share(const pdl__network_t *net, int32_t flow)
 
         if (!pdl__all_fresh(net, wire)) return -1;
         share = wire->capacity / (double)wire->load;
-        if (share < least) least = share;
+        if (share >= least) continue;
+        least = share;
+        net->flow[flow].bottleneck = links[h];
     }
     return least;
 }
@@ -193,7 +196,7 @@ static bool dirty_are_fresh(const pdl__network_t *net)
 }
 
 /* True when the batch meets no older flow and one share is right for all of its flows. */
-static bool uniform_batch(const pdl__network_t *net, double *share)
+static bool uniform_batch(pdl__network_t *net, double *share)
 {
     *share = net->batches > 0 ? counted_share(net, net->batch[0]) : 0;
     if (*share < 0 || !dirty_are_fresh(net)) return false;
@@ -220,13 +223,15 @@ static pdl_status_t give_share(pdl__network_t *net, double share, pdl__tick_t no
             if (left / rate >= (double)(PDL__NEVER / 4)) return PDL_ERR_LIMIT;
             ticks = (pdl__tick_t)llrint(left / rate);
         }
-        if (pdl__queue_add(net->queue, net->first_entity + net->batch[i], now + ticks)) return PDL_ERR_NOMEM;
+        f->end = now + ticks;
+        if (net->lists) pdl__rates_hold(net, net->batch[i]);
+        if (pdl__queue_add(net->queue, net->first_entity + net->batch[i], f->end)) return PDL_ERR_NOMEM;
     }
     return PDL_OK;
 }
 
 /* Flows that are each alone on all their links need no common rate: each is its own component. Their share, or -1. */
-static double lone_share(const pdl__network_t *net, int32_t flow)
+static double lone_share(pdl__network_t *net, int32_t flow)
 {
     const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
     double         least = INFINITY;
@@ -235,7 +240,9 @@ static double lone_share(const pdl__network_t *net, int32_t flow)
         const pdl__wire_t *wire = &net->wire[links[h]];
 
         if (wire->load != net->flow[flow].weight || h >= net->flow[flow].forward) return -1;
-        if (wire->capacity < least) least = wire->capacity;
+        if (wire->capacity >= least) continue;
+        least = wire->capacity;
+        net->flow[flow].bottleneck = links[h];
     }
     return least / (double)net->flow[flow].weight;
 }
@@ -251,6 +258,7 @@ static pdl_status_t give_lone_rates(pdl__network_t *net, pdl__tick_t now, bool *
         pdl_status_t status;
 
         f->target = lone_share(net, net->batch[i]);
+        if (net->lists) pdl__rates_hold(net, net->batch[i]);
         status = pdl__network_set_rate(net, net->batch[i], pdl__share_rate(f, f->target), now);
         if (status) return status;
     }
@@ -266,6 +274,7 @@ static pdl_status_t find_rates(pdl__network_t *net, pdl__tick_t now)
     if (uniform_batch(net, &share)) return give_share(net, share, now);
     status = give_lone_rates(net, now, &done);
     if (status || done) return status;
+    for (int32_t i = 0; i < net->batches; i++) net->flow[net->batch[i]].bottleneck = -1;
     if (!net->lists && pdl__rates_make_lists(net)) return PDL_ERR_NOMEM;
     return pdl__rates_component(net, now);
 }

@@ -9,10 +9,13 @@
  * the symmetric steps of collectives. Otherwise the general solver fills the links progressively; only then lists of the
  * flows of each link are kept.
  *
- * The solver looks at no more flows than can change. Filling raises a common level, and a link fixes its flows when it
- * is full. Below the lowest level at which a link with other flows than before is full, now or before, nothing differs;
- * so flows with lower shares keep them, and of the others those count that share links with flows that began or ended,
- * or with such flows in turn.
+ * The solver looks at no more flows than change, and at those beside them on full links. Every flow remembers its
+ * bottleneck. Open at first are the flows that begin, and those whose bottleneck a flow has left. Filling raises a common
+ * level; all other flows keep their shares, until one of two things is seen:
+ *   - a link is full at a level below the share of a flow on it: that flow is opened;
+ *   - an open flow gets less than it had: the flows whose bottlenecks its other links are are opened.
+ * Such a flow had more than the level of the moment, so whatever was filled before stays right. In the end every flow has
+ * a bottleneck, and the rates are max-min fair.
  */
 #ifndef PDL_SIM_NETWORK_H
 #define PDL_SIM_NETWORK_H
@@ -30,23 +33,27 @@ typedef struct pdl__wire {
     double   capacity; /* bytes per tick, times PDL__WHOLE */
     int64_t  load;     /* of the flows that move bytes */
     int64_t  fresh;    /* of those among them that began at `instant` */
-    double   bytes;    /* moved in all, counted when a flow begins to move */
-    double   residual; /* the solver's: capacity not given away yet */
-    int64_t  open;     /* the solver's: load of the flows without a rate */
+    int64_t  used;     /* the solver's: by the flows that have a share, in parts of `unit` */
+    int64_t  open;     /* the solver's: load of the open flows, in this pass */
+    double   key;      /* the solver's: lowest level with which the link waits in the heap; infinite: it does not */
     int32_t  head;     /* first entry of the list of flows; -1: none */
+    int32_t  held;     /* the solver's: flows whose bottleneck it is */
     uint32_t stamp;    /* visited in this pass */
-    uint32_t dirty;    /* instant at which a flow ended and left others behind */
     uint32_t instant;  /* at which a flow began last */
 } pdl__wire_t;
 
 typedef struct pdl__flow {
     double      left, rate;   /* bytes to go at `since`, bytes per tick */
-    double      target;       /* share that the rate follows from; in the solver negative: open */
+    double      target;       /* share that the rate follows from; 0: none yet; in the solver negative: open */
+    double      before;       /* the solver's: share before this pass */
+    double      counted;      /* the solver's: share by counting */
     int64_t     weight, back; /* load on the links of the route, on those of the way back */
     double      bytes;        /* of the message */
     pdl__tick_t since, begin; /* of `left`; when both sides were ready */
+    pdl__tick_t end;          /* of the last byte; its event may be earlier, and is then put off */
     int32_t     src, dst;     /* ranks, counted through all jobs */
     int32_t     step, order;  /* position among the active flows */
+    int32_t     bottleneck;   /* link that the share is from; -1: none */
     int16_t     forward, hops;
     uint32_t    stamp;
     bool        active, eager; /* moves bytes; does not wait for the receiver */
@@ -55,11 +62,6 @@ typedef struct pdl__flow {
 typedef struct pdl__timed_entry {
     int32_t next, prev; /* entries of the same link */
 } pdl__timed_entry_t;
-
-/* What the flows had that ended on a link and left others behind, at the link's `dirty` instant. */
-typedef struct pdl__freed {
-    double sum, fastest; /* of shares times loads; largest share */
-} pdl__freed_t;
 
 typedef struct pdl__share {
     double  share;
@@ -78,9 +80,9 @@ typedef struct pdl__network {
     bool                lists; /* lists of the flows of each link are kept */
     pdl__timed_entry_t *entry; /* of hop h of flow f: f * stride + h */
     int32_t            *dirty, dirties;
-    pdl__freed_t       *freed;          /* of each link */
-    double              floor;          /* the solver's: flows with smaller shares keep them */
-    bool                whole;          /* the solver's: no flow of the component keeps its share for that reason */
+    uint32_t           *left_at;        /* of each link: instant at which a flow ended and left others behind */
+    double             *bytes;          /* of each link: moved in all, counted when a flow begins to move */
+    double              unit, part;     /* units of `used` in a capacity of 1, and the reverse */
     int32_t            *batch, batches; /* flows that begin to move bytes at this instant */
     int32_t            *reached, reacheds;
     pdl__share_t       *heap;
@@ -107,12 +109,14 @@ void pdl__network_end(pdl__network_t *net, int32_t flow);
    PDL_ERR_LIMIT, without a message: a time does not fit in ticks. */
 pdl_status_t pdl__network_settle(pdl__network_t *net, pdl__tick_t now);
 
-/* rates.c, for network.c: the rates of the flows that share links with dirty links or flows of the batch. */
+/* rates.c, for network.c: the rates after the flows of the batch began and others left dirty links. */
 pdl_status_t pdl__rates_component(pdl__network_t *net, pdl__tick_t now);
 /* The lists of the flows of each link, from the active flows. */
 pdl_status_t pdl__rates_make_lists(pdl__network_t *net);
 void         pdl__rates_enlist(pdl__network_t *net, int32_t flow);
 void         pdl__rates_delist(pdl__network_t *net, int32_t flow);
+/* A listed flow takes its share of its links. */
+void pdl__rates_hold(pdl__network_t *net, int32_t flow);
 
 /* Sets a rate and queues the end of the flow. */
 pdl_status_t pdl__network_set_rate(pdl__network_t *net, int32_t flow, double rate, pdl__tick_t now);

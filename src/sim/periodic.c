@@ -99,7 +99,7 @@ static void add_flows(const pdl__engine_t *engine, uint64_t sum[2])
 
         if (engine->queue.entity[entity].bucket < 0) continue;
         hash = mix((uint64_t)f->src << 32 | (uint64_t)f->dst, bits_of(f->left));
-        hash = mix(hash, (uint64_t)(pdl__queue_tick(&engine->queue, entity) - engine->now));
+        hash = mix(hash, (uint64_t)((f->active ? f->end : pdl__queue_tick(&engine->queue, entity)) - engine->now));
         if (f->active) hash = mix(mix(hash, bits_of(f->rate)), (uint64_t)(engine->now - f->since));
         add(sum, hash);
     }
@@ -133,7 +133,7 @@ static void count_steps(pdl__engine_t *engine, int32_t step, int64_t times)
             engine->flows += times;
             if (engine->rank[r].host == engine->rank[move->peer].host) continue;
             route = pdl__routes_find(&engine->routes, engine->rank[r].host, engine->rank[move->peer].host, bytes);
-            for (int h = 0; h < route->hops; h++) engine->net.wire[route->links[h]].bytes += bytes * (double)times;
+            for (int h = 0; h < route->hops; h++) engine->net.bytes[route->links[h]] += bytes * (double)times;
         }
     }
 }
@@ -156,6 +156,7 @@ static pdl_status_t jump(pdl__engine_t *engine, const state_t *seen, int32_t fur
     for (int32_t i = 0; i < engine->net.flows; i++) {
         engine->net.flow[i].since += ticks;
         engine->net.flow[i].begin += ticks;
+        engine->net.flow[i].end += ticks;
         engine->net.flow[i].step += (int32_t)steps;
     }
     for (int32_t s = 0; s < sizes; s++) count_steps(engine, leader + s, steps / sizes);

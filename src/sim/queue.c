@@ -87,18 +87,25 @@ pdl_status_t pdl__queue_grow(pdl__queue_t *queue, int32_t entities)
     return PDL_OK;
 }
 
-static void sift_up(pdl__heap_node_t *heap, int32_t at)
+static void put(pdl__queue_t *queue, int32_t at, pdl__heap_node_t node)
 {
-    pdl__heap_node_t node = heap[at];
-
-    for (int32_t up; at > 0 && heap[up = (at - 1) / 4].tick > node.tick; at = up) heap[at] = heap[up];
-    heap[at] = node;
+    queue->heap[at] = node;
+    queue->bucket[node.bucket].at = at;
 }
 
-static void sift_down(pdl__heap_node_t *heap, int32_t count)
+static void sift_up(pdl__queue_t *queue, int32_t at)
 {
-    pdl__heap_node_t node = heap[0];
-    int32_t          at = 0;
+    pdl__heap_node_t node = queue->heap[at];
+
+    for (int32_t up; at > 0 && queue->heap[up = (at - 1) / 4].tick > node.tick; at = up)
+        put(queue, at, queue->heap[up]);
+    put(queue, at, node);
+}
+
+static void sift_down(pdl__queue_t *queue)
+{
+    pdl__heap_node_t *heap = queue->heap, node = heap[0];
+    int32_t           at = 0, count = queue->heap_count;
 
     for (;;) {
         int32_t child = 4 * at + 1, end = child + 4 < count ? child + 4 : count, least = child;
@@ -107,10 +114,10 @@ static void sift_down(pdl__heap_node_t *heap, int32_t count)
         for (int32_t i = child + 1; i < end; i++)
             if (heap[i].tick < heap[least].tick) least = i;
         if (heap[least].tick >= node.tick) break;
-        heap[at] = heap[least];
+        put(queue, at, heap[least]);
         at = least;
     }
-    heap[at] = node;
+    put(queue, at, node);
 }
 
 static int32_t find_bucket(const pdl__queue_t *queue, pdl__tick_t tick)
@@ -131,10 +138,10 @@ static int32_t open_bucket(pdl__queue_t *queue, pdl__tick_t tick)
         if (queue->buckets == queue->bucket_room && more_buckets(queue)) return -1;
         bucket = queue->buckets++;
     }
-    queue->bucket[bucket] = (pdl__queue_bucket_t){tick, -1, -1};
+    queue->bucket[bucket] = (pdl__queue_bucket_t){tick, -1, -1, -1};
     hash_put(queue, bucket);
     queue->heap[queue->heap_count] = (pdl__heap_node_t){tick, bucket};
-    sift_up(queue->heap, queue->heap_count++);
+    sift_up(queue, queue->heap_count++);
     return bucket;
 }
 
@@ -160,7 +167,7 @@ pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tic
     return PDL_OK;
 }
 
-void pdl__queue_remove(pdl__queue_t *queue, int32_t entity)
+static void take_out(pdl__queue_t *queue, int32_t entity)
 {
     pdl__link3_t         e = queue->entity[entity];
     pdl__queue_bucket_t *b = &queue->bucket[e.bucket];
@@ -178,6 +185,23 @@ void pdl__queue_remove(pdl__queue_t *queue, int32_t entity)
     queue->entity[entity].bucket = -1;
 }
 
+pdl_status_t pdl__queue_advance(pdl__queue_t *queue, int32_t entity, pdl__tick_t tick)
+{
+    int32_t              bucket = queue->entity[entity].bucket;
+    pdl__queue_bucket_t *b = &queue->bucket[bucket];
+
+    if (b->head != b->tail || find_bucket(queue, tick) >= 0) {
+        take_out(queue, entity);
+        return pdl__queue_add(queue, entity, tick);
+    }
+    /* It is alone: the whole instant moves. */
+    hash_drop(queue, bucket);
+    b->tick = queue->heap[b->at].tick = tick;
+    hash_put(queue, bucket);
+    sift_up(queue, b->at);
+    return PDL_OK;
+}
+
 int32_t pdl__queue_pop(pdl__queue_t *queue, pdl__tick_t *tick)
 {
     int32_t bucket, head;
@@ -191,7 +215,7 @@ int32_t pdl__queue_pop(pdl__queue_t *queue, pdl__tick_t *tick)
     head = queue->bucket[bucket].head;
     hash_drop(queue, bucket);
     queue->heap[0] = queue->heap[--queue->heap_count];
-    if (queue->heap_count > 0) sift_down(queue->heap, queue->heap_count);
+    if (queue->heap_count > 0) sift_down(queue);
     queue->bucket[bucket].tick = PDL__NEVER;
     queue->bucket[bucket].tail = queue->free_bucket;
     queue->free_bucket = bucket;

@@ -21,6 +21,7 @@ typedef struct pdl__link3 {
 typedef struct pdl__queue_bucket {
     pdl__tick_t tick;
     int32_t     head, tail; /* entities in order of arrival; tail links free buckets */
+    int32_t     at;         /* place in the heap */
 } pdl__queue_bucket_t;
 
 typedef struct pdl__heap_node {
@@ -45,7 +46,8 @@ pdl_status_t pdl__queue_grow(pdl__queue_t *queue, int32_t entities);
 
 /* PDL_ERR_NOMEM is the only failure. */
 pdl_status_t pdl__queue_add(pdl__queue_t *queue, int32_t entity, pdl__tick_t tick);
-void         pdl__queue_remove(pdl__queue_t *queue, int32_t entity);
+/* Moves the event of an entity, which it must have, to an earlier instant. */
+pdl_status_t pdl__queue_advance(pdl__queue_t *queue, int32_t entity, pdl__tick_t tick);
 
 /* The time of an entity's event, which it must have. */
 static inline pdl__tick_t pdl__queue_tick(const pdl__queue_t *queue, int32_t entity)

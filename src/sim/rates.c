@@ -1,5 +1,5 @@
 /*
- * Max-min fair rates of the flows that can change: by counting where every flow then has a bottleneck, by progressive
+ * Max-min fair rates of the flows that change: by counting where every flow then has a bottleneck, by progressive
  * filling otherwise (see network.h).
  */
 #include "sim/network.h"
@@ -7,12 +7,34 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Rates that differ by less than this part are the same: residuals of repeated subtraction, not contention. */
+/* Shares that differ by less than this part are the same: rounding, not contention. */
 #define SAME 1e-12
-/* Levels and loads this close to each other count as reached, where a doubt only costs a look at more flows. */
-#define CLOSE 1e-9
-/* Of batches with more than this part of all flows, everything is solved at once. */
+/* Batches with more than this part of all flows are worth the attempt to count. */
 #define LARGE_BATCH 8
+
+/* What a flow uses of a link. A whole number, so that adding and taking away leaves nothing behind, in any order. */
+static int64_t used_by(const pdl__network_t *net, const pdl__flow_t *f, int hop)
+{
+    return (int64_t)(f->target * (double)pdl__hop_load(f, hop) * net->unit);
+}
+
+void pdl__rates_hold(pdl__network_t *net, int32_t flow)
+{
+    const pdl__flow_t *f = &net->flow[flow];
+
+    if (f->hops == 0) return;
+    for (int h = 0; h < f->hops; h++) net->wire[net->links[flow * net->stride + h]].used += used_by(net, f, h);
+    if (f->bottleneck >= 0) net->wire[f->bottleneck].held++;
+}
+
+static void let_go(pdl__network_t *net, int32_t flow)
+{
+    const pdl__flow_t *f = &net->flow[flow];
+
+    if (f->hops == 0) return;
+    for (int h = 0; h < f->hops; h++) net->wire[net->links[flow * net->stride + h]].used -= used_by(net, f, h);
+    if (f->bottleneck >= 0) net->wire[f->bottleneck].held--;
+}
 
 void pdl__rates_enlist(pdl__network_t *net, int32_t flow)
 {
@@ -25,12 +47,14 @@ void pdl__rates_enlist(pdl__network_t *net, int32_t flow)
         if (wire->head >= 0) net->entry[wire->head].prev = base + h;
         wire->head = base + h;
     }
+    pdl__rates_hold(net, flow);
 }
 
 void pdl__rates_delist(pdl__network_t *net, int32_t flow)
 {
     int32_t base = flow * net->stride;
 
+    let_go(net, flow);
     for (int h = 0; h < net->flow[flow].hops; h++) {
         pdl__timed_entry_t entry = net->entry[base + h];
 
@@ -43,83 +67,21 @@ void pdl__rates_delist(pdl__network_t *net, int32_t flow)
     }
 }
 
-pdl_status_t pdl__rates_make_lists(pdl__network_t *net)
+static pdl_status_t create_lists(pdl__network_t *net)
 {
-    if (net->entry == NULL) {
-        net->entry = malloc((size_t)net->room * (size_t)net->stride * sizeof(*net->entry));
-        net->heap = malloc((size_t)net->wires * sizeof(*net->heap));
-        if (net->entry == NULL || net->heap == NULL)
-            return pdl_error(PDL_ERR_NOMEM, "out of memory for the flows of the simulation");
-    }
-    for (int32_t i = 0; i < net->actives; i++) pdl__rates_enlist(net, net->active[i]);
-    net->lists = true;
+    net->entry = malloc((size_t)net->room * (size_t)net->stride * sizeof(*net->entry));
+    net->heap = malloc((size_t)net->room * (size_t)net->stride * sizeof(*net->heap));
+    if (net->entry == NULL || net->heap == NULL)
+        return pdl_error(PDL_ERR_NOMEM, "out of memory for the flows of the simulation");
     return PDL_OK;
 }
 
-/* The level from which on the flows that are left on a link may get more: that at which it was full. */
-static double freed_level(const pdl__network_t *net, int32_t link)
+pdl_status_t pdl__rates_make_lists(pdl__network_t *net)
 {
-    double used = net->freed[link].sum, fastest = 0;
-
-    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next) {
-        const pdl__flow_t *f = &net->flow[e >> net->shift];
-
-        if (f->rate <= 0) continue; /* of the batch */
-        used += f->target * (double)pdl__hop_load(f, e & (net->stride - 1));
-        if (f->target > fastest) fastest = f->target;
-    }
-    if (used < net->wire[link].capacity * (1 - CLOSE) || fastest < net->freed[link].fastest * (1 - CLOSE))
-        return INFINITY;
-    return fastest;
-}
-
-/* The level at which a link with new flows is full: flows with smaller shares have these, all others the level. It is
-   approached from below, and every step on the way is a lower bound. */
-static double loaded_level(const pdl__network_t *net, int32_t link)
-{
-    const pdl__wire_t *wire = &net->wire[link];
-    double             level = wire->capacity / (double)wire->load;
-
-    for (int round = 0; round < 4; round++) {
-        double  used = 0, before = level;
-        int64_t open = 0;
-
-        for (int32_t e = wire->head; e >= 0; e = net->entry[e].next) {
-            const pdl__flow_t *f = &net->flow[e >> net->shift];
-            int64_t            load = pdl__hop_load(f, e & (net->stride - 1));
-
-            if (f->rate > 0 && f->target < level) {
-                used += f->target * (double)load;
-            } else {
-                open += load;
-            }
-        }
-        level = open > 0 ? (wire->capacity - used) / (double)open : INFINITY;
-        if (!(level > before * (1 + CLOSE))) break;
-    }
-    return level;
-}
-
-/* The level below which nothing can have changed. */
-static double find_floor(pdl__network_t *net)
-{
-    double floor = INFINITY;
-
-    if (net->batches > net->actives / LARGE_BATCH) return 0;
-    for (int32_t i = 0; i < net->dirties; i++) floor = fmin(floor, freed_level(net, net->dirty[i]));
-    net->stamp++;
-    for (int32_t i = 0; i < net->batches; i++) {
-        int32_t flow = net->batch[i];
-
-        for (int h = 0; h < net->flow[flow].hops; h++) {
-            int32_t link = net->links[flow * net->stride + h];
-
-            if (net->wire[link].stamp == net->stamp) continue;
-            net->wire[link].stamp = net->stamp;
-            floor = fmin(floor, loaded_level(net, link));
-        }
-    }
-    return floor * (1 - CLOSE);
+    if (net->entry == NULL && create_lists(net)) return PDL_ERR_NOMEM;
+    for (int32_t i = 0; i < net->actives; i++) pdl__rates_enlist(net, net->active[i]);
+    net->lists = true;
+    return PDL_OK;
 }
 
 static void reach_flow(pdl__network_t *net, int32_t flow)
@@ -129,35 +91,18 @@ static void reach_flow(pdl__network_t *net, int32_t flow)
     net->reached[net->reacheds++] = flow;
 }
 
-/* Reaches the flows of a link that can change; the others keep their part of it. */
 static void reach_link(pdl__network_t *net, int32_t link)
 {
     pdl__wire_t *wire = &net->wire[link];
 
     if (wire->stamp == net->stamp) return;
     wire->stamp = net->stamp;
-    wire->residual = wire->capacity;
-    wire->open = wire->load;
-    for (int32_t e = wire->head; e >= 0; e = net->entry[e].next) {
-        const pdl__flow_t *f = &net->flow[e >> net->shift];
-
-        if (f->rate > 0 && f->target < net->floor) {
-            int64_t load = pdl__hop_load(f, e & (net->stride - 1));
-
-            wire->residual -= f->target * (double)load;
-            wire->open -= load;
-            net->whole = false;
-        } else {
-            reach_flow(net, e >> net->shift);
-        }
-    }
+    for (int32_t e = wire->head; e >= 0; e = net->entry[e].next) reach_flow(net, e >> net->shift);
 }
 
-/* All flows at or above the floor that share a link with those that began or ended, and so on. */
-static void reach(pdl__network_t *net)
+/* All flows that share a link with those that began or ended, and so on. */
+static void reach_component(pdl__network_t *net)
 {
-    net->floor = find_floor(net);
-    net->whole = true;
     net->stamp++;
     net->reacheds = 0;
     for (int32_t i = 0; i < net->dirties; i++) reach_link(net, net->dirty[i]);
@@ -169,29 +114,29 @@ static void reach(pdl__network_t *net)
     }
 }
 
-/* Rates by counting; `residual` and `open` of a link sum the load at its own share. True when they are max-min
-   fair. */
-static bool count_rates(pdl__network_t *net)
+/* Shares of the flows reached, by counting, as `counted`; `key` and `open` of a link are its own share and the load of
+   the flows that have it. True when the shares are max-min fair. */
+static bool count_shares(pdl__network_t *net)
 {
     for (int32_t i = 0; i < net->reacheds; i++) {
         pdl__flow_t   *f = &net->flow[net->reached[i]];
         const int32_t *links = net->links + (size_t)net->reached[i] * (size_t)net->stride;
 
-        f->target = INFINITY;
+        f->counted = INFINITY;
         for (int h = 0; h < f->hops; h++) {
             pdl__wire_t *wire = &net->wire[links[h]];
 
-            wire->residual = wire->capacity / (double)wire->load;
+            wire->key = wire->capacity / (double)wire->load;
             wire->open = 0;
-            if (wire->residual < f->target) f->target = wire->residual;
+            if (wire->key < f->counted) f->counted = wire->key;
         }
     }
     for (int32_t i = 0; i < net->reacheds; i++) {
-        pdl__flow_t   *f = &net->flow[net->reached[i]];
-        const int32_t *links = net->links + (size_t)net->reached[i] * (size_t)net->stride;
+        const pdl__flow_t *f = &net->flow[net->reached[i]];
+        const int32_t     *links = net->links + (size_t)net->reached[i] * (size_t)net->stride;
 
         for (int h = 0; h < f->hops; h++)
-            if (net->wire[links[h]].residual == f->target) net->wire[links[h]].open += pdl__hop_load(f, h);
+            if (net->wire[links[h]].key == f->counted) net->wire[links[h]].open += pdl__hop_load(f, h);
     }
     for (int32_t i = 0; i < net->reacheds; i++) {
         const pdl__flow_t *f = &net->flow[net->reached[i]];
@@ -203,6 +148,21 @@ static bool count_rates(pdl__network_t *net)
         if (!bottleneck) return false;
     }
     return true;
+}
+
+static void take_counted_shares(pdl__network_t *net)
+{
+    for (int32_t i = 0; i < net->reacheds; i++) {
+        pdl__flow_t   *f = &net->flow[net->reached[i]];
+        const int32_t *links = net->links + (size_t)net->reached[i] * (size_t)net->stride;
+        int            h = 0;
+
+        let_go(net, net->reached[i]);
+        f->target = f->counted;
+        while (h < f->hops && net->wire[links[h]].open != net->wire[links[h]].load) h++;
+        f->bottleneck = f->hops > 0 ? links[h] : -1;
+        pdl__rates_hold(net, net->reached[i]);
+    }
 }
 
 static void sift_up(pdl__share_t *heap, int32_t at)
@@ -225,103 +185,157 @@ static void sift_down(pdl__share_t *heap, int32_t at, int32_t count)
     heap[at] = node;
 }
 
-/* The least capacity of the links that a flow shares with others; infinite when it shares none. */
+/* What each open flow of a link can have of what the others leave. */
+static double level_of(const pdl__network_t *net, int32_t link)
+{
+    const pdl__wire_t *wire = &net->wire[link];
+    double             left = wire->capacity - (double)wire->used * net->part;
+
+    return left > 0 ? left / (double)wire->open : 0;
+}
+
+/* Opens a flow: it gives back what it has, and its links join the filling with queue_links(). */
+static void open_flow(pdl__network_t *net, int32_t flow)
+{
+    pdl__flow_t   *f = &net->flow[flow];
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+
+    if (f->stamp == net->stamp) return;
+    reach_flow(net, flow);
+    let_go(net, flow);
+    for (int h = 0; h < f->hops; h++) {
+        pdl__wire_t *wire = &net->wire[links[h]];
+
+        if (wire->stamp != net->stamp) {
+            wire->stamp = net->stamp;
+            wire->open = 0;
+            wire->key = INFINITY;
+        }
+        wire->open += pdl__hop_load(f, h);
+    }
+    f->before = f->target;
+    f->target = f->hops > 0 ? -1 : INFINITY;
+}
+
+/* The least capacity of the links of its way that a flow shares with others; infinite when it shares none. */
 static double least_shared(const pdl__network_t *net, const pdl__flow_t *f, const int32_t *links)
 {
     double least = INFINITY;
 
-    for (int h = 0; h < f->hops; h++) {
+    for (int h = 0; h < f->forward; h++) {
         const pdl__wire_t *wire = &net->wire[links[h]];
 
-        if (wire->load > pdl__hop_load(f, h) && wire->capacity < least) least = wire->capacity;
+        if (wire->load > f->weight && wire->capacity < least) least = wire->capacity;
     }
     return least;
 }
 
-/* Every link of the flows that can change with what the others leave of its capacity. A link that a flow has for itself cannot hold it back when
-   it is as wide as one that the flow shares, and stays out of the heap: the host links of most networks. */
-static void open_links(pdl__network_t *net)
+/* Puts the links of an open flow into the heap where they are not there with so low a level. A link that a flow has for
+   itself cannot hold the flow back when it is as wide as one that the flow shares, and stays out: the host links of most
+   networks. */
+static void queue_links(pdl__network_t *net, int32_t flow)
 {
-    net->stamp++;
-    net->heap_count = 0;
-    for (int32_t i = 0; i < net->reacheds; i++) {
-        pdl__flow_t   *f = &net->flow[net->reached[i]];
-        const int32_t *links = net->links + (size_t)net->reached[i] * (size_t)net->stride;
-        double         least = least_shared(net, f, links);
+    const pdl__flow_t *f = &net->flow[flow];
+    const int32_t     *links = net->links + (size_t)flow * (size_t)net->stride;
+    double             least = least_shared(net, f, links);
 
-        f->target = -1;
-        for (int h = 0; h < f->hops; h++) {
-            pdl__wire_t *wire = &net->wire[links[h]];
+    for (int h = 0; h < f->hops; h++) {
+        pdl__wire_t *wire = &net->wire[links[h]];
+        double       level;
 
-            if (wire->stamp == net->stamp) continue;
-            wire->stamp = net->stamp;
-            if (net->whole) {
-                wire->residual = wire->capacity;
-                wire->open = wire->load;
-            }
-            if (wire->load == f->weight && h < f->forward && wire->capacity >= least) continue;
-            net->heap[net->heap_count] = (pdl__share_t){wire->residual / (double)wire->open, links[h]};
-            sift_up(net->heap, net->heap_count++);
-        }
+        if (wire->load == f->weight && h < f->forward && wire->capacity >= least) continue;
+        level = level_of(net, links[h]);
+        if (level >= wire->key) continue;
+        wire->key = level;
+        net->heap[net->heap_count] = (pdl__share_t){level, links[h]};
+        sift_up(net->heap, net->heap_count++);
     }
 }
 
-/* Gives the open flows of a link its share and takes it from all their links. */
-static int32_t fill_link(pdl__network_t *net, int32_t link, double share)
+/* Opens the flows whose bottleneck a link is. */
+static void open_held(pdl__network_t *net, int32_t link)
 {
-    int32_t filled = 0;
-
-    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next) {
-        int32_t        flow = e >> net->shift;
-        pdl__flow_t   *f = &net->flow[flow];
-        const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
-
-        if (f->target >= 0) continue;
-        f->target = share;
-        filled++;
-        for (int h = 0; h < f->hops; h++) {
-            int64_t load = pdl__hop_load(f, h);
-
-            net->wire[links[h]].open -= load;
-            net->wire[links[h]].residual -= share * (double)load;
-        }
-    }
-    return filled;
+    if (net->wire[link].held == 0) return;
+    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next)
+        if (net->flow[e >> net->shift].bottleneck == link) open_flow(net, e >> net->shift);
 }
 
-/* The link with the least share of its residual capacity is filled first. Shares only grow while others are
-   filled, so a stale node of the heap is put back with its new share. */
+/* Opens the flows of a full link that have more than its level. */
+static void open_faster(pdl__network_t *net, int32_t link, double level)
+{
+    for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next)
+        if (net->flow[e >> net->shift].target > level * (1 + SAME)) open_flow(net, e >> net->shift);
+}
+
+/* An open flow gets the level of a link that is full. Where this is less than it had, the flow leaves something to those
+   that its other links hold back. */
+static void give_level(pdl__network_t *net, int32_t flow, int32_t link, double level)
+{
+    pdl__flow_t   *f = &net->flow[flow];
+    const int32_t *links = net->links + (size_t)flow * (size_t)net->stride;
+
+    f->target = fabs(level - f->before) <= SAME * f->before ? f->before : level;
+    f->bottleneck = link;
+    pdl__rates_hold(net, flow);
+    for (int h = 0; h < f->hops; h++) net->wire[links[h]].open -= pdl__hop_load(f, h);
+    if (f->target >= f->before) return;
+    for (int h = 0; h < f->hops; h++)
+        if (links[h] != link) open_held(net, links[h]);
+}
+
+/* The first link of the heap is full. Flows on it that have more are opened first, and the link waits for its new level. */
+static void fill_link(pdl__network_t *net, int32_t link, double level)
+{
+    int32_t first = net->reacheds;
+
+    open_faster(net, link, level);
+    if (net->reacheds == first) {
+        for (int32_t e = net->wire[link].head; e >= 0; e = net->entry[e].next)
+            if (net->flow[e >> net->shift].target < 0) give_level(net, e >> net->shift, link, level);
+    }
+    for (int32_t i = first; i < net->reacheds; i++) queue_links(net, net->reached[i]);
+}
+
+/* The link with the least level is filled first. Levels only grow while others are filled, so a stale node of the heap is
+   put back with its new one; and a flow that is opened has more than the level of the moment (see network.h). */
 static void fill(pdl__network_t *net)
 {
-    int32_t to_go = 0;
-
-    open_links(net);
-    for (int32_t i = 0; i < net->reacheds; i++) {
-        if (net->flow[net->reached[i]].hops == 0) {
-            net->flow[net->reached[i]].target = INFINITY;
-        } else {
-            to_go++;
-        }
-    }
-    while (to_go > 0 && net->heap_count > 0) {
+    net->stamp++;
+    net->reacheds = 0;
+    net->heap_count = 0;
+    for (int32_t i = 0; i < net->batches; i++) open_flow(net, net->batch[i]);
+    for (int32_t i = 0; i < net->dirties; i++) open_held(net, net->dirty[i]);
+    for (int32_t i = 0; i < net->reacheds; i++) queue_links(net, net->reached[i]);
+    while (net->heap_count > 0) {
         pdl__share_t *top = &net->heap[0];
-        pdl__wire_t  *wire = &net->wire[top->link];
-        double        share = wire->open > 0 ? wire->residual / (double)wire->open : 0;
+        int32_t       link = top->link;
+        pdl__wire_t  *at = &net->wire[link];
+        double        level = at->open > 0 ? level_of(net, link) : 0;
 
-        if (wire->open > 0 && share > top->share * (1 + SAME)) {
-            top->share = share;
-        } else {
-            if (wire->open > 0) to_go -= fill_link(net, top->link, top->share);
-            *top = net->heap[--net->heap_count];
+        if (level > top->share * (1 + SAME)) {
+            top->share = at->key = level;
+            sift_down(net->heap, 0, net->heap_count);
+            continue;
         }
+        level = top->share;
+        *top = net->heap[--net->heap_count];
         if (net->heap_count > 0) sift_down(net->heap, 0, net->heap_count);
+        at->key = INFINITY;
+        if (at->open > 0) fill_link(net, link, level);
     }
 }
 
 pdl_status_t pdl__rates_component(pdl__network_t *net, pdl__tick_t now)
 {
-    reach(net);
-    if (!net->whole || !count_rates(net)) {
+    bool counted = false;
+
+    if (net->batches > net->actives / LARGE_BATCH) {
+        reach_component(net);
+        counted = count_shares(net);
+    }
+    if (counted) {
+        take_counted_shares(net);
+    } else {
         fill(net);
         net->solves++;
     }

@@ -10,13 +10,19 @@
 /* A plain simulator of flows with given starts: all rates anew at every event. */
 typedef struct plain {
     const pdl_topology_t *topology;
-    int                   links[MOST][PDL_MAX_ROUTE], hops[MOST], count;
+    int                   links[MOST][2 * PDL_MAX_ROUTE], forward[MOST], hops[MOST], count;
+    double                back; /* load of a flow on the links of the way back */
     double                start_s[MOST], left[MOST], rate[MOST], end_s[MOST]; /* start: when bytes begin to move */
 } plain_t;
 
 static bool moves(const plain_t *p, int f, double now)
 {
     return p->start_s[f] <= now && p->left[f] > 0;
+}
+
+static double load_of(const plain_t *p, int f, int hop)
+{
+    return hop < p->forward[f] ? 1 : p->back;
 }
 
 /* The link with the least capacity for each of its open flows. */
@@ -26,11 +32,11 @@ static int tightest(const plain_t *p, double now, const double *residual, double
 
     *share = INFINITY;
     for (int l = 0; l < pdl_topology_link_count(p->topology); l++) {
-        int open = 0;
+        double open = 0;
 
         for (int f = 0; f < p->count; f++)
             for (int h = 0; h < p->hops[f]; h++)
-                if (moves(p, f, now) && p->rate[f] < 0 && p->links[f][h] == l) open++;
+                if (moves(p, f, now) && p->rate[f] < 0 && p->links[f][h] == l) open += load_of(p, f, h);
         if (open > 0 && residual[l] / open < *share) {
             *share = residual[l] / open;
             best = l;
@@ -54,7 +60,7 @@ static void share_links(plain_t *p, double now)
             for (int h = 0; h < p->hops[f]; h++) on = on || p->links[f][h] == link;
             if (!on || p->rate[f] >= 0) continue;
             p->rate[f] = share;
-            for (int h = 0; h < p->hops[f]; h++) residual[p->links[f][h]] -= share;
+            for (int h = 0; h < p->hops[f]; h++) residual[p->links[f][h]] -= share * load_of(p, f, h);
         }
     }
 }
@@ -84,7 +90,7 @@ static void run_plain(plain_t *p)
 }
 
 /* Flows between random hosts, with random sizes and starts. */
-static void compare_with_plain(const sim_case_t *c, int rounds)
+static void compare_with_plain(const sim_case_t *c, double reverse_share, int rounds)
 {
     pdl_schedule_spec_t spec = {.collective = PDL_COLL_BROADCAST, .algorithm = "binomial", .ranks = 2};
     pdl_topology_t     *topology = make_topology(c);
@@ -92,6 +98,7 @@ static void compare_with_plain(const sim_case_t *c, int rounds)
     pdl_sim_options_t   options = pdl_sim_options_default();
     static plain_t      plain;
 
+    options.reverse_share = reverse_share;
     REQUIRE_OK(pdl_schedule_create(&spec, &schedule));
     for (int round = 0; round < rounds; round++) {
         pdl_sim_job_t    jobs[MOST];
@@ -99,7 +106,7 @@ static void compare_with_plain(const sim_case_t *c, int rounds)
         double           start_s[MOST][2];
         pdl_sim_result_t result = {0};
 
-        plain = (plain_t){.topology = topology, .count = MOST};
+        plain = (plain_t){.topology = topology, .count = MOST, .back = reverse_share};
         for (int f = 0; f < MOST; f++) {
             int64_t bytes = between(1000, 1000000);
 
@@ -107,9 +114,13 @@ static void compare_with_plain(const sim_case_t *c, int rounds)
             hosts[f][1] = (hosts[f][0] + (int)between(1, c->hosts - 1)) % c->hosts;
             start_s[f][0] = start_s[f][1] = 1e-6 * (double)between(0, 49);
             jobs[f] = (pdl_sim_job_t){schedule, bytes, hosts[f], start_s[f]};
-            plain.hops[f] = pdl_topology_route(topology, hosts[f][0], hosts[f][1], plain.links[f]);
+            plain.forward[f] = pdl_topology_route(topology, hosts[f][0], hosts[f][1], plain.links[f]);
+            plain.hops[f] = plain.forward[f];
+            if (reverse_share > 0)
+                plain.hops[f] +=
+                    pdl_topology_route(topology, hosts[f][1], hosts[f][0], plain.links[f] + plain.forward[f]);
             plain.left[f] = (double)bytes;
-            plain.start_s[f] = start_s[f][0] + plain.hops[f] * 1e-6;
+            plain.start_s[f] = start_s[f][0] + plain.forward[f] * 1e-6;
         }
         CHECK_OK(pdl_sim_run(topology, jobs, MOST, &options, &result));
         run_plain(&plain);
@@ -126,9 +137,11 @@ static void a_plain_simulator_agrees(void)
     static const sim_case_t dragonfly = {.topology = "dragonfly", .hosts = 12, .shape = {1, 3, 1, 4}};
     static const sim_case_t torus = {.topology = "torus", .hosts = 12, .dims = {4, 3}};
 
-    compare_with_plain(&tree, 30);
-    compare_with_plain(&dragonfly, 30);
-    compare_with_plain(&torus, 30);
+    compare_with_plain(&tree, 0, 30);
+    compare_with_plain(&dragonfly, 0, 30);
+    compare_with_plain(&torus, 0, 30);
+    compare_with_plain(&tree, 0.05, 20);
+    compare_with_plain(&torus, 0.3, 20);
 }
 
 static void simulate(const sim_case_t *c, const pdl_sim_options_t *options, pdl_sim_result_t *result)
