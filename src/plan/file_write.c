@@ -138,16 +138,19 @@ static void write_collective(const pdl_plan_collective_t *collective, FILE *stre
 static void write_memory(const pdl_plan_t *plan, FILE *stream)
 {
     const char *sharding = pdl_sharding_names[plan->sharding], *sequence = yes_or_no(plan->sequence_parallel);
-    bool        elsewhere = plan->optimizer_tier != PDL_TIER_DEVICE;
-    const char *tier = elsewhere ? pdl_tier_names[plan->optimizer_tier] : "";
+    const char *separator = plan->block_count == 0 ? ", " : "\n  ";
 
-    if (plan->block_count == 0) {
-        fprintf(stream, "memory: {recompute: %s, sharding: %s, sequence_parallel: %s%s%s}\n",
-                pdl_recompute_names[plan->recompute], sharding, sequence, elsewhere ? ", optimizer: " : "", tier);
-        return;
-    }
-    fprintf(stream, "memory:\n  sharding: %s\n  sequence_parallel: %s\n", sharding, sequence);
-    if (elsewhere) fprintf(stream, "  optimizer: %s\n", tier);
+    if (plan->block_count == 0)
+        fprintf(stream, "memory: {recompute: %s", pdl_recompute_names[plan->recompute]);
+    else
+        fputs("memory:", stream);
+    fprintf(stream, "%ssharding: %s%ssequence_parallel: %s", separator, sharding, separator, sequence);
+    if (plan->optimizer_tier != PDL_TIER_DEVICE)
+        fprintf(stream, "%soptimizer: %s", separator, pdl_tier_names[plan->optimizer_tier]);
+    if (plan->weights_tier != PDL_TIER_DEVICE)
+        fprintf(stream, "%sweights: %s", separator, pdl_tier_names[plan->weights_tier]);
+    fputs(plan->block_count == 0 ? "}\n" : "\n", stream);
+    if (plan->block_count == 0) return;
     pdl__blocks_write(plan, stream);
 }
 

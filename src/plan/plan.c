@@ -193,6 +193,21 @@ static pdl_status_t check_micro_batches(const pdl_plan_t *plan, int64_t samples)
         (long long)parts, (long long)samples, (long long)filled, (long long)size, (long long)samples);
 }
 
+/* Weights on the host take their state along, and no part of them is another device's. */
+static pdl_status_t check_tiers(const pdl_plan_t *plan)
+{
+    if (plan->weights_tier == PDL_TIER_DEVICE) return PDL_OK;
+    if (plan->optimizer_tier == PDL_TIER_DEVICE)
+        return pdl_error(PDL_ERR_INPUT, "weights on the host have their optimizer's state there or on disk: use "
+                                        "memory.optimizer: host");
+    if (pdl_mesh_size(&plan->mesh) > 1)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "weights are on the host with one device, and the plan has %lld: use memory.sharding: "
+                         "zero3 and memory.optimizer: host",
+                         (long long)pdl_mesh_size(&plan->mesh));
+    return PDL_OK;
+}
+
 pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
 {
     int64_t replicas = pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA);
@@ -206,6 +221,7 @@ pdl_status_t pdl_plan_check(const pdl_plan_t *plan)
                          (long long)plan->batch);
     pdl_status_t status = check_micro_batches(plan, (plan->batch + replicas - 1) / replicas);
     if (!status) status = pdl_data_policy_check(&plan->data_policy);
+    if (!status) status = check_tiers(plan);
     if (!status) status = check_stages(plan);
     if (!status) status = pdl__blocks_check(plan, &block);
     if (!status) status = check_modes(plan);

@@ -85,7 +85,8 @@ typedef struct pdl__state_pieces {
 void pdl__state_begin(pdl__builder_t *builder, pdl__state_pieces_t *state);
 void pdl__state_prefetch(pdl__builder_t      *builder,
                          pdl__state_pieces_t *state); /* copies in, as far as there are slots */
-void pdl__state_update(pdl__builder_t *builder, pdl__state_pieces_t *state); /* the next piece */
+/* The next piece; the buffer of its gradients, or -1 where all are on the device. */
+void pdl__state_update(pdl__builder_t *builder, pdl__state_pieces_t *state, int gradients);
 
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);

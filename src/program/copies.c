@@ -17,6 +17,7 @@ static void count_bytes(const pdl_program_t *program, pdl_program_copies_t *copi
         const pdl_program_op_t *op = &program->op[i];
         if (op->kind == PDL_OP_COPY_OUT)
             *(op->piece >= 0 ? &copies->state_bytes : &copies->swapped_bytes) += op->bytes;
+        if (op->kind == PDL_OP_COPY_IN && op->bucket >= 0) copies->weight_bytes += op->bytes;
         if (op->kind == PDL_OP_RECOMPUTE && op->output >= 0)
             copies->recomputed_bytes += (double)program->buffer[op->output].bytes;
     }

@@ -75,6 +75,8 @@ static const char *name_update(const pdl_program_op_t *op, char *text, size_t si
         snprintf(text, size, "%s%s %d", kind, op->kind == PDL_OP_UPDATE ? "" : " state", op->piece);
     else if (op->kind == PDL_OP_COPY && op->input[0] < 0)
         snprintf(text, size, "clear gradients %d", op->bucket);
+    else if (op->kind == PDL_OP_COPY_IN)
+        snprintf(text, size, "%s weights %d", kind, op->bucket);
     else if (op->bucket >= 0)
         snprintf(text, size, "%s gradients %d", kind, op->bucket);
     else

@@ -2,8 +2,10 @@
  * Optimizer state that is kept on the host or on disk passes through the device piece by piece: while one is updated the next ones
  * are copied in and those before are copied out. Where nothing but the gradients of a piece is needed for its update, that follows
  * the operation that completes them, beside the rest of backward; else all pieces come behind it, where activations were.
+ * Weights that are on the host are updated in the same way: theirs is one more array of a piece.
  */
 #include "program/builder.h"
+#include <stdlib.h>
 
 enum { AHEAD = 2 }; /* pieces that are copied in before they are updated */
 
@@ -23,11 +25,11 @@ static size_t bytes_of(const pdl_program_update_t *u, int64_t elements)
 }
 
 /* Between the host and the device. */
-static void copy(pdl__builder_t *b, pdl_op_kind_t kind, int piece, int buffer)
+static void copy_piece(pdl__builder_t *b, pdl_op_kind_t kind, int piece, int buffer)
 {
     const pdl_program_update_t *u = b->options->update;
     pdl_program_op_t            op = pdl__program_blank(kind, -1, false);
-    int64_t                     most = b->program->state_piece, rest = u->state_elements - piece * most;
+    const int64_t              *at = b->program->piece_at;
 
     op.piece = piece;
     op.stream = kind == PDL_OP_COPY_OUT ? PDL_STREAM_COPY_OUT : PDL_STREAM_COPY_IN;
@@ -35,18 +37,35 @@ static void copy(pdl__builder_t *b, pdl_op_kind_t kind, int piece, int buffer)
         op.input[0] = buffer;
     else
         op.output = buffer;
-    op.bytes = (double)bytes_of(u, rest < most ? rest : most);
+    op.bytes = (double)bytes_of(u, at[piece + 1] - at[piece]);
     pdl__program_emit(b, &op);
 }
 
 void pdl__state_begin(pdl__builder_t *b, pdl__state_pieces_t *state)
 {
     const pdl_program_update_t *u = b->options->update;
+    pdl_program_t              *program = b->program;
+    int                         buckets = u->weights_pass ? u->bucket_count : 1;
+    int64_t                     most = piece_elements(u->state_elements), end = 0;
 
     *state = (pdl__state_pieces_t){0};
     if (u->state_arrays == 0) return;
-    b->program->state_piece = piece_elements(u->state_elements);
-    state->count = (int)((u->state_elements + b->program->state_piece - 1) / b->program->state_piece);
+    program->piece_at =
+        calloc((size_t)(u->state_elements / most) + (size_t)buckets + 2, sizeof(*program->piece_at));
+    if (program->piece_at == NULL) {
+        b->status = pdl__program_no_memory();
+        return;
+    }
+    for (int k = 0; k < buckets; k++) {
+        int64_t at = end;
+        end += u->weights_pass ? (int64_t)(u->bucket[k].bytes / u->state_item) : u->state_elements;
+        for (; at < end; at += most) {
+            int64_t next = at + most < end ? at + most : end;
+            program->piece_at[++program->piece_count] = next;
+            if (next - at > program->piece_most) program->piece_most = next - at;
+        }
+    }
+    state->count = program->piece_count;
 }
 
 void pdl__state_prefetch(pdl__builder_t *b, pdl__state_pieces_t *state)
@@ -55,20 +74,21 @@ void pdl__state_prefetch(pdl__builder_t *b, pdl__state_pieces_t *state)
         int slot = state->issued % PDL__STATE_SLOTS;
         /* The memory of the piece before it in this slot is released. */
         if (state->issued >= PDL__STATE_SLOTS) b->program->op[state->out[slot]].until = b->program->op_count;
-        state->buffer[slot] = pdl__program_buffer(b, -1, bytes_of(b->options->update, b->program->state_piece));
-        copy(b, PDL_OP_COPY_IN, state->issued++, state->buffer[slot]);
+        state->buffer[slot] = pdl__program_buffer(b, -1, bytes_of(b->options->update, b->program->piece_most));
+        copy_piece(b, PDL_OP_COPY_IN, state->issued++, state->buffer[slot]);
     }
 }
 
-void pdl__state_update(pdl__builder_t *b, pdl__state_pieces_t *state)
+void pdl__state_update(pdl__builder_t *b, pdl__state_pieces_t *state, int gradients)
 {
     pdl_program_op_t op = pdl__program_blank(PDL_OP_UPDATE, -1, false);
     int              slot = state->updated % PDL__STATE_SLOTS;
 
     pdl__state_prefetch(b, state);
     op.piece = state->updated++;
+    op.input[0] = gradients;
     op.output = state->buffer[slot];
     pdl__program_emit(b, &op);
     state->out[slot] = b->program->op_count;
-    if (!b->status) copy(b, PDL_OP_COPY_OUT, op.piece, op.output);
+    if (!b->status) copy_piece(b, PDL_OP_COPY_OUT, op.piece, op.output);
 }

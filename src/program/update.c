@@ -6,6 +6,9 @@
  * buffer for a while: one of gradients is cleared before it is written to, exchanged when it is complete, and this rank's
  * part of the sum is kept before the second bucket after it opens; one of weights is put together while the bucket
  * before it is in use. All of it is the same on all ranks of the data axes, and so is the order of what they exchange.
+ *
+ * Weights on the host come in the same way, by copies. Their gradients are updated with where they are complete, or stay on the
+ * device.
  */
 #include "program/builder.h"
 #include <stdlib.h>
@@ -43,6 +46,7 @@ typedef struct walk {
     pdl__state_pieces_t         state;
     int                        *left;     /* of every weight: operations that still add to its gradient */
     int                         complete; /* so many of the first weights have their gradients */
+    int                         updating; /* bucket of the next piece, where weights are on the host */
 } walk_t;
 
 static bool uses_weights(const pdl_program_op_t *op)
@@ -64,11 +68,12 @@ static int uses_of(const walk_t *w, const pdl_program_op_t *op, const int **use)
     return w->update->first_use[op->node + 1] - w->update->first_use[op->node];
 }
 
-/* The bucket of a weight if it comes and goes: of gradients from zero2 on, of weights with zero3. */
+/* The bucket of a weight if it comes and goes: of gradients from zero2 on, of weights with zero3; or with weights on the host. */
 static int passing_bucket(const walk_t *w, int weight, bool of_weights)
 {
     int bucket = w->bucket_of[weight];
 
+    if (w->update->weights_pass) return of_weights || w->update->gradients_pass ? bucket : -1;
     if (w->update->sharding < (of_weights ? PDL_SHARDING_ZERO3 : PDL_SHARDING_ZERO2)) return -1;
     return bucket >= 0 && w->update->bucket[bucket].sharded != 0 ? bucket : -1;
 }
@@ -85,11 +90,12 @@ static pdl_status_t add_stay(walk_t *w, stays_t *stays, int bucket, int op)
     return PDL_OK;
 }
 
-/* Sets of axes take turns, so the latest bucket of each is still there. */
+/* Sets of axes take turns, so the latest bucket of each is still there. What is on the host is far: the latest two are. */
 static int count_sets(const pdl_program_update_t *update)
 {
     int sets = 0;
 
+    if (update->weights_pass) return 2;
     for (int b = 0; b < update->bucket_count; b++) {
         bool seen = update->bucket[b].sharded == 0;
         for (int k = 0; k < b; k++) seen |= update->bucket[k].set == update->bucket[b].set;
@@ -222,6 +228,14 @@ static void exchange_gradients(walk_t *w, int bucket, int buffer)
 
 static void gather_weights(walk_t *w, int bucket, int buffer)
 {
+    if (w->update->weights_pass) {
+        pdl_program_op_t *op = append(w, PDL_OP_COPY_IN, bucket, false);
+        if (op == NULL) return;
+        op->stream = PDL_STREAM_COPY_IN;
+        op->output = buffer;
+        op->bytes = (double)w->update->bucket[bucket].bytes;
+        return;
+    }
     append_collective(w, PDL_ROLE_WEIGHTS, bucket, w->update->bucket[bucket].sharded, PDL_ALLGATHER, buffer);
 }
 
@@ -336,6 +350,7 @@ static void send_buckets(walk_t *w, int i)
     for (int k = 0; k < uses; k++) {
         int bucket = w->bucket_of[use[k]], passing = passing_bucket(w, use[k], false);
         int stay = passing < 0 ? -1 : w->gradients.latest[passing];
+        if (w->update->weights_pass) continue; /* nobody else has any */
         if (stay >= 0 && w->gradients.stay[stay].last == i) {
             exchange_gradients(w, bucket, w->gradients.stay[stay].buffer);
             w->gradients.latest[passing] = -1;
@@ -345,6 +360,18 @@ static void send_buckets(walk_t *w, int i)
             w->last[bucket] = -1;
         }
     }
+}
+
+/* The next piece of state, with the gradients of its bucket where these pass. */
+static void update_piece(walk_t *w)
+{
+    const pdl_program_update_t *u = w->update;
+    int64_t                     at = w->builder->program->piece_at[w->state.updated];
+    int                         stay = -1;
+
+    while (u->gradients_pass && u->state_at[u->bucket[w->updating].last] <= at) w->updating++;
+    if (u->gradients_pass) stay = w->gradients.latest[w->updating];
+    pdl__state_update(w->builder, &w->state, stay < 0 ? -1 : w->gradients.stay[stay].buffer);
 }
 
 /* Pieces of state whose gradients operation i has completed. */
@@ -358,10 +385,9 @@ static void update_pieces(walk_t *w, int i)
     pdl__state_prefetch(w->builder, &w->state);
     for (int k = 0; k < uses; k++) w->left[use[k]]--;
     while (w->complete < u->state_weights && w->left[w->complete] == 0) w->complete++;
-    for (; w->state.updated < w->state.count && !w->builder->status; pdl__state_update(w->builder, &w->state)) {
-        int64_t end = (w->state.updated + 1) * w->builder->program->state_piece;
-        if (u->state_at[w->complete] < (end < u->state_elements ? end : u->state_elements)) return;
-    }
+    while (w->state.updated < w->state.count && !w->builder->status &&
+           w->builder->program->piece_at[w->state.updated + 1] <= u->state_at[w->complete])
+        update_piece(w);
 }
 
 /* What is left of an update when the layers are done. */
@@ -377,8 +403,8 @@ static void append_update(walk_t *w)
     for (int t = 0; t < u->ties; t++) append_collective(w, PDL_ROLE_TIED, t, u->tie_group, PDL_ALLREDUCE, -1);
     append(w, PDL_OP_RESULT, -1, false);
     if (u->state_arrays == 0) append(w, PDL_OP_UPDATE, -1, false);
-    while (w->state.updated < w->state.count && !w->builder->status) pdl__state_update(w->builder, &w->state);
-    for (int b = 0; b < u->bucket_count && u->sharding < PDL_SHARDING_ZERO3; b++)
+    while (w->state.updated < w->state.count && !w->builder->status) update_piece(w);
+    for (int b = 0; b < u->bucket_count && !u->weights_pass && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);
             gathers = true;

@@ -147,6 +147,8 @@ static void show_copies(const pdl_run_report_spec_t *spec, const pdl_train_summa
             pdl_format_bytes(c->recomputed_bytes, text[1]));
     if (c->state_bytes > 0)
         fprintf(stream, ", %s of optimizer state through the device", pdl_format_bytes(c->state_bytes, text[0]));
+    if (c->weight_bytes > 0)
+        fprintf(stream, ", %s of weights from the host", pdl_format_bytes(c->weight_bytes, text[0]));
     if (c->out_s + c->in_s > 0)
         fprintf(stream, "; links busy %s out, %s in; %s waited for", pdl_format_seconds(c->out_s, text[0]),
                 pdl_format_seconds(c->in_s, text[1]), pdl_format_seconds(c->stall_s, text[2]));
@@ -161,6 +163,7 @@ static void copies_json(pdl_json_t *json, const pdl_program_copies_t *c)
     pdl_json_open(json, "copies", '{');
     pdl_json_bytes(json, "swapped_bytes", c->swapped_bytes);
     pdl_json_bytes(json, "state_bytes", c->state_bytes);
+    pdl_json_bytes(json, "weight_bytes", c->weight_bytes);
     pdl_json_bytes(json, "recomputed_bytes", c->recomputed_bytes);
     pdl_json_number(json, "out_s", c->out_s);
     pdl_json_number(json, "in_s", c->in_s);

@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, reserved, copy_bandwidth, queue, issue, step, sharing, slice}
+ *        memory_efficiency, power, idle_power, host_link, host_memory, reserved, copy_bandwidth, queue, issue, step, sharing, slice}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -59,6 +59,7 @@ static const char *const device_keys[] = {"name",
                                           "reserved",
                                           "copy_bandwidth",
                                           "host_link",
+                                          "host_memory",
                                           "queue",
                                           "issue",
                                           "step",
@@ -170,6 +171,8 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     if (!st) st = pdl_yaml_get_number(node, "slice", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->slice_s);
     if (st) return st;
     st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);
+    if (st) return st;
+    st = get_positive(node, "host_memory", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->host_bytes);
     if (st) return st;
     return pdl_yaml_get_number(node, "reserved", PDL_UNIT_BYTES, PDL_OPTIONAL, &device->reserved_bytes);
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every memory policy, and optimizer state on the host or on disk, gives the weights of what keeps everything, to the last bit, after ten updates: a residual network with batch
+# Every memory policy, and optimizer state or weights on the host or on disk, gives the weights of what keeps everything, to the last bit, after ten updates: a residual network with batch
 # norms, a GPT with dropout, and a U-Net whose skip connections are long. DEVICE=cuda runs them on a GPU.
 set -euo pipefail
 . "$SOURCE/tests/cli/common.sh"
@@ -24,7 +24,9 @@ policies = ["keep", "recompute", "swap", "swap_boundary", "recompute_cheap", "sw
 for net in "cnn", "gpt", "unet":
     names = [layer["name"] for layer in json.load(open(f"{net}.json"))["layers"]]
     ends = names[4:-1:5] + names[-1:]
-    for way in policies + ["mixed", "host", "disk"]:
+    tiers = {"host": "optimizer: host", "disk": "optimizer: disk", "weights": "weights: host",
+             "all": "optimizer: disk, weights: host"}
+    for way in policies + ["mixed"] + list(tiers):
         blocks = []
         for k, end in enumerate(ends):
             policy = way if way in policies else policies[(k + 1) % len(policies)]
@@ -32,12 +34,12 @@ for net in "cnn", "gpt", "unet":
             blocks.append(f'{{to: "{end}", policy: {policy}{far}}}')
         with open(f"{net}-{way}.yaml", "w") as file:
             file.write(f"paradl: plan/1\nmodel: {net}.yaml\ndata: {{batch: 4}}\nstrategy: serial\nmesh: []\n"
-                       f"memory: {{optimizer: {way if way in ('host', 'disk') else 'device'}, blocks: [{', '.join(blocks)}]}}\n")
+                       f"memory: {{{tiers.get(way, 'optimizer: device')}, blocks: [{', '.join(blocks)}]}}\n")
 PY
 
 train=(--data synthetic --samples 40 --no-valid --threads 1 --quiet --lr 0.05 --momentum 0.9 ${DEVICE:+--device "$DEVICE"})
 for net in cnn gpt unet; do
-    for way in keep recompute swap swap_boundary recompute_cheap swap_cheap mixed host disk; do
+    for way in keep recompute swap swap_boundary recompute_cheap swap_cheap mixed host disk weights all; do
         expect 0 train $net-$way.yaml "${train[@]}" --steps 10 --checkpoint $net-$way
         for part in model state; do
             cmp {$net-keep,$net-$way}/step-00000010/$part.safetensors || fail "$net: other $part with $way"
@@ -61,6 +63,12 @@ expect 2 train gpt-host.yaml --data synthetic --samples 40 --quiet --steps 1 --o
 has err "lamb needs norms of whole tensors, and the plan has the optimizer's state on host"
 expect 2 train gpt-disk.yaml --data synthetic --samples 40 --quiet --steps 1 --ema 0.9
 has err "cannot be on disk: use memory.optimizer: host"
+sed 's/memory: {/memory: {optimizer: device, /' gpt-weights.yaml >gpt-near.yaml
+expect 2 train gpt-near.yaml --data synthetic --samples 40 --quiet --steps 1
+has err "weights on the host have their optimizer's state there or on disk: use memory.optimizer: host"
+sed 's/weights: host/weights: disk/' gpt-weights.yaml >gpt-far.yaml
+expect 2 train gpt-far.yaml --data synthetic --samples 40 --quiet --steps 1
+has err "gpt-far.yaml:6: weights: expected device or host, found \"disk\""
 sed 's/optimizer: host/optimizer: tape/' gpt-host.yaml >gpt-tape.yaml
 expect 2 train gpt-tape.yaml --data synthetic --samples 40 --quiet --steps 1
 has err "gpt-tape.yaml:6: optimizer: expected device, host or disk, found \"tape\""
@@ -74,12 +82,31 @@ last = max(i for i, kind in enumerate(kinds) if kind == "backward")
 assert len(updates) > 4 and (updates[-1] > last > updates[0]) == (sys.argv[1] == "0"), updates
 assert (updates[0] > last) == (sys.argv[1] == "1"), updates' $clip || fail "updates are elsewhere with --clip $clip"
 done
-# The device holds less: the moments are elsewhere.
-for way in keep host; do
+# The device holds less: the moments are elsewhere; and weights come before every pass, in buckets.
+for way in keep host weights; do
     expect 0 train gpt-$way.yaml --device dry --data synthetic --samples 40 --optimizer adamw --json
     cp out $way.json
 done
 python3 -c 'import json
+ops = json.load(open("weights.json"))["ops"]
+copied = [op["name"] for op in ops if op["name"].startswith("copy in weights")]
+assert len(copied) > len(set(copied)) > 1, copied
+assert not any(op["name"].startswith("copy in weights") for op in json.load(open("host.json"))["ops"])
 keep, host = (json.load(open(name))["memory"] for name in ("keep.json", "host.json"))
 assert keep["optimizer"] > 0 and host["optimizer"] == 0 and host["weights"] == keep["weights"]' || fail "state is on the device"
+# Where nothing else fits, the optimizer's state leaves the device, to disk where the host is too small; then weights do.
+model deep gpt2-124m 'layers: 6, hidden: 64, heads: 4, tokens: 16, vocabulary: 64'
+model long gpt2-124m 'tokens: 16'
+plan=(plan -n 1 --optimizer adam -o chosen.yaml)
+for host in 128GiB 800MB 1.5MB; do
+    sed "s/^  host_memory: .*/  host_memory: $host/" "$SOURCE/share/systems/h200-paradl.yaml" >$host.yaml
+done
+expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-memory 5MB
+grep -q 'sequence_parallel: false, optimizer: host}' chosen.yaml || fail "state stays on the device"
+expect 0 "${plan[@]}" --model deep.yaml --system 128GiB.yaml --batch 2 --max-memory 3MB
+grep -q 'optimizer: host, weights: host}' chosen.yaml || fail "weights stay on the device"
+expect 0 "${plan[@]}" --model long.yaml --system 800MB.yaml --batch 1 --max-memory 1.5GiB
+grep -q 'optimizer: disk}' chosen.yaml || fail "state is not on disk"
+expect 2 "${plan[@]}" --model deep.yaml --system 1.5MB.yaml --batch 2 --max-memory 5MB
+has err "needs 2.33 MiB of host memory for what a device of 4.77 MiB does not hold, of 1.34 MiB"
 finish

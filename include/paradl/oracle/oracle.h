@@ -202,11 +202,12 @@ typedef struct pdl_projection {
     double memory_bytes;
     bool   compiled; /* these bytes were counted by compiling the plan (dry.h), not modelled */
     pdl_memory_breakdown_t memory;
-    bool                   fits;     /* memory_bytes within the device or the given cap */
-    double                 energy_j; /* whole machine, one iteration */
-    double                 flop;     /* useful operations of one iteration, all ranks */
-    pdl_finding_t          findings[PDL_MAX_FINDINGS];
-    int                    finding_count;
+    double                 host_bytes; /* compiled: of the host, where activations, state or weights are there */
+    bool          fits;     /* memory_bytes within the device or the given cap; and host_bytes within the host */
+    double        energy_j; /* whole machine, one iteration */
+    double        flop;     /* useful operations of one iteration, all ranks */
+    pdl_finding_t findings[PDL_MAX_FINDINGS];
+    int           finding_count;
 } pdl_projection_t;
 
 /* One iteration replayed pass by pass; the parts add up to the total. Input is left out. */

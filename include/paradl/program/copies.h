@@ -13,7 +13,8 @@ extern "C" {
 
 typedef struct pdl_program_copies {
     double swapped_bytes;    /* activations: out, and in again */
-    double state_bytes;      /* of the optimizer: in, and out again */
+    double state_bytes;      /* of the optimizer, and weights that are updated with it: in, and out again */
+    double weight_bytes;     /* of the host, before they are used */
     double recomputed_bytes; /* outputs that are made again */
     double out_s, in_s;      /* the links are busy */
     double stall_s;          /* the computation waits for copies; */

@@ -219,7 +219,10 @@ typedef struct pdl_program {
     size_t                host_bytes;     /* highest mark of the arena on the host */
     pdl_program_bucket_t *bucket;
     int                   bucket_count;
-    int64_t               state_piece; /* elements of a piece of optimizer state, of every array; 0: it stays */
+    /* Optimizer state that is not on the device: piece k has the elements [piece_at[k], piece_at[k + 1]) of every array. */
+    int64_t *piece_at;
+    int      piece_count;
+    int64_t  piece_most; /* elements */
 } pdl_program_t;
 
 /* Forward or backward of one micro-batch through the nodes of one chunk. */
@@ -239,7 +242,11 @@ typedef struct pdl_program_update {
     unsigned                    tie_group; /* axes of the stages */
     pdl_sharding_t              sharding;
     bool                        packs; /* kernels have copies of weights, made again after an update */
-    /* Optimizer state that is not on the device: so many arrays of so many elements, which pass through it. */
+    /* Weights are on the host: buckets of them come before they are used, and pieces are of one bucket each. */
+    bool weights_pass;
+    bool gradients_pass; /* and their gradients are gone when they are updated */
+    /* Optimizer state that is not on the device: so many arrays of so many elements, which pass through it, those of weights among them
+       where these are on the host. */
     int     state_arrays; /* 0: it is */
     int64_t state_elements;
     size_t  state_item; /* bytes of an element */

@@ -81,6 +81,7 @@ typedef struct pdl_device {
     double          sharing; /* share of its speed that ranks reach together which share it; 0: not known */
     double          sharers; /* ranks on one device; 1 in a description (pdl_system_widen) */
     pdl_host_link_t host_link;
+    double          host_bytes;     /* memory of the host for one device; 0: not known */
     double          reserved_bytes; /* runtime context and libraries */
     double copy_bytes_per_s;        /* of pieces of tensors inside its memory, around messages; 0: costs nothing */
 } pdl_device_t;

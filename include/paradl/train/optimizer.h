@@ -95,8 +95,10 @@ typedef struct pdl_optimizer_run {
        the first prepares and the last ends the update. 0, 0: all of it is there. Not for lars and lamb. */
     int64_t              state_low, state_high;
     bool                 first_piece, last_piece;
-    const double        *lr;   /* of this update; NULL: that of the schedule at `step` */
-    bool                 norm; /* the norm of the gradients is wanted */
+    bool                 weights_pass;  /* `weights` has those of the piece alone, */
+    int64_t              gradients_low; /* and `gradients` begins with this element */
+    const double        *lr;            /* of this update; NULL: that of the schedule at `step` */
+    bool                 norm;          /* the norm of the gradients is wanted */
     pdl_tensor_stream_t *stream;
     double              *scalars, *home; /* room for the numbers, of the device and of the host (pinned) */
     const int64_t       *flag;           /* of the device: nothing is written unless it is 0; NULL: it is */

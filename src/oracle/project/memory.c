@@ -166,6 +166,7 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
 
     state_bytes(c, &weight, &gradient, &optimizer);
     if (profile->plan->optimizer_tier != PDL_TIER_DEVICE) optimizer -= moment_bytes(c);
+    if (profile->plan->weights_tier != PDL_TIER_DEVICE) weight = gradient = 0; /* but for a few buckets */
     if (oracle->p.wide_gradients && gradient > 0) gradient = fmax(gradient, 4);
     if (oracle->p.gradient_bytes > 0 && gradient > 0) gradient = oracle->p.gradient_bytes;
     *b = (pdl_memory_breakdown_t){.workspace = oracle->p.workspace_bytes,

@@ -284,6 +284,18 @@ static double pass_seconds(const pricer_t *pr, const pdl_program_op_t *op)
     return kernel_seconds(pr) + 3 * bytes / pr->profile->compute.bytes_per_s;
 }
 
+/* A piece of state that is on disk: it is read and written, and devices of a node share that. */
+static double disk_seconds(const pricer_t *pr, const pdl_program_op_t *op)
+{
+    const pdl_system_t *system = pr->oracle->system;
+    double              rate = system->storage.local_bandwidth_bytes_per_s;
+
+    if (op->piece < 0 || pr->plan->optimizer_tier != PDL_TIER_DISK) return 0;
+    if (!(rate > 0)) rate = system->storage.node_bandwidth_bytes_per_s;
+    double devices = fmin((double)pdl_mesh_size(&pr->plan->mesh), (double)system->level[0].fanout);
+    return rate > 0 ? 2 * devices * op->bytes / rate : 0;
+}
+
 static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seconds, double *queue_s)
 {
     *seconds = 0;
@@ -317,9 +329,10 @@ static pdl_status_t price(pricer_t *pr, const pdl_program_op_t *op, double *seco
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
         /* Forward copies out and backward in: most have the link to themselves. */
-        *seconds =
-            pdl_host_link_seconds(&pr->oracle->system->device.host_link,
-                                  op->kind == PDL_OP_COPY_OUT ? PDL_HOST_TO_HOST : PDL_HOST_TO_DEVICE, op->bytes);
+        *seconds = fmax(pdl_host_link_seconds(&pr->oracle->system->device.host_link,
+                                              op->kind == PDL_OP_COPY_OUT ? PDL_HOST_TO_HOST : PDL_HOST_TO_DEVICE,
+                                              op->bytes),
+                        disk_seconds(pr, op));
         return PDL_OK;
     case PDL_OP_UPDATE:
         *seconds = update_seconds(pr) / count_updates(pr->program);

@@ -26,6 +26,17 @@ static double capacity_of(const pdl__searcher_t *s)
     return s->request->max_memory > 0 ? s->request->max_memory : device->memory_bytes - device->reserved_bytes;
 }
 
+/* Nearly all of the host's memory can be pinned, and a system has some for itself. */
+static double host_capacity(const pdl__searcher_t *s)
+{
+    return 0.94 * s->oracle->system->device.host_bytes;
+}
+
+static bool fits_host(const pdl__searcher_t *s, const pdl_candidate_t *c)
+{
+    return host_capacity(s) <= 0 || c->projection.host_bytes <= host_capacity(s);
+}
+
 /* Counts the memory of a candidate's plan. One that is refused is not possible; one of which nothing is known
    (!compiled) keeps the model's figures. */
 static pdl_status_t count_memory(const pdl__searcher_t *s, pdl_candidate_t *c)
@@ -39,17 +50,35 @@ static pdl_status_t count_memory(const pdl__searcher_t *s, pdl_candidate_t *c)
         return PDL_OK;
     }
     if (status || !c->projection.compiled) return status;
-    c->projection.fits = c->projection.memory_bytes <= capacity_of(s);
+    c->projection.fits = c->projection.memory_bytes <= capacity_of(s) && fits_host(s, c);
     pdl__score_candidate(s, c);
     return PDL_OK;
 }
 
-static void refuse_memory(const pdl__searcher_t *s, double bytes, pdl_candidate_t *c)
+/* The least that was found to do: of a device, and of the host for it. */
+typedef struct need {
+    double device, host;
+} need_t;
+
+static void note_need(const pdl__searcher_t *s, const pdl_candidate_t *trial, need_t *least)
 {
-    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], reason[sizeof(c->reason)];
+    const pdl_projection_t *p = &trial->projection;
+
+    if (!trial->possible) return;
+    least->device = fmin(least->device, p->memory_bytes);
+    if (p->memory_bytes <= capacity_of(s)) least->host = fmin(least->host, p->host_bytes);
+}
+
+static void refuse_memory(const pdl__searcher_t *s, const need_t *least, pdl_candidate_t *c)
+{
+    char need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], host[PDL_FORMAT_SIZE], reason[sizeof(c->reason)];
 
     snprintf(reason, sizeof(reason), "needs %s per device at the least (compiled), of %s",
-             pdl_format_bytes(bytes, need), pdl_format_bytes(capacity_of(s), have));
+             pdl_format_bytes(least->device, need), pdl_format_bytes(capacity_of(s), have));
+    if (least->device <= capacity_of(s))
+        snprintf(reason, sizeof(reason), "needs %s of host memory for what a device of %s does not hold, of %s",
+                 pdl_format_bytes(least->host, need), pdl_format_bytes(capacity_of(s), have),
+                 pdl_format_bytes(host_capacity(s), host));
     refuse(c, reason);
 }
 
@@ -160,16 +189,21 @@ static pdl_status_t fastest_parts(const pdl__searcher_t *s, const pdl_candidate_
     return fastest == first ? PDL_OK : try_rung(s, c, ladder, fastest, best, &fits);
 }
 
-/* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. */
-static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_recompute_t recompute, double *least,
+/* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. Gradients of weights on
+   the host stay on the device where there are several parts: then one is tried first. */
+static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_recompute_t recompute, need_t *least,
                           bool *found)
 {
     ladder_t        ladder = ladder_of(s, c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
     int             rung = 0;
-    pdl_status_t    status = try_rung(s, c, &ladder, ladder.count - 1, &best, found);
+    bool            one = c->plan->weights_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1;
+    pdl_status_t    status = try_rung(s, c, &ladder, one ? 0 : ladder.count - 1, &best, found);
 
-    if (!status && best.possible) *least = best.projection.memory_bytes;
+    if (!status) note_need(s, &best, least);
+    if (!status && one && *found) ladder.count = 1;
+    if (!status && one && !*found) status = try_rung(s, c, &ladder, ladder.count - 1, &best, found);
+    if (!status) note_need(s, &best, least);
     if (!status && *found) status = fewest_parts(s, c, &ladder, &best, &rung);
     if (!status && *found && pdl_mesh_extent(&c->plan->mesh, PDL_AXIS_PIPELINE) > 1)
         status = fastest_parts(s, c, &ladder, rung, &best);
@@ -182,7 +216,7 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
 }
 
 /* Some blocks recomputed or swapped, as far as memory asks for it: the candidate as it came, with its time and memory. */
-static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial, double *least)
+static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *trial, need_t *least)
 {
     pdl_chain_result_t chain;
     double             counted = trial->projection.memory.saved_activations;
@@ -190,7 +224,7 @@ static pdl_status_t choose_blocks(const pdl__searcher_t *s, pdl_candidate_t *tri
     pdl_block_limit_t  limit = {.bytes = capacity_of(s) - others, .counted_bytes = counted};
     pdl_status_t       status = pdl_oracle_choose_blocks(s->oracle, trial->plan, &limit, &chain);
 
-    if (limit.least_bytes > 0) *least = fmin(*least, others + limit.least_bytes);
+    if (limit.least_bytes > 0) least->device = fmin(least->device, others + limit.least_bytes);
     if (!status) status = pdl_plan_check(trial->plan);
     if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED) {
@@ -262,7 +296,7 @@ static pdl_status_t try_stages(const pdl__searcher_t *s, const pdl_candidate_t *
 }
 
 static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
-                               double *least, bool *found)
+                               need_t *least, bool *found)
 {
     pdl_candidate_t trial = {.plan = NULL};
     pdl_status_t    status = vary(s, original, original->plan->micro_batches, PDL_RECOMPUTE_NONE, &trial);
@@ -276,7 +310,7 @@ static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *
 
 /* In smaller parts, with recomputation, and with policies for its blocks. */
 static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t *original, pdl_candidate_t *c,
-                                 double *least, bool *found)
+                                 need_t *least, bool *found)
 {
     pdl_status_t status = climb(s, c, PDL_RECOMPUTE_NONE, least, found);
 
@@ -286,22 +320,42 @@ static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t
                                                      : try_stages(s, original, c, found);
 }
 
-/* What a plan does that does not fit; if nothing else helps, the optimizer's state goes to the host. */
+/* Where the optimizer's state and weights are, in the order in which that is tried. */
+typedef struct tiers {
+    pdl_tier_t optimizer, weights;
+} tiers_t;
+
+/* Disks are slower than memory: they are asked for where that of the host is known, and too small. */
+static bool may_try(const pdl__searcher_t *s, const pdl_plan_t *plan, const tiers_t *tiers)
+{
+    if (tiers->optimizer == PDL_TIER_DISK && host_capacity(s) <= 0) return false;
+    if (tiers->weights == PDL_TIER_HOST) return pdl_mesh_size(&plan->mesh) == 1;
+    return plan->optimizer != PDL_OPTIMIZER_SGD &&
+           (tiers->optimizer != PDL_TIER_DISK || plan->sharding == PDL_SHARDING_NONE);
+}
+
+/* What a plan does that does not fit; if nothing else helps, the optimizer's state leaves the device, then weights do. */
 static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
 {
-    bool            found = false, linked = s->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0;
-    double          least = c->projection.memory_bytes;
-    pdl_candidate_t original = *c;
-    pdl_status_t    status = pdl_plan_copy(c->plan, &original.plan);
+    static const tiers_t all[] = {{PDL_TIER_HOST, PDL_TIER_DEVICE},
+                                  {PDL_TIER_DISK, PDL_TIER_DEVICE},
+                                  {PDL_TIER_HOST, PDL_TIER_HOST},
+                                  {PDL_TIER_DISK, PDL_TIER_HOST}};
+    bool                 found = false, linked = s->oracle->system->device.host_link.bytes_per_s[PDL_HOST_BOTH] > 0;
+    need_t               least = {c->projection.memory_bytes, INFINITY};
+    pdl_candidate_t      original = *c;
+    pdl_status_t         status = pdl_plan_copy(c->plan, &original.plan);
 
     if (status) return status;
     status = try_policies(s, &original, c, &least, &found);
-    if (!status && !found && c->possible && linked && c->plan->optimizer != PDL_OPTIMIZER_SGD) {
-        original.plan->optimizer_tier = c->plan->optimizer_tier = PDL_TIER_HOST;
+    for (size_t t = 0; t < sizeof(all) / sizeof(*all) && !status && !found && c->possible && linked; t++) {
+        if (!may_try(s, original.plan, &all[t])) continue;
+        original.plan->optimizer_tier = c->plan->optimizer_tier = all[t].optimizer;
+        original.plan->weights_tier = c->plan->weights_tier = all[t].weights;
         status = try_policies(s, &original, c, &least, &found);
     }
     pdl_plan_destroy(original.plan);
-    if (!status && !found && c->possible) refuse_memory(s, least, c);
+    if (!status && !found && c->possible) refuse_memory(s, &least, c);
     return status;
 }
 
@@ -319,7 +373,7 @@ static pdl_status_t settle(const pdl__searcher_t *s, pdl_candidate_t *c)
     if (status || !c->possible || (c->projection.fits && (!(s->request->max_memory > 0) || is_plain(c->plan))))
         return status;
     if (s->request->run_mode == PDL_TRAINING) return squeeze(s, c);
-    if (!c->projection.fits) refuse_memory(s, c->projection.memory_bytes, c);
+    if (!c->projection.fits) refuse_memory(s, &(need_t){c->projection.memory_bytes, c->projection.host_bytes}, c);
     return PDL_OK;
 }
 
@@ -350,8 +404,9 @@ pdl_status_t pdl__count_memory(const pdl__searcher_t *s, pdl_search_t *search)
 {
     pdl_status_t     status = PDL_OK;
     pdl_candidate_t *next;
+    bool             rescues = s->request->max_memory > 0 || search->possible == 0;
 
-    for (int i = search->possible; i < search->count && s->request->max_memory > 0 && !status; i++)
+    for (int i = search->possible; i < search->count && rescues && !status; i++)
         status = rescue(s, &search->candidates[i]);
     if (!status) pdl_search_rank(search);
     while (!status && (next = next_of(s, search)) != NULL) {

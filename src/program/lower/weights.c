@@ -109,9 +109,15 @@ static pdl_status_t list_weights(const pdl__graph_spec_t *spec, pdl__graph_t *gr
     for (int u = 0; u < graph->unit_count; u++) {
         pdl__unit_t *unit = &graph->unit[u];
         if (unit->tied_to >= 0) unit->weight[0] = graph->unit[unit->tied_to].weight[0];
-        w->packs |= unit->description.packed_bytes > 0 && w->sharding < PDL_SHARDING_ZERO3;
+        w->packs |= unit->description.packed_bytes > 0 && w->sharding < PDL_SHARDING_ZERO3 && !w->passes;
     }
     return status;
+}
+
+/* Whole buckets come and go. */
+static bool come_and_go(const pdl__rank_weights_t *w)
+{
+    return w->sharding >= PDL_SHARDING_ZERO2 || w->passes;
 }
 
 /* Elements of a bucket. Where whole buckets come and go on a rank that keeps parts only, a few of them must be little
@@ -125,14 +131,19 @@ static int64_t wanted_elements(const pdl__graph_spec_t *spec, const pdl__rank_we
     share /=
         SHARDED_BUCKETS * pdl__layouts_members(l, l->stage_axes) / pdl_mesh_extent(&l->plan->mesh, PDL_AXIS_DATA);
     if (share < LEAST_ELEMENTS) share = LEAST_ELEMENTS;
-    return w->sharding >= PDL_SHARDING_ZERO2 && share < wanted ? share : wanted;
+    return come_and_go(w) && share < wanted ? share : wanted;
+}
+
+static int64_t in_lines(int64_t elements)
+{
+    return (elements + PDL__PART_UNIT - 1) / PDL__PART_UNIT * PDL__PART_UNIT;
 }
 
 /* Whether a bucket may end after a weight of a set that ends at `last`. Those of one unit stay together where buckets come
    and go. */
 static bool may_end(const pdl__rank_weights_t *w, int last, int i)
 {
-    return w->sharding < PDL_SHARDING_ZERO2 || i + 1 == last || w->weight[i + 1].unit != w->weight[i].unit;
+    return !come_and_go(w) || i + 1 == last || w->weight[i + 1].unit != w->weight[i].unit;
 }
 
 /* Buckets of the set [first, last) end with a weight, as soon as they are large enough. */
@@ -152,7 +163,7 @@ static void cut_set(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w, int f
                                              .sharded = w->sharding != PDL_SHARDING_NONE ? axes & data : 0};
         w->weight[i].bucket = w->bucket_count;
         bucket->last = i + 1;
-        elements += w->weight[i].storage;
+        elements += w->passes ? in_lines(w->weight[i].storage) : w->weight[i].storage;
         if ((elements < wanted || !may_end(w, last, i)) && i + 1 < last) continue;
         bucket->bytes = (size_t)elements * sizeof(float);
         w->bucket_count++;
@@ -166,10 +177,10 @@ static pdl_status_t cut_buckets(const pdl__graph_spec_t *spec, pdl__rank_weights
 
     w->bucket = calloc((size_t)w->trainable + 1, sizeof(*w->bucket));
     if (w->bucket == NULL) return no_memory();
-    if (pdl_mesh_size(&spec->plan->mesh) == 1 || !spec->training) return PDL_OK;
+    if ((pdl_mesh_size(&spec->plan->mesh) == 1 && !w->passes) || !spec->training) return PDL_OK;
     for (int i = 0, first = 0; i < w->trainable; first = i) {
         while (i < w->trainable && same_buckets(&w->weight[i], &w->weight[first])) i++;
-        if (w->weight[first].axes != 0) cut_set(spec, w, first, i, sets++);
+        if (w->weight[first].axes != 0 || w->passes) cut_set(spec, w, first, i, sets++);
     }
     return PDL_OK;
 }
@@ -211,11 +222,6 @@ void pdl__bucket_part(int64_t elements, int ranks, int rank, int64_t *low, int64
     *high = *high * PDL__PART_UNIT < elements ? *high * PDL__PART_UNIT : elements;
 }
 
-static int64_t in_lines(int64_t elements)
-{
-    return (elements + PDL__PART_UNIT - 1) / PDL__PART_UNIT * PDL__PART_UNIT;
-}
-
 int64_t pdl__rank_weights_state(const pdl__layouts_t *l, const pdl__rank_weights_t *w)
 {
     int64_t all = 0;
@@ -246,6 +252,9 @@ pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_
     if (w == NULL) return no_memory();
     graph->weights = w;
     if (spec->training && pdl__data_axes(&spec->plan->mesh) != 0) w->sharding = spec->plan->sharding;
+    w->passes = spec->training && spec->plan->weights_tier != PDL_TIER_DEVICE;
+    /* A norm needs all of them at once; those of several micro-batches are added up. */
+    w->gradients_pass = w->passes && !spec->clips && spec->overlap && spec->plan->micro_batches == 1;
     pdl_status_t status = list_weights(spec, graph, w);
     if (!status) status = cut_buckets(spec, w);
     return status ? status : find_ties(spec, w);

@@ -36,7 +36,9 @@ typedef struct pdl__rank_weights {
     pdl_sharding_t        sharding; /* none where there is nobody to share with */
     int                  *tie;      /* of these, weights that other stages hold too */
     int                   tie_count;
-    bool                  packs; /* kernels have copies of weights, made again after an update */
+    bool                  packs;          /* kernels have copies of weights, made again after an update */
+    bool                  passes;         /* weights are on the host, and come in these buckets */
+    bool                  gradients_pass; /* their gradients are gone with the update of a bucket */
 } pdl__rank_weights_t;
 
 /* Of the units of a graph, whose `weight` are filled in. */

@@ -226,6 +226,7 @@ void pdl__calibrate_topology(pdl_calibration_t *r, const pdl_calibration_device_
              pdl__plugin_version(PDL__PLUGIN_HWLOC));
     pdl_cpu_describe(r->processor, sizeof(r->processor), r->topology, sizeof(r->topology));
     if (device != NULL) {
+        r->host_bytes = r->memory_bytes;
         r->memory_bytes = device->memory_bytes;
         r->threads = device->units;
         snprintf(r->processor, sizeof(r->processor), "%s", device->name);

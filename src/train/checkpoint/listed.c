@@ -12,7 +12,7 @@ bool pdl__session_keeps(const pdl_session_t *s, pdl_session_array_t array)
 
     switch (array) {
     case PDL_ARRAY_WEIGHT: return true;
-    case PDL_ARRAY_GRADIENT: return s->spec.training;
+    case PDL_ARRAY_GRADIENT: return s->spec.training && !s->graph->weights->gradients_pass;
     case PDL_ARRAY_MOMENT1: return s->spec.training && moments >= 1;
     case PDL_ARRAY_MOMENT2: return s->spec.training && moments >= 2;
     case PDL_ARRAY_EMA: return s->spec.training && s->spec.optimizer.ema != 0;

@@ -103,6 +103,7 @@ void pdl_plan_take_memory(const pdl_plan_memory_t *held, pdl_projection_t *p)
                                          .saved_activations = (double)memory->activations,
                                          .buffers = (double)memory->messages};
     p->memory_bytes = (double)memory->total;
+    p->host_bytes = (double)memory->host;
     p->compiled = true;
     /* Nothing is lost between buffers that have their places. */
     for (int i = 0; i < p->finding_count; i++)

@@ -105,6 +105,12 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
     case PDL_OP_COPY_OUT:
     case PDL_OP_COPY_IN:
         if (op->piece >= 0) return pdl__state_copy(s, op, execution);
+        if (op->bucket >= 0)
+            return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
+                                                 pdl__buffer_at(s, execution, op->output),
+                                                 pdl__bucket_at(s, PDL_ARRAY_WEIGHT,
+                                                                bucket_of(s, execution->program, op->bucket)),
+                                                 (size_t)op->bytes);
         return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
                                              pdl__buffer_at(s, execution, op->output),
                                              pdl__buffer_at(s, execution, op->input[0]), (size_t)op->bytes);
@@ -143,7 +149,7 @@ pdl_status_t pdl__poll(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->exchange.bucket_groups == 0) return pdl_transport_poll(s->executor.transport);
+    if (s->exchange.bucket_groups == 0 || s->weights.passes) return pdl_transport_poll(s->executor.transport);
     double start_s = pdl__seconds();
     for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
         status = pdl_exchange_poll(s->exchange.buckets[g].exchange);

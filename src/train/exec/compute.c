@@ -101,8 +101,9 @@ static pdl_op_t *kernel_of(const pdl__unit_t *unit, const pdl_program_op_t *op, 
 static pdl_status_t pack_weights(pdl_session_t *s, const pdl_program_op_t *op, pdl_op_t *kernel,
                                  const pdl_op_run_t *run)
 {
-    if (kernel->description.packed_bytes == 0 || (op->part == 0 && !pdl__shard_divides(s, PDL_ARRAY_WEIGHT)))
-        return PDL_OK;
+    bool come = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) || s->weights.passes;
+
+    if (kernel->description.packed_bytes == 0 || (op->part == 0 && !come)) return PDL_OK;
     return s->spec.backend->ops->refresh(kernel, s->executor.stream[PDL_STREAM_COMPUTE], run);
 }
 

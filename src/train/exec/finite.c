@@ -109,17 +109,28 @@ static bool is_finite(const pdl_session_t *s, const void *array, int64_t at, int
            !pdl_device_fetch(s->executor.device, compute, &sum, s->executor.scalars, sizeof(sum)) && isfinite(sum);
 }
 
+/* The same in memory of the host. */
+static bool is_finite_here(const pdl_session_t *s, const void *array, int64_t at, int64_t elements)
+{
+    bool wide = s->spec.backend->weight_type == PDL_DTYPE_F64, finite = true;
+
+    for (int64_t i = at; i < at + elements; i++)
+        finite &= wide ? isfinite(((const double *)array)[i]) != 0 : isfinite(((const float *)array)[i]) != 0;
+    return finite;
+}
+
 /* The entry of the first parameter that is not finite in an array, or -1. */
 static int bad_parameter(const pdl_session_t *s, pdl_session_array_t array)
 {
-    bool here = s->weights.array[array] != NULL && pdl__array_tier(s, array) == PDL_TIER_DEVICE;
+    bool here = s->weights.array[array] != NULL, home = pdl__array_tier(s, array) == PDL_TIER_HOST;
 
     for (int i = 0; i < s->weights.parameter_count && here; i++) {
         const pdl_update_range_t *range = &s->weights.parameter[i].range;
         int64_t                   at = array == PDL_ARRAY_GRADIENT ? range->gradients
                                        : array == PDL_ARRAY_WEIGHT ? range->weights
                                                                    : range->state;
-        if (!is_finite(s, s->weights.array[array], at, range->elements)) return s->weights.parameter_entry[i];
+        if (!(home ? is_finite_here : is_finite)(s, s->weights.array[array], at, range->elements))
+            return s->weights.parameter_entry[i];
     }
     return -1;
 }
@@ -138,13 +149,13 @@ pdl_status_t pdl__finite_watch_statistics(pdl_session_t *s)
 {
     pdl_backend_t       *backend = s->spec.backend;
     pdl_tensor_stream_t *compute = s->executor.stream[PDL_STREAM_COMPUTE];
-    pdl_slice_t          slice = pdl__statistics(s);
+    void                *array;
+    pdl_slice_t          slice = pdl__statistics(s, &array);
     int64_t              at = s->executor.flag_at + 1;
 
     s->executor.scalars_home[at] = 0;
     if (slice.elements == 0) return PDL_OK;
-    pdl_status_t status = backend->ops->sum_squares(backend, compute, s->weights.array[PDL_ARRAY_WEIGHT], &slice, 1,
-                                                    s->executor.scalars + at);
+    pdl_status_t status = backend->ops->sum_squares(backend, compute, array, &slice, 1, s->executor.scalars + at);
     return status ? status
                   : s->executor.device->ops->copy(s->executor.device, compute, s->executor.scalars_home + at,
                                                   s->executor.scalars + at, sizeof(double));

@@ -528,10 +528,10 @@ void pdl_session_memory(const pdl_session_t *s, pdl_session_memory_t *memory)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->weight_type);
 
-    *memory = (pdl_session_memory_t){.weights = (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item +
-                                                s->weights.packed_bytes,
+    *memory = (pdl_session_memory_t){.weights = s->weights.packed_bytes + pdl__statistics_bytes(s),
                                      .gradients = (size_t)pdl__session_elements(s, PDL_ARRAY_GRADIENT) * item,
                                      .messages = pdl__messages_bytes(s)};
+    if (!s->weights.passes) memory->weights += (size_t)pdl__session_elements(s, PDL_ARRAY_WEIGHT) * item;
     for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT && pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE;
          a++)
         memory->optimizer += (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * item;

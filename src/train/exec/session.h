@@ -44,7 +44,8 @@ typedef struct pdl__bucket {
     int64_t low, high;           /* elements of the flat arrays */
     int64_t part_low, part_high; /* of [low, high): this rank's part */
     int64_t held;                /* where that lies in an array of parts */
-    float  *weights, *gradients; /* all of the bucket, while it is there: zero3, and from zero2 on */
+    /* All of the bucket, while it is there: zero3, and from zero2 on; or with weights on the host. */
+    float *weights, *gradients;
 } pdl__bucket_t;
 
 /* Gradients that are summed over the same ranks: a range of the flat array, cut into buckets. */
@@ -140,6 +141,8 @@ typedef struct pdl__weights {
     double                *sums;     /* two of every entry: for the norms of weights that lie in parts */
     pdl_sharding_t         sharding; /* none where there is nobody to share with */
     int64_t                held;     /* trainable elements of an array of parts */
+    bool                   passes;   /* weights are on the host, statistics alone are here: */
+    void                  *statistics;
     void                  *packed;
     size_t                 packed_bytes;
     size_t                *packed_at; /* per unit */
@@ -290,15 +293,19 @@ pdl_status_t pdl__weights_take(pdl_session_t *session); /* memory, and initial v
 void         pdl__session_free_weights(pdl_session_t *session);
 /* Copies that kernels have of weights; `updated`: but for those that an update has written. */
 pdl_status_t pdl__session_refresh(pdl_session_t *session, bool updated);
-int64_t      pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
+/* Of statistics that have an array of their own. */
+size_t  pdl__statistics_bytes(const pdl_session_t *session);
+int64_t pdl__session_elements(const pdl_session_t *session, pdl_session_array_t array);
+/* Where an entry is for an operation; and where it is between executions, where ranks have no parts of it. */
 void *pdl__entry_at(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
+void *pdl__entry_home(const pdl_session_t *session, pdl_session_array_t array, const pdl__trace_entry_t *entry);
 
 /* workers.c: statistics of batch norm, a copy for every worker behind those of the first. */
 void        *pdl__statistics_at(const pdl_session_t *session, const pdl__trace_entry_t *entry, int64_t worker);
 int64_t      pdl__worker_elements(const pdl_session_t *session); /* of all copies but the first */
 int64_t      pdl__worker_of(const pdl_session_t *session, int micro_batch);
-pdl_slice_t  pdl__statistics(const pdl_session_t *session);  /* of all workers, in the array of weights */
-pdl_status_t pdl__spread_statistics(pdl_session_t *session); /* of the first worker to the others */
+pdl_slice_t  pdl__statistics(const pdl_session_t *session, void **array); /* of all workers, in an array */
+pdl_status_t pdl__spread_statistics(pdl_session_t *session);              /* of the first worker to the others */
 /* Collective. The statistics of all workers of all ranks, to be freed; NULL where there is only one set of them. */
 pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t *bytes);
 /* Collective. Back to their workers, if these are as many and as large; else nothing happens. */

@@ -127,6 +127,12 @@ static pdl_status_t export_entry(const pdl_session_t *s, const pdl__trace_entry_
     return status;
 }
 
+/* Where an entry is that is not cut. */
+static void *entry_of(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
+{
+    return s->weights.passes ? pdl__entry_home(s, array, entry) : pdl__entry_at(s, array, entry);
+}
+
 pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t array, float *plain)
 {
     const pdl__trace_entry_t *entry = &s->weights.entry[i];
@@ -135,8 +141,7 @@ pdl_status_t pdl_session_get(const pdl_session_t *s, int i, pdl_session_array_t 
     bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
 
     if (status) return status;
-    if (!disk && !pdl__shard_cuts(s, array, entry))
-        return export_entry(s, entry, pdl__entry_at(s, array, entry), plain);
+    if (!disk && !pdl__shard_cuts(s, array, entry)) return export_entry(s, entry, entry_of(s, array, entry), plain);
     void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
     status = disk ? pdl__state_read(s, array, entry->offset, entry->storage, storage)
@@ -168,8 +173,7 @@ pdl_status_t pdl_session_set(pdl_session_t *s, int i, pdl_session_array_t array,
     bool disk = pdl__array_tier(s, array) == PDL_TIER_DISK;
 
     if (status) return status;
-    if (!disk && !pdl__shard_cuts(s, array, entry))
-        return import_entry(s, entry, plain, pdl__entry_at(s, array, entry));
+    if (!disk && !pdl__shard_cuts(s, array, entry)) return import_entry(s, entry, plain, entry_of(s, array, entry));
     void *storage = malloc((size_t)entry->storage * pdl_dtype_bytes(s->spec.backend->weight_type));
     if (!storage) return no_memory(entry);
     status = import_entry(s, entry, plain, storage);

@@ -122,8 +122,17 @@ static bool take_piece(const pdl_session_t *s, const pdl_program_op_t *op, const
 
     pdl__state_piece(s, op->piece, &low, &high);
     pdl__state_piece(s, op->piece + 1, &last, &end);
-    for (int k = 0; k < 2; k++) run->moment[k] = k < moments ? buffer + pdl__state_at(s, k) : NULL;
-    if (run->ema != NULL || s->spec.optimizer.ema > 0) run->ema = buffer + pdl__state_at(s, moments);
+    run->moment[0] = moments > 0 ? buffer + pdl__state_at(s, PDL_ARRAY_MOMENT1) : NULL;
+    run->moment[1] = moments > 1 ? buffer + pdl__state_at(s, PDL_ARRAY_MOMENT2) : NULL;
+    if (run->ema != NULL || s->spec.optimizer.ema > 0) run->ema = buffer + pdl__state_at(s, PDL_ARRAY_EMA);
+    run->weights_pass = s->weights.passes;
+    if (s->weights.passes) run->weights = buffer;
+    if (op->input[0] >= 0) {
+        const pdl_program_t        *program = execution->program;
+        const pdl_program_bucket_t *bucket = &program->bucket[program->buffer[op->input[0]].bucket];
+        run->gradients = pdl__buffer_at(s, execution, op->input[0]);
+        run->gradients_low = s->exchange.buckets[bucket->set].bucket[bucket->index].low;
+    }
     run->state_low = low;
     run->state_high = high;
     run->first_piece = op->piece == 0;

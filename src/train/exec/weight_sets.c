@@ -55,6 +55,9 @@ pdl_status_t pdl__weight_sets_check(pdl_session_t *const *sessions, int session_
 pdl_status_t pdl__weight_sets_take(pdl_session_t *s, int count, bool moments)
 {
     pdl__weight_sets_give(s);
+    if (s->weights.passes)
+        return pdl_error(PDL_ERR_UNSUPPORTED,
+                         "workers with weights of their own keep them on the device: use memory.weights: device");
     if (moments && pdl__array_tier(s, PDL_ARRAY_MOMENT1) != PDL_TIER_DEVICE)
         return pdl_error(PDL_ERR_UNSUPPORTED, "workers with moments of their own keep them on the device: use "
                                               "memory.optimizer: device");

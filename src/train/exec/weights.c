@@ -23,10 +23,31 @@ static size_t weight_bytes(const pdl_session_t *s)
     return pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
+void *pdl__entry_home(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
+{
+    int64_t at = entry->offset;
+
+    if (s->weights.passes && !entry->info.trainable)
+        return (char *)s->weights.statistics + (size_t)(at - s->weights.trainable) * weight_bytes(s);
+    return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
+}
+
+/* Whether whole buckets of an array come from the host. */
+static bool passes(const pdl_session_t *s, pdl_session_array_t array)
+{
+    return array == PDL_ARRAY_WEIGHT     ? s->weights.passes
+           : array == PDL_ARRAY_GRADIENT ? s->graph->weights->gradients_pass
+                                         : false;
+}
+
 void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl__trace_entry_t *entry)
 {
     int64_t at = entry->offset;
 
+    if (passes(s, array) && entry->info.trainable) {
+        const pdl__bucket_t *bucket = &s->exchange.buckets[entry->group].bucket[entry->bucket];
+        return (array == PDL_ARRAY_WEIGHT ? bucket->weights : bucket->gradients) + at - bucket->low;
+    }
     if (pdl__shard_divides(s, array)) {
         const pdl__buckets_t *group = entry->group < 0 ? NULL : &s->exchange.buckets[entry->group];
         if (group && group->shard_ranks) {
@@ -34,8 +55,9 @@ void *pdl__entry_at(const pdl_session_t *s, pdl_session_array_t array, const pdl
             return (array == PDL_ARRAY_WEIGHT ? bucket->weights : bucket->gradients) + at - bucket->low;
         }
         at = entry->info.trainable ? entry->held : s->weights.held + at - s->weights.trainable;
+        return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
     }
-    return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
+    return pdl__entry_home(s, array, entry);
 }
 
 /* How many ranks hold the same part: of this stage, and of others where it is tied. */
@@ -108,13 +130,17 @@ static void place_next(pdl_session_t *s, int i)
                           .copies = entry->copies};
 }
 
-/* A bucket is what travels, so there are no gaps in it. Weights that fill cache lines come first: of these every
-   one begins at a line all the same. */
+/* A bucket is what is in flight, so there are no gaps in it. Weights that fill cache lines come first: of these every
+   one begins at a line all the same. One of weights on the host is as it would be on the device. */
 static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
 {
     align(s);
     bucket->low = s->weights.elements;
-    for (int pass = 0; pass < 2; pass++)
+    for (int i = bucket->first; i < bucket->last && s->weights.passes; i++) {
+        place_next(s, i);
+        align(s);
+    }
+    for (int pass = 0; pass < 2 && !s->weights.passes; pass++)
         for (int i = bucket->first; i < bucket->last; i++)
             if ((s->weights.entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
     bucket->high = s->weights.elements;
@@ -147,6 +173,9 @@ static pdl_status_t list_entries(pdl_session_t *s)
     pdl_status_t               status = PDL_OK;
 
     s->weights.sharding = w->sharding;
+    s->weights.passes = w->passes;
+    if (w->passes && s->spec.backend->weight_type != PDL_DTYPE_F32)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not on the host: use memory.weights: device");
     s->weights.entry = calloc(count + 1, sizeof(*s->weights.entry));
     s->weights.parameter = calloc(count + 1, sizeof(*s->weights.parameter));
     s->weights.parameter_entry = calloc(count + 1, sizeof(*s->weights.parameter_entry));
@@ -157,10 +186,18 @@ static pdl_status_t list_entries(pdl_session_t *s)
     return status;
 }
 
+size_t pdl__statistics_bytes(const pdl_session_t *s)
+{
+    return s->weights.passes
+               ? (size_t)(s->weights.workers * (s->weights.elements - s->weights.trainable)) * weight_bytes(s)
+               : 0;
+}
+
 int64_t pdl__session_elements(const pdl_session_t *s, pdl_session_array_t array)
 {
     int64_t trainable = pdl__shard_divides(s, array) ? s->weights.held : s->weights.trainable;
 
+    if (array == PDL_ARRAY_WEIGHT && s->weights.passes) return trainable;
     if (array == PDL_ARRAY_WEIGHT)
         return trainable + s->weights.elements - s->weights.trainable + pdl__worker_elements(s);
     return pdl__session_keeps(s, array) ? trainable : 0;
@@ -174,7 +211,7 @@ static pdl_status_t place_packed(pdl_session_t *s)
     if (!s->weights.packed_at || !s->weights.updated) return no_memory(s);
     for (int u = 0; u < s->graph->unit_count; u++) {
         size_t bytes = (s->graph->unit[u].description.packed_bytes + 63) / 64 * 64;
-        if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) {
+        if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT) || s->weights.passes) {
             if (bytes > s->weights.packed_bytes) s->weights.packed_bytes = bytes;
             continue;
         }
@@ -213,6 +250,8 @@ static pdl_status_t take_arrays(pdl_session_t *s)
         if (take(s, (size_t)elements * weight_bytes(s), &s->weights.array[a])) return no_memory(s);
     }
     if (s->weights.packed_bytes > 0 && take(s, s->weights.packed_bytes, &s->weights.packed)) return no_memory(s);
+    if (pdl__statistics_bytes(s) > 0 && take(s, pdl__statistics_bytes(s), &s->weights.statistics))
+        return no_memory(s);
     return pdl__state_take(s);
 }
 
@@ -253,7 +292,8 @@ static void find_copies(pdl_session_t *s)
 {
     size_t item = pdl_dtype_bytes(s->spec.backend->activation_type);
 
-    for (int u = 0; u < s->graph->unit_count && s->weights.sharding == PDL_SHARDING_NONE; u++) {
+    for (int u = 0; u < s->graph->unit_count && s->weights.sharding == PDL_SHARDING_NONE && !s->weights.passes;
+         u++) {
         const pdl__unit_t *unit = &s->graph->unit[u];
         bool               all = unit->description.packed_bytes > 0 && !unit->zero_bias;
 
@@ -272,7 +312,8 @@ pdl_status_t pdl__session_refresh(pdl_session_t *s, bool updated)
 {
     const pdl_backend_ops_t *ops = s->spec.backend->ops;
 
-    if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT)) return PDL_OK; /* they come before every use */
+    if (pdl__shard_divides(s, PDL_ARRAY_WEIGHT) || s->weights.passes)
+        return PDL_OK; /* they come before every use */
     for (int u = 0; u < s->graph->unit_count; u++) {
         pdl__unit_t *unit = &s->graph->unit[u];
         if (!unit->op || unit->description.packed_bytes == 0 || (updated && s->weights.updated[u])) continue;
@@ -319,6 +360,9 @@ void pdl__session_free_weights(pdl_session_t *s)
                 pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_DEVICE ? PDL_SPACE_DEVICE : PDL_SPACE_PINNED,
                 s->weights.array[a], (size_t)pdl__session_elements(s, (pdl_session_array_t)a) * weight_bytes(s));
     pdl__state_give(s);
+    if (s->weights.statistics)
+        s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.statistics,
+                                         pdl__statistics_bytes(s));
     s->executor.device->ops->release(s->executor.device, PDL_SPACE_DEVICE, s->weights.packed,
                                      s->weights.packed_bytes);
     for (int i = 0; i < s->weights.entry_count; i++) free((char *)(uintptr_t)s->weights.entry[i].info.name);

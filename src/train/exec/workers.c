@@ -31,21 +31,28 @@ int64_t pdl__worker_of(const pdl_session_t *s, int micro_batch)
 }
 
 /* Behind the weights that are trained, or the part of them that is held here. */
-pdl_slice_t pdl__statistics(const pdl_session_t *s)
+pdl_slice_t pdl__statistics(const pdl_session_t *s, void **array)
 {
-    return (pdl_slice_t){.at = pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->weights.held : s->weights.trainable,
+    *array = s->weights.passes ? s->weights.statistics : s->weights.array[PDL_ARRAY_WEIGHT];
+    return (pdl_slice_t){.at = s->weights.passes                         ? 0
+                               : pdl__shard_divides(s, PDL_ARRAY_WEIGHT) ? s->weights.held
+                                                                         : s->weights.trainable,
                          .elements = s->weights.workers * statistics_stride(s)};
 }
 
 static size_t statistics_bytes(const pdl_session_t *s)
 {
-    return (size_t)pdl__statistics(s).elements * pdl_dtype_bytes(s->spec.backend->weight_type);
+    void *array;
+
+    return (size_t)pdl__statistics(s, &array).elements * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
 static char *statistics_begin(const pdl_session_t *s)
 {
-    return (char *)s->weights.array[PDL_ARRAY_WEIGHT] +
-           (size_t)pdl__statistics(s).at * pdl_dtype_bytes(s->spec.backend->weight_type);
+    void   *array;
+    int64_t at = pdl__statistics(s, &array).at;
+
+    return (char *)array + (size_t)at * pdl_dtype_bytes(s->spec.backend->weight_type);
 }
 
 pdl_status_t pdl__spread_statistics(pdl_session_t *s)

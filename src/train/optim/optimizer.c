@@ -167,8 +167,9 @@ static int cut_ranges(const pdl_optimizer_run_t *run, const pdl_update_range_t *
         if (range.state + skip >= end) continue;
         range.elements = end - range.state - skip;
         range.weights += skip;
-        range.gradients += skip;
+        range.gradients += skip - run->gradients_low;
         range.state += skip - run->state_low;
+        if (run->weights_pass) range.weights = range.state;
         if (range.packed >= 0) range.packed += skip;
         run->table->cut[made++] = range;
     }

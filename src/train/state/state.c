@@ -1,5 +1,5 @@
 /*
- * Pieces of optimizer state between the host, or a file, and the device.
+ * Pieces of optimizer state, and of weights that are on the host, between the host, or a file, and the device.
  */
 #include "train/state/state.h"
 #include "train/exec/execute.h"
@@ -12,9 +12,15 @@ enum { SLOTS = 8 }; /* of a file: four pieces in flight to and from the device, 
 
 pdl_tier_t pdl__array_tier(const pdl_session_t *s, pdl_session_array_t array)
 {
-    bool state = array == PDL_ARRAY_MOMENT1 || array == PDL_ARRAY_MOMENT2 || array == PDL_ARRAY_EMA;
+    if (!s->spec.training || array == PDL_ARRAY_GRADIENT) return PDL_TIER_DEVICE;
+    return array == PDL_ARRAY_WEIGHT ? s->spec.plan->weights_tier : s->spec.plan->optimizer_tier;
+}
 
-    return state && s->spec.training ? s->spec.plan->optimizer_tier : PDL_TIER_DEVICE;
+/* Whether an array is one of those of a piece. */
+static bool passes(const pdl_session_t *s, int array)
+{
+    return pdl__array_tier(s, (pdl_session_array_t)array) != PDL_TIER_DEVICE &&
+           pdl__session_keeps(s, (pdl_session_array_t)array);
 }
 
 static size_t item_of(const pdl_session_t *s)
@@ -27,44 +33,60 @@ static size_t array_bytes(const pdl_session_t *s, pdl_session_array_t array)
     return (size_t)pdl__session_elements(s, array) * item_of(s);
 }
 
-/* How many arrays of state come before this one. */
-static int index_of(const pdl_session_t *s, pdl_session_array_t array)
+/* Where the array `index` of those that begin with `first` is in a piece of the device, or with moments in one of a file. */
+static size_t place_of(const pdl_session_t *s, int first, pdl_session_array_t array)
 {
-    int index = 0;
+    size_t before = 0;
 
-    for (int a = PDL_ARRAY_MOMENT1; a < (int)array; a++) index += pdl__session_keeps(s, (pdl_session_array_t)a);
-    return index;
+    for (int a = first; a < (int)array; a++) before += passes(s, a);
+    return before * (size_t)s->program->piece_most * item_of(s);
 }
 
-size_t pdl__state_at(const pdl_session_t *s, int index)
+size_t pdl__state_at(const pdl_session_t *s, pdl_session_array_t array)
 {
-    return (size_t)index * (size_t)s->program->state_piece * item_of(s);
+    return place_of(s, PDL_ARRAY_WEIGHT, array);
 }
 
+/* Of a file. */
 static size_t piece_bytes(const pdl_session_t *s)
 {
-    return pdl__state_at(s, index_of(s, PDL_ARRAY_COUNT));
+    return place_of(s, PDL_ARRAY_MOMENT1, PDL_ARRAY_COUNT);
 }
 
-static int piece_count(const pdl_session_t *s)
+/* Elements of every array that passes: a stage without weights has none. */
+static int64_t all_elements(const pdl_session_t *s)
 {
-    int64_t most = 0, piece = s->program->state_piece;
+    int64_t most = 0;
 
-    if (piece == 0) return 0; /* an optimizer without state */
-    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++) {
-        int64_t elements = pdl__session_elements(s, (pdl_session_array_t)a);
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
+        int64_t elements = passes(s, a) ? pdl__session_elements(s, (pdl_session_array_t)a) : 0;
         if (elements > most) most = elements;
     }
-    return (int)((most + piece - 1) / piece);
+    return most;
+}
+
+/* Of the program's, those that have elements here; 0: an optimizer without state. */
+static int piece_count(const pdl_session_t *s)
+{
+    int64_t all = all_elements(s);
+    int     count = 0;
+
+    while (count < s->program->piece_count && s->program->piece_at[count] < all) count++;
+    return count;
+}
+
+static bool on_disk(const pdl_session_t *s)
+{
+    return pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DISK && piece_bytes(s) > 0 && piece_count(s) > 0;
 }
 
 size_t pdl__state_host_bytes(const pdl_session_t *s)
 {
-    size_t bytes = 0;
+    size_t bytes = s->spec.training && on_disk(s) ? SLOTS * piece_bytes(s) : 0;
 
-    if (pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE) return 0;
-    if (s->spec.plan->optimizer_tier == PDL_TIER_DISK) return piece_count(s) > 0 ? SLOTS * piece_bytes(s) : 0;
-    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT; a++) bytes += array_bytes(s, (pdl_session_array_t)a);
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++)
+        if (pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_HOST)
+            bytes += array_bytes(s, (pdl_session_array_t)a);
     return bytes;
 }
 
@@ -87,10 +109,11 @@ static pdl_status_t check_host(const pdl_session_t *s)
     char   needed[PDL_FORMAT_SIZE], left[PDL_FORMAT_SIZE];
 
     if (s->dry || has < 0 || needs <= has) return PDL_OK;
-    return pdl_error(PDL_ERR_LIMIT,
-                     "%s of host memory are needed for swapped activations and optimizer state, and %s are "
-                     "available: recompute more blocks, or keep state on disk (memory.optimizer)",
-                     pdl_format_bytes(needs, needed), pdl_format_bytes(has, left));
+    return pdl_error(
+        PDL_ERR_LIMIT,
+        "%s of host memory are needed for swapped activations, optimizer state and weights, and %s are "
+        "available: recompute more blocks, or keep state on disk (memory.optimizer)",
+        pdl_format_bytes(needs, needed), pdl_format_bytes(has, left));
 }
 
 pdl_status_t pdl__state_check(const pdl_session_t *s)
@@ -124,12 +147,12 @@ pdl_status_t pdl__state_take(pdl_session_t *s)
     pdl_status_t status = PDL_OK;
     void        *memory = NULL;
 
-    if (pdl__array_tier(s, PDL_ARRAY_MOMENT1) == PDL_TIER_DEVICE || piece_count(s) == 0) return PDL_OK;
-    for (int a = PDL_ARRAY_MOMENT1; a < PDL_ARRAY_COUNT && s->spec.plan->optimizer_tier == PDL_TIER_HOST; a++) {
-        size_t bytes = array_bytes(s, (pdl_session_array_t)a);
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++) {
+        bool   host = pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_HOST;
+        size_t bytes = host ? array_bytes(s, (pdl_session_array_t)a) : 0;
         if (!status && bytes > 0) status = take_pinned(s, bytes, &s->weights.array[a]);
     }
-    if (status || s->spec.plan->optimizer_tier == PDL_TIER_HOST) return status;
+    if (status || !s->spec.training || !on_disk(s)) return status;
     status = take_pinned(s, SLOTS * piece_bytes(s), &memory);
     if (status) return status;
     s->weights.slots = memory;
@@ -153,12 +176,12 @@ void pdl__state_give(pdl_session_t *s)
 
 void pdl__state_piece(const pdl_session_t *s, int piece, int64_t *low, int64_t *high)
 {
-    int64_t elements = pdl__session_elements(s, PDL_ARRAY_MOMENT1);
+    int64_t elements = all_elements(s);
 
-    if (elements == 0) elements = pdl__session_elements(s, PDL_ARRAY_EMA);
-    *low = piece * s->program->state_piece;
-    *high = *low + s->program->state_piece < elements ? *low + s->program->state_piece : elements;
-    if (*low > *high) *low = *high;
+    *low = *high = elements;
+    if (piece >= s->program->piece_count) return;
+    if (s->program->piece_at[piece] < elements) *low = s->program->piece_at[piece];
+    if (s->program->piece_at[piece + 1] < elements) *high = s->program->piece_at[piece + 1];
 }
 
 /* All arrays of a piece: from and to those of the host, or a slot of the file. */
@@ -168,11 +191,13 @@ static pdl_status_t copy_arrays(pdl_session_t *s, const pdl_program_op_t *op, ch
     pdl_status_t status = PDL_OK;
 
     pdl__state_piece(s, op->piece, &low, &high);
-    for (int a = PDL_ARRAY_MOMENT1, index = 0; a < PDL_ARRAY_COUNT && low < high && !status; a++) {
-        if (!pdl__session_keeps(s, (pdl_session_array_t)a)) continue;
-        size_t at = pdl__state_at(s, index++);
-        char  *home = s->weights.file != NULL ? pdl__state_file_slot(s->weights.file, op->piece) + at
-                                              : (char *)s->weights.array[a] + (size_t)low * item_of(s);
+    for (int a = 0; a < PDL_ARRAY_COUNT && low < high && !status; a++) {
+        if (!passes(s, a)) continue;
+        size_t at = pdl__state_at(s, (pdl_session_array_t)a);
+        bool   disk = pdl__array_tier(s, (pdl_session_array_t)a) == PDL_TIER_DISK;
+        char  *home = disk ? pdl__state_file_slot(s->weights.file, op->piece) +
+                                place_of(s, PDL_ARRAY_MOMENT1, (pdl_session_array_t)a)
+                           : (char *)s->weights.array[a] + (size_t)low * item_of(s);
         bool   in = op->kind == PDL_OP_COPY_IN;
         status = s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
                                                in ? buffer + at : home, in ? home : buffer + at,
@@ -221,12 +246,14 @@ pdl_status_t pdl__state_end(pdl_session_t *s)
 static pdl_status_t transfer(const pdl_session_t *s, pdl_session_array_t array, int64_t at, int64_t elements,
                              char *to, const char *from)
 {
-    size_t       item = item_of(s), begin = pdl__state_at(s, index_of(s, array));
-    pdl_status_t status = PDL_OK;
+    size_t         item = item_of(s), begin = place_of(s, PDL_ARRAY_MOMENT1, array);
+    const int64_t *piece_at = s->program->piece_at;
+    int            piece = 0;
+    pdl_status_t   status = PDL_OK;
 
     while (elements > 0 && !status) {
-        int     piece = (int)(at / s->program->state_piece);
-        int64_t skip = at % s->program->state_piece, count = s->program->state_piece - skip;
+        while (piece_at[piece + 1] <= at) piece++;
+        int64_t skip = at - piece_at[piece], count = piece_at[piece + 1] - at;
         if (count > elements) count = elements;
         size_t bytes = (size_t)count * item, place = begin + (size_t)skip * item;
         if (to != NULL) {

@@ -1,6 +1,6 @@
 /*
  * Optimizer state that is kept off the device, in memory of the host or in a file: it passes through the device in pieces
- * (src/program/state.c).
+ * (src/program/state.c). So do weights that are on the host when they are updated.
  */
 #ifndef PDL_TRAIN_STATE_H
 #define PDL_TRAIN_STATE_H
@@ -20,8 +20,8 @@ size_t       pdl__state_host_bytes(const pdl_session_t *session);
 void pdl__state_piece(const pdl_session_t *session, int piece, int64_t *low, int64_t *high);
 /* One piece of all arrays to the buffer of an operation, or from it. */
 pdl_status_t pdl__state_copy(pdl_session_t *session, const pdl_program_op_t *op, const pdl__execution_t *execution);
-/* Where array number `index` of the state is in a buffer. */
-size_t pdl__state_at(const pdl_session_t *session, int index);
+/* Where an array is in the buffer of a piece. */
+size_t pdl__state_at(const pdl_session_t *session, pdl_session_array_t array);
 /* Behind the last operation, when streams have been waited for. */
 pdl_status_t pdl__state_end(pdl_session_t *session);
 

@@ -1,0 +1,204 @@
+/*
+ * Weights on the host give the bits of weights on the device: on the CPU, on the guard device, whose memory the host cannot
+ * touch and whose streams know no order but that of events, and on a GPU, emulated or with `--device N` a real one. A device
+ * holds what is said before, to the byte, and less than with its weights.
+ */
+#include "tensor/cuda_device.h"
+
+#define STEPS 10
+#define BATCH 4
+#define ROOM  4096
+#include "batch_fixture.h"
+
+typedef struct setting {
+    const char  *model;
+    pdl_method_t method;
+    double       momentum, clip, ema;
+    int          micro_batches;
+    bool         swaps; /* activations too */
+} setting_t;
+
+#define LANGUAGE PDL_TEST_SOURCE "/tests/train/models/language.yaml"
+
+static const setting_t settings[] = {
+    {"resnet-tiny", PDL_METHOD_SGD, 0.9, 0, 0, 1, true},    {LANGUAGE, PDL_METHOD_ADAMW, 0, 0, 0, 1, false},
+    {"lenet", PDL_METHOD_SGD, 0, 0, 0, 1, false}, /* no state at all */
+    {LANGUAGE, PDL_METHOD_ADAMW, 0, 1, 0.9, 1, true},       {"lenet", PDL_METHOD_ADAMW, 0, 0, 0.5, 2, false},
+    {"resnet-tiny", PDL_METHOD_ADAMW, 0, 0.5, 0, 2, false},
+};
+#define SETTINGS ((int)(sizeof(settings) / sizeof(*settings)))
+
+typedef enum device { CPU, EAGER, LAZY, GPU_F32, GPU_BF16, DEVICES } device_t;
+
+static int    argument_count;
+static char **argument;
+
+typedef struct outcome {
+    double loss[STEPS + 1]; /* the last of them of an evaluation, with averaged weights where there are such */
+    double sum[PDL_ARRAY_COUNT];
+    size_t held;
+} outcome_t;
+
+static size_t held; /* of the device */
+
+static pdl_status_t (*alloc)(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory);
+
+static pdl_status_t count_bytes(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory)
+{
+    if (space == PDL_SPACE_DEVICE) held += bytes;
+    return alloc(device, space, bytes, memory);
+}
+
+static pdl_backend_t *backend_of(device_t device)
+{
+    pdl_cpu_options_t cpu = {.threads = 1};
+    pdl_backend_t    *backend = NULL;
+
+    if (device >= GPU_F32)
+        return cuda_backend(argument_count, argument, device == GPU_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32);
+    REQUIRE_OK(device == CPU ? pdl_backend_create("cpu", &cpu, &backend)
+                             : pdl_backend_create_guard(&cpu, device == LAZY, &backend));
+    return backend;
+}
+
+/* Of all tensors of an array, such that neither their order nor their place is lost. */
+static double sum_array(pdl_session_t *session, pdl_session_array_t array)
+{
+    double sum = 0;
+
+    for (int i = 0; i < pdl_session_tensor_count(session); i++) {
+        int64_t elements = pdl_session_tensor(session, i)->elements;
+        float  *plain = malloc((size_t)elements * sizeof(*plain));
+        if (pdl_session_has(session, i, array)) {
+            CHECK_OK(pdl_session_get(session, i, array, plain));
+            for (int64_t k = 0; k < elements; k++) sum += (double)plain[k] * (1 + (double)(k % 7));
+        }
+        free(plain);
+    }
+    return sum;
+}
+
+static pdl_session_spec_t spec_of(const setting_t *setting, const pdl_plan_t *plan, pdl_backend_t *backend,
+                                  pdl_ranks_t *ranks)
+{
+    pdl_session_spec_t spec;
+
+    pdl_session_defaults(&spec);
+    spec.plan = plan;
+    spec.backend = backend;
+    spec.ranks = ranks;
+    spec.optimizer.method = setting->method;
+    spec.optimizer.momentum = setting->momentum;
+    spec.optimizer.clip_norm = setting->clip;
+    spec.optimizer.ema = setting->ema;
+    spec.optimizer.weight_decay = 0.01;
+    spec.optimizer.lr = 1e-3;
+    return spec;
+}
+
+static void execute(pdl_session_t *session, const pdl_plan_t *plan, int steps, outcome_t *outcome)
+{
+    pdl_batch_t       batch = part_of_batch(plan, session);
+    pdl_step_result_t result = {0};
+
+    for (int i = 0; i < steps; i++) {
+        CHECK_OK(pdl_session_step(session, &batch, &result));
+        outcome->loss[i] = result.loss;
+    }
+    for (int a = 0; a < PDL_ARRAY_COUNT; a++)
+        if (a != PDL_ARRAY_GRADIENT) outcome->sum[a] = sum_array(session, (pdl_session_array_t)a);
+    CHECK_OK(pdl_session_swap_ema(session));
+    CHECK_OK(pdl_session_evaluate(session, &batch, &result));
+    outcome->loss[STEPS] = result.loss;
+}
+
+static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t tier, int steps)
+{
+    outcome_t               outcome = {0};
+    pdl_model_t            *model = NULL;
+    pdl_plan_t             *plan = NULL;
+    pdl_ranks_t            *ranks = NULL;
+    pdl_session_t          *session = NULL;
+    pdl_backend_t          *backend = backend_of(device);
+    const pdl_device_ops_t *ops = backend->device->ops;
+    pdl_device_ops_t        counting = *ops;
+    pdl_session_memory_t    memory;
+
+    alloc = counting.alloc;
+    counting.alloc = count_bytes;
+    backend->device->ops = &counting;
+    REQUIRE_OK(pdl_model_load(setting->model, &model));
+    REQUIRE_OK(pdl_plan_create(model, &(pdl_mesh_t){.axis_count = 0}, BATCH, &plan));
+    REQUIRE_OK(pdl_ranks_create(&ranks));
+    plan->micro_batches = setting->micro_batches;
+    plan->weights_tier = plan->optimizer_tier = tier;
+    if (device == GPU_BF16) plan->precision = PDL_BF16;
+    if (setting->swaps)
+        CHECK_OK(pdl_plan_set_blocks(plan,
+                                     (pdl_plan_block_t[]){{.last = 5, .policy = PDL_MEMORY_SWAP, .prefetch = 1},
+                                                          {.last = 9, .policy = PDL_MEMORY_RECOMPUTE},
+                                                          {.last = pdl_model_layer_count(model) - 1,
+                                                           .policy = PDL_MEMORY_KEEP}},
+                                     3));
+    CHECK_OK(pdl_plan_check(plan));
+    pdl_session_spec_t spec = spec_of(setting, plan, backend, ranks);
+    held = 0;
+    REQUIRE_OK(pdl_session_create(&spec, &session));
+    outcome.held = held;
+    pdl_session_memory(session, &memory);
+    CHECK_INT((int64_t)memory.total, (int64_t)held);
+    execute(session, plan, steps, &outcome);
+    CHECK_INT((int64_t)held, (int64_t)outcome.held); /* no step takes any */
+    pdl_session_destroy(session);
+    pdl_ranks_destroy(ranks);
+    pdl_plan_destroy(plan);
+    pdl_model_destroy(model);
+    backend->device->ops = ops; /* the CPU has one for all */
+    pdl_backend_destroy(backend);
+    return outcome;
+}
+
+static void compare(device_t device, int first, int last, int steps)
+{
+    for (int i = first; i < last; i++) {
+        outcome_t kept = train(&settings[i], device, PDL_TIER_DEVICE, steps);
+        outcome_t passing = train(&settings[i], device, PDL_TIER_HOST, steps);
+        CHECK(memcmp(kept.loss, passing.loss, sizeof(kept.loss)) == 0 && kept.loss[0] != kept.loss[steps - 1]);
+        CHECK(memcmp(kept.sum, passing.sum, sizeof(kept.sum)) == 0);
+        if (i == 4) CHECK(passing.held < kept.held);
+        if (memcmp(kept.loss, passing.loss, sizeof(kept.loss)) != 0)
+            printf("device %d, setting %d: loss %.9g, with weights on the host %.9g\n", (int)device, i,
+                   kept.loss[steps - 1], passing.loss[steps - 1]);
+    }
+}
+
+static void bits_are_those_of_weights_on_the_device(void)
+{
+    fill_batch(2);
+    compare(CPU, 0, SETTINGS, STEPS);
+}
+
+static void streams_wait_for_what_they_need(void)
+{
+    fill_batch(2);
+    for (device_t device = EAGER; device <= LAZY; device++) compare(device, 0, SETTINGS, 2);
+}
+
+static void gpus_have_the_same_bits(void)
+{
+    bool real = argument_count > 2;
+
+    fill_batch(2);
+    for (device_t device = GPU_F32; device <= GPU_BF16; device++)
+        compare(device, real ? 0 : 1, real ? SETTINGS : 3, real ? STEPS : 2);
+}
+
+int main(int count, char **arguments)
+{
+    argument_count = count;
+    argument = arguments;
+    RUN(bits_are_those_of_weights_on_the_device);
+    RUN(streams_wait_for_what_they_need);
+    RUN(gpus_have_the_same_bits);
+    return test_done();
+}
