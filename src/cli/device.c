@@ -3,6 +3,9 @@
  */
 #include "cli/device.h"
 
+#include <paradl/base/share.h>
+#include <paradl/system/system.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,4 +105,40 @@ pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *
     if (device->number < 0) cuda.device = device->dry ? 0 : pdl_ranks_node_rank(ranks) % count;
     if (!device->dry && !cuda.emulated) cuda.choices = kernels_file(path, sizeof(path));
     return pdl_backend_create_cuda(&cuda, backend);
+}
+
+/* A system whose plans are executed by this backend on a device of that name. */
+static bool describes(const char *system_name, const pdl_backend_t *backend, const char *gpu)
+{
+    const pdl_system_t *system;
+
+    if (pdl_system_load(system_name, &system) != PDL_OK) return false;
+    bool found = system->backend != NULL && strcmp(system->backend, backend->ops->name) == 0 &&
+                 system->device.name != NULL && strcmp(system->device.name, gpu) == 0;
+    pdl_system_destroy(system);
+    return found;
+}
+
+static void find_system(const pdl_backend_t *backend, const char *gpu, char *name, size_t size)
+{
+    static const char *const extensions[] = {".yaml", NULL};
+    char                   **names;
+    size_t                   count;
+
+    if (pdl_share_list("systems", extensions, &names, &count) != PDL_OK) return;
+    for (size_t i = 0; i < count && *name == '\0'; i++)
+        if (describes(names[i], backend, gpu)) snprintf(name, size, "%s", names[i]);
+    pdl_share_free_list(names, count);
+}
+
+const char *pdl__device_system(const pdl_backend_t *backend, char *name, size_t size, bool *described)
+{
+    pdl_gpu_info_t info;
+    bool           gpu = strcmp(backend->ops->name, "cuda") == 0 && !pdl__device_emulated();
+
+    *name = '\0';
+    if (gpu && pdl_gpu_info(false, 0, &info) == PDL_OK) find_system(backend, info.name, name, size);
+    *described = !gpu || *name != '\0';
+    if (*name == '\0') snprintf(name, size, "local");
+    return name;
 }

@@ -29,6 +29,10 @@ pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks)
 pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *ranks,
                                 const pdl_cpu_options_t *options, pdl_backend_t **backend);
 
+/* The built-in system that was calibrated on a GPU of this name; "local" where the processor computes, and for a GPU that no
+   system describes: `*described` is false then. */
+const char *pdl__device_system(const pdl_backend_t *backend, char *name, size_t size, bool *described);
+
 /* Whether the processor takes the part of GPUs, as tests want it: PARADL_CUDA_EMULATED. */
 bool pdl__device_emulated(void);
 

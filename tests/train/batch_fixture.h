@@ -34,6 +34,7 @@ static pdl_batch_t part_of_batch(const pdl_plan_t *plan, const pdl_session_t *se
     pdl_session_share(session, &first, &count);
     return (pdl_batch_t){.values = values + first * pdl_shape_elements(&input),
                          .tokens = tokens + first * pdl_shape_positions(&input),
+                         .numbers = values + first * pdl_shape_elements(&loss->in),
                          .labels = labels + first * pdl_shape_positions(&loss->in),
                          .weight = weight + first};
 }

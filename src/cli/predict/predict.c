@@ -64,22 +64,26 @@ const pdl__option_t pdl__predict_options[] = {
      .letter = 'o', .writes = true, .group = "Output"},
     {"top-k", "K", NULL, "the K most probable classes instead of all outputs; prompts: draws among so many tokens",
      PDL__INT(VALUES, top_k, 1)},
-    {"system", "S", "local", "system whose projection is compared with the measurement", PDL__TEXT(VALUES, system)},
+    {"system", "S", "local", "system whose projection is compared with the measurement; a GPU has that of its name",
+     PDL__TEXT(VALUES, system)},
     {"quiet", NULL, NULL, "no progress", PDL__FLAG(VALUES, quiet)},
     {"json", NULL, NULL, "prints the summary as one JSON document", PDL__FLAG(VALUES, json)},
     {.name = NULL},
 };
 
-pdl_status_t pdl__predict_project(const pdl__predict_job_t *job, pdl_plan_t *plan, double *seconds)
+pdl_status_t pdl__predict_project(pdl__predict_job_t *job, pdl_plan_t *plan, double *seconds)
 {
-    bool                asked = pdl__option_changed(pdl__predict_options, "system", job->values);
+    bool                asked = pdl__option_changed(pdl__predict_options, "system", job->values), described = true;
     const pdl_system_t *system = NULL;
     pdl_oracle_t       *oracle = NULL;
     pdl_parameters_t    parameters;
     pdl_projection_t    projection;
-    pdl_status_t        status = pdl_system_load(job->values->system, &system);
 
     *seconds = 0;
+    job->system =
+        asked ? job->values->system : pdl__device_system(job->backend, job->found, sizeof(job->found), &described);
+    if (!described) return PDL_OK;
+    pdl_status_t status = pdl_system_load(job->system, &system);
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
     if (!status) status = pdl_system_check_precision(system, plan->precision);
     if (!status) status = pdl_oracle_create(plan->model, system, &parameters, &oracle);
@@ -179,8 +183,7 @@ static void print_times(const run_t *run, const pdl_predict_summary_t *s, FILE *
     fprintf(stream, "a batch of %lld: median %s, 95 %% within %s", (long long)run->plan->batch,
             pdl_format_seconds(s->latency.median_s, median), pdl_format_seconds(s->latency.p95_s, p95));
     if (run->projected_s > 0)
-        fprintf(stream, "; projected %s for %s", pdl_format_seconds(run->projected_s, projected),
-                run->job->values->system);
+        fprintf(stream, "; projected %s for %s", pdl_format_seconds(run->projected_s, projected), run->job->system);
     fprintf(stream, "\n");
 }
 

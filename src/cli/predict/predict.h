@@ -25,10 +25,12 @@ typedef struct pdl__predict_job {
     pdl_ranks_t                 *ranks;
     pdl__trained_t               network;
     pdl_backend_t               *backend;
+    char                         found[64]; /* name of the system that describes the device */
+    const char                  *system;    /* the one on which a pass is projected */
 } pdl__predict_job_t;
 
-/* Seconds that a forward pass of the plan takes on the system of --system; 0: not known. A system that was asked for has to be there. */
-pdl_status_t pdl__predict_project(const pdl__predict_job_t *job, pdl_plan_t *plan, double *seconds);
+/* Seconds that a forward pass of the plan takes on the system of --system, or on that which describes the device; 0: not known. A system that was asked for has to be there. */
+pdl_status_t pdl__predict_project(pdl__predict_job_t *job, pdl_plan_t *plan, double *seconds);
 /* Begins the summary as a JSON document. */
 void pdl__predict_begin_json(const pdl__predict_job_t *job, pdl_json_t *json);
 

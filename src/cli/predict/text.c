@@ -123,7 +123,7 @@ static pdl_status_t encode_prompts(run_t *run, int64_t *longest)
 /* The prompts of this rank, and what they are continued with. */
 static pdl_status_t prepare(run_t *run)
 {
-    const pdl__predict_job_t *job = run->job;
+    pdl__predict_job_t *job = run->job;
     int64_t             ranks = pdl_ranks_size(job->ranks), rank = pdl_ranks_rank(job->ranks), longest = 0, high;
     pdl_generate_spec_t spec = {.model = job->network.model,
                                 .backend = job->backend,
@@ -297,8 +297,7 @@ static void print_summary(run_t *run)
         fprintf(stderr, ", %.4g tokens/s; a token of every prompt: median %s, 95 %% within %s", made / s->decode_s,
                 pdl_format_seconds(latency.median_s, median), pdl_format_seconds(latency.p95_s, p95));
     if (run->projected_s > 0)
-        fprintf(stderr, "; projected %s for %s", pdl_format_seconds(run->projected_s, projected),
-                run->job->values->system);
+        fprintf(stderr, "; projected %s for %s", pdl_format_seconds(run->projected_s, projected), run->job->system);
     fprintf(stderr, "\n");
 }
 

@@ -37,6 +37,9 @@ typedef struct job {
     bool                       projected;
     pdl_plan_sim_t            *simulated; /* on the rank that reports; NULL where it cannot be */
     double                     launch_s;
+    char                       found[64]; /* name of the system that describes the device */
+    const char                *system;    /* the one on which the plan is settled and projected */
+    bool                       described; /* its times are comparable with those of the device */
     char                       said[512]; /* of the plan, before the run */
     pdl_train_options_t        options;
 } job_t;
@@ -215,13 +218,16 @@ static pdl_status_t settle_on_system(job_t *job, pdl_plan_t *plan)
     pdl_parameters_t    parameters;
 
     plan->micro_batches *= pdl_session_workers(plan, workers_of_rank(job));
-    if (pdl_system_load(job->values->system, &system)) return asked ? PDL_ERR_INPUT : PDL_OK;
+    job->described = true;
+    job->system = asked ? job->values->system
+                        : pdl__device_system(job->backend, job->found, sizeof(job->found), &job->described);
+    if (pdl_system_load(job->system, &system)) return asked ? PDL_ERR_INPUT : PDL_OK;
     if (pdl_system_check_precision(system, plan->precision)) {
         pdl_system_destroy(system);
         return asked ? PDL_ERR_INPUT : PDL_OK;
     }
     if (!pdl_parameters_choose(NULL, system, &parameters) && !pdl_search_settle(system, &parameters, plan) &&
-        job->options.aggregate.kind == PDL_AGGREGATE_STEP)
+        job->options.aggregate.kind == PDL_AGGREGATE_STEP && job->described)
         project_plan(job, system, &parameters, plan);
     pdl_system_destroy(system);
     return PDL_OK;
@@ -235,7 +241,7 @@ static void say_settled(job_t *job, const pdl_plan_t *before, const pdl_plan_t *
 
     if (job->file.plan == NULL || *pdl_plan_format_settled(before, after, more, sizeof(more)) == '\0') return;
     snprintf(job->said + length, sizeof(job->said) - length, "%schosen for %s, as the plan leaves it open: %s",
-             length > 0 ? "; " : "", job->values->system, more);
+             length > 0 ? "; " : "", job->system, more);
 }
 
 /* Decides what the plan leaves open, and projects what the run will take. The comparison at the end is a service: a system that
@@ -287,14 +293,15 @@ static pdl_status_t report_dry(const job_t *job, const pdl_session_t *session)
     pdl_dry_report_t           report = {.session = session,
                                          .plan = job->plan,
                                          .model_name = model_name(job),
-                                         .system_name = v->system,
+                                         .system_name = job->system,
                                          .rank = (int)v->rank};
     const pdl_system_t        *system = NULL;
     pdl_system_t               wide;
     pdl_oracle_t              *oracle = NULL;
     pdl_parameters_t           parameters;
     double                    *seconds = calloc((size_t)pdl_session_op_count(session) + 1, sizeof(*seconds));
-    pdl_status_t status = seconds ? pdl_system_load(v->system, &system) : pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t               status =
+        seconds ? pdl_system_load(job->system, &system) : pdl_error(PDL_ERR_NOMEM, "out of memory");
 
     if (!status) status = pdl_parameters_choose(NULL, system, &parameters);
     if (!status) wide = pdl_system_widen(system, pdl_mesh_size(&job->plan->mesh));
@@ -399,8 +406,8 @@ static pdl_status_t run_reported(job_t *job)
                                        .projection = job->projected ? &job->projection : NULL,
                                        .classes = job->projected ? job->classes : NULL,
                                        .simulated = job->simulated,
-                                       .system_name = v->system,
-                                       .generic = strcmp(v->system, "local") == 0,
+                                       .system_name = job->system,
+                                       .generic = strcmp(job->system, "local") == 0,
                                        .launch_s = job->launch_s};
     pdl_run_report_t          *report = NULL;
     pdl_train_summary_t        summary;
