@@ -4,6 +4,7 @@
 
 #include <paradl/report/bench_report.h>
 #include <paradl/report/dry_report.h>
+#include <paradl/report/export.h>
 #include <paradl/report/page.h>
 #include <paradl/report/predict_report.h>
 #include <paradl/report/report.h>

@@ -1,7 +1,7 @@
 /*
  * The data policies that paradl plan was asked about.
  */
-#include "cli/plan_policy.h"
+#include "cli/plan/policy.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,0 +1,32 @@
+/*
+ * Options of paradl plan, and what its files share.
+ */
+#ifndef PDL_CLI_PLAN_H
+#define PDL_CLI_PLAN_H
+
+#include "cli/commands.h"
+
+#include <paradl/report/report.h>
+
+enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
+
+typedef struct pdl__plan_asked {
+    const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
+        *data_policy, *export_name;
+    int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
+    double  max_memory, divisor, exchange_bandwidth;
+    int     goal, formulas, mode, precision, optimizer;
+
+    bool explain, json, layers;
+} pdl__plan_asked_t;
+
+extern const pdl__option_t pdl__plan_options[];
+/* Options that exclude or need each other. */
+pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v);
+
+/* The best plan as a file, the timeline of its ranks, and what another framework needs to run it. */
+pdl_status_t pdl__plan_write(const pdl__plan_asked_t *v, const pdl_candidate_t *best, const char *path);
+pdl_status_t pdl__plan_write_trace(const char *path, const pdl_timeline_t *timeline);
+pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system, const pdl_candidate_t *best);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * The configuration of DeepSpeed, as v0.19.5 reads it.
+ */
+#include "report/export/export.h"
+
+static void add_optimizer(pdl__exported_t *x)
+{
+    bool adam = x->plan->optimizer == PDL_OPTIMIZER_ADAM;
+
+    pdl__export_text(x, "optimizer.type", adam ? "AdamW" : "SGD");
+    pdl__export_number(x, "optimizer.params.lr", 1e-4);
+    if (x->plan->optimizer == PDL_OPTIMIZER_MOMENTUM) pdl__export_number(x, "optimizer.params.momentum", 0.9);
+}
+
+static void add_sharding(pdl__exported_t *x)
+{
+    static const char *const devices[PDL_TIER_COUNT] = {NULL, "cpu", "nvme"};
+    const char              *device = devices[x->plan->optimizer_tier];
+
+    pdl__export_number(x, "zero_optimization.stage", x->plan->sharding);
+    pdl__export_bool(x, "zero_optimization.overlap_comm", true);
+    pdl__export_bool(x, "zero_optimization.contiguous_gradients", true);
+    pdl__export_bool(x, "zero_optimization.reduce_scatter", true);
+    if (device == NULL) return;
+    pdl__export_text(x, "zero_optimization.offload_optimizer.device", "%s", device);
+    pdl__export_bool(x, "zero_optimization.offload_optimizer.pin_memory", true);
+    if (x->plan->optimizer_tier == PDL_TIER_DISK)
+        pdl__export_note(x, "optimizer state on disk: add zero_optimization.offload_optimizer.nvme_path");
+}
+
+static void add_precision(pdl__exported_t *x)
+{
+    pdl_precision_t precision = x->plan->precision;
+
+    pdl__export_bool(x, "bf16.enabled", precision == PDL_BF16 || precision == PDL_FP8);
+    pdl__export_bool(x, "fp16.enabled", precision == PDL_FP16);
+    if (precision == PDL_FP8) pdl__export_note(x, "precision fp8: the model's own layers have to compute in it");
+    if (precision == PDL_FP64) pdl__export_note(x, "precision fp64: call double() on the model");
+}
+
+static void add_splits(pdl__exported_t *x)
+{
+    if (x->tensor > 1) pdl__export_number(x, "tensor_parallel.autotp_size", (double)x->tensor);
+    if (x->tensor > 1 && x->plan->sharding > PDL_SHARDING_ZERO2)
+        pdl__export_note(x, "zero3 with a tensor axis: DeepSpeed splits matrices with stages 0 to 2");
+    if (x->pipeline > 1)
+        pdl__export_note(x, "pipeline of %lld: it is made in the program, PipelineModule(num_stages=%lld)",
+                         (long long)x->pipeline, (long long)x->pipeline);
+    if (x->pipeline > 1 && x->plan->sharding > PDL_SHARDING_ZERO1)
+        pdl__export_note(x, "%s with a pipeline: DeepSpeed allows stages 0 and 1",
+                         pdl_sharding_names[x->plan->sharding]);
+    if (x->pipeline > 1 && x->plan->schedule == PDL_SCHEDULE_INTERLEAVED)
+        pdl__export_note(x, "schedule interleaved: DeepSpeed runs 1f1b");
+    if (x->net.experts > 0 && x->tensor > 1)
+        pdl__export_note(x, "experts over %lld ranks: made in the program, deepspeed.moe.layer.MoE(ep_size=%lld)",
+                         (long long)x->tensor, (long long)x->tensor);
+    if (x->plan->recompute != PDL_RECOMPUTE_NONE)
+        pdl__export_note(x, "recompute %s: made in the program, deepspeed.checkpointing or torch.utils.checkpoint",
+                         pdl_recompute_names[x->plan->recompute]);
+}
+
+pdl_status_t pdl__export_deepspeed(pdl__exported_t *x)
+{
+    pdl__export_number(x, "train_batch_size", (double)x->plan->batch);
+    pdl__export_number(x, "train_micro_batch_size_per_gpu", (double)x->micro);
+    pdl__export_number(x, "gradient_accumulation_steps", (double)x->plan->micro_batches);
+    pdl__export_number(x, "steps_per_print", 1);
+    pdl__export_bool(x, "wall_clock_breakdown", true);
+    add_optimizer(x);
+    add_sharding(x);
+    add_precision(x);
+    add_splits(x);
+    return pdl__export_file(x, "ds_config.json", pdl__write_json);
+}

@@ -1,0 +1,170 @@
+/*
+ * Exports: which frameworks there are, what they all have in common, and the files of a folder.
+ */
+#include "report/export/export.h"
+
+#include <paradl/base/output.h>
+#include <paradl/model/traits.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const pdl_export_names[] = {"megatron", "deepspeed", "torchtitan", "fsdp", "nemo", "slurm", NULL};
+
+#define TORCHRUN                                                                                     \
+    "torchrun --nnodes=\"$SLURM_NNODES\" --nproc-per-node=\"$DEVICES\" --rdzv-id=\"$SLURM_JOB_ID\" " \
+    "--rdzv-backend=c10d --rdzv-endpoint=\"$MASTER_ADDR:$MASTER_PORT\" "
+
+const pdl__exporter_t pdl__exporters[PDL_EXPORT_COUNT] = {
+    {.name = "megatron",
+     .write = pdl__export_megatron,
+     .setup = ": \"${MEGATRON:?set it to the folder of Megatron-LM}\"\nsource megatron_args.sh\n"
+              "export CUDA_DEVICE_MAX_CONNECTIONS=1\n",
+     .launch = TORCHRUN "\"$MEGATRON/pretrain_gpt.py\" \"${ARGS[@]}\"",
+     .log = "\"elapsed time per iteration (ms)\" and \"throughput per GPU (TFLOP/s/GPU)\" of every line; memory "
+            "after the "
+            "first iterations, \"max allocated\""},
+    {.name = "deepspeed",
+     .write = pdl__export_deepspeed,
+     .setup = ": \"${PROGRAM:?set it to your training program}\"\n",
+     .launch = TORCHRUN "\"$PROGRAM\" --deepspeed --deepspeed_config ds_config.json",
+     .log = "\"wall_clock_breakdown\" prints forward, backward and step; see_memory_usage() prints memory"},
+    {.name = "torchtitan",
+     .write = pdl__export_torchtitan,
+     .setup = "",
+     .launch = TORCHRUN "-m torchtitan.train --job.config_file torchtitan.toml",
+     .log = "\"tps\" (tokens a second and device), \"tflops\", \"mfu\" and \"memory\" of every line"},
+    {.name = "fsdp",
+     .write = pdl__export_fsdp,
+     .setup = ": \"${PROGRAM:?set it to your training program}\"\n",
+     .launch = "accelerate launch --config_file accelerate.yaml --machine_rank \"$SLURM_NODEID\" "
+               "--main_process_ip \"$MASTER_ADDR\" --main_process_port \"$MASTER_PORT\" \"$PROGRAM\"",
+     .log = "your program: time around a step after torch.cuda.synchronize(), torch.cuda.max_memory_allocated()"},
+    {.name = "nemo",
+     .write = pdl__export_nemo,
+     .setup = "",
+     .launch = "python nemo_pretrain.py",
+     .log = "\"train_step_timing in s\" of every step",
+     .task_per_rank = true},
+    {.name = "slurm",
+     .write = pdl__export_slurm,
+     .setup = "",
+     .launch = "paradl train plan.yaml --device auto --steps 50 --log run.jsonl",
+     .log = "step_s of run.jsonl",
+     .task_per_rank = true},
+};
+
+const pdl__exporter_t *pdl__exporter_find(const char *name)
+{
+    for (int i = 0; i < PDL_EXPORT_COUNT; i++)
+        if (strcmp(pdl__exporters[i].name, name) == 0) return &pdl__exporters[i];
+    return NULL;
+}
+
+pdl_status_t pdl__export_file(pdl__exported_t *x, const char *name, void (*write)(const pdl__exported_t *, FILE *))
+{
+    char          path[4096];
+    pdl_output_t *output;
+    pdl_status_t  status;
+
+    if (snprintf(path, sizeof(path), "%s/%s", x->folder, name) >= (int)sizeof(path))
+        return pdl_error(PDL_ERR_INPUT, "the path is too long: %s", x->folder);
+    status = pdl_output_open(path, &output);
+    if (status) return status;
+    write(x, pdl_output_stream(output));
+    status = pdl_output_close(output);
+    if (!status) fprintf(x->list, "  %s\n", path);
+    return status;
+}
+
+pdl_status_t pdl__export_needs_transformer(const pdl__exported_t *x)
+{
+    if (x->net.layers > 0 && x->net.vocabulary > 0) return PDL_OK;
+    return pdl_error(PDL_ERR_UNSUPPORTED,
+                     "%s trains language models and %s is none: export deepspeed, fsdp or slurm", x->framework,
+                     pdl_model_name(x->plan->model));
+}
+
+/* Whether a block, or the rule for all, does more than one of the three that frameworks know. */
+static bool has_blocks(const pdl_plan_t *plan)
+{
+    for (int i = 0; i < plan->block_count; i++)
+        if (plan->block[i].policy != PDL_MEMORY_KEEP && plan->block[i].policy != PDL_MEMORY_RECOMPUTE) return true;
+    return plan->block_count > 0;
+}
+
+void pdl__export_common(pdl__exported_t *x)
+{
+    const pdl_plan_t     *plan = x->plan;
+    const pdl_strategy_t *strategy = pdl_strategy_find(plan->strategy);
+    int64_t               spatial = pdl_mesh_extent(&plan->mesh, PDL_AXIS_SPATIAL);
+
+    if (strategy != NULL && strategy->per_layer)
+        pdl__export_note(x, "layouts per layer: frameworks split all layers alike");
+    else if (x->tensor > 1 && strategy != NULL && strategy->width != PDL_WIDTH_PAIRS)
+        pdl__export_note(
+            x, "strategy %s: frameworks split matrices in pairs, columns then rows; plan with data+tensor or 3d",
+            plan->strategy);
+    if (spatial > 1)
+        pdl__export_note(x, "spatial axis of %lld: no framework here splits images in space", (long long)spatial);
+    if (has_blocks(plan))
+        pdl__export_note(x, "memory policy per block: see blocks of plan.yaml; frameworks have one for all layers");
+    if (plan->batch % (x->data * plan->micro_batches) != 0)
+        pdl__export_note(x, "batch %lld is not a whole number of micro-batches of all replicas (%lld x %lld)",
+                         (long long)plan->batch, (long long)x->data, (long long)plan->micro_batches);
+    if (plan->data_policy.given && plan->data_policy.shuffle != PDL_POLICY_GLOBAL)
+        pdl__export_note(x, "data policy: samples are shuffled globally by these frameworks");
+    pdl__export_note(x, "schedules of collectives (plan.yaml): NCCL chooses its own");
+}
+
+static void set_places(pdl__exported_t *x)
+{
+    const pdl_mesh_t *mesh = &x->plan->mesh;
+    int64_t           devices = pdl_mesh_size(mesh), node = x->what->system->level[0].fanout;
+    int               pipeline = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE), data = pdl_mesh_find(mesh, PDL_AXIS_DATA);
+
+    x->data = pdl_mesh_extent(mesh, PDL_AXIS_DATA);
+    x->tensor = pdl_mesh_extent(mesh, PDL_AXIS_TENSOR);
+    x->pipeline = pdl_mesh_extent(mesh, PDL_AXIS_PIPELINE);
+    x->outer = pipeline < 0 || data < 0 || pipeline < data;
+    x->micro = x->plan->batch / x->data / x->plan->micro_batches;
+    if (x->micro < 1) x->micro = 1;
+    x->per_node = devices < node ? devices : node;
+    x->nodes = (devices + node - 1) / node;
+    if (devices > node && devices % node != 0)
+        pdl__export_note(x, "%lld devices do not fill nodes of %lld: start so many ranks by hand",
+                         (long long)devices, (long long)node);
+}
+
+pdl_status_t pdl__export_slurm(pdl__exported_t *x)
+{
+    x->notes = 0; /* paradl does what its plan says */
+    return PDL_OK;
+}
+
+pdl_status_t pdl_report_export(const pdl_export_t *what, const char *framework, const char *folder, FILE *stream)
+{
+    const pdl__exporter_t *exporter = pdl__exporter_find(framework);
+    pdl__exported_t       *x;
+    pdl_status_t           status;
+
+    if (exporter == NULL)
+        return pdl_error(PDL_ERR_INPUT,
+                         "no export for \"%.40s\": megatron, deepspeed, torchtitan, fsdp, nemo or slurm",
+                         framework);
+    x = calloc(1, sizeof(*x));
+    if (x == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    *x = (pdl__exported_t){
+        .what = what, .plan = what->plan, .framework = exporter->name, .folder = folder, .list = stream};
+    x->net = pdl__export_network(what->plan->model);
+    fprintf(stream, "\nfor %s:\n", exporter->name);
+    set_places(x);
+    pdl__export_common(x);
+    status = exporter->write(x);
+    if (!status) status = pdl__export_file(x, "job.slurm", pdl__write_job);
+    if (!status) status = pdl__export_file(x, "first_iterations.txt", pdl__write_checks);
+    for (int i = 0; i < x->notes && !status; i++)
+        fprintf(stream, "%s %s\n", i == 0 ? "not expressed:" : "              ", x->note[i]);
+    free(x);
+    return status;
+}

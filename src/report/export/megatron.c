@@ -1,0 +1,165 @@
+/*
+ * Options of pretrain_gpt.py of Megatron-LM, as core_v0.15.0 names them.
+ */
+#include "report/export/export.h"
+
+#include <string.h>
+
+static void add_layers(pdl__exported_t *x)
+{
+    const pdl__export_network_t *n = &x->net;
+
+    pdl__export_flag(x, "use-mcore-models", true);
+    pdl__export_number(x, "num-layers", (double)n->layers);
+    pdl__export_number(x, "hidden-size", (double)n->hidden);
+    pdl__export_number(x, "ffn-hidden-size", (double)n->ffn);
+    pdl__export_number(x, "num-attention-heads", (double)n->heads);
+    if (n->shared_dim == 0) pdl__export_number(x, "kv-channels", (double)n->head_dim);
+    pdl__export_flag(x, "group-query-attention", n->kv_heads < n->heads);
+    if (n->kv_heads < n->heads) pdl__export_number(x, "num-query-groups", (double)n->kv_heads);
+    pdl__export_number(x, "seq-length", (double)n->tokens);
+    pdl__export_number(x, "max-position-embeddings", (double)n->tokens);
+    pdl__export_text(x, "position-embedding-type", n->rotary ? "rope" : "learned_absolute");
+    pdl__export_text(x, "normalization", n->rms ? "RMSNorm" : "LayerNorm");
+    pdl__export_number(x, "norm-epsilon", n->epsilon);
+    pdl__export_flag(x, "swiglu", n->gated);
+    pdl__export_flag(x, "disable-bias-linear", !n->bias);
+    pdl__export_flag(x, "add-qkv-bias", n->qkv_bias && !n->bias);
+    pdl__export_flag(x, "qk-layernorm", n->qk_norm);
+    pdl__export_flag(x, "untie-embeddings-and-output-weights", !n->tied);
+    pdl__export_number(x, "hidden-dropout", n->dropout);
+    pdl__export_number(x, "attention-dropout", n->attention_dropout);
+    pdl__export_text(x, "tokenizer-type", "NullTokenizer");
+    pdl__export_number(x, "vocab-size", (double)n->vocabulary - 1); /* it adds one that ends a document */
+    if (n->window > 0)
+        pdl__export_note(x, "a window of %lld tokens: add --window-size of a version that has it",
+                         (long long)n->window);
+}
+
+static void add_latent(pdl__exported_t *x)
+{
+    const pdl__export_network_t *n = &x->net;
+
+    if (n->shared_dim == 0) return;
+    pdl__export_flag(x, "multi-latent-attention", true);
+    if (n->query_rank > 0) pdl__export_number(x, "q-lora-rank", (double)n->query_rank);
+    pdl__export_number(x, "kv-lora-rank", (double)n->key_rank);
+    pdl__export_number(x, "qk-head-dim", (double)(n->head_dim - n->shared_dim));
+    pdl__export_number(x, "qk-pos-emb-head-dim", (double)n->shared_dim);
+    pdl__export_number(x, "v-head-dim", (double)n->value_dim);
+}
+
+static void add_experts(pdl__exported_t *x)
+{
+    const pdl__export_network_t *n = &x->net;
+
+    if (n->experts == 0) return;
+    pdl__export_number(x, "num-experts", (double)n->experts);
+    pdl__export_number(x, "moe-router-topk", (double)n->top_k);
+    pdl__export_number(x, "moe-ffn-hidden-size", (double)n->expert_ffn);
+    pdl__export_flag(x, "moe-grouped-gemm", true);
+    if (n->shared_ffn > 0) pdl__export_number(x, "moe-shared-expert-intermediate-size", (double)n->shared_ffn);
+    if (n->first_experts > 0)
+        pdl__export_text(x, "moe-layer-freq", "[0]*%lld+[1]*%lld", (long long)n->first_experts,
+                         (long long)(n->layers - n->first_experts));
+    /* A tensor axis shares experts out whole. */
+    pdl__export_number(x, "expert-model-parallel-size", (double)x->tensor);
+    if (x->tensor > 1) pdl__export_number(x, "expert-tensor-parallel-size", 1);
+}
+
+static void add_pipeline(pdl__exported_t *x)
+{
+    const pdl_plan_t *plan = x->plan;
+    char              layout[200];
+
+    pdl__export_number(x, "pipeline-model-parallel-size", (double)x->pipeline);
+    if (x->pipeline == 1) return;
+    if (pdl__stage_layout(plan, layout, sizeof(layout)))
+        pdl__export_text(x, "pipeline-model-parallel-layout", "%s", layout);
+    else if (plan->virtual_stages > 1)
+        pdl__export_number(x, "num-virtual-stages-per-pipeline-rank", plan->virtual_stages);
+    pdl__export_flag(x, "use-tp-pp-dp-mapping", !x->outer && x->data > 1);
+    if (plan->schedule == PDL_SCHEDULE_GPIPE)
+        pdl__export_note(x, "schedule gpipe: Megatron-LM runs 1f1b, which needs less memory and as much time");
+}
+
+static void add_sharding(pdl__exported_t *x)
+{
+    static const char *const strategies[PDL_SHARDING_COUNT] = {NULL, NULL, "optim_grads", "optim_grads_params"};
+    const char              *strategy = strategies[x->plan->sharding];
+
+    pdl__export_flag(x, "use-distributed-optimizer", x->plan->sharding != PDL_SHARDING_NONE);
+    pdl__export_flag(x, "use-megatron-fsdp", strategy != NULL);
+    if (strategy != NULL) pdl__export_text(x, "data-parallel-sharding-strategy", "%s", strategy);
+    pdl__export_flag(x, "overlap-grad-reduce", x->data > 1);
+    pdl__export_flag(x, "overlap-param-gather", x->data > 1 && x->plan->sharding != PDL_SHARDING_NONE);
+    if (strategy != NULL && x->tensor > 1)
+        pdl__export_note(
+            x,
+            "sharded %s with a tensor axis: Megatron-LM wants CUDA_DEVICE_MAX_CONNECTIONS=1 for the one "
+            "and not for the other; try both",
+            pdl_sharding_names[x->plan->sharding]);
+}
+
+static void add_numbers(pdl__exported_t *x)
+{
+    pdl_precision_t precision = x->plan->precision;
+
+    pdl__export_flag(x, "bf16", precision == PDL_BF16 || precision == PDL_FP8);
+    pdl__export_flag(x, "fp16", precision == PDL_FP16);
+    if (precision == PDL_FP8) pdl__export_text(x, "fp8-format", "hybrid");
+    if (precision == PDL_FP64) pdl__export_note(x, "precision fp64: Megatron-LM computes in fp32");
+    pdl__export_text(x, "optimizer", x->plan->optimizer == PDL_OPTIMIZER_ADAM ? "adam" : "sgd");
+    if (x->plan->optimizer != PDL_OPTIMIZER_ADAM)
+        pdl__export_number(x, "sgd-momentum", x->plan->optimizer == PDL_OPTIMIZER_MOMENTUM ? 0.9 : 0);
+    pdl__export_flag(x, "optimizer-cpu-offload", x->plan->optimizer_tier == PDL_TIER_HOST);
+    if (x->plan->optimizer_tier == PDL_TIER_DISK)
+        pdl__export_note(x, "optimizer state on disk: Megatron-LM keeps it on the device or on the host");
+    pdl__export_number(x, "lr", 1e-4);
+}
+
+static void add_recompute(pdl__exported_t *x)
+{
+    if (x->plan->recompute == PDL_RECOMPUTE_NONE) return;
+    pdl__export_text(x, "recompute-granularity", x->plan->recompute == PDL_RECOMPUTE_FULL ? "full" : "selective");
+    if (x->plan->recompute != PDL_RECOMPUTE_FULL) return;
+    pdl__export_text(x, "recompute-method", "uniform");
+    pdl__export_number(x, "recompute-num-layers", 1);
+}
+
+static void write_arguments(const pdl__exported_t *x, FILE *stream)
+{
+    fputs("# Options of pretrain_gpt.py (Megatron-LM core_v0.15.0); job.slurm reads this file.\n"
+          "# Mock data and a tokenizer without words: replace --mock-data by --data-path, --tokenizer-type and "
+          "--lr by yours.\n",
+          stream);
+    pdl__write_shell(x, stream);
+}
+
+pdl_status_t pdl__export_megatron(pdl__exported_t *x)
+{
+    pdl_status_t status = pdl__export_needs_transformer(x);
+
+    if (status) return status;
+    add_layers(x);
+    add_latent(x);
+    add_experts(x);
+    pdl__export_number(x, "tensor-model-parallel-size", (double)x->tensor);
+    pdl__export_flag(x, "sequence-parallel", x->plan->sequence_parallel && x->tensor > 1);
+    if (x->net.experts > 0 && x->tensor > 1 && !x->plan->sequence_parallel)
+        pdl__export_note(
+            x, "experts with a tensor axis: Megatron-LM trains them with --sequence-parallel only; add it");
+    add_pipeline(x);
+    pdl__export_number(x, "micro-batch-size", (double)x->micro);
+    pdl__export_number(x, "global-batch-size", (double)x->plan->batch);
+    add_sharding(x);
+    add_recompute(x);
+    add_numbers(x);
+    pdl__export_number(x, "train-iters", 50);
+    pdl__export_flag(x, "mock-data", true);
+    pdl__export_number(x, "log-interval", 1);
+    pdl__export_flag(x, "log-throughput", true);
+    pdl__export_number(x, "eval-iters", 0);
+    if (!x->net.causal) pdl__export_note(x, "attention looks both ways: use pretrain_bert.py with these options");
+    return pdl__export_file(x, "megatron_args.sh", write_arguments);
+}
