@@ -145,6 +145,9 @@ pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, c
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *stages, pdl_projection_t *projection);
 
+/* What plans of so many stages may use of a device. */
+double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline);
+
 /* Bytes of weight, gradient and optimizer state that one rank keeps per weight element. */
 double pdl__state_bytes(const pdl_case_t *c);
 

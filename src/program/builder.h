@@ -91,7 +91,7 @@ void pdl__state_update(pdl__builder_t *builder, pdl__state_pieces_t *state, int 
 void         pdl__program_order(pdl__builder_t *builder);
 pdl_status_t pdl__program_update(pdl__builder_t *builder);
 pdl_status_t pdl__program_wait(pdl__builder_t *builder);
-pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches);
+pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches, bool unplaced);
 
 /* Calls visit for every buffer of an operation that it reads, or writes; the workspace is written. */
 typedef enum pdl__use { PDL__READS, PDL__WRITES } pdl__use_t;

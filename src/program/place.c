@@ -218,14 +218,15 @@ static pdl_status_t place_all(pdl_program_t *program, int micro_batches)
     return status;
 }
 
-pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches)
+pdl_status_t pdl__program_place(pdl_program_t *program, int micro_batches, bool unplaced)
 {
     int         *op_of = malloc((2 * (size_t)program->op_count + 1) * sizeof(*op_of));
     pdl_status_t status = op_of != NULL ? PDL_OK : pdl__program_no_memory();
     int          steps = status ? 0 : find_lives(program, op_of);
 
-    if (!status) status = place_all(program, micro_batches);
+    if (!status && !unplaced) status = place_all(program, micro_batches);
     if (!status) status = most_alive(program, steps, &program->live_bytes);
+    if (unplaced) program->arena_bytes = program->live_bytes;
     for (int k = 0; k < program->buffer_count && !status; k++) {
         program->buffer[k].first = op_of[program->buffer[k].first];
         program->buffer[k].last = op_of[program->buffer[k].last];

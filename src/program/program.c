@@ -62,7 +62,8 @@ pdl_status_t pdl_program_create(const pdl_program_node_t *nodes, int node_count,
     if (!b.status) pdl__program_order(&b);
     if (!b.status) b.status = pdl__program_update(&b);
     if (!b.status) b.status = pdl__program_wait(&b);
-    if (!b.status) b.status = pdl__program_place(b.program, options->order ? 1 : options->micro_batches);
+    if (!b.status)
+        b.status = pdl__program_place(b.program, options->order ? 1 : options->micro_batches, options->unplaced);
     free(b.root);
     free(b.all_held);
     free(b.pending);

@@ -44,12 +44,36 @@ typedef struct flight {
     pdl__builder_t *builder;
     int            *op;
     int             count, capacity;
-    int             at;        /* the operation that is looked at */
-    int             candidate; /* the one in flight that it is compared with */
-    int             buffer;
-    pdl__use_t      use;
-    bool            collides;
+    int (*uses)[2];       /* of every buffer by those in flight, reading and writing */
+    int        change;    /* of the uses */
+    int        at;        /* the operation that is looked at */
+    int        candidate; /* the one in flight that it is compared with */
+    int        buffer;
+    pdl__use_t use;
+    bool       collides;
 } flight_t;
+
+/* An operation takes off or lands. */
+static void count_use(void *context, int buffer, pdl__use_t use)
+{
+    flight_t *f = context;
+
+    f->uses[buffer][use == PDL__WRITES] += f->change;
+}
+
+static void count_uses(flight_t *f, int op, int change)
+{
+    f->change = change;
+    pdl__program_visit(f->builder->program, &f->builder->program->op[op], count_use, f);
+}
+
+/* Whether anything in flight is in the way of a use. */
+static void meet(void *context, int buffer, pdl__use_t use)
+{
+    flight_t *f = context;
+
+    f->collides |= f->uses[buffer][1] > 0 || (use == PDL__WRITES && f->uses[buffer][0] > 0);
+}
 
 static void compare(void *context, int buffer, pdl__use_t use)
 {
@@ -116,15 +140,20 @@ static pdl_status_t wait_for_flights(flight_t *f)
     pdl_status_t   status = PDL_OK;
 
     program->op[f->at].first_wait = program->wait_count;
+    f->collides = false;
+    pdl__program_visit(program, &program->op[f->at], meet, f);
+    bool meets = f->collides;
     for (int k = 0; k < f->count && !status; k++) {
         f->candidate = f->op[k];
         f->collides = !f->builder->options->overlap || follows(&program->op[f->at], &program->op[f->candidate]) ||
                       is_due(&program->op[f->candidate], f->at);
-        if (!f->collides) pdl__program_visit(program, &program->op[f->at], look_at, f);
-        if (f->collides)
-            status = add_wait(f, k);
-        else
+        if (!f->collides && meets) pdl__program_visit(program, &program->op[f->at], look_at, f);
+        if (!f->collides) {
             f->op[left++] = f->op[k];
+            continue;
+        }
+        status = add_wait(f, k);
+        count_uses(f, f->op[k], -1);
     }
     f->count = left;
     return status;
@@ -132,15 +161,18 @@ static pdl_status_t wait_for_flights(flight_t *f)
 
 pdl_status_t pdl__program_wait(pdl__builder_t *b)
 {
-    flight_t     f = {.builder = b};
-    pdl_status_t status = PDL_OK;
+    flight_t     f = {.builder = b, .uses = calloc((size_t)b->program->buffer_count + 1, sizeof(*f.uses))};
+    pdl_status_t status = f.uses != NULL ? PDL_OK : pdl__program_no_memory();
 
     for (f.at = 0; f.at < b->program->op_count && !status; f.at++) {
         status = wait_for_flights(&f);
         if (status || !pdl_program_op_in_flight(&b->program->op[f.at])) continue;
         status = pdl__program_grow((void **)&f.op, f.count, &f.capacity, sizeof(*f.op));
-        if (!status) f.op[f.count++] = f.at;
+        if (status) break;
+        f.op[f.count++] = f.at;
+        count_uses(&f, f.at, 1);
     }
+    free(f.uses);
     free(f.op);
     return status;
 }

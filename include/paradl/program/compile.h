@@ -27,6 +27,7 @@ typedef struct pdl_program_spec {
     bool              training;
     bool              separate;     /* replicas update each for itself: statistics are not shared over data axes */
     bool              overlap;      /* communication is in flight while something else is computed */
+    bool              unplaced;     /* only operations are asked for: buffers get no places */
     size_t            bucket_bytes; /* of gradients that are exchanged together; 0: PDL_BUCKET_BYTES */
     bool              smooths;      /* the loss smooths labels */
     bool              clips, tensor_norms; /* an update needs the norm of all gradients; of every tensor */

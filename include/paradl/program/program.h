@@ -259,7 +259,8 @@ typedef struct pdl_program_update {
 typedef struct pdl_program_options {
     int                         micro_batches;
     bool                        training;
-    bool                        overlap; /* false: every communication is waited for at once */
+    bool                        overlap;  /* false: every communication is waited for at once */
+    bool                        unplaced; /* buffers get no places, which takes long; the arena is what is alive */
     const pdl_model_t          *model;
     const pdl_program_update_t *update; /* NULL: forward and backward are all */
     /* Every forward pass, and when training every backward pass, once; NULL: of each micro-batch in turn, chunk 0. */

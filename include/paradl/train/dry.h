@@ -44,8 +44,8 @@ void pdl_session_op(const pdl_session_t *session, int i, pdl_session_op_t *op);
 /* The list itself, as it is executed; NULL where the session does not train. */
 const pdl_program_t *pdl_session_program(const pdl_session_t *session);
 
-/* The memory of the rank that holds most. Of meshes with more ranks than a few, those are looked at whose coordinates
-   are at an edge or next to one, and every stage. */
+/* The memory of the rank that holds most: of ranks that have the same extents one is looked at, of stages those that an
+   estimate finds to be near the most, with as many micro-batches as tell. */
 typedef struct pdl_plan_memory {
     pdl_session_memory_t memory;
     int64_t              rank;

@@ -80,6 +80,7 @@ typedef struct pdl_session_spec {
     int64_t        context;
     pdl_session_t *like;
     const char    *state_folder; /* of optimizer state that the plan has on disk; NULL: the working directory */
+    int64_t        program_micro_batches; /* dry: of programs, whatever the plan has; 0: those of the plan */
     size_t max_memory; /* creation is refused, before memory is taken, where a rank would hold more; 0: none */
 } pdl_session_spec_t;
 /* Training, seed 1, buckets of 8 MiB, overlapped, SGD. */

@@ -292,18 +292,24 @@ pdl_status_t pdl__played_bound(pdl_oracle_t *oracle, const pdl_config_t *config,
     return status ? status : pdl__pipeline_seconds(&runs, seconds, NULL);
 }
 
-pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *fits)
+static pdl_status_t memory_of(pdl_oracle_t *oracle, const pdl_config_t *config, pdl_projection_t *projection)
 {
     pdl_case_t          c;
     pdl_profile_t      *profile;
     const pdl_stages_t *stages;
-    pdl_projection_t    projection;
 
     case_of_config(oracle, config, NULL, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
     if (!status) status = pdl__profile_stages(profile, c.pipeline, NULL, &stages);
-    if (!status) status = pdl__project_memory(oracle, &c, profile, stages, &projection);
+    return status ? status : pdl__project_memory(oracle, &c, profile, stages, projection);
+}
+
+pdl_status_t pdl__fits(pdl_oracle_t *oracle, const pdl_config_t *config, bool *fits)
+{
+    pdl_projection_t projection;
+    pdl_status_t     status = memory_of(oracle, config, &projection);
+
     if (!status) *fits = projection.fits;
     return status;
 }
@@ -321,37 +327,62 @@ pdl_status_t pdl__evaluate_played(pdl_oracle_t *oracle, const pdl_config_t *conf
     return status ? status : pdl__play_case(oracle, &c, profile, projection);
 }
 
-static bool fits(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t per_replica, pdl_status_t *status)
+/* Samples of a replica, and the memory that they take. */
+typedef struct load {
+    int64_t samples;
+    double  bytes;
+    bool    fits;
+} load_t;
+
+static pdl_status_t weigh(pdl_oracle_t *oracle, const pdl_config_t *config, load_t *load)
 {
     pdl_config_t     trial = *config;
     pdl_projection_t projection;
 
-    trial.batch = per_replica * config->data;
+    trial.batch = load->samples * config->data;
     /* Micro-batches keep their size: what grows is what one replica holds at once. */
-    if (trial.micro_batches > per_replica) trial.micro_batches = per_replica;
-    *status = pdl_oracle_evaluate(oracle, &trial, NULL, &projection);
-    return *status == PDL_OK && projection.fits;
+    if (trial.micro_batches > load->samples) trial.micro_batches = load->samples;
+    pdl_status_t status = memory_of(oracle, &trial, &projection);
+    load->bytes = status ? 0 : projection.memory_bytes;
+    load->fits = !status && projection.fits;
+    return status;
+}
+
+/* Where memory, which grows about evenly with the samples, reaches the limit: between the two, or beyond. */
+static int64_t guess(const load_t *low, const load_t *high, double room)
+{
+    double slope = (high->bytes - low->bytes) / (double)(high->samples - low->samples);
+
+    return slope > 0 ? low->samples + (int64_t)((room - low->bytes) / slope) : high->samples;
+}
+
+static int64_t within(int64_t value, int64_t least, int64_t most)
+{
+    return value < least ? least : value > most ? most : value;
 }
 
 pdl_status_t pdl_oracle_largest_batch(pdl_oracle_t *oracle, const pdl_config_t *config, int64_t *batch)
 {
-    enum { MOST = 1 << 20 };
-    pdl_status_t status;
-    int64_t      low = 0, high = 1;
+    enum { MOST = 1 << 21 };
+    double       room = pdl__memory_room(oracle, config->pipeline);
+    load_t       low = {.samples = 0}, high = {.samples = 1};
+    pdl_status_t status = weigh(oracle, config, &high);
 
-    while (high <= MOST && fits(oracle, config, high, &status)) {
+    while (!status && high.fits && high.samples < MOST) {
+        load_t before = low;
         low = high;
-        high *= 2;
+        high.samples = before.samples == 0 ? 2 : within(guess(&before, &low, room) + 1, 2 * low.samples, MOST);
+        status = weigh(oracle, config, &high);
     }
-    if (status) return status;
-    while (high - low > 1) {
-        int64_t middle = (low + high) / 2;
-        if (fits(oracle, config, middle, &status))
-            low = middle;
-        else
-            high = middle;
-        if (status) return status;
+    if (!status && high.fits) low = high;
+    for (int turn = 0; !status && high.samples - low.samples > 1; turn++) {
+        load_t middle = {.samples = (low.samples + high.samples) / 2};
+        /* Every third is halfway, should memory grow unevenly. */
+        if (turn % 3 != 2 && low.samples > 0)
+            middle.samples = within(guess(&low, &high, room), low.samples + 1, high.samples - 1);
+        status = weigh(oracle, config, &middle);
+        *(middle.fits ? &low : &high) = middle;
     }
-    *batch = low * config->data;
-    return PDL_OK;
+    if (!status) *batch = low.samples * config->data;
+    return status;
 }

@@ -293,12 +293,23 @@ static double breakdown_sum(const pdl_memory_breakdown_t *b)
            b->workspace + b->context + b->margin;
 }
 
+/* The trainer counts what it takes itself, and not what the process needs besides. */
+static bool is_placed(const pdl_oracle_t *oracle, int64_t pipeline)
+{
+    return oracle->system->backend != NULL && pipeline <= 1;
+}
+
+double pdl__memory_room(const pdl_oracle_t *oracle, int64_t pipeline)
+{
+    double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
+
+    return is_placed(oracle, pipeline) ? cap - oracle->system->device.reserved_bytes : cap;
+}
+
 pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profile_t *profile,
                                  const pdl_stages_t *st, pdl_projection_t *out)
 {
-    double cap = oracle->memory_cap > 0 ? oracle->memory_cap : oracle->system->device.memory_bytes;
-    bool   placed = oracle->system->backend != NULL && c->pipeline == 1;
-
+    bool                       placed = is_placed(oracle, c->pipeline);
     const pdl__stage_memory_t *held = pdl__stages_memory(profile, st);
 
     /* Later stages hold no more micro-batches than earlier ones, so the first of each kind speaks for it. */
@@ -314,7 +325,6 @@ pdl_status_t pdl__project_memory(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_
             out->memory = b;
         }
     }
-    double besides = placed ? oracle->system->device.reserved_bytes : 0;
-    out->fits = out->memory_bytes + besides <= cap;
+    out->fits = out->memory_bytes <= pdl__memory_room(oracle, c->pipeline);
     return PDL_OK;
 }

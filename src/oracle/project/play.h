@@ -117,4 +117,7 @@ pdl_status_t pdl__price_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
                                  const pdl_replay_rank_t *ranks, int count, double *const *seconds,
                                  double *const *queue_s);
 
+/* pdl_oracle_timeline() for its times alone: buffers of its programs have no places. */
+pdl_status_t pdl__timeline_times(pdl_oracle_t *oracle, const pdl_plan_t *plan, struct pdl_timeline **timeline);
+
 #endif

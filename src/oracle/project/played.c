@@ -104,7 +104,7 @@ static bool replay_programs(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_pl
     pdl_timeline_t *timeline = NULL;
 
     if (oracle->system->backend == NULL || plan_passes(plan) > MOST_LAYERS ||
-        pdl_oracle_timeline(oracle, plan, &timeline))
+        pdl__timeline_times(oracle, plan, &timeline))
         return false;
     pdl_status_t status = pdl_timeline_parts(timeline, parts);
     pdl_timeline_destroy(timeline);

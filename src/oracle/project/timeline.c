@@ -32,14 +32,15 @@ static pdl_status_t create_backend(const pdl_oracle_t *oracle, const pdl_plan_t 
     return pdl_backend_create_describing(NULL, 1, type, backend);
 }
 
-static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank, bool queues,
+static pdl_status_t add_rank(const pdl_plan_t *plan, pdl_backend_t *backend, int64_t rank, bool queues, bool placed,
                              pdl_timeline_t *t)
 {
     pdl_program_spec_t spec = {.plan = plan,
                                .backend = backend,
                                .rank = rank,
                                .training = plan->run_mode == PDL_TRAINING,
-                               .overlap = true};
+                               .overlap = true,
+                               .unplaced = !placed};
     pdl_program_t     *program;
     pdl_status_t       status = pdl_program_compile(&spec, &program);
 
@@ -88,8 +89,8 @@ static pdl_status_t price_ranks(pdl_oracle_t *oracle, const pdl_plan_t *plan, pd
     return status;
 }
 
-pdl_status_t pdl_timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
-                                 pdl_slow_t slow, pdl_timeline_t **out)
+static pdl_status_t create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices, pdl_slow_t slow,
+                           bool placed, pdl_timeline_t **out)
 {
     int             axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
     int64_t         stages = axis < 0 ? 1 : plan->mesh.axis[axis].size;
@@ -102,7 +103,7 @@ pdl_status_t pdl_timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
     if (!status && (t == NULL || t->ranks == NULL)) status = pdl_error(PDL_ERR_NOMEM, "out of memory");
     if (!status) status = create_backend(oracle, plan, &backend);
     for (int64_t s = 0; s < stages && !status; s++)
-        status = add_rank(plan, backend, s * stride, oracle->system->device.queue_s > 0, t);
+        status = add_rank(plan, backend, s * stride, oracle->system->device.queue_s > 0, placed, t);
     if (!status) status = price_ranks(oracle, plan, prices, &slow, stride, t);
     if (!status) status = pdl_program_replay(t->ranks, t->count, &t->total_s);
     pdl_backend_destroy(backend);
@@ -112,6 +113,19 @@ pdl_status_t pdl_timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, p
     }
     *out = t;
     return PDL_OK;
+}
+
+pdl_status_t pdl_timeline_create(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_prices_t *prices,
+                                 pdl_slow_t slow, pdl_timeline_t **out)
+{
+    return create(oracle, plan, prices, slow, true, out);
+}
+
+pdl_status_t pdl__timeline_times(pdl_oracle_t *oracle, const pdl_plan_t *plan, pdl_timeline_t **out)
+{
+    pdl__closed_prices_t prices = pdl__closed_prices(oracle, pdl_mesh_size(&plan->mesh), false);
+
+    return create(oracle, plan, &prices.prices, (pdl_slow_t){0, 0}, false, out);
 }
 
 /* What is left out of a replay, one class after the other. */

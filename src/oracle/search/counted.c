@@ -83,8 +83,8 @@ static void refuse_memory(const pdl__searcher_t *s, const need_t *least, pdl_can
 }
 
 /* The candidate with other policies: its mesh and modes stay. *trial is not possible where the plan is refused. */
-static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int64_t micro_batches,
-                         pdl_recompute_t recompute, pdl_candidate_t *trial)
+static pdl_status_t vary_plan(const pdl_candidate_t *c, int64_t micro_batches, pdl_recompute_t recompute,
+                              pdl_candidate_t *trial)
 {
     *trial = *c;
     trial->possible = true;
@@ -94,7 +94,19 @@ static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int
     trial->plan->recompute = trial->config.recompute = recompute;
     trial->plan->stages_given = false; /* other times, other borders */
     status = pdl_plan_check(trial->plan);
-    if (!status) status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
+    if (status != PDL_ERR_LIMIT && status != PDL_ERR_INPUT) return status;
+    refuse(trial, pdl_error_message());
+    return PDL_OK;
+}
+
+/* With its time. */
+static pdl_status_t vary(const pdl__searcher_t *s, const pdl_candidate_t *c, int64_t micro_batches,
+                         pdl_recompute_t recompute, pdl_candidate_t *trial)
+{
+    pdl_status_t status = vary_plan(c, micro_batches, recompute, trial);
+
+    if (status || !trial->possible) return status;
+    status = pdl_oracle_replay(s->oracle, trial->plan, s->request->dataset, &trial->projection);
     if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) {
         refuse(trial, pdl_error_message());
         return PDL_OK;
@@ -132,6 +144,20 @@ static ladder_t ladder_of(const pdl__searcher_t *s, const pdl_plan_t *plan, pdl_
     return ladder;
 }
 
+/* Memory on one rung; what it takes in time is asked of the rung that is chosen. */
+static pdl_status_t weigh_rung(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder, int rung,
+                               need_t *least, bool *fits)
+{
+    pdl_candidate_t trial = {.plan = NULL};
+    pdl_status_t    status = vary_plan(c, ladder->parts[rung], ladder->recompute, &trial);
+
+    if (!status && trial.possible) status = count_memory(s, &trial);
+    *fits = !status && trial.possible && trial.projection.fits;
+    if (!status) note_need(s, &trial, least);
+    pdl_plan_destroy(trial.plan);
+    return status;
+}
+
 /* The candidate on one rung; *fits says whether it does, and then *best is it. */
 static pdl_status_t try_rung(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder, int rung,
                              pdl_candidate_t *best, bool *fits)
@@ -148,25 +174,22 @@ static pdl_status_t try_rung(const pdl__searcher_t *s, const pdl_candidate_t *c,
 
 /* More parts take less memory: the fewest that fit, when the most do. */
 static pdl_status_t fewest_parts(const pdl__searcher_t *s, const pdl_candidate_t *c, const ladder_t *ladder,
-                                 pdl_candidate_t *best, int *rung)
+                                 need_t *least, int *rung)
 {
-    int  low = 0, high = ladder->count - 1;
-    bool fits;
+    int          low = 0, high = ladder->count - 1;
+    bool         fits;
+    pdl_status_t status = PDL_OK;
 
-    while (low < high) {
-        int             middle = (low + high) / 2;
-        pdl_candidate_t trial = {.plan = NULL};
-        pdl_status_t    status = try_rung(s, c, ladder, middle, &trial, &fits);
-        if (fits) replace(best, &trial);
-        pdl_plan_destroy(trial.plan);
-        if (status) return status;
+    while (low < high && !status) {
+        int middle = (low + high) / 2;
+        status = weigh_rung(s, c, ladder, middle, least, &fits);
         if (fits)
             high = middle;
         else
             low = middle + 1;
     }
     *rung = high;
-    return PDL_OK;
+    return status;
 }
 
 /* A pipeline needs parts: more than the fewest that fit may be faster. */
@@ -196,15 +219,15 @@ static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_reco
 {
     ladder_t        ladder = ladder_of(s, c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
-    int             rung = 0;
+    int             rung = ladder.count - 1;
     bool            one = c->plan->weights_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1;
-    pdl_status_t    status = try_rung(s, c, &ladder, one ? 0 : ladder.count - 1, &best, found);
+    pdl_status_t    status = weigh_rung(s, c, &ladder, one ? 0 : rung, least, found);
 
-    if (!status) note_need(s, &best, least);
-    if (!status && one && *found) ladder.count = 1;
-    if (!status && one && !*found) status = try_rung(s, c, &ladder, ladder.count - 1, &best, found);
-    if (!status) note_need(s, &best, least);
-    if (!status && *found) status = fewest_parts(s, c, &ladder, &best, &rung);
+    if (!status && one && *found) rung = 0;
+    if (!status && one && !*found) status = weigh_rung(s, c, &ladder, rung, least, found);
+    if (!status && *found && rung > 0) status = fewest_parts(s, c, &ladder, least, &rung);
+    if (!status) status = try_rung(s, c, &ladder, rung, &best, found);
+    if (!status && one && rung == 0) ladder.count = 1;
     if (!status && *found && pdl_mesh_extent(&c->plan->mesh, PDL_AXIS_PIPELINE) > 1)
         status = fastest_parts(s, c, &ladder, rung, &best);
     if (!status && *found)
@@ -264,11 +287,16 @@ static pdl_status_t choose_stages(const pdl__searcher_t *s, pdl_memory_policy_t 
 }
 
 /* A heavier policy must win by 2 %. */
+static bool too_slow(const pdl_candidate_t *trial, const pdl_candidate_t *c)
+{
+    return trial->sample_s >= 0.98 * c->sample_s;
+}
+
 static void keep_better(pdl_candidate_t *trial, pdl_candidate_t *c, bool *found)
 {
     bool fits = trial->possible && trial->projection.compiled && trial->projection.fits;
 
-    if (!fits || (*found && trial->sample_s >= 0.98 * c->sample_s)) return;
+    if (!fits || (*found && too_slow(trial, c))) return;
     replace(c, trial);
     *found = true;
 }
@@ -301,9 +329,12 @@ static pdl_status_t try_blocks(const pdl__searcher_t *s, const pdl_candidate_t *
     pdl_candidate_t trial = {.plan = NULL};
     pdl_status_t    status = vary(s, original, original->plan->micro_batches, PDL_RECOMPUTE_NONE, &trial);
 
-    if (!status && trial.possible) status = count_memory(s, &trial);
-    if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial, least);
-    if (!status) keep_better(&trial, c, found);
+    /* With all kept it takes least: what does not win then wins with no policy. */
+    if (!status && trial.possible && !(*found && too_slow(&trial, c))) {
+        status = count_memory(s, &trial);
+        if (!status && trial.possible && trial.projection.compiled) status = choose_blocks(s, &trial, least);
+        if (!status) keep_better(&trial, c, found);
+    }
     pdl_plan_destroy(trial.plan);
     return status;
 }

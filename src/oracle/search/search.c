@@ -310,12 +310,9 @@ static void enumerate(pdl__searcher_t *s, const pdl_strategy_t *strategy)
 static void describe_memory(pdl__searcher_t *s)
 {
     char    need[PDL_FORMAT_SIZE], have[PDL_FORMAT_SIZE], count[PDL_FORMAT_SIZE];
-    double  cap = s->oracle->memory_cap > 0 ? s->oracle->memory_cap : s->oracle->system->device.memory_bytes;
+    double  cap = pdl__memory_room(s->oracle, s->leanest.config.pipeline);
     int64_t batch = 0;
 
-    /* What the process needs besides is not part of what the trainer takes (memory.c). */
-    if (s->oracle->system->backend != NULL && s->leanest.config.pipeline <= 1)
-        cap -= s->oracle->system->device.reserved_bytes;
     snprintf(s->best->reason, sizeof(s->best->reason), "needs %s per device at the least, of %s",
              pdl_format_bytes(s->leanest.projection.memory_bytes, need), pdl_format_bytes(cap, have));
     if (!pdl_oracle_largest_batch(s->oracle, &s->leanest.config, &batch) && batch > 0)

@@ -57,6 +57,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
     pdl_program_options_t      options = {.micro_batches = micro_batches,
                                           .training = training,
                                           .overlap = spec->overlap,
+                                          .unplaced = spec->unplaced,
                                           .model = spec->plan->model,
                                           .update = &update};
 
@@ -102,6 +103,7 @@ pdl_status_t pdl_program_compile(const pdl_program_spec_t *spec, pdl_program_t *
                                   .training = spec->training,
                                   .separate = spec->separate,
                                   .overlap = spec->overlap,
+                                  .unplaced = spec->unplaced,
                                   .bucket_bytes = spec->bucket_bytes > 0 ? spec->bucket_bytes : PDL_BUCKET_BYTES,
                                   .smooths = spec->smooths,
                                   .clips = spec->clips,

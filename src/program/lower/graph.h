@@ -75,6 +75,7 @@ typedef struct pdl__graph_spec {
     pdl_backend_t        *backend;
     bool                  training;
     bool                  separate;     /* statistics are not shared over data axes */
+    bool                  unplaced;     /* buffers of programs get no places */
     bool                  overlap;      /* tensors are in flight while something else is computed */
     int64_t               context;      /* generation: of pdl_op_spec_t; else 0 */
     bool                  shows_logits; /* somebody looks at the input of the loss before its gradient is made */

@@ -1,61 +1,83 @@
 /*
- * The memory of a plan: dry sessions of the ranks that may hold most.
+ * The memory of a plan: dry sessions of one rank of every class, with as many micro-batches as tell.
  */
+#include "base/memory.h"
 #include "train/exec/session.h"
 #include <paradl/model/dataset.h>
+#include <paradl/plan/pipeline.h>
+#include <paradl/program/compile.h>
 #include <paradl/train/dry.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALL_RANKS   16 /* so many are simply all looked at */
-#define MOST_RANKS  48
-#define MOST_STAGES 16
+/* One after the other, they share their memory, and a later one has nothing that the earlier ones have not. */
+#define ENOUGH_MICRO_BATCHES 4
+/* Stages are looked at that hold more than this share of the most, by the estimate from one micro-batch. */
+#define NEAR 0.5
 
-/* The coordinates on one axis that are looked at: all of a short pipeline, the first and last of a long one; of other
-   axes both edges and a place between them. Of data axes the first rank has the most samples. */
-static int coordinates_of(const pdl_axis_t *axis, int64_t *at)
+/* The stage of a rank. */
+static int64_t stage_of(const pdl_mesh_t *mesh, int64_t rank)
 {
-    int64_t size = axis->size;
-    int     count = 0;
+    int axis = pdl_mesh_find(mesh, PDL_AXIS_PIPELINE);
 
-    if (axis->kind == PDL_AXIS_PIPELINE) {
-        for (int64_t i = 0; i < size; i++)
-            if (size <= MOST_STAGES || i < MOST_STAGES / 2 || i >= size - MOST_STAGES / 2) at[count++] = i;
-        return count;
-    }
-    at[count++] = 0;
-    if (size > 1) at[count++] = size - 1;
-    if (size > 2 && axis->kind != PDL_AXIS_DATA) at[count++] = 1;
-    return count;
+    return axis < 0 ? 0 : rank / pdl_mesh_stride(mesh, axis) % mesh->axis[axis].size;
 }
 
-/* The ranks to look at; stages change fastest, so that none is left out when there are too many. */
-static int ranks_of(const pdl_mesh_t *mesh, int64_t *rank)
+/* Whether a stage has the layers of the one before it once more, neither being the first or the last: then fewer micro-batches
+   are in flight in it. */
+static bool repeats_stage(const pdl_plan_t *plan, int64_t stage)
 {
-    int64_t at[PDL_MAX_AXES][MOST_STAGES], coordinates[PDL_MAX_AXES] = {0};
-    int     counts[PDL_MAX_AXES], order[PDL_MAX_AXES], used = 0, found = 0, combinations = 1;
+    const int *first = plan->stage_first + stage;
+    int        layers = first[1] - first[0];
 
-    if (pdl_mesh_size(mesh) <= ALL_RANKS) {
-        for (; found < pdl_mesh_size(mesh); found++) rank[found] = found;
-        return found;
+    if (plan->virtual_stages > 1 || plan->block_count > 0 || stage < 2 || stage + 1 >= pdl_plan_stage_count(plan) ||
+        first[0] - first[-1] != layers)
+        return false;
+    for (int i = first[0]; i < first[1]; i++) {
+        const pdl_layer_t *layer = pdl_model_layer(plan->model, i);
+        const pdl_layer_t *before = pdl_model_layer(plan->model, i - layers);
+        if (layer->class_id != before->class_id || layer->tied_to >= 0 ||
+            memcmp(&plan->modes[i], &plan->modes[i - layers], sizeof(*plan->modes)) != 0)
+            return false;
     }
-    for (int pass = 0; pass < 2; pass++)
-        for (int a = 0; a < mesh->axis_count; a++)
-            if ((mesh->axis[a].kind == PDL_AXIS_PIPELINE) == (pass == 0)) order[used++] = a;
+    return true;
+}
+
+/* Passes that a stage has between forward and backward at once. */
+static pdl_status_t in_flight(const pdl_plan_t *plan, int64_t stage, int64_t *passes)
+{
+    pdl_pipeline_t     pipeline = pdl_pipeline_of_plan(plan);
+    int64_t            count = pdl_pipeline_op_count(&pipeline);
+    pdl_pipeline_op_t *ops = calloc((size_t)count, sizeof(*ops));
+
+    if (ops == NULL) return pdl__no_memory("for the passes of a stage");
+    pdl_pipeline_order(&pipeline, (int)stage, ops);
+    *passes = pdl_pipeline_in_flight(ops, count);
+    free(ops);
+    return PDL_OK;
+}
+
+/* Micro-batches whose program takes as much memory as that of all; 0: all. In flight together they come to lie elsewhere when
+   there are more of them, and blocks are copied whenever the link is free. */
+static int64_t enough_micro_batches(const pdl_plan_t *plan)
+{
+    bool together = pdl_plan_stage_count(plan) > 1 || plan->block_count > 0;
+
+    return together || plan->micro_batches < ENOUGH_MICRO_BATCHES ? 0 : ENOUGH_MICRO_BATCHES;
+}
+
+/* The rank to look at for a class: blocks of a data axis are largest at its end. Ranks that have the same extents differ by a
+   little at the first place of an axis (`alone`: the stage has no other class). */
+static int64_t largest_of(const pdl_mesh_t *mesh, int64_t rank, bool alone)
+{
+    int inner = -1;
+
     for (int a = 0; a < mesh->axis_count; a++) {
-        counts[a] = coordinates_of(&mesh->axis[a], at[a]);
-        combinations *= counts[a];
+        int64_t stride = pdl_mesh_stride(mesh, a), size = mesh->axis[a].size;
+        if (mesh->axis[a].kind == PDL_AXIS_DATA) rank += (size - 1 - rank / stride % size) * stride;
+        if (mesh->axis[a].kind > PDL_AXIS_DATA && size > 1) inner = a;
     }
-    for (; found < combinations && found < MOST_RANKS; found++) {
-        int rest = found;
-        for (int k = 0; k < used; k++) {
-            coordinates[order[k]] = at[order[k]][rest % counts[order[k]]];
-            rest /= counts[order[k]];
-        }
-        rank[found] = 0;
-        for (int a = 0; a < mesh->axis_count; a++) rank[found] = rank[found] * mesh->axis[a].size + coordinates[a];
-    }
-    return found;
+    return inner >= 0 && alone ? rank + pdl_mesh_stride(mesh, inner) : rank;
 }
 
 void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_spec_t *spec)
@@ -68,27 +90,91 @@ void pdl__dry_spec(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_session_s
     spec->training = plan->run_mode == PDL_TRAINING;
 }
 
+/* A rank that is looked at. */
+typedef struct place {
+    int64_t rank, passes;
+    double  estimate;
+} place_t;
+
+static pdl_status_t look_at(pdl_session_spec_t *spec, const place_t *at, pdl_plan_memory_t *out)
+{
+    pdl_session_t       *session;
+    pdl_session_memory_t memory;
+
+    spec->program_micro_batches = enough_micro_batches(spec->plan);
+    pdl_status_t status = pdl_session_create_dry(spec, (int)at->rank, &session);
+    if (status) return status;
+    pdl_session_memory(session, &memory);
+    pdl_session_destroy(session);
+    out->looked_at++;
+    if (memory.total <= out->memory.total) return PDL_OK;
+    out->memory = memory;
+    out->rank = at->rank;
+    return PDL_OK;
+}
+
+/* What a stage takes, by what one micro-batch does: the others in flight add what they have saved, and their messages. */
+static pdl_status_t estimate(pdl_session_spec_t *spec, place_t *at)
+{
+    pdl_session_t       *session;
+    pdl_session_memory_t memory;
+    const pdl_program_t *program;
+    double               more = (double)at->passes - 1;
+
+    spec->program_micro_batches = 1;
+    pdl_status_t status = pdl_session_create_dry(spec, (int)at->rank, &session);
+    if (status) return status;
+    pdl_session_memory(session, &memory);
+    program = pdl_session_program(session);
+    at->estimate = (double)memory.total + more * (program != NULL ? (double)pdl_program_saved_bytes(program) : 0) +
+                   (spec->plan->virtual_stages > 1 ? more : 1) * (double)memory.messages;
+    pdl_session_destroy(session);
+    return PDL_OK;
+}
+
+/* One rank of every class; a stage that is the one before it once more is left out. */
+static pdl_status_t choose_places(const pdl_plan_t *plan, place_t **places, int *count)
+{
+    int64_t     *rank;
+    int          ranks;
+    pdl_status_t status = pdl_program_ranks(plan, &rank, &ranks);
+
+    *places = status ? NULL : calloc((size_t)ranks, sizeof(**places));
+    *count = 0;
+    if (status) return status;
+    if (*places == NULL) status = pdl__no_memory("for the ranks of a plan");
+    for (int i = 0; i < ranks && !status; i++) {
+        int64_t stage = stage_of(&plan->mesh, rank[i]);
+        bool    alone = (i == 0 || stage_of(&plan->mesh, rank[i - 1]) != stage) &&
+                     (i + 1 == ranks || stage_of(&plan->mesh, rank[i + 1]) != stage);
+        place_t place = {.rank = largest_of(&plan->mesh, rank[i], alone)};
+        if (repeats_stage(plan, stage) || (*count > 0 && (*places)[*count - 1].rank == place.rank)) continue;
+        status = in_flight(plan, stage, &place.passes);
+        (*places)[(*count)++] = place;
+    }
+    free(rank);
+    return status;
+}
+
 pdl_status_t pdl_plan_memory(const pdl_plan_t *plan, pdl_backend_t *backend, pdl_plan_memory_t *out)
 {
-    int64_t            rank[MOST_RANKS];
+    place_t           *places = NULL;
+    int                count = 0;
+    double             most = 0;
     pdl_session_spec_t spec;
-    pdl_status_t       status = PDL_OK;
 
+    *out = (pdl_plan_memory_t){.rank = 0};
     if (pdl_mesh_size(&plan->mesh) > INT32_MAX)
         return pdl_error(PDL_ERR_LIMIT, "a mesh of more than %d ranks cannot be looked at", INT32_MAX);
     pdl__dry_spec(plan, backend, &spec);
-    *out = (pdl_plan_memory_t){.looked_at = ranks_of(&plan->mesh, rank)};
-    for (int i = 0; i < out->looked_at && !status; i++) {
-        pdl_session_t       *session;
-        pdl_session_memory_t memory;
-        status = pdl_session_create_dry(&spec, (int)rank[i], &session);
-        if (status) break;
-        pdl_session_memory(session, &memory);
-        pdl_session_destroy(session);
-        if (memory.total <= out->memory.total) continue;
-        out->memory = memory;
-        out->rank = rank[i];
+    pdl_status_t status = choose_places(plan, &places, &count);
+    for (int i = 0; i < count && pdl_plan_stage_count(plan) > 1 && !status; i++) {
+        status = estimate(&spec, &places[i]);
+        if (places[i].estimate > most) most = places[i].estimate;
     }
+    for (int i = 0; i < count && !status; i++)
+        if (places[i].estimate >= NEAR * most) status = look_at(&spec, &places[i], out);
+    free(places);
     return status;
 }
 

@@ -80,6 +80,7 @@ static pdl_status_t cut_batch(pdl_session_t *s)
                          (long long)(parts * pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA)));
     s->micro_batches = (int)parts;
     s->micro_samples = s->count / parts;
+    if (s->spec.program_micro_batches > 0) parts = s->spec.program_micro_batches;
     if (parts == plan->micro_batches) return PDL_OK;
     pdl_status_t status = pdl_plan_copy(plan, &s->own_plan);
     if (status) return status;
@@ -169,10 +170,10 @@ static pdl__graph_spec_t graph_spec(const pdl_session_t *s)
 static pdl_status_t create_programs(pdl_session_t *s)
 {
     pdl__graph_spec_t spec = graph_spec(s);
-    pdl_status_t      status = pdl__graph_program(&spec, s->graph, s->micro_batches, false, &s->forward_program);
+    int               parts = (int)s->spec.plan->micro_batches;
+    pdl_status_t      status = pdl__graph_program(&spec, s->graph, parts, false, &s->forward_program);
 
-    if (!status && s->spec.training)
-        status = pdl__graph_program(&spec, s->graph, s->micro_batches, true, &s->program);
+    if (!status && s->spec.training) status = pdl__graph_program(&spec, s->graph, parts, true, &s->program);
     if (status) return status;
     s->executor.arena_bytes = s->forward_program->arena_bytes;
     if (s->program && s->program->arena_bytes > s->executor.arena_bytes)
