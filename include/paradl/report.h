@@ -8,6 +8,7 @@
 #include <paradl/report/page.h>
 #include <paradl/report/predict_report.h>
 #include <paradl/report/report.h>
+#include <paradl/report/scaling.h>
 #include <paradl/report/sim_report.h>
 #include <paradl/report/table.h>
 #include <paradl/report/train_report.h>

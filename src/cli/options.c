@@ -32,6 +32,23 @@ static pdl_status_t store_choice(const pdl__option_t *option, const char *text, 
     return pdl_error(PDL_ERR_INPUT, "expected %s, found \"%.60s\"", all, text);
 }
 
+static pdl_status_t store_range(const pdl__option_t *option, const char *text, int64_t range[2])
+{
+    const char  *dots = strstr(text, "..");
+    char         first[24];
+    pdl_status_t status;
+
+    if (dots == NULL) {
+        status = pdl_parse_int(text, option->least, INT64_MAX, &range[0]);
+        range[1] = range[0];
+        return status;
+    }
+    snprintf(first, sizeof(first), "%.*s", (int)(dots - text < 23 ? dots - text : 23), text);
+    status = pdl_parse_int(first, option->least, INT64_MAX, &range[0]);
+    if (!status) status = pdl_parse_int(dots + 2, range[0], INT64_MAX, &range[1]);
+    return status;
+}
+
 static pdl_status_t store(const pdl__option_t *option, const char *text, void *values)
 {
     void        *where = destination(option, values);
@@ -44,6 +61,7 @@ static pdl_status_t store(const pdl__option_t *option, const char *text, void *v
         *(const char **)where = text;
         break;
     case PDL__OPTION_INT: status = pdl_parse_int(text, option->least, INT64_MAX, where); break;
+    case PDL__OPTION_RANGE: status = store_range(option, text, where); break;
     case PDL__OPTION_QUANTITY:
         status = pdl_parse_quantity(text, option->unit, where);
         if (!status && option->positive && *(const double *)where <= 0)
@@ -238,7 +256,7 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     const char          *where = (const char *)values + option->offset;
     union {
         const char *text;
-        int64_t     number;
+        int64_t     number[2];
         double      quantity;
         int         choice;
         bool        flag;
@@ -250,7 +268,8 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     if (option->standard != NULL && store(&alone, option->standard, &standard)) return true;
     switch (option->kind) {
     case PDL__OPTION_TEXT: return !same_text(*(const char *const *)where, standard.text);
-    case PDL__OPTION_INT: return *(const int64_t *)where != standard.number;
+    case PDL__OPTION_RANGE:
+    case PDL__OPTION_INT: return *(const int64_t *)where != standard.number[0];
     case PDL__OPTION_QUANTITY: return *(const double *)where != standard.quantity;
     case PDL__OPTION_CHOICE: return *(const int *)where != standard.choice;
     default: return *(const bool *)where;

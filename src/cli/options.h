@@ -19,6 +19,7 @@ typedef enum pdl__option_kind {
     PDL__OPTION_FLAG,     /* bool */
     PDL__OPTION_TEXT,     /* const char * */
     PDL__OPTION_INT,      /* int64_t from `least` up */
+    PDL__OPTION_RANGE,    /* two of them: "64", which is both, or "64..4096" */
     PDL__OPTION_QUANTITY, /* double in `unit`; above zero if `positive` */
     PDL__OPTION_CHOICE    /* int: index of one of `choices` */
 } pdl__option_kind_t;
@@ -49,6 +50,7 @@ typedef struct pdl__option {
 #define PDL__FLAG(values, field)        .kind = PDL__OPTION_FLAG, .offset = offsetof(values, field)
 #define PDL__TEXT(values, field)        .kind = PDL__OPTION_TEXT, .offset = offsetof(values, field)
 #define PDL__INT(values, field, low)    .kind = PDL__OPTION_INT, .offset = offsetof(values, field), .least = (low)
+#define PDL__RANGE(values, field, low)  .kind = PDL__OPTION_RANGE, .offset = offsetof(values, field), .least = (low)
 #define PDL__QUANTITY(values, field, u) .kind = PDL__OPTION_QUANTITY, .offset = offsetof(values, field), .unit = (u)
 #define PDL__POSITIVE(values, field, u) PDL__QUANTITY(values, field, u), .positive = true
 #define PDL__CHOICE(values, field, names, count) \

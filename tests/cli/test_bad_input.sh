@@ -37,6 +37,12 @@ refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe -1
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 1e99
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 99999999999999999999
 refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe ''
+refuse 2 '--pe: expected a whole number of at least 8' "${plan[@]}" --pe 8..4
+refuse 2 '--pe: expected a whole number' "${plan[@]}" --pe 8..
+refuse 2 'a sweep has many plans' "${plan[@]}" --pe 4..8 -o plan.yaml
+refuse 2 '--plot needs a sweep' "${plan[@]}" --pe 4 --plot scaling.svg
+refuse 2 'is none of megatron' "${plan[@]}" --pe 4 --export caffe -o folder
+refuse 2 '--export needs a folder' "${plan[@]}" --pe 4 --export megatron
 refuse 2 'abci-v has only' "${plan[@]}" --pe 100000
 refuse 2 '3d on 7 devices is not possible' "${plan[@]}" --pe 7 --strategy 3d
 refuse 2 'data+filter on 13 devices is not possible' "${plan[@]}" --pe 13 --strategy data+filter

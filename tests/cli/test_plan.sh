@@ -179,6 +179,24 @@ printf 'paradl: framework/1\nname: mine\nextends: default\nparameters: {host_lau
 expect 2 plan --model lenet --system local --pe 1 --framework mine.yaml
 has err 'mine.yaml:4: unknown parameter "host_launch"'
 
+# A sweep doubles the devices and ends with the last number; efficiency is that of a device.
+sweep=(plan --model gpt2-124m --system selene --strategy data --batch 96)
+expect 0 "${sweep[@]}" --pe 4..12 --plot scaling.svg
+has out "strong scaling"
+has out "● projected"
+grep -q "<svg" scaling.svg || fail "no drawing"
+expect 0 "${sweep[@]}" --pe 4..12 --json
+python3 - <<'PY' || fail "sweep"
+import json
+d = json.load(open("out"))
+assert d["paradl"] == "scaling/1" and d["scaling"] == "strong"
+assert [p["devices"] for p in d["points"]] == [4, 8, 12]
+first, last = d["points"][0], d["points"][2]
+assert first["efficiency"] == 1 and 0.3 < last["efficiency"] < 1
+rate = lambda p: p["best"]["samples_per_s"] / p["devices"]
+assert abs(last["efficiency"] - rate(last) / rate(first)) < 1e-9
+PY
+
 # Where nothing is possible the reasons come first, in a file too.
 status=0
 "$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?

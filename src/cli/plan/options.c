@@ -17,8 +17,8 @@ const pdl__option_t pdl__plan_options[] = {
     {"model", "M", NULL, "name of a model, or a .yaml, .onnx or .net file, or a config.json of Hugging Face",
      TEXT(model), .required = true, .group = "What is planned"},
     {"system", "S", NULL, "name of a system, or a .yaml file", TEXT(system), .required = true},
-    {"devices", "P", NULL, "number of devices", PDL__INT(pdl__plan_asked_t, pe, 1), .required = true, .letter = 'n',
-     .also = "pe"},
+    {"devices", "P", NULL, "number of devices, or of a sweep that doubles them, such as 64..4096",
+     PDL__RANGE(pdl__plan_asked_t, range, 1), .required = true, .letter = 'n', .also = "pe"},
     {"data", "D", NULL,
      "name of a data set, a .yaml file, or files of samples as train reads them; without it there are no epochs",
      TEXT(data)},
@@ -76,11 +76,25 @@ const pdl__option_t pdl__plan_options[] = {
      TEXT(export_name)},
     {"trace", "FILE", NULL, "writes the projected timeline of the best plan, for Perfetto or chrome://tracing",
      TEXT(trace), .writes = true},
+    {"plot", "FILE.svg", NULL, "--devices A..B: draws the rate over the devices", TEXT(plot), .writes = true},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(pdl__plan_asked_t, json)},
     {"layers", NULL, NULL, "--json: with what every layer of the best plan takes",
      PDL__FLAG(pdl__plan_asked_t, layers)},
     {.name = NULL},
 };
+
+static pdl_status_t check_sweep(const pdl__plan_asked_t *v)
+{
+    if (v->range[0] == v->range[1])
+        return v->plot == NULL ? PDL_OK
+                               : pdl_error(PDL_ERR_INPUT, "--plot needs a sweep, such as --devices 64..4096");
+    if (v->output != NULL || v->trace != NULL || v->explain || v->layers || v->data_policy != NULL)
+        return pdl_error(PDL_ERR_INPUT, "a sweep has many plans: leave out -o, --trace, --explain, --layers and "
+                                        "--data-policy, or give one number of devices");
+    if (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE)
+        return pdl_error(PDL_ERR_INPUT, "a sweep is about training with --formulas paradl");
+    return PDL_OK;
+}
 
 static pdl_status_t check_export(const pdl__plan_asked_t *v)
 {
@@ -124,5 +138,6 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
         return pdl_error(PDL_ERR_INPUT, "--data-policy needs a data set: name one with --data");
     if (v->data_policy != NULL && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))
         return pdl_error(PDL_ERR_INPUT, "--data-policy is about training with --formulas paradl");
+    if (check_sweep(v)) return PDL_ERR_INPUT;
     return check_export(v);
 }

@@ -15,15 +15,6 @@
 
 #include <string.h>
 
-/* What was loaded for one request. */
-typedef struct question {
-    pdl_model_t        *model;
-    const pdl_system_t *system;
-    pdl_dataset_t       dataset;
-    pdl_parameters_t    parameters;
-    pdl_request_t       request;
-} question_t;
-
 /* Tokens are counted in windows of the model's sequence, which are not those of the description. */
 static void note_windows(const pdl__plan_asked_t *v, const pdl_dataset_t *dataset)
 {
@@ -45,7 +36,7 @@ static int64_t asked_batch(const pdl__plan_asked_t *v)
     return v->samples_per_pe > INT64_MAX / v->pe ? INT64_MAX : v->samples_per_pe * v->pe;
 }
 
-static pdl_status_t load_data(const pdl__plan_asked_t *v, question_t *q)
+static pdl_status_t load_data(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
     pdl_status_t status = pdl_data_describe(v->data, q->model, &q->dataset);
 
@@ -73,7 +64,7 @@ static pdl_status_t read_strategy(const char *name, const pdl_strategy_t **strat
     return *strategy != NULL || strcmp(name, "all") == 0 ? PDL_OK : PDL_ERR_INPUT;
 }
 
-static pdl_status_t load(const pdl__plan_asked_t *v, question_t *q)
+static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
     pdl_status_t status = pdl__load_model(v->model, v->sequence, &q->model);
     int          until;
@@ -100,7 +91,7 @@ static pdl_status_t load(const pdl__plan_asked_t *v, question_t *q)
     return status;
 }
 
-static void unload(question_t *q)
+static void unload(pdl__plan_question_t *q)
 {
     pdl_model_destroy(q->model);
     pdl_system_destroy(q->system);
@@ -126,7 +117,7 @@ static pdl_status_t show(const pdl__plan_asked_t *v, const pdl_plan_report_t *re
 }
 
 /* What is said and written about the best candidates. */
-static pdl_status_t answer(const pdl__plan_asked_t *v, const question_t *q, pdl_oracle_t *oracle,
+static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_t *q, pdl_oracle_t *oracle,
                            pdl_plan_report_t *report, pdl_search_t *search)
 {
     char               explanation[4096];
@@ -158,7 +149,7 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const question_t *q, pdl_
     return status;
 }
 
-static pdl_status_t search_with(const pdl__plan_asked_t *v, const question_t *q, pdl_oracle_t *oracle)
+static pdl_status_t search_with(const pdl__plan_asked_t *v, const pdl__plan_question_t *q, pdl_oracle_t *oracle)
 {
     pdl_plan_report_t report = {.model = q->model,
                                 .model_name = v->model,
@@ -180,12 +171,13 @@ static pdl_status_t search_with(const pdl__plan_asked_t *v, const question_t *q,
     return status;
 }
 
-static pdl_status_t run_paradl(const pdl__plan_asked_t *v, question_t *q)
+static pdl_status_t run_paradl(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
     pdl_oracle_t         *oracle = NULL;
     pdl_memory_counter_t *counter = NULL;
     pdl_status_t          status = pdl_framework_choose(v->framework, v->parameters, q->system, &q->parameters);
 
+    if (!status && v->range[1] > v->range[0]) return pdl__plan_sweep(v, q);
     if (!status) status = pdl_oracle_create(q->model, q->system, &q->parameters, &oracle);
     if (!status) status = pdl_memory_counter_create(q->system, v->pe, &counter);
     q->request.memory = pdl_memory_counter_count;
@@ -197,7 +189,7 @@ static pdl_status_t run_paradl(const pdl__plan_asked_t *v, question_t *q)
 }
 
 /* The program counts the samples that its table names, so the table comes before --data. */
-static void use_table_samples(const pdl__plan_asked_t *v, question_t *q)
+static void use_table_samples(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
     int64_t samples = pdl_model_table_samples(q->model);
 
@@ -210,7 +202,7 @@ static void use_table_samples(const pdl__plan_asked_t *v, question_t *q)
     q->request.dataset = &q->dataset;
 }
 
-static pdl_status_t run_orig(const pdl__plan_asked_t *v, question_t *q)
+static pdl_status_t run_orig(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
 {
     pdl_orig_case_t   question = {.model = q->model,
                                   .system = q->system,
@@ -246,11 +238,13 @@ static pdl_status_t run_orig(const pdl__plan_asked_t *v, question_t *q)
 
 static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 {
-    const pdl__plan_asked_t *v = given;
-    question_t               q = {.model = NULL};
+    pdl__plan_asked_t        asked = *(const pdl__plan_asked_t *)given;
+    const pdl__plan_asked_t *v = &asked;
+    pdl__plan_question_t     q = {.model = NULL};
     pdl_status_t             status = pdl__plan_check(v);
 
     (void)operands;
+    asked.pe = asked.range[1];
     if (!status && v->data_policy != NULL) status = pdl__plan_policy_check(v->data_policy);
     if (!status) status = load(v, &q);
     if (!status) status = v->formulas == PDL__FORMULAS_ORIG ? run_orig(v, &q) : run_paradl(v, &q);

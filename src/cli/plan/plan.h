@@ -12,13 +12,23 @@ enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
 
 typedef struct pdl__plan_asked {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
-        *data_policy, *export_name;
+        *data_policy, *export_name, *plot;
+    int64_t range[2]; /* --devices */
     int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
     double  max_memory, divisor, exchange_bandwidth;
     int     goal, formulas, mode, precision, optimizer;
 
     bool explain, json, layers;
 } pdl__plan_asked_t;
+
+/* What was loaded for one request. */
+typedef struct pdl__plan_question {
+    pdl_model_t        *model;
+    const pdl_system_t *system;
+    pdl_dataset_t       dataset;
+    pdl_parameters_t    parameters;
+    pdl_request_t       request;
+} pdl__plan_question_t;
 
 extern const pdl__option_t pdl__plan_options[];
 /* Options that exclude or need each other. */
@@ -28,5 +38,8 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v);
 pdl_status_t pdl__plan_write(const pdl__plan_asked_t *v, const pdl_candidate_t *best, const char *path);
 pdl_status_t pdl__plan_write_trace(const char *path, const pdl_timeline_t *timeline);
 pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system, const pdl_candidate_t *best);
+
+/* The best plan for every number of devices of a range. */
+pdl_status_t pdl__plan_sweep(const pdl__plan_asked_t *v, pdl__plan_question_t *q);
 
 #endif

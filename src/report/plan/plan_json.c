@@ -2,6 +2,7 @@
  * The ranked candidates for programs.
  */
 #include "report/device_fields.h"
+#include "report/plan/plan_cells.h"
 #include "report/plan/plan_layers.h"
 #include "report/plan/plan_rates.h"
 
@@ -161,9 +162,10 @@ static void write_policies_compared(pdl_json_t *json, const pdl_policy_report_t 
     if (policy->explanation != NULL) pdl_json_string(json, "data_policy_explanation", policy->explanation);
 }
 
-static void write_candidate(pdl_json_t *json, const pdl_plan_report_t *report, const pdl_candidate_t *c, int rank)
+void pdl__candidate_json(pdl_json_t *json, const char *key, const pdl_plan_report_t *report,
+                         const pdl_candidate_t *c, int rank)
 {
-    pdl_json_open(json, NULL, '{');
+    pdl_json_open(json, key, '{');
     pdl_json_number(json, "rank", c->possible ? (double)rank : (double)NAN);
     pdl_json_string(json, "strategy", c->config.strategy->name);
     write_mesh(json, &c->config);
@@ -215,7 +217,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_open(&json, "candidates", '[');
     for (int i = 0; i < search->count; i++) {
         if (search->candidates[i].possible && report->top > 0 && i >= report->top) continue;
-        write_candidate(&json, report, &search->candidates[i], i + 1);
+        pdl__candidate_json(&json, NULL, report, &search->candidates[i], i + 1);
     }
     pdl_json_close(&json);
     pdl_json_open(&json, "search", '{');

@@ -1,6 +1,7 @@
 /*
  * The ranked table of strategies for people.
  */
+#include "report/plan/plan_cells.h"
 #include "report/plan/plan_rates.h"
 
 #include <paradl/base/units.h>
@@ -10,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#define CELL_SIZE    160
+#define CELL_SIZE    PDL__CELL_SIZE
 #define MOST_COLUMNS 13
 
 static bool is_orig(const pdl_plan_report_t *report)
@@ -121,8 +122,7 @@ static pdl_status_t print_head(const pdl_plan_report_t *report, FILE *stream)
     return status;
 }
 
-/* The interval in the unit of the value: "870 ms" and "[718..1050]". */
-static char *format_interval(const pdl_projection_t *projection, char text[CELL_SIZE])
+char *pdl__cell_interval(const pdl_projection_t *projection, char text[CELL_SIZE])
 {
     char low[PDL_FORMAT_SIZE], high[PDL_FORMAT_SIZE];
 
@@ -133,9 +133,14 @@ static char *format_interval(const pdl_projection_t *projection, char text[CELL_
     return text;
 }
 
-/* A share in percent, a factor or a number of devices: each finding has its own measure. */
-static char *format_finding(const pdl_finding_t *finding, char text[CELL_SIZE])
+char *pdl__cell_limit(const pdl_projection_t *projection, char text[CELL_SIZE])
 {
+    const pdl_finding_t *finding = &projection->findings[0];
+
+    if (projection->finding_count == 0) {
+        snprintf(text, CELL_SIZE, "computation");
+        return text;
+    }
     if (finding->share <= 1)
         snprintf(text, CELL_SIZE, "%s %.0f %%", finding->name, 100 * finding->share);
     else if (finding->share == floor(finding->share))
@@ -145,8 +150,7 @@ static char *format_finding(const pdl_finding_t *finding, char text[CELL_SIZE])
     return text;
 }
 
-/* The mesh and the policies that differ from the plainest; "16 micro" is short for 16 micro-batches. */
-static char *format_mesh(const pdl_config_t *config, char text[CELL_SIZE])
+char *pdl__cell_mesh(const pdl_config_t *config, char text[CELL_SIZE])
 {
     char       number[PDL_FORMAT_SIZE];
     pdl_mesh_t mesh;
@@ -195,19 +199,17 @@ static void add_possible(pdl_table_t *table, const pdl_plan_report_t *report, in
     pdl_table_row(table, i == 0 ? PDL_ROW_STRONG : PDL_ROW_PLAIN);
     pdl_table_cell(table, "%2d", i + 1);
     pdl_table_cell(table, "%s", c->config.strategy->name);
-    pdl_table_cell(table, "%s", format_mesh(&c->config, text));
+    pdl_table_cell(table, "%s", pdl__cell_mesh(&c->config, text));
     if (is_orig(report)) pdl_table_cell(table, "%s", pdl_format_count(c->config.batch, number));
     pdl_table_cell(table, "%s", pdl_format_seconds(c->projection.total_s, number));
-    pdl_table_cell(table, "%s", format_interval(&c->projection, text));
+    pdl_table_cell(table, "%s", pdl__cell_interval(&c->projection, text));
     add_rates(table, report, c);
     if (report->dataset != NULL)
         pdl_table_cell(table, "%s", c->epoch_s > 0 ? pdl_format_seconds(c->epoch_s, number) : "-");
     pdl_table_cell(table, "%s%s", pdl_format_bytes(c->projection.memory_bytes, number),
                    c->projection.fits ? "" : " (too much)");
     add_goal(table, report, c);
-    pdl_table_cell(table, "%s",
-                   c->projection.finding_count > 0 ? format_finding(&c->projection.findings[0], text)
-                                                   : "computation");
+    pdl_table_cell(table, "%s", pdl__cell_limit(&c->projection, text));
 }
 
 static void add_impossible(pdl_table_t *table, const pdl_candidate_t *c)
@@ -217,7 +219,7 @@ static void add_impossible(pdl_table_t *table, const pdl_candidate_t *c)
     pdl_table_row(table, PDL_ROW_FAINT);
     pdl_table_cell(table, "%s", " -");
     pdl_table_cell(table, "%s", c->config.strategy->name);
-    pdl_table_cell(table, "%s", format_mesh(&c->config, text));
+    pdl_table_cell(table, "%s", pdl__cell_mesh(&c->config, text));
     pdl_table_span(table, "%s%s", c->same_as != NULL ? "" : "not possible: ", c->reason);
 }
 

@@ -1,0 +1,165 @@
+/*
+ * The best plan at every number of devices of a sweep.
+ */
+#include "report/chart/chart.h"
+#include "report/plan/plan_cells.h"
+#include "report/plan/plan_rates.h"
+
+#include <paradl/base/document.h>
+#include <paradl/report/scaling.h>
+#include <paradl/report/table.h>
+
+#include <math.h>
+
+#define MOST_POINTS 64
+
+static const pdl_candidate_t *best_of(const pdl_scaling_t *scaling, int point)
+{
+    const pdl_search_t *search = scaling->points[point].search;
+
+    return search->possible > 0 ? &search->candidates[0] : NULL;
+}
+
+static bool has_tokens(const pdl_scaling_t *scaling)
+{
+    return pdl__sample_tokens(scaling->points[0].model) > 0;
+}
+
+static double devices_of(const pdl_scaling_t *scaling, int point)
+{
+    return (double)scaling->points[point].request->pe;
+}
+
+double pdl_scaling_rate(const pdl_scaling_t *scaling, int point)
+{
+    const pdl_candidate_t *best = best_of(scaling, point);
+    pdl__rates_t           rates;
+
+    if (best == NULL) return 0;
+    rates = pdl__plan_rates(&scaling->points[point], best);
+    return has_tokens(scaling) ? rates.tokens_per_s : rates.samples_per_s;
+}
+
+double pdl_scaling_efficiency(const pdl_scaling_t *scaling, int point)
+{
+    int first = 0;
+
+    while (first < point && pdl_scaling_rate(scaling, first) <= 0) first++;
+    if (pdl_scaling_rate(scaling, point) <= 0) return 0;
+    return pdl_scaling_rate(scaling, point) / devices_of(scaling, point) * devices_of(scaling, first) /
+           pdl_scaling_rate(scaling, first);
+}
+
+static void add_point(pdl_table_t *table, const pdl_scaling_t *scaling, int point)
+{
+    const pdl_candidate_t *best = best_of(scaling, point);
+    const pdl_search_t    *search = scaling->points[point].search;
+    char                   text[PDL__CELL_SIZE], number[PDL_FORMAT_SIZE];
+
+    pdl_table_row(table, best != NULL ? PDL_ROW_PLAIN : PDL_ROW_FAINT);
+    pdl_table_cell(table, "%s", pdl_format_count(scaling->points[point].request->pe, number));
+    if (best == NULL) {
+        pdl_table_span(table, "not possible: %s", search->count > 0 ? search->candidates[0].reason : "no strategy");
+        return;
+    }
+    pdl_table_cell(table, "%s", best->config.strategy->name);
+    pdl_table_cell(table, "%s", pdl__cell_mesh(&best->config, text));
+    pdl_table_cell(table, "%s", pdl_format_count(best->config.batch, number));
+    pdl_table_cell(table, "%s", pdl_format_seconds(best->projection.total_s, number));
+    pdl_table_cell(table, "%s", pdl__cell_interval(&best->projection, text));
+    pdl_table_cell(table, "%s", pdl_format_short(pdl_scaling_rate(scaling, point), number));
+    pdl_table_cell(table, "%.0f %%", 100 * pdl_scaling_efficiency(scaling, point));
+    pdl_table_cell(table, "%s", pdl_format_bytes(best->projection.memory_bytes, number));
+    pdl_table_cell(table, "%s", pdl__cell_limit(&best->projection, text));
+}
+
+pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
+{
+    const pdl_column_t columns[] = {{"devices", PDL_RIGHT},
+                                    {"best", PDL_LEFT},
+                                    {"mesh", PDL_LEFT},
+                                    {"batch", PDL_RIGHT},
+                                    {"iteration", PDL_RIGHT},
+                                    {"", PDL_LEFT},
+                                    {has_tokens(scaling) ? "tokens/s" : "samples/s", PDL_RIGHT},
+                                    {"efficiency", PDL_RIGHT},
+                                    {"memory/device", PDL_RIGHT},
+                                    {"limited by", PDL_LEFT}};
+    pdl_table_t       *table = pdl_table_create(columns, 10);
+    pdl_status_t       status;
+
+    fprintf(stream, "%s on %s, %s\n\n", scaling->points[0].model_name, scaling->points[0].system->name,
+            scaling->fixed_batch ? "the same batch on all devices (strong scaling)"
+                                 : "a batch that grows with the devices (weak scaling)");
+    for (int p = 0; p < scaling->count; p++) add_point(table, scaling, p);
+    status = pdl_table_print(table, stream);
+    pdl_table_destroy(table);
+    return status;
+}
+
+pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
+{
+    pdl_json_t json;
+
+    pdl_document_begin(&json, stream, "scaling/1");
+    pdl_json_string(&json, "model", scaling->points[0].model_name);
+    pdl_json_string(&json, "system", scaling->points[0].system->name);
+    pdl_json_string(&json, "scaling", scaling->fixed_batch ? "strong" : "weak");
+    pdl_json_open(&json, "points", '[');
+    for (int p = 0; p < scaling->count; p++) {
+        const pdl_candidate_t *best = best_of(scaling, p);
+
+        pdl_json_open(&json, NULL, '{');
+        pdl_json_int(&json, "devices", scaling->points[p].request->pe);
+        pdl_json_bool(&json, "feasible", best != NULL);
+        pdl_json_number(&json, "efficiency", best != NULL ? pdl_scaling_efficiency(scaling, p) : (double)NAN);
+        if (best != NULL) pdl__candidate_json(&json, "best", &scaling->points[p], best, 1);
+        pdl_json_close(&json);
+    }
+    pdl_json_close(&json);
+    pdl_json_close(&json);
+    return PDL_OK;
+}
+
+static char *format_devices(double value, char buffer[PDL_FORMAT_SIZE])
+{
+    return pdl_format_count((int64_t)(value + 0.5), buffer);
+}
+
+static pdl_status_t draw(const pdl_scaling_t *scaling, bool text, FILE *stream)
+{
+    double              devices[MOST_POINTS], rate[MOST_POINTS], ideal[MOST_POINTS];
+    int                 count = scaling->count < MOST_POINTS ? scaling->count : MOST_POINTS;
+    char                title[200];
+    const pdl__series_t series[] = {
+        {.name = "projected", .mark = PDL__MARK_LINE, .x = devices, .y = rate, .count = count},
+        {.name = "ideal", .mark = PDL__MARK_LINE, .x = devices, .y = ideal, .count = count, .faint = true}};
+    pdl__chart_t chart = {.title = title,
+                          .x = {.label = "devices", .scale = PDL__SCALE_LOG2, .format = format_devices},
+                          .y = {.label = has_tokens(scaling) ? "tokens/s" : "samples/s",
+                                .scale = PDL__SCALE_LOG10,
+                                .format = pdl_format_short},
+                          .series = series,
+                          .series_count = 2};
+
+    snprintf(title, sizeof(title), "%.80s on %.60s", scaling->points[0].model_name,
+             scaling->points[0].system->name);
+    for (int p = 0; p < count; p++) {
+        double efficiency = pdl_scaling_efficiency(scaling, p);
+
+        devices[p] = devices_of(scaling, p);
+        rate[p] = efficiency > 0 ? pdl_scaling_rate(scaling, p) : NAN;
+        ideal[p] = rate[p] / efficiency;
+    }
+    return text ? pdl__chart_terminal(&chart, stream) : pdl__chart_svg(&chart, true, stream);
+}
+
+pdl_status_t pdl_report_scaling_svg(const pdl_scaling_t *scaling, FILE *stream)
+{
+    return draw(scaling, false, stream);
+}
+
+pdl_status_t pdl_report_scaling_text(const pdl_scaling_t *scaling, FILE *stream)
+{
+    return draw(scaling, true, stream);
+}
