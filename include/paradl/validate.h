@@ -2,6 +2,7 @@
 #ifndef PARADL_VALIDATE_MODULE_H
 #define PARADL_VALIDATE_MODULE_H
 
+#include <paradl/validate/collectives.h>
 #include <paradl/validate/device.h>
 #include <paradl/validate/orig.h>
 #include <paradl/validate/published.h>

@@ -1,6 +1,7 @@
 /*
- * paradl coll: list, verify, bench.
+ * paradl coll: list, verify, price, bench.
  */
+#include "cli/coll_price.h"
 #include "cli/commands.h"
 
 #include <paradl/base/document.h>
@@ -223,6 +224,15 @@ const pdl__command_t pdl__coll_commands[] = {
      .values = sizeof(values_t),
      .operands = 1,
      .run = run_verify},
+    {.name = "coll price",
+     .usage = "--system S [--devices 2..8] [--bytes LIST] [--collective C] [--json]",
+     .summary = "says what a collective takes on a machine",
+     .notes =
+         "The first devices of the machine take part. Inside a node the price is as measured where the system\n"
+         "file says so (key fabric); elsewhere it follows from link speeds and start-ups, as in paradl plan.",
+     .options = pdl__coll_price_options,
+     .values = sizeof(pdl__coll_price_t),
+     .run = pdl__coll_price},
     {.name = "coll bench",
      .usage = "[--collective C] [--algorithm A] [--json]",
      .summary = "measures algorithms beside the MPI library's own, under mpirun",

@@ -29,13 +29,13 @@ static const pdl__option_t options[] = {
     {.name = NULL},
 };
 
-typedef enum layout { LAYOUT_MEASURED, LAYOUT_PUBLISHED, LAYOUT_DEVICE } layout_t;
+typedef enum layout { LAYOUT_MEASURED, LAYOUT_PUBLISHED, LAYOUT_DEVICE, LAYOUT_COLLECTIVES } layout_t;
 
 /* The layouts are told apart by the names of two columns. */
 static pdl_status_t find_layout(const char *path, layout_t *layout)
 {
     pdl_csv_t   *table;
-    bool         measured, published, device;
+    bool         measured, published, device, collectives;
     pdl_status_t status = pdl_csv_read_file(path, &table);
 
     if (status) return status;
@@ -43,14 +43,18 @@ static pdl_status_t find_layout(const char *path, layout_t *layout)
     published = pdl_csv_column(table, "run_id") >= 0 && pdl_csv_column(table, "iter_time_s") >= 0;
     device = (pdl_csv_column(table, "op") >= 0 && pdl_csv_column(table, "forward_s") >= 0) ||
              (pdl_csv_column(table, "model") >= 0 && pdl_csv_column(table, "step_s") >= 0);
+    collectives = pdl_csv_column(table, "collective") >= 0 && pdl_csv_column(table, "time_us") >= 0;
     pdl_csv_destroy(table);
-    *layout = measured ? LAYOUT_MEASURED : published ? LAYOUT_PUBLISHED : LAYOUT_DEVICE;
-    if (measured || published || device) return PDL_OK;
+    *layout = measured      ? LAYOUT_MEASURED
+              : published   ? LAYOUT_PUBLISHED
+              : collectives ? LAYOUT_COLLECTIVES
+                            : LAYOUT_DEVICE;
+    if (measured || published || device || collectives) return PDL_OK;
     return pdl_error(
         PDL_ERR_INPUT,
         "%s:1: neither a table of measured runs (columns id, value_seconds, ...), nor of published runs "
         "(run_id, iter_time_s, ...), nor of steps or operations on one device (model, step_s or op, forward_s, "
-        "...)",
+        "...), nor of collectives (collective, time_us, ...)",
         path);
 }
 
@@ -175,6 +179,36 @@ static pdl_status_t run_device(const values_t *v, const char *path)
     return status;
 }
 
+static pdl_status_t report_collectives(const values_t *v, const pdl_measured_collectives_t *rows)
+{
+    pdl_output_t *output;
+    pdl_status_t  status = PDL_OK;
+
+    if (v->output != NULL) {
+        status = pdl_output_open(v->output, &output);
+        if (!status)
+            status =
+                pdl__finish_output(output, pdl_report_collectives_predictions(rows, pdl_output_stream(output)));
+    }
+    if (status) return status;
+    return v->json ? pdl_report_collectives_json(rows, stdout) : pdl_report_collectives(rows, v->fit, stdout);
+}
+
+static pdl_status_t run_collectives(const values_t *v, const char *path)
+{
+    pdl_measured_collectives_t *rows;
+    pdl_status_t                status;
+
+    if (v->write_parameters != NULL || v->parameters != NULL)
+        return pdl_error(PDL_ERR_INPUT, "collectives are fitted in the system file (key fabric): leave out "
+                                        "--parameters and --write-parameters");
+    status = pdl_measured_collectives_read(path, v->experiment ? v->experiment : "collectives", &rows);
+    if (status) return status;
+    status = report_collectives(v, rows);
+    pdl_measured_collectives_destroy(rows);
+    return status;
+}
+
 static pdl_status_t run_measured(const values_t *v, const char *path)
 {
     pdl_validation_t *validation;
@@ -194,6 +228,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
     if (status) return status;
     if (layout == LAYOUT_DEVICE) return run_device(given, path);
+    if (layout == LAYOUT_COLLECTIVES) return run_collectives(given, path);
     return layout == LAYOUT_PUBLISHED ? run_published(given, path) : run_measured(given, path);
 }
 

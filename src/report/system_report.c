@@ -8,6 +8,7 @@
 #include <paradl/base/units.h>
 #include <paradl/report/report.h>
 #include <paradl/report/table.h>
+#include <paradl/system/fabric.h>
 
 #include <math.h>
 
@@ -40,6 +41,18 @@ static void add_rate(pdl_table_t *table, const char *name, double bytes_per_s)
     if (bytes_per_s > 0) add_pair(table, name, pdl_format_byte_rate(bytes_per_s, text));
 }
 
+static void add_fabric(pdl_table_t *table, const pdl_fabric_t *fabric)
+{
+    char text[256], startup[PDL_FORMAT_SIZE], step[PDL_FORMAT_SIZE], link[PDL_FORMAT_SIZE];
+
+    pdl_format_seconds(fabric->value[PDL_FABRIC_STARTUP], startup);
+    pdl_format_seconds(fabric->value[PDL_FABRIC_STEP], step);
+    pdl_format_byte_rate(1 / fabric->value[PDL_FABRIC_LINK], link);
+    snprintf(text, sizeof(text), "%s and %s a further device, links of %s%s", startup, step, link,
+             fabric->devices > 0 ? ", as a mesh" : "");
+    add_pair(table, "collectives in a node", text);
+}
+
 static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
 {
     const pdl_device_t *device = &system->device;
@@ -67,6 +80,7 @@ static pdl_status_t print_device(const pdl_system_t *system, FILE *stream)
         snprintf(count, sizeof(count), "%.0f W, idle %.0f W", device->power_w, device->idle_power_w);
         add_pair(table, "power", count);
     }
+    if (system->fabric != NULL) add_fabric(table, system->fabric);
     if (system->parameters != NULL) add_pair(table, "parameters", system->parameters);
     if (system->backend != NULL) add_pair(table, "paradl train computes by", system->backend);
     status = pdl_table_print(table, stream);

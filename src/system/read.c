@@ -15,6 +15,7 @@
  *     storage:
  *       {node_bandwidth, total_bandwidth, decode_samples_per_s, local: {bandwidth, capacity},
  *        shared: {client_bandwidth, bandwidth, efficiency}}
+ *     fabric:            # optional: see fabric.c
  *     cost_per_pe_hour: 1.2
  *     parameters: abci-v
  *     backend: cpu       # or cuda: paradl train runs there
@@ -24,6 +25,7 @@
  * Ports default to 1 up to the level that joins nodes and, above it, to as many links as lead into the group from
  * below. A host path may leave out outer levels: those are as without it.
  */
+#include "system/fabric.h"
 #include "system/host_link.h"
 #include "system/measured.h"
 #include <paradl/base/arena.h>
@@ -40,10 +42,9 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
-                                        "device",           "levels",     "host_path",   "storage",
-                                        "cost_per_pe_hour", "parameters", "backend",     "measured",
-                                        "operations",       NULL};
+static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
+                                        "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
+                                        "backend", "measured",  "operations",  "fabric",           NULL};
 static const char *const backends[] = {"cpu", "cuda"};
 static const char *const device_keys[] = {"name",
                                           "memory",
@@ -409,7 +410,8 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     if (st) return st;
     st = read_storage(root, &system->storage);
     if (st) return st;
-    st = pdl__system_read_measured(root, system);
+    st = pdl__system_read_fabric(root, system);
+    if (!st) st = pdl__system_read_measured(root, system);
     if (!st) st = pdl__system_read_operations(root, system);
     if (!st) st = read_backend(root, system);
     if (st) return st;

@@ -42,4 +42,5 @@ head_of algorithm-list coll list --json
 # Nobody else begins a document; what other frameworks read is theirs.
 ! grep -rn --exclude-dir=export "pdl_json_begin(" "$SOURCE/src/report" "$SOURCE/src/cli" || fail "documents without a head"
 head_of verification coll verify ring --ranks 4 --json
+head_of collective-prices coll price --system selene --json
 finish

@@ -32,6 +32,9 @@ typedef struct pdl_group {
     double rails;                              /* links of a rank, or ports of a node, that it drives at once */
     double nodes, ranks_per_node;              /* for tree and hierarchical algorithms */
     double node_step_s, node_seconds_per_byte; /* inside a node */
+    /* Allreduce inside a node as it was measured there (fabric.h): start-up, all steps, a byte; other collectives take half of the last
+       two. per_byte 0: not measured. */
+    double fabric_startup_s, fabric_steps_s, fabric_per_byte;
 } pdl_group_t;
 
 typedef struct pdl_group_query {
@@ -67,6 +70,10 @@ extern const pdl_algorithm_t pdl_algorithm_auto, pdl_algorithm_ring;
 /* Seconds of a collective over `bytes`, the size of the complete vector. */
 double pdl_collective_seconds(const pdl_group_t *group, pdl_primitive_t primitive, const pdl_algorithm_t *algorithm,
                               bool ring_only, double bytes);
+
+/* Seconds of a collective of the first devices of a machine, of `bytes` that each holds. */
+pdl_status_t pdl_collective_price(const pdl_system_t *system, const pdl_parameters_t *parameters,
+                                  pdl_collective_t collective, int64_t devices, double bytes, double *seconds);
 
 /* A collective or halo exchange of every group of an axis at once. */
 typedef struct pdl_comm_query {

@@ -13,6 +13,7 @@
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>
 #include <paradl/system/system.h>
+#include <paradl/validate/collectives.h>
 #include <paradl/validate/device.h>
 #include <paradl/validate/published.h>
 #include <paradl/validate/validate.h>
@@ -89,6 +90,10 @@ pdl_status_t pdl_report_predictions(const pdl_validation_t *validation, FILE *st
 pdl_status_t pdl_report_device(const pdl_device_runs_t *runs, FILE *stream);
 pdl_status_t pdl_report_device_json(const pdl_device_runs_t *runs, FILE *stream);
 pdl_status_t pdl_report_device_predictions(const pdl_device_runs_t *runs, FILE *stream);
+/* Measured collectives: scores by accelerator and number of devices; `fit`: with what all rows fit best. */
+pdl_status_t pdl_report_collectives(const pdl_measured_collectives_t *rows, bool fit, FILE *stream);
+pdl_status_t pdl_report_collectives_json(const pdl_measured_collectives_t *rows, FILE *stream);
+pdl_status_t pdl_report_collectives_predictions(const pdl_measured_collectives_t *rows, FILE *stream);
 
 pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters,
                                   const pdl_published_cross_t *cross, FILE *stream);

@@ -148,9 +148,11 @@ typedef struct pdl_system {
     pdl_level_t   host_level[PDL_MAX_LEVELS]; /* the same levels for transfers staged through host memory, ... */
     bool          has_host_path;              /* ... or, when this is false, copies of level[] */
     pdl_storage_t storage;
-    int64_t       pe_count;         /* product of the fan-outs */
-    double        cost_per_pe_hour; /* in any currency; 0 unknown */
-    const char   *parameters;       /* name of the parameter set fitted for it, or NULL */
+    const struct pdl_fabric
+               *fabric;   /* collectives inside a node as they were measured (fabric.h); NULL: they were not */
+    int64_t     pe_count; /* product of the fan-outs */
+    double      cost_per_pe_hour; /* in any currency; 0 unknown */
+    const char *parameters;       /* name of the parameter set fitted for it, or NULL */
     const char
         *backend; /* of paradl train on it: "cpu", "cuda"; NULL: others train there, and memory is modelled */
     const pdl_measured_t *measured;

@@ -4,6 +4,7 @@
  */
 #include "oracle/cost/cost.h"
 #include <math.h>
+#include <paradl/system/fabric.h>
 
 /* Ports of a node that one group can drive at once: as many as it has members there, unless other groups
    of the same axis want them too. */
@@ -62,6 +63,25 @@ static void spread_over_ports(const pdl_system_t *system, const pdl_parameters_t
     group->seconds_per_byte = link;
 }
 
+/* Groups inside a node on which collectives were measured. */
+static void set_fabric(const pdl_system_t *system, const pdl_group_query_t *q, pdl_group_t *group)
+{
+    int64_t          node = pdl_system_group_size(system, 0), here = q->pe_count < node ? q->pe_count : node;
+    pdl_fabric_use_t use = {(int)q->size, (int)q->stride, (int)(here / q->size), 2};
+    double           at_none, term[PDL_FABRIC_TERMS];
+
+    if (system->fabric == NULL || q->host_path || q->pattern != PDL_PATTERN_RING || group->level > 0 ||
+        q->size < 2 || system->level[0].fanout != node)
+        return;
+    if (use.groups < 1) use.groups = 1;
+    at_none = pdl_fabric_seconds(system->fabric, &use, 0);
+    pdl_fabric_terms(system->fabric, &use, 1, term);
+    group->fabric_startup_s = system->fabric->value[PDL_FABRIC_STARTUP];
+    group->fabric_steps_s = at_none - group->fabric_startup_s;
+    group->fabric_per_byte = term[PDL_FABRIC_LINK] * system->fabric->value[PDL_FABRIC_LINK] +
+                             term[PDL_FABRIC_PASS] * system->fabric->value[PDL_FABRIC_PASS];
+}
+
 pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                         pdl_group_t *group)
 {
@@ -87,6 +107,7 @@ pdl_status_t pdl__group(const pdl_system_t *system, const pdl_parameters_t *p, c
     if (answer.level > 0) spread_over_ports(system, p, query, &answer, group);
     group->nodes = ceil(group->ranks / group->ranks_per_node);
     link_speed(system, p, query, 0, &group->node_step_s, &group->node_seconds_per_byte);
+    set_fabric(system, query, group);
     return PDL_OK;
 }
 
@@ -101,6 +122,13 @@ static double ring_seconds(const pdl_group_t *g, double bytes)
         step = fmin(step, fmax(g->step_s + piece * g->lone_per_byte, busy + inside));
     }
     return (g->ranks - 1) * step;
+}
+
+/* Reduce-scatter or allgather (1), allreduce (2): as measured, or by rings. */
+static double rings_seconds(const pdl_group_t *g, int vectors, double bytes)
+{
+    if (g->fabric_per_byte <= 0) return vectors * ring_seconds(g, bytes);
+    return g->fabric_startup_s + 0.5 * vectors * (g->fabric_steps_s + bytes * g->fabric_per_byte);
 }
 
 /* Double binary tree over the nodes, chains inside them. */
@@ -124,12 +152,13 @@ const pdl_algorithm_t pdl_algorithm_auto = {.form = PDL_FORM_AUTO}, pdl_algorith
 
 static double allreduce_seconds(const pdl_group_t *g, pdl_algorithm_form_t form, bool ring_only, double bytes)
 {
-    double ring = 2 * ring_seconds(g, bytes);
+    double ring = rings_seconds(g, 2, bytes);
 
     if (form == PDL_FORM_RING || (ring_only && form == PDL_FORM_AUTO)) return ring;
     double tree = tree_allreduce(g, bytes), hierarchical = hierarchical_allreduce(g, bytes);
     if (form == PDL_FORM_TREE) return tree;
     if (form == PDL_FORM_HIERARCHICAL) return hierarchical;
+    if (g->fabric_per_byte > 0) return ring; /* by whatever algorithm it was measured */
     return fmin(ring, fmin(tree, hierarchical));
 }
 
@@ -145,7 +174,7 @@ double pdl_collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, c
                        : allreduce_seconds(g, algorithm->form, ring_only, bytes);
     case PDL_ALLGATHER:
     case PDL_REDUCE_SCATTER:
-        return counted ? pdl__counted_seconds(algorithm, primitive, bytes) : ring_seconds(g, bytes);
+        return counted ? pdl__counted_seconds(algorithm, primitive, bytes) : rings_seconds(g, 1, bytes);
     case PDL_ALLTOALL: return ring_seconds(g, bytes);
     case PDL_HALO:
     case PDL_SENDRECV: return g->step_s + bytes * g->seconds_per_byte;
@@ -153,10 +182,38 @@ double pdl_collective_seconds(const pdl_group_t *g, pdl_primitive_t primitive, c
     }
 }
 
+pdl_status_t pdl_collective_price(const pdl_system_t *system, const pdl_parameters_t *parameters,
+                                  pdl_collective_t collective, int64_t devices, double bytes, double *seconds)
+{
+    static const pdl_primitive_t primitives[PDL_COLL_COUNT] = {[PDL_COLL_ALLREDUCE] = PDL_ALLREDUCE,
+                                                               [PDL_COLL_REDUCE_SCATTER] = PDL_REDUCE_SCATTER,
+                                                               [PDL_COLL_ALLGATHER] = PDL_ALLGATHER,
+                                                               [PDL_COLL_ALLTOALL] = PDL_ALLTOALL,
+                                                               [PDL_COLL_BROADCAST] = PDL_LOCAL};
+    pdl_group_query_t            query = {devices, devices, 1, false,
+                               collective == PDL_COLL_ALLTOALL ? PDL_PATTERN_PAIRWISE : PDL_PATTERN_RING};
+    pdl_group_t                  group;
+    pdl_status_t                 status;
+
+    if (primitives[collective] == PDL_LOCAL)
+        return pdl_error(PDL_ERR_INPUT, "there is no price for a %s: ask for another collective, or simulate it",
+                         pdl_collective_names[collective]);
+    if (devices > system->pe_count)
+        return pdl_error(PDL_ERR_INPUT, "%lld devices, but %s has only %lld", (long long)devices, system->name,
+                         (long long)system->pe_count);
+    status = pdl__group(system, parameters, &query, &group);
+    if (!status)
+        *seconds = pdl_collective_seconds(&group, primitives[collective], &pdl_algorithm_auto,
+                                          parameters->ring_only, bytes);
+    return status;
+}
+
 double pdl__collective_startup(const pdl_group_t *g, pdl_primitive_t primitive)
 {
     if (g->ranks <= 1 || primitive == PDL_LOCAL) return 0;
     if (primitive == PDL_HALO || primitive == PDL_SENDRECV) return g->step_s;
+    if (g->fabric_per_byte > 0)
+        return g->fabric_startup_s + (primitive == PDL_ALLREDUCE ? 1 : 0.5) * g->fabric_steps_s;
     return (primitive == PDL_ALLREDUCE ? 2 : 1) * (g->ranks - 1) * g->step_s;
 }
 

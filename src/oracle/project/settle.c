@@ -123,6 +123,24 @@ static pdl_status_t nested_ranks(const question_t *q, int64_t *ranks_per_node)
     return PDL_OK;
 }
 
+/* Inside nodes on which collectives were measured nothing is known of other schedules than the one that was. */
+static pdl_status_t only_rings(const question_t *q, bool *only)
+{
+    pdl_status_t status = PDL_OK;
+
+    *only = true;
+    for (int i = 0; i < q->uses->count && !status && *only; i++) {
+        pdl_group_query_t query = group_of(q, &q->uses->use[i]);
+        pdl_group_t       group;
+
+        if (!belongs(q, &q->uses->use[i])) continue;
+        status = pdl_oracle_group(q->oracle, &query, &group);
+        if (!status) *only = group.fabric_per_byte > 0;
+    }
+    *only = *only || q->oracle->p.ring_only;
+    return status;
+}
+
 /* The first of the common schedules that costs no more than the cheapest. */
 static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
 {
@@ -131,12 +149,16 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
     double                seconds[MOST], least = INFINITY;
     int64_t               node;
     int                   count = 0;
+    bool                  rings;
     pdl_status_t          status = nested_ranks(q, &node);
+
+    if (!status) status = only_rings(q, &rings);
+    if (status) return status;
 
     for (const char *const *name = pdl_coll_common(); *name != NULL && count < MOST && !status; name++) {
         bool nested = pdl_coll_nested(*name);
 
-        if ((nested && node == 0) || (q->oracle->p.ring_only && count > 0)) continue;
+        if ((nested && node == 0) || (rings && count > 0)) continue;
         candidate[count] = (pdl_plan_collective_t){.ranks_per_node = nested ? node : 0};
         snprintf(candidate[count].algorithm, sizeof(candidate[count].algorithm), "%s", *name);
         if (!serves_all(q, &candidate[count])) continue;

@@ -250,6 +250,8 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
     }
     if (status) return status;
     comm->simulated_s = phases * (result.time_s + later_s);
+    /* What was measured inside a node knows more than the links of the tree. */
+    if (group->fabric_per_byte > 0 && strcmp(comm->algorithm, "ring") == 0) comm->simulated_s = comm->projected_s;
     price->link_bytes = result.link_bytes;
     result.link_bytes = NULL;
     for (int i = 0; phases > 1 && i < pdl_topology_link_count(pricer->topology); i++)
