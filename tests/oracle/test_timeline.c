@@ -6,11 +6,13 @@
 #include <math.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>
+#include <paradl/system/fabric.h>
 
 static const pdl_system_t *selene;
 
 typedef struct busy {
     double compute_s, redistribution_s;
+    double calls;
 } busy_t;
 
 static busy_t sum_streams(const pdl_replay_rank_t *rank)
@@ -20,7 +22,9 @@ static busy_t sum_streams(const pdl_replay_rank_t *rank)
     for (int i = 0; i < rank->program->op_count; i++) {
         pdl_op_stream_t stream = rank->program->op[i].stream;
         if (stream == PDL_STREAM_COMPUTE) busy.compute_s += rank->seconds[i];
-        if (stream == PDL_STREAM_REDISTRIBUTION) busy.redistribution_s += rank->seconds[i];
+        if (stream != PDL_STREAM_REDISTRIBUTION) continue;
+        busy.redistribution_s += rank->seconds[i];
+        busy.calls++;
     }
     return busy;
 }
@@ -40,14 +44,16 @@ static void compare(pdl_oracle_t *oracle, pdl_plan_t *plan, const pdl_config_t *
         return;
     }
     CHECK_INT(timeline->count, config->pipeline);
-    CHECK(timeline->total_s <= 1.03 * p.total_s && timeline->total_s >= 0.8 * p.total_s);
     for (int k = 0; k < timeline->count; k++) {
         busy = sum_streams(&timeline->ranks[k]);
         CHECK(busy.compute_s <= timeline->total_s * (1 + 1e-12));
     }
     exchanges = p.comm[PDL_COMM_LAYER] + p.comm[PDL_COMM_HALO];
+    /* A program may reduce and scatter at one place and gather at another what is projected as one collective: two start-ups. */
+    double more_s = busy.calls / 2 * selene->fabric->value[PDL_FABRIC_STARTUP];
+    CHECK(timeline->total_s <= 1.03 * p.total_s + more_s && timeline->total_s >= 0.8 * p.total_s);
     if (config->pipeline == 1 && config->spatial == 1 && exchanges > 0)
-        CHECK_NEAR(busy.redistribution_s, exchanges, 0.06);
+        CHECK(fabs(busy.redistribution_s - exchanges) <= 0.06 * exchanges + more_s);
     pdl_timeline_destroy(timeline);
 }
 
