@@ -5,7 +5,6 @@
 #include "tensor/plugin/cuda/emulate.h"
 
 #include <pthread.h>
-#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -26,7 +25,8 @@ namespace
 {
 
 struct fiber {
-    jmp_buf     at;
+    void *at
+        [5]; /* where it goes on: the compiler's own jumps, because the sanitizer clears a whole stack at a longjmp() */
     bool        begun;
     char       *stack; /* NULL: that of the caller */
     size_t      stack_bytes;
@@ -143,8 +143,13 @@ void begin_fiber()
     fiber_main();
 }
 
+__attribute__((noinline, noreturn, no_sanitize("address"))) void resume(fiber *to)
+{
+    __builtin_longjmp(to->at, 1);
+}
+
 /* Leaves the fiber that runs; another one comes back here. */
-__attribute__((noinline)) void switch_to(fiber *to)
+__attribute__((noinline, no_sanitize("address"))) void switch_to(fiber *to)
 {
     fiber *from = running;
     void  *fake_stack = NULL;
@@ -153,8 +158,8 @@ __attribute__((noinline)) void switch_to(fiber *to)
 #if ASAN
     __sanitizer_start_switch_fiber(&fake_stack, to->stack != NULL ? to->stack : to->bottom, to->stack_bytes);
 #endif
-    if (_setjmp(from->at) == 0) {
-        if (to->begun) _longjmp(to->at, 1);
+    if (__builtin_setjmp(from->at) == 0) {
+        if (to->begun) resume(to);
         ucontext_t context;
         getcontext(&context);
         context.uc_stack.ss_sp = to->stack;
