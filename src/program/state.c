@@ -45,7 +45,8 @@ void pdl__state_begin(pdl__builder_t *b, pdl__state_pieces_t *state)
 {
     const pdl_program_update_t *u = b->options->update;
     pdl_program_t              *program = b->program;
-    int                         buckets = u->weights_pass ? u->bucket_count : 1;
+    bool                        local = u->weights_pass || u->gradients_pass;
+    int                         buckets = local ? u->bucket_count : 1;
     int64_t                     most = piece_elements(u->state_elements), end = 0;
 
     *state = (pdl__state_pieces_t){0};
@@ -58,7 +59,7 @@ void pdl__state_begin(pdl__builder_t *b, pdl__state_pieces_t *state)
     }
     for (int k = 0; k < buckets; k++) {
         int64_t at = end;
-        end += u->weights_pass ? (int64_t)(u->bucket[k].bytes / u->state_item) : u->state_elements;
+        end += local ? (int64_t)(u->bucket[k].bytes / u->state_item) : u->state_elements;
         for (; at < end; at += most) {
             int64_t next = at + most < end ? at + most : end;
             program->piece_at[++program->piece_count] = next;

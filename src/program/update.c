@@ -7,8 +7,7 @@
  * part of the sum is kept before the second bucket after it opens; one of weights is put together while the bucket
  * before it is in use. All of it is the same on all ranks of the data axes, and so is the order of what they exchange.
  *
- * Weights on the host come in the same way, by copies. Their gradients are updated with where they are complete, or stay on the
- * device.
+ * Weights on the host come in the same way, by copies. Gradients of a rank that updates during backward are gone behind the update.
  */
 #include "program/builder.h"
 #include <stdlib.h>
@@ -46,7 +45,7 @@ typedef struct walk {
     pdl__state_pieces_t         state;
     int                        *left;     /* of every weight: operations that still add to its gradient */
     int                         complete; /* so many of the first weights have their gradients */
-    int                         updating; /* bucket of the next piece, where weights are on the host */
+    int                         updating; /* bucket of the next piece, where gradients pass */
 } walk_t;
 
 static bool uses_weights(const pdl_program_op_t *op)
@@ -68,12 +67,18 @@ static int uses_of(const walk_t *w, const pdl_program_op_t *op, const int **use)
     return w->update->first_use[op->node + 1] - w->update->first_use[op->node];
 }
 
-/* The bucket of a weight if it comes and goes: of gradients from zero2 on, of weights with zero3; or with weights on the host. */
+static bool has_local_buckets(const pdl_program_update_t *u)
+{
+    return u->weights_pass || u->gradients_pass;
+}
+
+/* The bucket of a weight if it comes and goes: of gradients from zero2 on, of weights with zero3; or of this rank alone. */
 static int passing_bucket(const walk_t *w, int weight, bool of_weights)
 {
     int bucket = w->bucket_of[weight];
 
-    if (w->update->weights_pass) return of_weights || w->update->gradients_pass ? bucket : -1;
+    if (has_local_buckets(w->update))
+        return (of_weights ? w->update->weights_pass : w->update->gradients_pass) ? bucket : -1;
     if (w->update->sharding < (of_weights ? PDL_SHARDING_ZERO3 : PDL_SHARDING_ZERO2)) return -1;
     return bucket >= 0 && w->update->bucket[bucket].sharded != 0 ? bucket : -1;
 }
@@ -350,7 +355,7 @@ static void send_buckets(walk_t *w, int i)
     for (int k = 0; k < uses; k++) {
         int bucket = w->bucket_of[use[k]], passing = passing_bucket(w, use[k], false);
         int stay = passing < 0 ? -1 : w->gradients.latest[passing];
-        if (w->update->weights_pass) continue; /* nobody else has any */
+        if (has_local_buckets(w->update)) continue;
         if (stay >= 0 && w->gradients.stay[stay].last == i) {
             exchange_gradients(w, bucket, w->gradients.stay[stay].buffer);
             w->gradients.latest[passing] = -1;
@@ -404,7 +409,7 @@ static void append_update(walk_t *w)
     append(w, PDL_OP_RESULT, -1, false);
     if (u->state_arrays == 0) append(w, PDL_OP_UPDATE, -1, false);
     while (w->state.updated < w->state.count && !w->builder->status) update_piece(w);
-    for (int b = 0; b < u->bucket_count && !u->weights_pass && u->sharding < PDL_SHARDING_ZERO3; b++)
+    for (int b = 0; b < u->bucket_count && !has_local_buckets(u) && u->sharding < PDL_SHARDING_ZERO3; b++)
         if (u->bucket[b].sharded != 0) {
             gather_weights(w, b, -1);
             gathers = true;

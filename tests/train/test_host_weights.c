@@ -39,6 +39,12 @@ typedef struct outcome {
     size_t held;
 } outcome_t;
 
+/* A machine with a GPU may not have the files of the tests. */
+static const char *model_of(const setting_t *setting)
+{
+    return argument_count > 2 && strcmp(setting->model, LANGUAGE) == 0 ? "gpt-char-small" : setting->model;
+}
+
 static size_t held; /* of the device */
 
 static pdl_status_t (*alloc)(pdl_tensor_device_t *device, pdl_space_t space, size_t bytes, void **memory);
@@ -112,7 +118,8 @@ static void execute(pdl_session_t *session, const pdl_plan_t *plan, int steps, o
     outcome->loss[STEPS] = result.loss;
 }
 
-static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t tier, int steps)
+static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t optimizer, pdl_tier_t weights,
+                       int steps)
 {
     outcome_t               outcome = {0};
     pdl_model_t            *model = NULL;
@@ -127,11 +134,12 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t tie
     alloc = counting.alloc;
     counting.alloc = count_bytes;
     backend->device->ops = &counting;
-    REQUIRE_OK(pdl_model_load(setting->model, &model));
+    REQUIRE_OK(pdl_model_load(model_of(setting), &model));
     REQUIRE_OK(pdl_plan_create(model, &(pdl_mesh_t){.axis_count = 0}, BATCH, &plan));
     REQUIRE_OK(pdl_ranks_create(&ranks));
     plan->micro_batches = setting->micro_batches;
-    plan->weights_tier = plan->optimizer_tier = tier;
+    plan->optimizer_tier = optimizer;
+    plan->weights_tier = weights;
     if (device == GPU_BF16) plan->precision = PDL_BF16;
     if (setting->swaps)
         CHECK_OK(pdl_plan_set_blocks(plan,
@@ -158,11 +166,12 @@ static outcome_t train(const setting_t *setting, device_t device, pdl_tier_t tie
     return outcome;
 }
 
-static void compare(device_t device, int first, int last, int steps)
+/* With weights on this tier, and state on the host. */
+static void compare(device_t device, pdl_tier_t weights, int first, int last, int steps)
 {
     for (int i = first; i < last; i++) {
-        outcome_t kept = train(&settings[i], device, PDL_TIER_DEVICE, steps);
-        outcome_t passing = train(&settings[i], device, PDL_TIER_HOST, steps);
+        outcome_t kept = train(&settings[i], device, PDL_TIER_DEVICE, PDL_TIER_DEVICE, steps);
+        outcome_t passing = train(&settings[i], device, PDL_TIER_HOST, weights, steps);
         CHECK(memcmp(kept.loss, passing.loss, sizeof(kept.loss)) == 0 && kept.loss[0] != kept.loss[steps - 1]);
         CHECK(memcmp(kept.sum, passing.sum, sizeof(kept.sum)) == 0);
         if (i == 4) CHECK(passing.held < kept.held);
@@ -175,22 +184,25 @@ static void compare(device_t device, int first, int last, int steps)
 static void bits_are_those_of_weights_on_the_device(void)
 {
     fill_batch(2);
-    compare(CPU, 0, SETTINGS, STEPS);
+    compare(CPU, PDL_TIER_HOST, 0, SETTINGS, STEPS);
 }
 
 static void streams_wait_for_what_they_need(void)
 {
     fill_batch(2);
-    for (device_t device = EAGER; device <= LAZY; device++) compare(device, 0, SETTINGS, 2);
+    compare(EAGER, PDL_TIER_DEVICE, 0, SETTINGS, 2);
+    compare(LAZY, PDL_TIER_HOST, 0, SETTINGS, 2);
 }
 
 static void gpus_have_the_same_bits(void)
 {
     bool real = argument_count > 2;
+    int  first = real ? 0 : 1, last = real ? SETTINGS : 3, steps = real ? STEPS : 2;
 
     fill_batch(2);
-    for (device_t device = GPU_F32; device <= GPU_BF16; device++)
-        compare(device, real ? 0 : 1, real ? SETTINGS : 3, real ? STEPS : 2);
+    compare(GPU_F32, PDL_TIER_HOST, first, last, steps);
+    compare(GPU_BF16, PDL_TIER_DEVICE, first, last, steps);
+    compare(GPU_BF16, PDL_TIER_HOST, first, last, steps);
 }
 
 int main(int count, char **arguments)

@@ -242,9 +242,9 @@ typedef struct pdl_program_update {
     unsigned                    tie_group; /* axes of the stages */
     pdl_sharding_t              sharding;
     bool                        packs; /* kernels have copies of weights, made again after an update */
-    /* Weights are on the host: buckets of them come before they are used, and pieces are of one bucket each. */
-    bool weights_pass;
-    bool gradients_pass; /* and their gradients are gone when they are updated */
+    /* With either of these buckets are of this rank alone, and a piece of state is of one. */
+    bool weights_pass;   /* they are on the host: buckets of them come before they are used */
+    bool gradients_pass; /* buckets of them are gone when their weights are updated */
     /* Optimizer state that is not on the device: so many arrays of so many elements, which pass through it, those of weights among them
        where these are on the host. */
     int     state_arrays; /* 0: it is */

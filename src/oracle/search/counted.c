@@ -212,16 +212,17 @@ static pdl_status_t fastest_parts(const pdl__searcher_t *s, const pdl_candidate_
     return fastest == first ? PDL_OK : try_rung(s, c, ladder, fastest, best, &fits);
 }
 
-/* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. Gradients of weights on
-   the host stay on the device where there are several parts: then one is tried first. */
+/* The fastest way to fit under one recompute policy; *found says whether there is one, and then it replaces *c. Where state is
+   not on the device, gradients are there when there are several parts: then one is tried first. */
 static pdl_status_t climb(const pdl__searcher_t *s, pdl_candidate_t *c, pdl_recompute_t recompute, need_t *least,
                           bool *found)
 {
     ladder_t        ladder = ladder_of(s, c->plan, recompute);
     pdl_candidate_t best = {.plan = NULL};
     int             rung = ladder.count - 1;
-    bool            one = c->plan->weights_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1;
-    pdl_status_t    status = weigh_rung(s, c, &ladder, one ? 0 : rung, least, found);
+    bool            one =
+        c->plan->optimizer_tier != PDL_TIER_DEVICE && ladder.parts[0] == 1 && pdl_mesh_size(&c->plan->mesh) == 1;
+    pdl_status_t status = weigh_rung(s, c, &ladder, one ? 0 : rung, least, found);
 
     if (!status && one && *found) rung = 0;
     if (!status && one && !*found) status = weigh_rung(s, c, &ladder, rung, least, found);

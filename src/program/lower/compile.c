@@ -51,7 +51,7 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                          .tie_group = pipeline_axes(&spec->plan->mesh),
                                          .sharding = w->sharding,
                                          .packs = w->packs,
-                                         .weights_pass = w->passes,
+                                         .weights_pass = w->weights_pass,
                                          .gradients_pass = training && w->gradients_pass,
                                          .state_item = pdl_dtype_bytes(spec->backend->weight_type)};
     pdl_program_options_t      options = {.micro_batches = micro_batches,
@@ -62,10 +62,11 @@ pdl_status_t pdl__graph_program(const pdl__graph_spec_t *spec, const pdl__graph_
                                           .update = &update};
 
     if (training && spec->plan->optimizer_tier != PDL_TIER_DEVICE) {
-        update.state_arrays = spec->state_arrays + w->passes;
+        update.state_arrays = spec->state_arrays + w->weights_pass;
         update.state_elements = pdl__rank_weights_state(spec->layouts, w);
         update.state_weights = w->trainable;
-        if (!status && (w->bucket_count == 0 || w->passes) && w->tie_count == 0 && !spec->clips && spec->overlap)
+        if (!status && (w->bucket_count == 0 || pdl__rank_weights_local(w)) && w->tie_count == 0 && !spec->clips &&
+            spec->overlap)
             status = pdl__rank_weights_state_at(w, &state_at);
         update.state_at = state_at;
     }

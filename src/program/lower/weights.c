@@ -109,15 +109,20 @@ static pdl_status_t list_weights(const pdl__graph_spec_t *spec, pdl__graph_t *gr
     for (int u = 0; u < graph->unit_count; u++) {
         pdl__unit_t *unit = &graph->unit[u];
         if (unit->tied_to >= 0) unit->weight[0] = graph->unit[unit->tied_to].weight[0];
-        w->packs |= unit->description.packed_bytes > 0 && w->sharding < PDL_SHARDING_ZERO3 && !w->passes;
+        w->packs |= unit->description.packed_bytes > 0 && w->sharding < PDL_SHARDING_ZERO3 && !w->weights_pass;
     }
     return status;
+}
+
+bool pdl__rank_weights_local(const pdl__rank_weights_t *w)
+{
+    return w->weights_pass || w->gradients_pass;
 }
 
 /* Whole buckets come and go. */
 static bool come_and_go(const pdl__rank_weights_t *w)
 {
-    return w->sharding >= PDL_SHARDING_ZERO2 || w->passes;
+    return w->sharding >= PDL_SHARDING_ZERO2 || pdl__rank_weights_local(w);
 }
 
 /* Elements of a bucket. Where whole buckets come and go on a rank that keeps parts only, a few of them must be little
@@ -163,7 +168,7 @@ static void cut_set(const pdl__graph_spec_t *spec, pdl__rank_weights_t *w, int f
                                              .sharded = w->sharding != PDL_SHARDING_NONE ? axes & data : 0};
         w->weight[i].bucket = w->bucket_count;
         bucket->last = i + 1;
-        elements += w->passes ? in_lines(w->weight[i].storage) : w->weight[i].storage;
+        elements += pdl__rank_weights_local(w) ? in_lines(w->weight[i].storage) : w->weight[i].storage;
         if ((elements < wanted || !may_end(w, last, i)) && i + 1 < last) continue;
         bucket->bytes = (size_t)elements * sizeof(float);
         w->bucket_count++;
@@ -177,10 +182,10 @@ static pdl_status_t cut_buckets(const pdl__graph_spec_t *spec, pdl__rank_weights
 
     w->bucket = calloc((size_t)w->trainable + 1, sizeof(*w->bucket));
     if (w->bucket == NULL) return no_memory();
-    if ((pdl_mesh_size(&spec->plan->mesh) == 1 && !w->passes) || !spec->training) return PDL_OK;
+    if ((pdl_mesh_size(&spec->plan->mesh) == 1 && !pdl__rank_weights_local(w)) || !spec->training) return PDL_OK;
     for (int i = 0, first = 0; i < w->trainable; first = i) {
         while (i < w->trainable && same_buckets(&w->weight[i], &w->weight[first])) i++;
-        if (w->weight[first].axes != 0 || w->passes) cut_set(spec, w, first, i, sets++);
+        if (w->weight[first].axes != 0 || pdl__rank_weights_local(w)) cut_set(spec, w, first, i, sets++);
     }
     return PDL_OK;
 }
@@ -252,9 +257,12 @@ pdl_status_t pdl__rank_weights_create(const pdl__graph_spec_t *spec, pdl__graph_
     if (w == NULL) return no_memory();
     graph->weights = w;
     if (spec->training && pdl__data_axes(&spec->plan->mesh) != 0) w->sharding = spec->plan->sharding;
-    w->passes = spec->training && spec->plan->weights_tier != PDL_TIER_DEVICE;
-    /* A norm needs all of them at once; those of several micro-batches are added up. */
-    w->gradients_pass = w->passes && !spec->clips && spec->overlap && spec->plan->micro_batches == 1;
+    w->weights_pass = spec->training && spec->plan->weights_tier != PDL_TIER_DEVICE;
+    /* Each is updated during backward. A norm needs all of them at once; those of several micro-batches are added up. */
+    w->gradients_pass = spec->training && spec->plan->optimizer_tier != PDL_TIER_DEVICE && spec->overlap &&
+                        pdl_mesh_size(&spec->plan->mesh) == 1 && !spec->clips && !spec->tensor_norms &&
+                        spec->plan->micro_batches == 1 && (spec->state_arrays > 0 || w->weights_pass) &&
+                        spec->backend->weight_type == PDL_DTYPE_F32;
     pdl_status_t status = list_weights(spec, graph, w);
     if (!status) status = cut_buckets(spec, w);
     return status ? status : find_ties(spec, w);

@@ -37,13 +37,16 @@ typedef struct pdl__rank_weights {
     int                  *tie;      /* of these, weights that other stages hold too */
     int                   tie_count;
     bool                  packs;          /* kernels have copies of weights, made again after an update */
-    bool                  passes;         /* weights are on the host, and come in these buckets */
-    bool                  gradients_pass; /* their gradients are gone with the update of a bucket */
+    bool                  weights_pass;   /* they are on the host, and come in these buckets */
+    bool                  gradients_pass; /* they are gone with the update of a bucket */
 } pdl__rank_weights_t;
 
 /* Of the units of a graph, whose `weight` are filled in. */
 pdl_status_t pdl__rank_weights_create(const struct pdl__graph_spec *spec, struct pdl__graph *graph);
 void         pdl__rank_weights_destroy(pdl__rank_weights_t *weights); /* NULL is allowed */
+
+/* Whether buckets are of this rank alone, and nobody exchanges them. */
+bool pdl__rank_weights_local(const pdl__rank_weights_t *weights);
 
 /* Elements of one array of the optimizer's state at the most, with what is lost between weights. */
 int64_t pdl__rank_weights_state(const struct pdl__layouts *layouts, const pdl__rank_weights_t *weights);

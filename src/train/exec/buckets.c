@@ -87,7 +87,7 @@ pdl_status_t pdl__buckets_connect(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    for (int g = 0; g < s->exchange.bucket_groups && !status && !s->weights.passes; g++) {
+    for (int g = 0; g < s->exchange.bucket_groups && !status && !s->weights.local_buckets; g++) {
         pdl__buckets_t *group = &s->exchange.buckets[g];
         status = group->shard_ranks ? pdl__shard_connect(s, group) : connect_group(s, group);
     }

@@ -149,7 +149,8 @@ pdl_status_t pdl__poll(pdl_session_t *s)
 {
     pdl_status_t status = PDL_OK;
 
-    if (s->exchange.bucket_groups == 0 || s->weights.passes) return pdl_transport_poll(s->executor.transport);
+    if (s->exchange.bucket_groups == 0 || s->weights.local_buckets)
+        return pdl_transport_poll(s->executor.transport);
     double start_s = pdl__seconds();
     for (int g = 0; g < s->exchange.bucket_groups && !status; g++) {
         status = pdl_exchange_poll(s->exchange.buckets[g].exchange);

@@ -32,7 +32,7 @@ void *pdl__entry_home(const pdl_session_t *s, pdl_session_array_t array, const p
     return (char *)s->weights.array[array] + (size_t)at * weight_bytes(s);
 }
 
-/* Whether whole buckets of an array come from the host. */
+/* Whether whole buckets of an array are there for a while. */
 static bool passes(const pdl_session_t *s, pdl_session_array_t array)
 {
     return array == PDL_ARRAY_WEIGHT     ? s->weights.passes
@@ -131,16 +131,16 @@ static void place_next(pdl_session_t *s, int i)
 }
 
 /* A bucket is what is in flight, so there are no gaps in it. Weights that fill cache lines come first: of these every
-   one begins at a line all the same. One of weights on the host is as it would be on the device. */
+   one begins at a line all the same. One of this rank alone has its weights where they would be without it. */
 static void place_bucket(pdl_session_t *s, pdl__bucket_t *bucket)
 {
     align(s);
     bucket->low = s->weights.elements;
-    for (int i = bucket->first; i < bucket->last && s->weights.passes; i++) {
+    for (int i = bucket->first; i < bucket->last && s->weights.local_buckets; i++) {
         place_next(s, i);
         align(s);
     }
-    for (int pass = 0; pass < 2 && !s->weights.passes; pass++)
+    for (int pass = 0; pass < 2 && !s->weights.local_buckets; pass++)
         for (int i = bucket->first; i < bucket->last; i++)
             if ((s->weights.entry[i].storage % ALIGNED_ELEMENTS != 0) == (pass == 1)) place_next(s, i);
     bucket->high = s->weights.elements;
@@ -173,8 +173,9 @@ static pdl_status_t list_entries(pdl_session_t *s)
     pdl_status_t               status = PDL_OK;
 
     s->weights.sharding = w->sharding;
-    s->weights.passes = w->passes;
-    if (w->passes && s->spec.backend->weight_type != PDL_DTYPE_F32)
+    s->weights.passes = w->weights_pass;
+    s->weights.local_buckets = pdl__rank_weights_local(w);
+    if (w->weights_pass && s->spec.backend->weight_type != PDL_DTYPE_F32)
         return pdl_error(PDL_ERR_UNSUPPORTED, "weights of 64 bits are not on the host: use memory.weights: device");
     s->weights.entry = calloc(count + 1, sizeof(*s->weights.entry));
     s->weights.parameter = calloc(count + 1, sizeof(*s->weights.parameter));
