@@ -6,6 +6,7 @@
 #include <paradl/oracle/data_policy.h>
 #include <paradl/oracle/framework.h>
 #include <paradl/oracle/oracle.h>
+#include <paradl/oracle/ownership.h>
 #include <paradl/oracle/prices.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>

@@ -42,9 +42,10 @@
 /* Bounds on the speed of a link keep every time computed from it finite and not zero. */
 #define MOST_BANDWIDTH 1e18
 
-static const char *const root_keys[] = {"paradl",  "name",      "description", "source",           "device",
-                                        "levels",  "host_path", "storage",     "cost_per_pe_hour", "parameters",
-                                        "backend", "measured",  "operations",  "fabric",           NULL};
+static const char *const root_keys[] = {"paradl",           "name",       "description", "source",
+                                        "device",           "levels",     "host_path",   "storage",
+                                        "cost_per_pe_hour", "parameters", "backend",     "measured",
+                                        "operations",       "fabric",     "ownership",   NULL};
 static const char *const backends[] = {"cpu", "cuda"};
 static const char *const device_keys[] = {"name",
                                           "memory",
@@ -413,6 +414,7 @@ static pdl_status_t read_root(const pdl_yaml_t *root, pdl_system_t *system)
     st = pdl__system_read_fabric(root, system);
     if (!st) st = pdl__system_read_measured(root, system);
     if (!st) st = pdl__system_read_operations(root, system);
+    if (!st) st = pdl__system_read_ownership(root, system);
     if (!st) st = read_backend(root, system);
     if (st) return st;
     return pdl_yaml_get_number(root, "cost_per_pe_hour", PDL_UNIT_NONE, PDL_OPTIONAL, &system->cost_per_pe_hour);

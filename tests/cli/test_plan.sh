@@ -197,6 +197,24 @@ rate = lambda p: p["best"]["samples_per_s"] / p["devices"]
 assert abs(last["efficiency"] - rate(last) / rate(first)) < 1e-9
 PY
 
+# A whole training, with failures; what the description does not say is named.
+expect 0 "${sweep[@]}" --pe 8 --tokens 10G
+has out "to train on 10.0 G tokens: 101,726 iterations"
+has out "not known of selene: ownership.device_mtbf (failures)"
+sed '$ a ownership: {device_mtbf: 1000h, restart: 5min, checkpoint_bandwidth: 1GB/s, price_per_kwh: 0.2}\ncost_per_pe_hour: 2' \
+    "$SOURCE/share/systems/selene.yaml" >owned.yaml
+expect 0 "${sweep[@]}" --system owned.yaml --pe 8 --tokens 10G --json
+python3 - <<'PY' || fail "ownership"
+import json
+o = json.load(open("out"))["ownership"]
+assert o["missing"] is None and o["iterations"] == 101726
+assert 0.99 < o["goodput"] < 1 and abs(o["work_s"] / o["total_s"] - o["goodput"]) < 1e-9
+assert abs(o["cost"] - o["total_s"] * 8 / 3600 * 2) < 1e-6 * o["cost"]
+assert o["mtbf_s"] == 1000 * 3600 / 8 and o["energy_cost"] > 0
+PY
+expect 0 "${sweep[@]}" --system owned.yaml --pe 8..16 --tokens 10G
+has out "goodput"
+
 # Where nothing is possible the reasons come first, in a file too.
 status=0
 "$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?

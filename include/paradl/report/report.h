@@ -10,6 +10,7 @@
 #include <paradl/model/dataset.h>
 #include <paradl/model/model.h>
 #include <paradl/oracle/data_policy.h>
+#include <paradl/oracle/ownership.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>
 #include <paradl/system/system.h>
@@ -65,6 +66,8 @@ typedef struct pdl_plan_report {
     int64_t                    top;         /* possible candidates to show; 0: all */
     const pdl_policy_report_t *policy;      /* or NULL */
     const pdl_timeline_t      *timeline;    /* of the best plan, for the costs of its layers; or NULL */
+    const pdl_ownership_t     *ownership;   /* of a whole training with the best plan; or NULL */
+    const char                *training;    /* what that is, "15 T tokens" */
 } pdl_plan_report_t;
 
 pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream);

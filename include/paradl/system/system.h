@@ -140,6 +140,16 @@ uint64_t pdl_timed_hash(const char *key);
 /* By hash, precision and samples. */
 int pdl_timed_compare(const void *a, const void *b);
 
+/* What running it costs, and how often it fails; 0 where that is not known. */
+typedef struct pdl_ownership_fields {
+    double device_mtbf_s; /* mean time between failures of one device, with its share of node and network */
+    double restart_s;     /* from a failure to the next update: notice, start, loading */
+    double checkpoint_bytes_per_s; /* writing, all ranks together, as long as they wait for it */
+    double pue;                    /* power of the facility over that of the machine; 1 where it is not known */
+    double node_power_w;           /* of a node besides its devices */
+    double price_per_kwh;
+} pdl_ownership_fields_t;
+
 typedef struct pdl_system {
     const char   *name, *description, *source;
     pdl_device_t  device;
@@ -149,10 +159,11 @@ typedef struct pdl_system {
     bool          has_host_path;              /* ... or, when this is false, copies of level[] */
     pdl_storage_t storage;
     const struct pdl_fabric
-               *fabric;   /* collectives inside a node as they were measured (fabric.h); NULL: they were not */
-    int64_t     pe_count; /* product of the fan-outs */
-    double      cost_per_pe_hour; /* in any currency; 0 unknown */
-    const char *parameters;       /* name of the parameter set fitted for it, or NULL */
+           *fabric;           /* collectives inside a node as they were measured (fabric.h); NULL: they were not */
+    int64_t pe_count;         /* product of the fan-outs */
+    double  cost_per_pe_hour; /* in any currency; 0 unknown */
+    pdl_ownership_fields_t ownership;
+    const char            *parameters; /* name of the parameter set fitted for it, or NULL */
     const char
         *backend; /* of paradl train on it: "cpu", "cuda"; NULL: others train there, and memory is modelled */
     const pdl_measured_t *measured;

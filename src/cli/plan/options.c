@@ -31,6 +31,9 @@ const pdl__option_t pdl__plan_options[] = {
      PDL__INT(pdl__plan_asked_t, micro_batches, 1)},
     {"sequence", "N", NULL, "tokens of a sample, of a causal language model; else as the model says",
      PDL__INT(pdl__plan_asked_t, sequence, 1)},
+    {"tokens", "N", NULL, "tokens of the whole training, such as 15T: says its time, failures, energy and cost",
+     PDL__POSITIVE(pdl__plan_asked_t, tokens, PDL_UNIT_NONE)},
+    {"epochs", "E", NULL, "the same in epochs of --data", PDL__POSITIVE(pdl__plan_asked_t, epochs, PDL_UNIT_NONE)},
     {"mode", "MODE", "training", "what the devices do", CHOICE(mode, mode_names, 2)},
     {"precision", "TYPE", "fp32", "of activations and weights",
      CHOICE(precision, pdl_precision_names, PDL_PRECISION_COUNT)},
@@ -132,6 +135,8 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
     if (v->layers && !v->json) return pdl_error(PDL_ERR_INPUT, "--layers is a part of the document: add --json");
     if (v->formulas == PDL__FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");
+    if ((v->tokens > 0 || v->epochs > 0) && (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE))
+        return pdl_error(PDL_ERR_INPUT, "--tokens and --epochs are about training with --formulas paradl");
     if (v->exchange_bandwidth > 0 && v->data_policy == NULL)
         return pdl_error(PDL_ERR_INPUT, "--exchange-bandwidth needs --data-policy");
     if (v->data_policy != NULL && v->data == NULL)

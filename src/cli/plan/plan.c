@@ -76,6 +76,7 @@ static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
     if (!status && v->spatial_until != NULL) status = pdl_model_seek_layer(q->model, v->spatial_until, &until);
     if (!status) status = check_device(v, q->system);
     if (!status && v->data != NULL) status = load_data(v, q);
+    if (!status) status = pdl__plan_training(v, q);
     q->request.dataset = v->data != NULL ? &q->dataset : NULL;
     q->request.pe = v->pe;
     q->request.batch = v->batch;
@@ -162,10 +163,13 @@ static pdl_status_t search_with(const pdl__plan_asked_t *v, const pdl__plan_ques
                                 .plan_path = v->export_name == NULL ? v->output : NULL,
                                 .top = v->top};
     pdl_search_t     *search;
+    pdl_ownership_t   cost;
     pdl_status_t      status = pdl_search_run(oracle, &q->request, &search);
 
     if (status) return status;
     report.search = search;
+    report.ownership = pdl__plan_own(q, search, &cost);
+    report.training = q->training;
     status = answer(v, q, oracle, &report, search);
     pdl_search_destroy(search);
     return status;

@@ -15,7 +15,7 @@ typedef struct pdl__plan_asked {
         *data_policy, *export_name, *plot;
     int64_t range[2]; /* --devices */
     int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
-    double  max_memory, divisor, exchange_bandwidth;
+    double  max_memory, divisor, exchange_bandwidth, tokens, epochs;
     int     goal, formulas, mode, precision, optimizer;
 
     bool explain, json, layers;
@@ -28,6 +28,8 @@ typedef struct pdl__plan_question {
     pdl_dataset_t       dataset;
     pdl_parameters_t    parameters;
     pdl_request_t       request;
+    double              samples;       /* of the whole training; 0: not asked */
+    char                training[100]; /* the same in words */
 } pdl__plan_question_t;
 
 extern const pdl__option_t pdl__plan_options[];
@@ -38,6 +40,11 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v);
 pdl_status_t pdl__plan_write(const pdl__plan_asked_t *v, const pdl_candidate_t *best, const char *path);
 pdl_status_t pdl__plan_write_trace(const char *path, const pdl_timeline_t *timeline);
 pdl_status_t pdl__plan_export(const pdl__plan_asked_t *v, const pdl_system_t *system, const pdl_candidate_t *best);
+
+/* How many samples a training has, by --tokens or --epochs; and what it takes with the best plan, NULL where nobody asked. */
+pdl_status_t           pdl__plan_training(const pdl__plan_asked_t *v, pdl__plan_question_t *q);
+const pdl_ownership_t *pdl__plan_own(const pdl__plan_question_t *q, const pdl_search_t *search,
+                                     pdl_ownership_t *cost);
 
 /* The best plan for every number of devices of a range. */
 pdl_status_t pdl__plan_sweep(const pdl__plan_asked_t *v, pdl__plan_question_t *q);

@@ -16,6 +16,7 @@ typedef struct sweep {
     pdl_request_t     requests[MOST_POINTS];
     pdl_search_t     *searches[MOST_POINTS];
     pdl_plan_report_t reports[MOST_POINTS];
+    pdl_ownership_t   costs[MOST_POINTS];
     int               count;
 } sweep_t;
 
@@ -87,7 +88,9 @@ static pdl_status_t run_points(const pdl__plan_asked_t *v, pdl__plan_question_t 
                                             .search = s->searches[p],
                                             .formulas = "paradl",
                                             .parameters = q->parameters.name,
-                                            .framework = q->parameters.framework};
+                                            .framework = q->parameters.framework,
+                                            .training = q->training};
+        if (!status) s->reports[p].ownership = pdl__plan_own(q, s->searches[p], &s->costs[p]);
     }
     return status ? status : show(v, &scaling);
 }

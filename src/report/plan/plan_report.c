@@ -1,6 +1,7 @@
 /*
  * The ranked table of strategies for people.
  */
+#include "report/plan/ownership_report.h"
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_rates.h"
 
@@ -366,6 +367,7 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
         fprintf(stream, "%s%s", report->explanation,
                 length > 0 && report->explanation[length - 1] != '\n' ? "\n" : "");
     }
+    pdl__report_ownership(report, stream);
     if (report->policy != NULL) status = pdl_report_policy(report->policy, stream);
     if (report->plan_path != NULL) fprintf(stream, "plan written to %s\n", report->plan_path);
     return status;

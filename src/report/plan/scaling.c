@@ -2,6 +2,7 @@
  * The best plan at every number of devices of a sweep.
  */
 #include "report/chart/chart.h"
+#include "report/plan/ownership_report.h"
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_rates.h"
 
@@ -11,7 +12,8 @@
 
 #include <math.h>
 
-#define MOST_POINTS 64
+#define MOST_POINTS  64
+#define MOST_COLUMNS 13
 
 static const pdl_candidate_t *best_of(const pdl_scaling_t *scaling, int point)
 {
@@ -50,6 +52,23 @@ double pdl_scaling_efficiency(const pdl_scaling_t *scaling, int point)
            pdl_scaling_rate(scaling, first);
 }
 
+/* The whole training, and what it costs: money, or device hours where the price is not known. */
+static void add_ownership(pdl_table_t *table, const pdl_ownership_t *o)
+{
+    char number[PDL_FORMAT_SIZE];
+
+    pdl_table_cell(table, "%s", pdl__ownership_time(o, number));
+    pdl_table_cell(table, isnan(o->goodput) ? "-" : "%.1f %%", 100 * o->goodput);
+    pdl_table_cell(table, "%s", pdl_format_short(isnan(o->cost) ? o->device_hours : o->cost, number));
+}
+
+static bool has_ownership(const pdl_scaling_t *scaling)
+{
+    for (int p = 0; p < scaling->count; p++)
+        if (scaling->points[p].ownership != NULL) return true;
+    return false;
+}
+
 static void add_point(pdl_table_t *table, const pdl_scaling_t *scaling, int point)
 {
     const pdl_candidate_t *best = best_of(scaling, point);
@@ -70,27 +89,44 @@ static void add_point(pdl_table_t *table, const pdl_scaling_t *scaling, int poin
     pdl_table_cell(table, "%s", pdl_format_short(pdl_scaling_rate(scaling, point), number));
     pdl_table_cell(table, "%.0f %%", 100 * pdl_scaling_efficiency(scaling, point));
     pdl_table_cell(table, "%s", pdl_format_bytes(best->projection.memory_bytes, number));
+    if (scaling->points[point].ownership != NULL) add_ownership(table, scaling->points[point].ownership);
     pdl_table_cell(table, "%s", pdl__cell_limit(&best->projection, text));
+}
+
+static int make_columns(const pdl_scaling_t *scaling, pdl_column_t columns[MOST_COLUMNS])
+{
+    bool priced = scaling->points[0].system->cost_per_pe_hour > 0;
+    int  count = 0;
+
+    columns[count++] = (pdl_column_t){"devices", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"best", PDL_LEFT};
+    columns[count++] = (pdl_column_t){"mesh", PDL_LEFT};
+    columns[count++] = (pdl_column_t){"batch", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"iteration", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"", PDL_LEFT};
+    columns[count++] = (pdl_column_t){has_tokens(scaling) ? "tokens/s" : "samples/s", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"efficiency", PDL_RIGHT};
+    columns[count++] = (pdl_column_t){"memory/device", PDL_RIGHT};
+    if (has_ownership(scaling)) {
+        columns[count++] = (pdl_column_t){"training", PDL_RIGHT};
+        columns[count++] = (pdl_column_t){"goodput", PDL_RIGHT};
+        columns[count++] = (pdl_column_t){priced ? "cost" : "device hours", PDL_RIGHT};
+    }
+    columns[count++] = (pdl_column_t){"limited by", PDL_LEFT};
+    return count;
 }
 
 pdl_status_t pdl_report_scaling(const pdl_scaling_t *scaling, FILE *stream)
 {
-    const pdl_column_t columns[] = {{"devices", PDL_RIGHT},
-                                    {"best", PDL_LEFT},
-                                    {"mesh", PDL_LEFT},
-                                    {"batch", PDL_RIGHT},
-                                    {"iteration", PDL_RIGHT},
-                                    {"", PDL_LEFT},
-                                    {has_tokens(scaling) ? "tokens/s" : "samples/s", PDL_RIGHT},
-                                    {"efficiency", PDL_RIGHT},
-                                    {"memory/device", PDL_RIGHT},
-                                    {"limited by", PDL_LEFT}};
-    pdl_table_t       *table = pdl_table_create(columns, 10);
-    pdl_status_t       status;
+    pdl_column_t columns[MOST_COLUMNS];
+    pdl_table_t *table = pdl_table_create(columns, make_columns(scaling, columns));
+    pdl_status_t status;
 
-    fprintf(stream, "%s on %s, %s\n\n", scaling->points[0].model_name, scaling->points[0].system->name,
+    fprintf(stream, "%s on %s, %s%s%s\n\n", scaling->points[0].model_name, scaling->points[0].system->name,
             scaling->fixed_batch ? "the same batch on all devices (strong scaling)"
-                                 : "a batch that grows with the devices (weak scaling)");
+                                 : "a batch that grows with the devices (weak scaling)",
+            has_ownership(scaling) ? ", trained on " : "",
+            has_ownership(scaling) ? scaling->points[0].training : "");
     for (int p = 0; p < scaling->count; p++) add_point(table, scaling, p);
     status = pdl_table_print(table, stream);
     pdl_table_destroy(table);
@@ -114,6 +150,7 @@ pdl_status_t pdl_report_scaling_json(const pdl_scaling_t *scaling, FILE *stream)
         pdl_json_bool(&json, "feasible", best != NULL);
         pdl_json_number(&json, "efficiency", best != NULL ? pdl_scaling_efficiency(scaling, p) : (double)NAN);
         if (best != NULL) pdl__candidate_json(&json, "best", &scaling->points[p], best, 1);
+        pdl__report_ownership_json(&json, &scaling->points[p]);
         pdl_json_close(&json);
     }
     pdl_json_close(&json);
