@@ -17,6 +17,13 @@
 
 const char *const pdl_sparse_algorithms[] = {"sparse_ring", "sparse_ring_ring", "sparse_pairwise", NULL};
 
+bool pdl_sparse_named(const char *algorithm)
+{
+    for (int i = 0; pdl_sparse_algorithms[i] != NULL; i++)
+        if (strcmp(algorithm, pdl_sparse_algorithms[i]) == 0) return true;
+    return false;
+}
+
 typedef struct shape {
     int                 ranks, inside, nodes; /* ranks = inside * nodes */
     bool                pairwise;
@@ -77,6 +84,11 @@ static int before(int rank, int stride, int size, int back)
 {
     int digit = rank / stride % size;
     return rank + (pdl__mod(digit - back, size) - digit) * stride;
+}
+
+int pdl_sparse_peer(int rank, const pdl_sparse_step_t *step, int back)
+{
+    return before(rank, step->stride, step->size, back);
 }
 
 /* *into += from, and `from` is no longer needed. */
@@ -249,38 +261,39 @@ double pdl_sparse_bytes(double elements, double density, const pdl_sparse_format
     return PDL_STREAM_HEADER + fmin(elements * value, elements * density * (index + value));
 }
 
-typedef struct support {
-    double density, common;
-} support_t;
+typedef struct steps {
+    const shape_t     *shape;
+    double             density, common;
+    pdl_sparse_step_t *step;
+    int                count;
+} steps_t;
 
 /* One ring of `size` (or pairwise exchange) on parts of `elements`: step s carries the sum of `growth` * (s+1)
    contributions when reducing (one `growth` each when pairwise), all of them when gathering. */
-static pdl_status_t expect_ring(const shape_t *shape, bool reduced, int stride, int size, double elements,
-                                support_t support, double growth, pdl_sparse_run_t *run)
+static void add_ring(steps_t *steps, bool reduced, int stride, int size, double elements, double growth)
 {
-    pdl_status_t status = PDL_OK;
-    bool         pairwise = reduced && shape->pairwise;
+    const shape_t *shape = steps->shape;
+    bool           pairwise = reduced && shape->pairwise;
 
-    for (int s = 0; s < size - 1; s++, run->steps++) {
+    for (int s = 0; s < size - 1; s++) {
         double summed = !reduced ? shape->ranks : growth * (pairwise ? 1 : s + 1);
-        double density = pdl_sparse_density(support.density, support.common, summed);
+        double density = pdl_sparse_density(steps->density, steps->common, summed);
 
-        for (int rank = 0; status == PDL_OK && rank < shape->ranks; rank++) {
-            status = record(run, before(rank, stride, size, pairwise ? s + 1 : 1), rank, reduced,
-                            pdl_sparse_bytes(elements, density, &shape->format));
-        }
+        steps->step[steps->count++] =
+            (pdl_sparse_step_t){.stride = stride,
+                                .size = size,
+                                .back = pairwise ? s + 1 : 1,
+                                .reduced = reduced,
+                                .bytes = pdl_sparse_bytes(elements, density, &shape->format)};
     }
-    return status;
 }
 
-pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, double density, double common,
-                               pdl_sparse_run_t *run)
+pdl_status_t pdl_sparse_steps(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                              pdl_sparse_step_t **result, int *count)
 {
-    pdl_sparse_run_t made = {0};
-    support_t        support = {density, common};
-    shape_t          shape;
-    double           segment, piece;
-    pdl_status_t     status = find_shape(spec, &shape);
+    shape_t      shape;
+    steps_t      steps = {&shape, density, common, NULL, 0};
+    pdl_status_t status = find_shape(spec, &shape);
 
     if (status != PDL_OK) return status;
     if (!(elements >= 0) || !(density >= 0 && density <= 1) || !(common >= 0 && common <= 1)) {
@@ -288,14 +301,46 @@ pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, d
                          "%g elements of density %g, %g in common; densities and shares must be between 0 and 1",
                          elements, density, common);
     }
-    segment = elements / shape.inside;
-    piece = elements / shape.ranks;
-    status = expect_ring(&shape, true, 1, shape.inside, segment, support, 1, &made);
-    if (status == PDL_OK) {
-        status = expect_ring(&shape, true, shape.inside, shape.nodes, piece, support, shape.inside, &made);
+    steps.step = malloc(2 * (size_t)(shape.inside + shape.nodes) * sizeof(*steps.step));
+    if (steps.step == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    add_ring(&steps, true, 1, shape.inside, elements / shape.inside, 1);
+    add_ring(&steps, true, shape.inside, shape.nodes, elements / shape.ranks, shape.inside);
+    add_ring(&steps, false, shape.inside, shape.nodes, elements / shape.ranks, 0);
+    add_ring(&steps, false, 1, shape.inside, elements / shape.inside, 0);
+    *result = steps.step;
+    *count = steps.count;
+    return PDL_OK;
+}
+
+pdl_status_t pdl_sparse_sent(const pdl_sparse_spec_t *spec, double elements, double density, double *bytes)
+{
+    pdl_sparse_step_t *step;
+    int                count;
+    pdl_status_t       status = pdl_sparse_steps(spec, elements, density, 0, &step, &count);
+
+    if (status != PDL_OK) return status;
+    *bytes = 0;
+    for (int s = 0; s < count; s++) *bytes += step[s].bytes;
+    free(step);
+    return PDL_OK;
+}
+
+pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                               pdl_sparse_run_t *run)
+{
+    pdl_sparse_run_t   made = {0};
+    pdl_sparse_step_t *step;
+    int                count;
+    pdl_status_t       status = pdl_sparse_steps(spec, elements, density, common, &step, &count);
+
+    if (status != PDL_OK) return status;
+    for (; status == PDL_OK && made.steps < count; made.steps++) {
+        const pdl_sparse_step_t *now = &step[made.steps];
+
+        for (int rank = 0; status == PDL_OK && rank < (int)spec->ranks; rank++)
+            status = record(&made, pdl_sparse_peer(rank, now, now->back), rank, now->reduced, now->bytes);
     }
-    if (status == PDL_OK) status = expect_ring(&shape, false, shape.inside, shape.nodes, piece, support, 0, &made);
-    if (status == PDL_OK) status = expect_ring(&shape, false, 1, shape.inside, segment, support, 0, &made);
+    free(step);
     if (status != PDL_OK) {
         pdl_sparse_run_free(&made);
         return status;

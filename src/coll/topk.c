@@ -13,7 +13,7 @@ struct pdl_topk {
     double    density;
     float    *residual;
     float    *magnitude; /* [max(elements, sample)], scratch */
-    uint32_t *index;     /* [elements], of what is kept */
+    uint32_t *index;     /* of what is kept */
     float    *value;
 };
 
@@ -56,10 +56,27 @@ static float kth_largest(float *values, int64_t n, int64_t k)
     return values[low];
 }
 
+static int64_t kept_of(int64_t elements, double density)
+{
+    return (int64_t)ceil(density * (double)elements);
+}
+
+/* Where a threshold is estimated, all elements may be above it. */
+static size_t kept_room(int64_t elements, double density, int64_t sample)
+{
+    return (size_t)(sample > 0 && sample < elements ? elements : kept_of(elements, density)) + 1;
+}
+
+size_t pdl_topk_bytes(int64_t elements, double density, int64_t sample)
+{
+    return 2 * ((size_t)elements + 1) * sizeof(float) +
+           kept_room(elements, density, sample) * (sizeof(uint32_t) + sizeof(float));
+}
+
 pdl_status_t pdl_topk_create(int64_t elements, double density, int64_t sample, pdl_topk_t **result)
 {
     pdl_topk_t *topk;
-    size_t      room = (size_t)elements + 1;
+    size_t      room = (size_t)elements + 1, kept;
 
     if (elements < 0 || elements > UINT32_MAX || !(density > 0 && density <= 1) || sample < 0) {
         return pdl_error(
@@ -72,12 +89,13 @@ pdl_status_t pdl_topk_create(int64_t elements, double density, int64_t sample, p
     if (topk == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     topk->elements = elements;
     topk->density = density;
-    topk->keep = (int64_t)ceil(density * (double)elements);
+    topk->keep = kept_of(elements, density);
+    kept = kept_room(elements, density, sample);
     topk->sample = sample < elements ? sample : 0;
     topk->residual = calloc(room, sizeof(float));
     topk->magnitude = malloc(room * sizeof(float));
-    topk->index = malloc(room * sizeof(uint32_t));
-    topk->value = malloc(room * sizeof(float));
+    topk->index = malloc(kept * sizeof(uint32_t));
+    topk->value = malloc(kept * sizeof(float));
     if (topk->residual == NULL || topk->magnitude == NULL || topk->index == NULL || topk->value == NULL) {
         pdl_topk_destroy(topk);
         return pdl_error(PDL_ERR_NOMEM, "out of memory for the residual of %lld elements", (long long)elements);
@@ -96,7 +114,7 @@ void pdl_topk_destroy(pdl_topk_t *topk)
     free(topk);
 }
 
-const float *pdl_topk_residual(const pdl_topk_t *topk)
+float *pdl_topk_residual(const pdl_topk_t *topk)
 {
     return topk->residual;
 }
@@ -113,14 +131,13 @@ static float find_threshold(pdl_topk_t *topk)
     return kth_largest(topk->magnitude, count, keep);
 }
 
-pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_sparse_format_t *format,
-                             pdl_stream_t *stream)
+/* Moves what leaves from the residual to the lists; returns how many that are. */
+static int64_t pick(pdl_topk_t *topk, const float *gradient)
 {
-    int64_t      kept = 0, equal;
-    float        threshold;
-    pdl_status_t status;
+    int64_t kept = 0, equal;
+    float   threshold;
 
-    if (topk->elements == 0) return pdl_stream_from_values(gradient, 0, format, stream);
+    if (topk->elements == 0) return 0;
     for (int64_t k = 0; k < topk->elements; k++) topk->residual[k] += gradient[k];
     threshold = find_threshold(topk);
     /* Of those equal to the threshold only as many are kept as the larger ones leave places. */
@@ -135,9 +152,24 @@ pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_
         if (magnitude == threshold && equal-- <= 0) continue;
         topk->index[kept] = (uint32_t)k;
         topk->value[kept++] = topk->residual[k];
+        topk->residual[k] = 0;
     }
-    status = pdl_stream_from_pairs(topk->index, topk->value, kept, topk->elements, format, stream);
-    if (status != PDL_OK) return status;
-    for (int64_t k = 0; k < kept; k++) topk->residual[topk->index[k]] = 0;
-    return PDL_OK;
+    return kept;
+}
+
+pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_sparse_format_t *format,
+                             pdl_stream_t *stream)
+{
+    int64_t      kept = pick(topk, gradient);
+    pdl_status_t status = pdl_stream_from_pairs(topk->index, topk->value, kept, topk->elements, format, stream);
+
+    for (int64_t k = 0; status != PDL_OK && k < kept; k++) topk->residual[topk->index[k]] = topk->value[k];
+    return status;
+}
+
+void pdl_topk_message(pdl_topk_t *topk, const float *gradient, uint32_t *message)
+{
+    int64_t kept = pick(topk, gradient);
+
+    pdl_message_pairs(topk->index, topk->value, kept, topk->elements, message);
 }

@@ -5,6 +5,8 @@
 
 #include "comm/messages.h"
 
+#include <paradl/coll/sparse.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,6 +42,33 @@ static pdl_status_t count_messages(const pdl_schedule_t *schedule, const pdl__re
     return status;
 }
 
+int64_t pdl__sparse_words(const pdl__reduction_spec_t *spec, int ranks)
+{
+    bool nested = strcmp(spec->algorithm, "sparse_ring_ring") == 0;
+    /* Nested rings begin with parts for the ranks of a node. */
+    int64_t parts = !nested ? ranks : spec->ranks_per_node > 1 ? spec->ranks_per_node : ranks;
+
+    return (spec->elements + parts - 1) / parts + 1;
+}
+
+/* The residual with what selects from it, the elements that this rank keeps, and a message each that is sent and
+   received. */
+pdl_status_t pdl__count_sparse(const pdl__reduction_spec_t *spec, int ranks, pdl__counted_t *counted)
+{
+    pdl_sparse_spec_t wanted = {.algorithm = spec->algorithm,
+                                .ranks = ranks,
+                                .ranks_per_node = spec->ranks_per_node};
+    int64_t           words = spec->elements + 1;
+    double            sent;
+    pdl_status_t      status = pdl_sparse_sent(&wanted, (double)spec->elements, spec->density, &sent);
+
+    if (status) return status;
+    *counted = (pdl__counted_t){.sent = (int64_t)sent,
+                                .held = pdl_topk_bytes(spec->elements, spec->density, 0) +
+                                        (size_t)(words + 2 * pdl__sparse_words(spec, ranks)) * sizeof(uint32_t)};
+    return PDL_OK;
+}
+
 pdl_status_t pdl__count_reduction(const pdl__reduction_spec_t *spec, int rank, int ranks, pdl__counted_t *counted)
 {
     pdl_schedule_spec_t wanted = {.collective = spec->collective,
@@ -49,6 +78,7 @@ pdl_status_t pdl__count_reduction(const pdl__reduction_spec_t *spec, int rank, i
     pdl_schedule_t     *schedule;
     pdl_status_t        status;
 
+    if (spec->density > 0) return pdl__count_sparse(spec, ranks, counted);
     if (strcmp(spec->algorithm, "library") == 0) {
         *counted = (pdl__counted_t){.sent = pdl__library_bytes(spec, ranks)};
         return PDL_OK;

@@ -55,6 +55,9 @@ static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
         return pdl_error(PDL_ERR_INPUT,
                          "%s cannot be exchanged in buckets: use allreduce, reduce-scatter or allgather",
                          pdl_collective_names[spec->collective]);
+    if (spec->density > 0 && (spec->collective != PDL_COLL_ALLREDUCE || !pdl__transport_direct(spec->transport)))
+        return pdl_error(PDL_ERR_UNSUPPORTED, "sparse sums are made of whole gradients in memory of the host: use "
+                                              "--device cpu and --sharding none");
     if (spec->collective != PDL_COLL_ALLREDUCE && spec->part == NULL)
         return pdl_error(PDL_ERR_INPUT, "an exchange of parts does not say whose they are");
     for (int b = 0; b < spec->buckets; b++) {
@@ -75,7 +78,7 @@ static pdl_status_t name_bucket(const pdl_exchange_spec_t *spec, pdl__trials_t *
     if (measured && trials->reducers != NULL && spec->collective == PDL_COLL_ALLREDUCE)
         status = pdl__trials_run(trials, bucket->count, &algorithm);
     else if (measured || algorithm == NULL)
-        algorithm = "ring";
+        algorithm = spec->density > 0 ? "sparse_ring" : "ring";
     if (status) return status;
     bucket->algorithm = malloc(strlen(algorithm) + 1);
     if (bucket->algorithm == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
@@ -105,6 +108,7 @@ static pdl__reduction_spec_t reduction_of(const pdl_exchange_spec_t *spec, int b
         (pdl__reduction_spec_t){.lane = bucket->lane,
                                 .collective = spec->collective,
                                 .algorithm = bucket->algorithm,
+                                .density = spec->density,
                                 .ranks_per_node = spec->ranks_per_node,
                                 .elements = bucket->count,
                                 .counts = spec->part ? spec->part + b * pdl_ranks_size(spec->ranks) : NULL};
@@ -148,6 +152,7 @@ static pdl_status_t count_buckets(const pdl_exchange_spec_t *spec, pdl_exchange_
         status = pdl__count_reduction(&wanted, pdl_ranks_rank(spec->ranks), pdl_ranks_size(spec->ranks), &counted);
         if (status) break;
         bucket->sent = counted.sent;
+        exchange->counted_bytes += counted.held;
         if (counted.slots_bytes > slots[bucket->lane]) slots[bucket->lane] = counted.slots_bytes;
         if (counted.pack_bytes > pack[bucket->lane]) pack[bucket->lane] = counted.pack_bytes;
     }
@@ -265,7 +270,6 @@ static pdl_status_t start_ready(pdl_exchange_t *exchange)
         exchange->queue_first = (exchange->queue_first + 1) % exchange->buckets;
         exchange->queue_count--;
         exchange->moving[bucket->lane] = b;
-        exchange->bytes += (double)bucket->sent;
         bucket->state = MOVING;
         status = pdl__reduction_start(bucket->reduction, bucket->data);
     }
@@ -284,6 +288,7 @@ static pdl_status_t move(pdl_exchange_t *exchange)
         status = pdl__reduction_test(exchange->bucket[b].reduction, &done);
         if (status || !done) continue;
         exchange->bucket[b].state = ARRIVED;
+        exchange->bytes += (double)exchange->bucket[b].reduction->bytes;
         exchange->moving[lane] = -1;
         status = start_ready(exchange);
     }
@@ -361,8 +366,11 @@ int64_t pdl_exchange_messages(const pdl_exchange_t *exchange)
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held)
 {
     *sent = 0;
-    for (int b = 0; b < exchange->buckets; b++) *sent += (double)exchange->bucket[b].sent;
     *held = exchange->counted_bytes;
+    for (int b = 0; b < exchange->buckets; b++) {
+        *sent += (double)exchange->bucket[b].sent;
+        if (exchange->bucket[b].reduction != NULL) *held += exchange->bucket[b].reduction->held;
+    }
     if (exchange->reducers.mpi != NULL) *held += pdl__lanes_bytes(exchange->reducers.mpi);
     if (exchange->reducers.device != NULL) *held += pdl__device_lanes_bytes(exchange->reducers.device);
 }
@@ -370,4 +378,12 @@ void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *he
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b)
 {
     return (double)exchange->bucket[b].sent;
+}
+
+float *pdl_exchange_residual(const pdl_exchange_t *exchange, int b, int64_t *count)
+{
+    pdl__reduction_t *reduction = exchange->bucket[b].reduction;
+
+    *count = exchange->bucket[b].count;
+    return reduction != NULL && reduction->ops->residual != NULL ? reduction->ops->residual(reduction) : NULL;
 }

@@ -91,18 +91,21 @@ typedef struct pdl__reduction_ops {
     pdl_status_t (*start)(pdl__reduction_t *reduction, float *data);
     pdl_status_t (*test)(pdl__reduction_t *reduction, bool *done);
     int64_t (*messages)(const pdl__reduction_t *reduction); /* NULL: not known */
+    float *(*residual)(pdl__reduction_t *reduction);        /* of all elements; NULL: there is none */
     void (*destroy)(pdl__reduction_t *reduction);
 } pdl__reduction_ops_t;
 
 struct pdl__reduction {
     const pdl__reduction_ops_t *ops;
-    int64_t                     bytes; /* sent by this rank in one run */
+    int64_t bytes; /* sent by this rank in one run; of a sparse one in the latest, before that as expected */
+    size_t  held;  /* of memory that is its own, besides that of its lane */
 };
 
 typedef struct pdl__reduction_spec {
     int              lane;
     pdl_collective_t collective;     /* allreduce, reduce-scatter or allgather */
-    const char      *algorithm;      /* a schedule or "library" */
+    const char      *algorithm;      /* a schedule, sparse where there is a density, or "library" */
+    double           density;        /* of a sparse sum: share of the elements that a rank sends; 0: it is dense */
     int64_t          ranks_per_node; /* for schedules that look at it; 0: 1 */
     int64_t          elements;
     const int64_t   *counts;                  /* of each rank's part, unless all get the sum */

@@ -3,6 +3,7 @@
  * the same bits on all ranks and in every repetition.
  */
 #include <paradl/coll/coll.h>
+#include <paradl/coll/sparse.h>
 #include <paradl/comm/exchange.h>
 
 #include "ranks.h"
@@ -264,6 +265,126 @@ static void parts_are_summed_and_gathered(void)
     for (int i = 0; i < 5; i++) exchange_parts(algorithms[i], i != 1);
 }
 
+static pdl_exchange_t *make_sparse(float *data, const int64_t *bound, int buckets, const char *algorithm,
+                                   double density)
+{
+    pdl_exchange_spec_t spec = {.ranks = ranks,
+                                .data = data,
+                                .bound = bound,
+                                .buckets = buckets,
+                                .algorithm = algorithm,
+                                .density = density,
+                                .ranks_per_node = size % 2 == 0 ? 2 : 1,
+                                .overlap = true};
+    pdl_exchange_t     *exchange = NULL;
+
+    REQUIRE_OK(pdl_exchange_create(&spec, &exchange));
+    if (exchange == NULL) pdl_ranks_abort(ranks, PDL_ERR_IO);
+    return exchange;
+}
+
+/* A sparse ring that sends all elements gives the bits of the ring, and every sparse schedule the sum. */
+static void sparse_sums_of_all_elements_are_dense(void)
+{
+    float          *data = calloc(ELEMENTS, sizeof(*data)), *dense = calloc(ELEMENTS, sizeof(*dense));
+    pdl_exchange_t *sparse = make_sparse(data, bounds, BUCKETS, "sparse_ring", 1);
+    pdl_exchange_t *ring = make_exchange(dense, "ring", true);
+
+    for (int64_t i = 0; i < ELEMENTS; i++) data[i] = dense[i] = rough_value(i, 3, rank);
+    exchange_step(sparse, 0, true);
+    exchange_step(ring, 0, true);
+    CHECK(memcmp(data, dense, ELEMENTS * sizeof(*data)) == 0);
+    pdl_exchange_destroy(sparse);
+    pdl_exchange_destroy(ring);
+    for (const char *const *name = pdl_sparse_algorithms; *name != NULL; name++) {
+        sparse = make_sparse(data, bounds, BUCKETS, *name, 1);
+        for (int step = 0; step < 2; step++) {
+            for (int64_t i = 0; i < ELEMENTS; i++) data[i] = whole_value(i, step, rank);
+            exchange_step(sparse, step, step == 1);
+            CHECK_INT(count_wrong(data, step), 0);
+            CHECK_INT(count_unlike_first(data), 0);
+        }
+        pdl_exchange_destroy(sparse);
+    }
+    free(data);
+    free(dense);
+}
+
+/* What was not sent is sent later or still there: over some steps nothing is lost. */
+static void sparse_sums_lose_nothing(void)
+{
+    float          *data = calloc(ELEMENTS, sizeof(*data));
+    double         *left = calloc(ELEMENTS, sizeof(*left));
+    pdl_exchange_t *exchange = make_sparse(data, bounds, BUCKETS, "sparse_ring_ring", 0.02);
+    int64_t         wrong = 0, count;
+
+    for (int step = 0; step < 3; step++) {
+        for (int64_t i = 0; i < ELEMENTS; i++) data[i] = whole_value(i, step, rank);
+        exchange_step(exchange, step, true);
+        CHECK_INT(count_unlike_first(data), 0);
+        for (int64_t i = 0; i < ELEMENTS; i++) left[i] += rank == 0 ? data[i] : 0;
+    }
+    for (int b = 0; b < BUCKETS; b++) {
+        const float *residual = pdl_exchange_residual(exchange, b, &count);
+
+        CHECK((residual == NULL) == (size == 1 || bounds[b + 1] == bounds[b]));
+        for (int64_t i = 0; residual != NULL && i < count; i++) left[bounds[b] + i] += residual[i];
+    }
+    CHECK_OK(pdl_ranks_sum(ranks, left, ELEMENTS));
+    for (int64_t i = 0; i < ELEMENTS; i++) {
+        double all = 0;
+
+        for (int step = 0; step < 3; step++)
+            for (int r = 0; r < size; r++) all += whole_value(i, step, r);
+        wrong += left[i] != all;
+    }
+    CHECK_INT(wrong, 0);
+    pdl_exchange_destroy(exchange);
+    free(data);
+    free(left);
+}
+
+/* Messages have the values and the bytes of the same sum in memory. */
+static void sparse_messages_are_those_of_the_model(void)
+{
+    enum { COUNT = 4800 }; /* parts of equal length on 1 to 6 ranks */
+    static const int64_t bound[] = {0, COUNT};
+    float               *data = calloc(COUNT, sizeof(*data)), *sum = calloc((size_t)size * COUNT, sizeof(*sum));
+    pdl_stream_t        *stream = calloc((size_t)size, sizeof(*stream));
+
+    for (const char *const *name = pdl_sparse_algorithms; size > 1 && *name != NULL; name++) {
+        pdl_sparse_spec_t spec = {.algorithm = *name, .ranks = size, .ranks_per_node = size % 2 == 0 ? 2 : 1};
+        pdl_exchange_t   *exchange = make_sparse(data, bound, 1, *name, 0.15);
+        pdl_sparse_run_t  run = {0};
+        double            expected = 0, bytes, waited, polled;
+
+        for (int r = 0; r < size; r++) {
+            pdl_topk_t *topk = NULL;
+
+            for (int64_t i = 0; i < COUNT; i++) data[i] = rough_value(i, 4, r);
+            REQUIRE_OK(pdl_topk_create(COUNT, 0.15, 0, &topk));
+            CHECK_OK(pdl_topk_select(topk, data, NULL, &stream[r]));
+            pdl_topk_destroy(topk);
+        }
+        REQUIRE_OK(pdl_sparse_allreduce(&spec, stream, sum, &run));
+        for (int64_t i = 0; i < COUNT; i++) data[i] = rough_value(i, 4, rank);
+        CHECK_OK(pdl_exchange_ready(exchange, 0));
+        CHECK_OK(pdl_exchange_wait(exchange, 0));
+        pdl_exchange_counters(exchange, &bytes, &waited, &polled);
+        for (int64_t m = 0; m < run.message_count; m++)
+            expected += run.message[m].from == rank ? run.message[m].bytes : 0;
+        /* The others encode sums of more than two anew, so that more of them are pairs. */
+        CHECK(bytes <= expected && (bytes == expected || strcmp(*name, "sparse_ring") != 0));
+        CHECK(memcmp(data, sum + (size_t)rank * COUNT, COUNT * sizeof(*data)) == 0);
+        for (int r = 0; r < size; r++) pdl_stream_free(&stream[r]);
+        pdl_sparse_run_free(&run);
+        pdl_exchange_destroy(exchange);
+    }
+    free(stream);
+    free(data);
+    free(sum);
+}
+
 static void mistakes_are_named(void)
 {
     float              *data = calloc(ELEMENTS, sizeof(*data));
@@ -283,6 +404,9 @@ static void mistakes_are_named(void)
     if (size > 1) CHECK_ERROR(pdl_exchange_create(&spec, &none), "rnig");
     spec.collective = PDL_COLL_ALLGATHER;
     CHECK_ERROR(pdl_exchange_create(&spec, &none), "whose they are");
+    spec.density = 0.5;
+    CHECK_ERROR(pdl_exchange_create(&spec, &none), "sparse sums are made of whole gradients");
+    spec.density = 0;
     spec.collective = PDL_COLL_ALLTOALL;
     CHECK_ERROR(pdl_exchange_create(&spec, &none), "alltoall cannot be exchanged");
     free(data);
@@ -337,6 +461,9 @@ int main(void)
     RUN(same_bits_everywhere);
     RUN(choice_can_be_repeated);
     RUN(parts_are_summed_and_gathered);
+    RUN(sparse_sums_of_all_elements_are_dense);
+    RUN(sparse_sums_lose_nothing);
+    RUN(sparse_messages_are_those_of_the_model);
     RUN(mistakes_are_named);
     RUN(sums_in_the_order_of_ranks);
     RUN(ranks_agree);

@@ -20,6 +20,7 @@
 
 #include <paradl/base/status.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -75,8 +76,24 @@ pdl_status_t pdl_topk_create(int64_t elements, double density, int64_t sample, p
 void         pdl_topk_destroy(pdl_topk_t *topk);
 pdl_status_t pdl_topk_select(pdl_topk_t *topk, const float *gradient, const pdl_sparse_format_t *format,
                              pdl_stream_t *stream);
-/* What has not left yet, [elements]. */
-const float *pdl_topk_residual(const pdl_topk_t *topk);
+/* The same as a message (below) of all elements, without taking memory. */
+void pdl_topk_message(pdl_topk_t *topk, const float *gradient, uint32_t *message);
+/* What has not left yet, [elements]; may be set. */
+float *pdl_topk_residual(const pdl_topk_t *topk);
+/* Bytes that it holds. */
+size_t pdl_topk_bytes(int64_t elements, double density, int64_t sample);
+
+/* Messages as they are sent, in words of four bytes, with indices and values of four bytes each. One of a segment of `length`
+   elements has up to length + 1 words. Nothing here takes memory. */
+int64_t pdl_message_words(const uint32_t *message, int64_t length);
+void pdl_message_pairs(const uint32_t *index, const float *value, int64_t count, int64_t length, uint32_t *message);
+/* Zeros are left out if that is smaller. */
+void pdl_message_values(const float *values, int64_t length, uint32_t *message);
+/* The elements [first, first + count) of a message, and those of `more` (of count elements; NULL: none), summed. */
+void pdl_message_sum(const uint32_t *message, int64_t length, int64_t first, int64_t count, const uint32_t *more,
+                     uint32_t *sum);
+/* Adds the elements of a message to values. */
+void pdl_message_add(const uint32_t *message, int64_t length, float *values);
 
 typedef struct pdl_sparse_spec {
     const char         *algorithm; /* sparse_ring, sparse_ring_ring, sparse_pairwise */
@@ -102,14 +119,31 @@ void pdl_sparse_run_free(pdl_sparse_run_t *run);
 
 /* Names of the algorithms; NULL ends the list. */
 extern const char *const pdl_sparse_algorithms[];
+bool                     pdl_sparse_named(const char *algorithm);
+
+/* One step, in which every rank gets a message from the rank `back` places before it in a ring of `size` ranks, `stride`
+   apart. The bytes are those to expect when every rank keeps a random share `density` of `elements`, of which a share
+   `common` is the same at all ranks and the rest independent. */
+typedef struct pdl_sparse_step {
+    int    stride, size, back;
+    bool   reduced; /* added on arrival */
+    double bytes;
+} pdl_sparse_step_t;
+
+/* All steps, to be freed. */
+pdl_status_t pdl_sparse_steps(const pdl_sparse_spec_t *spec, double elements, double density, double common,
+                              pdl_sparse_step_t **steps, int *count);
+/* Bytes that a rank is expected to send, supports being independent. */
+pdl_status_t pdl_sparse_sent(const pdl_sparse_spec_t *spec, double elements, double density, double *bytes);
+/* The rank `back` places before `rank` in such a ring; with a negative number, behind it. */
+int pdl_sparse_peer(int rank, const pdl_sparse_step_t *step, int back);
 
 /* Sums one stream of each rank in memory. `result` receives the sum as [ranks][length] values as each rank has
    it, or is NULL. */
 pdl_status_t pdl_sparse_allreduce(const pdl_sparse_spec_t *spec, const pdl_stream_t input[], float *result,
                                   pdl_sparse_run_t *run);
 
-/* The same messages with the sizes to expect when every rank keeps a random share `density` of `elements`, of
-   which a share `common` is the same at all ranks and the rest independent. */
+/* The same messages with the sizes to expect, as in pdl_sparse_steps(). */
 pdl_status_t pdl_sparse_expect(const pdl_sparse_spec_t *spec, double elements, double density, double common,
                                pdl_sparse_run_t *run);
 

@@ -43,7 +43,9 @@ typedef struct pdl_exchange_spec {
     /* Of every bucket: one of the project's schedules, "library" for that of MPI or of the device, or for sums "measure" for the fastest of the
        common schedules and the library in a short trial. NULL: a ring, which measures for parts as well. */
     const char        *algorithm;
-    const char *const *algorithms;     /* instead, one for each bucket; or NULL */
+    const char *const *algorithms; /* instead, one for each bucket; or NULL */
+    double             density;    /* above 0: sums by a sparse schedule (coll/sparse.h), to which every rank gives
+                                          this share of its elements; the others are added to the next ones */
     int64_t            ranks_per_node; /* for schedules that look at it; 0: 1 */
     int64_t            chunk_bytes;    /* messages are cut into such pieces; 0: default */
     bool               overlap;        /* false: nothing moves before wait */
@@ -76,10 +78,15 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
 int64_t pdl_exchange_messages(const pdl_exchange_t *exchange);
 
 /* Bytes this rank sends when every bucket is exchanged once ("library": those of a ring), and bytes of the places where
-   messages arrive. Also of dry ranks, for which "measure" stands for a ring. */
+   messages arrive and of residuals. Of sparse sums what is to be expected. Also of dry ranks, for which "measure" stands for a
+   ring. */
 void pdl_exchange_bytes(const pdl_exchange_t *exchange, double *sent, size_t *held);
 /* Of these, bytes sent each time bucket b is exchanged. */
 double pdl_exchange_bucket_bytes(const pdl_exchange_t *exchange, int b);
+
+/* Of a sparse sum: what this rank has not sent yet of bucket b, of all its elements; NULL: there is none. May be set between
+   two sums. */
+float *pdl_exchange_residual(const pdl_exchange_t *exchange, int b, int64_t *count);
 
 #ifdef __cplusplus
 }

@@ -4,6 +4,7 @@
  */
 #include "comm/dry.h"
 #include "comm/mpi/check.h"
+#include "comm/mpi/sparse.h"
 #include "comm/world.h"
 
 #include <paradl/comm/comm.h>
@@ -197,9 +198,11 @@ pdl_status_t pdl__reduction_create(const pdl__lanes_t *lanes, const pdl__reducti
                                              .test = reduction_test,
                                              .messages = reduction_messages,
                                              .destroy = reduction_destroy};
-    mpi_reduction_t                  *reduction = calloc(1, sizeof(*reduction));
+    mpi_reduction_t                  *reduction;
     pdl_status_t                      status;
 
+    if (spec->density > 0) return pdl__sparse_create(lanes->lane[spec->lane].comm, lanes->counted, spec, result);
+    reduction = calloc(1, sizeof(*reduction));
     if (reduction == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
     reduction->base.ops = &ops;
     reduction->lane = lanes->lane[spec->lane];
