@@ -70,6 +70,11 @@ class Runs:
         with open(self._log(options)) as lines:
             return [line for line in map(json.loads, lines) if "train_loss" in line]
 
+    def summary(self, options):
+        """The last line of a run's log."""
+        with open(self._log(options)) as lines:
+            return json.loads(lines.readlines()[-1])["summary"]
+
     def _run(self, options):
         log = self._log(options)
         if os.path.exists(log):

@@ -44,8 +44,8 @@ struct pdl_exchange {
     int            *queue;         /* circular */
     int             queue_first, queue_count;
     bool            overlap;
-    size_t          counted_bytes; /* that the lanes of dry ranks would hold */
-    double          bytes, waited_s, polled_s;
+    size_t          counted_bytes;                     /* that the lanes of dry ranks would hold */
+    double          bytes, summed, waited_s, polled_s; /* summed: elements */
 };
 
 static pdl_status_t check_spec(const pdl_exchange_spec_t *spec)
@@ -289,6 +289,7 @@ static pdl_status_t move(pdl_exchange_t *exchange)
         if (status || !done) continue;
         exchange->bucket[b].state = ARRIVED;
         exchange->bytes += (double)exchange->bucket[b].reduction->bytes;
+        exchange->summed += (double)exchange->bucket[b].count;
         exchange->moving[lane] = -1;
         status = start_ready(exchange);
     }
@@ -351,6 +352,11 @@ void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double
     *bytes = exchange->bytes;
     *waited_s = exchange->waited_s;
     *polled_s = exchange->polled_s;
+}
+
+double pdl_exchange_summed(const pdl_exchange_t *exchange)
+{
+    return exchange->summed;
 }
 
 int64_t pdl_exchange_messages(const pdl_exchange_t *exchange)

@@ -37,9 +37,24 @@ pdl_schedule_spec_t pdl_plan_schedule(const pdl_plan_t *plan, unsigned axes, pdl
     bool                         open = named->algorithm[0] == '\0';
 
     return (pdl_schedule_spec_t){.collective = collective,
-                                 .algorithm = open ? "ring" : named->algorithm,
+                                 .algorithm = !open                ? named->algorithm
+                                              : named->density > 0 ? "sparse_ring"
+                                                                   : "ring",
                                  .ranks = ranks,
                                  .hosts_per_switch = open ? 0 : named->ranks_per_node};
+}
+
+double pdl_plan_density(const pdl_plan_t *plan, unsigned axes)
+{
+    return plan->collective[pdl_plan_collective_axis(&plan->mesh, axes)].density;
+}
+
+pdl_sparse_spec_t pdl_plan_sparse(const pdl_plan_t *plan, unsigned axes, int64_t ranks)
+{
+    pdl_schedule_spec_t spec = pdl_plan_schedule(plan, axes, PDL_COLL_ALLREDUCE, ranks);
+
+    return (
+        pdl_sparse_spec_t){.algorithm = spec.algorithm, .ranks = ranks, .ranks_per_node = spec.hosts_per_switch};
 }
 
 static int64_t ranks_of(const pdl_mesh_t *mesh, unsigned axes)
@@ -170,6 +185,8 @@ static int list_algorithms(const char *names[], int most)
             while (k < count && strcmp(names[k], *name) != 0) k++;
             if (k == count && count < most) names[count++] = *name;
         }
+    for (const char *const *name = pdl_sparse_algorithms; *name != NULL && count < most; name++)
+        names[count++] = *name;
     return count;
 }
 
@@ -181,51 +198,73 @@ pdl_status_t pdl_plan_check_algorithm(const char *algorithm)
 
     for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++)
         if (strlen(algorithm) < PDL_COLL_NAME_SIZE && pdl_coll_describe(c, algorithm) != NULL) return PDL_OK;
+    if (pdl_sparse_named(algorithm)) return PDL_OK;
     if (pdl__closest_names(algorithm, names, (size_t)count, near, sizeof(near)))
         return pdl_error(PDL_ERR_INPUT, "there is no schedule \"%.40s\": did you mean %s?", algorithm, near);
     return pdl_error(PDL_ERR_INPUT, "there is no schedule \"%.40s\": use auto or one that paradl coll list shows",
                      algorithm);
 }
 
+static pdl_status_t try_sparse(const pdl_plan_collective_t *named, const pdl_plan_use_t *use)
+{
+    const char       *name = named->algorithm[0] != '\0' ? named->algorithm : "sparse_ring";
+    pdl_sparse_spec_t spec = {.algorithm = name, .ranks = use->ranks, .ranks_per_node = named->ranks_per_node};
+    double            bytes;
+
+    if (!pdl_sparse_named(name) || !(named->density > 0))
+        return pdl_error(PDL_ERR_LIMIT, "%s is not a schedule of this density", name);
+    if (!use->gradient || use->collective != PDL_COLL_ALLREDUCE)
+        return pdl_error(PDL_ERR_LIMIT, "%s sums whole gradients and does not exist for %s", name,
+                         use->gradient ? pdl_collective_names[use->collective] : "collectives inside layers");
+    return pdl_sparse_sent(&spec, 0, named->density, &bytes);
+}
+
+pdl_status_t pdl_plan_try_schedule(const pdl_plan_collective_t *named, const pdl_plan_use_t *use)
+{
+    pdl_schedule_spec_t spec = {.collective = use->collective,
+                                .algorithm = named->algorithm,
+                                .ranks = use->ranks,
+                                .hosts_per_switch = named->ranks_per_node};
+    pdl_schedule_t     *schedule;
+
+    if (named->density > 0 || pdl_sparse_named(named->algorithm)) return try_sparse(named, use);
+    if (pdl_coll_describe(use->collective, named->algorithm) == NULL)
+        return pdl_error(PDL_ERR_LIMIT, "%s does not exist for %s", named->algorithm,
+                         pdl_collective_names[use->collective]);
+    pdl_status_t status = pdl_schedule_create(&spec, &schedule);
+    if (!status) pdl_schedule_destroy(schedule);
+    return status;
+}
+
 /* What could do it instead: the common schedules that exist for it. */
-static void list_possible(pdl_schedule_spec_t spec, char *list, size_t size)
+static void list_possible(const pdl_plan_use_t *use, int64_t ranks_per_node, char *list, size_t size)
 {
     const char *names[32];
     size_t      count = 0;
 
     for (const char *const *name = pdl_coll_common(); *name != NULL && count < 32; name++) {
-        pdl_schedule_t *schedule;
+        pdl_plan_collective_t named = {.ranks_per_node = ranks_per_node};
 
-        spec.algorithm = *name;
-        if (pdl_schedule_create(&spec, &schedule)) continue;
-        names[count++] = *name;
-        pdl_schedule_destroy(schedule);
+        snprintf(named.algorithm, sizeof(named.algorithm), "%s", *name);
+        if (!pdl_plan_try_schedule(&named, use)) names[count++] = *name;
     }
     pdl__join_names(names, count, list, size);
 }
 
 static pdl_status_t check_use(const pdl_plan_t *plan, const pdl_plan_use_t *use)
 {
-    pdl_schedule_spec_t spec = pdl_plan_schedule(plan, use->axes, use->collective, use->ranks);
-    pdl_schedule_t     *schedule;
-    char                axis[PDL__AXIS_NAME_SIZE], reason[400], possible[160];
-    pdl_status_t        status;
+    const pdl_plan_collective_t *named = &plan->collective[use->axis];
+    char                         axis[PDL__AXIS_NAME_SIZE], reason[400], possible[160];
+    pdl_status_t                 status;
 
     pdl__axis_name(&plan->mesh, use->axis, axis);
     if (use->ranks > MOST_RANKS)
         return pdl_error(PDL_ERR_LIMIT, "collectives.%s: schedules are named for at most %d ranks, not %lld", axis,
                          MOST_RANKS, (long long)use->ranks);
-    if (pdl_coll_describe(use->collective, spec.algorithm) == NULL) {
-        snprintf(reason, sizeof(reason), "%s does not exist for %s", spec.algorithm,
-                 pdl_collective_names[use->collective]);
-        status = PDL_ERR_LIMIT;
-    } else {
-        status = pdl_schedule_create(&spec, &schedule);
-        if (!status) pdl_schedule_destroy(schedule);
-        if (!status || status == PDL_ERR_NOMEM) return status;
-        snprintf(reason, sizeof(reason), "%s", pdl_error_message());
-    }
-    list_possible(spec, possible, sizeof(possible));
+    status = pdl_plan_try_schedule(named, use);
+    if (!status || status == PDL_ERR_NOMEM) return status;
+    snprintf(reason, sizeof(reason), "%s", pdl_error_message());
+    list_possible(use, named->ranks_per_node, possible, sizeof(possible));
     return pdl_error(status, "collectives.%s: %s, which the plan has %s on %lld ranks; possible are auto, %s", axis,
                      reason, use->gradient ? "for gradients" : "inside layers", (long long)use->ranks, possible);
 }
@@ -246,6 +285,34 @@ static pdl_status_t list_uses(const pdl_plan_t *plan, pdl_plan_uses_t **uses)
     return status;
 }
 
+static bool is_named(const pdl_plan_collective_t *named)
+{
+    return named->algorithm[0] != '\0' || named->density > 0;
+}
+
+/* A name that exists, with a density where it is of a sparse schedule and nowhere else. */
+static pdl_status_t check_name(const pdl_plan_t *plan, int a)
+{
+    const pdl_plan_collective_t *named = &plan->collective[a];
+    char                         axis[PDL__AXIS_NAME_SIZE];
+    pdl_status_t                 status;
+
+    if (named->algorithm[0] == '\0') return PDL_OK;
+    status = pdl_plan_check_algorithm(named->algorithm);
+    pdl__axis_name(&plan->mesh, a, axis);
+    if (!status && pdl_sparse_named(named->algorithm) && named->density == 0)
+        status = pdl_error(PDL_ERR_INPUT,
+                           "collectives.%s: %s needs a density: {algorithm: %s, density: 0.01} sends one element "
+                           "of 100",
+                           axis, named->algorithm, named->algorithm);
+    if (!status && !pdl_sparse_named(named->algorithm) && named->density > 0)
+        status = pdl_error(PDL_ERR_INPUT,
+                           "collectives.%s: %s sends all elements: leave out density, or use "
+                           "sparse_ring",
+                           axis, named->algorithm);
+    return status;
+}
+
 pdl_status_t pdl_plan_check_collectives(const pdl_plan_t *plan)
 {
     pdl_plan_uses_t *uses;
@@ -253,15 +320,15 @@ pdl_status_t pdl_plan_check_collectives(const pdl_plan_t *plan)
     bool             any = false;
 
     for (int a = 0; a < plan->mesh.axis_count && !status; a++) {
-        if (plan->collective[a].algorithm[0] == '\0') continue;
+        if (!is_named(&plan->collective[a])) continue;
         any |= plan->mesh.axis[a].size > 1;
-        status = pdl_plan_check_algorithm(plan->collective[a].algorithm);
+        status = check_name(plan, a);
     }
     if (status || !any) return status;
     status = list_uses(plan, &uses);
     if (status) return status;
     for (int i = 0; !status && i < uses->count; i++)
-        if (plan->collective[uses->use[i].axis].algorithm[0] != '\0') status = check_use(plan, &uses->use[i]);
+        if (is_named(&plan->collective[uses->use[i].axis])) status = check_use(plan, &uses->use[i]);
     free(uses);
     return status;
 }
@@ -279,6 +346,20 @@ pdl_status_t pdl_plan_name_gradients(pdl_plan_t *plan, const char *algorithm)
         *named = (pdl_plan_collective_t){.ranks_per_node = 0};
         snprintf(named->algorithm, sizeof(named->algorithm), "%s", algorithm);
     }
+    free(uses);
+    return pdl_plan_check_collectives(plan);
+}
+
+/* Sums over stages, of tied weights alone, stay dense. */
+pdl_status_t pdl_plan_thin_gradients(pdl_plan_t *plan, double density)
+{
+    pdl_plan_uses_t *uses;
+    pdl_status_t     status = list_uses(plan, &uses);
+
+    if (status) return status;
+    for (int i = 0; i < uses->count; i++)
+        if (uses->use[i].gradient && plan->mesh.axis[uses->use[i].axis].kind != PDL_AXIS_PIPELINE)
+            plan->collective[uses->use[i].axis] = (pdl_plan_collective_t){.density = density};
     free(uses);
     return pdl_plan_check_collectives(plan);
 }
@@ -311,6 +392,8 @@ char *pdl_plan_format_collectives(const pdl_plan_t *plan, char *text, size_t siz
         pdl__axis_name(&plan->mesh, a, axis);
         length += (size_t)snprintf(text + length, size - length, "%s%s %s", length > 0 ? ", " : "", axis,
                                    named->algorithm);
+        if (named->density > 0 && length < size)
+            length += (size_t)snprintf(text + length, size - length, " of %.3g %%", 100 * named->density);
     }
     return text;
 }

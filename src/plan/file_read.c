@@ -411,11 +411,20 @@ static pdl_status_t read_memory(const pdl_yaml_t *root, pdl_plan_t *plan)
     return PDL_OK;
 }
 
+static pdl_status_t read_density(const pdl_yaml_t *value, double *density)
+{
+    pdl_status_t st = pdl_yaml_get_number(value, "density", PDL_UNIT_NONE, PDL_OPTIONAL, density);
+
+    if (st != PDL_OK || pdl_yaml_find(value, "density") == NULL || (*density > 0 && *density <= 1)) return st;
+    return pdl_yaml_error(pdl_yaml_find(value, "density"), "density %g: expected a number above 0 and up to 1",
+                          *density);
+}
+
 /* A name, or a mapping with one. */
 static pdl_status_t read_collective(const pdl_yaml_t *value, pdl_plan_file_t *file,
                                     pdl_plan_collective_t *collective)
 {
-    static const char *const keys[] = {"algorithm", "ranks_per_node", NULL};
+    static const char *const keys[] = {"algorithm", "ranks_per_node", "density", NULL};
     const pdl_yaml_t        *node = value;
     const char              *name = "auto";
     pdl_status_t             st;
@@ -428,6 +437,7 @@ static pdl_status_t read_collective(const pdl_yaml_t *value, pdl_plan_file_t *fi
         if (st == PDL_OK)
             st = pdl_yaml_get_int(value, "ranks_per_node", 1, PDL__PLAN_MAX_RANKS, PDL_OPTIONAL,
                                   &collective->ranks_per_node);
+        if (st == PDL_OK) st = read_density(value, &collective->density);
         if (pdl_yaml_find(value, "algorithm") != NULL) node = pdl_yaml_find(value, "algorithm");
     }
     if (st != PDL_OK || strcmp(name, "auto") == 0) return st;

@@ -125,14 +125,19 @@ static const char *yes_or_no(bool value)
 
 static void write_collective(const pdl_plan_collective_t *collective, FILE *stream)
 {
-    bool shaped = collective->ranks_per_node > 0;
+    bool shaped = collective->ranks_per_node > 0 || collective->density > 0;
 
     if (shaped) fputs("{algorithm: ", stream);
     if (strchr(collective->algorithm, ':') != NULL) /* levels:ring/4,hd_far/8 */
         pdl_yaml_write_quoted(collective->algorithm, stream);
     else
         fputs(collective->algorithm[0] != '\0' ? collective->algorithm : "auto", stream);
-    if (shaped) fprintf(stream, ", ranks_per_node: %" PRId64 "}", collective->ranks_per_node);
+    if (collective->ranks_per_node > 0) fprintf(stream, ", ranks_per_node: %" PRId64, collective->ranks_per_node);
+    if (collective->density > 0) {
+        fputs(", density: ", stream);
+        pdl__plan_write_number(collective->density, stream);
+    }
+    if (shaped) fputs("}", stream);
 }
 
 static void write_memory(const pdl_plan_t *plan, FILE *stream)

@@ -120,6 +120,8 @@ static pdl_status_t compare(const pdl_run_report_spec_t *spec, const pdl_train_s
 /* "gradients over data (4 ranks): allreduce by ring" */
 static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_summary_t *s, FILE *stream)
 {
+    char text[2][PDL_FORMAT_SIZE];
+
     if (s->replayed > 0)
         fprintf(stream, "%lld passes over the network were replayed as a graph of kernels\n",
                 (long long)s->replayed);
@@ -129,9 +131,13 @@ static void show_exchanges(const pdl_run_report_spec_t *spec, const pdl_train_su
     for (int i = 0; i < s->exchange_count; i++) {
         const pdl_session_exchange_t *e = &s->exchange[i];
 
-        fprintf(stream, "%s over %s (%d ranks): %s by %s\n",
+        fprintf(stream, "%s over %s (%d ranks): %s by %s",
                 e->collective == PDL_COLL_ALLGATHER ? "weights" : "gradients", e->axes, e->ranks,
                 pdl_collective_names[e->collective], e->algorithm);
+        if (e->density > 0)
+            fprintf(stream, " of %.3g %% of the elements; rank 0 sent %s, a dense ring sends %s", 100 * e->density,
+                    pdl_format_bytes(e->sent, text[0]), pdl_format_bytes(e->ring, text[1]));
+        fputc('\n', stream);
     }
 }
 
@@ -287,7 +293,9 @@ void pdl__exchanges_json(pdl_json_t *json, const pdl_session_exchange_t *exchang
         pdl_json_string(json, "collective", pdl_collective_names[exchanges[i].collective]);
         pdl_json_string(json, "algorithm", exchanges[i].algorithm);
         pdl_json_int(json, "ranks", exchanges[i].ranks);
+        if (exchanges[i].density > 0) pdl_json_number(json, "density", exchanges[i].density);
         if (messages) pdl_json_int(json, "messages", exchanges[i].messages);
+        if (messages) pdl_json_bytes(json, "sent_bytes", exchanges[i].sent);
         pdl_json_close(json);
     }
     pdl_json_close(json);

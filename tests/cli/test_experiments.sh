@@ -38,6 +38,12 @@ python3 "$SOURCE/examples/experiments/aggregation.py" --quick --seeds 1 --data s
     >out 2>err || fail "aggregation.py: $(tail -3 err)"
 for method in FedAvg SEM CADIS FedDCT; do has out "$method  "; done
 has aggregation/accuracy-clusters.svg "</svg>"
+if "$PARADL" --version | grep -q "MPI"; then
+    python3 "$SOURCE/examples/experiments/sparse.py" --only synthetic --seeds 1 --ranks 2 --densities 0.1 --out sparse >out 2>err ||
+        fail "sparse.py: $(tail -3 err)"
+    has out "times less"
+    has sparse/synthetic.svg "</svg>"
+fi
 python3 "$SOURCE/examples/experiments/out_of_core.py" --model resnet18 --limit 2GiB --batches 64,128 --out out_of_core >out 2>err ||
     fail "out_of_core.py: $(tail -3 err)"
 has out "recompute_cheap"

@@ -74,6 +74,8 @@ const char *pdl_exchange_algorithm(const pdl_exchange_t *exchange, int b);
    polls. */
 void pdl_exchange_counters(const pdl_exchange_t *exchange, double *bytes, double *waited_s, double *polled_s);
 
+/* Elements of all sums that are complete, since creation. */
+double pdl_exchange_summed(const pdl_exchange_t *exchange);
 /* Messages that this rank has sent since creation; those of "library" are not known. */
 int64_t pdl_exchange_messages(const pdl_exchange_t *exchange);
 

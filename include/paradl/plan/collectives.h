@@ -9,6 +9,7 @@
 #define PARADL_PLAN_COLLECTIVES_H
 
 #include <paradl/coll/coll.h>
+#include <paradl/coll/sparse.h>
 #include <paradl/plan/partition.h>
 
 #ifdef __cplusplus
@@ -41,17 +42,26 @@ int pdl_plan_collective_axis(const pdl_mesh_t *mesh, unsigned axes);
 pdl_schedule_spec_t pdl_plan_schedule(const pdl_plan_t *plan, unsigned axes, pdl_collective_t collective,
                                       int64_t ranks);
 
+/* Where sums of gradients over these axes are sparse (paradl/coll/sparse.h), the share of the elements that a rank sends; else 0. */
+double pdl_plan_density(const pdl_plan_t *plan, unsigned axes);
+/* The same schedule as a sparse one; the name is the plan's. */
+pdl_sparse_spec_t pdl_plan_sparse(const pdl_plan_t *plan, unsigned axes, int64_t ranks);
+
 /* Whether every schedule that the plan names exists for what it has to do; part of pdl_plan_check(). The message says what would
    be possible. */
 pdl_status_t pdl_plan_check_collectives(const pdl_plan_t *plan);
 /* Gives all axes that exchange gradients this schedule, checked; "" leaves them open again. */
 pdl_status_t pdl_plan_name_gradients(pdl_plan_t *plan, const char *algorithm);
+/* Makes sums of gradients over ranks sparse, checked; the schedules are left open. */
+pdl_status_t pdl_plan_thin_gradients(pdl_plan_t *plan, double density);
+/* Whether a schedule exists for a collective among `ranks` ranks; PDL_ERR_LIMIT if not. */
+pdl_status_t pdl_plan_try_schedule(const pdl_plan_collective_t *named, const pdl_plan_use_t *use);
 /* Whether a schedule of this name exists; if not, the message has the nearest names. */
 pdl_status_t pdl_plan_check_algorithm(const char *algorithm);
 
 /* The names of these axes as a plan file has them: "data", "data+spatial_0". Returns `text`. */
 char *pdl_plan_format_axes(const pdl_mesh_t *mesh, unsigned axes, char *text, size_t size);
-/* "data shd_near, tensor ring": what is named; "" where nothing is. Returns `text`. */
+/* "data shd_near, tensor ring", "data sparse_ring of 1 %": what is named; "" where nothing is. Returns `text`. */
 char *pdl_plan_format_collectives(const pdl_plan_t *plan, char *text, size_t size);
 
 /* What a plan that was settled has beyond the one before: "data ring; the borders of stages", or "". Returns `text`. */

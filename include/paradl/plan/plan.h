@@ -127,6 +127,7 @@ pdl_status_t pdl_data_policy_check(const pdl_data_policy_t *policy);
 typedef struct pdl_plan_collective {
     char    algorithm[PDL_COLL_NAME_SIZE]; /* a name of paradl/coll; "": open, as "auto" in a file */
     int64_t ranks_per_node;                /* of a group, for schedules that look at it; 0: 1 */
+    double  density; /* of sparse sums of gradients: share of the elements that a rank sends; 0: they are dense */
 } pdl_plan_collective_t;
 
 /* Modes of one layer, an entry per axis of the mesh. */

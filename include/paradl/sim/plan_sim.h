@@ -43,6 +43,7 @@ typedef struct pdl_comm_sim {
     char            algorithm[PDL_COLL_NAME_SIZE]; /* of the schedule; "direct": one message to each partner */
     int64_t         size, stride;                  /* ranks of a group, and their distance */
     int64_t         groups;                        /* at once */
+    double          density;                       /* of a sparse sum; else 0 */
     double          bytes, projected_s, simulated_s;
     double          times; /* in one iteration, of the stage that does it most */
 } pdl_comm_sim_t;

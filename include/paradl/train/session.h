@@ -237,6 +237,9 @@ typedef struct pdl_session_exchange {
     char             algorithm[PDL_COLL_NAME_SIZE]; /* a schedule or "library"; of buckets that differ "a, b" */
     int              ranks;
     int64_t          messages; /* sent so far; 0 of the library's */
+    double           sent;     /* bytes so far ("library": those of a ring) */
+    double           density;  /* of sparse sums; else 0 */
+    double           ring;     /* of sparse sums: bytes that a dense ring would have sent */
 } pdl_session_exchange_t;
 #define PDL_MAX_EXCHANGES 16
 /* Writes up to PDL_MAX_EXCHANGES of them, and returns how many. */

@@ -88,6 +88,9 @@ const pdl__option_t pdl__train_option_table[] = {
     {"algorithm", "NAME", NULL,
      "schedule of the gradient exchange, instead of the plan's: auto, measure, library, or one of coll list",
      TEXT(algorithm)},
+    {"gradient-sparsity", "X", "0",
+     "share of the gradients that ranks do not send, such as 0.99: the smallest, which are added to the next ones",
+     NUMBER(gradient_sparsity)},
     {"transport", "NAME", "auto",
      "how memory of GPUs goes between ranks: host (through MPI), ipc (ranks of one machine) or nccl (a GPU each)",
      CHOICE(transport, pdl_transport_names, PDL_TRANSPORT_COUNT)},
@@ -285,6 +288,12 @@ pdl_status_t pdl__train_options_from(const pdl__train_values_t *v, pdl_train_opt
         return pdl_error(PDL_ERR_INPUT, "--resume goes on with a run and --overwrite replaces it: leave out one");
     if (v->label_smoothing < 0 || v->label_smoothing >= 1)
         return pdl_error(PDL_ERR_INPUT, "--label-smoothing must be in 0 .. 1");
+    if (v->gradient_sparsity < 0 || v->gradient_sparsity >= 1)
+        return pdl_error(PDL_ERR_INPUT,
+                         "--gradient-sparsity %g: expected a number from 0 (all are sent) to below 1",
+                         v->gradient_sparsity);
+    if (v->gradient_sparsity > 0 && v->algorithm)
+        return pdl_error(PDL_ERR_INPUT, "--gradient-sparsity has schedules of its own: leave out --algorithm");
     status = check_algorithm(v->algorithm, &o->session);
     if (!status) status = optimizer_from(v, &o->session.optimizer);
     if (!status) status = pdl__sampling_options_from(&v->sampling, (uint64_t)v->seed, o);

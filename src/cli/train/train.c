@@ -82,11 +82,22 @@ static pdl_status_t name_algorithm(job_t *job, pdl_plan_t *plan)
     return status ? pdl_error(status, "--algorithm %s: %s", name, pdl_error_message()) : PDL_OK;
 }
 
+/* Where there is nobody to exchange with, nothing is left out. */
+static pdl_status_t change_collectives(job_t *job, pdl_plan_t *plan)
+{
+    double       sparsity = job->values->gradient_sparsity;
+    pdl_status_t status = name_algorithm(job, plan);
+
+    if (status || sparsity == 0) return status;
+    status = pdl_plan_thin_gradients(plan, 1 - sparsity);
+    return status ? pdl_error(status, "--gradient-sparsity: %s", pdl_error_message()) : PDL_OK;
+}
+
 static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
 {
     if (operands->count == 0) {
         pdl_status_t made = plan_from_options(job);
-        return made ? made : name_algorithm(job, job->own_plan);
+        return made ? made : change_collectives(job, job->own_plan);
     }
     pdl_status_t status = pdl_plan_read(operands->text[0], &job->file);
     if (status) return status;
@@ -97,7 +108,7 @@ static pdl_status_t load_plan(job_t *job, const pdl__operands_t *operands)
     job->plan_path = operands->text[0];
     job->plan = job->file.plan;
     status = pdl_plan_check(job->plan);
-    return status ? status : name_algorithm(job, job->file.plan);
+    return status ? status : change_collectives(job, job->file.plan);
 }
 
 static const char *model_name(const job_t *job)

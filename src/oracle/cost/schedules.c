@@ -5,6 +5,8 @@
  */
 #include "oracle/cost/cost.h"
 
+#include <paradl/coll/sparse.h>
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,18 +94,22 @@ static double adding_seconds(const pdl_system_t *system, const pdl_schedule_t *s
     return more > 0 && rate > 0 ? 3 * more / rate : 0;
 }
 
-static pdl_status_t count_schedule(counter_t *k, pdl_schedule_cost_t *cost)
+static void set_levels(counter_t *k)
 {
-    double       reduced = 0;
-    pdl_status_t status = pdl_step_loads_create(k->system, k->query->pe_count, &k->loads);
-
-    if (status) return status;
     for (int l = 0; l < k->system->level_count; l++) {
         double step_s = l == 0 ? k->p->fabric_step_s : k->p->network_step_s;
 
         k->efficiency[l] = l == 0 ? k->p->fabric_efficiency : k->p->network_efficiency;
         k->step_s[l] = step_s > 0 ? step_s : k->system->level[l].latency_s;
     }
+}
+
+static pdl_status_t count_schedule(counter_t *k, pdl_schedule_cost_t *cost)
+{
+    double       reduced = 0;
+    pdl_status_t status = pdl_step_loads_create(k->system, k->query->pe_count, &k->loads);
+
+    if (status) return status;
     *cost = (pdl_schedule_cost_t){0, 0};
     count_steps(k, cost, &reduced);
     cost->seconds_per_byte /= (double)pdl_schedule_blocks(k->schedule);
@@ -112,12 +118,52 @@ static pdl_status_t count_schedule(counter_t *k, pdl_schedule_cost_t *cost)
     return PDL_OK;
 }
 
-static pdl_status_t count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
-                                     const pdl_group_query_t *query, const pdl_schedule_spec_t *spec,
-                                     pdl_schedule_cost_t *cost)
+/* Steps of a sparse sum are alike at all ranks; their bytes are those to expect. Before the first one a rank adds its gradients to
+   the residual, finds the largest by magnitude and moves them out, each a pass over memory or two. */
+static pdl_status_t count_sparse(counter_t *k, const pdl_plan_collective_t *named, pdl_schedule_cost_t *cost)
 {
-    pdl_schedule_t *schedule;
-    pdl_status_t    status = pdl_schedule_create(spec, &schedule);
+    enum { ELEMENTS = 1 << 20, PASSES = 10 };
+    const pdl_group_query_t *query = k->query;
+    pdl_sparse_spec_t        spec = {.algorithm = named->algorithm[0] != '\0' ? named->algorithm : "sparse_ring",
+                                     .ranks = query->size,
+                                     .ranks_per_node = named->ranks_per_node};
+    const pdl_device_t      *device = &k->system->device;
+    double                   rate = device->memory_bandwidth_bytes_per_s * device->memory_efficiency;
+    pdl_sparse_step_t       *step;
+    int                      steps, level;
+    pdl_status_t             status = pdl_sparse_steps(&spec, ELEMENTS, named->density, 0, &step, &steps);
+
+    if (status) return status;
+    status = pdl_step_loads_create(k->system, query->pe_count, &k->loads);
+    *cost = (pdl_schedule_cost_t){0, rate > 0 ? PASSES / rate : 0};
+    for (int s = 0; s < steps && !status; s++) {
+        for (int place = 0; place < pdl_step_loads_places(k->loads); place++) {
+            int64_t pe = pdl_step_loads_pe(k->loads, place), member = pe / query->stride % query->size;
+
+            for (int in = 0; in < 2; in++) {
+                int64_t peer = pdl_sparse_peer((int)member, &step[s], in != 0 ? step[s].back : -step[s].back);
+                pdl_step_loads_add(k->loads, place, pe + (peer - member) * query->stride, in != 0,
+                                   step[s].bytes / (ELEMENTS * (double)sizeof(float)));
+            }
+        }
+        cost->seconds_per_byte += pdl_step_loads_end(k->loads, k->efficiency, &level);
+        cost->startup_s += k->step_s[level];
+    }
+    if (!status) pdl_step_loads_destroy(k->loads);
+    free(step);
+    return status;
+}
+
+static pdl_status_t count_collective(const pdl_system_t *system, const pdl_parameters_t *p,
+                                     const pdl_group_query_t *query, const pdl_plan_collective_t *named,
+                                     pdl_collective_t collective, pdl_schedule_cost_t *cost)
+{
+    pdl_schedule_spec_t spec = {.collective = collective,
+                                .algorithm = named->algorithm,
+                                .ranks = query->size,
+                                .hosts_per_switch = named->ranks_per_node};
+    pdl_schedule_t     *schedule = NULL;
+    pdl_status_t        status = named->density > 0 ? PDL_OK : pdl_schedule_create(&spec, &schedule);
 
     if (status) return status;
     counter_t *k = malloc(sizeof(*k));
@@ -128,15 +174,19 @@ static pdl_status_t count_collective(const pdl_system_t *system, const pdl_param
         k->p = p;
         k->query = query;
         k->schedule = schedule;
-        status = count_schedule(k, cost);
+        set_levels(k);
+        status = named->density > 0 ? count_sparse(k, named, cost) : count_schedule(k, cost);
     }
     free(k);
     pdl_schedule_destroy(schedule);
     return status;
 }
 
-static pdl_algorithm_form_t form_of(const char *name)
+static pdl_algorithm_form_t form_of(const pdl_plan_collective_t *named)
 {
+    const char *name = named->algorithm;
+
+    if (named->density > 0) return PDL_FORM_COUNTED;
     if (name[0] == '\0') return PDL_FORM_AUTO;
     if (strcmp(name, "ring") == 0) return PDL_FORM_RING;
     if (strcmp(name, "double_tree") == 0) return PDL_FORM_TREE;
@@ -147,15 +197,13 @@ static pdl_algorithm_form_t form_of(const char *name)
 pdl_status_t pdl__algorithm(const pdl_system_t *system, const pdl_parameters_t *p, const pdl_group_query_t *query,
                             const pdl_plan_collective_t *named, unsigned collectives, pdl_algorithm_t *algorithm)
 {
-    *algorithm = (pdl_algorithm_t){.form = form_of(named->algorithm), .named = named};
+    *algorithm = (pdl_algorithm_t){.form = form_of(named), .named = named};
     if (algorithm->form != PDL_FORM_COUNTED) return PDL_OK;
     for (pdl_collective_t c = PDL_COLL_ALLREDUCE; c <= PDL_COLL_ALLGATHER; c++) {
-        pdl_schedule_spec_t spec = {.collective = c,
-                                    .algorithm = named->algorithm,
-                                    .ranks = query->size,
-                                    .hosts_per_switch = named->ranks_per_node};
-        if (!(collectives & 1u << c) || pdl_coll_describe(c, named->algorithm) == NULL) continue;
-        pdl_status_t status = count_collective(system, p, query, &spec, &algorithm->cost[c]);
+        bool exists = named->density > 0 ? c == PDL_COLL_ALLREDUCE : pdl_coll_describe(c, named->algorithm) != NULL;
+
+        if (!(collectives & 1u << c) || !exists) continue;
+        pdl_status_t status = count_collective(system, p, query, named, c, &algorithm->cost[c]);
         /* What the plan does not have need not exist; what it has, pdl_plan_check() has seen. */
         if (status && status != PDL_ERR_LIMIT) return status;
     }

@@ -90,16 +90,8 @@ static bool serves_all(const question_t *q, const pdl_plan_collective_t *named)
 
     for (int i = 0; i < q->uses->count && serves; i++) {
         const pdl_plan_use_t *use = &q->uses->use[i];
-        pdl_schedule_spec_t   spec = {.collective = use->collective,
-                                      .algorithm = named->algorithm,
-                                      .ranks = use->ranks,
-                                      .hosts_per_switch = named->ranks_per_node};
-        pdl_schedule_t       *schedule;
 
-        if (!belongs(q, use)) continue;
-        serves = pdl_coll_describe(use->collective, named->algorithm) != NULL &&
-                 pdl_schedule_create(&spec, &schedule) == PDL_OK;
-        if (serves) pdl_schedule_destroy(schedule);
+        if (belongs(q, use)) serves = pdl_plan_try_schedule(named, use) == PDL_OK;
     }
     return serves;
 }
@@ -146,7 +138,7 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
 {
     enum { MOST = 16 };
     pdl_plan_collective_t candidate[MOST];
-    double                seconds[MOST], least = INFINITY;
+    double                seconds[MOST], least = INFINITY, density = q->plan->collective[q->axis].density;
     int64_t               node;
     int                   count = 0;
     bool                  rings;
@@ -155,11 +147,12 @@ static pdl_status_t choose(const question_t *q, pdl_plan_collective_t *chosen)
     if (!status) status = only_rings(q, &rings);
     if (status) return status;
 
-    for (const char *const *name = pdl_coll_common(); *name != NULL && count < MOST && !status; name++) {
-        bool nested = pdl_coll_nested(*name);
+    for (const char *const *name = density > 0 ? pdl_sparse_algorithms : pdl_coll_common();
+         *name != NULL && count < MOST && !status; name++) {
+        bool nested = density > 0 ? strcmp(*name, "sparse_ring_ring") == 0 : pdl_coll_nested(*name);
 
         if ((nested && node == 0) || (rings && count > 0)) continue;
-        candidate[count] = (pdl_plan_collective_t){.ranks_per_node = nested ? node : 0};
+        candidate[count] = (pdl_plan_collective_t){.ranks_per_node = nested ? node : 0, .density = density};
         snprintf(candidate[count].algorithm, sizeof(candidate[count].algorithm), "%s", *name);
         if (!serves_all(q, &candidate[count])) continue;
         seconds[count] = 0;

@@ -14,6 +14,7 @@ typedef struct vector {
     int              ranks, place;
     int64_t          elements;
     bool             in_parts; /* those of a bucket */
+    double           density;  /* of sparse sums; else 0 */
 } vector_t;
 
 /* A schedule whose steps were gone through. */
@@ -136,6 +137,10 @@ static pdl_status_t count_vector(counter_t *c, const vector_t *v, double *bytes)
 
     *bytes = 0;
     if (v->ranks == 1 || v->elements == 0) return PDL_OK;
+    if (v->density > 0) {
+        pdl_sparse_spec_t spec = pdl_plan_sparse(c->spec->plan, v->axes, v->ranks);
+        return pdl_sparse_sent(&spec, (double)v->elements, v->density, bytes);
+    }
     pdl_status_t status = find_sends(c, v, &sends);
     if (!status)
         *bytes =
@@ -192,6 +197,7 @@ static pdl_status_t count_collective(counter_t *c, pdl_program_op_t *op)
                                      .elements = (int64_t)(bucket->bytes / sizeof(float)),
                                      .in_parts = op->primitive != PDL_ALLREDUCE};
     if (op->role == PDL_ROLE_PARTS) v.elements = part_elements(c, bucket);
+    if (op->role == PDL_ROLE_GRADIENTS) v.density = pdl_plan_density(c->spec->plan, op->group);
     return count_vector(c, &v, &op->bytes);
 }
 

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "sim/plan/plan.h"
 
+#include <paradl/coll/sparse.h>
 #include <paradl/topo/contention.h>
 
 #include <math.h>
@@ -149,6 +150,50 @@ static pdl_status_t run_schedules(pdl__pricer_t *pricer, const placement_t *p, p
     return status;
 }
 
+/* The steps of a sparse sum, one after the other, with messages of the sizes to expect. Steps that are like the one before are
+   simulated once. */
+static pdl_status_t run_sparse(pdl__pricer_t *pricer, const placement_t *p, const pdl__price_t *price,
+                               pdl_sim_result_t *result)
+{
+    const pdl_comm_sim_t *comm = &price->comm;
+    pdl_sparse_spec_t     spec = {.algorithm = comm->algorithm,
+                                  .ranks = comm->size,
+                                  .ranks_per_node = price->ranks_per_node};
+    int                   steps = 0, links = pdl_topology_link_count(pricer->topology);
+    pdl_message_t        *messages = malloc((size_t)p->extent * sizeof(*messages));
+    double               *link_bytes = calloc((size_t)links + 1, sizeof(*link_bytes)), seconds = 0;
+    pdl_sparse_step_t    *step = NULL;
+    pdl_status_t          status =
+        messages == NULL || link_bytes == NULL ? pdl__no_memory("for the communications of a plan") : PDL_OK;
+
+    if (!status)
+        status = pdl_sparse_steps(&spec, comm->bytes / (double)sizeof(float), comm->density, 0, &step, &steps);
+    for (int s = 0; s < steps && !status; s++) {
+        int count = 0;
+
+        if (s == 0 || step[s].bytes != step[s - 1].bytes || step[s].stride != step[s - 1].stride ||
+            step[s].back != step[s - 1].back) {
+            for (int64_t g = 0; g < p->groups; g++)
+                for (int i = 0; i < (int)p->size; i++)
+                    messages[count++] = (pdl_message_t){host_of(p, g, pdl_sparse_peer(i, &step[s], step[s].back)),
+                                                        host_of(p, g, i), step[s].bytes};
+            pdl_sim_result_free(result);
+            *result = (pdl_sim_result_t){0};
+            status = run_messages(pricer, messages, count, result);
+        }
+        seconds += status ? 0 : result->time_s;
+        for (int i = 0; i < links && !status; i++) link_bytes[i] += result->link_bytes[i];
+    }
+    if (!status) {
+        result->time_s = seconds;
+        memcpy(result->link_bytes, link_bytes, (size_t)links * sizeof(*link_bytes));
+    }
+    free(step);
+    free(messages);
+    free(link_bytes);
+    return status;
+}
+
 static pdl_status_t run_collective(pdl__pricer_t *pricer, const placement_t *p, const pdl_group_t *group,
                                    const pdl__price_t *price, pdl_sim_result_t *result)
 {
@@ -166,6 +211,14 @@ static pdl_status_t run_collective(pdl__pricer_t *pricer, const placement_t *p, 
     return status;
 }
 
+/* Of a sparse sum; else 0. */
+static double density_of(const pdl_comm_query_t *query)
+{
+    const pdl_plan_collective_t *named = query->algorithm->named;
+
+    return named != NULL && query->primitive == PDL_ALLREDUCE ? named->density : 0;
+}
+
 /* What a plan leaves open is a ring: pdl_sim_plan() settles plans first. */
 static const char *schedule_name(const pdl_comm_query_t *query)
 {
@@ -173,7 +226,8 @@ static const char *schedule_name(const pdl_comm_query_t *query)
 
     if (query->primitive == PDL_HALO) return "direct";
     if (query->primitive == PDL_ALLTOALL) return "pairwise";
-    return named == NULL || named->algorithm[0] == '\0' ? "ring" : named->algorithm;
+    if (named == NULL || named->algorithm[0] == '\0') return density_of(query) > 0 ? "sparse_ring" : "ring";
+    return named->algorithm;
 }
 
 /* Inside nodes whose devices have a link to each partner, the pieces of a ring go there directly. */
@@ -244,8 +298,9 @@ static pdl_status_t simulate(pdl__pricer_t *pricer, const pdl_group_t *group, pd
         /* A rank starts its messages one after the other. */
         later_s = (double)(comm->size - 2) * group->step_s;
     } else {
-        status = tree ? run_tree(pricer, &placement, group, comm, &result)
-                      : run_collective(pricer, &placement, group, price, &result);
+        status = comm->density > 0 ? run_sparse(pricer, &placement, price, &result)
+                 : tree            ? run_tree(pricer, &placement, group, comm, &result)
+                                   : run_collective(pricer, &placement, group, price, &result);
         phases = 1;
     }
     if (status) return status;
@@ -339,6 +394,7 @@ static pdl_status_t add_price(pdl__pricer_t *pricer, const pdl_comm_query_t *que
                                      .size = query->size,
                                      .stride = query->stride,
                                      .groups = pricer->ranks / query->size,
+                                     .density = density_of(query),
                                      .bytes = query->bytes},
                             .ranks_per_node = query->algorithm->named ? query->algorithm->named->ranks_per_node : 0,
                             .stage = -1};
@@ -361,7 +417,7 @@ static pdl__price_t *find_price(const pdl__pricer_t *pricer, const pdl_comm_quer
 
         if (price->comm.primitive == query->primitive && strcmp(price->comm.algorithm, schedule_name(query)) == 0 &&
             price->comm.size == query->size && price->comm.stride == query->stride &&
-            price->comm.bytes == query->bytes)
+            price->comm.bytes == query->bytes && price->comm.density == density_of(query))
             return price;
     }
     return NULL;

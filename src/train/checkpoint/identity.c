@@ -3,6 +3,7 @@
  */
 #include "train/checkpoint/identity.h"
 #include "train/checkpoint/checkpoint.h"
+#include "train/exec/session.h"
 
 #include "base/number.h"
 
@@ -133,11 +134,13 @@ static void add_hide_factors(pdl__identity_t *id, const pdl_hide_options_t *hide
 static void add_choices(pdl__identity_t *id, const pdl_train_options_t *o)
 {
     const pdl_hide_options_t *hide = &o->sampling.hide;
+    double                    thins = pdl__plan_thins(o->session.plan);
     char                      text[32];
 
     add(id, "no-normalise", "%s", o->normalise ? "no" : "yes");
     add(id, "statistics", "%s", o->session.first_statistics ? "first" : "mean");
     add(id, "precision", "%s", o->session.plan->precision == PDL_BF16 ? "bf16" : "fp32");
+    add(id, "gradient-sparsity", "%s", thins > 0 ? print_real(1 - thins, text) : "0");
     add(id, "sync-batch-norm", "%s", o->session.plan->sync_batch_norm ? "yes" : "no");
     if (o->aggregate.kind == PDL_AGGREGATE_CADIS)
         add(id, "cluster-threshold", "%s",

@@ -222,7 +222,8 @@ static pdl_status_t write_checkpoint(pdl_session_t *s, const char *folder, const
 
 bool pdl__session_whole(const pdl_session_t *s)
 {
-    return !s->updating && !in_pieces(s) && s->weights.elements == s->weights.trainable;
+    return !s->updating && !in_pieces(s) && s->weights.elements == s->weights.trainable &&
+           pdl__plan_thins(s->spec.plan) == 0;
 }
 
 pdl_status_t pdl__session_save_alone(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
@@ -230,7 +231,7 @@ pdl_status_t pdl__session_save_alone(pdl_session_t *s, const char *folder, const
     return write_checkpoint(s, folder, place, keep);
 }
 
-static const char statistics_name[] = PDL__EXTRA "statistics";
+static const char statistics_name[] = PDL__EXTRA "statistics", residuals_name[] = PDL__EXTRA "residuals";
 
 /* Writes the mean of the statistics, while all ranks take part. */
 static pdl_status_t save_mean(pdl_session_t *s, const char *folder, const pdl__place_t *place, int keep)
@@ -253,17 +254,21 @@ pdl_status_t pdl__session_save(pdl_session_t *s, const char *folder, const pdl__
     pdl__extras_t extras = {0};
     pdl__place_t  whole = *place;
     pdl__extra_t  statistics = {.name = statistics_name, .bytes = true};
+    pdl__extra_t  residuals = {.name = residuals_name, .bytes = true};
     bool          mean = s->weights.statistics_are_mean;
     pdl_status_t  status = pdl__statistics_gather(s, &statistics.data, &statistics.count);
 
+    if (!status) status = pdl__residuals_gather(s, &residuals.data, &residuals.count);
     pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates, .doing = "writing a checkpoint"});
     if (place->extras) extras = *place->extras;
     if (statistics.count > 0) extras.extra[extras.count++] = statistics;
+    if (residuals.count > 0) extras.extra[extras.count++] = residuals;
     whole.extras = &extras;
     if (!status) status = save_mean(s, folder, &whole, keep);
     if (!status) status = pdl_session_mean_statistics(s, mean);
     pdl_watch_at(s->spec.ranks, &(pdl_watch_place_t){.update = s->updates, .doing = "checkpoint written"});
     free(statistics.data);
+    free(residuals.data);
     return status;
 }
 
@@ -274,6 +279,15 @@ static pdl_status_t restore_statistics(pdl_session_t *s, const pdl_checkpoint_t 
 
     if (!stored) return PDL_OK;
     return pdl__statistics_scatter(s, stored->data, (int64_t)stored->bytes);
+}
+
+static pdl_status_t restore_residuals(pdl_session_t *s, const pdl_checkpoint_t *checkpoint)
+{
+    const pdl_stored_t *stored = pdl_safetensors_find(pdl_checkpoint_state(checkpoint), residuals_name);
+    pdl_status_t        status = PDL_OK;
+
+    if (stored) status = pdl__residuals_scatter(s, stored->data, (int64_t)stored->bytes);
+    return pdl_ranks_agree(s->spec.ranks, status);
 }
 
 /* Nothing good comes of such weights, and a score of them would look like one. */
@@ -368,7 +382,8 @@ pdl_status_t pdl__session_restore(pdl_session_t *s, const pdl_checkpoint_t *chec
 {
     pdl_status_t status = pdl_ranks_agree(s->spec.ranks, restore(s, checkpoint, state, place));
 
-    return status || !state ? status : restore_statistics(s, checkpoint);
+    if (!status && state) status = restore_statistics(s, checkpoint);
+    return status || !state ? status : restore_residuals(s, checkpoint);
 }
 
 /* The averages of the trainable weights, from where the optimizer's state is. */

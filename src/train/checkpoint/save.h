@@ -10,7 +10,7 @@
 
 /* Numbers of somebody else that a checkpoint carries with it, under names that begin with PDL__EXTRA. */
 #define PDL__EXTRA  "sampling."
-#define PDL__EXTRAS 3
+#define PDL__EXTRAS 4
 typedef struct pdl__extra {
     const char *name;
     bool        bytes; /* otherwise of 64 bits */

@@ -57,6 +57,7 @@ void pdl__name_exchange(const pdl_session_t *s, unsigned axes, pdl_exchange_spec
 
     spec->algorithm = schedule.algorithm;
     spec->ranks_per_node = schedule.hosts_per_switch;
+    spec->density = pdl_plan_density(s->spec.plan, axes);
     if (instead && (spec->collective == PDL_COLL_ALLREDUCE || strcmp(instead, "measure") != 0))
         spec->algorithm = instead;
 }

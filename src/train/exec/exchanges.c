@@ -30,6 +30,7 @@ static void add(list_t *list, unsigned axes, pdl_collective_t collective, int ra
                 int buckets)
 {
     pdl_session_exchange_t *out = &list->out[list->count];
+    double                  waited_s, polled_s;
 
     if (!exchange || ranks == 1 || list->count == PDL_MAX_EXCHANGES) return;
     *out = (pdl_session_exchange_t){.collective = collective,
@@ -37,6 +38,11 @@ static void add(list_t *list, unsigned axes, pdl_collective_t collective, int ra
                                     .messages = pdl_exchange_messages(exchange)};
     pdl_plan_format_axes(&list->session->spec.plan->mesh, axes, out->axes, sizeof(out->axes));
     join_names(exchange, buckets, out->algorithm);
+    pdl_exchange_counters(exchange, &out->sent, &waited_s, &polled_s);
+    if (pdl_sparse_named(out->algorithm)) {
+        out->density = pdl_plan_density(list->session->spec.plan, axes);
+        out->ring = 2 * (double)(ranks - 1) / ranks * pdl_exchange_summed(exchange) * (double)sizeof(float);
+    }
     if (out->algorithm[0] != '\0') list->count++;
 }
 

@@ -295,6 +295,7 @@ pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **
         if (!status) status = find_share(s);
     }
     if (!status && spec->training) status = pdl_optimizer_check(&spec->optimizer);
+    if (!status) status = pdl__residuals_check(spec);
     if (!status && spec->training) s->spec.optimizer.lr = pdl_optimizer_rate(&spec->optimizer);
     status = pdl_ranks_agree(spec->ranks, status);
     if (!status)

@@ -312,6 +312,14 @@ pdl_status_t pdl__statistics_gather(pdl_session_t *session, void **all, int64_t 
 /* Collective. Back to their workers, if these are as many and as large; else nothing happens. */
 pdl_status_t pdl__statistics_scatter(pdl_session_t *session, const void *all, int64_t bytes);
 
+/* state/residuals.c: the share of gradients that ranks send where sums of them are sparse; else 0. */
+double pdl__plan_thins(const pdl_plan_t *plan);
+/* Whether a session may have such sums, where its plan says so. */
+pdl_status_t pdl__residuals_check(const pdl_session_spec_t *spec);
+/* Collective. What all ranks have not sent yet, one after the other, to be freed; 0 bytes where sums are dense. */
+pdl_status_t pdl__residuals_gather(pdl_session_t *session, void **all, int64_t *bytes);
+pdl_status_t pdl__residuals_scatter(pdl_session_t *session, const void *all, int64_t bytes);
+
 /* initial/apply.c: the weights of spec.initial, once all are listed. */
 pdl_status_t pdl__session_initialise(pdl_session_t *session);
 
