@@ -10,5 +10,6 @@
 #include <paradl/oracle/prices.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>
+#include <paradl/oracle/sensitivity.h>
 
 #endif

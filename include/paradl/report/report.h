@@ -13,6 +13,7 @@
 #include <paradl/oracle/ownership.h>
 #include <paradl/oracle/replay.h>
 #include <paradl/oracle/search.h>
+#include <paradl/oracle/sensitivity.h>
 #include <paradl/system/system.h>
 #include <paradl/validate/collectives.h>
 #include <paradl/validate/device.h>
@@ -68,6 +69,7 @@ typedef struct pdl_plan_report {
     const pdl_timeline_t      *timeline;    /* of the best plan, for the costs of its layers; or NULL */
     const pdl_ownership_t     *ownership;   /* of a whole training with the best plan; or NULL */
     const char                *training;    /* what that is, "15 T tokens" */
+    const pdl_sensitivity_t   *sensitivity; /* of the best plan; or NULL */
 } pdl_plan_report_t;
 
 pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream);

@@ -47,7 +47,9 @@ const pdl__option_t pdl__plan_options[] = {
     {"max-memory", "X", NULL, "memory of a device that may be used, such as 12GiB",
      PDL__POSITIVE(pdl__plan_asked_t, max_memory, PDL_UNIT_BYTES)},
     {"top", "K", "0", "shows only the K best; 0: all", PDL__INT(pdl__plan_asked_t, top, 0)},
-    {"explain", NULL, NULL, "says why the best wins and what would have to change for the second to win",
+    {"explain", NULL, NULL,
+     "says why the best wins, what would have to change for the second to win, and what every hardware number is "
+     "worth",
      PDL__FLAG(pdl__plan_asked_t, explain)},
     {"formulas", "WHICH", "paradl", "cost model", CHOICE(formulas, formula_names, PDL__FORMULAS_COUNT),
      .group = "Cost model"},

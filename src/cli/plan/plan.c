@@ -123,6 +123,7 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
 {
     char               explanation[4096];
     pdl__plan_policy_t policy = {.rows = NULL};
+    pdl_sensitivity_t  sensitivity;
     pdl_timeline_t    *timeline = NULL;
     pdl_status_t       status = PDL_OK;
 
@@ -135,6 +136,8 @@ static pdl_status_t answer(const pdl__plan_asked_t *v, const pdl__plan_question_
     if (!status && v->explain && search->possible > 0) {
         status = pdl_search_explain(oracle, &q->request, search, explanation, sizeof(explanation));
         report->explanation = explanation;
+        if (!status) status = pdl_search_sensitivity(oracle, &q->request, search, &sensitivity);
+        report->sensitivity = &sensitivity;
     }
     if (!status && search->possible > 0) status = pdl_oracle_settle(oracle, search->candidates[0].plan);
     if (!status && v->output != NULL && v->export_name == NULL && search->possible > 0)

@@ -6,6 +6,7 @@
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_layers.h"
 #include "report/plan/plan_rates.h"
+#include "report/plan/sensitivity_report.h"
 
 #include <paradl/base/document.h>
 #include <paradl/plan/collectives.h>
@@ -228,6 +229,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     pdl_json_close(&json);
     write_policies_compared(&json, report->policy);
     pdl__report_ownership_json(&json, report);
+    pdl__report_sensitivity_json(&json, report);
     if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
     if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
     if (report->timeline != NULL) status = pdl__plan_layers_json(&json, report->model, report->timeline);

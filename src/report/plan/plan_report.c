@@ -4,6 +4,7 @@
 #include "report/plan/ownership_report.h"
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_rates.h"
+#include "report/plan/sensitivity_report.h"
 
 #include <paradl/base/units.h>
 #include <paradl/plan/collectives.h>
@@ -367,8 +368,9 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
         fprintf(stream, "%s%s", report->explanation,
                 length > 0 && report->explanation[length - 1] != '\n' ? "\n" : "");
     }
+    status = pdl__report_sensitivity(report, stream);
     pdl__report_ownership(report, stream);
-    if (report->policy != NULL) status = pdl_report_policy(report->policy, stream);
+    if (!status && report->policy != NULL) status = pdl_report_policy(report->policy, stream);
     if (report->plan_path != NULL) fprintf(stream, "plan written to %s\n", report->plan_path);
     return status;
 }
