@@ -4,6 +4,7 @@
 
 #include <paradl/validate/collectives.h>
 #include <paradl/validate/device.h>
+#include <paradl/validate/measured_run.h>
 #include <paradl/validate/orig.h>
 #include <paradl/validate/published.h>
 #include <paradl/validate/validate.h>

@@ -12,5 +12,7 @@
 
 /* Reads all of `path` and ends it with a zero byte that `length` does not count. The caller frees *text. */
 pdl_status_t pdl__file_read(const char *path, char **text, size_t *length);
+/* The same with another limit, for what programs record. */
+pdl_status_t pdl__file_read_large(const char *path, size_t limit, char **text, size_t *length);
 
 #endif

@@ -17,6 +17,7 @@
 #include <paradl/system/system.h>
 #include <paradl/validate/collectives.h>
 #include <paradl/validate/device.h>
+#include <paradl/validate/measured_run.h>
 #include <paradl/validate/published.h>
 #include <paradl/validate/validate.h>
 #include <stdio.h>
@@ -70,6 +71,7 @@ typedef struct pdl_plan_report {
     const pdl_ownership_t     *ownership;   /* of a whole training with the best plan; or NULL */
     const char                *training;    /* what that is, "15 T tokens" */
     const pdl_sensitivity_t   *sensitivity; /* of the best plan; or NULL */
+    const pdl_measured_run_t  *measured;    /* a run to compare the best plan with; or NULL */
 } pdl_plan_report_t;
 
 pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream);

@@ -51,6 +51,11 @@ const pdl__option_t pdl__plan_options[] = {
      "says why the best wins, what would have to change for the second to win, and what every hardware number is "
      "worth",
      PDL__FLAG(pdl__plan_asked_t, explain)},
+    {"measured", "LOG", NULL,
+     "a run of the best plan: a log of paradl train, a trace of PyTorch's profiler, or iteration_s=SECONDS; says "
+     "where "
+     "time differs and what to look at",
+     TEXT(measured)},
     {"formulas", "WHICH", "paradl", "cost model", CHOICE(formulas, formula_names, PDL__FORMULAS_COUNT),
      .group = "Cost model"},
     {"framework", "NAME", NULL,
@@ -93,7 +98,8 @@ static pdl_status_t check_sweep(const pdl__plan_asked_t *v)
     if (v->range[0] == v->range[1])
         return v->plot == NULL ? PDL_OK
                                : pdl_error(PDL_ERR_INPUT, "--plot needs a sweep, such as --devices 64..4096");
-    if (v->output != NULL || v->trace != NULL || v->explain || v->layers || v->data_policy != NULL)
+    if (v->output != NULL || v->trace != NULL || v->explain || v->layers || v->data_policy != NULL ||
+        v->measured != NULL)
         return pdl_error(PDL_ERR_INPUT, "a sweep has many plans: leave out -o, --trace, --explain, --layers and "
                                         "--data-policy, or give one number of devices");
     if (v->formulas == PDL__FORMULAS_ORIG || v->mode == PDL_INFERENCE)
@@ -129,11 +135,10 @@ pdl_status_t pdl__plan_check(const pdl__plan_asked_t *v)
                          v->model, (long long)v->sequence);
     if (v->formulas != PDL__FORMULAS_ORIG && (v->groups > 0 || v->divisor > 0))
         return pdl_error(PDL_ERR_INPUT, "--groups and --divisor need --formulas orig");
-    if (v->formulas == PDL__FORMULAS_ORIG &&
-        (v->output != NULL || v->trace != NULL || v->explain || v->layers || v->max_memory > 0))
-        return pdl_error(
-            PDL_ERR_INPUT,
-            "--formulas orig only projects: leave out -o, --trace, --explain, --layers and --max-memory");
+    if (v->formulas == PDL__FORMULAS_ORIG && (v->output != NULL || v->trace != NULL || v->explain || v->layers ||
+                                              v->max_memory > 0 || v->measured != NULL))
+        return pdl_error(PDL_ERR_INPUT, "--formulas orig only projects: leave out -o, --trace, --explain, "
+                                        "--layers, --measured and --max-memory");
     if (v->layers && !v->json) return pdl_error(PDL_ERR_INPUT, "--layers is a part of the document: add --json");
     if (v->formulas == PDL__FORMULAS_ORIG && v->framework != NULL)
         return pdl_error(PDL_ERR_INPUT, "--formulas orig knows no frameworks: leave out --framework");

@@ -77,6 +77,7 @@ static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
     if (!status) status = check_device(v, q->system);
     if (!status && v->data != NULL) status = load_data(v, q);
     if (!status) status = pdl__plan_training(v, q);
+    if (!status && v->measured != NULL) status = pdl_measured_run_read(v->measured, &q->run);
     q->request.dataset = v->data != NULL ? &q->dataset : NULL;
     q->request.pe = v->pe;
     q->request.batch = v->batch;
@@ -173,6 +174,7 @@ static pdl_status_t search_with(const pdl__plan_asked_t *v, const pdl__plan_ques
     report.search = search;
     report.ownership = pdl__plan_own(q, search, &cost);
     report.training = q->training;
+    report.measured = v->measured != NULL ? &q->run : NULL;
     status = answer(v, q, oracle, &report, search);
     pdl_search_destroy(search);
     return status;

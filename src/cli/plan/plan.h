@@ -12,7 +12,7 @@ enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
 
 typedef struct pdl__plan_asked {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
-        *data_policy, *export_name, *plot;
+        *data_policy, *export_name, *plot, *measured;
     int64_t range[2]; /* --devices */
     int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
     double  max_memory, divisor, exchange_bandwidth, tokens, epochs;
@@ -30,6 +30,7 @@ typedef struct pdl__plan_question {
     pdl_request_t       request;
     double              samples;       /* of the whole training; 0: not asked */
     char                training[100]; /* the same in words */
+    pdl_measured_run_t  run;           /* of --measured */
 } pdl__plan_question_t;
 
 extern const pdl__option_t pdl__plan_options[];

@@ -2,6 +2,7 @@
  * The ranked candidates for programs.
  */
 #include "report/device_fields.h"
+#include "report/plan/measured_report.h"
 #include "report/plan/ownership_report.h"
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_layers.h"
@@ -230,6 +231,7 @@ pdl_status_t pdl_report_plan_json(const pdl_plan_report_t *report, FILE *stream)
     write_policies_compared(&json, report->policy);
     pdl__report_ownership_json(&json, report);
     pdl__report_sensitivity_json(&json, report);
+    pdl__report_measured_json(&json, report);
     if (report->explanation != NULL) pdl_json_string(&json, "explanation", report->explanation);
     if (report->plan_path != NULL) pdl_json_string(&json, "plan", report->plan_path);
     if (report->timeline != NULL) status = pdl__plan_layers_json(&json, report->model, report->timeline);

@@ -1,6 +1,7 @@
 /*
  * The ranked table of strategies for people.
  */
+#include "report/plan/measured_report.h"
 #include "report/plan/ownership_report.h"
 #include "report/plan/plan_cells.h"
 #include "report/plan/plan_rates.h"
@@ -370,6 +371,7 @@ pdl_status_t pdl_report_plan(const pdl_plan_report_t *report, FILE *stream)
     }
     status = pdl__report_sensitivity(report, stream);
     pdl__report_ownership(report, stream);
+    if (!status) status = pdl__report_measured(report, stream);
     if (!status && report->policy != NULL) status = pdl_report_policy(report->policy, stream);
     if (report->plan_path != NULL) fprintf(stream, "plan written to %s\n", report->plan_path);
     return status;
