@@ -135,7 +135,10 @@ pdl_status_t pdl__play_case(pdl_oracle_t *oracle, const pdl_case_t *c, pdl_profi
    gradients take that are summed over an inner axis too; startup_s: what every bucket pays again. */
 typedef struct pdl__gradient_cost {
     double total_s, exposed_s, wide_s, startup_s, phi, kappa;
+    double gather_s; /* of the total, gathers of weights whose update is shared out; but of stage 3 */
 } pdl__gradient_cost_t;
+/* Bytes of a gradient over those of a weight: 32-bit ones are summed up as such. */
+double pdl__gradient_width(const pdl_parameters_t *p, pdl_precision_t precision);
 /* Before overlap; of the sums only the gradients are read. */
 pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_sums_t *sums,
                                  double item_bytes, pdl__gradient_cost_t *exchange);

@@ -102,6 +102,16 @@ static void print_unexpressed(const pdl_published_t *runs, FILE *stream)
     }
 }
 
+static void print_contradictions(const pdl_published_t *runs, FILE *stream)
+{
+    for (size_t i = 0; i < pdl_published_count(runs); i++) {
+        const pdl_published_row_t *row = pdl_published_row(runs, i);
+
+        if (row->contradicts)
+            fprintf(stream, "  not scored, as it contradicts itself: %s: %s\n", row->id, row->reason);
+    }
+}
+
 pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *parameters,
                                   const pdl_published_cross_t *cross, FILE *stream)
 {
@@ -122,6 +132,7 @@ pdl_status_t pdl_report_published(const pdl_published_t *runs, const char *param
         fprintf(stream, "rank correlation inside %d groups of equal source, model and devices: %.3f\n", s.groups,
                 s.rank_correlation);
     print_unexpressed(runs, stream);
+    print_contradictions(runs, stream);
     return PDL_OK;
 }
 

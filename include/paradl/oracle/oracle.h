@@ -79,6 +79,7 @@ extern "C" {
     X(loss_backward_bytes, 0, 0, 32, 0, BYTES, "the same while its backward runs")                           \
     X(pool_index_bytes, 0, 0, 8, 0, BYTES, "kept per output of a max pooling: where its maximum was") \
     X(gradient_bytes, 0, 0, 8, 0, BYTES, "of a gradient, with copies; 0: as the precision and wide_gradients say") \
+    X(update_gradient_bytes, 0, 0, 8, 0, BYTES, "of a gradient that an update makes of its share of the weights, besides the one of backward") \
     X(workspace_bytes, 256e6, 0, 4e9, 0, BYTES, "scratch memory of kernels")                                     \
     X(compute_deviation, .1, 0, 2, 0, NONE, "standard deviation of ln(measured / projected) of computation")     \
     X(comm_deviation, .25, 0, 2, 0, NONE, "the same of communication")                                           \
@@ -91,6 +92,8 @@ extern "C" {
 #define PDL_SWITCH_MAP(X)                                                                                        \
     X(overlap_gradients, 1, "gradient exchange runs during backward")                                            \
     X(overlap_stages, 1, "transfers between pipeline stages run during computation")                             \
+    X(even_stages, 0, "stages have as many blocks each, the first the embedding too and the last the logits; else they take equally long") \
+    X(scattered_sends, 0, "tensor ranks send a part each of what passes between stages and gather it in their node") \
     X(pack_gradients, 1, "data parallelism exchanges packed gradients, not tensor by tensor")                    \
     X(pack_hybrid_gradients, 1, "so do the hybrids")                                                             \
     X(multi_rail, 1, "a collective uses all ports of a node")                                                    \
@@ -109,8 +112,9 @@ extern "C" {
     X(shaped_kernels, 0, "products and attention take time by their shape: tiles, waves of them, depth; else by their operations") \
     X(autocast, 0, "16-bit products of 32-bit weights, which are cast in every pass; sequences are summed up and normalised in 32 bits") \
     X(late_gradients, 0, "gradients are released before backward, which makes them anew") \
-    X(fused_elements, 0, "activations and sums are computed along with the layer in front of them") \
+    X(fused_elements, 0, "activations, sums and gates are computed along with the norm or element-wise layer in front of them") \
     X(block_segments, 0, "what is recomputed is recomputed block by block; else in the segments that need the least memory") \
+    X(host_checkpoints, 0, "with weights shared out, inputs of recomputed blocks are kept by the host")           \
     X(causal_skip, 1, "attention kernels skip the masked half")                                                  \
     X(fused_softmax, 1, "unfused attention scales, masks and normalises in one 16-bit kernel, not in several 32-bit ones") \
     X(fused_attention, 1, "attention keeps no scores; otherwise selective recompute pays")                      \
@@ -297,6 +301,7 @@ typedef struct pdl_config {
     pdl_precision_t         precision;
     pdl_run_mode_t          run_mode;
     const char             *spatial_until;
+    const int64_t          *stage_blocks; /* of a transformer: blocks of every stage; NULL: as parameters say */
 } pdl_config_t;
 
 /* One device, one sample; a name that no strategy has leaves it NULL. */

@@ -29,7 +29,8 @@ typedef struct pdl_published_row {
     double      projected_gb;
     bool        projected_oom;
     bool        expressed;
-    char        reason[128]; /* why not */
+    bool        contradicts; /* itself: projected as its cells say, but not scored */
+    char        reason[128]; /* why it is not expressed, or what contradicts what */
 } pdl_published_row_t;
 
 typedef struct pdl_published pdl_published_t;

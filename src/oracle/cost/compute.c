@@ -24,8 +24,9 @@ void pdl__compute_cost(const pdl_system_t *system, const pdl_parameters_t *p, pd
     /* 8-bit formats are for the factors of matrix products alone: everything else stays in 16 bits. */
     cost->cast_bytes = precision == PDL_FP8 ? 2 * pdl_precision_bytes(PDL_FP8) : 0;
     cost->attention_flop_per_s = cost->flop_per_s;
+    cost->wide_flop_per_s = cost->flop_per_s;
     if (precision == PDL_FP8 && device->peak_flop_per_s[PDL_BF16] > 0)
-        cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
+        cost->wide_flop_per_s = cost->attention_flop_per_s = share * device->peak_flop_per_s[PDL_BF16];
     if (!wide && p->attention_efficiency > 0) cost->attention_flop_per_s *= p->attention_efficiency / share;
     if (p->attention_flop_per_s > 0)
         cost->attention_flop_per_s = fmin(cost->attention_flop_per_s, p->attention_flop_per_s);
@@ -137,6 +138,14 @@ static void shaped_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
             shaped_kernel(cost, rate, data, local->samples * local->x_elements / in, in, elements, out_loss);
 }
 
+/* 8-bit formats are for the products of blocks: logits stay in 16 bits in every framework. */
+static bool is_wide_logits(const pdl_compute_cost_t *cost, const pdl_layer_t *layer)
+{
+    if (cost->precision != PDL_FP8 || cost->model == NULL) return false;
+    const pdl_layer_t *last = pdl_model_layer(cost->model, pdl_model_layer_count(cost->model) - 1);
+    return pdl_layer_traits(last)->loss && pdl_model_layer(cost->model, last->inputs[0]) == layer;
+}
+
 /* Convolutions and linear layers: one kernel each for y, dx and dw. */
 static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                            double *forward_s, double *backward_s)
@@ -148,9 +157,11 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
     double out_loss = narrow_loss(cost, local->out_channels, (double)layer->out.channels);
     double in_loss = narrow_loss(cost, local->in_channels, (double)layer->in.channels);
 
+    bool wide = is_wide_logits(cost, layer);
+    if (wide) rate = cost->wide_flop_per_s;
     if (cost->units > 0) {
         shaped_seconds(cost, layer, local, rate, forward_s, backward_s);
-        add_casts(cost, local, forward_s, backward_s);
+        if (!wide) add_casts(cost, local, forward_s, backward_s);
         return;
     }
     /* y and dw are narrow in the local filters, dx and dw in the local channels. */
@@ -165,7 +176,7 @@ static void matrix_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *la
             kernel(cost, rate,
                    local->samples * (double)layer->flop_backward_data * local->share_backward_data * in_loss,
                    elements);
-    add_casts(cost, local, forward_s, backward_s);
+    if (!wide) add_casts(cost, local, forward_s, backward_s);
 }
 
 /* Automatic mixed precision: what sequences are summed up in has 32 bits, and so have norms, whose results are cast. Bytes
@@ -185,6 +196,29 @@ static void wide_seconds(const pdl_compute_cost_t *cost, const pdl_traits_t *tra
     }
 }
 
+static bool element_wise(const pdl_compute_cost_t *cost, int index)
+{
+    const pdl_traits_t *traits = pdl_layer_traits(pdl_model_layer(cost->model, index));
+
+    return traits->work == PDL_WORK_ELEMENTS && !traits->source;
+}
+
+/* Fused: one pass over memory for a chain of element-wise layers, which the norm or the first of them in front takes. Gates are
+   multiplied where their activation is computed. */
+static bool computed_along(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_traits_t *traits)
+{
+    int latest = -1;
+
+    if (!cost->fused_elements || cost->model == NULL) return false;
+    if (!traits->activation && traits->combine != PDL_COMBINE_SUM && traits->combine != PDL_COMBINE_PRODUCT)
+        return false;
+    for (int i = 0; i < layer->input_count; i++) {
+        if (traits->combine == PDL_COMBINE_PRODUCT && element_wise(cost, layer->inputs[i])) return true;
+        if (layer->inputs[i] > latest) latest = layer->inputs[i];
+    }
+    return latest >= 0 && element_wise(cost, latest);
+}
+
 static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                             double *forward_s, double *backward_s)
 {
@@ -194,7 +228,7 @@ static void element_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *l
     double              unit = local->samples * cost->item_bytes / cost->bytes_per_s;
 
     *forward_s = *backward_s = 0;
-    if (cost->fused_elements && (traits->activation || traits->combine == PDL_COMBINE_SUM)) return;
+    if (computed_along(cost, layer, traits)) return;
     if (cost->autocast && layer->out.rank == 1 && (traits->norm || traits->combine == PDL_COMBINE_SUM)) {
         wide_seconds(cost, traits, local->samples * local->y_elements, forward_s, backward_s);
         return;
@@ -239,9 +273,37 @@ static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t 
         return;
     }
     scores *= fmax(1, cost->item_bytes / 2) / cost->bytes_per_s;
+    /* Products of heads, whose rows may not be aligned. */
+    if (cost->units > 0) flop *= row_loss(cost, (double)layer->head_dim);
     *forward_s = kernel(cost, cost->flop_per_s, flop, elements) + score_bytes[cost->fused_softmax].forward * scores;
     *backward_s = kernel(cost, cost->flop_per_s, 2.0 * flop, 2.0 * elements) +
                   score_bytes[cost->fused_softmax].backward * scores;
+}
+
+/* Products of a group of experts, one kernel for all of them: each has its own rows, in whole tiles. */
+static void expert_products(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
+                            double *forward_s, double *backward_s)
+{
+    static const double TILE = 128;
+    double              flop = local->samples * (double)layer->flop_forward * local->share_forward;
+    double              rate = cost->expert_flop_per_s;
+
+    if (cost->units == 0) {
+        *forward_s = kernel(cost, rate, flop, local->weights);
+        *backward_s = kernel(cost, rate, 2.0 * flop, 2.0 * local->weights);
+        return;
+    }
+    double tokens = local->samples * (double)layer->in.extent[0], experts = fmax(1, (double)layer->experts);
+    double rows = tokens * (double)layer->top_k / experts, all = experts * TILE * ceil(rows / TILE);
+    double hidden = (double)layer->in.channels,
+           inner = fmax(1, (double)layer->expert_hidden * local->share_forward),
+           wide = inner * (layer->gated ? 2 : 1);
+    *forward_s = 2 * cost->kernel_s + pdl__product_seconds(cost, rate, all, wide, hidden) +
+                 pdl__product_seconds(cost, rate, all, hidden, inner);
+    *backward_s = 4 * cost->kernel_s + pdl__product_seconds(cost, rate, all, hidden, wide) +
+                  pdl__product_seconds(cost, rate, all, inner, hidden) +
+                  pdl__product_seconds(cost, rate, experts * hidden, wide, rows) +
+                  pdl__product_seconds(cost, rate, experts * inner, hidden, rows);
 }
 
 /* The router and, per token, top_k experts; every expert's weights are read. Tokens are brought into the order of
@@ -249,14 +311,15 @@ static void attention_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t 
 static void moe_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,
                         double *forward_s, double *backward_s)
 {
-    double flop = local->samples * (double)layer->flop_forward * local->share_forward;
     double chosen = local->samples * (double)layer->top_k;
     double inner = (double)layer->in.extent[0] * (double)layer->expert_hidden * local->share_forward;
     double moved = chosen * (2 * (local->x_elements + local->y_elements) + (layer->gated ? 5 : 3) * inner);
     double passes = (moved + local->weights) * cost->item_bytes / cost->bytes_per_s;
 
-    *forward_s = kernel(cost, cost->expert_flop_per_s, flop, local->weights) + passes;
-    *backward_s = kernel(cost, cost->expert_flop_per_s, 2.0 * flop, 2.0 * local->weights) + 2.0 * passes;
+    expert_products(cost, layer, local, forward_s, backward_s);
+    *forward_s +=
+        passes + cost->cast_bytes * (chosen * (local->x_elements + inner) + local->weights) / cost->bytes_per_s;
+    *backward_s += 2.0 * passes + cost->cast_bytes * chosen * (local->y_elements + 2 * inner) / cost->bytes_per_s;
 }
 
 static void roofline_seconds(const pdl_compute_cost_t *cost, const pdl_layer_t *layer, const pdl_local_t *local,

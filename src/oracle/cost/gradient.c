@@ -9,15 +9,31 @@ typedef struct volume {
     double weights, tensors; /* elements and tensors exchanged by one rank */
 } volume_t;
 
+double pdl__gradient_width(const pdl_parameters_t *p, pdl_precision_t precision)
+{
+    /* FP16 is scaled and exchanged as it is, unless weights have 32 bits. */
+    if (!p->wide_gradients || (precision == PDL_FP16 && !p->autocast)) return 1;
+    return pdl_precision_bytes(precision) < 4 ? 2 : 1;
+}
+
+static double gather_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
+                             double bytes)
+{
+    return pdl_collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
+}
+
 /* One allreduce or, with sharded state, reduce-scatter and allgather; stage 3 gathers twice, per micro-batch. */
 static double exchange_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group,
                                double bytes)
 {
+    double width = pdl__gradient_width(&oracle->p, c->precision);
+
     if (c->sharding == PDL_SHARDING_NONE)
-        return pdl_collective_seconds(group, PDL_ALLREDUCE, &c->data_algorithm, oracle->p.ring_only, bytes);
-    double once = pdl_collective_seconds(group, PDL_ALLGATHER, &c->data_algorithm, oracle->p.ring_only, bytes);
+        return pdl_collective_seconds(group, PDL_ALLREDUCE, &c->data_algorithm, oracle->p.ring_only, width * bytes);
     double gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0;
-    return (1.0 + gathers) * once;
+    return pdl_collective_seconds(group, PDL_REDUCE_SCATTER, &c->data_algorithm, oracle->p.ring_only,
+                                  width * bytes) +
+           gathers * gather_seconds(oracle, c, group, bytes);
 }
 
 /* The part of an exchange that every bucket pays again, whichever algorithm is used: what is left when the part
@@ -28,6 +44,14 @@ static double startup_seconds(const pdl_oracle_t *oracle, const pdl_case_t *c, c
     double once = exchange_seconds(oracle, c, group, bytes), twice = exchange_seconds(oracle, c, group, 2 * bytes);
 
     return fmax(0, 2 * once - twice);
+}
+
+/* Updated weights are gathered at once: no bucket starts that. */
+static void take_gather(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_group_t *group, double bytes,
+                        pdl__gradient_cost_t *e)
+{
+    e->gather_s = gather_seconds(oracle, c, group, bytes);
+    e->startup_s -= fmax(0, 2 * e->gather_s - gather_seconds(oracle, c, group, 2 * bytes));
 }
 
 static double tensor_by_tensor(const pdl_oracle_t *oracle, const pdl_group_t *group, const volume_t *v,
@@ -69,24 +93,30 @@ static double share_of(double part, double whole)
 }
 
 /* The exchange of a bucket may begin when its gradients are ready: the last one ends at the latest of
-   "ready at r, then everything that remains" over all points. */
-static double exposed_part(const pdl_oracle_t *oracle, const pdl_stages_t *st, const pdl__gradient_cost_t *e,
-                           double item_bytes)
+   "ready at r, then everything that remains" over all points. Interleaved stages go through their virtual stages with as many
+   micro-batches as there are stages, so gradients are ready in the last so many. Updated weights are gathered while the next
+   forward pass runs. */
+static double exposed_part(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_stages_t *st,
+                           const pdl__gradient_cost_t *e, double item_bytes)
 {
     const pdl_sums_t *s = &st->sums[st->heaviest_stage];
-    double            backward = s->backward + s->layer_backward + s->halo_backward, end = 0;
-    double            buckets = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
-    double            startup = fmin(e->startup_s, e->total_s), volume = 1 - startup / e->total_s;
-    double            wide = e->wide_s * volume, narrow = (e->total_s - e->wide_s) * volume;
+    double            passes =
+        c->virtual_stages > 1 ? (double)(c->pipeline < c->micro_batches ? c->pipeline : c->micro_batches) : 1;
+    double backward = passes * (s->backward + s->layer_backward + s->halo_backward), end = 0;
+    double forward = passes * (s->forward + s->layer_forward + s->halo_forward);
+    double buckets = ceil(s->weights * item_bytes / oracle->p.bucket_bytes);
+    double total = e->total_s - e->gather_s;
+    double startup = fmin(e->startup_s, total), volume = 1 - startup / total;
+    double wide = e->wide_s * volume, narrow = (total - e->wide_s) * volume;
 
     for (int k = 0; k < st->points; k++) {
         double share = share_of(st->remaining[k], s->weights);
-        double here = st->ready[k] + startup * ceil(buckets * share) +
+        double here = passes * st->ready[k] + startup * ceil(buckets * share) +
                       wide * share_of(st->remaining_wide[k], s->wide_weights) +
                       narrow * share_of(st->remaining[k] - st->remaining_wide[k], s->weights - s->wide_weights);
         if (here > end) end = here;
     }
-    return end > backward ? end - backward : 0;
+    return fmax(0, end - backward) + fmax(0, e->gather_s - forward);
 }
 
 /* Stage 3 gathers the weights of a layer while the one before it computes, in forward and in backward of every
@@ -129,6 +159,8 @@ pdl_status_t pdl__gradient_total(pdl_oracle_t *oracle, const pdl_case_t *c, cons
         e->total_s +=
             pack ? packed(oracle, c, &outer, &narrow, bytes) : tensor_by_tensor(oracle, &outer, &narrow, bytes);
         e->startup_s = startup_seconds(oracle, c, &outer, bytes);
+        if (pack && (c->sharding == PDL_SHARDING_ZERO1 || c->sharding == PDL_SHARDING_ZERO2))
+            take_gather(oracle, c, &outer, bytes, e);
     }
     if (wide.weights > 0) {
         double bytes = wide.weights * item, seconds = wide_exchange(oracle, c, &inner, &outer, &wide, s, bytes);
@@ -155,6 +187,6 @@ pdl_status_t pdl__gradient_exchange(pdl_oracle_t *oracle, const pdl_case_t *c, c
     e->exposed_s = e->total_s;
     if (oracle->p.overlap_gradients && e->total_s > 0)
         e->exposed_s = fmin(e->total_s, c->sharding == PDL_SHARDING_ZERO3 ? exposed_gathers(c, st, e)
-                                                                          : exposed_part(oracle, st, e, item));
+                                                                          : exposed_part(oracle, c, st, e, item));
     return PDL_OK;
 }

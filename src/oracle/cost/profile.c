@@ -119,9 +119,16 @@ double pdl__copy_seconds(const pdl_pricing_t *pr, const pdl_transfer_t *t)
     return bytes / pr->system->device.copy_bytes_per_s;
 }
 
+double pdl__transfer_bytes(const pdl_profile_t *profile, const pdl_transfer_t *t)
+{
+    double bytes = t->elements * profile->compute.item_bytes;
+
+    return t->primitive == PDL_ALLTOALL ? bytes / (double)profile->plan->mesh.axis[t->axis].size : bytes;
+}
+
 void pdl__price_transfer(const pdl_pricing_t *pr, const pdl_transfer_t *t, pdl_sums_t *s)
 {
-    double             bytes = t->elements * pr->profile->compute.item_bytes, seconds, startup;
+    double             bytes = pdl__transfer_bytes(pr->profile, t), seconds, startup;
     const pdl_group_t *g = t->primitive == PDL_ALLTOALL ? &pr->pairwise[t->axis] : &pr->group[t->axis];
 
     if (pr->p->asynchronous)
@@ -181,7 +188,7 @@ static void add_queue(const pdl_pricing_t *pr, const pdl_layer_t *layer, double 
         return;
     }
     if (traits->work == PDL_WORK_EXPERTS)
-        layer_s *= 8;
+        layer_s *= 8 + 0.5 * (double)layer->experts;
     else if (traits->work == PDL_WORK_ELEMENTS && pr->p->queue_element_s > 0)
         layer_s = pdl_layer_is_identity(layer) ? 0 : pr->p->queue_element_s;
     s->queue_forward += layer_s / 3;
@@ -369,6 +376,18 @@ static double pipeline_share(const pdl_plan_t *plan)
     return passes / (passes + stages - 1);
 }
 
+/* Each tensor rank has all of what its stage hands on, unless it is split along the sequence. */
+static double send_share(const pdl_pricing_t *pr, const pdl_plan_t *plan)
+{
+    const pdl_level_t *level = pr->system->level;
+    double             ranks = (double)pdl_mesh_extent(&plan->mesh, PDL_AXIS_TENSOR);
+
+    if (!pr->p->scattered_sends || ranks <= 1 || plan->sequence_parallel || pr->system->level_count < 2) return 1;
+    double gather = pr->p->network_efficiency * level[1].bandwidth_bytes_per_s /
+                    (pr->p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
+    return fmin(1, 1 / ranks + (ranks - 1) / ranks * gather);
+}
+
 static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, double micro_batch)
 {
     pdl_profile_t *profile = pr->profile;
@@ -387,6 +406,8 @@ static pdl_status_t profile_fill(pdl_pricing_t *pr, const pdl_plan_t *plan, doub
     if (profile->compute.dilation > 1)
         profile->compute.dilation = fmax(1, profile->compute.dilation * pipeline_share(plan));
     profile->compute.model = profile->plan->model;
+    profile->even_stages = pr->p->even_stages;
+    profile->send_share = send_share(pr, plan);
     pr->rings_only = uses_rings_only(profile->partition);
     status = pdl__price_groups(pr);
     if (!status) status = find_single_borders(profile);

@@ -86,7 +86,9 @@ typedef struct pdl_profile {
     bool               borders_known;
     int               *single; /* borders that one tensor only crosses, ascending */
     int                single_count;
-    double            *run; /* prefix sums of all that a micro-batch spends in a layer */
+    bool               even_stages; /* by blocks, not by time */
+    double             send_share;  /* of what crosses a border of stages, that a rank sends */
+    double            *run;         /* prefix sums of all that a micro-batch spends in a layer */
     pdl_compute_cost_t compute;
     double             largest_transfer; /* bytes, for buffers */
     pdl_stages_t     **stages;           /* kept partitions */
@@ -113,6 +115,8 @@ typedef struct pdl_pricing {
 pdl_status_t pdl__price_groups(pdl_pricing_t *pricing);
 /* Seconds in which a rank copies what stays with it when a tensor is redistributed; 0 where nothing is known of it. */
 double pdl__copy_seconds(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer);
+/* Bytes by which a transfer is priced: of the complete vector of a group, or, of an all-to-all, of what a rank has of it. */
+double pdl__transfer_bytes(const pdl_profile_t *profile, const pdl_transfer_t *transfer);
 /* Adds the closed form of one transfer of the profile's program to the sums. */
 void pdl__price_transfer(const pdl_pricing_t *pricing, const pdl_transfer_t *transfer, pdl_sums_t *sums);
 /* Whether a parameter switch leaves a transfer out. */
@@ -131,6 +135,13 @@ void         pdl__profile_destroy(pdl_profile_t *profile);
 /* The partition into `count` stages with the smallest slowest stage, or the given one. */
 pdl_status_t pdl__profile_stages(pdl_profile_t *profile, int64_t count, const int *given,
                                  const pdl_stages_t **stages);
+/* Borders of stages with so many blocks of a transformer each; false where the model has others. */
+bool pdl__stages_of_blocks(const pdl_profile_t *profile, int64_t count, const int64_t *blocks, int *first);
+/* Elements that a rank sends over the border in front of a layer; borders are known. */
+static inline double pdl__sent_elements(const pdl_profile_t *profile, int layer)
+{
+    return profile->send_share * profile->borders[layer];
+}
 /* Of the stages of this profile. */
 const pdl__stage_memory_t *pdl__stages_memory(const pdl_profile_t *profile, const pdl_stages_t *stages);
 void                       pdl__stages_destroy(pdl_stages_t *stages);

@@ -10,7 +10,7 @@
 /* Rows and columns of a tile. */
 static const struct {
     double rows, columns;
-} tiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 128}, {128, 64}, {64, 64}};
+} tiles[] = {{128, 256}, {256, 128}, {128, 128}, {64, 128}, {128, 64}, {64, 64}, {256, 32}, {128, 32}};
 /* Reading a tile's factors takes as long as this many more rows of each; filling and emptying its pipeline as this much more
    depth; the last wave of tiles costs this share of what it leaves idle. */
 static const double REUSE = 44, FILL = 100, LAST_WAVE = 0.15;

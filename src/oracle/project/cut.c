@@ -50,7 +50,7 @@ static pdl_status_t add_transfer(const pdl__cut_t *cut, const pdl_pricing_t *pr,
     int               direction = t->phase == PDL_PHASE_FORWARD ? 0 : 1;
     double            times = (double)cut->c.micro_batches, seconds;
     pdl_comm_query_t  query = {t->primitive, &pr->algorithm[t->axis], plan->mesh.axis[t->axis].size,
-                               pdl_mesh_stride(&plan->mesh, t->axis), t->elements * pr->profile->compute.item_bytes};
+                               pdl_mesh_stride(&plan->mesh, t->axis), pdl__transfer_bytes(pr->profile, t)};
 
     memset(&closed, 0, sizeof(closed));
     pdl__price_transfer(pr, t, &closed);
@@ -149,7 +149,8 @@ static pdl_status_t price_replicas(const pdl__cut_t *cut, double bytes, int stag
                                    double *gather_s)
 {
     const pdl_case_t *c = &cut->c;
-    pdl_comm_query_t  query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, bytes};
+    double            width = pdl__gradient_width(&cut->oracle->p, c->precision);
+    pdl_comm_query_t  query = {PDL_ALLREDUCE, &c->data_algorithm, c->data, c->data_stride, width * bytes};
     double            gathers = c->sharding == PDL_SHARDING_ZERO3 ? 2.0 * (double)c->micro_batches : 1.0, seconds;
 
     if (c->sharding != PDL_SHARDING_NONE) query.primitive = PDL_REDUCE_SCATTER;
@@ -157,6 +158,7 @@ static pdl_status_t price_replicas(const pdl__cut_t *cut, double bytes, int stag
     *exchange_s += seconds;
     if (status || c->sharding == PDL_SHARDING_NONE) return status;
     query.primitive = PDL_ALLGATHER;
+    query.bytes = bytes;
     status = price(cut, &query, stage, gathers, &seconds);
     *gather_s += seconds;
     return status;
@@ -312,7 +314,7 @@ static double border_bytes(const pdl__cut_t *cut, int run)
 {
     int p = cut->pipeline.stages;
 
-    return cut->profile->borders[cut->chunks[run % p * cut->pipeline.chunks + run / p].first] *
+    return pdl__sent_elements(cut->profile, cut->chunks[run % p * cut->pipeline.chunks + run / p].first) *
            cut->profile->compute.item_bytes;
 }
 

@@ -4,6 +4,7 @@
 #include "oracle/project/pipeline_time.h"
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 pdl_config_t pdl_config_default(const char *strategy)
@@ -247,6 +248,24 @@ static pdl_status_t check_config(const pdl_oracle_t *oracle, const pdl_config_t 
     return PDL_OK;
 }
 
+/* The stages of a configuration: by its blocks, or as they are cut. */
+static pdl_status_t config_stages(const pdl_config_t *config, const pdl_case_t *c, pdl_profile_t *profile,
+                                  pdl__pipeline_cut_t *cut)
+{
+    int64_t count = c->pipeline * c->virtual_stages;
+
+    if (config->stage_blocks == NULL || count == 1) return pdl__case_stages(c, profile, NULL, cut);
+    int *first = malloc(((size_t)count + 1) * sizeof(*first));
+    if (first == NULL) return pdl_error(PDL_ERR_NOMEM, "out of memory");
+    pdl_status_t status =
+        pdl__stages_of_blocks(profile, count, config->stage_blocks, first)
+            ? pdl__case_stages(c, profile, first, cut)
+            : pdl_error(PDL_ERR_INPUT, "the blocks given for %lld stages are not those of the model",
+                        (long long)count);
+    free(first);
+    return status;
+}
+
 pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *config, const pdl_dataset_t *dataset,
                                  pdl_projection_t *projection)
 {
@@ -257,7 +276,7 @@ pdl_status_t pdl_oracle_evaluate(pdl_oracle_t *oracle, const pdl_config_t *confi
     case_of_config(oracle, config, dataset, &c);
     pdl_status_t status = check_config(oracle, config, &c);
     if (!status) status = find_profile(oracle, config, c.micro_batch, &profile);
-    if (!status) status = pdl__case_stages(&c, profile, NULL, &cut);
+    if (!status) status = config_stages(config, &c, profile, &cut);
     if (!status) status = pdl__project_case(oracle, &c, profile, &cut, projection);
     return status;
 }

@@ -114,6 +114,7 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     const pdl_activation_memory_t *m = &st->held->memory[s];
     double                         scores = oracle->p.fused_attention ? 0 : st->sums[s].attention_scores;
     double                         all = m->saved + scores;
+    bool                           on_host = oracle->p.host_checkpoints && c->sharding == PDL_SHARDING_ZERO3;
 
     *transient = m->transient;
     if (c->run_mode == PDL_INFERENCE) return 0;
@@ -123,7 +124,7 @@ static double saved_elements(const pdl_oracle_t *oracle, const pdl_case_t *c, co
     double segments = segments_of(oracle, st, s, all);
     *transient += all / segments;
     /* A block of a transformer has two norms, whose inputs are as large as its own. */
-    if (by_blocks(oracle, st, s)) return 0.5 * st->sums[s].norm_inputs;
+    if (by_blocks(oracle, st, s)) return on_host ? 0 : 0.5 * st->sums[s].norm_inputs;
     return segments * border_elements(st, s, m->input, m->saved);
 }
 
@@ -155,7 +156,8 @@ static void loss_peak(const pdl_oracle_t *oracle, const pdl_case_t *c, double lo
         return;
     }
     if (!oracle->p.late_gradients) forward = fmax(forward, backward);
-    b->transient = fmax(b->transient, forward);
+    /* An allocator that loses memory does not give what logits took to the layers whose backward comes next. */
+    b->transient = oracle->p.memory_margin > 1 ? b->transient + forward : fmax(b->transient, forward);
 }
 
 static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const pdl_profile_t *profile,
@@ -178,6 +180,9 @@ static void stage_memory(const pdl_oracle_t *oracle, const pdl_case_t *c, const 
     b->saved_activations = (saved * item + format_bytes(oracle, c, st, s, saved, item)) * in_flight(c, s);
     b->transient = transient * item;
     loss_peak(oracle, c, st->sums[s].logits, b);
+    /* Activations are gone when the update makes its gradients. */
+    double update = sharded(c, PDL_SHARDING_ZERO1, elements * oracle->p.update_gradient_bytes);
+    if (gradient > 0) b->transient = fmax(b->transient, update - b->saved_activations);
     b->buffers = c->pe > 1 ? fmax(profile->largest_transfer, oracle->p.bucket_bytes) : 0;
     /* Allocators lose a share of what they hand out; weights and context are placed once. */
     b->margin = (oracle->p.memory_margin - 1) * (b->saved_activations + b->transient + b->buffers + b->gradients);

@@ -24,7 +24,8 @@ static inline double larger(double a, double b)
 static double send_s(const pdl__runs_t *r, int64_t k)
 {
     if (r->step_s <= 0 || k <= 0 || k >= r->cut->count) return 0;
-    return r->step_s + r->profile->borders[r->cut->first[k]] * r->profile->compute.item_bytes * r->byte_s;
+    return r->step_s +
+           pdl__sent_elements(r->profile, r->cut->first[k]) * r->profile->compute.item_bytes * r->byte_s;
 }
 
 /* As if transfers took no time. */

@@ -81,6 +81,48 @@ static pdl_status_t too_many(const pdl_profile_t *profile, int64_t count)
                      profile->partition->layer_count - 1);
 }
 
+/* A block begins at the last border before its attention that one tensor only crosses. */
+static int block_begin(const pdl_profile_t *profile, int attention)
+{
+    int begin = 0;
+
+    for (int i = 0; i < profile->single_count && profile->single[i] <= attention; i++) begin = profile->single[i];
+    return begin;
+}
+
+bool pdl__stages_of_blocks(const pdl_profile_t *profile, int64_t count, const int64_t *blocks, int *first)
+{
+    int     layers = profile->partition->layer_count;
+    int64_t stage = 1, seen = 0, next = blocks[0];
+
+    first[0] = 0;
+    for (int i = 0; i < layers; i++) {
+        if (profile->prefix[i + 1].attentions - profile->prefix[i].attentions < 0.5) continue;
+        if (seen++ != next || stage == count) continue;
+        first[stage] = block_begin(profile, i);
+        if (first[stage] <= first[stage - 1]) return false;
+        next += blocks[stage++];
+    }
+    first[count] = layers;
+    return stage == count && seen == next;
+}
+
+/* As many blocks for every stage, or, where these do not divide, one fewer beside the embedding and beside the logits. */
+static bool even(const pdl_profile_t *profile, int64_t count, int *first)
+{
+    int64_t blocks = (int64_t)(profile->prefix[profile->partition->layer_count].attentions + 0.5);
+    int64_t fewer = blocks % count == 0 ? 0 : 1, each = (blocks + 2 * fewer) / count;
+    bool    found = false;
+
+    if (!profile->even_stages || (blocks + 2 * fewer) % count != 0 || each <= fewer) return false;
+    int64_t *shared = malloc((size_t)count * sizeof(*shared));
+    if (shared == NULL) return false;
+    for (int64_t s = 0; s < count; s++) shared[s] = each - (s == 0 || s + 1 == count ? fewer : 0);
+    found = pdl__stages_of_blocks(profile, count, shared, first);
+    free(shared);
+    return found;
+}
+
 static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *first)
 {
     int    layers = profile->partition->layer_count;
@@ -91,6 +133,7 @@ static pdl_status_t partition(const pdl_profile_t *profile, int64_t count, int *
         first[1] = layers;
         return PDL_OK;
     }
+    if (even(profile, count, first)) return PDL_OK;
     if (bisect(profile, &natural, count, first) || bisect(profile, &anywhere, count, first)) return PDL_OK;
     return too_many(profile, count);
 }

@@ -194,15 +194,21 @@ static bool read_system(const pdl_published_rules_t *rules, cells_t *c, pdl_publ
     return true;
 }
 
+/* Twice the operations of FP8 (data sheets of GB200 and GB300) for all but a sixth of the products, which stay in BF16 at half of
+   FP8's (Pretraining Large Language Models with NVFP4, arXiv 2509.25149: about 16 % of the linear layers). */
+static const double NVFP4_GAIN = 1 / (0.84 / 2 + 0.16 * 2);
+
 static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_published_line_t *line)
 {
     pdl_recipe_t *r = &line->recipe;
     const char   *recompute = text(c, "recompute"), *sharding = text(c, "sharding"),
                *sequence = text(c, "seq_parallel");
     const pdl_yaml_t *precision = pdl__published_match(rules->precisions, text(c, "precision"));
+    char              program[256]; /* with the remarks, which say how it was run */
     int               index = 0;
 
-    r->framework = pdl__published_framework(rules, text(c, "framework"));
+    snprintf(program, sizeof(program), "%s %s", text(c, "framework"), text(c, "notes"));
+    r->framework = pdl__published_framework(rules, program);
     if (!r->framework) return refuse(&line->row, "no rule for framework %.60s", text(c, "framework"));
     if (!precision) return refuse(&line->row, "no rule for precision %.60s", text(c, "precision"));
     if (strstr(text(c, "offload"), "optimizer") || strstr(text(c, "offload"), "param"))
@@ -222,8 +228,7 @@ static bool read_policies(const pdl_published_rules_t *rules, cells_t *c, pdl_pu
         r->config.sharding = PDL_SHARDING_ZERO3;
     r->adapters = strstr(text(c, "notes"), "LoRA") != NULL;
     r->wide_sums = strstr(text(c, "precision"), "fp32_grad") != NULL;
-    /* Data sheets of GB200 and GB300: twice the operations of FP8. */
-    r->format_peak = strcmp(text(c, "precision"), "nvfp4") == 0 ? 2 : 1;
+    r->format_peak = strcmp(text(c, "precision"), "nvfp4") == 0 ? NVFP4_GAIN : 1;
     r->config.recompute = r->framework->recompute;
     r->choose_recompute = *recompute == '\0' && !r->framework->recompute_given;
     r->keeps_products = strcmp(recompute, "selective_op") == 0;
@@ -263,6 +268,33 @@ static void read_schedule(cells_t *c, pdl_recipe_t *r)
     }
 }
 
+/* "layers per stage 7/9/9/9": blocks, with embedding and logits as a layer each where that makes them the model's. */
+static void read_stages(const char *notes, pdl_recipe_t *r, pdl_published_row_t *row)
+{
+    enum { MOST = sizeof(r->stage_blocks) / sizeof(r->stage_blocks[0]) };
+    static const char words[] = "layers per stage ";
+    const char       *at = strstr(notes, words);
+    int64_t           sum = 0, count = 0;
+    char             *end;
+
+    if (at == NULL || r->config.pipeline > MOST) return;
+    for (at += sizeof(words) - 1; count < r->config.pipeline; at = end + 1) {
+        r->stage_blocks[count] = strtoll(at, &end, 10);
+        sum += r->stage_blocks[count++];
+        if (end == at || *end != '/') break;
+    }
+    bool others = sum == r->size.layers + 2;
+    row->contradicts = count != r->config.pipeline || (!others && sum != r->size.layers);
+    if (row->contradicts) {
+        refuse(row, "%lld layers in %lld stages are not those of a model of %lld layers", (long long)sum,
+               (long long)count, (long long)r->size.layers);
+        r->stage_blocks[0] = 0;
+    } else if (others) {
+        r->stage_blocks[0]--;
+        r->stage_blocks[count - 1]--;
+    }
+}
+
 static bool read_mesh(cells_t *c, pdl_published_line_t *line)
 {
     pdl_recipe_t *r = &line->recipe;
@@ -285,6 +317,7 @@ static bool read_mesh(cells_t *c, pdl_published_line_t *line)
     r->micro_batch = micro ? micro : 1;
     if (r->choose_batch && steps) config->micro_batches = steps;
     read_schedule(c, r);
+    read_stages(text(c, "notes"), r, &line->row);
     return true;
 }
 

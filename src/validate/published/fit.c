@@ -26,7 +26,8 @@ typedef struct chosen {
 
 static bool usable(const pdl_published_line_t *line)
 {
-    return line->machine >= 0 && line->row.expressed && line->row.measured_s > 0 && !line->row.measured_oom;
+    return line->machine >= 0 && line->row.expressed && !line->row.contradicts && line->row.measured_s > 0 &&
+           !line->row.measured_oom;
 }
 
 /* The weights of a source's rows sum to this many. */

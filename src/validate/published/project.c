@@ -72,6 +72,10 @@ static pdl_status_t evaluate_open(pdl_oracle_t *oracle, pdl_recipe_t *r, pdl_pro
     return evaluate(oracle, r, &r->config, r->micro_batch, out);
 }
 
+/* Share of the ports' speed that exchanges between experts on several nodes reach: 44 to 47 of 50 GB/s (deepseek-ai/DeepEP,
+   README). */
+static const double EXPERT_NETWORK = 0.9;
+
 /* Tokens go to their experts and come back, forward and backward: four all-to-alls in every layer. A token goes to every
    node that has one of its experts once, through the ports of its own, and from there to the experts over the fabric. */
 static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, const pdl_recipe_t *r,
@@ -79,18 +83,18 @@ static void expert_exchange(const pdl_machine_t *m, const pdl_parameters_t *p, c
 {
     const pdl_config_t *c = &r->config;
     const pdl_level_t  *level = m->system.level;
-    double ranks = (double)r->experts_over, node = fmin(ranks, (double)level[0].fanout / (double)c->tensor);
-    double tokens = (double)c->batch * (double)r->size.tokens / (double)(c->data * c->tensor);
+    double              ranks = (double)r->experts_over, node = fmin(ranks, (double)level[0].fanout);
+    double              tokens = (double)c->batch * (double)r->size.tokens / (double)(c->data * c->tensor);
     double bytes = tokens * (double)r->size.hidden * pdl_precision_bytes(PDL_BF16), chosen = (double)r->size.top_k;
 
     if (ranks <= 1) return;
     node = fmax(1, node);
     double nodes = ranks / node, reached = nodes * (1 - pow(1 - 1 / nodes, chosen));
+    if (r->size.most_nodes > 0) reached = fmin(reached, (double)r->size.most_nodes);
     double seconds = bytes * chosen * (node - 1) / node / (p->fabric_efficiency * level[0].bandwidth_bytes_per_s);
     if (ranks > node && m->system.level_count > 1)
-        seconds +=
-            bytes * reached * (nodes - 1) / nodes /
-            (p->network_efficiency * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
+        seconds += bytes * reached * (nodes - 1) / nodes /
+                   (EXPERT_NETWORK * level[1].bandwidth_bytes_per_s * level[1].ports / (double)level[0].fanout);
     seconds *= 4 * (double)r->size.layers / (double)c->pipeline;
     double grow = (out->total_s + seconds) / out->total_s;
     out->comm_s += seconds;
@@ -164,6 +168,9 @@ static void freeze(pdl_projection_t *out, double memory_bytes)
 static pdl_status_t project_line(pdl_machine_t *m, const pdl_parameters_t *p, pdl_published_line_t *line)
 {
     pdl_recipe_t trial = line->recipe;
+
+    if (trial.stage_blocks[0] > 0 && trial.config.virtual_stages == 1)
+        trial.config.stage_blocks = line->recipe.stage_blocks;
     pdl_status_t status = evaluate_open(m->oracle, &trial, &line->projection);
 
     if (!status) expert_states(&trial, m->system.device.memory_bytes, &line->projection);

@@ -20,6 +20,7 @@ typedef struct pdl_published_rules {
 /* Sizes of a transformer; 0 where nothing says. */
 typedef struct pdl_dimensions {
     int64_t layers, hidden, heads, kv_heads, head_dim, ffn, tokens, vocabulary, experts, top_k;
+    int64_t most_nodes; /* that the experts of a token are on; 0: any */
 } pdl_dimensions_t;
 
 pdl_status_t pdl__published_rules_load(const char *name, pdl_published_rules_t *rules);
@@ -49,7 +50,8 @@ typedef struct pdl_recipe {
     bool                   tensors_only;   /* memory is that of tensors, without the context of the device */
     bool                   adapters;       /* fine-tuning of small matrices beside frozen weights */
     int64_t                micro_batch;
-    int64_t                experts_over; /* ranks that share the experts out; 1: none */
+    int64_t                stage_blocks[64]; /* of every stage, where the source says; else all 0 */
+    int64_t                experts_over;     /* ranks that share the experts out; 1: none */
     pdl_dimensions_t       size;
 } pdl_recipe_t;
 

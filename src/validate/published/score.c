@@ -8,7 +8,7 @@
 
 static bool timed(const pdl_published_row_t *row)
 {
-    return row->expressed && row->measured_s > 0 && row->projected_s > 0 && !row->measured_oom;
+    return row->expressed && !row->contradicts && row->measured_s > 0 && row->projected_s > 0 && !row->measured_oom;
 }
 
 static void add_row(const pdl_published_row_t *row, pdl_published_score_t *s)
@@ -22,7 +22,7 @@ static void add_row(const pdl_published_row_t *row, pdl_published_score_t *s)
         s->bias += log(row->projected_s / row->measured_s);
         s->covered += row->measured_s >= row->low_s && row->measured_s <= row->high_s;
     }
-    if (row->measured_gb > 0 && !row->measured_oom) {
+    if (row->measured_gb > 0 && !row->measured_oom && !row->contradicts) {
         s->memory_rows++;
         s->memory_error += fabs(row->projected_gb - row->measured_gb) / row->measured_gb;
     }
