@@ -64,6 +64,29 @@ static void sums_are_exact(void)
     }
 }
 
+/* The first of equal ones; rows are apart from each other. A NaN counts where it is the first. */
+static void the_largest_of_rows_is_found(void)
+{
+    enum { ROWS = 5, COUNT = 1031, STRIDE = 1088 };
+    static float   a[ROWS * STRIDE];
+    static int32_t found[ROWS];
+    int32_t       *index = cuda_put(bf16, a, sizeof(found));
+    char          *x = cuda_put(bf16, a, sizeof(a) / 2);
+
+    for (int i = 0; i < ROWS * STRIDE; i++) a[i] = i % STRIDE < COUNT ? (float)(i % 7) - 9 : 100;
+    a[700] = a[900] = 5;
+    a[STRIDE] = NAN;
+    a[2 * STRIDE + 3] = NAN;
+    a[2 * STRIDE + COUNT - 1] = 1;
+    for (int i = 0; i < COUNT; i++) a[3 * STRIDE + i] = -INFINITY;
+    a[4 * STRIDE] = 0;
+    CHECK_OK(bf16->ops->from_float(bf16, NULL, a, ROWS * STRIDE, x));
+    CHECK_OK(bf16->ops->largest(bf16, NULL, x, ROWS, COUNT, STRIDE, index));
+    cuda_take(bf16, index, found, sizeof(found));
+    cuda_take(bf16, x, NULL, sizeof(a) / 2);
+    CHECK(found[0] == 700 && found[1] == 0 && found[2] == COUNT - 1 && found[3] == 0 && found[4] == 0);
+}
+
 static void numbers_for_the_host(void)
 {
     static float a[MOST];
@@ -409,6 +432,7 @@ int main(int count, char **arguments)
     CHECK_OK(pdl_backend_create_reference(&reference));
     RUN(casts_round_to_nearest);
     RUN(sums_are_exact);
+    RUN(the_largest_of_rows_is_found);
     RUN(numbers_for_the_host);
     RUN(formats_keep_values);
     RUN(images_are_those_of_the_loader);

@@ -255,6 +255,25 @@ static void what_is_refused(void)
     pdl_backend_destroy(backend);
 }
 
+/* Where the device finds the largest logit, the host gets no others; drawing at nearly no temperature looks at all of them. */
+static void the_device_picks_what_the_host_picks(void)
+{
+    pdl_generate_options_t greedy = {.temperature = 0, .end = -1}, cold = {.temperature = 1e-9, .end = -1};
+    text_t                 picked = {0}, drawn = {0};
+    pdl_cuda_options_t     options = {.precision = PDL_DTYPE_BF16, .emulated = true};
+    pdl_backend_t         *backend = NULL;
+    pdl_model_t           *model;
+
+    if (pdl_backend_create_cuda(&options, &backend)) return; /* it is not built everywhere */
+    REQUIRE_OK(pdl_model_read_yaml_memory(learned, strlen(learned), "test", &model));
+    generate(backend, model, 0, PROMPTS, 4, false, &greedy, &picked);
+    generate(backend, model, 0, PROMPTS, 4, false, &cold, &drawn);
+    compare(&picked, &drawn);
+    CHECK(picked.counts[0] == TOKENS && picked.tokens[0][0] != picked.tokens[0][TOKENS - 1]);
+    pdl_model_destroy(model);
+    pdl_backend_destroy(backend);
+}
+
 int main(void)
 {
     RUN(positions_on_the_cpu);
@@ -263,6 +282,7 @@ int main(void)
     RUN(device_memory_is_left_alone);
     RUN(a_token_ends_the_text);
     RUN(tokens_are_drawn_by_probability);
+    RUN(the_device_picks_what_the_host_picks);
     RUN(what_is_refused);
     return test_done();
 }

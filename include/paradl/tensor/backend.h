@@ -328,6 +328,10 @@ typedef struct pdl_backend_ops {
     /* Vectors of activations, bytes a multiple of the element size: sum = a + b; `sum` may be a. */
     pdl_status_t (*add)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
                         size_t bytes, void *sum);
+    /* Of every row of `count` activations, at `stride` from each other: the first of its largest. A NaN in front of all stays. `index` is
+       the device's, or pinned. NULL where the host is as fast. */
+    pdl_status_t (*largest)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values, int64_t rows,
+                            int64_t count, int64_t stride, int32_t *index);
     /* *index: the first element that is not finite, or -1. */
     pdl_status_t (*find_not_finite)(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                     size_t bytes, int64_t *index);

@@ -118,11 +118,15 @@ pdl_status_t pdl_session_step_finish(pdl_session_t *session, const pdl_batch_t *
 pdl_status_t pdl_session_evaluate(pdl_session_t *session, const pdl_batch_t *batch, pdl_step_result_t *result);
 /* The same, and what the network says of the samples of this rank, before the loss: `values` takes them one after the other, each as the input
    of the loss is (vectors [channels], sequences [positions][channels], images [channels][extents]). Sequences with `position`:
-   only the channels of that position of every sample. Not for samples that are split over ranks. */
+   only the channels of that position of every sample. With `largest` instead of values, which is for samples of one position
+   where pdl_session_finds_largest(): the number of the largest channel of every sample, in pinned memory. Not for samples that are split over
+   ranks. */
 typedef struct pdl_outputs {
     float         *values;
+    int32_t       *largest;
     const int32_t *position; /* [count of pdl_session_share()], or NULL */
 } pdl_outputs_t;
+bool         pdl_session_finds_largest(const pdl_session_t *session);
 pdl_status_t pdl_session_predict(pdl_session_t *session, const pdl_batch_t *batch, const pdl_outputs_t *outputs,
                                  pdl_step_result_t *result);
 /* The shape of one sample's outputs. An error where outputs cannot be had. */

@@ -303,6 +303,7 @@ static const pdl_backend_ops_t cuda_ops = {
     .from_float = pdl__cuda_from_float,
     .to_float = pdl__cuda_to_float,
     .add = pdl__cuda_sum,
+    .largest = pdl__cuda_largest,
     .find_not_finite = pdl__cuda_find_not_finite,
     .check_results = pdl__cuda_check_results,
     .choices = cuda_choices,

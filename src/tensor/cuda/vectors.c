@@ -135,6 +135,12 @@ pdl_status_t pdl__cuda_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, 
     return CALL(vectors, add, backend->activation_type, a, b, count, sum);
 }
 
+pdl_status_t pdl__cuda_largest(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                               int64_t rows, int64_t count, int64_t stride, int32_t *index)
+{
+    return CALL(vectors, largest, backend->activation_type, values, rows, count, stride, index);
+}
+
 pdl_status_t pdl__cuda_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                        size_t bytes, int64_t *index)
 {

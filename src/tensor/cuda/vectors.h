@@ -20,6 +20,8 @@ pdl_status_t pdl__cuda_to_float(pdl_backend_t *backend, pdl_tensor_stream_t *str
                                 int64_t count, float *target);
 pdl_status_t pdl__cuda_sum(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *a, const void *b,
                            size_t bytes, void *sum);
+pdl_status_t pdl__cuda_largest(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *values,
+                               int64_t rows, int64_t count, int64_t stride, int32_t *index);
 pdl_status_t pdl__cuda_find_not_finite(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *data,
                                        size_t bytes, int64_t *index);
 pdl_status_t pdl__cuda_check_results(pdl_backend_t *backend, pdl_tensor_stream_t *stream, const void *results,

@@ -31,9 +31,10 @@ struct pdl_generator {
     int32_t            *text;   /* [prompts][context]: prompts, and what follows them */
     int64_t            *length;
     bool               *ended;
-    float        *last; /* [prompts][classes]: logits of the last token, where other prompts are read further; */
-    const float **at;   /* [prompts]: they are here */
-    int32_t      *next; /* [prompts]: tokens that were chosen */
+    float        *last;   /* [prompts][classes]: logits of the last token, where other prompts are read further; */
+    const float **at;     /* [prompts]: they are here; NULL: only the largest was asked for, */
+    int32_t      *picked; /* [prompts], pinned: this one */
+    int32_t      *next;   /* [prompts]: tokens that were chosen */
 };
 
 static pdl_status_t create_reader(pdl_generator_t *g, int64_t tokens, pdl_session_t *like, reader_t *reader)
@@ -76,7 +77,7 @@ static pdl_status_t take_memory(pdl_generator_t *g)
 {
     pdl_tensor_device_t *device = g->spec.backend->device;
     size_t               prompts = (size_t)g->spec.prompts, run = prompts * (size_t)g->many.tokens;
-    void                *logits = NULL;
+    void                *logits = NULL, *picked = NULL;
     pdl_status_t         status;
 
     g->tokens = calloc(run, sizeof(*g->tokens));
@@ -98,6 +99,8 @@ static pdl_status_t take_memory(pdl_generator_t *g)
     g->batch = (pdl_batch_t){.tokens = g->tokens, .labels = g->labels, .weight = g->weight};
     status = device->ops->alloc(device, PDL_SPACE_PINNED, logits_bytes(g), &logits);
     g->logits = status ? NULL : logits;
+    if (!status) status = device->ops->alloc(device, PDL_SPACE_PINNED, prompts * sizeof(*g->picked), &picked);
+    g->picked = status ? NULL : picked;
     return status;
 }
 
@@ -164,6 +167,9 @@ void pdl_generator_destroy(pdl_generator_t *g)
     if (g->logits != NULL)
         g->spec.backend->device->ops->release(g->spec.backend->device, PDL_SPACE_PINNED, g->logits,
                                               logits_bytes(g));
+    if (g->picked != NULL)
+        g->spec.backend->device->ops->release(g->spec.backend->device, PDL_SPACE_PINNED, g->picked,
+                                              (size_t)g->spec.prompts * sizeof(*g->picked));
     free(g->last);
     free(g->scratch);
     free(g->at);
@@ -194,13 +200,13 @@ static bool is_read(const pdl_generator_t *g)
 }
 
 /* After a run of so many tokens. Logits are copied only where another run comes before they are looked at. */
-static void keep_logits(pdl_generator_t *g, int64_t tokens)
+static void keep_logits(pdl_generator_t *g, int64_t tokens, bool picked)
 {
     for (int64_t n = 0; n < g->spec.prompts; n++) {
         int64_t left = g->length[n] - g->past[n], count = left < tokens ? left : tokens;
 
         g->past[n] += (int32_t)count;
-        if (count > 0) g->at[n] = g->logits + n * g->classes;
+        if (count > 0) g->at[n] = picked ? NULL : g->logits + n * g->classes;
     }
     for (int64_t n = 0; n < g->spec.prompts && !is_read(g); n++) {
         if (g->past[n] < g->length[n] || g->at[n] != g->logits + n * g->classes) continue;
@@ -210,9 +216,10 @@ static void keep_logits(pdl_generator_t *g, int64_t tokens)
 }
 
 /* One run: the next tokens of every text behind what is in the cache. Texts that are read to their end have their logits in `last`. */
-static pdl_status_t read_on(pdl_generator_t *g, const reader_t *reader)
+static pdl_status_t read_on(pdl_generator_t *g, const reader_t *reader, bool greedy)
 {
-    pdl_outputs_t     outputs = {.values = g->logits, .position = g->position};
+    bool              picks = greedy && reader == &g->one && pdl_session_finds_largest(reader->session);
+    pdl_outputs_t     outputs = {.values = g->logits, .largest = picks ? g->picked : NULL, .position = g->position};
     pdl_step_result_t result;
     pdl_status_t      status;
 
@@ -226,7 +233,7 @@ static pdl_status_t read_on(pdl_generator_t *g, const reader_t *reader)
     }
     status = pdl_session_set_past(reader->session, g->past);
     if (!status) status = pdl_session_predict(reader->session, &g->batch, &outputs, &result);
-    if (!status) keep_logits(g, reader->tokens);
+    if (!status) keep_logits(g, reader->tokens, picks);
     return status;
 }
 
@@ -234,7 +241,7 @@ static pdl_status_t read_all(pdl_generator_t *g)
 {
     pdl_status_t status = PDL_OK;
 
-    while (!status && !is_read(g)) status = read_on(g, &g->many);
+    while (!status && !is_read(g)) status = read_on(g, &g->many, false);
     return status;
 }
 
@@ -252,7 +259,9 @@ static void choose_slice(void *context, int64_t first, int64_t end)
     pdl_generator_t *g = choice->generator;
 
     for (int64_t n = first; n < end; n++)
-        if (!g->ended[n])
+        if (!g->ended[n] && g->at[n] == NULL)
+            g->next[n] = g->picked[n];
+        else if (!g->ended[n])
             g->next[n] = pdl_generate_choose(g->at[n], g->classes, choice->options, choice->prompts[n].number,
                                              choice->counts[n], g->scratch + n * g->classes);
 }
@@ -300,6 +309,7 @@ pdl_status_t pdl_generator_run(pdl_generator_t *g, const pdl_prompt_t *prompts, 
                                pdl_generate_summary_t *summary)
 {
     double       start_s = pdl__seconds();
+    bool         greedy = options->temperature <= 0 || options->top_k == 1;
     pdl_status_t status = begin(g, prompts, count, counts);
 
     for (int64_t n = 0; n < count; n++) summary->prompt_tokens += prompts[n].count;
@@ -309,7 +319,7 @@ pdl_status_t pdl_generator_run(pdl_generator_t *g, const pdl_prompt_t *prompts, 
         start_s = pdl__seconds();
         if (!extend(g, prompts, count, options, out, counts)) break;
         if (g->spec.no_cache) memset(g->past, 0, (size_t)g->spec.prompts * sizeof(*g->past));
-        status = g->spec.no_cache ? read_all(g) : read_on(g, &g->one);
+        status = g->spec.no_cache ? read_all(g) : read_on(g, &g->one, greedy);
         double run_s = pdl__seconds() - start_s;
         if (summary->seconds && summary->runs < summary->room) summary->seconds[summary->runs] = run_s;
         summary->runs++;

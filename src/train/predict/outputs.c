@@ -40,6 +40,25 @@ static pdl_status_t make_plain(pdl_session_t *s, const pdl__unit_t *loss, const 
                                           format, run->input[0], PDL_FORMAT_PLAIN, s->executor.plain);
 }
 
+bool pdl_session_finds_largest(const pdl_session_t *s)
+{
+    return s->spec.backend->ops->largest != NULL && s->graph->loss >= 0 &&
+           pdl_shape_positions(&s->graph->unit[s->graph->unit[s->graph->loss].input[0]].shape) == 1;
+}
+
+/* Rows of a format are as long as what all of them take says. */
+static pdl_status_t find_largest(pdl_session_t *s, const pdl__unit_t *loss, const pdl_op_run_t *run, int32_t *index)
+{
+    pdl_backend_t     *backend = s->spec.backend;
+    const pdl_shape_t *shape = &s->graph->unit[loss->input[0]].shape;
+    size_t bytes = backend->ops->tensor_bytes(backend, shape, s->micro_samples, loss->description.in_format[0]);
+
+    return backend->ops->largest(backend, s->executor.stream[PDL_STREAM_COMPUTE], run->input[0], s->micro_samples,
+                                 shape->channels,
+                                 (int64_t)(bytes / pdl_dtype_bytes(backend->activation_type)) / s->micro_samples,
+                                 index);
+}
+
 pdl_status_t pdl__outputs_take(pdl_session_t *s, int micro_batch, const pdl__unit_t *loss, const pdl_op_run_t *run)
 {
     const pdl_outputs_t *outputs = s->executor.outputs;
@@ -49,8 +68,9 @@ pdl_status_t pdl__outputs_take(pdl_session_t *s, int micro_batch, const pdl__uni
     int64_t              from = micro_batch * s->micro_samples, elements = pdl_shape_elements(shape);
     size_t               item = pdl_dtype_bytes(backend->activation_type);
     const void          *plain;
-    pdl_status_t         status = make_plain(s, loss, run, &plain);
 
+    if (outputs->largest != NULL) return find_largest(s, loss, run, outputs->largest + from);
+    pdl_status_t status = make_plain(s, loss, run, &plain);
     if (status) return status;
     /* Of one position there is no choice. */
     if (outputs->position == NULL || shape->extent[0] == 1)

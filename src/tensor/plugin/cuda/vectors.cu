@@ -160,6 +160,53 @@ static pdl_status_t find_not_finite(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream
     return pdl_each(gpu, stream, count, pdl_aligned(data), not_finite_each<float>{(const float *)data, least});
 }
 
+#define LARGEST_THREADS 512
+
+/* The larger of two values with their places, or the earlier of equal ones. */
+struct placed {
+    float   value;
+    int32_t at;
+
+    __device__ void take(float other, int32_t place)
+    {
+        if (!(other > value || (other == value && place < at))) return;
+        value = other;
+        at = place;
+    }
+};
+
+/* A block to a row. Every thread begins with the first value, so that a NaN there stays. */
+template <typename T>
+__global__ void __launch_bounds__(LARGEST_THREADS)
+    find_largest(const T *values, int64_t count, int64_t stride, int32_t *index)
+{
+    __shared__ placed shared[LARGEST_THREADS];
+    const T          *row = values + blockIdx.x * stride;
+    placed            best = {(float)row[0], 0};
+
+    for (int64_t i = threadIdx.x; i < count; i += LARGEST_THREADS) best.take((float)row[i], (int32_t)i);
+    shared[threadIdx.x] = best;
+    for (int half = LARGEST_THREADS / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if ((int)threadIdx.x < half)
+            shared[threadIdx.x].take(shared[threadIdx.x + half].value, shared[threadIdx.x + half].at);
+    }
+    if (threadIdx.x == 0) index[blockIdx.x] = shared[0].at;
+}
+
+static pdl_status_t largest(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *values,
+                            int64_t rows, int64_t count, int64_t stride, int32_t *index)
+{
+    (void)gpu;
+    if (type == PDL_DTYPE_BF16) {
+        auto kernel = find_largest<pdl_bf16>;
+        return PDL_LAUNCH(kernel, (int)rows, LARGEST_THREADS, 0, stream, (const pdl_bf16 *)values, count, stride,
+                          index);
+    }
+    auto kernel = find_largest<float>;
+    return PDL_LAUNCH(kernel, (int)rows, LARGEST_THREADS, 0, stream, (const float *)values, count, stride, index);
+}
+
 /* Of losses: those that count must be finite. */
 struct check_each {
     const float *results, *weight;
@@ -262,6 +309,7 @@ extern "C" const pdl__cuda_vectors_t pdl__cuda_vectors = {
     .add = add,
     .boxes = pdl__cuda_boxes,
     .reduce = reduce,
+    .largest = largest,
     .find_not_finite = find_not_finite,
     .check_results = check_results,
     .sum_squares = sum_squares,

@@ -47,6 +47,8 @@ typedef struct pdl__cuda_vectors {
     pdl_status_t (*reduce)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *values,
                            void *sum, int64_t count);
     /* As in pdl_backend_ops_t. */
+    pdl_status_t (*largest)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type, const void *values,
+                            int64_t rows, int64_t count, int64_t stride, int32_t *index);
     pdl_status_t (*find_not_finite)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, pdl_dtype_t type,
                                     const void *data, int64_t count, int64_t *index);
     pdl_status_t (*check_results)(pdl__gpu_t *gpu, pdl_tensor_stream_t *stream, const float *results,
