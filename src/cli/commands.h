@@ -9,6 +9,15 @@
 #include <paradl/base/output.h>
 #include <paradl/model/model.h>
 
+/* A verb and its commands. */
+typedef struct pdl__verb {
+    const char           *name;
+    const pdl__command_t *commands;
+} pdl__verb_t;
+
+/* All verbs, ended by a NULL name: verbs.c has those of the command; a page has some of them. */
+extern const pdl__verb_t pdl__verbs[];
+
 extern const pdl__command_t pdl__model_commands[];
 extern const pdl__command_t pdl__system_commands[];
 extern const pdl__command_t pdl__data_commands[];

@@ -3,7 +3,6 @@
  */
 #include "cli/commands.h"
 
-#include <malloc.h>
 #include <paradl/base/document.h>
 #include <paradl/comm/launch.h>
 #include <paradl/report/table.h>
@@ -12,23 +11,14 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #define MAX_NAMES 32
 
 char **pdl__arguments;
 int    pdl__exit_status;
-
-static const struct verb {
-    const char           *name;
-    const pdl__command_t *commands;
-} verbs[] = {{"model", pdl__model_commands},       {"system", pdl__system_commands},
-             {"data", pdl__data_commands},         {"plan", pdl__plan_commands},
-             {"validate", pdl__validate_commands}, {"coll", pdl__coll_commands},
-             {"topo", pdl__topo_commands},         {"simulate", pdl__simulate_commands},
-             {"train", pdl__train_commands},       {"eval", pdl__eval_commands},
-             {"predict", pdl__predict_commands},   {"calibrate", pdl__calibrate_commands},
-             {"report", pdl__report_commands}};
-#define VERB_COUNT (sizeof(verbs) / sizeof(verbs[0]))
 
 pdl_status_t pdl__finish_output(pdl_output_t *output, pdl_status_t status)
 {
@@ -63,8 +53,8 @@ static pdl_status_t print_usage(FILE *stream)
     fputs("usage: paradl VERB ... [--help]\n\n"
           "Decides how a deep network should be trained on a large machine.\n\n",
           stream);
-    for (size_t v = 0; v < VERB_COUNT; v++) {
-        for (const pdl__command_t *c = verbs[v].commands; c->name != NULL; c++) {
+    for (const pdl__verb_t *verb = pdl__verbs; verb->name != NULL; verb++) {
+        for (const pdl__command_t *c = verb->commands; c->name != NULL; c++) {
             pdl_table_row(table, PDL_ROW_PLAIN);
             pdl_table_cell(table, "  paradl %s", c->name);
             pdl_table_cell(table, "%s", c->summary);
@@ -99,13 +89,14 @@ static pdl_status_t refuse_name(const char *what, const char *name, const char *
 
 static pdl_status_t refuse_verb(const char *name)
 {
-    const char *names[VERB_COUNT];
+    const char *names[MAX_NAMES];
+    size_t      count = 0;
 
-    for (size_t v = 0; v < VERB_COUNT; v++) names[v] = verbs[v].name;
-    return refuse_name("verb", name, names, VERB_COUNT);
+    for (; pdl__verbs[count].name != NULL && count < MAX_NAMES; count++) names[count] = pdl__verbs[count].name;
+    return refuse_name("verb", name, names, count);
 }
 
-static pdl_status_t refuse_action(const struct verb *verb, const char *name)
+static pdl_status_t refuse_action(const pdl__verb_t *verb, const char *name)
 {
     const char *names[MAX_NAMES];
     char        what[64];
@@ -141,7 +132,7 @@ static bool asks_help(const char *text)
     return strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0;
 }
 
-static pdl_status_t help_verb(const struct verb *verb)
+static pdl_status_t help_verb(const pdl__verb_t *verb)
 {
     pdl_status_t status = PDL_OK;
 
@@ -152,7 +143,7 @@ static pdl_status_t help_verb(const struct verb *verb)
     return status;
 }
 
-static pdl_status_t run_verb(const struct verb *verb, int count, char **arguments)
+static pdl_status_t run_verb(const pdl__verb_t *verb, int count, char **arguments)
 {
     if (action_of(verb->commands) == NULL) return run_command(verb->commands, count, arguments);
     if (count == 0) return refuse_action(verb, NULL);
@@ -163,17 +154,17 @@ static pdl_status_t run_verb(const struct verb *verb, int count, char **argument
     return refuse_action(verb, arguments[0]);
 }
 
-static const struct verb *find_verb(const char *name)
+static const pdl__verb_t *find_verb(const char *name)
 {
-    for (size_t v = 0; v < VERB_COUNT; v++)
-        if (strcmp(verbs[v].name, name) == 0) return &verbs[v];
+    for (const pdl__verb_t *verb = pdl__verbs; verb->name != NULL; verb++)
+        if (strcmp(verb->name, name) == 0) return verb;
     return NULL;
 }
 
 /* paradl help [VERB [COMMAND]] */
 static pdl_status_t help(int count, char **arguments)
 {
-    const struct verb *verb = count > 0 ? find_verb(arguments[0]) : NULL;
+    const pdl__verb_t *verb = count > 0 ? find_verb(arguments[0]) : NULL;
 
     if (count == 0) return print_usage(stdout);
     if (verb == NULL) return refuse_verb(arguments[0]);
@@ -186,7 +177,7 @@ static pdl_status_t help(int count, char **arguments)
 
 pdl_status_t pdl__run(int count, char **arguments)
 {
-    const struct verb *verb;
+    const pdl__verb_t *verb;
 
     if (count == 0) return refuse_verb(NULL);
     if (asks_help(arguments[0])) return print_usage(stdout);
