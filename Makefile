@@ -4,6 +4,8 @@
 #   make demo       the command on a real question; then the whole circle here: measure, plan, train, compare
 #   make test       all short tests, four builds; before every commit
 #   make test-long  the long tests
+#   make report     the core that pages carry, as WebAssembly, so that they can be asked again
+#   make test-report  pages in a real browser; the core against the command for every model
 #   make bench      every benchmark
 #   make experiments  published claims about networks beside what the simulator gives
 #   make asan       the short tests under the sanitizers only
@@ -25,9 +27,9 @@ FUZZERS      ?=
 CAMPAIGN     ?=
 BARE_TESTS    = test_comm_alone test_comm_alone_regions test_tensor_cpu_core test_train_networks test_train_session
 
-SOURCES = $(shell find src include tests examples bench -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
+SOURCES = $(shell find src include tests examples bench web -name '*.[ch]' -o -name '*.cu' -o -name '*.cpp' 2>/dev/null)
 
-.PHONY: all setup demo test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
+.PHONY: all setup demo report test-report test check-format gpu-test gpu-test-long test-long bench experiments asan tsan bare campaign fuzz install format lint clean
 .NOTPARALLEL:
 
 all: setup
@@ -37,6 +39,11 @@ all: setup
 # What every target needs; the others install what only they need.
 setup:
 	@tools/setup.sh
+
+report:
+	@tools/setup.sh report
+	@cmake -S web/core -B build/core -G Ninja --toolchain "$(CURDIR)/web/core/wasi.cmake"
+	@cmake --build build/core -j $(JOBS)
 
 demo: all
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
@@ -48,6 +55,7 @@ test:
 	@$(MAKE) --no-print-directory check-format
 	@cmake --preset debug
 	@cmake --build --preset debug -j $(JOBS)
+	@$(MAKE) --no-print-directory report
 	@$(MAKE) --no-print-directory tsan
 	@$(MAKE) --no-print-directory bare
 	@$(MAKE) --no-print-directory asan

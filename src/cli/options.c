@@ -49,6 +49,15 @@ static pdl_status_t store_range(const pdl__option_t *option, const char *text, i
     return status;
 }
 
+static pdl_status_t store_next(const char *text, pdl__texts_t *list)
+{
+    if (text[0] == '\0') return pdl_error(PDL_ERR_INPUT, "the value is empty");
+    if (list->count == PDL__MOST_TEXTS)
+        return pdl_error(PDL_ERR_INPUT, "given more than %d times", PDL__MOST_TEXTS);
+    list->text[list->count++] = text;
+    return PDL_OK;
+}
+
 static pdl_status_t store(const pdl__option_t *option, const char *text, void *values)
 {
     void        *where = destination(option, values);
@@ -68,6 +77,7 @@ static pdl_status_t store(const pdl__option_t *option, const char *text, void *v
             status = pdl_error(PDL_ERR_INPUT, "expected more than 0, found \"%.40s\"; leave it out for none", text);
         break;
     case PDL__OPTION_CHOICE: status = store_choice(option, text, where); break;
+    case PDL__OPTION_LIST: status = store_next(text, where); break;
     }
     if (status) return pdl_error(status, "--%s: %s", option->name, pdl_error_message());
     return PDL_OK;
@@ -272,6 +282,7 @@ bool pdl__option_changed(const pdl__option_t *options, const char *name, const v
     case PDL__OPTION_INT: return *(const int64_t *)where != standard.number[0];
     case PDL__OPTION_QUANTITY: return *(const double *)where != standard.quantity;
     case PDL__OPTION_CHOICE: return *(const int *)where != standard.choice;
+    case PDL__OPTION_LIST: return ((const pdl__texts_t *)where)->count > 0;
     default: return *(const bool *)where;
     }
 }

@@ -21,8 +21,15 @@ typedef enum pdl__option_kind {
     PDL__OPTION_INT,      /* int64_t from `least` up */
     PDL__OPTION_RANGE,    /* two of them: "64", which is both, or "64..4096" */
     PDL__OPTION_QUANTITY, /* double in `unit`; above zero if `positive` */
-    PDL__OPTION_CHOICE    /* int: index of one of `choices` */
+    PDL__OPTION_CHOICE,   /* int: index of one of `choices` */
+    PDL__OPTION_LIST      /* pdl__texts_t: may be given again and again */
 } pdl__option_kind_t;
+
+#define PDL__MOST_TEXTS 32
+typedef struct pdl__texts {
+    const char *text[PDL__MOST_TEXTS];
+    int         count;
+} pdl__texts_t;
 
 typedef struct pdl__option {
     const char        *name;     /* after "--" */
@@ -49,6 +56,7 @@ typedef struct pdl__option {
 /* The end of an entry: what kind of value it has and which field of the struct `values` takes it. */
 #define PDL__FLAG(values, field)        .kind = PDL__OPTION_FLAG, .offset = offsetof(values, field)
 #define PDL__TEXT(values, field)        .kind = PDL__OPTION_TEXT, .offset = offsetof(values, field)
+#define PDL__LIST(values, field)        .kind = PDL__OPTION_LIST, .offset = offsetof(values, field)
 #define PDL__INT(values, field, low)    .kind = PDL__OPTION_INT, .offset = offsetof(values, field), .least = (low)
 #define PDL__RANGE(values, field, low)  .kind = PDL__OPTION_RANGE, .offset = offsetof(values, field), .least = (low)
 #define PDL__QUANTITY(values, field, u) .kind = PDL__OPTION_QUANTITY, .offset = offsetof(values, field), .unit = (u)

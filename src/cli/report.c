@@ -17,7 +17,7 @@
 
 typedef struct values {
     const char *output, *title, *charts;
-    bool        text, extract;
+    bool        text, extract, no_core;
 } values_t;
 
 static const pdl__option_t options[] = {
@@ -25,6 +25,8 @@ static const pdl__option_t options[] = {
      PDL__TEXT(values_t, output), .letter = 'o'},
     {"title", "TEXT", NULL, "title of the page; else what the first document is about", PDL__TEXT(values_t, title)},
     {"charts", "DIR", NULL, "also writes every chart as a file of SVG", PDL__TEXT(values_t, charts)},
+    {"no-core", NULL, NULL, "a page of a plan that cannot be asked again, 0.5 MB smaller",
+     PDL__FLAG(values_t, no_core)},
     {"text", NULL, NULL, "prints answers, charts and tables instead, for a terminal", PDL__FLAG(values_t, text)},
     {"extract", NULL, NULL, "writes the documents of a page back into files", PDL__FLAG(values_t, extract)},
     {.name = NULL},
@@ -59,7 +61,9 @@ static pdl_status_t write_page(const values_t *v, const pdl_documents_t *documen
     if (!status && v->charts != NULL) status = make_folder(v->charts);
     if (!status) status = pdl_output_open(path, &output);
     if (status) return status;
-    status = pdl__finish_output(output, pdl_report_page(documents, v->title, v->charts, pdl_output_stream(output)));
+    status = pdl__finish_output(output,
+                                pdl_report_page(documents, &(pdl_page_options_t){v->title, v->charts, v->no_core},
+                                                pdl_output_stream(output)));
     if (!status && !pdl_output_is_stdout(path)) printf("%s\n", path);
     return status;
 }
@@ -173,7 +177,7 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__report_commands[] = {
     {.name = "report",
-     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--text] | --extract PAGE.html "
+     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--no-core] [--text] | --extract PAGE.html "
               "[-o DIR]",
      .summary = "makes one page of plans, simulations, runs, sweeps and validations",
      .notes = "A document is what --json of a verb prints, or the log of train --log; several are compared. The "

@@ -17,6 +17,7 @@ static const char *const placement_names[] = {"block", "stride"};
 typedef struct values {
     pdl__topology_values_t topology;
     const char            *name, *algorithm, *trace, *stragglers, *fail_link, *sweep_bytes, *sweep_hosts, *plot;
+    pdl__texts_t           set;
     const char            *latency_factors, *bandwidth_factors, *system, *framework, *parameters, *slow, *segments;
     double                 bytes, gamma, eager, reverse_share, density, common;
     int64_t                jobs, trace_ranks;
@@ -70,6 +71,9 @@ static const pdl__option_t options[] = {
     {"trace", "FILE", NULL, "writes a timeline for Perfetto or chrome://tracing", PDL__TEXT(values_t, trace),
      .writes = true},
     {"system", "S", NULL, "of a plan: the machine, in place of the one it names", PDL__TEXT(values_t, system)},
+    {"set", "KEY=VALUE", NULL,
+     "of a plan: its system with another value, such as device.memory=32GB; may be repeated",
+     PDL__LIST(values_t, set)},
     {"framework", "NAME", NULL,
      "of a plan: what trains: pytorch, megatron, ... or a .yaml file; else an ideal framework",
      PDL__TEXT(values_t, framework)},
@@ -331,6 +335,7 @@ static pdl_status_t run_plan(const values_t *v, const char *path)
 {
     pdl__plan_values_t values = {.path = path,
                                  .system = v->system,
+                                 .set = &v->set,
                                  .framework = v->framework,
                                  .parameters = v->parameters,
                                  .slow = v->slow,
@@ -353,10 +358,10 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
     pdl_status_t    status;
 
     if (operands->count > 0) return run_plan(v, operands->text[0]);
-    if (v->system != NULL || v->framework != NULL || v->parameters != NULL || v->slow != NULL || v->ignore_memory)
-        return pdl_error(
-            PDL_ERR_INPUT,
-            "--system, --framework, --parameters, --slow and --ignore-memory are for a plan: give PLAN.yaml");
+    if (v->system != NULL || v->set.count > 0 || v->framework != NULL || v->parameters != NULL || v->slow != NULL ||
+        v->ignore_memory)
+        return pdl_error(PDL_ERR_INPUT, "--system, --set, --framework, --parameters, --slow and --ignore-memory "
+                                        "are for a plan: give PLAN.yaml");
     memset(&setting, 0, sizeof(setting));
     status = prepare(v, &setting);
     if (!status) status = check_values(v, &setting.names);

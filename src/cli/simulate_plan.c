@@ -36,7 +36,7 @@ static pdl_status_t load(job_t *job)
     if (job->system_name[0] == '\0')
         return pdl_error(PDL_ERR_INPUT, "%s names no system: add one with --system S (paradl system list)",
                          v->path);
-    status = pdl_system_load(job->system_name, &job->system);
+    status = pdl_system_load_changed(job->system_name, v->set->text, v->set->count, &job->system);
     if (!status) status = pdl_system_check_precision(job->system, job->file.plan->precision);
     if (!status) status = pdl_framework_choose(v->framework, v->parameters, job->system, &job->parameters);
     if (!status) status = pdl_oracle_create(job->file.model, job->system, &job->parameters, &job->oracle);

@@ -36,6 +36,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A child with more links than this is a mistake, and would need tables of that size. */
 #define MOST_LINKS 1e6
@@ -452,7 +453,28 @@ pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char 
     return st;
 }
 
+static pdl_status_t change(pdl_yaml_doc_t *doc, const char *text)
+{
+    const char  *equals = strchr(text, '=');
+    char         key[256];
+    pdl_status_t status = PDL_ERR_INPUT;
+
+    if (equals != NULL && equals > text && equals[1] != '\0' && (size_t)(equals - text) < sizeof(key)) {
+        snprintf(key, sizeof(key), "%.*s", (int)(equals - text), text);
+        status = pdl_yaml_set(doc, key, equals + 1);
+    } else {
+        pdl_error(status, "expected KEY=VALUE such as device.memory=32GB");
+    }
+    return status ? pdl_error(status, "--set %.100s: %s", text, pdl_error_message()) : PDL_OK;
+}
+
 pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **system)
+{
+    return pdl_system_load_changed(name_or_path, NULL, 0, system);
+}
+
+pdl_status_t pdl_system_load_changed(const char *name_or_path, const char *const *changes, int count,
+                                     const pdl_system_t **system)
 {
     static const char *const extensions[] = {".yaml", NULL};
     char                     path[4096];
@@ -462,7 +484,8 @@ pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **syst
     if (st) return st;
     st = pdl_yaml_read_file(path, &doc);
     if (st) return st;
-    st = from_document(doc, system);
+    for (int i = 0; !st && i < count; i++) st = change(doc, changes[i]);
+    if (!st) st = from_document(doc, system);
     pdl_yaml_destroy(doc);
     return st;
 }

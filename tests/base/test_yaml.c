@@ -321,10 +321,51 @@ static void checks_the_format_line(void)
     check_format_of("paradl: system/1x\n", "this version reads system/1");
 }
 
+static void sets_values_by_their_path(void)
+{
+    pdl_yaml_doc_t *doc =
+        must_parse("device: {memory: 16GB}\nlevels:\n  - {name: node, bandwidth: 1}\n  - {name: rack}\n");
+    const pdl_yaml_t *levels = pdl_yaml_find(pdl_yaml_root(doc), "levels");
+
+    CHECK_OK(pdl_yaml_set(doc, "device.memory", "32GB"));
+    CHECK_OK(pdl_yaml_set(doc, "levels.node.bandwidth", "2"));
+    CHECK_OK(pdl_yaml_set(doc, "levels.1.bandwidth", "3"));
+    CHECK_STR(pdl_yaml_text(pdl_yaml_find(pdl_yaml_find(pdl_yaml_root(doc), "device"), "memory")), "32GB");
+    CHECK_STR(pdl_yaml_text(pdl_yaml_find(pdl_yaml_item(levels, 0), "bandwidth")), "2");
+    CHECK_STR(pdl_yaml_text(pdl_yaml_find(pdl_yaml_item(levels, 1), "bandwidth")), "3");
+    CHECK_ERROR(pdl_yaml_set(doc, "devise.memory", "1"), "there is no \"devise\": did you mean device?");
+    CHECK_ERROR(pdl_yaml_set(doc, "levels.2.name", "1"), "expected node or rack, or a number from 0");
+    CHECK_ERROR(pdl_yaml_set(doc, "levels.5", "1"), "expected node or rack");
+    CHECK_ERROR(pdl_yaml_set(doc, "device", "1"), "such as device.memory");
+    CHECK_ERROR(pdl_yaml_set(doc, "device.memory.size", "1"), "a single value above \"size\"");
+    pdl_yaml_destroy(doc);
+}
+
+static void writes_json_that_is_read_as_the_same(void)
+{
+    pdl_yaml_doc_t *doc = must_parse("a: {b: \"\", c: , d: 16GB}\nlist:\n  - 'q\"\\'\n  - |\n    two\n    lines\n"),
+                   *again;
+    char  *text = NULL;
+    size_t length = 0;
+    FILE  *stream = open_memstream(&text, &length);
+
+    pdl_yaml_write_json(pdl_yaml_root(doc), stream);
+    fclose(stream);
+    CHECK_STR(text,
+              "{\"a\":{\"b\":\"\",\"c\":null,\"d\":\"16GB\"},\"list\":[\"q\\\"\\\\\",\"two\\u000alines\\u000a\"]}");
+    again = must_parse(text);
+    CHECK_STR(pdl_yaml_text(pdl_yaml_item(pdl_yaml_find(pdl_yaml_root(again), "list"), 1)), "two\nlines\n");
+    pdl_yaml_destroy(again);
+    pdl_yaml_destroy(doc);
+    free(text);
+}
+
 int main(void)
 {
     if (!scratch_begin()) return 1;
     RUN(builds_the_tree);
+    RUN(sets_values_by_their_path);
+    RUN(writes_json_that_is_read_as_the_same);
     RUN(reads_json);
     RUN(reads_windows_line_ends_and_byte_order_mark);
     RUN(refuses_what_is_not_used);

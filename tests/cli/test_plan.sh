@@ -220,4 +220,23 @@ status=0
 "$PARADL" plan --model gpt3-175b --system selene --pe 8 >both 2>&1 || status=$?
 [ "$status" -eq 2 ] || fail "status $status instead of 2"
 [[ "$(tail -1 both)" == *"see the reasons above" ]] || fail "the last line is: $(tail -1 both)"
+
+
+# --set: values of the system by their path, as sliders of a page change them; a wrong key names the one that was meant.
+expect 0 plan --model resnet50 --system abci-v --devices 64 --json
+cp out before.json
+expect 0 plan --model resnet50 --system abci-v --devices 64 --json --set levels.1.bandwidth=25GB/s --set levels.leaf-group.latency=20us --set device.memory=8GB
+python3 - <<'PY' || fail "--set changes nothing"
+import json
+before, after = json.load(open("before.json")), json.load(open("out"))
+assert after["device"]["memory_bytes"] == 8e9 and after["candidates"][0]["comm"]["gradient_s"] < before["candidates"][0]["comm"]["gradient_s"]
+PY
+expect 2 plan --model lenet --system abci-v --devices 2 --set levels.rak.latency=1us
+has err 'there is no "rak": did you mean rack?'
+expect 2 plan --model lenet --system abci-v --devices 2 --set device.memori=1GB
+has err 'unknown key "memori": did you mean memory?'
+expect 2 plan --model lenet --system abci-v --devices 2 --set device.memory
+has err "expected KEY=VALUE"
+expect 2 simulate --topology dln --hosts 16 --set device.memory=1GB
+has err "are for a plan"
 finish

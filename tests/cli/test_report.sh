@@ -23,7 +23,7 @@ expect 0 validate rows.csv --json
 cp out validation.json
 
 cat >check.py <<'PY'
-import re, sys
+import base64, hashlib, re, sys
 from html.parser import HTMLParser
 
 class Page(HTMLParser):
@@ -52,7 +52,13 @@ page = Page()
 page.feed(text)
 tags = [tag for tag, _ in page.seen]
 assert not page.open and tags.count("h1") == 1 and len(page.ids) == len(set(page.ids)), page.ids
-assert [given.get("type") for tag, given in page.seen if tag == "script"] == ["application/json"]
+kinds = [given.get("type") for tag, given in page.seen if tag == "script"]
+bytes_of = [given["id"] for tag, given in page.seen if given.get("type") == "application/octet-stream"]
+assert kinds == ["application/json"] + len(bytes_of) * ["application/octet-stream"] + [None], kinds
+# Nothing but this one script may run: the policy names what it hashes to.
+script = text[text.rindex("<script>") + 8:text.rindex("</script>")]
+digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+assert f"script-src 'wasm-unsafe-eval' 'sha256-{digest}'; worker-src blob:" in text and "unsafe-inline'; script" not in text
 assert "default-src 'none'" in text and "prefers-color-scheme" in text and "@media print" in text
 assert not re.findall(r'(?:src|href)="(?!#)', text) and not re.findall(r"url\((?!#)", text)
 assert not re.findall(r"\bnan\b", text.split("<script")[0]), "a number that is none is shown"
@@ -76,6 +82,13 @@ for item in plan.json:2 run.jsonl:4 train.json:1 sim.json:1 sweep.json:1 collect
     LC_ALL=C expect 0 report $name --text
     if LC_ALL=C grep -q '[^ -~]' out; then fail "$name: not ASCII: $(LC_ALL=C grep -m1 '[^ -~]' out)"; fi
 done
+expect 0 report plan.json --no-core -o still.html
+has still.html "This page cannot be asked again: it was left out by --no-core."
+if grep -q 'id="paradl-core"' still.html; then fail "--no-core leaves it in"; fi
+mkdir -p share && cp -r "$SOURCE"/share/* share/ && rm -r share/report
+PARADL_SHARE=$PWD/share expect 0 report plan.json -o bare.html
+has bare.html "the script of pages is not found"
+if grep -q '<script>' bare.html; then fail "a page without a script has one"; fi
 expect 0 report plan.json
 has out "plan.html"
 has plan.html "$(python3 -c 'import json; print(json.load(open("plan.json"))["candidates"][0]["strategy"])')"
@@ -129,9 +142,10 @@ json.dump({"paradl": "validation/1", "rows": [{"measured": "x"}], "all": None}, 
 json.dump({"paradl": "program/1", "ops": [{}], "buffers": [{"first_op": -1, "last_op": 1e300, "bytes": 1}, {"first_op": 0, "last_op": 9, "bytes": 1}]}, open("odd3.json", "w"))
 PY
 expect 0 report bad.json -o bad.html
+python3 check.py bad.html 1 || fail "the page of hostile names"
 python3 - <<'PY' || fail "hostile names"
 text = open("bad.html", encoding="utf-8").read()
-assert text.count("<script") == 1 and "<img" not in text and "\u202e" not in text.split("<script")[0] and "a\ufffdc" in text and "&lt;img" in text
+assert "<img" not in text and "\u202e" not in text.split("<script")[0] and "a\ufffdc" in text and "&lt;img" in text
 PY
 for name in odd odd2 odd3; do expect 0 report $name.json -o odd.html; done
 expect 0 report torn.jsonl -o torn.html

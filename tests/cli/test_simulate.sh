@@ -107,8 +107,8 @@ def luminance(colour):
     parts = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
     parts = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
     return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-rules = re.findall(r":root\{([^}]*)\}", open("bytes.svg").read())
-assert len(rules) == 3
+rules = re.findall(r":root[^{]*\{([^}]*)\}", open("bytes.svg").read())
+assert len(rules) == 4
 for rule in rules:
     colours = dict(pair.split(":") for pair in rule.split(";"))
     paper = luminance(colours["--paper"])

@@ -18,7 +18,7 @@ static void write_forms(const pdl_documents_t *documents)
     FILE  *stream = open_memstream(&text, &length);
 
     if (stream == NULL) abort();
-    assert(pdl_report_page(documents, NULL, NULL, stream) == PDL_OK);
+    assert(pdl_report_page(documents, &(pdl_page_options_t){.title = NULL}, stream) == PDL_OK);
     fflush(stream);
     assert(strstr(text, "<script") == strstr(text, "<script type=\"application/json\" id=\"paradl-documents\">"));
     assert(pdl_report_page_text(documents, NULL, stream) == PDL_OK);

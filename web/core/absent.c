@@ -53,7 +53,9 @@ void pdl_output_discard(pdl_output_t *output)
     if (output != NULL) (void)pdl_output_close(output);
 }
 
-void pdl_output_clean_up_on_signals(void) {}
+void pdl_output_clean_up_on_signals(void)
+{
+}
 
 pdl_status_t pdl_output_reserve_stdout(void)
 {
@@ -111,7 +113,9 @@ bool pdl_launch_speaks(void)
     return true;
 }
 
-void pdl_launch_let_speak(void) {}
+void pdl_launch_let_speak(void)
+{
+}
 
 pdl_status_t pdl__print_version(FILE *stream)
 {

@@ -27,6 +27,30 @@ void *pdl__wide_realloc(void *memory, uint64_t bytes)
     return bytes < MOST_BYTES ? realloc(memory, (uint32_t)bytes) : NULL;
 }
 
+/* Halves are sorted, then merged through a copy. Where memory is out, nothing is sorted; the caller will meet that too. */
+void pdl__stable_sort(void *list, uint64_t count, uint64_t bytes, int (*compare)(const void *, const void *))
+{
+    uint64_t half = count / 2;
+    char    *left, *right = (char *)list + half * bytes, *to = list;
+    char    *end = (char *)list + count * bytes, *copy, *left_end;
+
+    if (count < 2) return;
+    pdl__stable_sort(list, half, bytes, compare);
+    pdl__stable_sort(right, count - half, bytes, compare);
+    left = copy = malloc((uint32_t)(half * bytes));
+    if (copy == NULL) return;
+    left_end = copy + half * bytes;
+    memcpy(copy, list, half * bytes);
+    while (left < left_end) {
+        bool first = right == end || compare(left, right) <= 0;
+
+        memcpy(to, first ? left : right, bytes);
+        *(first ? &left : &right) += bytes;
+        to += bytes;
+    }
+    free(copy);
+}
+
 /* "%zu" becomes "%llu"; a z that is no length of a conversion stays. */
 static const char *widen(const char *format, char text[LONGEST])
 {

@@ -28,7 +28,7 @@
 
 #define size_t uint64_t
 #undef SIZE_MAX
-#define SIZE_MAX UINT64_MAX
+#define SIZE_MAX      UINT64_MAX
 #define atomic_size_t _Atomic uint64_t
 
 void *pdl__wide_malloc(uint64_t bytes);
@@ -37,6 +37,10 @@ void *pdl__wide_realloc(void *memory, uint64_t bytes);
 #define malloc  pdl__wide_malloc
 #define calloc  pdl__wide_calloc
 #define realloc pdl__wide_realloc
+
+/* Equals stay in their order, as they do where the command runs. */
+void pdl__stable_sort(void *list, uint64_t count, uint64_t bytes, int (*compare)(const void *, const void *));
+#define qsort pdl__stable_sort
 
 /* Formats say z of a size, which the C library takes for 32 bits. */
 int pdl__wide_printf(const char *format, ...);

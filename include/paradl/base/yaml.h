@@ -40,6 +40,10 @@ pdl_status_t pdl_yaml_read_file(const char *path, pdl_yaml_doc_t **doc);
 pdl_status_t pdl_yaml_read_memory(const char *text, size_t length, const char *name, pdl_yaml_doc_t **doc);
 void         pdl_yaml_destroy(pdl_yaml_doc_t *doc);
 
+/* Replaces the single value at a path of keys, and names or numbers (from 0) of the entries of lists: "levels.node.bandwidth",
+   "levels.1.latency". The last key may be one that the document leaves out. The message for others names what is close. */
+pdl_status_t pdl_yaml_set(pdl_yaml_doc_t *doc, const char *path, const char *value);
+
 const pdl_yaml_t *pdl_yaml_root(const pdl_yaml_doc_t *doc);
 pdl_yaml_kind_t   pdl_yaml_kind(const pdl_yaml_t *node);
 size_t            pdl_yaml_size(const pdl_yaml_t *node); /* entries of a sequence or mapping; 0 for a scalar */
@@ -82,6 +86,8 @@ pdl_status_t pdl_yaml_check_format(const pdl_yaml_t *root, const char *kind);
 /* Writes a text in quotes; a name goes without where no reader of YAML would take it for anything but a text. */
 void pdl_yaml_write_quoted(const char *text, FILE *stream);
 void pdl_yaml_write_name(const char *name, FILE *stream);
+/* Writes what was read as JSON, which is read as the same. Values are strings; nothing at all is null. */
+void pdl_yaml_write_json(const pdl_yaml_t *node, FILE *stream);
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
  *     pdl_documents_create(&documents);
  *     pdl_documents_add(documents, "plan.json");
  *     pdl_documents_add(documents, "run.jsonl");
- *     pdl_report_page(documents, NULL, NULL, stream);
+ *     pdl_report_page(documents, &(pdl_page_options_t){.title = "resnet50"}, stream);
  *     pdl_documents_destroy(documents);
  *
  * Nothing of a document is ever executed, and the same documents give the same bytes.
@@ -14,6 +14,7 @@
 #define PARADL_PAGE_H
 
 #include <paradl/base/status.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #ifdef __cplusplus
@@ -32,8 +33,16 @@ pdl_status_t pdl_documents_add(pdl_documents_t *documents, const char *path);
 /* The same of a text in memory, which is copied; `name` is that of a file it could have come from. */
 pdl_status_t pdl_documents_add_text(pdl_documents_t *documents, const char *name, const char *text, size_t length);
 
-/* `title` may be NULL; with `charts`, a folder, every chart is also written there as a file. */
-pdl_status_t pdl_report_page(const pdl_documents_t *documents, const char *title, const char *charts, FILE *stream);
+typedef struct pdl_page_options {
+    const char *title;   /* NULL: what the first document is about */
+    const char *charts;  /* a folder, where every chart is also written as a file; or NULL */
+    bool        no_core; /* a page of a plan cannot be asked again, and is smaller */
+} pdl_page_options_t;
+
+/* A page of a plan can be asked again where the core is built; else a line of it says what is missing. */
+pdl_status_t pdl_report_page(const pdl_documents_t *documents, const pdl_page_options_t *options, FILE *stream);
+/* What a page has of the documents, without the page around it: a part of HTML whose ids begin with "again". */
+pdl_status_t pdl_report_sections(const pdl_documents_t *documents, FILE *stream);
 /* The same answers, charts and tables for a terminal. */
 pdl_status_t pdl_report_page_text(const pdl_documents_t *documents, const char *title, FILE *stream);
 

@@ -175,6 +175,9 @@ typedef struct pdl_system {
 
 /* SYSTEM of the command line: a built-in name or the path of a .yaml file. */
 pdl_status_t pdl_system_load(const char *name_or_path, const pdl_system_t **system);
+/* The same with some of its values changed: "device.memory=32GB", "levels.1.bandwidth=25GB/s", as pdl_yaml_set() has them. */
+pdl_status_t pdl_system_load_changed(const char *name_or_path, const char *const *changes, int count,
+                                     const pdl_system_t **system);
 /* Refuses latencies, sizes and rates of a device or link that are written without a unit and cannot be meant so. */
 pdl_status_t pdl_system_check_units(const pdl_yaml_t *mapping);
 pdl_status_t pdl_system_read_memory(const char *text, size_t length, const char *name, const pdl_system_t **system);

@@ -72,7 +72,7 @@ static pdl_status_t load(const pdl__plan_asked_t *v, pdl__plan_question_t *q)
     q->request = pdl_request_default();
     if (!status) status = read_strategy(v->strategy, &q->request.strategy);
     if (!status) pdl__print_remarks(q->model);
-    if (!status) status = pdl_system_load(v->system, &q->system);
+    if (!status) status = pdl_system_load_changed(v->system, v->set.text, v->set.count, &q->system);
     if (!status && v->spatial_until != NULL) status = pdl_model_seek_layer(q->model, v->spatial_until, &until);
     if (!status) status = check_device(v, q->system);
     if (!status && v->data != NULL) status = load_data(v, q);

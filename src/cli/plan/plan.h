@@ -13,10 +13,11 @@ enum { PDL__FORMULAS_PARADL, PDL__FORMULAS_ORIG, PDL__FORMULAS_COUNT };
 typedef struct pdl__plan_asked {
     const char *model, *system, *data, *strategy, *framework, *parameters, *spatial_until, *output, *trace,
         *data_policy, *export_name, *plot, *measured;
-    int64_t range[2]; /* --devices */
-    int64_t pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
-    double  max_memory, divisor, exchange_bandwidth, tokens, epochs;
-    int     goal, formulas, mode, precision, optimizer;
+    pdl__texts_t set;
+    int64_t      range[2]; /* --devices */
+    int64_t      pe, batch, samples_per_pe, micro_batches, top, groups, sequence;
+    double       max_memory, divisor, exchange_bandwidth, tokens, epochs;
+    int          goal, formulas, mode, precision, optimizer;
 
     bool explain, json, layers;
 } pdl__plan_asked_t;

@@ -14,7 +14,9 @@ pdl_status_t pdl__shortlist_add(pdl__shortlist_t *list, const pdl__short_t *entr
         list->entries = grown;
         list->capacity = capacity;
     }
-    list->entries[list->count++] = *entry;
+    list->entries[list->count] = *entry;
+    list->entries[list->count].place = list->count;
+    list->count++;
     return PDL_OK;
 }
 
@@ -23,7 +25,8 @@ static int compare(const void *a, const void *b)
     const pdl__short_t *x = a, *y = b;
 
     if (x->likely != y->likely) return x->likely < y->likely ? -1 : 1;
-    return (x->least > y->least) - (x->least < y->least);
+    if (x->least != y->least) return x->least < y->least ? -1 : 1;
+    return x->place - y->place;
 }
 
 void pdl__shortlist_sort(pdl__shortlist_t *list)

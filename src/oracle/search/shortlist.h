@@ -11,6 +11,7 @@ typedef struct pdl__short {
     pdl_config_t config;
     double       likely; /* by the formulas */
     double       least;  /* that playing it can give */
+    int          place;  /* in which it was added, which decides between equals */
 } pdl__short_t;
 
 typedef struct pdl__shortlist {

@@ -49,9 +49,11 @@ void pdl__chart_style(FILE *stream)
 {
     fputs(":root", stream);
     write_hues(light, "#1c1e21", "#ffffff", "#d9dce0", stream);
-    fputs("\n@media (prefers-color-scheme:dark){:root", stream);
+    fputs("\n@media (prefers-color-scheme:dark){:root:not([data-theme=light])", stream);
     write_hues(dark, "#e6e8eb", "#16181d", "#3a3f47", stream);
-    fputs("}\n@media print{:root", stream);
+    fputs("}\n:root[data-theme=dark]", stream);
+    write_hues(dark, "#e6e8eb", "#16181d", "#3a3f47", stream);
+    fputs("\n@media print{:root:root:root", stream); /* stronger than a theme that was chosen */
     write_hues(light, "#000000", "#ffffff", "#cccccc", stream);
     fputs("}\n", stream);
     for (int i = 0; i < PDL__HUES; i++) fprintf(stream, ".hue%d{color:%s;color:var(--hue%d)}\n", i, light[i], i);

@@ -97,8 +97,8 @@ void pdl__page_section(pdl__page_t *page, const char *format, ...)
     if (page->text)
         fputs("-- ", page->stream);
     else
-        fprintf(page->stream, "<section id=\"s%d\" aria-labelledby=\"h%d\">\n<h3 id=\"h%d\">", page->sections,
-                page->sections, page->sections);
+        fprintf(page->stream, "<section id=\"%ss%d\" aria-labelledby=\"%sh%d\">\n<h3 id=\"%sh%d\">", page->prefix,
+                page->sections, page->prefix, page->sections, page->prefix, page->sections);
     element(page, "", text, "</h3>\n");
 }
 
@@ -135,7 +135,7 @@ void pdl__page_chart(pdl__page_t *page, pdl__chart_t *chart, const char *how)
 {
     pdl_status_t status;
 
-    chart->id = pdl__page_print(page, "c%d", ++page->charts);
+    chart->id = pdl__page_print(page, "%sc%d", page->prefix, ++page->charts);
     if (page->status) return;
     if (!page->text) fputs("<figure>\n<div class=\"wide\">\n", page->stream);
     status = page->text ? pdl__chart_terminal(chart, page->stream) : pdl__chart_svg(chart, false, page->stream);

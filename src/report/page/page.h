@@ -14,6 +14,7 @@ typedef struct pdl__page {
     FILE               *stream;
     pdl_arena_t        *arena;
     bool                text;   /* for a terminal, instead of HTML */
+    const char         *prefix; /* of ids, which are unique on a page */
     const char         *folder; /* where charts are also written, or NULL */
     bool                in_section;
     int                 charts, sections;
@@ -61,6 +62,10 @@ typedef struct pdl__ranked {
 pdl__ranked_t *pdl__page_rank(pdl__page_t *page, const pdl_json_value_t      *list,
                               double (*score)(const pdl_json_value_t *), int *count);
 
+/* The rules of style of a page. */
+void pdl__page_style(FILE *stream);
+/* All documents, each in an element of its own. */
+void pdl__page_documents(pdl__page_t *page, const pdl_documents_t *documents);
 /* Documents of one kind, one after the other. */
 void pdl__page_plan(pdl__page_t *page, const pdl__document_t *plan);
 void pdl__page_run(pdl__page_t *page, const pdl__document_t *run);

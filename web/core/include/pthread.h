@@ -9,9 +9,15 @@
 #include <sys/types.h>
 
 /* The types are those of <sys/types.h>. */
-#define PTHREAD_ONCE_INIT         0
-#define PTHREAD_MUTEX_INITIALIZER {0}
-#define PTHREAD_COND_INITIALIZER  {0}
+#define PTHREAD_ONCE_INIT 0
+#define PTHREAD_MUTEX_INITIALIZER \
+    {                             \
+        0                         \
+    }
+#define PTHREAD_COND_INITIALIZER \
+    {                            \
+        0                        \
+    }
 
 static inline int pthread_once(pthread_once_t *once, void (*begin)(void))
 {

@@ -1,5 +1,5 @@
 /*
- * The part of libyaml that base/yaml.c calls, for descriptions in JSON, which is YAML too: the page has them so.
+ * The part of libyaml that base/yaml/read.c calls, for descriptions in JSON, which is YAML too: the page has them so.
  */
 #ifndef PDL_CORE_YAML_H
 #define PDL_CORE_YAML_H
@@ -17,7 +17,12 @@ typedef enum yaml_event_type {
     YAML_MAPPING_START_EVENT,
     YAML_MAPPING_END_EVENT
 } yaml_event_type_t;
-typedef enum yaml_error_type { YAML_NO_ERROR, YAML_MEMORY_ERROR, YAML_READER_ERROR, YAML_PARSER_ERROR } yaml_error_type_t;
+typedef enum yaml_error_type {
+    YAML_NO_ERROR,
+    YAML_MEMORY_ERROR,
+    YAML_READER_ERROR,
+    YAML_PARSER_ERROR
+} yaml_error_type_t;
 typedef enum yaml_scalar_style { YAML_PLAIN_SCALAR_STYLE = 1, YAML_DOUBLE_QUOTED_SCALAR_STYLE } yaml_scalar_style_t;
 
 typedef struct yaml_mark {
@@ -39,7 +44,7 @@ typedef struct yaml_event {
     yaml_mark_t start_mark;
 } yaml_event_t;
 
-#define PDL_CORE_DEPTH 80 /* base/yaml.c refuses less */
+#define PDL_CORE_DEPTH 80 /* base/yaml/read.c refuses less */
 
 typedef struct yaml_parser {
     yaml_error_type_t error;

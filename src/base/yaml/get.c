@@ -1,7 +1,7 @@
 /*
  * Walking the tree and turning its scalars into values.
  */
-#include "base/yaml_tree.h"
+#include "base/yaml/tree.h"
 
 #include "base/closest.h"
 

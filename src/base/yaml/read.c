@@ -4,7 +4,7 @@
  * Entries of the collections that are still open lie on one stack, the innermost on top; when a collection
  * ends, its entries move into the arena. So every node is allocated once and at its final size.
  */
-#include "base/yaml_tree.h"
+#include "base/yaml/tree.h"
 
 #include "base/file.h"
 

@@ -1,0 +1,598 @@
+/*
+ * The script of a page. Without it the page is complete; with it tables are sorted, charts are read by keys, and a plan can be
+ * asked again: the core, which is the command itself, answers in a worker. Names of documents become text, never markup; the only
+ * markup that is put in is what the core wrote, which escapes them, and the policy of the page runs no script but this one.
+ */
+(function () {
+"use strict";
+const byId = (id) => document.getElementById(id);
+
+/* An element with attributes; children are elements or text. */
+function make(name, attributes, ...children) {
+    const element = document.createElement(name);
+    for (const [key, value] of Object.entries(attributes || {})) {
+        if (typeof value === "function") element.addEventListener(key, value);
+        else if (value !== false && value !== null) element.setAttribute(key, value === true ? "" : value);
+    }
+    element.append(...children.filter((child) => child !== null));
+    return element;
+}
+
+const live = make("p", {"aria-live": "polite", class: "unseen"});
+const announce = (text) => { live.textContent = text; };
+
+/* Numbers as the core writes them. */
+function seconds(value) {
+    for (const [size, unit] of [[3600, "h"], [60, "min"], [1, "s"], [1e-3, "ms"], [1e-6, "us"]])
+        if (value >= size) return Number((value / size).toPrecision(3)) + " " + unit;
+    return Number((value * 1e9).toPrecision(3)) + " ns";
+}
+const percent = (change) => (change > 0 ? "+" : change < 0 ? "\u2212" : "") + Math.abs(100 * change).toFixed(Math.abs(change) < 0.1 ? 1 : 0) + " %";
+
+/* ------------------------------------------------------------------ tables */
+
+const units = {ns: 1e-9, us: 1e-6, ms: 1e-3, s: 1, min: 60, h: 3600, d: 86400, B: 1, KiB: 1024, MiB: 2 ** 20, GiB: 2 ** 30, TiB: 2 ** 40,
+               k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, "%": 1};
+
+/* What a cell is sorted by: its number, or its text. */
+function valueOf(cell) {
+    const text = cell ? cell.textContent.trim() : "", found = /^([-+\u2212]?[\d,.]+(?:e[-+]?\d+)?)\s*([A-Za-z%]*)/.exec(text);
+    if (!found) return text === "" || text === "-" ? Infinity : text;
+    return Number(found[1].replace(/,/g, "").replace("\u2212", "-")) * (units[found[2]] || 1);
+}
+
+function sortBy(table, column, button) {
+    const body = table.tBodies[0], down = button.parentElement.getAttribute("aria-sort") === "ascending";
+    const rows = [...body.rows].map((row) => ({row, value: valueOf(row.cells[column])}));
+    rows.sort((a, b) => (typeof a.value === typeof b.value ? (a.value < b.value ? -1 : a.value > b.value ? 1 : 0)
+                                                         : typeof a.value === "number" ? -1 : 1) * (down ? -1 : 1));
+    for (const head of table.tHead.rows[0].cells) head.removeAttribute("aria-sort");
+    button.parentElement.setAttribute("aria-sort", down ? "descending" : "ascending");
+    body.append(...rows.map((entry) => entry.row));
+    announce("sorted by " + button.textContent + (down ? ", largest first" : ", smallest first"));
+}
+
+function prepareTable(table) {
+    if (!table.tHead || table.tBodies[0].rows.length < 3) return;
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+        const button = make("button", {type: "button", class: "sort", click: () => sortBy(table, column, button)}, head.textContent);
+        head.replaceChildren(button);
+    });
+    if (table.tBodies[0].rows.length < 20) return;
+    const filter = make("input", {type: "search", "aria-label": "only rows with this text", placeholder: "filter", input: () => {
+        const wanted = filter.value.toLowerCase();
+        for (const row of table.tBodies[0].rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    }});
+    table.caption.append(" ", filter);
+}
+
+/* ------------------------------------------------------------------ charts */
+
+/* Arrows go from mark to mark of a chart, and say what it is. */
+function prepareChart(chart) {
+    const marks = [...chart.querySelectorAll("title")].map((title) => title.parentElement).filter((mark) => mark !== chart);
+    let at = -1;
+    if (marks.length === 0) return;
+    chart.setAttribute("tabindex", "0");
+    chart.addEventListener("keydown", (event) => {
+        const step = {ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1}[event.key];
+        if (!step) return;
+        event.preventDefault();
+        if (at >= 0) marks[at].classList.remove("at");
+        at = (at + step + marks.length) % marks.length;
+        marks[at].classList.add("at");
+        announce(marks[at].querySelector("title").textContent);
+    });
+}
+
+function prepare(root) {
+    root.querySelectorAll("table").forEach(prepareTable);
+    root.querySelectorAll("svg.chart").forEach(prepareChart);
+    root.querySelectorAll(".wide").forEach((box) => { /* what scrolls must be reached by keys */
+        if (box.scrollWidth > box.clientWidth && !box.querySelector("svg[tabindex]")) box.setAttribute("tabindex", "0");
+    });
+}
+
+/* ------------------------------------------------------------------ bytes that the page carries */
+
+async function unpack(id) {
+    const text = atob(byId(id).textContent), bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+}
+
+/* ------------------------------------------------------------------ the core, in a worker */
+
+/* Runs in the worker: one question after the other. */
+function answering() {
+    let core = null, files = null;
+    onmessage = (message) => {
+        const {id, module, texts, words, show} = message.data;
+        if (module) {
+            core = module;
+            files = new Map(Object.entries(texts).map(([path, text]) => [path, new TextEncoder().encode(text)]));
+            return;
+        }
+        const begin = performance.now(), answer = {id, html: ""};
+        try {
+            Object.assign(answer, runCore(core, words, files));
+            if (show && answer.out) {
+                files.set("again.json", new TextEncoder().encode(answer.out));
+                answer.html = runCore(core, ["page", "show", "again.json"], files).out;
+            }
+        } catch (error) {
+            answer.status = 1;
+            answer.out = "";
+            answer.error = "the core failed: " + error.message;
+        }
+        answer.milliseconds = performance.now() - begin;
+        postMessage(answer);
+    };
+}
+
+/* Asks one question at a time. */
+class Core {
+    constructor() {
+        this.waiting = new Map();
+        this.asked = 0;
+        this.inFlight = 0;
+    }
+
+    async open() {
+        if (!this.parts)
+            this.parts = Promise.all([unpack("paradl-core").then((bytes) => WebAssembly.compile(bytes)),
+                                      unpack("paradl-files").then((bytes) => JSON.parse(new TextDecoder().decode(bytes)))]);
+        const [module, texts] = await this.parts;
+        this.texts = texts;
+        if (this.worker) return;
+        const source = runCore.toString() + "\n(" + answering.toString() + ")();";
+        this.address = URL.createObjectURL(new Blob([source], {type: "text/javascript"}));
+        this.worker = new Worker(this.address);
+        this.worker.onmessage = (message) => {
+            const resolve = this.waiting.get(message.data.id);
+            this.waiting.delete(message.data.id);
+            this.inFlight--;
+            if (resolve) resolve(message.data);
+        };
+        this.worker.postMessage({module, texts});
+    }
+
+    async ask(words, show) {
+        await this.open();
+        const id = ++this.asked;
+        this.inFlight++;
+        this.most = Math.max(this.most || 0, this.inFlight);
+        return new Promise((resolve) => {
+            this.waiting.set(id, resolve);
+            this.worker.postMessage({id, words, show});
+        });
+    }
+
+    /* Ends what is computed; who waits for it gets nothing. */
+    stop() {
+        if (this.worker) this.worker.terminate();
+        this.worker = null;
+        this.inFlight = 0;
+        for (const resolve of this.waiting.values()) resolve(null);
+        this.waiting.clear();
+    }
+}
+
+/* ------------------------------------------------------------------ what if */
+
+const flags = new Set(["json", "layers", "explain"]), dropped = new Set(["output", "trace", "plot"]);
+const alias = {pe: "devices", "samples-per-pe": "samples-per-device", n: "devices", o: "output"};
+
+/* The options of a command as a list of [name, value]; value null of a flag. */
+function parseWords(words) {
+    const options = [];
+    for (let i = 0; i < words.length; i++) {
+        let name, value = null;
+        const long = /^--([^=]+)(?:=([\s\S]*))?$/.exec(words[i]), short = /^-([a-z])([\s\S]*)$/.exec(words[i]);
+        if (long) [name, value] = [long[1], long[2] === undefined ? null : long[2]];
+        else if (short) [name, value] = [short[1], short[2] || null];
+        else continue;
+        name = alias[name] || name;
+        if (value === null && !flags.has(name)) value = words[++i];
+        options.push([name, value]);
+    }
+    return options;
+}
+
+const quote = (word) => (/^[\w.,:\/@%+=-]+$/.test(word) ? word : "'" + word.replace(/'/g, "'\\''") + "'");
+
+class WhatIf {
+    constructor(index, entry) {
+        this.index = index;
+        this.document = entry.document;
+        this.options = parseWords(entry.document.command.slice(2)).filter(([name]) => !flags.has(name) && !dropped.has(name));
+        this.given = new Map(this.options);
+        this.detailed = ["layers", "explanation"].some((key) => key in entry.document);
+        this.core = new Core();
+        this.state = {};
+        this.controls = [];
+        this.wanted = null;   /* the newest state that has not been asked about */
+    }
+
+    /* The words of the command in a state: options of the document but those that the controls have. */
+    words(state, more) {
+        const taken = new Set(Object.keys(state).filter((key) => !key.includes(".")));
+        if ("batch" in state) taken.add("samples-per-device");
+        const words = ["plan"];
+        for (const [name, value] of this.options)
+            if (!taken.has(name) && !(name === "set" && state[value.split("=")[0]])) words.push("--" + name, value);
+        for (const [key, value] of Object.entries(state))
+            if (key.includes(".")) words.push("--set", key + "=" + value);
+            else words.push("--" + key, String(value));
+        return words.concat(more || []);
+    }
+
+    /* A value of the system's description by its path; what --set of the command says comes first. */
+    valueAt(path) {
+        const set = this.options.find(([name, value]) => name === "set" && value.startsWith(path + "="));
+        let node = this.system;
+        if (set) return set[1].slice(path.length + 1);
+        for (const word of path.split(".")) node = node && node[word];
+        return typeof node === "string" ? node : null;
+    }
+
+    async build() {
+        await this.core.open();
+        const path = Object.keys(this.core.texts).find((name) => name === this.given.get("system") ||
+                                                                name === "share/systems/" + this.given.get("system") + ".yaml");
+        this.system = path ? JSON.parse(this.core.texts[path]) : {};
+        const choices = JSON.parse((await this.core.ask(["page", "choices"], false)).out);
+        const panel = make("form", {class: "panel", "aria-label": "what if", submit: (event) => event.preventDefault()});
+        const levels = Array.isArray(this.system.levels) ? this.system.levels : [];
+        const standard = this.document, fit = levels.reduce((product, level) => product * (Number(level.fanout) || 1), 1);
+        this.most = Math.max(fit, standard.pe);
+        panel.append(make("h2", {}, "What if"));
+        panel.append(this.power("devices", "devices", () => standard.pe, this.most));
+        panel.append(this.power("batch", "batch", () => (this.best(this.now()) || {batch: standard.pe}).batch, 2 ** 24));
+        levels.forEach((level, i) => {
+            panel.append(this.factor("levels." + i + ".bandwidth", level.name + " bandwidth"));
+            panel.append(this.factor("levels." + i + ".latency", level.name + " latency"));
+        });
+        panel.append(this.factor("device.memory", "memory of a device"));
+        panel.append(this.factor("device.memory_bandwidth", "memory bandwidth"));
+        this.precision = this.given.get("precision") || "fp32";
+        panel.append(this.factor("device.peak." + this.precision, "peak " + this.precision));
+        for (const name of ["precision", "optimizer", "goal", "mode"])
+            if (choices[name]) panel.append(this.choice(name, choices[name]));
+        const strategies = ["all", ...new Set((standard.candidates || []).map((candidate) => candidate.strategy))];
+        panel.append(this.choice("strategy", strategies));
+        this.progress = make("p", {class: "progress", role: "status"});
+        this.command = make("code", {class: "again", tabindex: "0"});
+        this.map = make("section", {"aria-label": "many plans at once"});
+        panel.append(this.progress,
+            make("p", {}, make("button", {type: "button", click: () => this.reset()}, "reset"), " ",
+                make("button", {type: "button", click: () => this.copy()}, "copy the command")),
+            make("p", {}, this.command),
+            make("p", {}, make("button", {type: "button", click: () => this.winners(levels)}, "which strategy wins?"), " ",
+                make("button", {type: "button", click: () => this.matters(levels)}, "what matters most?")));
+        this.panel = panel;
+        this.difference = make("p", {class: "difference", role: "status"});
+        this.original = byId("d" + this.index).cloneNode(true);
+        this.place = byId("d" + this.index);
+        this.place.before(this.map);
+        this.showCommand();
+        return panel;
+    }
+
+    /* The plan that is shown. */
+    now() {
+        return this.shown && this.shown.plan ? this.shown.plan : this.document;
+    }
+
+    /* A number from 1 to `most`, by powers of two on the slider; `otherwise` is what it is if nobody chose. */
+    power(key, label, otherwise, most) {
+        const id = "what-" + key, now = () => (key in this.state ? this.state[key] : otherwise());
+        const range = make("input", {type: "range", id: id + "-range", min: 0, max: Math.log2(most), step: "any",
+                                     value: Math.log2(otherwise()), "aria-label": label + ", by powers of two"});
+        const number = make("input", {type: "number", id, min: 1, max: most, value: otherwise()});
+        const put = (chosen) => {
+            range.value = Math.log2(chosen);
+            number.value = chosen;
+            range.setAttribute("aria-valuetext", chosen);
+        };
+        const take = (chosen) => {
+            if (!(chosen >= 1)) return;
+            this.change(key, Math.min(most, Math.round(chosen)), otherwise());
+        };
+        range.addEventListener("input", () => take(2 ** Math.round(range.value)));
+        range.addEventListener("keydown", (event) => {
+            const by = {PageUp: 2, ArrowRight: 2, ArrowUp: 2, PageDown: 0.5, ArrowLeft: 0.5, ArrowDown: 0.5}[event.key];
+            if (!by) return;
+            event.preventDefault();
+            take(Math.max(1, now() * by));
+        });
+        number.addEventListener("input", () => take(Number(number.value)));
+        this.controls.push({key, put: () => put(now())});
+        return make("div", {class: "control"}, make("label", {for: id}, label), range, number);
+    }
+
+    /* A value of the system times 1/8 to 8. */
+    factor(path, label) {
+        const text = this.valueAt(path), found = /^([\d.]+(?:e[-+]?\d+)?)(.*)$/i.exec(text || "");
+        if (!found) return "";
+        const id = "what-" + path, shown = make("output", {for: id});
+        const valueFor = (by) => Number((Number(found[1]) * by).toPrecision(6)) + found[2];
+        const range = make("input", {type: "range", id, min: -3, max: 3, step: 1, value: 0});
+        const put = () => {
+            const value = path in this.state ? this.state[path] : text;
+            const by = Number(/^[\d.e+-]+/.exec(value)[0]) / Number(found[1]);
+            range.value = Math.log2(by);
+            shown.textContent = value;
+            range.setAttribute("aria-valuetext", value);
+        };
+        range.addEventListener("input", () => {
+            this.change(path, valueFor(2 ** range.value), text);
+            put();
+        });
+        this.controls.push({key: path, put, valueFor});
+        put();
+        return make("div", {class: "control"}, make("label", {for: id}, label), range, shown);
+    }
+
+    choice(key, names) {
+        const id = "what-" + key, before = this.given.get(key) || (key === "optimizer" ? "momentum" : names.includes("fp32") ? "fp32" : names[0]);
+        const select = make("select", {id, change: () => this.change(key, select.value, before)},
+            ...names.map((name) => make("option", {value: name, selected: name === before}, name)));
+        this.controls.push({key, put: () => { select.value = key in this.state ? this.state[key] : before; }});
+        return make("div", {class: "control"}, make("label", {for: id}, key), select);
+    }
+
+    change(key, value, before) {
+        if (value === before) delete this.state[key];
+        else this.state[key] = value;
+        this.settle();
+    }
+
+    reset() {
+        this.state = {};
+        this.settle();
+    }
+
+    settle() {
+        for (const control of this.controls) control.put();
+        this.showCommand();
+        const text = Object.keys(this.state).length > 0 ? "#what=" + encodeURIComponent(JSON.stringify(this.state)) : "#";
+        try {
+            history.replaceState(null, "", text);
+        } catch (error) { /* a browser may forbid it for files */
+        }
+        this.wanted = {...this.state};
+        clearTimeout(this.rest);
+        this.drain();
+    }
+
+    showCommand() {
+        this.command.textContent = "paradl " + this.words(this.state).map(quote).join(" ");
+    }
+
+    async copy() {
+        try {
+            await navigator.clipboard.writeText(this.command.textContent);
+            announce("copied");
+        } catch (error) {
+            getSelection().selectAllChildren(this.command);
+            announce("selected: copy it with the keys of your system");
+        }
+    }
+
+    /* The newest state is asked about as soon as the answer before has come. */
+    async drain() {
+        if (this.busy) return;
+        this.busy = true;
+        while (this.wanted) {
+            const state = this.wanted;
+            this.wanted = null;
+            if (Object.keys(state).length === 0) this.restore();
+            else await this.question(state, ["--json"]);
+        }
+        this.busy = false;
+        if (this.detailed && Object.keys(this.state).length > 0)
+            this.rest = setTimeout(() => this.details({...this.state}), 500);
+    }
+
+    async details(state) {
+        if (this.busy) return;
+        this.busy = true;
+        await this.question(state, ["--json", "--layers", "--explain"]);
+        this.busy = false;
+        if (this.wanted) this.drain();
+    }
+
+    async question(state, more) {
+        const slow = setTimeout(() => this.progress.replaceChildren("computing \u2026 ",
+            make("button", {type: "button", click: () => this.core.stop()}, "stop")), 2000);
+        const answer = await this.core.ask(this.words(state, more), true);
+        clearTimeout(slow);
+        this.progress.textContent = answer ? "" : "stopped";
+        if (answer && !this.wanted) this.show(answer, state);
+    }
+
+    restore() {
+        this.place.replaceChildren(...this.original.cloneNode(true).childNodes);
+        this.difference.textContent = "";
+        prepare(this.place);
+        this.shown = null;
+        for (const control of this.controls) control.put();
+    }
+
+    show(answer, state) {
+        let plan = null;
+        try {
+            plan = answer.out ? JSON.parse(answer.out) : null;
+        } catch (error) { /* what is no document is an error of the command, which is shown */
+        }
+        this.shown = {state, plan, status: answer.status, milliseconds: answer.milliseconds};
+        if (!plan) {
+            this.difference.textContent = answer.error.replace(/^paradl: /, "");
+            if (!this.difference.isConnected) this.place.prepend(this.difference);
+            return;
+        }
+        const template = document.createElement("template");
+        template.innerHTML = answer.html;
+        const parts = template.content.querySelector(".document");
+        this.place.replaceChildren(...(parts || template.content).childNodes);
+        this.compare(plan);
+        prepare(this.place);
+        for (const control of this.controls) if (!(control.key in this.state)) control.put();
+    }
+
+    best(plan) {
+        return (plan.candidates || []).find((candidate) => candidate.feasible);
+    }
+
+    /* The answer beside that of the document, and every strategy beside itself. */
+    compare(plan) {
+        const before = this.best(this.document), after = this.best(plan);
+        const perSample = (candidate) => candidate.total_s / candidate.batch;
+        if (before && after)
+            this.difference.textContent = before.strategy + " " + seconds(before.total_s) + " \u2192 " + after.strategy + " " +
+                seconds(after.total_s) + " per iteration (" + percent(after.total_s / before.total_s - 1) + "), " +
+                percent(perSample(after) / perSample(before) - 1) + " per sample";
+        else this.difference.textContent = after ? "possible now" : "no strategy is possible";
+        const heading = this.place.querySelector("h2");
+        if (heading) heading.after(this.difference);
+        const table = this.place.querySelector("section table"), column = 4; /* behind that of the iteration */
+        if (!table) return;
+        table.tHead.rows[0].cells[column].before(make("th", {scope: "col", class: "n"}, "change"));
+        [...table.tBodies[0].rows].forEach((row, i) => {
+            const now = plan.candidates[i];
+            const then = this.document.candidates.find((candidate) => candidate.strategy === now.strategy);
+            const known = now && now.feasible && then && then.feasible;
+            row.cells[column].before(make("td", {class: "n"}, known ? percent(now.total_s / then.total_s - 1) : now.feasible ? "new" : ""));
+        });
+    }
+
+    /* Asks one plan after the other until the state changes; gives the best candidate of each to `each`. */
+    async series(variants, each) {
+        const state = JSON.stringify(this.state), slow = make("progress", {max: variants.length, value: 0, "aria-label": "plans computed"});
+        this.map.append(slow);
+        for (let i = 0; i < variants.length; i++) {
+            const answer = await this.core.ask(this.words({...this.state, ...variants[i]}, ["--json", "--top", "1"]), false);
+            if (!answer || JSON.stringify(this.state) !== state) break;
+            let plan = null;
+            try {
+                plan = JSON.parse(answer.out);
+            } catch (error) { /* not possible */
+            }
+            each(i, plan ? this.best(plan) : null);
+            slow.value = i + 1;
+        }
+        slow.remove();
+    }
+
+    /* Devices by bandwidth of the outermost level, cell by cell. */
+    async winners(levels) {
+        const outer = [...levels.keys()].reverse().find((i) => this.controls.some((control) => control.key === "levels." + i + ".bandwidth"));
+        const now = this.state.devices || this.document.pe, rows = [], columns = [];
+        if (outer === undefined) return;
+        const key = "levels." + outer + ".bandwidth", control = this.controls.find((entry) => entry.key === key);
+        for (let by = -4; by <= 4; by++) columns.push(control.valueFor(2 ** by));
+        for (let by = -6; by <= 5; by++) if (now * 2 ** by <= this.most && Number.isInteger(now * 2 ** by)) rows.push(now * 2 ** by);
+        const cells = rows.map(() => columns.map(() => make("td", {}, "\u2026"))), seen = [];
+        this.map.replaceChildren(make("div", {class: "wide", tabindex: "0"}, make("table", {class: "map"},
+            make("caption", {}, "The best strategy over devices and " + levels[outer].name + " bandwidth"),
+            make("thead", {}, make("tr", {}, make("th", {scope: "col"}, "devices"), ...columns.map((value) => make("th", {scope: "col"}, value)))),
+            make("tbody", {}, ...rows.map((devices, r) => make("tr", {}, make("th", {scope: "row"}, String(devices)), ...cells[r]))))));
+        await this.series(rows.flatMap((devices) => columns.map((value) => ({devices, [key]: value}))), (i, best) => {
+            const cell = cells[Math.floor(i / columns.length)][i % columns.length];
+            if (best && !seen.includes(best.strategy)) seen.push(best.strategy);
+            cell.replaceChildren(best ? make("span", {}, best.strategy) : "-");
+            if (best) cell.className = "win hue" + seen.indexOf(best.strategy) % 8;
+            if (best) cell.title = seconds(best.total_s) + " per iteration";
+        });
+    }
+
+    /* Half and twice of everything, what changes the time of a sample most first. */
+    async matters(levels) {
+        const before = this.best(this.now()), variants = [], names = [];
+        for (const control of this.controls) {
+            if (!control.valueFor && control.key !== "batch") continue;
+            for (const by of [0.5, 2]) {
+                const now = this.state[control.key], factor = control.valueFor && now ? Number(/^[\d.e+-]+/.exec(now)[0]) /
+                    Number(/^[\d.e+-]+/.exec(control.valueFor(1))[0]) : 1;
+                const value = control.valueFor ? control.valueFor(by * factor) : Math.max(1, Math.round(by * (now || before.batch)));
+                variants.push({[control.key]: value});
+                names.push({key: control.key, by, value});
+            }
+        }
+        if (!before) return;
+        const found = [], body = make("tbody", {});
+        const title = (key) => key.replace(/^levels\.(\d+)/, (all, i) => levels[i].name).replace("device.", "").replace(/[._]/g, " ");
+        this.map.replaceChildren(make("div", {class: "wide", tabindex: "0"}, make("table", {},
+            make("caption", {}, "Time of a sample if one value is half or twice as large"),
+            make("thead", {}, make("tr", {}, ...["value", "times", "change", "best then"].map((head) => make("th", {scope: "col"}, head)))), body)));
+        await this.series(variants, (i, best) => {
+            const change = best ? best.total_s / best.batch / (before.total_s / before.batch) - 1 : Infinity;
+            found.push({...names[i], change, strategy: best ? best.strategy : "not possible"});
+            found.sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
+            body.replaceChildren(...found.map((row) => make("tr", {}, make("th", {scope: "row"}, title(row.key)), make("td", {class: "n"}, "\u00d7" + row.by),
+                make("td", {class: "n"}, Number.isFinite(row.change) ? percent(row.change) : "-"), make("td", {}, row.strategy))));
+        });
+    }
+
+    /* The state of the address, as far as there are controls for it. */
+    readAddress() {
+        const found = /^#what=(.*)$/.exec(location.hash);
+        if (!found) return;
+        try {
+            const wanted = JSON.parse(decodeURIComponent(found[1]));
+            for (const [key, value] of Object.entries(wanted))
+                if (this.controls.some((control) => control.key === key) && ["string", "number"].includes(typeof value)) this.state[key] = value;
+        } catch (error) {
+            return;
+        }
+        this.settle();
+    }
+
+    /* Kernels of processors are not known to a page: then its own answer is the one to compare with. */
+    async check() {
+        const answer = await this.core.ask(this.words({}, ["--json"]), false);
+        const mine = answer && answer.out ? this.best(JSON.parse(answer.out)) : null, its = this.best(this.document);
+        if (!mine || !its || Math.abs(mine.total_s / its.total_s - 1) < 1e-9) return;
+        this.progress.textContent = "This page models the kernels of processors: it answers the command of the document with " +
+            seconds(mine.total_s) + " instead of " + seconds(its.total_s) + ", and compares with that.";
+        this.document = JSON.parse(answer.out);
+    }
+}
+
+/* ------------------------------------------------------------------ the page */
+
+function chooseTheme() {
+    const root = document.documentElement, dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+    announce(root.dataset.theme + " ground");
+    dispatchEvent(new Event("theme"));
+}
+
+async function begin() {
+    const page = JSON.parse(byId("paradl-documents").textContent);
+    const tools = make("p", {class: "tools"}, make("button", {type: "button", click: () => print()}, "print"), " ",
+        make("button", {type: "button", click: chooseTheme}, "light or dark"));
+    document.querySelector("header").append(tools);
+    document.body.append(live);
+    prepare(document);
+    addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((part) => { part.open = true; }));
+    const index = page.documents.findIndex((entry) => /^plan-result\//.test(entry.document.paradl || ""));
+    if (index < 0 || !byId("paradl-core") || typeof DecompressionStream === "undefined") return;
+    const whatIf = new WhatIf(index, page.documents[index]);
+    try {
+        const panel = await whatIf.build(), details = make("details", {class: "what"}, make("summary", {}, "What if \u2026"), panel);
+        details.open = matchMedia("(min-width: 900px)").matches;
+        document.body.classList.add("asks");
+        byId("main").before(details);
+        globalThis.paradl = whatIf; /* for tests, and for whoever likes a console */
+        await whatIf.check();
+        whatIf.readAddress();
+        document.body.dataset.ready = "yes";
+    } catch (error) {
+        announce("nothing can be asked here: " + error.message);
+    }
+}
+
+begin();
+})();

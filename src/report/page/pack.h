@@ -1,0 +1,17 @@
+/*
+ * Bytes in a page: packed by gzip and written in base64. Internal to report/page.
+ */
+#ifndef PDL_REPORT_PAGE_PACK_H
+#define PDL_REPORT_PAGE_PACK_H
+
+#include <paradl/base/status.h>
+#include <stddef.h>
+#include <stdio.h>
+
+void pdl__base64(const void *data, size_t size, FILE *stream);
+/* <script type="application/octet-stream" id="ID">, which browsers keep and never run. */
+void pdl__pack_element(const char *id, const void *data, size_t size, FILE *stream);
+/* gzip of `data`, the same bytes each time; the caller frees *packed. */
+pdl_status_t pdl__pack(const void *data, size_t size, void **packed, size_t *length);
+
+#endif
