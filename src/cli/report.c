@@ -177,7 +177,8 @@ static pdl_status_t run(const void *given, const pdl__operands_t *operands)
 
 const pdl__command_t pdl__report_commands[] = {
     {.name = "report",
-     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--no-core] [--text] | --extract PAGE.html "
+     .usage = "DOCUMENT|PLAN.yaml... [-o PAGE.html] [--title TEXT] [--charts DIR] [--no-core] [--text] | --extract "
+              "PAGE.html "
               "[-o DIR]",
      .summary = "makes one page of plans, simulations, runs, sweeps and validations",
      .notes = "A document is what --json of a verb prints, or the log of train --log; several are compared. The "
