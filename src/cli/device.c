@@ -61,6 +61,9 @@ pdl_status_t pdl__device_settle(pdl__device_t *device, const pdl_ranks_t *ranks)
     return PDL_OK;
 }
 
+const char *const     pdl__precision_names[PDL__PRECISIONS_HERE] = {"fp32", "bf16", "tf32"};
+const pdl_precision_t pdl__precisions[PDL__PRECISIONS_HERE] = {PDL_FP32, PDL_BF16, PDL_TF32};
+
 /* Kernels one by one, for comparison: PARADL_GRAPHS=0. */
 static bool launches_kernels(void)
 {
@@ -92,6 +95,7 @@ pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *
 {
     pdl_cuda_options_t cuda = {.device = device->number,
                                .precision = options->precision,
+                               .tf32 = device->tf32,
                                .describes = device->dry,
                                .launches = launches_kernels(),
                                .emulated = pdl__device_emulated()};
@@ -99,6 +103,8 @@ pdl_status_t pdl__device_create(const pdl__device_t *device, const pdl_ranks_t *
     int                count = 1;
     char               path[1024];
 
+    if (device->kind != PDL__DEVICE_CUDA && device->tf32)
+        return pdl_error(PDL_ERR_INPUT, "precision tf32 is for GPUs: use --device cuda, or fp32");
     if (device->kind != PDL__DEVICE_CUDA) return pdl_backend_create("cpu", options, backend);
     if (!device->dry) status = pdl_gpu_count(cuda.emulated, &count);
     if (status) return status;

@@ -5,6 +5,7 @@
 #define PDL_CLI_DEVICE_H
 
 #include <paradl/comm/ranks.h>
+#include <paradl/system/system.h>
 #include <paradl/tensor/backend.h>
 
 typedef enum pdl__device_kind {
@@ -17,7 +18,13 @@ typedef struct pdl__device {
     pdl__device_kind_t kind;
     int                number; /* of the GPU; -1: ranks of a node take them in turn */
     bool               dry;    /* nothing computes */
+    bool               tf32;   /* products in fp32 may round their factors to 10 bits; GPUs alone can */
 } pdl__device_t;
+
+/* What --precision says. */
+enum { PDL__PRECISIONS_HERE = 3 };
+extern const char *const     pdl__precision_names[PDL__PRECISIONS_HERE]; /* fp32 bf16 tf32 */
+extern const pdl_precision_t pdl__precisions[PDL__PRECISIONS_HERE];
 
 /* Of "cpu", "cuda", "cuda:N", "auto"; with `dry` also "dry" and "dry:cuda". */
 pdl_status_t pdl__device_read(const char *text, bool dry, pdl__device_t *device);

@@ -35,6 +35,8 @@ expect 0 train --model resnet50 --data synthetic --batch 2 --device dry:cuda
 has out "  0  load"
 ! grep -q "convert input" out || fail "$(grep convert out)"
 [ -e /dev/nvidia0 ] || expect 0 "${lenet[@]}" --device auto
+refused "precision tf32 is for GPUs: use --device cuda, or fp32" "${lenet[@]}" --precision tf32
+expect 0 "${lenet[@]}" --precision tf32 --device dry:cuda
 
 if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
     export PARADL_CUDA_EMULATED=1

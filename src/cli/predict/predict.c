@@ -18,8 +18,6 @@
 
 #define VALUES pdl__predict_values_t
 
-static const char *const precision_names[] = {"fp32", "bf16"};
-
 const pdl__option_t pdl__predict_options[] = {
     {"data", "D", NULL,
      "name of a data set, or the path of one; for prompts: the text whose characters are the vocabulary",
@@ -52,8 +50,8 @@ const pdl__option_t pdl__predict_options[] = {
      .letter = 'n', .also = "pe"},
     {"device", "NAME", "cpu", "what computes: cpu, cuda (a GPU), cuda:N, auto (a GPU where there is one)",
      PDL__TEXT(VALUES, device)},
-    {"precision", "TYPE", "fp32", "of activations and matrix products",
-     PDL__CHOICE(VALUES, precision, precision_names, 2)},
+    {"precision", "TYPE", "fp32", "of activations and matrix products; tf32: factors of products alone, on GPUs",
+     PDL__CHOICE(VALUES, precision, pdl__precision_names, PDL__PRECISIONS_HERE)},
     {"threads", "N", NULL, "of each rank; else the cores divided by the ranks", PDL__INT(VALUES, threads, 1)},
     {"loader-threads", "N", NULL, "that prepare samples; else 1, with a GPU the cores of a rank, up to 8",
      PDL__INT(VALUES, loader_threads, 1)},
@@ -140,7 +138,7 @@ static pdl_status_t make_plan(run_t *run)
 
     if (status) return status;
     run->plan->run_mode = PDL_INFERENCE;
-    run->plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
+    run->plan->precision = pdl__precisions[v->precision];
     status = pdl_plan_apply_preset(run->plan, "data", NULL);
     if (!status) status = pdl_plan_check(run->plan);
     return status ? status : pdl__predict_project(run->job, run->plan, &run->projected_s);
@@ -298,12 +296,14 @@ static pdl_status_t create_backend(pdl__predict_job_t *job)
 {
     const VALUES     *v = job->values;
     pdl_cpu_options_t cpu = {.threads = pdl__compute_threads(v->threads, job->ranks),
-                             .precision = v->precision ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
+                             .precision =
+                                 pdl__precisions[v->precision] == PDL_BF16 ? PDL_DTYPE_BF16 : PDL_DTYPE_F32,
                              .bind = true};
     pdl__device_t     device;
     pdl_status_t      status = pdl__device_read(v->device, false, &device);
 
     if (!status) status = pdl__device_settle(&device, job->ranks);
+    device.tf32 = pdl__precisions[v->precision] == PDL_TF32;
     return status ? status : pdl__device_create(&device, job->ranks, &cpu, &job->backend);
 }
 

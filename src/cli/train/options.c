@@ -15,8 +15,6 @@
 #define NOTED(field)                .noted = offsetof(pdl__train_values_t, field)
 #define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
 
-static const char *const precision_names[] = {"fp32", "bf16"};
-
 const pdl__option_t pdl__train_option_table[] = {
     {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true,
      .instead = true, .first = true, .group = "Model and data"},
@@ -69,8 +67,8 @@ const pdl__option_t pdl__train_option_table[] = {
      CHOICE(sharding, pdl_sharding_names, PDL_SHARDING_COUNT), .instead = true, .first = true},
     {"recompute", "WHICH", "none", "activations that are recomputed in backward instead of kept",
      CHOICE(recompute, pdl_recompute_names, PDL_RECOMPUTE_COUNT), .instead = true, .first = true},
-    {"precision", "TYPE", "fp32", "of activations and matrix products", CHOICE(precision, precision_names, 2),
-     .instead = true, .first = true},
+    {"precision", "TYPE", "fp32", "of activations and matrix products; tf32: factors of products alone, on GPUs",
+     CHOICE(precision, pdl__precision_names, PDL__PRECISIONS_HERE), .instead = true, .first = true},
     {"sync-batch-norm", NULL, NULL, "batch norm over the batch of all ranks", FLAG(sync_batch_norm),
      .instead = true},
     {"device", "NAME", "cpu",

@@ -60,7 +60,7 @@ static pdl_status_t plan_from_options(job_t *job)
     job->own_plan->sharding = (pdl_sharding_t)v->sharding;
     job->own_plan->sync_batch_norm = v->sync_batch_norm;
     job->own_plan->optimizer = pdl__train_memory_kind(v);
-    job->own_plan->precision = v->precision ? PDL_BF16 : PDL_FP32;
+    job->own_plan->precision = pdl__precisions[v->precision];
     job->plan = job->own_plan;
     status = pdl_plan_set_virtual_stages(job->own_plan, v->virtual_stages);
     return status ? status : pdl_plan_check(job->own_plan);
@@ -145,6 +145,8 @@ static pdl_status_t create_backend(job_t *job, int threads)
                                           .direct = v->direct};
     pdl__device_t              device = v->device;
     pdl_status_t               status = pdl__device_settle(&device, job->ranks);
+
+    device.tf32 = job->plan->precision == PDL_TF32;
 
     if (status) return status;
     if (device.kind == PDL__DEVICE_CPU && !pdl__plugin_found(PDL__PLUGIN_DNNL) && pdl_ranks_rank(job->ranks) == 0)

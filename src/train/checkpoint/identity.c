@@ -139,7 +139,7 @@ static void add_choices(pdl__identity_t *id, const pdl_train_options_t *o)
 
     add(id, "no-normalise", "%s", o->normalise ? "no" : "yes");
     add(id, "statistics", "%s", o->session.first_statistics ? "first" : "mean");
-    add(id, "precision", "%s", o->session.plan->precision == PDL_BF16 ? "bf16" : "fp32");
+    add(id, "precision", "%s", pdl_precision_names[o->session.plan->precision]);
     add(id, "gradient-sparsity", "%s", thins > 0 ? print_real(1 - thins, text) : "0");
     add(id, "sync-batch-norm", "%s", o->session.plan->sync_batch_norm ? "yes" : "no");
     if (o->aggregate.kind == PDL_AGGREGATE_CADIS)

@@ -44,8 +44,8 @@ static pdl_status_t check_plan(const pdl_session_t *s)
     const pdl_plan_t *plan = s->spec.plan;
     int               axis = pdl_mesh_find(&plan->mesh, PDL_AXIS_PIPELINE);
 
-    if (plan->precision != PDL_FP32 && plan->precision != PDL_BF16)
-        return pdl_error(PDL_ERR_UNSUPPORTED, "precision %s cannot be trained here: use fp32 or bf16",
+    if (plan->precision != PDL_FP32 && plan->precision != PDL_TF32 && plan->precision != PDL_BF16)
+        return pdl_error(PDL_ERR_UNSUPPORTED, "precision %s cannot be trained here: use fp32, tf32 or bf16",
                          pdl_precision_names[plan->precision]);
     if (axis >= 0 && plan->mesh.axis[axis].size != pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE))
         return pdl_error(PDL_ERR_UNSUPPORTED, "a mesh with two pipeline axes cannot be run: join them to one");

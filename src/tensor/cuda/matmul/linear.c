@@ -116,13 +116,15 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
                                        .out = type,
                                        .bias = linear->bias,
                                        .activation = linear->inside ? linear->activation : PDL_NO_ACTIVATION,
-                                       .keeps_before = linear->inside && linear->keeps_before};
+                                       .keeps_before = linear->inside && linear->keeps_before,
+                                       .tf32 = cuda->options.tf32};
     pdl__cuda_matmul_spec_t data = {.m = linear->rows,
                                     .n = linear->in,
                                     .k = linear->wide,
                                     .type = type,
                                     .out = type,
-                                    .activation = PDL_NO_ACTIVATION};
+                                    .activation = PDL_NO_ACTIVATION,
+                                    .tf32 = cuda->options.tf32};
     pdl__cuda_matmul_spec_t weight = {.m = linear->out,
                                       .n = linear->in,
                                       .k = linear->rows,
@@ -130,7 +132,8 @@ static pdl_status_t linear_prepare(pdl__cuda_t *cuda, pdl_op_t *op)
                                       .a_row = linear->wide,
                                       .type = type,
                                       .out = PDL_DTYPE_F32,
-                                      .activation = PDL_NO_ACTIVATION};
+                                      .activation = PDL_NO_ACTIVATION,
+                                      .tf32 = cuda->options.tf32};
     pdl_status_t            status = cuda->api->products->create(cuda->gpu, &forward, &linear->forward);
 
     if (!status && op->spec.training && op->spec.input_gradient)

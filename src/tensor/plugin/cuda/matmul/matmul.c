@@ -344,7 +344,10 @@ static void name_choice(const matmul_t *m, char *key, size_t size)
              m->lt->GetVersion(), (long long)spec->m, (long long)spec->n, (long long)spec->k,
              spec->a_turned ? " a turned" : "", spec->b_turned ? " b turned" : "",
              spec->a_row > (spec->a_turned ? spec->m : spec->k) ? " a padded" : "",
-             spec->type == PDL_DTYPE_BF16 ? "bf16" : "fp32", spec->out == PDL_DTYPE_BF16 ? "bf16" : "fp32",
+             spec->type == PDL_DTYPE_BF16 ? "bf16"
+             : spec->tf32                 ? "tf32"
+                                          : "fp32",
+             spec->out == PDL_DTYPE_BF16 ? "bf16" : "fp32",
              (int)(m->finishes ? CUBLASLT_EPILOGUE_DEFAULT : epilogue_of(spec)), m->workspace_bytes);
 }
 
@@ -422,6 +425,11 @@ static pdl_status_t find_algorithms(matmul_t *m, bool *possible)
     return PDL_OK;
 }
 
+static cublasComputeType_t compute_type(const pdl__cuda_matmul_spec_t *spec)
+{
+    return spec->tf32 && spec->type == PDL_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+}
+
 static pdl_status_t create(pdl__gpu_t *gpu, const pdl__cuda_matmul_spec_t *spec, matmul_t **matmul)
 {
     matmul_t    *m = calloc(1, sizeof(*m));
@@ -434,7 +442,7 @@ static pdl_status_t create(pdl__gpu_t *gpu, const pdl__cuda_matmul_spec_t *spec,
     m->workspace_bytes = pdl__cuda_matmul_sums(spec->m, spec->n);
     status = open_library(gpu, &m->lt);
     if (!status)
-        status = check(m, m->lt->MatmulDescCreate(&m->product, CUBLAS_COMPUTE_32F, CUDA_R_32F), "description");
+        status = check(m, m->lt->MatmulDescCreate(&m->product, compute_type(spec), CUDA_R_32F), "description");
     if (!status) status = check(m, describe_matrices(m), "matrices");
     if (!status) status = find_algorithms(m, &possible);
     if (!status && !possible && epilogue_of(spec) != CUBLASLT_EPILOGUE_DEFAULT) {
