@@ -11,6 +11,21 @@ bool pdl_program_op_in_flight(const pdl_program_op_t *op)
            op->kind == PDL_OP_COPY_IN || (op->kind == PDL_OP_REDISTRIBUTE && op->group != 0);
 }
 
+bool pdl_program_op_needs_host(const pdl_program_op_t *op, bool alone)
+{
+    if (op->stream != PDL_STREAM_COMPUTE || op->wait_count > 0 || op->whole_count > 0 || op->bucket >= 0)
+        return true;
+    return op->kind == PDL_OP_RESULT || op->kind == PDL_OP_UPDATE ? !alone : op->group != 0;
+}
+
+int pdl_program_replayable(const pdl_program_t *program, bool alone)
+{
+    int count = 0;
+
+    while (count < program->op_count && !pdl_program_op_needs_host(&program->op[count], alone)) count++;
+    return count;
+}
+
 /* Whether backward leaves the gradient of an input where the gradient of the output is. */
 static bool is_passed(const pdl_program_t *program, const pdl_program_op_t *op, int j)
 {

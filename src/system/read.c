@@ -7,7 +7,7 @@
  *     source: where each number comes from
  *     device:
  *       {name, memory, memory_bandwidth, peak: {fp32: ..}, compute_units, launch, matrix_efficiency,
- *        memory_efficiency, power, idle_power, host_link, host_memory, reserved, copy_bandwidth, queue, issue, step, sharing, slice}
+ *        memory_efficiency, power, idle_power, host_link, host_memory, reserved, copy_bandwidth, queue, issue, step, graphs, sharing, slice}
  *     levels:            # innermost first
  *       - {name, transport, fanout, bandwidth, latency, ports, oversubscription, shared, congestion}
  *     host_path:         # optional: the same levels, in order, for transfers staged through host memory
@@ -66,6 +66,7 @@ static const char *const device_keys[] = {"name",
                                           "queue",
                                           "issue",
                                           "step",
+                                          "graphs",
                                           "sharing",
                                           "slice",
                                           NULL};
@@ -170,7 +171,8 @@ static pdl_status_t read_device_numbers(const pdl_yaml_t *node, pdl_device_t *de
     if (st) return st;
     st = pdl_yaml_get_number(node, "step", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->step_s);
     if (st) return st;
-    st = get_share(node, "sharing", &device->sharing);
+    st = pdl_yaml_get_bool(node, "graphs", PDL_OPTIONAL, &device->graphs);
+    if (!st) st = get_share(node, "sharing", &device->sharing);
     if (!st) st = pdl_yaml_get_number(node, "slice", PDL_UNIT_SECONDS, PDL_OPTIONAL, &device->slice_s);
     if (st) return st;
     st = pdl_yaml_get_number(node, "copy_bandwidth", PDL_UNIT_BYTE_RATE, PDL_OPTIONAL, &device->copy_bytes_per_s);

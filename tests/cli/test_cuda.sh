@@ -38,6 +38,14 @@ has out "  0  load"
 refused "precision tf32 is for GPUs: use --device cuda, or fp32" "${lenet[@]}" --precision tf32
 expect 0 "${lenet[@]}" --precision tf32 --device dry:cuda
 
+# A host that takes a millisecond to queue an operation delays those that are queued one by one, and not those of a graph.
+for graphs in true false; do
+    sed "s/^  queue: .*/  queue: 1ms/; s/^  issue: .*/  issue: 1ms/; s/^  graphs: .*/  graphs: $graphs/" "$SOURCE/share/systems/h200-paradl.yaml" >$graphs.yaml
+    expect 0 plan --model lenet --system $graphs.yaml -n 1 --batch 64 --strategy serial --json
+    python3 -c 'import json; print(json.load(open("out"))["candidates"][0]["total_s"])' >$graphs
+done
+awk 'NR == FNR { graphs = $1; next } { exit !(graphs < 0.003 && $1 > 0.01) }' true false || fail "graphs: $(cat true), without: $(cat false)"
+
 if [ -e "$(dirname "$PARADL")/lib/paradl/libparadl-cuda_emulated.so" ]; then
     export PARADL_CUDA_EMULATED=1
     refused "there is no GPU 3: there is one, number 0" "${lenet[@]}" --device cuda:3

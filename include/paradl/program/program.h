@@ -276,6 +276,10 @@ void         pdl_program_destroy(pdl_program_t *program); /* NULL is allowed */
 const char *pdl_program_op_name(const pdl_program_t *program, int i, char *text, size_t size);
 /* Whether an operation is in flight behind its place, until another waits for it. */
 bool pdl_program_op_in_flight(const pdl_program_op_t *op);
+/* Whether an operation needs the host when it is executed: to communicate, to wait, or, unless this rank is `alone`, for what all
+   ranks know together. And how many are before the first that does: a device can keep them and replay them at once. */
+bool pdl_program_op_needs_host(const pdl_program_op_t *op, bool alone);
+int  pdl_program_replayable(const pdl_program_t *program, bool alone);
 /* What this rank sends, by what it is for. */
 typedef enum pdl_traffic {
     PDL_TRAFFIC_REDISTRIBUTION, /* halos included */

@@ -77,6 +77,7 @@ typedef struct pdl_device {
     double          queue_s; /* host time to queue one pass of a layer, where the host queues work ahead; 0: none */
     double          issue_s; /* of this, what is not spent on its kernels */
     double          step_s;  /* time of an update besides its operations: beginning, results */
+    bool            graphs;  /* operations that need nothing of the host are queued at once */
     double          slice_s; /* for which ranks that share it have it in turn; 0: not known */
     double          sharing; /* share of its speed that ranks reach together which share it; 0: not known */
     double          sharers; /* ranks on one device; 1 in a description (pdl_system_widen) */

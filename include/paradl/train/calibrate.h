@@ -63,6 +63,7 @@ typedef struct pdl_calibration {
     double half_flop_per_s;                /* in bf16; 0: not measured */
     double bytes_per_s_alone, bytes_per_s; /* of memory, likewise */
     double memory_bytes;                   /* of a device */
+    bool   graphs;                         /* operations are replayed */
     double host_bytes;                     /* of the host, for one of its devices; 0: it is the device's */
     double copy_bytes_per_s;               /* of a piece of a tensor into another one, all ranks at work */
     double matrix_efficiency, memory_efficiency, launch_s;

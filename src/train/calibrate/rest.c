@@ -107,6 +107,7 @@ pdl_status_t pdl__calibrate_rest(pdl__calibrate_t *c)
         r->step_s = rest_s;
     }
     r->queue_s += r->issue_s;
+    r->graphs = c->backend[0]->device->captures; /* updates above were timed operation by operation */
     for (int w = 0; w < c->whole_count; w++) pdl_timeline_destroy(timeline[w]);
     pdl_system_destroy(system);
     return PDL_OK;

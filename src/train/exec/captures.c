@@ -33,11 +33,9 @@ pdl_status_t pdl__step_numbers_send(pdl_session_t *s, const pdl__execution_t *ex
 static bool needs_host(const pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
     const pdl__unit_t *unit = op->node >= 0 ? &s->graph->unit[op->node] : NULL;
+    bool               alone = op->kind == PDL_OP_RESULT ? execution->defers : pdl_ranks_size(s->spec.ranks) == 1;
 
-    if (op->stream != PDL_STREAM_COMPUTE || op->wait_count > 0 || op->whole_count > 0 || op->bucket >= 0)
-        return true;
-    if (op->kind == PDL_OP_RESULT) return !execution->defers;
-    if (op->kind == PDL_OP_UPDATE) return pdl_ranks_size(s->spec.ranks) > 1;
+    if (pdl_program_op_needs_host(op, alone)) return true;
     if (!unit || unit->kind != PDL__UNIT_OP) return false;
     if (unit->description.meetings[op->backward] > 0 || unit->routes || unit->halo) return true;
     return unit->loss && (s->executor.outputs || s->executor.logits.call);
