@@ -3,10 +3,12 @@
  * copies to the host and back.
  */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "train/exec/execute.h"
 #include "train/exec/shard.h"
 #include "train/state/state.h"
 #include <paradl/comm/regions.h>
+#include <stdlib.h>
 
 /* The move of a redistribution or halo, and whether it goes back and is added at the owners. */
 static pdl_move_t *move_of(const pdl_session_t *s, const pdl_program_op_t *op, bool *transpose)
@@ -84,6 +86,56 @@ static pdl_status_t issue_collective(pdl_session_t *s, const pdl_program_op_t *o
     return status ? status : pdl_exchange_ready(exchange, b);
 }
 
+static bool is_copy(const pdl_program_op_t *op)
+{
+    return op->kind == PDL_OP_COPY_OUT || op->kind == PDL_OP_COPY_IN;
+}
+
+pdl_status_t pdl__copies_create(pdl_session_t *s)
+{
+    const pdl_program_t *programs[] = {s->forward_program, s->program};
+    pdl_status_t         status = PDL_OK;
+
+    if (s->dry) return PDL_OK;
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; programs[p] != NULL && i < programs[p]->op_count; i++)
+            if (is_copy(&programs[p]->op[i]) && i >= s->executor.copied_count) s->executor.copied_count = i + 1;
+    s->executor.copied = calloc((size_t)s->executor.copied_count + 1, sizeof(*s->executor.copied));
+    if (s->executor.copied == NULL) return pdl__no_memory("while preparing to train");
+    for (int p = 0; p < 2; p++)
+        for (int i = 0; programs[p] != NULL && i < programs[p]->op_count && !status; i++)
+            if (is_copy(&programs[p]->op[i]) && s->executor.copied[i] == NULL)
+                status = s->executor.device->ops->event_create(s->executor.device, &s->executor.copied[i]);
+    return status;
+}
+
+void pdl__copies_destroy(pdl_session_t *s)
+{
+    for (int i = 0; i < s->executor.copied_count && s->executor.copied != NULL; i++)
+        s->executor.device->ops->event_destroy(s->executor.device, s->executor.copied[i]);
+    free(s->executor.copied);
+}
+
+static pdl_tensor_event_t *copied(const pdl_session_t *s, const pdl_program_op_t *op,
+                                  const pdl__execution_t *execution)
+{
+    return s->executor.copied[op - execution->program->op];
+}
+
+/* Copies go on while those before them are waited for: each has an event of its own. */
+static pdl_status_t issue_copy(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
+{
+    pdl_tensor_device_t *device = s->executor.device;
+    const void          *from = pdl__buffer_at(s, execution, op->input[0]);
+    pdl_status_t         status;
+
+    if (op->bucket >= 0) from = pdl__bucket_at(s, PDL_ARRAY_WEIGHT, bucket_of(s, execution->program, op->bucket));
+    status = op->piece >= 0 ? pdl__state_copy(s, op, execution)
+                            : device->ops->copy(device, s->executor.stream[op->stream],
+                                                pdl__buffer_at(s, execution, op->output), from, (size_t)op->bytes);
+    return status ? status : device->ops->record(device, s->executor.stream[op->stream], copied(s, op, execution));
+}
+
 /* Behind what the compute stream has been given so far: what is read is made there, and what is written may have been another
    tensor's. */
 pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
@@ -103,17 +155,7 @@ pdl_status_t pdl__issue(pdl_session_t *s, const pdl_program_op_t *op, const pdl_
         return status ? status : pdl__session_order(s, op->stream, PDL_STREAM_COMPUTE);
     case PDL_OP_COLLECTIVE: return issue_collective(s, op, execution);
     case PDL_OP_COPY_OUT:
-    case PDL_OP_COPY_IN:
-        if (op->piece >= 0) return pdl__state_copy(s, op, execution);
-        if (op->bucket >= 0)
-            return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
-                                                 pdl__buffer_at(s, execution, op->output),
-                                                 pdl__bucket_at(s, PDL_ARRAY_WEIGHT,
-                                                                bucket_of(s, execution->program, op->bucket)),
-                                                 (size_t)op->bytes);
-        return s->executor.device->ops->copy(s->executor.device, s->executor.stream[op->stream],
-                                             pdl__buffer_at(s, execution, op->output),
-                                             pdl__buffer_at(s, execution, op->input[0]), (size_t)op->bytes);
+    case PDL_OP_COPY_IN: return issue_copy(s, op, execution);
     default: return PDL_OK; /* what is received has been asked for already */
     }
 }
@@ -127,8 +169,6 @@ static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const p
 
     switch (op->kind) {
     case PDL_OP_REDISTRIBUTE: return pdl_move_finish(move_of(s, op, &transpose));
-    case PDL_OP_COPY_OUT:
-    case PDL_OP_COPY_IN: return PDL_OK; /* the order of streams is all */
     case PDL_OP_RECV:
         status = pdl__session_order(s, PDL_STREAM_COMPUTE, op->stream);
         return status ? status
@@ -140,6 +180,9 @@ static pdl_status_t finish(pdl_session_t *s, const pdl_program_op_t *op, const p
 
 pdl_status_t pdl__complete(pdl_session_t *s, const pdl_program_op_t *op, const pdl__execution_t *execution)
 {
+    if (is_copy(op))
+        return s->executor.device->ops->wait(s->executor.device, s->executor.stream[PDL_STREAM_COMPUTE],
+                                             copied(s, op, execution));
     pdl_status_t status = finish(s, op, execution);
 
     return status ? status : pdl__session_order(s, op->stream, PDL_STREAM_COMPUTE);

@@ -276,7 +276,8 @@ static pdl_status_t take_buffers(pdl_session_t *s)
     s->observer.timeline_zero_s = pdl__seconds();
     if (s->program != NULL) status = pdl_program_count_copies(s->program, NULL, &s->observer.copies);
     if (status) return status;
-    return pdl__events_create(s);
+    status = pdl__copies_create(s);
+    return status ? status : pdl__events_create(s);
 }
 
 pdl_status_t pdl_session_create(const pdl_session_spec_t *spec, pdl_session_t **out)
@@ -370,6 +371,7 @@ void pdl_session_destroy(pdl_session_t *s)
     pdl__separate_destroy(s);
     pdl__logits_destroy(s);
     free(s->observer.timeline);
+    pdl__copies_destroy(s);
     pdl__events_destroy(s);
     free(s->weights.kept);
     pdl_ranks_destroy(s->dry_ranks);

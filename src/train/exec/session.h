@@ -196,7 +196,9 @@ typedef struct pdl__executor {
     pdl_transport_t     *transport;                /* of its memory between ranks */
     pdl_tensor_stream_t *stream[PDL_STREAM_COUNT]; /* without order unless pdl__session_order() gives it */
     pdl_tensor_event_t  *event;                    /* orders streams */
-    char                *arena, *host_arena;       /* of the device, and pinned */
+    pdl_tensor_event_t **copied; /* of every operation that copies, in either program: it is done */
+    int                  copied_count;
+    char                *arena, *host_arena; /* of the device, and pinned */
     size_t               arena_bytes, host_bytes;
     void                *zeros;      /* the bias that another rank adds */
     char                *small;      /* small buffers of the device: */
@@ -274,6 +276,10 @@ struct pdl_session {
 
 /* session.c: `later` goes on behind what `earlier` has been given so far. */
 pdl_status_t pdl__session_order(pdl_session_t *session, pdl_op_stream_t earlier, pdl_op_stream_t later);
+
+/* communicate.c: events of the operations that copy. */
+pdl_status_t pdl__copies_create(pdl_session_t *session);
+void         pdl__copies_destroy(pdl_session_t *session);
 
 /* Waits for all streams: the host may look at memory of the device, at once. */
 pdl_status_t pdl__session_await(const pdl_session_t *session);

@@ -5,6 +5,7 @@
 #include "train/exec/execute.h"
 #include "train/state/state_file.h"
 #include <paradl/base/units.h>
+#include <paradl/tensor/threads.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -134,11 +135,19 @@ pdl_status_t pdl__state_check(const pdl_session_t *s)
     return check_host(s);
 }
 
+/* By all threads: there may be 100 GB of it. */
+enum { CLEARED_AT_ONCE = 1 << 24 };
+
+static void clear(void *context, int64_t first, int64_t end)
+{
+    memset((char *)context + first, 0, (size_t)(end - first));
+}
+
 static pdl_status_t take_pinned(pdl_session_t *s, size_t bytes, void **memory)
 {
     pdl_status_t status = s->executor.device->ops->alloc(s->executor.device, PDL_SPACE_PINNED, bytes, memory);
 
-    if (!status) memset(*memory, 0, bytes);
+    if (!status) pdl_threads_run((int64_t)bytes, CLEARED_AT_ONCE, clear, *memory);
     return status;
 }
 
