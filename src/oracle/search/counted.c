@@ -352,6 +352,28 @@ static pdl_status_t try_policies(const pdl__searcher_t *s, const pdl_candidate_t
                                                      : try_stages(s, original, c, found);
 }
 
+enum { LOWER_ROUNDS = 6 };
+
+/* The least that was found depends on what was asked for: what is a little below it is asked for too, as long as that works. */
+static pdl_status_t lower_need(const pdl__searcher_t *s, const pdl_candidate_t *original, need_t *least)
+{
+    pdl_request_t   request = *s->request;
+    pdl__searcher_t lower = *s;
+    pdl_status_t    status = PDL_OK;
+    bool            found = pdl_plan_stage_count(original->plan) == 1;
+
+    lower.request = &request;
+    for (int round = 0; round < LOWER_ROUNDS && found && !status; round++) {
+        pdl_candidate_t trial = {.plan = NULL};
+        request.max_memory = 0.97 * least->device;
+        found = false;
+        status = try_blocks(&lower, original, &trial, least, &found);
+        if (!status && found) note_need(&lower, &trial, least);
+        pdl_plan_destroy(trial.plan);
+    }
+    return status;
+}
+
 /* Where the optimizer's state and weights are, in the order in which that is tried. */
 typedef struct tiers {
     pdl_tier_t optimizer, weights;
@@ -386,6 +408,7 @@ static pdl_status_t squeeze(const pdl__searcher_t *s, pdl_candidate_t *c)
         original.plan->weights_tier = c->plan->weights_tier = all[t].weights;
         status = try_policies(s, &original, c, &least, &found);
     }
+    if (!status && !found && c->possible) status = lower_need(s, &original, &least);
     pdl_plan_destroy(original.plan);
     if (!status && !found && c->possible) refuse_memory(s, &least, c);
     return status;
