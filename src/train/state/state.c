@@ -34,7 +34,7 @@ static size_t array_bytes(const pdl_session_t *s, pdl_session_array_t array)
     return (size_t)pdl__session_elements(s, array) * item_of(s);
 }
 
-/* Where the array `index` of those that begin with `first` is in a piece of the device, or with moments in one of a file. */
+/* Where an array is in a piece whose arrays begin with `first`: of the device with weights, of a file with moments. */
 static size_t place_of(const pdl_session_t *s, int first, pdl_session_array_t array)
 {
     size_t before = 0;
