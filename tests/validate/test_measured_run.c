@@ -13,7 +13,7 @@
     "{\"ph\":\"X\",\"cat\":\"user_annotation\",\"name\":\"ProfilerStep#7\",\"pid\":99,\"ts\":" #ts \
     ",\"dur\":" #dur "}"
 
-/* Two steps of a second: in each a product of 0.4 s, 0.2 s of others, and 0.3 s of communication, of which 0.1 s is
+/* Two steps of a second, of which the second only says where the first ends: in each a product of 0.4 s, 0.2 s of others, and 0.3 s of communication, of which 0.1 s is
    overlapped; one kernel of another device. */
 static const char trace[] = "{\"schemaVersion\": 1, \"traceEvents\": [" KERNEL("sm90_xmma_gemm_f16", 7, 1000000,
                                                                                400000)
@@ -37,7 +37,7 @@ static void a_trace_tells_kernels_apart(void)
 {
     pdl_measured_run_t run = read(trace);
 
-    CHECK_INT(run.iterations, 2);
+    CHECK_INT(run.iterations, 1);
     CHECK_NEAR(run.iteration_s, 1, 1e-9);
     CHECK_NEAR(run.compute_s, 0.6, 1e-9);
     CHECK_NEAR(run.product_s, 0.4, 1e-9);
@@ -45,6 +45,21 @@ static void a_trace_tells_kernels_apart(void)
     CHECK_NEAR(run.overlapped_s, 0.1, 1e-9);
     CHECK_NEAR(run.idle_s, 0.2, 1e-9);
     CHECK(isnan(run.io_s));
+}
+
+/* The host is 100 s ahead; without the device's own steps nothing would run in them. */
+static void steps_of_the_device_come_first(void)
+{
+    pdl_measured_run_t run = read("{\"traceEvents\": [" STEP(0, 1000000) "," STEP(
+        1000000, 1000000) ","
+                          "{\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#1\",\"pid\":0,\"ts\":100000000,"
+                          "\"dur\":1},"
+                          "{\"cat\":\"gpu_user_annotation\",\"name\":\"ProfilerStep#2\",\"pid\":0,\"ts\":102000000,"
+                          "\"dur\":1}," KERNEL("gemm", 7, 100500000, 500000) "{}]}");
+
+    CHECK_NEAR(run.iteration_s, 2, 1e-9);
+    CHECK_NEAR(run.product_s, 0.5, 1e-9);
+    CHECK_NEAR(run.idle_s, 1.5, 1e-9);
 }
 
 static void a_log_has_the_middle_update(void)
@@ -125,6 +140,7 @@ static void the_largest_loss_comes_first(void)
 int main(void)
 {
     RUN(a_trace_tells_kernels_apart);
+    RUN(steps_of_the_device_come_first);
     RUN(a_log_has_the_middle_update);
     RUN(numbers_may_be_given_by_hand);
     RUN(what_is_missing_is_said);

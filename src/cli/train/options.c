@@ -16,8 +16,8 @@
 #define CHOICE(field, names, count) PDL__CHOICE(pdl__train_values_t, field, names, count)
 
 const pdl__option_t pdl__train_option_table[] = {
-    {"model", "M", NULL, "name of a model, or a .yaml or .onnx file", TEXT(model), .required = true,
-     .instead = true, .first = true, .group = "Model and data"},
+    {"model", "M", NULL, "name of a model, or a .yaml or .onnx file, or a config.json of Hugging Face", TEXT(model),
+     .required = true, .instead = true, .first = true, .group = "Model and data"},
     {"data", "D", NULL,
      "name of a data set, or the path of one (docs/data_formats.md; installed in share/doc/paradl)", TEXT(data),
      .required = true, .first = true},

@@ -3,6 +3,8 @@
  */
 #include "report/export/export.h"
 
+#define LLAMA3_VOCABULARY 128256
+
 /* Sizes of Llama 3 that torchtitan has by name. */
 static const struct {
     const char *flavor;
@@ -15,8 +17,8 @@ static void add_model(pdl__exported_t *x)
     const char *name = n->shared_dim > 0 ? "deepseek_v3" : n->qk_norm ? "qwen3" : "llama3", *flavor = NULL;
 
     for (size_t i = 0; i < sizeof(flavors) / sizeof(flavors[0]); i++)
-        if (n->experts == 0 && n->hidden == flavors[i].hidden && n->layers == flavors[i].layers &&
-            n->ffn == flavors[i].ffn)
+        if (n->experts == 0 && n->vocabulary == LLAMA3_VOCABULARY && n->hidden == flavors[i].hidden &&
+            n->layers == flavors[i].layers && n->ffn == flavors[i].ffn)
             flavor = flavors[i].flavor;
     pdl__export_text(x, "model.name", "%s", name);
     pdl__export_text(x, "model.flavor", "%s", flavor != NULL ? flavor : "custom");
@@ -28,6 +30,8 @@ static void add_model(pdl__exported_t *x)
             "%lld heads (%lld of keys), vocabulary %lld",
             name, (long long)n->layers, (long long)n->hidden, (long long)n->ffn, (long long)n->heads,
             (long long)n->kv_heads, (long long)n->vocabulary);
+    if (n->experts > 0 && n->shared_dim == 0 && !n->qk_norm)
+        pdl__export_note(x, "model: no network of torchtitan has these experts behind this attention; write one");
     if (!n->rms || !n->gated || !n->rotary)
         pdl__export_note(
             x, "model: torchtitan's have RMS norms, gated networks and rotary positions, this one has not");

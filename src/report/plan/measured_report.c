@@ -2,6 +2,7 @@
  * A measured run beside the projection of the best plan.
  */
 #include "report/plan/measured_report.h"
+#include "report/plan/plan_cells.h"
 
 #include <paradl/base/units.h>
 #include <paradl/report/table.h>
@@ -64,12 +65,13 @@ pdl_status_t pdl__report_measured(const pdl_plan_report_t *report, FILE *stream)
     pdl_difference_t          d;
     pdl_table_t              *table;
     pdl_status_t              status;
-    char                      text[PDL_FORMAT_SIZE], other[PDL_FORMAT_SIZE];
+    char                      text[PDL_FORMAT_SIZE], other[PDL_FORMAT_SIZE], mesh[PDL__CELL_SIZE];
 
     if (run == NULL) return PDL_OK;
     pdl_measured_compare(run, p, &d);
-    fprintf(stream, "\nmeasured: %s, beside %s\n", run->source,
-            report->search->candidates[0].config.strategy->name);
+    fprintf(stream, "\nmeasured: %s, beside %s (%s)\n", run->source,
+            report->search->candidates[0].config.strategy->name,
+            pdl__cell_mesh(&report->search->candidates[0].config, mesh));
     table = pdl_table_create(columns, 4);
     add_row(table, "iteration", p->total_s, run->iteration_s, p->total_s);
     for (int i = 0; i < d.count; i++)

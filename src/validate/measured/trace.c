@@ -12,10 +12,16 @@ typedef struct busy {
     bool   comm, product;
 } busy_t;
 
+/* Beginnings and ends of steps, as the host or the device saw them. */
+typedef struct steps {
+    double first, last, end;
+    int    count;
+} steps_t;
+
 typedef struct trace {
     busy_t *busy;
-    double *steps; /* begin and end of every step */
-    int     busy_count, step_count;
+    int     busy_count;
+    steps_t host, gpu;
     double  device; /* process of the first event on a device; others are left out */
 } trace_t;
 
@@ -38,6 +44,14 @@ static bool is_product(const char *name)
            has(name, "wgrad") || has(name, "dgrad");
 }
 
+static void take_step(steps_t *s, double begin, double duration)
+{
+    s->first = s->count == 0 ? begin : fmin(s->first, begin);
+    s->last = s->count == 0 ? begin : fmax(s->last, begin);
+    s->end = s->count == 0 ? begin + duration : fmax(s->end, begin + duration);
+    s->count++;
+}
+
 static void take_event(trace_t *t, const pdl_json_value_t *event)
 {
     const char *category = pdl_json_text_of(event, "cat"), *name = pdl_json_text_of(event, "name");
@@ -45,9 +59,9 @@ static void take_event(trace_t *t, const pdl_json_value_t *event)
     double      device = pdl_json_number_of(event, "pid");
 
     if (category == NULL || name == NULL || isnan(begin) || !(duration >= 0)) return;
-    if (strncmp(name, "ProfilerStep#", 13) == 0 && strcmp(category, "user_annotation") == 0) {
-        t->steps[2 * t->step_count] = begin;
-        t->steps[2 * t->step_count++ + 1] = begin + duration;
+    if (strncmp(name, "ProfilerStep#", 13) == 0) {
+        if (strcmp(category, "user_annotation") == 0) take_step(&t->host, begin, duration);
+        if (strcmp(category, "gpu_user_annotation") == 0) take_step(&t->gpu, begin, duration);
         return;
     }
     if (strcmp(category, "kernel") != 0 && strcmp(category, "gpu_memcpy") != 0 &&
@@ -81,17 +95,15 @@ static double covered(const trace_t *t, bool with_comm)
     return sum;
 }
 
-/* Only what runs in the steps that were recorded counts. */
-static void cut_to_steps(trace_t *t, double *begin, double *end)
+/* Only what runs from the first step to the beginning of the last counts, which are whole steps; of one step, all of it. The host
+   runs ahead of the device, so that steps of the device are taken where they are recorded. Returns their number. */
+static int cut_to_steps(trace_t *t, double *begin, double *end)
 {
-    int kept = 0;
+    const steps_t *steps = t->gpu.count >= t->host.count ? &t->gpu : &t->host;
+    int            kept = 0;
 
-    *begin = INFINITY;
-    *end = -INFINITY;
-    for (int s = 0; s < t->step_count; s++) {
-        *begin = fmin(*begin, t->steps[2 * s]);
-        *end = fmax(*end, t->steps[2 * s + 1]);
-    }
+    *begin = steps->first;
+    *end = steps->count > 1 ? steps->last : steps->end;
     for (int i = 0; i < t->busy_count; i++) {
         busy_t b = t->busy[i];
 
@@ -100,14 +112,15 @@ static void cut_to_steps(trace_t *t, double *begin, double *end)
         if (b.end > b.begin) t->busy[kept++] = b;
     }
     t->busy_count = kept;
+    return steps->count > 1 ? steps->count - 1 : 1;
 }
 
 static void fill(trace_t *t, const char *name, pdl_measured_run_t *run)
 {
     double begin, end, all, compute, scale, product = 0, work = 0, comm = 0;
 
-    cut_to_steps(t, &begin, &end);
-    scale = 1e-6 / t->step_count;
+    run->iterations = cut_to_steps(t, &begin, &end);
+    scale = 1e-6 / run->iterations;
     qsort(t->busy, (size_t)t->busy_count, sizeof(*t->busy), by_begin);
     all = covered(t, true);
     compute = covered(t, false);
@@ -117,14 +130,13 @@ static void fill(trace_t *t, const char *name, pdl_measured_run_t *run)
         *(t->busy[i].comm ? &comm : &work) += length;
         if (t->busy[i].product && !t->busy[i].comm) product += length;
     }
-    run->iterations = t->step_count;
     run->iteration_s = (end - begin) * scale;
     run->compute_s = compute * scale;
     run->product_s = work > 0 ? product / work * compute * scale : 0;
     run->comm_s = (all - compute) * scale;
     run->overlapped_s = comm * scale - run->comm_s;
     run->idle_s = (end - begin - all) * scale;
-    snprintf(run->source, sizeof(run->source), "%d steps of the trace %.100s", t->step_count, name);
+    snprintf(run->source, sizeof(run->source), "%d steps of the trace %.100s", run->iterations, name);
 }
 
 pdl_status_t pdl__measured_trace(pdl_arena_t *arena, const pdl_json_value_t *root, const char *name,
@@ -141,10 +153,9 @@ pdl_status_t pdl__measured_trace(pdl_arena_t *arena, const pdl_json_value_t *roo
                          name);
     count = (size_t)events->count + 1;
     t.busy = pdl_arena_alloc(arena, count, sizeof(*t.busy));
-    t.steps = pdl_arena_alloc(arena, 2 * count, sizeof(*t.steps));
-    if (t.busy == NULL || t.steps == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", name);
+    if (t.busy == NULL) return pdl_error(PDL_ERR_NOMEM, "%s: out of memory", name);
     for (const pdl_json_value_t *e = events->first; e != NULL; e = e->next) take_event(&t, e);
-    if (t.step_count == 0)
+    if (t.host.count + t.gpu.count == 0)
         return pdl_error(PDL_ERR_INPUT,
                          "%s: the trace has no ProfilerStep, so the time of an iteration is not known: call "
                          "prof.step() after every iteration",
