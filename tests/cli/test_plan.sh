@@ -197,6 +197,26 @@ rate = lambda p: p["best"]["samples_per_s"] / p["devices"]
 assert abs(last["efficiency"] - rate(last) / rate(first)) < 1e-9
 PY
 
+# For another framework: its file, a job that a shell understands, and what is not expressed.
+expect 0 "${sweep[@]}" --pe 8 --export deepspeed -o exported
+has out "not expressed:"
+bash -n exported/job.slurm || fail "job.slurm"
+python3 -c 'import json; d = json.load(open("exported/ds_config.json")); assert d["train_batch_size"] == 96' || fail "ds_config.json"
+[ -s exported/plan.yaml ] && [ -s exported/first_iterations.txt ] || fail "files of an export"
+
+# A run beside its projection, and a config.json with sequences of another length.
+expect 0 "${sweep[@]}" --pe 8 --measured iteration_s=9
+has out "outside the 90 % interval"
+expect 2 "${sweep[@]}" --pe 8 --measured comm_s=1
+has err "add iteration_s=SECONDS"
+mkdir small
+printf '{"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 4, "n_positions": 128, "vocab_size": 65}' >small/config.json
+expect 0 model import small/config.json --sequence 32 -o short.yaml
+expect 0 plan --model small/config.json --sequence 32 --system selene --pe 2 --strategy data --batch 8
+has out "8 samples, 256 tokens"
+expect 2 plan --model small/config.json --sequence 32 --system selene --pe 2 -o no.yaml
+has err "paradl model import small/config.json --sequence 32"
+
 # A whole training, with failures; what the description does not say is named.
 expect 0 "${sweep[@]}" --pe 8 --tokens 10G
 has out "to train on 10.0 G tokens: 101,726 iterations"

@@ -48,7 +48,7 @@ typedef struct pdl_difference_row {
 typedef struct pdl_difference {
     pdl_difference_row_t row[PDL_MOST_DIFFERENCES]; /* what was lost most first; unknown ones last */
     int                  count;
-    bool                 within;       /* the iteration lies in the interval */
+    bool                 within;       /* the iteration is in the interval */
     char                 missing[200]; /* what the source does not tell apart, or "" */
 } pdl_difference_t;
 

@@ -48,7 +48,7 @@ void pdl__export_bool(pdl__exported_t *x, const char *key, bool value);
 void pdl__export_flag(pdl__exported_t *x, const char *key, bool wanted); /* there, or not */
 void pdl__export_note(pdl__exported_t *x, const char *format, ...) PDL_PRINTF(2, 3);
 
-/* A file of the folder; `head` opens it, behind the sign of a comment. */
+/* Writes a file of the folder and adds it to the list. */
 pdl_status_t pdl__export_file(pdl__exported_t *x, const char *name, void (*write)(const pdl__exported_t *, FILE *));
 
 /* Formats. Dots in keys are nesting, sections or groups. */
@@ -61,11 +61,11 @@ void pdl__write_python(const pdl__exported_t *x, const char *group, FILE *stream
 
 /* Layers of every virtual stage, such as "Ettt|tttL"; false where all stages have as many. */
 bool pdl__stage_layout(const pdl_plan_t *plan, char *text, size_t size);
-/* Micro-batches that only differ by pipelines, sharding and recomputation: said by name where it is not expressed. */
+/* Notes on what no framework here expresses: layouts per layer, policies per block, schedules of collectives. */
 void         pdl__export_common(pdl__exported_t *x);
 pdl_status_t pdl__export_needs_transformer(const pdl__exported_t *x);
 
-/* The job and the list of checks; `launch` writes the command of a node, `log` says where the framework prints what. */
+/* job.slurm and first_iterations.txt. */
 void pdl__write_job(const pdl__exported_t *x, FILE *stream);
 void pdl__write_checks(const pdl__exported_t *x, FILE *stream);
 

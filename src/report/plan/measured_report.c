@@ -81,8 +81,8 @@ pdl_status_t pdl__report_measured(const pdl_plan_report_t *report, FILE *stream)
     if (!isnan(run->memory_bytes))
         fprintf(stream, "  memory of a device: %s projected, %s measured\n",
                 pdl_format_bytes(p->memory_bytes, text), pdl_format_bytes(run->memory_bytes, other));
-    fprintf(stream, d.within ? "The iteration lies in the 90 %% interval.\n"
-                             : "The iteration lies outside of the 90 %% interval.\n");
+    fprintf(stream, d.within ? "The iteration is inside the 90 %% interval.\n"
+                             : "The iteration is outside the 90 %% interval.\n");
     print_advice(&d, p->total_s, stream);
     if (run->iteration_s > p->total_s && (report->framework == NULL || *report->framework == '\0'))
         fputs("No framework was named: --framework projects what yours adds to an ideal one.\n", stream);
