@@ -5,6 +5,8 @@
 #include "cli/device.h"
 #include "cli/train/start_ranks.h"
 
+#include <paradl/base/units.h>
+#include <paradl/comm/network.h>
 #include <paradl/report/train_report.h>
 #include <paradl/train/calibrate.h>
 
@@ -13,8 +15,9 @@
 #include <unistd.h>
 
 typedef struct values {
-    const char *output, *models, *device;
+    const char *output, *models, *device, *network;
     int64_t     pe, threads;
+    double      chunk_bytes;
     bool        quick, quiet;
 } values_t;
 
@@ -27,6 +30,11 @@ static const pdl__option_t options[] = {
     {"device", "NAME", "cpu", "what is measured: cpu, cuda (GPUs), cuda:N, auto (GPUs where there are any)",
      PDL__TEXT(values_t, device)},
     {"threads", "N", "1", "cores of a processing element", PDL__INT(values_t, threads, 1)},
+    {"network", "SHAPE.yaml", NULL,
+     "measures the network of this job instead, one rank on each host: links of a topology of this shape",
+     PDL__TEXT(values_t, network)},
+    {"chunk", "B", NULL, "with --network: bytes of a message chunk of collectives; default: 48 KiB",
+     PDL__QUANTITY(values_t, chunk_bytes, PDL_UNIT_BYTES)},
     {"quick", NULL, NULL, "fewer shapes and repetitions: seconds instead of a minute or two",
      PDL__FLAG(values_t, quick)},
     {"quiet", NULL, NULL, "no progress", PDL__FLAG(values_t, quiet)},
@@ -130,6 +138,53 @@ static pdl_status_t measure(const values_t *v, const pdl__device_t *device, pdl_
     return status;
 }
 
+static pdl_status_t write_network(const values_t *v, const pdl_topology_spec_t *spec)
+{
+    pdl_output_t *output;
+    char          text[PDL_FORMAT_SIZE], more[PDL_FORMAT_SIZE];
+    pdl_status_t  status = pdl_output_open(v->output, &output);
+
+    if (status) return status;
+    status = pdl_topology_write(spec, "measured by paradl calibrate --network", pdl_output_stream(output));
+    status = pdl__finish_output(output, status);
+    if (status) return status;
+    printf("links of hosts %s, between switches %s\n", pdl_format_byte_rate(spec->host_link_bytes_per_s, text),
+           pdl_format_byte_rate(spec->link_bytes_per_s, more));
+    printf("latency of a link %s; an exchange with one partner keeps %.0f %% of the rate\n",
+           pdl_format_seconds(spec->link_latency_s, text), 100 * spec->messages.exchange);
+    printf("wrote %s\n", v->output);
+    return PDL_OK;
+}
+
+static bool is_builtin(const char *name)
+{
+    for (int i = 0; pdl_topology_builtin_name(i) != NULL; i++)
+        if (strcmp(name, pdl_topology_builtin_name(i)) == 0) return true;
+    return false;
+}
+
+/* Under mpirun, a rank on each host. */
+static pdl_status_t run_network(const values_t *v)
+{
+    pdl_topology_spec_t   wanted = pdl_topology_spec(v->network), spec;
+    pdl_network_options_t asked = {.chunk_bytes = (int64_t)v->chunk_bytes, .talk = v->quiet ? NULL : stderr};
+    pdl_topology_t       *shape;
+    int                   rank = 0;
+    pdl_status_t          status = pdl_topology_create(&wanted, &shape);
+
+    if (status) return status;
+    spec = *pdl_topology_get_spec(shape);
+    if (!is_builtin(spec.name))
+        status =
+            pdl_error(PDL_ERR_INPUT, "%s: only built-in topologies can be measured: give topology: and its sizes",
+                      v->network);
+    else
+        status = pdl_network_measure(shape, &asked, &spec, &rank);
+    if (!status && rank == 0) status = write_network(v, &spec);
+    pdl_topology_destroy(shape);
+    return status;
+}
+
 static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *operands)
 {
     const values_t *v = given;
@@ -141,6 +196,7 @@ static pdl_status_t run_calibrate(const void *given, const pdl__operands_t *oper
     pdl_status_t    status = pdl__device_read(v->device, false, &device);
 
     (void)operands;
+    if (!status && v->network != NULL) return run_network(v);
     if (!status && device.kind == PDL__DEVICE_AUTO)
         device.kind = pdl_gpu_count(pdl__device_emulated(), &gpus) ? PDL__DEVICE_CPU : PDL__DEVICE_CUDA;
     if (!status && device.kind == PDL__DEVICE_CUDA) status = pdl_gpu_count(pdl__device_emulated(), &gpus);

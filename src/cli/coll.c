@@ -17,7 +17,7 @@ typedef struct values {
     bool        json;
     int         collective;
     int64_t     elements, iterations;
-    const char *algorithm;
+    const char *algorithm, *network;
     double      min_bytes, max_bytes, chunk_bytes;
     int64_t     ranks, hosts_per_switch, rows, columns, radix, root;
 } values_t;
@@ -48,6 +48,9 @@ static const pdl__option_t bench_options[] = {
     {"iterations", "N", "20", "timed runs of each, after a quarter as many to warm up", INT(iterations, 1)},
     {"chunk", "B", NULL, "bytes of a message chunk; default: 256 KiB", QUANTITY(chunk_bytes)},
     {"ranks-per-node", "N", NULL, "for the hierarchical algorithms", INT(hosts_per_switch, 1)},
+    {"network", "FILE.yaml", NULL,
+     "topology of the hosts (paradl calibrate --network): simulates each schedule on it, and says what auto takes",
+     PDL__TEXT(values_t, network)},
     {"json", NULL, NULL, "prints one JSON document instead of a table", PDL__FLAG(values_t, json)},
     {.name = NULL},
 };
@@ -195,9 +198,16 @@ static pdl_status_t run_bench(const void *given, const pdl__operands_t *operands
                                    .chunk_bytes = (int64_t)values->chunk_bytes,
                                    .ranks_per_node = values->hosts_per_switch};
     pdl_bench_t        *bench;
-    pdl_status_t        status = pdl_bench_run(&options, &bench);
+    pdl_status_t        status = PDL_OK;
 
     (void)operands;
+    if (values->network != NULL) {
+        pdl_topology_spec_t wanted = pdl_topology_spec(values->network);
+
+        status = pdl_topology_create(&wanted, &options.network);
+    }
+    if (!status) status = pdl_bench_run(&options, &bench);
+    pdl_topology_destroy(options.network);
     if (status) return status;
     if (bench->ranks == 1)
         fputs("coll bench: one rank, so nothing is exchanged; start it with mpirun -n P paradl coll bench\n",

@@ -67,6 +67,9 @@ bool pdl__flow_repeats(const pdl_schedule_t *schedule, const pdl_sim_options_t *
 /* What the sizes of messages follow from. `repeats`: pdl__flow_repeats(); very many blocks then have their mean size. */
 void pdl__flow_size_job(pdl__job_t *job, const pdl_schedule_t *schedule, int64_t bytes, bool repeats);
 
+/* True when one of the moves has this peer. */
+bool pdl__flow_returns(const pdl_moves_t *moves, int peer);
+
 /* The factor for a size, 1 without any. */
 double pdl__flow_factor(const pdl_factor_t *factors, int count, double bytes);
 

@@ -17,7 +17,7 @@ typedef struct loads {
     double                   latency_s; /* of this step */
     double                   times;     /* that this step is repeated */
     double                  *reduced;   /* per job: longest of this step, in bytes */
-    pdl_moves_t              moves;
+    pdl_moves_t              moves, receives;
 } loads_t;
 
 static int host_of(const pdl_sim_job_t *job, int rank)
@@ -25,21 +25,24 @@ static int host_of(const pdl_sim_job_t *job, int rank)
     return job->hosts != NULL ? job->hosts[rank] : rank;
 }
 
-static pdl_status_t add_message(loads_t *loads, int src, int dst, double bytes)
+static pdl_status_t add_message(loads_t *loads, int src, int dst, double bytes, bool returns)
 {
-    const pdl_sim_options_t *options = loads->options;
-    const pdl__route_t      *route;
-    double                   latency_s;
+    const pdl_message_layer_t *layer = &pdl_topology_get_spec(loads->topology)->messages;
+    const pdl_sim_options_t   *options = loads->options;
+    const pdl__route_t        *route;
+    double                     latency_s, factor;
 
     if (src == dst) return PDL_OK;
     route = pdl__routes_find(&loads->routes, src, dst, bytes);
     if (route->hops <= 0) return pdl_error(PDL_ERR_INPUT, "no route from host %d to host %d", src, dst);
+    factor = pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
+    if (returns && layer->exchange > 0 && bytes >= layer->exchange_bytes) factor *= layer->exchange;
     /* A message without bytes leaves no mark on its links, which would be entered as touched again and again. */
     for (int h = 0; h < route->hops && bytes > 0; h++) {
         int32_t link = route->links[h];
 
         if (loads->load[link] == 0) loads->touched[loads->touched_count++] = link;
-        loads->load[link] += bytes / pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
+        loads->load[link] += bytes / factor;
         loads->total[link] += bytes * loads->times;
     }
     latency_s = route->latency_s * pdl__flow_factor(options->latency_factor, options->latency_factors, bytes);
@@ -52,13 +55,17 @@ static pdl_status_t add_step(loads_t *loads, const pdl_sim_job_t *job, const pdl
                              double *reduced, int64_t *flows)
 {
     pdl_moves_t *moves = &loads->moves;
+    bool         asks = pdl_topology_get_spec(loads->topology)->messages.exchange > 0;
 
     *reduced = 0;
     for (int r = 0; r < sizes->ranks; r++) {
         pdl_schedule_sends(job->schedule, step, r, moves);
+        if (asks) pdl_schedule_receives(job->schedule, step, r, &loads->receives);
         for (int i = 0; i < moves->move_count; i++) {
+            int          peer = moves->move[i].peer;
             double       bytes = pdl__flow_bytes(sizes, moves, &moves->move[i]);
-            pdl_status_t status = add_message(loads, host_of(job, r), host_of(job, moves->move[i].peer), bytes);
+            pdl_status_t status = add_message(loads, host_of(job, r), host_of(job, peer), bytes,
+                                              asks && pdl__flow_returns(&loads->receives, peer));
 
             if (status) return status;
             if (moves->move[i].op == PDL_MOVE_REDUCE && bytes > *reduced) *reduced = bytes;

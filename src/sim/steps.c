@@ -115,13 +115,23 @@ static pdl_status_t find_way(pdl__engine_t *engine, int32_t id, pdl__tick_t *lat
     return PDL_OK;
 }
 
-static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, double bytes, bool eager)
+bool pdl__flow_returns(const pdl_moves_t *moves, int peer)
 {
-    const pdl_sim_options_t *options = engine->options;
-    int32_t                  id = pdl__network_take(&engine->net);
-    pdl__flow_t             *flow;
-    pdl__tick_t              latency;
-    pdl_status_t             status;
+    for (int i = 0; i < moves->move_count; i++)
+        if (moves->move[i].peer == peer) return true;
+    return false;
+}
+
+/* A message between two ranks; `returns`: the receiver sends one to the sender in the same step. */
+static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, double bytes, bool eager,
+                               bool returns)
+{
+    const pdl_message_layer_t *layer = &pdl_topology_get_spec(engine->topology)->messages;
+    const pdl_sim_options_t   *options = engine->options;
+    int32_t                    id = pdl__network_take(&engine->net);
+    pdl__flow_t               *flow;
+    pdl__tick_t                latency;
+    pdl_status_t               status;
 
     if (id < 0) return PDL_ERR_NOMEM;
     flow = &engine->net.flow[id];
@@ -135,6 +145,7 @@ static pdl_status_t start_flow(pdl__engine_t *engine, int32_t src, int32_t dst, 
     flow->eager = eager;
     if (options->bandwidth_factors > 0)
         flow->left /= pdl__flow_factor(options->bandwidth_factor, options->bandwidth_factors, bytes);
+    if (returns && layer->exchange > 0 && bytes >= layer->exchange_bytes) flow->left /= layer->exchange;
     status = find_way(engine, id, &latency);
     if (status) return status;
     engine->flows++;
@@ -201,7 +212,7 @@ static pdl_status_t start_messages(pdl__engine_t *engine, int32_t id)
         bool                   eager = is_eager(engine, bytes);
 
         if (!eager && engine->rank[peer].step != rank->step) continue;
-        status = start_flow(engine, id, peer, bytes, eager);
+        status = start_flow(engine, id, peer, bytes, eager, pdl__flow_returns(&engine->receives, move->peer));
         if (status) return status;
     }
     for (int i = 0; i < engine->receives.move_count; i++) {
@@ -211,7 +222,7 @@ static pdl_status_t start_messages(pdl__engine_t *engine, int32_t id)
 
         if (move->op == PDL_MOVE_REDUCE) rank->reduced += bytes;
         if (engine->rank[peer].step != rank->step || peer == id || is_eager(engine, bytes)) continue;
-        status = start_flow(engine, peer, id, bytes, false);
+        status = start_flow(engine, peer, id, bytes, false, pdl__flow_returns(&engine->sends, move->peer));
         if (status) return status;
     }
     return PDL_OK;

@@ -7,7 +7,10 @@
  *     hosts_per_switch: 8
  *     link_bandwidth: 25GB/s
  *
- * Options have the names of the command line with '_' for '-'; lists stand for "4x4" and "1,16,1,17".
+ * Options have the names of the command line with '_' for '-'; lists stand for "4x4" and "1,16,1,17". Both may say what the layer
+ * that moves messages adds, and what the MPI library's own allreduce takes:
+ *
+ *     messages: {exchange: 0.8, exchange_bytes: 64KiB, chunk: 48KiB, library: [{bytes: 64KiB, seconds: 60ms}, ...]}
  */
 #include "topo/family/graph.h"
 
@@ -43,6 +46,7 @@ static const char *const option_keys[] = {"paradl",
                                           "host_link_bandwidth",
                                           "host_link_latency",
                                           "duplex",
+                                          "messages",
                                           NULL};
 
 static const char *const duplex_names[] = {"full", "half"};
@@ -128,6 +132,50 @@ static pdl_status_t read_rates(const pdl_yaml_t *root, pdl_topology_spec_t *spec
     return PDL_OK;
 }
 
+static pdl_status_t read_library(const pdl_yaml_t *list, pdl_message_layer_t *messages)
+{
+    static const char *const keys[] = {"bytes", "seconds", NULL};
+    pdl_status_t             st = pdl_yaml_expect(list, PDL_YAML_SEQUENCE, "a list of sizes and times");
+
+    if (st) return st;
+    if (pdl_yaml_size(list) > PDL_LIBRARY_SIZES)
+        return pdl_yaml_error(list, "library has at most %d sizes", PDL_LIBRARY_SIZES);
+    for (size_t i = 0; i < pdl_yaml_size(list); i++) {
+        const pdl_yaml_t *item = pdl_yaml_item(list, i);
+
+        st = pdl_yaml_expect(item, PDL_YAML_MAPPING, "bytes and seconds");
+        if (!st) st = pdl_yaml_check_keys(item, keys);
+        if (!st) st = pdl_yaml_get_number(item, "bytes", PDL_UNIT_BYTES, PDL_REQUIRED, &messages->library_bytes[i]);
+        if (!st) st = pdl_yaml_get_number(item, "seconds", PDL_UNIT_SECONDS, PDL_REQUIRED, &messages->library_s[i]);
+        if (st) return st;
+        if (!(messages->library_s[i] > 0) ||
+            !(messages->library_bytes[i] > (i > 0 ? messages->library_bytes[i - 1] : 0)))
+            return pdl_yaml_error(item, "sizes must grow from one to the next, and times be above 0");
+        messages->library_sizes++;
+    }
+    return PDL_OK;
+}
+
+static pdl_status_t read_messages(const pdl_yaml_t *root, pdl_message_layer_t *messages)
+{
+    static const char *const keys[] = {"exchange", "exchange_bytes", "chunk", "library", NULL};
+    const pdl_yaml_t        *node = pdl_yaml_find(root, "messages"), *library;
+    pdl_status_t             st;
+
+    if (node == NULL) return PDL_OK;
+    st = pdl_yaml_expect(node, PDL_YAML_MAPPING, "what moving messages adds");
+    if (!st) st = pdl_yaml_check_keys(node, keys);
+    if (!st) st = pdl_yaml_get_number(node, "exchange", PDL_UNIT_NONE, PDL_OPTIONAL, &messages->exchange);
+    if (!st)
+        st = pdl_yaml_get_number(node, "exchange_bytes", PDL_UNIT_BYTES, PDL_OPTIONAL, &messages->exchange_bytes);
+    if (!st) st = pdl_yaml_get_number(node, "chunk", PDL_UNIT_BYTES, PDL_OPTIONAL, &messages->chunk_bytes);
+    if (st) return st;
+    if (pdl_yaml_find(node, "exchange") != NULL && !(messages->exchange > 0 && messages->exchange <= 1))
+        return pdl_yaml_error(pdl_yaml_find(node, "exchange"), "exchange is a share, above 0 and at most 1");
+    library = pdl_yaml_find(node, "library");
+    return library != NULL ? read_library(library, messages) : PDL_OK;
+}
+
 static pdl_status_t read_builtin(const pdl_yaml_t *root, const char *name, pdl_topology_t **topology)
 {
     pdl_topology_spec_t spec = pdl_topology_spec(name);
@@ -138,6 +186,7 @@ static pdl_status_t read_builtin(const pdl_yaml_t *root, const char *name, pdl_t
     if (st == PDL_OK) st = read_counts(root, &spec);
     if (st == PDL_OK) st = read_lists(root, &spec);
     if (st == PDL_OK) st = read_rates(root, &spec);
+    if (st == PDL_OK) st = read_messages(root, &spec.messages);
     if (st == PDL_OK) st = pdl_yaml_get_bool(root, "valiant", PDL_OPTIONAL, &spec.valiant);
     if (st == PDL_OK) st = pdl_yaml_get_int(root, "seed", 0, INT64_MAX, PDL_OPTIONAL, &seed);
     if (st == PDL_OK) st = pdl_yaml_get_enum(root, "duplex", duplex_names, 2, PDL_OPTIONAL, &duplex);
@@ -160,7 +209,12 @@ static pdl_status_t read_document(const pdl_yaml_doc_t *doc, pdl_topology_t **to
     if (st) return st;
     st = pdl_yaml_get_string(root, "topology", PDL_OPTIONAL, &name);
     if (st) return st;
-    return name != NULL ? read_builtin(root, name, topology) : pdl__graph_read(root, topology);
+    if (name != NULL) return read_builtin(root, name, topology);
+    pdl_message_layer_t messages = {0};
+    st = read_messages(root, &messages);
+    if (!st) st = pdl__graph_read(root, topology);
+    if (!st) (*topology)->spec.messages = messages;
+    return st;
 }
 
 pdl_status_t pdl_topology_read_memory(const char *text, size_t length, const char *name, pdl_topology_t **topology)

@@ -44,6 +44,20 @@ says "sizes from 8000 to 4000"
 bench 2 2 --iterations 0
 says "iterations"
 
+# On a network: simulated beside real, and what auto takes.
+printf 'paradl: topology/1\ntopology: ring\nhosts: 4\nmessages: {chunk: 48KiB, library: [{bytes: 4KiB, seconds: 1ns}, {bytes: 16KiB, seconds: 1s}]}\n' >ring4.yaml
+bench 4 0 --network ring4.yaml --min-bytes 4KiB --max-bytes 16KiB --iterations 2 --json
+python3 - <<'PYTHON' || fail "coll bench --network: $(head -c 300 out)"
+import json
+rows = json.load(open("out"))["rows"]
+assert all(row["simulated_s"] > 0 for row in rows if row["algorithm"] != "mpi")
+chosen = {row["bytes"]: row["algorithm"] for row in rows if row.get("auto")}
+best = min((row["simulated_s"], row["algorithm"]) for row in rows if row["bytes"] == 16384 and "simulated_s" in row)[1]
+assert chosen[4096] == "mpi" and chosen[16384] == best, chosen
+PYTHON
+bench 3 2 --network ring4.yaml
+says "the job has 3 ranks and the network 4 hosts"
+
 "$PARADL" coll list >out || fail "coll list"
 grep -q circulant out || fail "circulant is not in the list"
 "$PARADL" coll verify circulant --ranks 13 --elements 100 >out || fail "coll verify"

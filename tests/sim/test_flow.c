@@ -167,6 +167,40 @@ static void rendezvous_eager_and_factors(void)
     pdl_topology_destroy(line);
 }
 
+/* Exchanges with one partner keep half of the rate, from a size on; a ring has none. Both engines say so. */
+static void exchanges_lose_time(void)
+{
+    static const char    text[] = "paradl: topology/1\ntopology: fat-tree\nhosts: 8\nleaf_hosts: 8\nuplinks: 1\n"
+                                  "messages: {exchange: 0.5, exchange_bytes: 1000000}\n";
+    static const int64_t bytes = 8000000;
+    double               alpha = 2e-6, beta = 1 / 12.5e9, m = (double)bytes;
+    pdl_sim_case_t       asked = {.bytes = bytes, .options = pdl_sim_options_default()};
+
+    REQUIRE_OK(pdl_topology_read_memory(text, strlen(text), "t.yaml", &asked.topology));
+    for (int engine = PDL_ENGINE_FLOW; engine <= PDL_ENGINE_LOADS; engine++) {
+        static const char *const names[] = {"ring", "rdb", "hd_near"};
+        /* Messages of 4, 2 and 1 MB, twice. */
+        double expected[] = {14 * (alpha + m / 8 * beta), 3 * (alpha + 2 * m * beta),
+                             6 * alpha + 2 * 14.0 / 8 * m * beta};
+
+        asked.options.engine = (pdl_engine_t)engine;
+        for (int i = 0; i < 3; i++) {
+            pdl_sim_verdict_t verdict;
+
+            REQUIRE_OK(pdl_sim_run_case(&asked, names[i], &verdict));
+            CHECK_NEAR(verdict.result.time_s, expected[i], 1e-9);
+            pdl_sim_verdict_free(&verdict);
+        }
+        asked.bytes = bytes / 16; /* all messages are small */
+        pdl_sim_verdict_t small;
+        REQUIRE_OK(pdl_sim_run_case(&asked, "rdb", &small));
+        CHECK_NEAR(small.result.time_s, 3 * (alpha + m / 16 * beta), 1e-9);
+        pdl_sim_verdict_free(&small);
+        asked.bytes = bytes;
+    }
+    pdl_topology_destroy(asked.topology);
+}
+
 /* With eager messages ranks run ahead of each other; every collective still ends, and never later. */
 static void eager_rings_end(void)
 {
@@ -289,6 +323,7 @@ int main(void)
     RUN(both_directions_of_a_cable);
     RUN(shares_by_latency);
     RUN(rendezvous_eager_and_factors);
+    RUN(exchanges_lose_time);
     RUN(eager_rings_end);
     RUN(a_straggler_delays_a_ring);
     RUN(jobs_share_the_network);

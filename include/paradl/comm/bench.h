@@ -15,6 +15,7 @@
 
 #include <paradl/base/status.h>
 #include <paradl/coll/coll.h>
+#include <paradl/topo/topo.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -30,6 +31,7 @@ typedef struct pdl_bench_options {
     int64_t          iterations;     /* timed, after a quarter as many to warm up */
     int64_t          chunk_bytes;    /* 0: default */
     int64_t          ranks_per_node; /* for the hierarchical algorithms; 0: 1 */
+    pdl_topology_t  *network; /* schedules are made for it and simulated on it, rank r on host r; NULL: not known */
 } pdl_bench_options_t;
 
 /* One algorithm at one size. Times are of the slowest rank in each iteration. */
@@ -39,6 +41,8 @@ typedef struct pdl_bench_row {
     double      median_s, min_s;
     double      algorithm_bytes_per_s; /* bytes / median */
     double      bus_bytes_per_s;       /* times the share of the bytes that the busiest link must carry */
+    double      simulated_s;           /* on the network; 0: not */
+    bool        chosen;                /* by auto, from the simulated times */
     int64_t     wrong;                 /* elements that differ from the right result, all ranks together */
 } pdl_bench_row_t;
 

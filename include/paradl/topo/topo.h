@@ -54,6 +54,17 @@ typedef struct pdl_link {
 
 typedef enum pdl_duplex { PDL_FULL_DUPLEX, PDL_HALF_DUPLEX } pdl_duplex_t;
 
+/* What the layer that moves messages adds to the network, as it was measured (paradl calibrate --topology). */
+#define PDL_LIBRARY_SIZES 16
+typedef struct pdl_message_layer {
+    /* Share of its rate that a message of this size or larger keeps while its receiver sends to its sender; 0: all. */
+    double exchange, exchange_bytes;
+    double chunk_bytes;                      /* into which messages are cut for it; 0: as the executor does */
+    double library_bytes[PDL_LIBRARY_SIZES]; /* allreduces of the MPI library's own, smallest first */
+    double library_s[PDL_LIBRARY_SIZES];
+    int    library_sizes;
+} pdl_message_layer_t;
+
 /* What a topology is made from; a field that a topology does not use is ignored. */
 typedef struct pdl_topology_spec {
     const char  *name;  /* ring torus hypercube fc2 fat-tree xgft abci-v tsubame3 dragonfly dln dln2d kautz hybrid,
@@ -77,6 +88,7 @@ typedef struct pdl_topology_spec {
     double       link_bytes_per_s, link_latency_s;           /* between switches; default 12.5 GB/s, 1 us */
     double       host_link_bytes_per_s, host_link_latency_s; /* host to switch; default 0 and -1: as the links */
     pdl_duplex_t duplex;
+    pdl_message_layer_t messages; /* zeros: it adds nothing */
 } pdl_topology_spec_t;
 
 /* Defaults for a name. */
@@ -92,6 +104,8 @@ typedef struct pdl_topology pdl_topology_t;
 pdl_status_t pdl_topology_create(const pdl_topology_spec_t *spec, pdl_topology_t **topology);
 pdl_status_t pdl_topology_read_memory(const char *text, size_t length, const char *name, pdl_topology_t **topology);
 void         pdl_topology_destroy(pdl_topology_t *topology);
+/* Of a built-in topology, with its rates and message layer, as a file. */
+pdl_status_t pdl_topology_write(const pdl_topology_spec_t *spec, const char *description, FILE *stream);
 
 /* How fast the links of a system are in use: shares of their bandwidth, and start-ups of a message inside a node and
    between nodes (0: as the system says). */

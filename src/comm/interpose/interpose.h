@@ -5,18 +5,20 @@
 #define PDL_COMM_INTERPOSE_H
 
 #include <paradl/comm/comm.h>
+#include <paradl/topo/topo.h>
 
 #include <pthread.h>
 
 /* From the environment, read once. */
 typedef struct pdl__settings {
-    const char *algorithm[PDL_COLL_COUNT]; /* "auto", "mpi" (the library's own) or a name */
-    const char *in_background;             /* the same for MPI_Iallreduce; NULL: the library's own */
-    bool        verbose;
-    bool        measure;                /* latency and bandwidth, for each communicator */
-    double      latency_s, bytes_per_s; /* else these */
-    int64_t     chunk_bytes;
-    int64_t     ranks_per_node;
+    const char     *algorithm[PDL_COLL_COUNT]; /* "auto", "mpi" (the library's own) or a name */
+    const char     *in_background;             /* the same for MPI_Iallreduce; NULL: the library's own */
+    bool            verbose;
+    bool            measure;                /* latency and bandwidth, for each communicator */
+    double          latency_s, bytes_per_s; /* else these */
+    int64_t         chunk_bytes;
+    int64_t         ranks_per_node;
+    pdl_topology_t *network; /* of all ranks, as it was measured; NULL: not known */
 } pdl__settings_t;
 
 const pdl__settings_t *pdl__settings(void);

@@ -2,10 +2,12 @@
  * The choice of an algorithm, and the plans made with it. Both depend only on what is the same on every rank, so
  * all ranks choose alike without asking each other.
  */
+#include "comm/choose.h"
 #include "comm/interpose/interpose.h"
 
 #include <paradl/base/units.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +88,25 @@ static const char *find_cheapest(const pdl__state_t *state, pdl_collective_t col
     return cheapest;
 }
 
+/* On a network that was measured, where all its hosts take part; NULL: the library's own is as fast. */
+static pdl_status_t choose_on_network(const pdl__state_t *state, pdl_collective_t collective, double bytes,
+                                      pdl_schedule_t **schedule)
+{
+    pdl_topology_t *network = pdl__settings()->network;
+    char            text[PDL_FORMAT_SIZE];
+    pdl__choice_t   choice;
+    pdl_status_t    status = pdl__choose_on_network(network, collective, (int64_t)fmax(bytes, 1), &choice);
+
+    if (status || choice.algorithm == NULL) return status == PDL_ERR_NOMEM ? status : PDL_OK;
+    if (choice.library && pdl__settings()->verbose && state->rank == 0)
+        fprintf(stderr,
+                "paradl-mpi: %s of %s on %d ranks: left to the MPI library, which was measured to be faster\n",
+                pdl_collective_names[collective], pdl_format_bytes(bytes, text), state->ranks);
+    if (choice.library) return PDL_OK;
+    return pdl__network_schedule(network, collective, choice.algorithm, (int64_t)fmax(bytes, 1), choice.segments,
+                                 schedule);
+}
+
 pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const char *wanted, double bytes,
                          pdl_schedule_t **schedule)
 {
@@ -93,6 +114,8 @@ pdl_status_t pdl__choose(pdl__state_t *state, pdl_collective_t collective, const
 
     *schedule = NULL;
     if (strcmp(wanted, "auto") == 0) {
+        if (pdl__settings()->network != NULL && state->ranks == pdl_topology_hosts(pdl__settings()->network))
+            return choose_on_network(state, collective, bytes, schedule);
         if (state->price[collective] == NULL) status = find_prices(state, collective);
         if (status) return status;
         wanted = find_cheapest(state, collective, bytes);

@@ -6,6 +6,7 @@
  *     PARADL_IALLREDUCE     the same; without it MPI_Iallreduce is left to the library
  *     PARADL_LATENCY, PARADL_BANDWIDTH   of the cost model behind auto: "2us", "10GB/s"
  *     PARADL_MEASURE=1      measures both when a communicator is first used; algorithms may then vary between runs
+ *     PARADL_NETWORK        topology of the hosts as paradl calibrate --network has written it: auto then simulates the schedules on it
  *     PARADL_CHUNK          bytes of a message chunk
  *     PARADL_RANKS_PER_NODE for the hierarchical algorithms
  *     PARADL_VERBOSE=1      says what is chosen and what is left to the library
@@ -78,6 +79,19 @@ static double read_quantity(const char *variable, pdl_unit_t unit, double standa
     return standard;
 }
 
+/* Rank r of the job is on host r. */
+static pdl_topology_t *read_network(void)
+{
+    const char         *text = getenv("PARADL_NETWORK");
+    pdl_topology_spec_t wanted = pdl_topology_spec(text);
+    pdl_topology_t     *network = NULL;
+
+    if (text == NULL || *text == '\0') return NULL;
+    if (pdl_topology_create(&wanted, &network) == PDL_OK) return network;
+    warn("PARADL_NETWORK", pdl_error_message());
+    return NULL;
+}
+
 static bool read_flag(const char *variable)
 {
     const char *text = getenv(variable);
@@ -98,7 +112,10 @@ static void read_all(void)
     settings.measure = read_flag("PARADL_MEASURE");
     settings.latency_s = read_quantity("PARADL_LATENCY", PDL_UNIT_SECONDS, DEFAULT_LATENCY_S);
     settings.bytes_per_s = read_quantity("PARADL_BANDWIDTH", PDL_UNIT_BYTE_RATE, DEFAULT_BYTES_PER_S);
-    settings.chunk_bytes = (int64_t)read_quantity("PARADL_CHUNK", PDL_UNIT_BYTES, 0);
+    settings.network = read_network();
+    settings.chunk_bytes = (int64_t)
+        read_quantity("PARADL_CHUNK", PDL_UNIT_BYTES,
+                      settings.network != NULL ? pdl_topology_get_spec(settings.network)->messages.chunk_bytes : 0);
     settings.ranks_per_node = (int64_t)read_quantity("PARADL_RANKS_PER_NODE", PDL_UNIT_NONE, 0);
 }
 

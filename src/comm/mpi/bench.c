@@ -8,7 +8,10 @@
 
 #include <paradl/comm/comm.h>
 
+#include "comm/choose.h"
 #include "comm/mpi/check.h"
+
+#include <paradl/sim/sim.h>
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,6 +34,7 @@ typedef struct bench_run {
 typedef struct bench_case {
     const char     *algorithm;
     pdl_executor_t *executor;
+    double          simulated_s;
     int64_t         elements; /* of the whole vector, a multiple of the ranks where each has a part */
 } bench_case_t;
 
@@ -202,7 +206,7 @@ static pdl_status_t time_case(const bench_run_t *run, const bench_case_t *one, i
 static pdl_status_t measure(bench_run_t *run, const bench_case_t *one)
 {
     int64_t         iterations = run->options->iterations, bytes = one->elements * (int64_t)sizeof(float);
-    pdl_bench_row_t row = {.algorithm = one->algorithm, .bytes = bytes};
+    pdl_bench_row_t row = {.algorithm = one->algorithm, .bytes = bytes, .simulated_s = one->simulated_s};
     pdl_status_t    status = time_case(run, one, &row.wrong);
 
     if (status) return status;
@@ -214,17 +218,23 @@ static pdl_status_t measure(bench_run_t *run, const bench_case_t *one)
     return agree(run->comm, add_row(run, row));
 }
 
+static int64_t chunk_bytes(const bench_run_t *run)
+{
+    if (run->options->chunk_bytes > 0 || run->options->network == NULL) return run->options->chunk_bytes;
+    return (int64_t)pdl_topology_get_spec(run->options->network)->messages.chunk_bytes;
+}
+
 /* One schedule at one size. One that cannot give every rank its part is passed over unless it was asked for. */
 static pdl_status_t measure_schedule(bench_run_t *run, const pdl_schedule_t *schedule, const char *algorithm,
-                                     int64_t elements)
+                                     int64_t elements, double simulated_s)
 {
     pdl_executor_spec_t spec = {.schedule = schedule,
                                 .comm = run->comm,
                                 .type = pdl__mpi->float32,
                                 .op = pdl__mpi->op[PDL__OP_SUM],
                                 .elements = elements,
-                                .chunk_bytes = run->options->chunk_bytes};
-    bench_case_t        one = {.algorithm = algorithm, .elements = elements};
+                                .chunk_bytes = chunk_bytes(run)};
+    bench_case_t        one = {.algorithm = algorithm, .elements = elements, .simulated_s = simulated_s};
     pdl_status_t        status = agree(run->comm, pdl_executor_create(&spec, &one.executor));
 
     if (status == PDL_ERR_LIMIT && run->options->algorithm == NULL) return PDL_OK;
@@ -233,26 +243,69 @@ static pdl_status_t measure_schedule(bench_run_t *run, const pdl_schedule_t *sch
     return status;
 }
 
-static pdl_status_t measure_algorithm(bench_run_t *run, const char *algorithm, int64_t elements)
+/* A schedule for the network that is known, with its simulated time, or for any. */
+static pdl_status_t make_schedule(const bench_run_t *run, const char *algorithm, int64_t bytes, double *simulated_s,
+                                  pdl_schedule_t **schedule)
 {
     pdl_schedule_spec_t spec = {.collective = run->options->collective,
                                 .algorithm = algorithm,
                                 .ranks = run->bench->ranks,
                                 .hosts_per_switch = run->options->ranks_per_node};
-    pdl_schedule_t     *schedule;
-    pdl_status_t        status =
-        agree(run->comm, pdl_schedule_create_sized(&spec, (double)elements * sizeof(float), &schedule));
+    pdl_sim_case_t      asked = {.topology = run->options->network,
+                                 .collective = spec.collective,
+                                 .bytes = bytes,
+                                 .options = pdl_sim_options_default()};
+    pdl_sim_verdict_t   verdict;
+    pdl_status_t        status;
 
-    if ((status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT) && run->options->algorithm == NULL) return PDL_OK;
+    *simulated_s = 0;
+    if (run->options->network == NULL) return pdl_schedule_create_sized(&spec, (double)bytes, schedule);
+    status = pdl_sim_run_case(&asked, algorithm, &verdict);
     if (status) return status;
-    status = measure_schedule(run, schedule, algorithm, elements);
+    *simulated_s = verdict.result.time_s;
+    asked.segments = verdict.segments;
+    pdl_sim_verdict_free(&verdict);
+    return pdl_sim_schedule(&asked, algorithm, schedule);
+}
+
+static pdl_status_t measure_algorithm(bench_run_t *run, const char *algorithm, int64_t elements)
+{
+    pdl_schedule_t *schedule = NULL;
+    double          simulated_s;
+    int64_t         bytes = elements * (int64_t)sizeof(float);
+    pdl_status_t    status = agree(run->comm, make_schedule(run, algorithm, bytes, &simulated_s, &schedule));
+
+    if ((status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED) &&
+        run->options->algorithm == NULL)
+        return PDL_OK;
+    if (status) return status;
+    status = measure_schedule(run, schedule, algorithm, elements, simulated_s);
     pdl_schedule_destroy(schedule);
+    return status;
+}
+
+/* Marks what auto takes for the rows of a size, from `first` on. */
+static pdl_status_t mark_choice(bench_run_t *run, int first, int64_t elements)
+{
+    pdl__choice_t choice;
+    pdl_status_t  status;
+
+    if (run->options->network == NULL) return PDL_OK;
+    status = pdl__choose_on_network(run->options->network, run->options->collective,
+                                    elements * (int64_t)sizeof(float), &choice);
+    for (int i = first; i < run->bench->row_count && !status; i++) {
+        pdl_bench_row_t *row = &run->bench->row[i];
+        const char      *name = choice.library ? "mpi" : choice.algorithm;
+
+        row->chosen = name != NULL && strcmp(row->algorithm, name) == 0;
+    }
     return status;
 }
 
 static pdl_status_t measure_size(bench_run_t *run, int64_t elements)
 {
     const char *const *names = pdl_coll_algorithms(run->options->collective);
+    int                first = run->bench->row_count;
     pdl_status_t       status = measure(run, &(bench_case_t){.algorithm = "mpi", .elements = elements});
 
     if (run->options->algorithm != NULL)
@@ -261,7 +314,7 @@ static pdl_status_t measure_size(bench_run_t *run, int64_t elements)
         /* Sparse algorithms are for vectors that are mostly zero. */
         if (strncmp(*names, "sparse", 6) != 0) status = measure_algorithm(run, *names, elements);
     }
-    return status;
+    return status ? status : mark_choice(run, first, elements);
 }
 
 /* Elements for a size in bytes: at least one for each rank, and equal parts where ranks have parts. */
@@ -343,6 +396,9 @@ static pdl_status_t run_all(const pdl_bench_options_t *options, pdl_bench_t *ben
     status = PDL_MPI(pdl__mpi->Comm_set_errhandler(run.comm, pdl__mpi->errors_return));
     if (!status) status = PDL_MPI(pdl__mpi->Comm_rank(run.comm, &bench->rank));
     if (!status) status = PDL_MPI(pdl__mpi->Comm_size(run.comm, &bench->ranks));
+    if (!status && options->network != NULL && bench->ranks != pdl_topology_hosts(options->network))
+        status = pdl_error(PDL_ERR_INPUT, "the job has %d ranks and the network %d hosts: start one rank on each",
+                           bench->ranks, pdl_topology_hosts(options->network));
     if (!status) status = agree(run.comm, name_library(bench));
     if (!status) status = measure_sizes(&run);
     pdl__mpi->Comm_free(&run.comm);

@@ -1,0 +1,76 @@
+/*
+ * Chooses by simulating the schedules on a network that was measured, beside what the MPI library's own took there.
+ */
+#include "comm/choose.h"
+
+#include <paradl/sim/sim.h>
+
+#include <math.h>
+#include <string.h>
+
+double pdl__library_seconds(const pdl_message_layer_t *messages, double bytes)
+{
+    const double *at = messages->library_bytes, *seconds = messages->library_s;
+    int           last = messages->library_sizes - 1, i = 1;
+
+    if (last < 1 || bytes < at[0] / 2 || bytes > 2 * at[last]) return INFINITY;
+    while (i < last && at[i] < bytes) i++;
+    /* On a line through the logarithms of two sizes. */
+    return seconds[i - 1] * pow(seconds[i] / seconds[i - 1], log(bytes / at[i - 1]) / log(at[i] / at[i - 1]));
+}
+
+/* Algorithms for several ports count on links that MPI's messages do not drive at once; they are used where asked for. */
+static bool is_for_any_network(const char *const *names, int i)
+{
+    static const char *const special[] = {"kautz", "fc2", "levels"};
+
+    for (size_t s = 0; s < sizeof(special) / sizeof(special[0]); s++)
+        if (strncmp(names[i], special[s], strlen(special[s])) == 0) return false;
+    return true;
+}
+
+pdl_status_t pdl__choose_on_network(pdl_topology_t *network, pdl_collective_t collective, int64_t bytes,
+                                    pdl__choice_t *choice)
+{
+    const pdl_message_layer_t *messages = &pdl_topology_get_spec(network)->messages;
+    const char *const         *names = pdl_coll_algorithms(collective);
+    pdl_sim_case_t             asked = {.topology = network,
+                                        .collective = collective,
+                                        .bytes = bytes,
+                                        .options = pdl_sim_options_default()};
+    pdl_status_t               status = PDL_OK;
+
+    *choice = (pdl__choice_t){.seconds = INFINITY};
+    for (int i = 0; names[i] != NULL && !status; i++) {
+        pdl_sim_verdict_t verdict;
+
+        if (!is_for_any_network(names, i)) continue;
+        status = pdl_sim_run_case(&asked, names[i], &verdict);
+        if (status == PDL_ERR_LIMIT || status == PDL_ERR_INPUT || status == PDL_ERR_UNSUPPORTED) {
+            status = PDL_OK; /* not for this case */
+            continue;
+        }
+        if (status) break;
+        if (verdict.result.time_s < choice->seconds) {
+            choice->algorithm = names[i];
+            choice->segments = verdict.segments;
+            choice->seconds = verdict.result.time_s;
+        }
+        pdl_sim_verdict_free(&verdict);
+    }
+    if (!status && collective == PDL_COLL_ALLREDUCE)
+        choice->library = pdl__library_seconds(messages, (double)bytes) <= choice->seconds;
+    return status;
+}
+
+pdl_status_t pdl__network_schedule(pdl_topology_t *network, pdl_collective_t collective, const char *algorithm,
+                                   int64_t bytes, int64_t segments, pdl_schedule_t **schedule)
+{
+    pdl_sim_case_t asked = {.topology = network,
+                            .collective = collective,
+                            .bytes = bytes,
+                            .segments = segments,
+                            .options = pdl_sim_options_default()};
+
+    return pdl_sim_schedule(&asked, algorithm, schedule);
+}

@@ -1,0 +1,26 @@
+/*
+ * The choice of an algorithm from prices of the real schedules on a network that was measured.
+ */
+#ifndef PDL_COMM_CHOOSE_H
+#define PDL_COMM_CHOOSE_H
+
+#include <paradl/coll/coll.h>
+#include <paradl/topo/topo.h>
+
+typedef struct pdl__choice {
+    const char *algorithm; /* of pdl_coll_algorithms(); NULL: none fits */
+    int64_t     segments;
+    double      seconds;
+    bool        library; /* the MPI library's own was measured to be as fast */
+} pdl__choice_t;
+
+/* Rank r on host r, all hosts. The same on every rank that asks. */
+pdl_status_t pdl__choose_on_network(pdl_topology_t *network, pdl_collective_t collective, int64_t bytes,
+                                    pdl__choice_t *choice);
+/* A schedule that knows the shape of the network. */
+pdl_status_t pdl__network_schedule(pdl_topology_t *network, pdl_collective_t collective, const char *algorithm,
+                                   int64_t bytes, int64_t segments, pdl_schedule_t **schedule);
+/* What the library's own allreduce takes, between and near sizes that were measured; infinite elsewhere. */
+double pdl__library_seconds(const pdl_message_layer_t *messages, double bytes);
+
+#endif
