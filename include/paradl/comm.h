@@ -6,6 +6,7 @@
 #include <paradl/comm/bench.h>
 #include <paradl/comm/exchange.h>
 #include <paradl/comm/launch.h>
+#include <paradl/comm/network.h>
 #include <paradl/comm/ranks.h>
 #include <paradl/comm/regions.h>
 #include <paradl/comm/route.h>
