@@ -43,6 +43,7 @@ def main():
     parser.add_argument("--epochs", type=int, help="else 8 for fashion-mnist and 12 for cifar10")
     parser.add_argument("--system", default="local", help="whose projection is shown: `paradl calibrate` makes one")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--threads", type=int, help="of each run; else the cores divided by --parallel")
     parser.add_argument("--out", default="results/hiding")
     given = parser.parse_args()
     sets = ["fashion-mnist", "cifar10"] if given.data == "both" else [given.data]
@@ -53,7 +54,7 @@ def main():
             [*RECIPES[data], "--epochs", str(given.epochs or EPOCHS[data]), "--batch", "64", "--lr", "0.1",
              "--nesterov", "--weight-decay", "5e-4", "--schedule", "cosine", *VARIANTS[variant], "--seed", str(seed)]
             for data in sets for seed in range(1, given.seeds + 1) for variant in variants}
-    done = runs.Runs(given.out, given.parallel).all(jobs)
+    done = runs.Runs(given.out, given.parallel, given.threads).all(jobs)
     for data in sets:
         report(given, done, data, variants)
 

@@ -38,6 +38,10 @@ python3 "$SOURCE/examples/experiments/aggregation.py" --quick --seeds 1 --data s
     >out 2>err || fail "aggregation.py: $(tail -3 err)"
 for method in FedAvg SEM CADIS FedDCT; do has out "$method  "; done
 has aggregation/accuracy-clusters.svg "</svg>"
+python3 "$SOURCE/examples/experiments/pairing.py" --data synthetic --samples 512 --workers 16 --epochs 3 --batch 64 --seeds 1 --only paired \
+    --out pairing >out 2>err || fail "pairing.py: $(tail -3 err)"
+has out "label imbalance"
+has pairing/synthetic-16.svg "</svg>"
 if "$PARADL" --version | grep -q "MPI"; then
     python3 "$SOURCE/examples/experiments/sparse.py" --only synthetic --seeds 1 --ranks 2 --densities 0.1 --out sparse >out 2>err ||
         fail "sparse.py: $(tail -3 err)"
