@@ -33,11 +33,12 @@ def main():
     parser.add_argument("--epochs", type=int, default=15)
     parser.add_argument("--data", default="fashion-mnist")
     parser.add_argument("--samples", type=int, help="of --data synthetic")
-    parser.add_argument("--batch", type=int, default=1024, help="the same for all numbers of workers")
+    parser.add_argument("--batch", type=int, help="the same for all numbers of workers: else 1024, with --quick 512")
     parser.add_argument("--threads", type=int, help="of each run; else the cores divided by --parallel")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", default="results/shuffling")
     given = parser.parse_args()
+    given.batch = given.batch or (512 if given.quick else 1024)
     workers = [64] if given.quick else [int(word) for word in given.workers.split(",")]
     fractions = [None, 0, 0.1, 0.3] if given.quick else [None, *(float(word) for word in given.fractions.split(","))]
     given.source = runs.data(given)

@@ -46,6 +46,9 @@ if "$PARADL" --version | grep -q "MPI"; then
     python3 "$SOURCE/examples/experiments/sparse.py" --only synthetic --seeds 1 --ranks 2 --densities 0.1 --out sparse >out 2>err ||
         fail "sparse.py: $(tail -3 err)"
     has out "times less"
+    python3 "$SOURCE/examples/experiments/feddct.py" --model lenet --data synthetic --samples 256 --rounds 1 --seeds 1 --out feddct >out 2>err ||
+        fail "feddct.py: $(tail -3 err)"
+    has out "FedDCT, two ranks"
     has sparse/synthetic.svg "</svg>"
 fi
 python3 "$SOURCE/examples/experiments/out_of_core.py" --model resnet18 --limit 2GiB --batches 64,128 --out out_of_core >out 2>err ||

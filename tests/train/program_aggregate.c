@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "train/rounds/ensemble.h"
+#include "train/rounds/ensemble_inside.h"
 #include "train/rounds_fixture.h"
 
 static pdl_ranks_t *world, *alone;
@@ -88,10 +88,11 @@ static pdl_status_t next_view(void *context, int net, pdl_batch_t *batch)
     return PDL_OK;
 }
 
-/* Three rounds of two nets. */
-static pdl_status_t run_ensemble(views_t *v, pdl__ensemble_t **ensemble, pdl__ensemble_result_t *result)
+/* Three rounds of two nets, in `parts` stages. */
+static pdl_status_t run_ensemble(views_t *v, int parts, pdl__ensemble_t **ensemble, pdl__ensemble_result_t *result)
 {
-    pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, pdl_ranks_size(v->f.ranks), 0}}, 1};
+    int                  groups = pdl_ranks_size(v->f.ranks) / parts;
+    pdl_mesh_t           mesh = {{{PDL_AXIS_DATA, groups, 0}, {PDL_AXIS_PIPELINE, parts, 0}}, parts > 1 ? 2 : 1};
     pdl_cpu_options_t    cpu = {.threads = 1};
     pdl__ensemble_spec_t spec = {.workers = v->f.workers, .views = {open_turn, next_view, v}};
     pdl_status_t status = pdl_model_read_yaml_memory(rounds_network, strlen(rounds_network), "test", &v->f.model);
@@ -104,7 +105,12 @@ static pdl_status_t run_ensemble(views_t *v, pdl__ensemble_t **ensemble, pdl__en
     spec.options.mixup = 0.2;
     for (int i = 0; i < 8; i++) v->f.weight[i] = 1;
     if (!status) status = pdl_plan_create(v->f.model, &mesh, v->f.batch * mesh.axis[0].size, &v->f.plan);
-    if (!status) status = pdl_plan_apply_preset(v->f.plan, "data", NULL);
+    if (!status)
+        status = pdl_plan_apply_preset(v->f.plan,
+                                       parts == 1   ? "data"
+                                       : groups > 1 ? "data+pipeline"
+                                                    : "pipeline",
+                                       NULL);
     if (!status) status = pdl_backend_create_cpu(&cpu, &v->f.backend);
     spec.session.plan = v->f.plan;
     spec.session.backend = v->f.backend;
@@ -116,7 +122,8 @@ static pdl_status_t run_ensemble(views_t *v, pdl__ensemble_t **ensemble, pdl__en
     return status;
 }
 
-static bool compare_ensembles(void)
+/* Nets whole on every rank, and in stems and bodies on two, against all on one. */
+static bool compare_ensembles(int parts)
 {
     static const int64_t   samples[] = {24, 16, 30, 20, 24};
     static const int32_t   classes[] = {15, 3, 12, 5, 10};
@@ -129,12 +136,26 @@ static bool compare_ensembles(void)
     for (int i = 0; i < 2; i++) {
         v[i] = (views_t){.f = {.batch = 8, .workers = 5, .samples = samples, .classes = classes}};
         v[i].f.ranks = i ? alone : world;
-        if (!status) status = run_ensemble(&v[i], &e[i], &result[i]);
+        if (!status) status = run_ensemble(&v[i], i ? 1 : parts, &e[i], &result[i]);
     }
-    for (int n = 0; n < 2 && !status; n++)
+    if (parts > 1 && !status) {
+        pdl__ensemble_report_t report;
+
+        status = pdl__ensemble_report(e[0], &report);
+        /* Activations there and gradients back of both nets: 8 samples at the cut. */
+        const pdl_layer_t *cut = pdl_model_layer(e[0]->model, pdl_model_cut(e[0]->model));
+        double             expected = 2.0 * 2 * 8 * (double)pdl_shape_elements(&cut->out) * sizeof(float);
+        if (fabs(report.sent_bytes - expected) > 0.5 || !(report.stem_bytes > 0 && report.body_bytes > 0))
+            status = pdl_error(PDL_ERR_INPUT, "%g bytes sent, expected %g", report.sent_bytes, expected);
+    }
+    for (int n = 0; n < 2 && !status && parts == 1; n++)
         apart = fmax(apart, weights_apart(pdl__ensemble_net(e[0], n), pdl__ensemble_net(e[1], n)));
-    bool good = !status && apart < 2e-5 && fabs(result[0].loss - result[1].loss) < 1e-4;
-    if (!good) printf("FAIL feddct: %g apart, %s\n", apart, status ? pdl_error_message() : "");
+    bool good = !status && apart < 2e-5 && fabs(result[0].loss - result[1].loss) < 1e-4 &&
+                fabs(result[0].accuracy - result[1].accuracy) < 1e-9 && result[0].samples == result[1].samples &&
+                fabs(result[0].agreement - result[1].agreement) < 1e-5;
+    if (!good)
+        printf("FAIL feddct in %d parts: %g apart, loss %g and %g, %s\n", parts, apart, result[0].loss,
+               result[1].loss, status ? pdl_error_message() : "");
     for (int i = 1; i >= 0; i--) {
         pdl__ensemble_destroy(e[i]);
         close_fixture(&v[i].f);
@@ -144,11 +165,12 @@ static bool compare_ensembles(void)
 
 int main(void)
 {
-    int count = (int)(sizeof(trials) / sizeof(*trials)) + 1, good = 0;
+    int count = (int)(sizeof(trials) / sizeof(*trials)) + 2, good = 0;
 
     if (pdl_ranks_create(&world) || pdl_ranks_split(world, pdl_ranks_rank(world), 0, &alone)) return 1;
-    for (int i = 0; i < count - 1; i++) good += compare(&trials[i]);
-    good += compare_ensembles();
+    for (int i = 0; i < count - 2; i++) good += compare(&trials[i]);
+    good += compare_ensembles(1);
+    good += pdl_ranks_size(world) % 2 != 0 || compare_ensembles(2);
     if (pdl_ranks_rank(world) == 0) printf("%d ranks: %d of %d kinds alike\n", pdl_ranks_size(world), good, count);
     pdl_ranks_destroy(alone);
     pdl_ranks_destroy(world);

@@ -126,7 +126,7 @@ static void an_ensemble_learns(void)
     CHECK(after.accuracy >= alone.accuracy - 0.05);
     CHECK_NEAR(result.samples, WORKERS * EACH, 0);
     CHECK_INT(result.updates, 4 * 3);
-    pdl__ensemble_report(b.ensemble, &report);
+    CHECK_OK(pdl__ensemble_report(b.ensemble, &report));
     CHECK_STR(report.cut, "pool");
     CHECK_NEAR(report.cut_bytes, 2.0 * 3 * 16 * (4 * 4 * 4) * 4, 0); /* three nets, 4 channels of 4 x 4 */
     CHECK_NEAR(report.logit_bytes, 4.0 * 16 * 4 * 4, 0);

@@ -396,9 +396,9 @@ pdl_status_t pdl_session_step_begin(pdl_session_t *s, const pdl_batch_t *batch)
 {
     pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_TRAIN, .halts = true};
 
-    if (s->micro_batches > 1 || s->layouts->stages->count > 1)
+    if (s->micro_batches > 1)
         return pdl_error(PDL_ERR_UNSUPPORTED,
-                         "a step cannot halt at its loss with micro-batches or stages: plan without them");
+                         "a step cannot halt at its loss with micro-batches: plan without them");
     pdl_status_t status = pdl__session_execute(s, s->program, &execution);
     s->executor.halted = execution.next;
     return status ? status : pdl__results_fetch(s);

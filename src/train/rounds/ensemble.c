@@ -25,13 +25,15 @@ static pdl_status_t check(const pdl__ensemble_t *e)
     const pdl_plan_t *plan = e->spec.session.plan;
     int64_t           ranks = pdl_mesh_size(&plan->mesh);
     pdl_status_t      status = pdl_aggregate_check(&e->spec.options);
+    int64_t           parts = pdl_mesh_extent(&plan->mesh, PDL_AXIS_PIPELINE);
 
     if (status) return status;
-    if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) != ranks || plan->micro_batches > 1)
+    if (pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) * parts != ranks || parts > 2 || plan->micro_batches > 1)
         return pdl_error(
             PDL_ERR_INPUT,
-            "--aggregate feddct keeps whole nets on a rank: use --strategy data, and leave out --micro-batches");
-    if (plan->batch % ranks != 0 || e->workers < e->nets)
+            "--aggregate feddct keeps nets whole, or stems and bodies on two ranks: use --strategy data, "
+            "or pipeline with 2 stages, and leave out --micro-batches");
+    if (plan->batch % pdl_mesh_extent(&plan->mesh, PDL_AXIS_DATA) != 0 || e->workers < e->nets)
         return pdl_error(PDL_ERR_INPUT, "--aggregate feddct needs %d workers or more, not %lld: lower --nets",
                          e->nets, (long long)e->workers);
     if (e->spec.session.optimizer.ema > 0)
@@ -39,15 +41,23 @@ static pdl_status_t check(const pdl__ensemble_t *e)
     return PDL_OK;
 }
 
-/* The plan of one net: as that of the whole, as far as it applies. */
+/* The plan of one net: as that of the whole, as far as it applies. Two stages are the stem and the body. */
 static pdl_status_t plan_net(pdl__ensemble_t *e)
 {
     const pdl_plan_t *whole = e->spec.session.plan;
+    bool              parts = pdl_mesh_extent(&whole->mesh, PDL_AXIS_PIPELINE) > 1;
+    bool              data = pdl_mesh_extent(&whole->mesh, PDL_AXIS_DATA) > 1;
     pdl_status_t      status = pdl_model_divide(whole->model, e->nets, &e->model);
 
     if (!status) status = pdl_plan_create(e->model, &whole->mesh, whole->batch, &e->plan);
-    if (!status) status = pdl_plan_apply_preset(e->plan, "data", NULL);
+    if (!status)
+        status = pdl_plan_apply_preset(e->plan, !parts ? "data" : data ? "data+pipeline" : "pipeline", NULL);
     if (status) return status;
+    if (parts) {
+        e->plan->stage_first[1] = pdl_model_cut(e->model) + 1;
+        e->plan->stages_given = true;
+        return pdl_plan_check(e->plan);
+    }
     e->plan->recompute = whole->recompute;
     e->plan->precision = whole->precision;
     e->plan->optimizer = whole->optimizer;
@@ -68,7 +78,8 @@ static pdl_status_t create_net(pdl__ensemble_t *e, int i)
     if (status) return status;
     e->batch = net->session->count;
     e->classes = net->session->executor.logits.classes;
-    net->logits = calloc((size_t)(e->batch * e->classes), sizeof(*net->logits));
+    e->judges = net->session->graph->loss >= 0;
+    net->logits = calloc((size_t)(e->batch * e->classes) + 1, sizeof(*net->logits));
     if (e->spec.options.mixup > 0) {
         pdl_shape_t shape = pdl_model_input(e->model);
         net->mixed = calloc((size_t)(e->batch * pdl_shape_elements(&shape)), sizeof(*net->mixed));
@@ -251,7 +262,7 @@ static pdl_status_t leave_round(pdl__ensemble_t *e)
 static pdl_status_t meet(pdl__ensemble_t *e, pdl__ensemble_result_t *result)
 {
     double       sums[6] = {e->sums[0], e->sums[1], e->sums[2], e->sums[3], e->sums[4], e->stopped};
-    pdl_status_t status = pdl_ranks_sum(e->ranks, sums, 6);
+    pdl_status_t status = pdl_ranks_sum(e->spec.session.ranks, sums, 6);
 
     result->samples = sums[3];
     result->loss = sums[4] > 0 ? sums[0] / sums[4] : 0;
@@ -287,7 +298,30 @@ pdl_status_t pdl__ensemble_run(pdl__ensemble_t *e, pdl__ensemble_result_t *resul
     return status;
 }
 
-void pdl__ensemble_report(const pdl__ensemble_t *e, pdl__ensemble_report_t *report)
+/* What the ranks of a stem and of a body hold and send, where these are two. */
+static pdl_status_t count_parts(const pdl__ensemble_t *e, pdl__ensemble_report_t *report)
+{
+    int    stage = e->net[0].session->layouts->stages->at;
+    double figures[3] = {0, 0, 0}, groups = (double)pdl_mesh_extent(&e->plan->mesh, PDL_AXIS_DATA);
+
+    if (pdl_mesh_extent(&e->plan->mesh, PDL_AXIS_PIPELINE) == 1) return PDL_OK;
+    for (int i = 0; i < e->nets; i++) {
+        pdl_session_memory_t  memory;
+        pdl_session_traffic_t traffic;
+
+        pdl_session_memory(e->net[i].session, &memory);
+        pdl_session_traffic(e->net[i].session, &traffic);
+        figures[stage] += (double)(memory.total - pdl__weight_sets_bytes(e->net[i].session)) / groups;
+        figures[2] += traffic.stages / groups;
+    }
+    pdl_status_t status = pdl_ranks_sum(e->spec.session.ranks, figures, 3);
+    report->stem_bytes = figures[0];
+    report->body_bytes = figures[1];
+    report->sent_bytes = figures[2];
+    return status;
+}
+
+pdl_status_t pdl__ensemble_report(const pdl__ensemble_t *e, pdl__ensemble_report_t *report)
 {
     const pdl_layer_t *cut = pdl_model_layer(e->model, pdl_model_cut(e->model));
     pdl_model_totals_t whole, net;
@@ -304,4 +338,5 @@ void pdl__ensemble_report(const pdl__ensemble_t *e, pdl__ensemble_report_t *repo
     pdl_session_memory(e->net[0].session, &report->net);
     report->net.weights -= pdl__weight_sets_bytes(e->net[0].session);
     report->net.total -= pdl__weight_sets_bytes(e->net[0].session);
+    return count_parts(e, report);
 }

@@ -11,8 +11,9 @@
  *     }
  *     pdl__ensemble_score(ensemble, valid, ...);
  *
- * All nets of a cluster are computed by one rank; ranks share the clusters. Functions are collective, except that
- * training waits for nobody.
+ * All nets of a cluster are computed by one rank; or, in a plan of two stages, their stems by one rank, which has the samples, and
+ * their bodies by another. Groups of ranks share the clusters. Functions are collective, except that groups train without
+ * waiting for each other.
  */
 #ifndef PDL_TRAIN_ENSEMBLE_H
 #define PDL_TRAIN_ENSEMBLE_H
@@ -77,7 +78,9 @@ typedef struct pdl__ensemble_report {
     double
         cut_bytes; /* activations there and gradients back, per step, of the nets that are not at the main worker */
     double logit_bytes; /* S outputs to all, per step */
+    /* Where stems and bodies are on two ranks: what each of these holds for all nets, and what both send in a step; else 0. */
+    double stem_bytes, body_bytes, sent_bytes;
 } pdl__ensemble_report_t;
-void pdl__ensemble_report(const pdl__ensemble_t *ensemble, pdl__ensemble_report_t *report);
+pdl_status_t pdl__ensemble_report(const pdl__ensemble_t *ensemble, pdl__ensemble_report_t *report);
 
 #endif

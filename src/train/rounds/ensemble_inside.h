@@ -25,7 +25,7 @@ struct pdl__ensemble {
     pdl_plan_t          *plan;
     pdl__net_t          *net; /* [nets] */
     int                  nets;
-    pdl_ranks_t         *ranks;                          /* those that take other clusters */
+    pdl_ranks_t         *ranks; /* those that take other clusters, with the same part of the nets */
     int64_t              workers, clusters, first, last; /* clusters of this rank: [first, last) */
     int64_t              batch, classes, steps;
     int64_t             *order; /* of the round: cluster c has the workers at c * nets, ... */
@@ -38,6 +38,7 @@ struct pdl__ensemble {
     double               weight;  /* lambda */
     double               sums[5]; /* loss, accuracy, agreement, samples, nets' samples */
     bool                 stopped;
+    bool                 judges; /* it has the losses of the nets: all of them, or their bodies */
 };
 
 /* ensemble_step.c: one batch of a worker by all nets; and without training. */

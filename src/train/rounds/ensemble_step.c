@@ -119,12 +119,12 @@ pdl_status_t pdl__ensemble_step(pdl__ensemble_t *e, int64_t worker)
         net->session->executor.draws_at = worker * e->batch;
         status = pdl_session_step_begin(net->session, &net->batch);
     }
-    if (!status) add_common_loss(e);
+    if (!status && e->judges) add_common_loss(e);
     for (int n = 0; n < e->nets && !status; n++) {
         pdl_step_result_t result;
         status = pdl_session_step_finish(e->net[n].session, &e->net[n].batch, &result);
-        e->sums[0] += result.loss * result.samples;
-        e->sums[4] += result.samples;
+        e->sums[0] += e->judges ? result.loss * result.samples : 0;
+        e->sums[4] += e->judges ? result.samples : 0;
         e->stopped |= result.stop;
         e->net[n].session->executor.draws_at = e->net[n].session->first;
     }
@@ -155,15 +155,15 @@ pdl_status_t pdl__ensemble_evaluate(pdl__ensemble_t *e, const pdl_batch_t *batch
         pdl__execution_t execution = {.batch = batch, .mode = PDL__EXECUTE_EVALUATE};
         status = pdl__session_execute(e->net[n].session, e->net[n].session->forward_program, &execution);
     }
-    for (int64_t i = 0; i < e->batch && !status; i++) {
+    for (int64_t i = 0; i < e->batch && !status && e->judges; i++) {
         if (batch->weight[i] == 0 || batch->labels[i] < 0) continue;
         sums[0] += loss_of(e, i, batch->labels[i]);
         sums[1] += answer(e, i) == batch->labels[i];
         sums[2] += 1;
     }
     sums[4] = e->net[0].session->observer.not_finite; /* all nets see the same samples */
-    if (!status) status = pdl_ranks_sum(e->ranks, sums, 5);
-    if (!status && sums[4] > 0) status = pdl__finite_agree(e->net[0].session, e->ranks);
+    if (!status) status = pdl_ranks_sum(e->spec.session.ranks, sums, 5);
+    if (!status && sums[4] > 0) status = pdl__finite_agree(e->net[0].session, e->spec.session.ranks);
     result->samples = sums[2];
     result->loss = sums[2] > 0 ? sums[0] / sums[2] : 0;
     result->accuracy = sums[2] > 0 ? sums[1] / sums[2] : 0;

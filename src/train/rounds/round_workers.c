@@ -317,7 +317,7 @@ pdl_status_t pdl__round_workers_score(pdl__round_workers_t *t, pdl_score_t *scor
                        : pdl_evaluate(t->session, o->valid, o->loader_threads, o->normalise, score);
 }
 
-void pdl__round_workers_describe(const pdl__round_workers_t *t, char *text, size_t size)
+pdl_status_t pdl__round_workers_describe(const pdl__round_workers_t *t, char *text, size_t size)
 {
     pdl__ensemble_report_t report;
 
@@ -325,9 +325,19 @@ void pdl__round_workers_describe(const pdl__round_workers_t *t, char *text, size
         snprintf(text, size, "%lld workers of %lld samples a step, %s: %lld updates between two means",
                  (long long)t->workers, (long long)t->batch, pdl_aggregation_names[t->options.aggregate.kind],
                  (long long)(t->cycle.rounds > 1 ? t->cycle.segment : t->cycle.steps * t->cycle.epochs));
-        return;
+        return PDL_OK;
     }
-    pdl__ensemble_report(t->ensemble, &report);
+    pdl_status_t status = pdl__ensemble_report(t->ensemble, &report);
+    if (report.sent_bytes > 0) {
+        snprintf(text, size,
+                 "%lld workers in clusters of %lld: nets of %lld weights in place of one of %lld; the rank of the "
+                 "stems, up "
+                 "to %s, holds %.2f MiB and that of the bodies %.2f MiB, and a step sends %.3f MiB between them",
+                 (long long)t->workers, (long long)t->options.aggregate.nets, (long long)report.net_weights,
+                 (long long)report.whole_weights, report.cut, report.stem_bytes / (1 << 20),
+                 report.body_bytes / (1 << 20), report.sent_bytes / (1 << 20));
+        return status;
+    }
     snprintf(text, size,
              "%lld workers in clusters of %lld: nets of %lld weights in place of one of %lld; a device holds %.1f "
              "MiB, and "
@@ -335,6 +345,7 @@ void pdl__round_workers_describe(const pdl__round_workers_t *t, char *text, size
              (long long)t->workers, (long long)t->options.aggregate.nets, (long long)report.net_weights,
              (long long)report.whole_weights, (double)report.net.total / (1 << 20),
              (report.cut_bytes + report.logit_bytes) / (1 << 20), report.cut);
+    return status;
 }
 
 /* Where net i is kept; the run's folder itself where there is one network. */

@@ -39,6 +39,6 @@ pdl_status_t pdl__round_workers_restore(pdl__round_workers_t *workers, int64_t *
 pdl_status_t pdl__round_workers_trace(const pdl__round_workers_t *workers);
 
 /* One line on workers, batches and rounds. */
-void pdl__round_workers_describe(const pdl__round_workers_t *workers, char *text, size_t size);
+pdl_status_t pdl__round_workers_describe(const pdl__round_workers_t *workers, char *text, size_t size);
 
 #endif

@@ -171,7 +171,8 @@ static pdl_status_t prepare(run_t *run)
     if (!status) status = pdl__round_workers_create(o, &run->workers);
     if (status) return status;
     pdl__round_workers_length(run->workers, &run->cycles, &run->updates_each, &run->total);
-    pdl__round_workers_describe(run->workers, text, sizeof(text));
+    status = pdl__round_workers_describe(run->workers, text, sizeof(text));
+    if (status) return status;
     note(run, text);
     if (!o->checkpoint || !o->resume) return pdl__outputs_begin(o, 0);
     status = pdl__round_workers_restore(run->workers, &run->cycle, &run->round, run->sums, &found);
