@@ -45,7 +45,17 @@ report:
 	@cmake -S web/core -B build/core -G Ninja --toolchain "$(CURDIR)/web/core/wasi.cmake"
 	@cmake --build build/core -j $(JOBS)
 
-demo: all
+# Pictures of every page are left in build/report-test.
+test-report: report
+	@tools/setup.sh test browser
+	@cmake --preset debug
+	@cmake --build --preset debug -j $(JOBS) --target paradl
+	@cd tests/report && npm ci --no-audit --no-fund --silent
+	@mkdir -p build/report-test
+	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" node tests/report/core.js build/debug/paradl build/report-test all
+	@SOURCE="$(CURDIR)" PARADL_SHARE="$(CURDIR)/share" node tests/report/browser.js "$(CURDIR)/build/debug/paradl" "$(CURDIR)/build/report-test"
+
+demo: all report
 	build/release/paradl plan --model resnet50 --system abci-v --data imagenet --pe 512 --explain
 	@PARADL=build/release/paradl tools/demo.sh
 

@@ -31,4 +31,10 @@ say "plans for a small residual network on $ranks devices"
     --strategy data -o "$folder/plan.yaml" >/dev/null
 
 say "one epoch under the data-parallel plan"
-"$paradl" train "$folder/plan.yaml" "${data[@]}" --system "$folder/here.yaml" --threads 1 --epochs 1 --lr 0.05
+"$paradl" train "$folder/plan.yaml" "${data[@]}" --system "$folder/here.yaml" --threads 1 --epochs 1 --lr 0.05 \
+    --log "$folder/run.jsonl"
+
+say "the plan and the run as a page: open it in a browser"
+"$paradl" plan --model resnet-tiny --data "$planned" --system "$folder/here.yaml" --pe "$ranks" --batch 64 \
+    --json --layers --explain >"$folder/plan.json"
+"$paradl" report "$folder/plan.json" "$folder/run.jsonl" -o "$folder/report.html"

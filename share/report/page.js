@@ -89,7 +89,7 @@ function prepare(root) {
     root.querySelectorAll("table").forEach(prepareTable);
     root.querySelectorAll("svg.chart").forEach(prepareChart);
     root.querySelectorAll(".wide").forEach((box) => { /* what scrolls must be reached by keys */
-        if (box.scrollWidth > box.clientWidth && !box.querySelector("svg[tabindex]")) box.setAttribute("tabindex", "0");
+        if (!box.querySelector("svg[tabindex], button")) box.setAttribute("tabindex", "0");
     });
 }
 

@@ -8,7 +8,7 @@ static const char reading[] =
     "body{margin:0 auto;max-width:68rem;padding:1rem;font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper)}\n"
     ":root[data-theme=light]{color-scheme:light}:root[data-theme=dark]{color-scheme:dark}\n"
     "h1{font-size:1.5rem}h2{font-size:1.3rem;margin-top:2.5rem;border-top:2px solid var(--grid);padding-top:1rem}\n"
-    "h3{font-size:1.1rem;margin-bottom:.3rem}\n"
+    "h3{font-size:1.1rem;margin-bottom:.3rem}h1,h2,h3,p{overflow-wrap:anywhere}\n"
     ".answer{font-size:1.15rem;font-weight:600}.wide{overflow-x:auto}figure{margin:0 0 1rem}.wide .chart{min-width:40rem}\n"
     ".wide td:not(.n){min-width:7rem}.wide td:not(.n):last-child{min-width:13rem}\n"
     "figcaption,caption{font-size:.9rem;text-align:left;padding:.3rem 0}\n"

@@ -1,0 +1,195 @@
+/*
+ * Pages in a real Chromium: browser.js PARADL FOLDER. Asserts what docs/report_format.md promises, prints sizes and times, and leaves
+ * pictures of every page in FOLDER. CHROMIUM names another browser.
+ */
+"use strict";
+const fs = require("fs"), path = require("path"), {spawnSync} = require("child_process");
+const {chromium} = require("playwright-core");
+const [paradl, folder] = process.argv.slice(2);
+const axe = fs.readFileSync(require.resolve("axe-core"), "utf8");
+let failures = 0;
+
+const check = (condition, text) => {
+    if (condition) return;
+    failures++;
+    console.log("FAILED: " + text);
+};
+const command = (...words) => {
+    const done = spawnSync(paradl, words, {encoding: "utf8", maxBuffer: 1 << 28, cwd: folder});
+    if (done.status !== 0) throw new Error(`paradl ${words.join(" ")}: ${done.stderr}`);
+    return done.stdout;
+};
+const write = (name, text) => fs.writeFileSync(path.join(folder, name), text);
+
+/* A document of every kind, and its page. */
+function makePages() {
+    const dln = ["simulate", "--topology", "dln", "--hosts", "16", "--hosts-per-switch", "2", "--json"];
+    write("plan.json", command("plan", "--model", "resnet50", "--system", "abci-v", "--devices", "512", "--data", "imagenet", "--json", "--layers",
+                               "--explain", "-o", "plan.yaml"));
+    write("simulation.json", command("simulate", "plan.yaml", "--json"));
+    command("train", "--model", "lenet", "--data", "synthetic", "--samples", "640", "--batch", "32", "--epochs", "2", "--lr", "0.02", "--threads", "1",
+            "--quiet", "--log", "run.jsonl");
+    write("sweep.json", command(...dln, "--sweep-bytes", "1KiB:1MiB:32", "--algorithm", "ring,rshd"));
+    write("collective.json", command(...dln, "--bytes", "1MiB"));
+    write("program.json", command("train", "--device", "dry", "--model", "lenet", "--data", "synthetic", "--samples", "640", "--batch", "32", "--json"));
+    write("rows.csv", fs.readFileSync(path.join(process.env.SOURCE, "share/measured/abci_measured.csv"), "utf8").split("\n").slice(0, 40).join("\n"));
+    write("validation.json", command("validate", "rows.csv", "--json"));
+    const hostile = JSON.parse(fs.readFileSync(path.join(folder, "plan.json")));
+    hostile.model = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>\u202e";
+    hostile.candidates[0].strategy = "</script><script>document.title='run'</script>";
+    write("hostile.json", JSON.stringify(hostile));
+    const names = ["plan.json", "simulation.json", "run.jsonl", "sweep.json", "collective.json", "program.json", "validation.json", "hostile.json"];
+    for (const name of names) command("report", name, "-o", name.split(".")[0] + ".html");
+    command("report", "plan.json", "simulation.json", "run.jsonl", "-o", "several.html");
+    return [...names.map((name) => name.split(".")[0]), "several"];
+}
+
+/* The policy of a page forbids what drivers evaluate as text in a loop; a function that is sent each time is allowed. */
+async function until(page, condition, limit) {
+    for (const end = Date.now() + limit; Date.now() < end; await page.waitForTimeout(20)) if (await page.evaluate(condition)) return;
+    throw new Error("waited in vain for " + condition);
+}
+
+async function open(browser, name, options) {
+    const page = await browser.newPage(options), troubles = [];
+    page.on("console", (message) => { if (message.type() === "error") troubles.push(message.text()); });
+    page.on("pageerror", (error) => troubles.push(error.message));
+    page.on("request", (request) => { if (!/^(file|blob|data):/.test(request.url())) troubles.push("asks for " + request.url()); });
+    const begin = Date.now();
+    await page.goto("file://" + path.join(folder, name + ".html"));
+    if (!(options && options.javaScriptEnabled === false) && await page.evaluate(() => document.getElementById("paradl-core") !== null))
+        await until(page, () => document.body.dataset.ready === "yes", 20000);
+    return {page, troubles, milliseconds: Date.now() - begin};
+}
+
+async function everyKind(browser, names) {
+    for (const name of names) {
+        for (const [width, scheme] of [[1280, "light"], [800, "dark"], [400, "light"], [1280, "dark"]]) {
+            const {page, troubles, milliseconds} = await open(browser, name, {viewport: {width, height: 900}, colorScheme: scheme});
+            check(troubles.length === 0, `${name}: ${troubles.join("; ")}`);
+            check(await page.title() !== "run", `${name}: a document was executed`);
+            check(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), `${name}: wider than a screen of ${width}`);
+            if (name === "plan" && width === 1280 && scheme === "light")
+                console.log(`plan: ready after ${milliseconds} ms, ${(fs.statSync(path.join(folder, "plan.html")).size / 1e3).toFixed(0)} kB`);
+            await page.screenshot({path: path.join(folder, `${name}-${width}-${scheme}.png`)});
+            if (width !== 400) {
+                await page.evaluate(axe);
+                const found = await page.evaluate(() => axe.run({resultTypes: ["violations"]}));
+                for (const violation of found.violations)
+                    check(false, `${name} ${scheme}: ${violation.id}: ${violation.nodes.slice(0, 3).map((node) => node.html.slice(0, 120)).join(" | ")}`);
+            }
+            await page.close();
+        }
+        const still = await open(browser, name, {javaScriptEnabled: false}).catch((error) => ({error}));
+        if (still.error) throw still.error;
+        check((await still.page.$$("h1")).length === 1 && (await still.page.$$("h2, table, svg")).length > 0, `${name}: nothing without script`);
+        await still.page.close();
+    }
+}
+
+async function sameNumbers(page) {
+    const plan = JSON.parse(fs.readFileSync(path.join(folder, "plan.json")));
+    const rows = await page.$$eval("section table tbody tr", (all) => all.map((row) => row.cells[0].textContent));
+    plan.candidates.forEach((candidate, i) => check(rows[i] === candidate.strategy, `row ${i} is ${rows[i]}, not ${candidate.strategy}`));
+}
+
+/* To one unit in the last place: the exponential function of another library may give the neighbour. */
+function same(a, b) {
+    if (typeof a === "number" && typeof b === "number") return a === b || Math.abs(a - b) <= 4.5e-16 * Math.abs(a);
+    if (a === null || b === null || typeof a !== "object") return a === b;
+    return Object.keys(a).join() === Object.keys(b).join() && Object.keys(a).every((key) => same(a[key], b[key]));
+}
+
+/* Words of the command that is shown; only plain ones occur here. */
+const shown = async (page) => (await page.textContent("code.again")).split(" ").slice(1);
+
+async function set(page, id, value) {
+    await page.evaluate(([id, value]) => {
+        const control = document.getElementById(id);
+        control.value = value;
+        control.dispatchEvent(new Event(control.tagName === "SELECT" ? "change" : "input"));
+    }, [id, value]);
+}
+
+const settled = (page) => until(page, () => {
+    const asked = globalThis.paradl;
+    return asked && asked.shown && !asked.busy && JSON.stringify(asked.shown.state) === JSON.stringify(asked.state);
+}, 20000);
+
+async function whatIf(browser) {
+    const {page, troubles} = await open(browser, "plan", {viewport: {width: 1280, height: 900}}), times = [];
+    let seed = 7;
+    const random = (count) => (seed = (seed * 48271) % 2147483647) % count;
+    await sameNumbers(page);
+    for (let i = 0; i < 20; i++) {
+        const [id, value] = [["what-devices", 2 ** random(12)], ["what-batch", 2 ** (8 + random(8))], ["what-levels.1.bandwidth", random(7) - 3],
+                             ["what-levels.0.latency", random(7) - 3], ["what-device.memory", random(5) - 2], ["what-optimizer", ["sgd", "adam"][random(2)]]][random(6)];
+        await set(page, id, String(value));
+        if (await page.evaluate(() => Object.keys(paradl.state).length === 0)) continue;
+        await settled(page);
+        times.push(await page.evaluate(() => paradl.shown.milliseconds));
+        const native = spawnSync(paradl, [...await shown(page), "--json"], {encoding: "utf8"}), ours = await page.evaluate(() => paradl.shown.plan);
+        const its = native.stdout.startsWith("{") ? JSON.parse(native.stdout) : null;
+        check((its === null) === (ours === null), "only one of page and command answers " + await page.textContent("code.again"));
+        if (its) check(same(its.candidates, ours.candidates), "other numbers: " + await page.textContent("code.again"));
+    }
+    times.sort((a, b) => a - b);
+    console.log(`what if: ${times.length} settings as by the command, median ${times[times.length >> 1].toFixed(0)} ms`);
+    await page.evaluate(async () => { /* 200 changes in 2 s */
+        const number = document.getElementById("what-devices");
+        for (let i = 0; i < 200; i++) {
+            number.value = i === 199 ? 96 : 2 ** (i % 10);
+            number.dispatchEvent(new Event("input"));
+            await new Promise((resolve) => setTimeout(resolve, 10));
+        }
+    });
+    await settled(page);
+    check(await page.evaluate(() => paradl.shown.plan.pe === 96 && paradl.core.most === 1), "the last answer is not that of the last state, or two were asked at once");
+    const address = await page.evaluate(() => location.hash);
+    const again = await browser.newPage();
+    await again.goto("file://" + path.join(folder, "plan.html") + address);
+    await settled(again).catch(() => check(false, "a link does not reopen its state"));
+    check(await again.evaluate(() => paradl.state.devices === 96), "a link reopens another state");
+    await again.close();
+    await page.evaluate(() => paradl.core.stop());
+    await set(page, "what-devices", "128");
+    await settled(page);
+    check(await page.evaluate(() => paradl.shown.plan.pe === 128), "nothing is answered after a stop");
+    await page.click("text=which strategy wins?");
+    await until(page, () => document.querySelectorAll(".map .win").length >= 20, 60000);
+    await page.screenshot({path: path.join(folder, "map.png")});
+    await page.click("text=reset");
+    check((await page.textContent(".document h2")).includes("512 devices"), "reset does not bring the document back");
+    check(troubles.length === 0, "what if: " + troubles.join("; "));
+    await page.close();
+}
+
+async function byKeys(browser) {
+    const {page} = await open(browser, "plan", {viewport: {width: 1280, height: 900}});
+    await page.focus("svg.chart");
+    await page.keyboard.press("ArrowRight");
+    check((await page.textContent(".unseen[aria-live]")).length > 3, "a chart says nothing");
+    await page.focus("#what-devices-range");
+    await page.keyboard.press("PageUp");
+    await settled(page);
+    check(await page.evaluate(() => paradl.state.devices === 1024), "page up does not double the devices");
+    const pdf = await page.pdf({format: "A4"});
+    const pages = (pdf.toString("latin1").match(/\/Type\s*\/Page[^s]/g) || []).length;
+    console.log(`print: ${pages} pages`);
+    check(pages >= 1 && pages <= 12, `${pages} printed pages`);
+    await page.close();
+}
+
+(async () => {
+    const names = makePages();
+    const browser = await chromium.launch({executablePath: process.env.CHROMIUM || "/usr/bin/chromium", args: ["--no-sandbox"]});
+    try {
+        await everyKind(browser, names);
+        await whatIf(browser);
+        await byKeys(browser);
+    } finally {
+        await browser.close();
+    }
+    console.log(failures > 0 ? `${failures} failures` : "all as expected");
+    process.exit(failures > 0 ? 1 : 0);
+})();
